@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from anyformer.describe import Count, Value
+from anyformer.mesh import Mesh
 from anyformer.precision import BYTES, Auto, Number, Precision
 
 Checkpointing = Literal["none", "selective", "full"]
@@ -30,6 +31,9 @@ class Plan(Value):
     `selective` repeats all but matrix products and attention, little work; `full` repeats every layer, a third more."""
     compile: Literal["auto", "on", "off"] = "auto"
     """torch.compile: `auto` compiles long jobs where a compiler is present, and says in one line when it is not."""
+
+    mesh: Mesh = Mesh()
+    """The processes that share each update, as in `mesh = { shard = 4 }` under `torchrun --nproc-per-node 8`."""
 
     @property
     def number(self) -> Number:

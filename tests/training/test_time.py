@@ -88,8 +88,8 @@ def test_the_seconds_of_compiling_are_no_pace(two_minutes, clock, tmp_path, monk
     """The first micro-batch takes 40 s, which is not what an update takes."""
     loss_function = trainer.loss_function
 
-    def compiled(model, objective, plan, partners):
-        loss, compiling = loss_function(model, objective, plan.but(compile="off"), partners), [40.0]
+    def compiled(model, objective, plan, *rest):
+        loss, compiling = loss_function(model, objective, plan.but(compile="off"), *rest), [40.0]
 
         def call(*given):
             clock.now += compiling.pop() if compiling else 0.0

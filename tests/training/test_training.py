@@ -252,9 +252,9 @@ def test_a_run_file_may_name_an_architecture_and_change_it(tiny, tmp_path):
         load_run(path)
 
 
-def test_one_of_several_processes_is_refused(tiny, tmp_path, monkeypatch):
+def test_one_of_several_processes_without_a_launcher_is_refused(tiny, tmp_path, monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "2")
-    with pytest.raises(UserError, match="WORLD_SIZE = 2: training in several processes is not built yet"):
+    with pytest.raises(UserError, match="WORLD_SIZE = 2, and no launcher says where the other processes are"):
         train(tiny, tmp_path / "run", console=QUIET)
     assert not (tmp_path / "run").exists()
 

@@ -19,6 +19,7 @@ from anyformer.describe import Value, from_json, to_json
 from anyformer.files import read_text
 from anyformer.model import Architecture, Transformer
 from anyformer.model.adapters import adapted
+from anyformer.model.divided import copy_in
 from anyformer.plan import Plan
 from anyformer.quantising import Quantised
 from anyformer.tuning import Adapter
@@ -196,7 +197,7 @@ def restore(model: Transformer, directory: Path) -> None:
             if isinstance(parameter, Quantised):
                 parameter.become(tensors[name])
             else:
-                parameter.copy_(tensors[name])
+                copy_in(parameter, tensors[name])
 
 
 def check(model: Transformer, tensors: Mapping[str, Tensor], source: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from os import environ
 from os.path import exists, isfile  # which no name is too long for
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -139,7 +140,8 @@ def run(
         raise typer.Exit(stopped.exit_code) from None
     if trained.exit_code:
         raise typer.Exit(trained.exit_code)
-    finish(trained)
+    if environ.get("RANK", "0") == "0":  # of several processes the first one speaks
+        finish(trained)
 
 
 def verify(run: Run) -> int:

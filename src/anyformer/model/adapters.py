@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from anyformer.describe import UserError, change_all
 from anyformer.model.architecture import Architecture
+from anyformer.model.divided import whole
 from anyformer.model.transformer import Transformer
 from anyformer.operations import Shape, Weight
 from anyformer.parts.call.noise import InputDropout, Noise, bits_of
@@ -116,7 +117,7 @@ def plain(model: Transformer, weights: Mapping[str, Tensor] | None = None) -> Tr
 
     `weights`: other values by name, instead of some of the model's own.
     """
-    values = {name: (weights or {}).get(name, parameter.detach()) for name, parameter in model.named_parameters()}
+    values = {name: (weights or {}).get(name, whole(parameter.detach())) for name, parameter in model.named_parameters()}
     base = {name: value for name, value in values.items() if name not in model.added}
     if model.adapter is not None:
         base = model.adapter.merged(base, {name: values[name] for name in model.added})

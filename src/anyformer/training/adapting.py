@@ -52,6 +52,12 @@ def rest(model: Transformer, tuning: Tuning) -> None:
             hold(model, path, format if few else HALF)
 
 
+def unlearnt(architecture: Architecture) -> set[str]:
+    """Names of the weights that a rule moves, and no gradient: statistics of norms, corrections of routers."""
+    with torch.device("meta"):
+        return {name for name, empty in Transformer(architecture).named_parameters() if not empty.requires_grad}
+
+
 @dataclass(frozen=True)
 class Still:
     """Weights that do not learn although a rule moves them without a gradient: statistics of norms, corrections of routers."""
@@ -63,8 +69,7 @@ class Still:
         """Copies of them, as they are now; call it on a model before `tune`, or with its weights restored."""
         if tuning.everything:
             return Still({})
-        with torch.device("meta"):
-            moved = {name for name, empty in Transformer(model.architecture).named_parameters() if not empty.requires_grad}
+        moved = unlearnt(model.architecture)
         learning = tuning.of(model.architecture.trained_cost(Shape(source=1))).learning
         weights = dict(model.named_parameters())
         return Still({name: weights[name].detach().clone() for name in sorted(moved - learning.keys())})

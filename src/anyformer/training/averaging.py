@@ -6,6 +6,9 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from torch import Tensor, nn
+from torch.distributed.tensor import DTensor
+
+from anyformer.model.divided import copy_in, local
 
 Averages = Callable[[], Mapping[nn.Parameter, Tensor]]
 """The weights to evaluate with, of the parameters where they differ from those in training; as they are now."""
@@ -20,10 +23,16 @@ def none() -> Mapping[nn.Parameter, Tensor]:
 
 
 def put(weights: Mapping[nn.Parameter, Tensor]) -> dict[nn.Parameter, Tensor]:
-    """Give parameters other values, and return those they had: the tensors themselves, nothing is rounded or copied."""
-    before = {parameter: parameter.data for parameter in weights}
+    """Give parameters other values, and return those they had: the tensors themselves, nothing is rounded; only parameters that
+    are divided among processes are copied."""
+    before: dict[nn.Parameter, Tensor] = {}
     for parameter, value in weights.items():
-        parameter.data = value
+        if isinstance(parameter, DTensor):
+            # What gathers its parts reads the memory that they were in when the model was divided.
+            before[parameter] = parameter.detach().clone()
+            local(parameter.detach()).copy_(local(value.detach()))
+        else:
+            before[parameter], parameter.data = parameter.data, value
     return before
 
 
@@ -47,4 +56,4 @@ def restore_trained(model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
     """Put the weights in training back that `trained_tensors` returned, among other tensors."""
     for name, parameter in model.named_parameters():
         if (value := tensors.get(f"{name}/{TRAINED}")) is not None:
-            parameter.data.copy_(value)
+            copy_in(parameter, value)

@@ -9,9 +9,9 @@ from anyformer.data import Corpus
 from anyformer.describe import UserError, Value, brief, change_all, diff
 from anyformer.training.run import Run
 
-FREE = ("steps", "minutes", "evaluation", "checkpoints", "sample", "non_finite", "spikes")
-"""The fields that decide when a run ends, how it is evaluated, what is kept and what becomes of instabilities, but not what an
-update computes."""
+FREE = ("steps", "minutes", "evaluation", "checkpoints", "sample", "non_finite", "spikes", "plan.mesh")
+"""The fields that decide when a run ends, how it is evaluated, what is kept, what becomes of instabilities and which processes
+share the work, but not what an update computes."""
 
 
 class ChangedError(UserError):
@@ -31,7 +31,7 @@ def revised(run: Run, changes: Mapping[str, Any]) -> Run:
 def check_changes(before: Run, now: Run, where: str) -> list[str]:
     """A line for each change since the checkpoint. Raises `ChangedError` for a field that updates were computed with."""
     changes = diff(before, now)
-    refused = [change for change in changes if change[0].split(".")[0] not in FREE]
+    refused = [change for change in changes if not any(f"{change[0]}.".startswith(f"{field}.") for field in FREE)]
     if refused:
         lines = "\n".join(f"  {path}: {_shown(old)} -> {_shown(new)}" for path, old, new in refused)
         raise ChangedError(

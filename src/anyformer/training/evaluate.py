@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from anyformer.model import Transformer
-from anyformer.objectives import Feed, Objective, Partners, added
+from anyformer.objectives import Examples, Feed, Objective, Partners, added
 from anyformer.objectives.mixing import parts_of
 from anyformer.parts.call.reports import Auxiliary, Load, add_loads
 from anyformer.plan import Plan
+from anyformer.training.parallel.ranks import ALONE, Ranks
+from anyformer.training.parallel.sharding import Within, directly
 from anyformer.training.precision import autocast
 
 
@@ -63,6 +66,8 @@ def evaluate(
     partners: Partners | None = None,
     names: Mapping[str, tuple[str, ...]] | None = None,
     progress: Callable[[int], None] = lambda done: None,
+    ranks: Ranks = ALONE,
+    within: Within = directly,
 ) -> Evaluated:
     """The loss and metrics over a split, or over `most` rows spread evenly over it, without the objective's penalties.
 
@@ -75,11 +80,14 @@ def evaluate(
         one.eval()
     sums: dict[str, _Sums] = {}
     shares: dict[str, float] = {}
+    seen = 0
     try:
         with torch.no_grad(), autocast(plan, model.device):
             for name, (part, rows, share) in parts_of(feed, most).items():
-                before = sum(each.seen for each in sums.values())
-                sums[name] = _summed(model, objective, part, rows, partners or {}, before, progress)
+                done = told(part, seen, ranks.size, progress)
+                own = _summed(model, objective, batches(part, rows, ranks), partners or {}, within, done)
+                sums[name] = joined(ranks.every(own), objective)
+                seen += min(sums[name].rows * part.each, part.whole)
                 shares[name] = share
     finally:
         for one, training in modes.items():
@@ -94,13 +102,13 @@ def evaluate(
     count = sum(each.count * factors[name] for name, each in sums.items())
     loss = float(totals["loss"]) / count if count else math.nan
     bits = loss / math.log(2) / feed.bytes_each if objective.likelihood and feed.bytes_each else None
-    own = {f"loss of {name}": each.loss for name, each in sums.items() if name}
+    losses = {f"loss of {name}": each.loss for name, each in sums.items() if name}
     loads: dict[str, Load] = {}
     for each in sums.values():
         loads = add_loads(loads, each.loads)
     return Evaluated(
-        loss, round(sum(each.count for each in sums.values())), sum(each.seen for each in sums.values()), feed.whole, feed.unit,
-        bits, {**objective.metrics(totals, names or {}), **own}, loads, objective.of_tokens,
+        loss, round(sum(each.count for each in sums.values())), seen, feed.whole, feed.unit,
+        bits, {**objective.metrics(totals, names or {}), **losses}, loads, objective.of_tokens,
     )  # fmt: skip
 
 
@@ -111,7 +119,6 @@ class _Sums:
     totals: Mapping[str, Tensor]
     count: float
     rows: int
-    seen: int
     loads: dict[str, Load]
 
     @property
@@ -119,24 +126,51 @@ class _Sums:
         return float(self.totals["loss"]) / self.count if self.count else math.nan
 
 
+def batches(feed: Feed, most: int | None, ranks: Ranks) -> Iterator[tuple[Examples, bool]]:
+    """Every `size`-th batch, and whether it is this process's own; each has as many, since models may be divided among them:
+    where the batches run out, some compute the last one again, which does not count."""
+    group: list[Examples] = []
+    for examples in feed.once(most):
+        group.append(examples)
+        if len(group) == ranks.size:
+            yield group[ranks.rank], True
+            group = []
+    if group:
+        yield group[min(ranks.rank, len(group) - 1)], ranks.rank < len(group)
+
+
+def told(feed: Feed, before: int, ranks: int, progress: Callable[[int], None]) -> Callable[[int], None]:
+    """Tells `progress` how many tokens or records so many rows of each process are, beside those `before`."""
+    return lambda rows: progress(before + min(rows * ranks * feed.each, feed.whole))
+
+
 def _summed(
     model: Transformer,
     objective: Objective,
-    feed: Feed,
-    most: int | None,
+    parts: Iterable[tuple[Examples, bool]],
     partners: Partners,
-    before: int,
-    progress: Callable[[int], None],
+    within: Within,
+    done: Callable[[int], None],
 ) -> _Sums:
     totals: dict[str, Tensor] = {}
     loads: dict[str, Load] = {}
-    count, rows, seen = 0.0, 0, 0
-    for part in feed.once(most):
+    count, rows = 0.0, 0
+    for part, counts in parts:
         examples = part.to(model.device)
         auxiliary = Auxiliary(objective.counted(examples))
-        totals = added((totals, objective.statistics(model, examples, auxiliary, partners)), objective.each_row)
-        loads = add_loads(loads, auxiliary.loads)
-        count, rows = count + examples.count, rows + len(examples.rows)
-        seen = min(rows * feed.each, feed.whole)
-        progress(before + seen)
-    return _Sums(totals, count, rows, seen, loads)
+        found = within(partial(objective.statistics, model, examples, auxiliary, partners))
+        if counts:
+            totals = added((totals, found), objective.each_row)
+            loads = add_loads(loads, auxiliary.loads)
+            count, rows = count + examples.count, rows + len(examples.rows)
+            done(rows)
+    return _Sums(totals, count, rows, loads)
+
+
+def joined(found: Sequence[_Sums], objective: Objective) -> _Sums:
+    """The sums of all processes."""
+    loads: dict[str, Load] = {}
+    for each in found:
+        loads = add_loads(loads, each.loads)
+    totals = added((each.totals for each in found), objective.each_row)
+    return _Sums(totals, sum(each.count for each in found), sum(each.rows for each in found), loads)

@@ -34,15 +34,17 @@ from anyformer.training.held_out import corpus_of
 from anyformer.training.instability import Past
 from anyformer.training.invocation import command
 from anyformer.training.memory_meter import MemoryMeter, check_memory, room_for_copy
+from anyformer.training.parallel import Ranks, check_mesh, joined
 from anyformer.training.partners import keep_partners
-from anyformer.training.place import check_space, holding
-from anyformer.training.precision import Host, check_alone, check_units, default_device, measured_host, resolve, thread_hint
+from anyformer.training.place import check_space
+from anyformer.training.precision import Host, check_units, default_device, measured_host, resolve, thread_hint
 from anyformer.training.priced import step_of
 from anyformer.training.run import Run, load_run
 from anyformer.training.session import Session
 from anyformer.training.starting import kept_tokenizer, take
 from anyformer.training.stop import Stop, listening
 from anyformer.training.summary import update_figures
+from anyformer.training.timing import timed
 from anyformer.training.trained import Trained
 from anyformer.training.trainer import OPTIMISER, Trainer
 
@@ -59,28 +61,30 @@ def train(
     `time.monotonic` from which the run's minutes count. Ctrl-C before the first update raises `Stopped`, a KeyboardInterrupt.
     """
     began = budgets.clock() if began is None else began
-    console = console or Console()
-    check_alone()
     run = run if isinstance(run, Run) else load_run(Path(run))
     check_tuning(run.tuning, run.architecture)
-    directory = Path(out) if out is not None else Path("runs") / datetime.now().strftime("%Y-%m-%d-%H%M%S")
-    journal.check_new(directory)
-    with listening() as stop, holding(directory, ", or choose another --out"):
-        journal.check_new(directory)
-        stop.doing = "measuring the machine"
-        machine = measured_host(default_device())
-        plan, notes = resolve(run.plan, machine, run.tuning.base, long=lasts(run))
-        notes += thread_hint(run.architecture.folded_trained_cost(Shape()).parameters, machine.device)
-        budget = None if run.minutes is None else Budget(run.minutes * 60, began)
-        memory, trainer = _prepared(directory, run.but(plan=plan), machine, stop, console, budget, notes, fresh=True)
-        if budget is not None:
-            trainer = _fitted(directory, trainer, budget, stop, console)
-        if run.start_from is not None:
-            trainer = trainer.changed(data=kept_tokenizer(run.data, directory))
-        keep_partners(trainer.run, trainer.partners, directory)
-        keep_teacher(trainer.answers, directory)
-        journal.create(directory, trainer.run, machine, trainer.corpus)
-        return Session(directory, trainer, machine, memory, console, stop, budget).go()
+    device = default_device()
+    with joined(run.plan.mesh, device) as ranks:
+        check_mesh(run, ranks)
+        new = Path("runs") / datetime.now().strftime("%Y-%m-%d-%H%M%S")
+        directory = ranks.same(lambda: Path(out) if out is not None else new)
+        with listening() as stop, ranks.alone_in(directory, ", or choose another --out", check=journal.check_new):
+            console = ranks.console(console, directory)
+            stop.doing = "measuring the machine"
+            machine = measured_host(device)
+            plan, notes = ranks.same(lambda: resolve(run.plan, machine, run.tuning.base, long=lasts(run)))
+            notes += thread_hint(run.architecture.folded_trained_cost(Shape()).parameters, machine.device)
+            budget = None if run.minutes is None else Budget(run.minutes * 60, began)
+            memory, trainer = _prepared(directory, run.but(plan=plan), machine, stop, console, budget, ranks, notes, fresh=True)
+            if budget is not None:
+                trainer = _fitted(directory, trainer, budget, stop, console)
+            if run.start_from is not None:
+                trainer = trainer.changed(data=kept_tokenizer(run.data, directory))
+            if ranks.first:
+                keep_partners(trainer.run, trainer.partners, directory)
+                keep_teacher(trainer.answers, directory)
+                journal.create(directory, trainer.run, machine, trainer.corpus)
+            return Session(directory, trainer, machine, memory, console, stop, budget).go()
 
 
 def resume(
@@ -98,12 +102,13 @@ def resume(
     the checkpoint in the same way.
     """
     began = budgets.clock() if began is None else began
-    directory, console = Path(directory), console or Console()
-    check_alone()
+    directory, device = Path(directory), default_device()
     stored = journal.read_run(directory)
     run = revised(stored, changes or {})
-    with listening() as stop, holding(directory):
-        newest, damaged = checkpoint.latest(directory, also=(OPTIMISER,))
+    with joined(run.plan.mesh, device) as ranks, listening() as stop, ranks.alone_in(directory):
+        check_mesh(run, ranks)
+        console = ranks.console(console, directory)
+        newest, damaged = ranks.same(lambda: checkpoint.latest(directory, also=(OPTIMISER,)))
         for problem in damaged:
             console.out(f"skipping a damaged checkpoint: {problem}", style="yellow", highlight=False)
         step, changed = 0, list[str]()
@@ -115,9 +120,9 @@ def resume(
         if run.steps is not None and run.steps < step:
             raise UserError(f"{directory}: {step} updates are done, but steps = {run.steps}: set steps above {step}")
         stop.doing = "measuring the machine"
-        machine = measured_host(default_device())
+        machine = measured_host(device)
         budget = None if run.minutes is None else Budget(run.minutes * 60, began)
-        memory, trainer = _prepared(directory, run, machine, stop, console, budget, fresh=newest is None, begun=True)
+        memory, trainer = _prepared(directory, run, machine, stop, console, budget, ranks, fresh=newest is None, begun=True)
         if newest is not None:
             check_data(journal.read_data_facts(directory) or {"digest": facts.get("data")}, trainer.corpus, str(directory))
             trainer = trainer.restored(newest)
@@ -125,12 +130,7 @@ def resume(
             console.out(f"changed after step {step}: {line}", highlight=False)
         if budget is not None:
             trainer = _fitted(directory, trainer, budget, stop, console, step)
-        checkpoint.sweep(directory)
-        for path in checkpoint.set_aside(directory, -1 if newest is None else step):
-            console.out(f"kept aside as {path}; delete it when you no longer need it", highlight=False)
-        journal.rewind(directory, step)
-        if trainer.run != stored:
-            journal.write_run(directory, trainer.run)
+        ranks.first_alone(lambda: _cleared(directory, trainer, stored, console, -1 if newest is None else step))
         past = Past.of(facts.get("past"))
         session = Session(directory, trainer, machine, memory, console, stop, budget, step, past)
         if session.complete:
@@ -139,6 +139,16 @@ def resume(
             return session.trained()
         console.out(f"continuing {directory} after step {step} of {trainer.run.steps}", highlight=False)
         return session.go()
+
+
+def _cleared(directory: Path, trainer: Trainer, stored: Run, console: Console, step: int) -> None:
+    """Take out of the directory what came after the checkpoint of a step, -1 without one, from which the run goes on."""
+    checkpoint.sweep(directory)
+    for path in checkpoint.set_aside(directory, step):
+        console.out(f"kept aside as {path}; delete it when you no longer need it", highlight=False)
+    journal.rewind(directory, max(step, 0))
+    if trainer.run != stored:
+        journal.write_run(directory, trainer.run)
 
 
 def lasts(run: Run) -> bool:
@@ -153,6 +163,7 @@ def _prepared(
     stop: Stop,
     console: Console,
     budget: Budget | None,
+    ranks: Ranks,
     notes: Sequence[str] = (),
     *,
     fresh: bool,
@@ -160,16 +171,17 @@ def _prepared(
 ) -> tuple[MemoryMeter, Trainer]:
     """The run's data and model, after checking that memory and disk can hold them. `fresh`: with weights of `start_from`."""
     notes = [*notes, *check_units(run.plan, machine.device)]
-    check_memory(run, directory, machine.device, console)
+    own = run.but(batch=run.batch // ranks.size)  # what one process holds, at most: it may divide weights with others
+    check_memory(own, directory, machine.device, console)
     check_space(directory, run)
     stop.doing = "preparing the data"
     before = budgets.clock()
-    corpus = corpus_of(run)
+    corpus = ranks.in_turn(lambda: corpus_of(run))
     if budget is not None:
         budget.text = budgets.clock() - before
     for line in [*notes, *corpus.summary().splitlines()]:
         console.out(line, highlight=False)
-    memory = MemoryMeter(machine.device, room_for_copy(run, directory, machine.device))
+    memory = MemoryMeter(machine.device, room_for_copy(own, directory, machine.device))
     stop.doing = "building the model"
     source = run.start_from
 
@@ -181,7 +193,7 @@ def _prepared(
     def say(line: str) -> None:
         console.out(line, highlight=False)
 
-    trainer = Trainer.start(run, corpus, machine, given, directory if begun else None, say)
+    trainer = Trainer.start(run, corpus, machine, given, directory if begun else None, ranks, say)
     learning = [] if run.tuning.everything else [learning_line(trainer.model)]
     for line in [*trainer.left_out, *learning]:
         console.out(line, highlight=False)
@@ -198,8 +210,8 @@ def _fitted(directory: Path, trainer: Trainer, budget: Budget, stop: Stop, conso
     # Done now, so that its time counts: work of the end that does not depend on the updates.
     update_figures(step_of(run, directory), run.piece, run.accumulation, run.plan)
     import_module("matplotlib.figure")
-    durations = trainer.timed(budget.left)
-    fitted = fit(run, durations, budget.left)
+    durations = timed(trainer, budget.left)
+    fitted = trainer.ranks.same(lambda: fit(run, durations, budget.left))
     budget.tail = fitted.tail
     if budget.left - fitted.tail < durations.update:
         spent = budget.seconds - budget.left

@@ -15,7 +15,7 @@ from anyformer.precision import Precision
 from anyformer.training.averaging import TRAINED, Averages, none
 from anyformer.training.optimisers import adafactor, adamw, adamw_8bit, lion, muon, schedule_free, sgd
 from anyformer.training.optimisers.narrow_weights import narrowed
-from anyformer.training.optimisers.rules import COUNTERS, Learner
+from anyformer.training.optimisers.rules import COUNTERS, Learner, divided
 from anyformer.tuning import SGD, Adafactor, AdamW, AdamW8bit, Lion, Muon, Optimiser, ScheduleFree
 
 if TYPE_CHECKING:
@@ -89,4 +89,5 @@ def load_state_tensors(optimiser: torch.optim.Optimizer, model: Transformer, ten
         if field != TRAINED:
             parameter = parameters[name]
             # Moments, and torch's own counter, live beside their parameter; our counters stay on the CPU.
-            optimiser.state[parameter][field] = value.clone() if field in COUNTERS else value.to(parameter.device)
+            kept = value.clone() if field in COUNTERS else divided(value.to(parameter.device), parameter)
+            optimiser.state[parameter][field] = kept

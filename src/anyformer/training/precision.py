@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -41,16 +40,6 @@ class Host:
         if self.device.type == "cuda":
             return torch.cuda.get_device_name(self.device)
         return f"{torch.get_num_threads()} CPU threads"
-
-
-def check_alone() -> None:
-    """Raise `UserError` in one of several processes of a launcher: each would train the whole run and overwrite the others."""
-    world = os.environ.get("WORLD_SIZE", "1").strip()
-    if world not in ("", "1"):
-        raise UserError(
-            f"WORLD_SIZE = {world}: training in several processes is not built yet, and each would train the whole run; "
-            "start one process, without torchrun, or unset WORLD_SIZE"
-        )
 
 
 def default_device() -> torch.device:

@@ -2,35 +2,34 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 
 from anyformer import checkpoint
-from anyformer.costs import scaled
-from anyformer.files import PlaceError, write_text
-from anyformer.objectives.mixing import epochs, prompt_of
+from anyformer.files import PlaceError
+from anyformer.objectives.mixing import epochs
 from anyformer.training import budget as budgets
 from anyformer.training import journal
 from anyformer.training.budget import Budget
-from anyformer.training.chart import draw_losses
 from anyformer.training.display import Display
+from anyformer.training.ending import ended
 from anyformer.training.evaluate import Evaluated
 from anyformer.training.instability import REMEDIES, Past, Spike, SpikeError
 from anyformer.training.invocation import command
 from anyformer.training.loss_scale import scale_figures
 from anyformer.training.memory_meter import MemoryMeter
+from anyformer.training.metrics import Metrics
+from anyformer.training.parallel import Ranks
 from anyformer.training.precision import Host, deterministic, units
-from anyformer.training.priced import flops_of, step_of
+from anyformer.training.priced import flops_of
 from anyformer.training.run import Run
 from anyformer.training.saving import Saver, UnsavedError
 from anyformer.training.step import NonFiniteError
 from anyformer.training.stop import Stop, Stopped
-from anyformer.training.summary import Waiting, summarise
+from anyformer.training.summary import Waiting
 from anyformer.training.trained import Trained
 from anyformer.training.trainer import OPTIMISER, Trainer, windows_of
 
@@ -54,11 +53,13 @@ class Session:
     best: float = field(init=False)
     """The lowest validation loss so far, of earlier processes too."""
     display: Display = field(init=False)
+    metrics: Metrics = field(init=False)
 
     def __post_init__(self) -> None:
         run, peak = self.run, self.machine.peak(self.run.plan)
         self.first, self.began = self.step, budgets.clock()
         self.saver = Saver(self.memory.room, self.step)
+        self.metrics = Metrics.read(self.directory, writes=self.trainer.ranks.first)
         self.best = self._lowest()
         flops = flops_of(run, self.directory) // (run.batch * run.length)
         self.display = Display(self.console, self.steps, peak, flops, self.first)
@@ -66,6 +67,10 @@ class Session:
     @property
     def run(self) -> Run:
         return self.trainer.run
+
+    @property
+    def ranks(self) -> Ranks:
+        return self.trainer.ranks
 
     @property
     def steps(self) -> int:
@@ -76,7 +81,7 @@ class Session:
     @property
     def complete(self) -> bool:
         """Whether every update is made, saved and evaluated, and the summary is written."""
-        evaluated = any(row["step"] == self.step and row.get("last") for row in self._evaluations())
+        evaluated = any(row["step"] == self.step and row.get("last") for row in self.metrics.evaluations)
         return self.step == self.steps and evaluated and (self.directory / journal.SUMMARY).exists()
 
     def go(self) -> Trained:
@@ -86,7 +91,7 @@ class Session:
                 self.console.out(line, highlight=False)
             with self.saver:
                 try:
-                    with deterministic(), units(self.run.plan), self.display:
+                    with deterministic(), units(self.run.plan), self.display, self.ranks.updating(self.stop):
                         self._train()
                     return self._finish()
                 except Stopped as stopped:
@@ -108,6 +113,7 @@ class Session:
         if self.run.plan.compile == "on" and self.budget is None and self.step < self.steps:
             self.display.compiling()  # with minutes, timing an update has compiled it already
         while self.step < self.steps:
+            self.ranks.meet(self.stop)
             self.saver.check()
             self._update()
             if self.budget is not None:
@@ -135,8 +141,8 @@ class Session:
             experts = {
                 path: {"largest": max(load.shares), "dropped": load.dropped_share} for path, load in outcome.loads.items()
             }
-            journal.append(
-                self.directory, kind="train", step=number, loss=outcome.loss,
+            self.metrics.append(
+                kind="train", step=number, loss=outcome.loss,
                 gradient_norm=None if outcome.skipped else outcome.gradient_norm,
                 tokens=number * run.batch * run.length, learning_rate=run.learning_rate(self.step), seconds=round(seconds, 4),
                 data=outcome.data, **({"experts": experts} if experts else {}),
@@ -154,7 +160,7 @@ class Session:
         if error.lasting or not self.run.non_finite.skips(self.past.skipped):
             raise NonFiniteError(f"{error}. {self.past.skipped} batches were left out before it.") from error
         batch = self.step + self.past.passed
-        journal.append(self.directory, kind="skipped", step=number, batch=batch, reason=str(error))
+        self.metrics.append(kind="skipped", step=number, batch=batch, reason=str(error))
         self.past = self.past.skipping()
         self._say(f"left out batch {batch}: {error}")
 
@@ -164,7 +170,7 @@ class Session:
         assert spikes is not None, "nobody else looks for spikes"
         self._say(f"step {self.step}: {spike}")
         if target is None:
-            journal.append(self.directory, kind="spike", step=self.step, **asdict(spike))
+            self.metrics.append(kind="spike", step=self.step, **asdict(spike))
         elif self.past.rewound < spikes.rewinds:
             self._go_back(target, spike)
         else:
@@ -180,8 +186,8 @@ class Session:
             then = Past.of(checkpoint.verify(origin, (OPTIMISER,)).facts.get("past"))
             self.trainer = self.trainer.restored(origin)
             self.past = self.past.back(spiked - target, then)
-            checkpoint.drop(self.directory, target)
-            journal.rewind(self.directory, target)
+            self.ranks.first_alone(lambda: checkpoint.drop(self.directory, target))
+            self.metrics.rewind(target)
             return target + then.passed
 
         first = self.saver.then(restore)
@@ -189,7 +195,7 @@ class Session:
         self.step, self.best = target, self._lowest()
         # The line belongs to the update after the checkpoint: resumed from this checkpoint, the run comes here again.
         facts = {"spiked": spiked, "batch": first, "batches": following - first, **asdict(spike)}
-        journal.append(self.directory, kind="rewound", step=target + 1, **facts)
+        self.metrics.append(kind="rewound", step=target + 1, **facts)
         self._say(f"went back to step {target}; batches {first} to {following - 1} are left out")
 
     def _say(self, line: str) -> None:
@@ -197,14 +203,14 @@ class Session:
 
     def _shorten_if_late(self, budget: Budget) -> None:
         """Make fewer updates if they would not fit into the minutes, and record it, so that a resumed run does the same."""
-        steps = budget.shortened(self.step, self.steps)
+        steps = self.ranks.same(lambda: budget.shortened(self.step, self.steps))
         if steps == self.steps:
             return
         with self.stop.held("shortening the run"):
             self.display.shorten(self.step, steps)
-            journal.append(self.directory, kind="shortened", step=self.step, old=self.steps, new=steps)
+            self.metrics.append(kind="shortened", step=self.step, old=self.steps, new=steps)
             self.trainer = self.trainer.changed(steps=steps)
-            journal.write_run(self.directory, self.run)
+            self.ranks.first_alone(lambda: journal.write_run(self.directory, self.run))
         self._save()
 
     def _save(self, validation: float | None = None) -> None:
@@ -221,7 +227,7 @@ class Session:
         """Evaluate if it is due and not done; the last evaluation comes after the checkpoint and has more tokens."""
         run, last = self.run, self.step == self.steps
         due = self.step > 0 and (last or self.step % run.evaluation.every == 0)
-        if not due or any(row["step"] == self.step and row.get("last", False) >= last for row in self._evaluations()):
+        if not due or any(row["step"] == self.step and row.get("last", False) >= last for row in self.metrics.evaluations):
             return
         rows = windows_of(run, run.evaluation.final_tokens) if last else run.evaluation.batches * run.batch
         held_out = self.trainer.held_out
@@ -245,22 +251,20 @@ class Session:
 
     def _told(self, loss: float) -> None:
         """Note the loss of the current step in its checkpoint."""
-        checkpoint.add_facts(checkpoint.directory_of(self.directory, self.step), validation_loss=loss)
-        self.trainer.prune(self.directory, self.step)
+        if self.ranks.first:
+            checkpoint.add_facts(checkpoint.directory_of(self.directory, self.step), validation_loss=loss)
+            self.trainer.prune(self.directory, self.step)
 
     def _record(self, result: Evaluated, *, last: bool) -> None:
         run = self.run
         experts = {path: {"shares": load.shares, "dropped": load.dropped_share} for path, load in result.loads.items()}
-        journal.append(
-            self.directory, kind="validation", step=self.step, tokens=self.step * run.batch * run.length, last=last,
+        self.metrics.append(
+            kind="validation", step=self.step, tokens=self.step * run.batch * run.length, last=last,
             **result.facts, **({"experts": experts} if experts else {}),
         )  # fmt: skip
 
     def _lowest(self) -> float:
-        return min((row["loss"] for row in self._evaluations()), default=float("inf"))
-
-    def _evaluations(self) -> list[dict[str, Any]]:
-        return [row for row in journal.read_metrics(self.directory) if row["kind"] == "validation"]
+        return min((row["loss"] for row in self.metrics.evaluations), default=float("inf"))
 
     def _halt(self, stopped: Stopped) -> Trained:
         """Save the current step, and print how to continue."""
@@ -276,25 +280,10 @@ class Session:
         return self.trained(stopped.exit_code)
 
     def _finish(self) -> Trained:
-        """Write the summary and the picture, and return the result."""
-        run, trainer = self.run, self.trainer
+        """Sum up."""
         self.stop.doing = "drawing the picture and summing up; all updates are saved"
-        rows = journal.read_metrics(self.directory)
-        final = [row for row in rows if row["kind"] == "validation"][-1]
-        validation = Evaluated(
-            final["loss"], final["targets"], final["seen"], final["whole"], final["unit"], final["bits_per_byte"],
-            final.get("metrics", {}), of_tokens=final["perplexity"] is not None,
-        )  # fmt: skip
-        baseline = trainer.baseline() if run.evaluation.baseline else None
-        parameters = sum(parameter.numel() for parameter in trainer.model.parameters())
-        title = f"{self.directory.resolve().name}: {scaled(parameters).rstrip()} parameters, {run.sizes}"
-        draw_losses(rows, self.directory / "loss.png", title=title, baseline=None if baseline is None else baseline[1])
-        waiting = Waiting(self.saver.waited, budgets.clock() - self.began, self.saver.saves)
-        summary = summarise(run, step_of(run, self.directory), self.machine, rows, self.memory, waiting, self.past.lines())
-        write_text(self.directory / journal.SUMMARY, json.dumps(summary.data(), indent=2) + "\n")
-        openings = tuple(prompt_of(run.objective, trainer.corpus, number) for number in range(2))
-        return Trained(
-            self.directory, trainer.finished(), trainer.corpus.tokenizer, self.step, 0, validation, baseline, summary,
-            prompts=openings if run.sample is None else (run.sample, openings[0]), chat=run.objective.chats,
+        return ended(
+            self.directory, self.trainer, self.metrics, machine=self.machine, memory=self.memory, past=self.past,
+            waiting=Waiting(self.saver.waited, budgets.clock() - self.began, self.saver.saves),
             deadline=None if self.budget is None else self.budget.began + self.budget.seconds,
         )  # fmt: skip

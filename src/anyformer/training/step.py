@@ -12,16 +12,23 @@ from torch import Tensor, nn
 
 from anyformer.describe import UserError
 from anyformer.model import Transformer
+from anyformer.model.divided import local, whole
 from anyformer.objectives import Examples, Partners
 from anyformer.parts.call.noise import Noise
 from anyformer.parts.call.reports import Auxiliary, Load, add_loads
 from anyformer.parts.experts.router import rebalance
 from anyformer.plan import Plan
 from anyformer.training.loss_scale import LossScale
+from anyformer.training.parallel.ranks import ALONE, Ranks
+from anyformer.training.parallel.sharding import Within, directly
 from anyformer.training.precision import autocast
 
 LossFunction = Callable[[Examples, Noise | None], tuple[Tensor, dict[str, Load]]]
 """A micro-batch -> its summed loss, and the load of the experts, by layer."""
+
+
+NOWHERE = "every forward output is finite, so it arose in the loss or the backward pass"
+"""What `locate` says where neither a weight nor an output nor a gradient is to blame."""
 
 
 class Signal(Protocol):
@@ -63,8 +70,10 @@ class Outcome:
     """Whether the scaled gradient overflowed, so that no weight changed."""
 
 
-def loss_function(model: Transformer, objective: Signal, plan: Plan, partners: Partners | None = None) -> LossFunction:
-    """The summed loss of a micro-batch, compiled if the plan says so."""
+def loss_function(
+    model: Transformer, objective: Signal, plan: Plan, partners: Partners | None = None, within: Within = directly
+) -> LossFunction:
+    """The summed loss of a micro-batch, compiled if the plan says so. `within`: see `Ranks.divide`, which compiles layers."""
     device = model.device
 
     def loss(given: tuple[Tensor | None, ...], key: Tensor | None) -> tuple[Tensor, dict[str, tuple[Tensor, Tensor]]]:
@@ -76,10 +85,11 @@ def loss_function(model: Transformer, objective: Signal, plan: Plan, partners: P
         # Plain tuples, since a compiled function cannot return our classes.
         return summed, {path: (load.counts, load.dropped) for path, load in auxiliary.loads.items()}
 
-    compute = torch.compile(loss, dynamic=False, fullgraph=True) if plan.compile == "on" else loss
+    compiled = plan.compile == "on" and within is directly
+    compute = torch.compile(loss, dynamic=False, fullgraph=True) if compiled else loss
 
     def call(examples: Examples, noise: Noise | None) -> tuple[Tensor, dict[str, Load]]:
-        summed, loads = compute(examples.tensors(), None if noise is None else noise.key)
+        summed, loads = within(lambda: compute(examples.tensors(), None if noise is None else noise.key))
         return summed, {path: Load(*load) for path, load in loads.items()}
 
     return call
@@ -99,8 +109,10 @@ def update(
     hold: Callable[[], None] = lambda: None,
     others: Sequence[torch.optim.Optimizer] = (),
     scale: LossScale | None = None,
+    ranks: Ranks = ALONE,
+    within: Within = directly,
 ) -> Outcome:
-    """One update from `micro_batches` of `count` targets in all: the loss is the mean over these.
+    """One update from `micro_batches` of `count` targets in all: the loss is the mean over these, and those of all `ranks`.
 
     `rate`: of the optimiser, which a group of parameters has times its own factor.
     `hold` is called before the first weight changes: until then the update may be abandoned, afterwards it must be finished.
@@ -119,7 +131,8 @@ def update(
     parameters = [p for one in optimisers for group in one.param_groups for p in group["params"] if p.grad is not None]
     if scale is not None:
         scale.undo(parameters)
-    norm = nn.utils.clip_grad_norm_(parameters, clip if clip is not None else float("inf")).item()
+    total, loads = ranks.total(total), summed_loads(ranks, loads)
+    norm = whole(nn.utils.clip_grad_norm_(parameters, clip if clip is not None else float("inf"))).item()
     if scale is not None and math.isfinite(total) and not (math.isfinite(norm) or scale.exhausted):
         hold()
         for one in optimisers:
@@ -129,9 +142,9 @@ def update(
     if not (math.isfinite(total) and math.isfinite(norm)):
         at = "" if scale is None else f" at a loss scale of {scale.value:g}"
         wider = "'fp32'" if scale is None else "'bf16', whose range is that of fp32"
-        raise _not_finite(
-            model, micro_batches, optimisers, f"step {step}: the loss is {total} and the gradient's norm {norm}{at}", wider
-        )
+        what = f"step {step}: the loss is {total} and the gradient's norm {norm}{at}"
+        where = first_trouble(ranks.every(within(lambda: locate(model, micro_batches))))
+        raise _not_finite(model, optimisers, f"{what}; {where}", wider)
     hold()
     for one in optimisers:
         for group in one.param_groups:
@@ -144,32 +157,38 @@ def update(
     return Outcome(total, norm, loads)
 
 
-def _not_finite(
-    model: Transformer,
-    micro_batches: Sequence[Examples],
-    optimisers: Sequence[torch.optim.Optimizer],
-    what: str,
-    wider: str,
-) -> NonFiniteError:
+def summed_loads(ranks: Ranks, loads: Mapping[str, Load]) -> dict[str, Load]:
+    """The loads of the experts over all processes."""
+    counts, dropped = ({path: getattr(load, name) for path, load in loads.items()} for name in ("counts", "dropped"))
+    counts, dropped = ranks.sum(counts), ranks.sum(dropped)
+    return {path: Load(counts[path], dropped[path]) for path in loads}
+
+
+def first_trouble(found: Sequence[str]) -> str:
+    """What is not finite, of what each process found in its own part: the first that is more than `NOWHERE`."""
+    rank = next((rank for rank, where in enumerate(found) if where != NOWHERE), 0)
+    return found[rank] + (f", on rank {rank}" if len(found) > 1 else "")
+
+
+def _not_finite(model: Transformer, optimisers: Sequence[torch.optim.Optimizer], what: str, wider: str) -> NonFiniteError:
     """The error, after forgetting the gradients. `wider`: the precision to advise."""
-    where = locate(model, micro_batches)
     for one in optimisers:
         one.zero_grad(set_to_none=True)
     error = NonFiniteError(
-        f"{what}; {where}. Nothing was updated. Remedies: a lower optimiser.learning_rate, a longer schedule.warmup, clip, "
+        f"{what}. Nothing was updated. Remedies: a lower optimiser.learning_rate, a longer schedule.warmup, clip, "
         f"plan.precision = {wider}, or non_finite = {{kind = 'skip'}}, which leaves such batches out"
     )
-    error.lasting = not all(parameter.isfinite().all() for parameter in model.parameters())
+    error.lasting = not all(local(parameter).isfinite().all() for parameter in model.parameters())
     return error
 
 
 @torch.no_grad()
 def locate(model: Transformer, micro_batches: Sequence[Examples]) -> str:
     """The weight, or else the first module output with its micro-batch, or else the gradient, that is not finite, in words."""
-    for name, parameter in model.named_parameters():
-        if not parameter.isfinite().all():
-            return f"the weight {name} is not finite"
     broken: list[str] = []
+    found: list[str] = []
+    weights = {name: local(parameter) for name, parameter in model.named_parameters()}
+    found += [f"the weight {name} is not finite" for name, weight in weights.items() if not weight.isfinite().all()]
 
     def watch(name: str) -> Callable[[nn.Module, object, object], None]:
         def hook(module: nn.Module, inputs: object, output: object) -> None:
@@ -188,14 +207,15 @@ def locate(model: Transformer, micro_batches: Sequence[Examples]) -> str:
                     padding=examples.padding, decoder_padding=examples.decoder_padding,
                     noise=Noise.fresh(len(examples.tokens), examples.tokens.device),
                 )  # fmt: skip
-                if broken:
+                if broken and not found:
                     samples = f"samples {int(examples.rows.min())} to {int(examples.rows.max())}"
                     where = f"in micro-batch {number} of {len(micro_batches)} ({samples})"
-                    return f"the first output that is not finite is that of {broken[0]}, {where}"
+                    found.append(f"the first output that is not finite is that of {broken[0]}, {where}")
     finally:
         for handle in handles:
             handle.remove()
+    # Every process computes all of its part, since the others wait for it.
     for name, parameter in model.named_parameters():
-        if parameter.grad is not None and not parameter.grad.isfinite().all():
-            return f"every forward output is finite, and the gradient of {name} is not"
-    return "every forward output is finite, so it arose in the loss or the backward pass"
+        if parameter.grad is not None and not local(parameter.grad).isfinite().all():
+            found.append(f"every forward output is finite, and the gradient of {name} is not")
+    return next(iter(found), NOWHERE)

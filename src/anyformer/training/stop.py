@@ -31,6 +31,11 @@ class Stop:
         _say(f"{self._held}, then stopping" if self._held else f"stopping ({self.doing})")
         self.check()
 
+    @property
+    def asked(self) -> int | None:
+        """The number of the signal that came, if any."""
+        return self._signal
+
     def clear(self) -> None:
         """Forget the signal: saving and ending must not be interrupted by it again."""
         self._signal = None

@@ -103,8 +103,10 @@ def summarise(
     memory: MemoryMeter,
     waiting: Waiting | None = None,
     remarks: Sequence[str] = (),
+    ranks: int = 1,
 ) -> Summary:
-    """The summary of a run from its metrics; its speed is that of the median update. `remarks`: on what happened.
+    """The summary of a run from its metrics; its speed is that of the median update. `remarks`: on what happened; `ranks`: the
+    processes that shared it, of which the first is measured.
 
     Speed is predicted by the roofline of this machine as calibrated by `anyformer cost --measure`, or here at the end of a run
     of more than a minute; memory by `costs.step`, from `update`; both for eager mode.
@@ -118,7 +120,9 @@ def summarise(
     expected, notes = None, scale_note(rows)
     if run.plan.compile == "on":
         notes.append("predicted for eager mode; this run was compiled, which is faster and needs less memory")
-    if hardware is None:
+    if ranks > 1:
+        notes.append(f"speed and memory are not predicted for a run in {ranks} processes; memory is that of the first one")
+    elif hardware is None:
         notes.append("speed is predicted once this machine is calibrated: by anyformer cost NAME --measure, or a longer run")
     elif run.plan.precision.unit not in hardware.peaks:
         notes.append(f"speed is not predicted: this machine was calibrated for {' and '.join(hardware.peaks)}")
@@ -138,10 +142,10 @@ def summarise(
             )
     per_token = flops.predicted / tokens
     # The peak was measured in a moment; if the machine was busy then, the run itself shows a higher one.
-    peak = max(machine.peak(run.plan), per_token * (rate or 0))
+    peak = max(ranks * machine.peak(run.plan), per_token * (rate or 0))
     return Summary(
         tokens_per_second=Prediction(expected, rate),
-        memory=Prediction(peak_bytes, memory.tensors),
+        memory=Prediction(peak_bytes if ranks == 1 else None, memory.tensors),
         flops=flops,
         flops_per_token=per_token,
         resident=memory.resident,

@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 from torch import Tensor
@@ -16,34 +15,30 @@ from anyformer.data import Corpus
 from anyformer.describe import to_json
 from anyformer.model import Transformer, build
 from anyformer.model.adapters import plain
+from anyformer.model.divided import copy_in
 from anyformer.model.narrow import histories
 from anyformer.objectives import Examples, Feed, Setting
-from anyformer.objectives.feed import MOST_TOKENS
 from anyformer.objectives.mixing import baseline_of, held_out_feed, training_feed
-from anyformer.parts.call.noise import Noise
 from anyformer.precision.running import Running
-from anyformer.training import budget
 from anyformer.training.adapting import rest, tune
 from anyformer.training.allocator import keep_freed_memory
 from anyformer.training.answers import Answers
 from anyformer.training.asking import answered
 from anyformer.training.averaging import averaged
-from anyformer.training.budget import Durations
 from anyformer.training.evaluate import Evaluated, evaluate
 from anyformer.training.instability import Past
 from anyformer.training.loss_scale import LossScale
 from anyformer.training.memory_meter import state_bytes
+from anyformer.training.parallel.ranks import ALONE, Ranks
+from anyformer.training.parallel.sharding import Within, directly
 from anyformer.training.partners import restored_partners, start_partners
-from anyformer.training.place import checkpoint_bytes
-from anyformer.training.precision import Host, deterministic, units
+from anyformer.training.precision import Host
 from anyformer.training.run import Run
 from anyformer.training.step import LossFunction, Outcome, loss_function, update
 from anyformer.training.trainee import Trainee, all_evaluated
 from anyformer.tuning import Tuning
 
 OPTIMISER, NUMBERS = "optimiser.safetensors", "precision.safetensors"
-DISK_RATE = 2e8
-"""Bytes of a checkpoint hashed and written in a second, estimated low."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +60,10 @@ class Trainer:
     """Of the loss, in a precision that needs one."""
     answers: Answers | None = None
     """Of a teacher about every row, where they are kept."""
+    ranks: Ranks = ALONE
+    """The processes of the run; each has its part of every batch, and perhaps of every weight."""
+    within: Within = directly
+    """Where models compute whose weights are divided."""
 
     @staticmethod
     def start(
@@ -73,6 +72,7 @@ class Trainer:
         machine: Host,
         given: Callable[[Transformer], None] = lambda model: None,
         begun: Path | None = None,
+        ranks: Ranks = ALONE,
         say: Callable[[str], None] = lambda line: None,
     ) -> Trainer:
         """The trainer before its first update; of a run that has `begun`, in this directory, before it is restored.
@@ -82,7 +82,7 @@ class Trainer:
         keep_freed_memory()
         setting = Setting(corpus.tokenizer, run.length, run.seed, corpus.names)
         training = training_feed(run.objective, run.data, corpus, setting, run.batch)
-        answers = answered(run, corpus, training, machine.device, say, begun)
+        answers = ranks.in_turn(lambda: answered(run, corpus, training, machine.device, say, begun))
         held_out = held_out_feed(run.objective, run.data, corpus, setting, run.batch)
         model = build(run.architecture, run.plan, machine.device, seed=run.seed).train()
         tune(model, run.tuning, run.seed)
@@ -90,12 +90,12 @@ class Trainer:
         rest(model, run.tuning)
         told = (run, model, corpus.tokenizer)
         partners = start_partners(*told) if begun is None else restored_partners(*told, begun)
-        learning = {
-            name: Trainee.of(partners[name], run, Tuning()) for name, one in run.objective.partners.items() if one.learns
-        }
-        loss = loss_function(model, run.objective, run.plan, partners)
+        learning = {name: partners[name] for name, one in run.objective.partners.items() if one.learns}
+        within = ranks.divide([model, *learning.values()], run.plan)
+        loss = loss_function(model, run.objective, run.plan, partners, within)
         trainee, scale = Trainee.of(model, run, run.tuning), LossScale.of(run.plan.precision)
-        return Trainer(run, corpus, trainee, partners, learning, loss, training, held_out, scale, answers)
+        trainees = {name: Trainee.of(one, run, Tuning()) for name, one in learning.items()}
+        return Trainer(run, corpus, trainee, partners, trainees, loss, training, held_out, scale, answers, ranks, within)
 
     @property
     def model(self) -> Transformer:
@@ -116,63 +116,42 @@ class Trainer:
         """The trainer with other fields of the run, none of which an update is computed with."""
         return replace(self, run=self.run.but(**fields))
 
-    def timed(self, left: float) -> Durations:
-        """Seconds of an update, an evaluation and a checkpoint; long ones are timed only once, to spare the seconds `left`.
-
-        Gradients are thrown away, so that no weight changes.
-        """
-        pieces, count = self.micro_batches(0)
-
-        def gradients() -> None:
-            for examples in pieces:
-                summed, _ = self.loss(examples, Noise.at(self.run.seed, 0, examples.rows))
-                (summed / count).backward()  # type: ignore[no-untyped-call]
-            for each in (self.trainee, *self.learning.values()):
-                each.optimiser.zero_grad(set_to_none=True)
-
-        with deterministic(), units(self.run.plan):
-            first = _seconds(gradients)
-            # The first one may include compiling, which takes longer than hundreds of updates, and then does not count.
-            gradient = _seconds(gradients) if self.run.plan.compile == "on" or first < 0.05 * left else first
-            if gradient < 0.02 * left:
-                gradient = median([gradient, *(_seconds(gradients) for _ in range(2))])
-        batch = _seconds(lambda: self.evaluate(self.run.batch))
-        counted = min(self.training.whole, MOST_TOKENS) if self.run.evaluation.baseline else 0
-        return Durations(gradient, batch, checkpoint_bytes(self.run) / DISK_RATE, counted)
-
     def micro_batches(self, step: int) -> tuple[list[Examples], float]:
         """The pieces of the global batch of `step`, and the number that its summed loss is divided by."""
         return self._cut(self._batch(step))
 
-    def _batch(self, number: int) -> Examples:
-        found = self.training.at(number)
+    def _batch(self, step: int) -> Examples:
+        """This process's part of the batch of a step."""
+        found = self.training.at(step, self.ranks.rank, self.ranks.size)
         return found if self.answers is None else self.answers.beside(found)
 
-    def _cut(self, whole: Examples) -> tuple[list[Examples], float]:
-        size = self.run.batch // self.run.accumulation
+    def _cut(self, own: Examples) -> tuple[list[Examples], float]:
+        rows = self.run.batch // self.ranks.size
+        size = rows // self.run.accumulation
         device = self.model.device
-        pieces = [whole.slice(at, at + size).to(device) for at in range(0, self.run.batch, size)]
+        pieces = [own.slice(at, at + size).to(device) for at in range(0, rows, size)]
         # A batch without a single target has a loss of 0.
-        return pieces, max(whole.count, 1.0)
+        return pieces, max(self.ranks.total(own.count), 1.0)
 
     def update(self, step: int, hold: Callable[[], None] = lambda: None, passed: int = 0) -> Outcome:
         """Update number `step` (from 0), with the batch `passed` places further on. `hold`: see `step.update`."""
         run = self.run
-        whole = self._batch(step + passed)
-        pieces, count = self._cut(whole)
+        own = self._batch(step + passed)
+        pieces, count = self._cut(own)
         rate = run.learning_rate(step)
         for _, running in self._histories():
             running.begin()
         outcome = update(
             self.loss, self.model, self.trainee.optimiser, pieces, others=[one.optimiser for one in self.learning.values()],
             count=count, seed=run.seed, step=step, rate=rate, clip=run.clip, hold=hold, scale=self.scale,
+            ranks=self.ranks, within=self.within,
         )  # fmt: skip
         if not outcome.skipped:
             for one in self._trainees.values():
                 one.updated()
             for _, running in self._histories():
                 running.end()
-        return replace(outcome, data=whole.digest)
+        return replace(outcome, data="".join(self.ranks.every(own.digest)))
 
     def _histories(self) -> Iterator[tuple[str, Running]]:
         """Scales of the updates before, of every model that learns, by name."""
@@ -197,11 +176,12 @@ class Trainer:
         with all_evaluated(self._trainees):
             return evaluate(
                 self.model, self.run.objective, self.held_out, self.run.plan,
-                most=rows, partners=self.partners, names=self.corpus.names, progress=progress,
+                most=rows, partners=self.partners, names=self.corpus.names, progress=progress, ranks=self.ranks,
+                within=self.within,
             )  # fmt: skip
 
     def finished(self) -> Transformer:
-        """The model to use: with averaged weights if there are any, adapters merged, in evaluation mode."""
+        """The model to use, whole: with averaged weights if there are any, adapters merged, in evaluation mode."""
         with averaged(self.trainee.averages):
             return plain(self.model)
 
@@ -223,10 +203,12 @@ class Trainer:
                     "run": json.loads(to_json(self.run)),
                     **past.facts(),
                 },
-                take=take,
+                take=self.ranks.taking(take),
             )
 
         def write() -> None:
+            if not self.ranks.first:
+                return
             checkpoint.write(taken, checkpoint.directory_of(directory, step))
             self.prune(directory, step)
 
@@ -253,7 +235,8 @@ class Trainer:
         """The trainer with weights and moments from a verified checkpoint."""
         checkpoint.restore(self.model, directory)
         for name, one in self.learning.items():
-            one.model.load_state_dict(checkpoint.read(directory / f"{name}.safetensors"))
+            for key, values in checkpoint.read(directory / f"{name}.safetensors").items():
+                copy_in(one.model.get_parameter(key), values)
         trainee = self.trainee.restored(checkpoint.read(directory / OPTIMISER), self.run.tuning)
         learning = {
             name: one.restored(checkpoint.read(directory / _state_file(name)), Tuning()) for name, one in self.learning.items()
@@ -288,9 +271,3 @@ def _state_file(name: str) -> str:
 def windows_of(run: Run, tokens: int) -> int:
     """Number of rows of the run's length that hold `tokens` tokens."""
     return -(-tokens // run.length)
-
-
-def _seconds(act: Callable[[], object]) -> float:
-    start = budget.clock()
-    act()
-    return budget.clock() - start

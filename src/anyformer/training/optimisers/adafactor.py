@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -22,6 +23,8 @@ class AdafactorRule:
     v is the mean of g^2 + eps with weights 1 - t^-decay and t^-decay: of a matrix, the product of its means over each row and
     over each column, divided by the mean of all. `stacked`: dim 0 counts weights of their own, as experts.
     """
+
+    elementwise: ClassVar[bool] = False
 
     decay: float
     clip: float

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -21,6 +22,8 @@ def build(optimiser: AdamW, learners: Sequence[Learner]) -> torch.optim.Optimize
 @dataclass(frozen=True)
 class AdamRule:
     """m <- b1 m + (1 - b1) g, v <- b2 v + (1 - b2) g^2, w <- w - rate (decay w + m' / (sqrt(v') + eps)), m' and v' unbiased."""
+
+    elementwise: ClassVar[bool] = True
 
     betas: tuple[float, float]
     eps: float

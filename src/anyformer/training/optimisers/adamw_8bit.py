@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -53,6 +54,8 @@ def restored(code: Tensor, scale: Tensor, block: int, signed: bool) -> Tensor:
 @dataclass(frozen=True)
 class EightBitRule:
     """`AdamRule` with moments that are restored from 8 bits before each update and rounded to them after it."""
+
+    elementwise: ClassVar[bool] = False
 
     betas: tuple[float, float]
     eps: float

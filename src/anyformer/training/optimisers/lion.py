@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -15,6 +16,8 @@ from anyformer.tuning import Lion
 @dataclass(frozen=True)
 class LionRule:
     """w <- w - rate (sign(b1 m + (1 - b1) g) + decay w), then m <- b2 m + (1 - b2) g."""
+
+    elementwise: ClassVar[bool] = True
 
     betas: tuple[float, float]
 

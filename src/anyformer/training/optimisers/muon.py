@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -45,6 +46,8 @@ class MuonRule:
 
     Nesterov's has momentum m + (1 - momentum) g in the place of m.
     """
+
+    elementwise: ClassVar[bool] = False
 
     momentum: float
     nesterov: bool

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -20,6 +20,8 @@ AT_ONCE = 1 << 14
 @dataclass(frozen=True)
 class Masters:
     """w <- round(m) after `rule` has changed m, the weight in fp32 (Micikevicius et al. 2018, arXiv 1710.03740)."""
+
+    elementwise: ClassVar[bool] = False
 
     rule: Any
 
@@ -38,6 +40,8 @@ class Masters:
 @dataclass(frozen=True)
 class Stochastic:
     """w <- up or down from w', which `rule` makes of w in fp32, by chances whose mean is w' (Gupta et al. 2015, 1502.02551)."""
+
+    elementwise: ClassVar[bool] = False
 
     rule: Any
     key: int

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import torch
 from torch import Tensor, nn
+from torch.distributed.tensor import DTensor
 
+from anyformer.model.divided import copy_in, local, part, whole
 from anyformer.operations import Weight
 from anyformer.tuning import Pace
 
@@ -20,7 +22,10 @@ COUNTERS = ("updates", "rates", "roundings")
 
 
 class Rule(Protocol):
-    """How one weight changes; equal rules are one group."""
+    """How one weight changes; equal rules are one group. `elementwise`: each number by its own gradient and state alone, so
+    that a process which holds a part of the weight can change it without the rest."""
+
+    elementwise: ClassVar[bool]
 
     def start(self, weight: Tensor) -> State:
         """The state before the first update."""
@@ -67,8 +72,36 @@ class ByRule(torch.optim.Optimizer):
                 if parameter.grad is not None:
                     state = self.state[parameter]
                     if not state:
-                        state.update(rule.start(parameter))
-                    rule.change(parameter, parameter.grad, state, group["lr"], group["weight_decay"])
+                        state.update(start(rule, parameter))
+                    change(rule, parameter, state, group["lr"], group["weight_decay"])
+
+
+def start(rule: Rule, weight: Tensor) -> State:
+    """The state before the first update; of a weight that is divided among processes, what is of its shape is divided too."""
+    if rule.elementwise:
+        return rule.start(weight)
+    return {name: divided(value, weight) for name, value in rule.start(whole(weight)).items()}
+
+
+def divided(value: Tensor, weight: Tensor) -> Tensor:
+    """A tensor of a state, divided as its weight is if it has its shape; all others are whole in every process."""
+    return part(value, weight) if value.shape == weight.shape else value
+
+
+def change(rule: Rule, weight: nn.Parameter, state: State, rate: float, decay: float) -> None:
+    """One update by a rule. One that is not elementwise has the whole weight in every process, which then keeps its part."""
+    gradient = weight.grad
+    assert gradient is not None, "only weights with a gradient change"
+    if not isinstance(weight, DTensor):
+        rule.change(weight, gradient, state, rate, decay)
+    elif rule.elementwise:
+        rule.change(local(weight), local(gradient), {name: local(value) for name, value in state.items()}, rate, decay)
+    else:
+        full, every = whole(weight), {name: whole(value) for name, value in state.items()}
+        rule.change(full, whole(gradient), every, rate, decay)
+        for target, values in [(weight, full), *((state[name], value) for name, value in every.items())]:
+            if isinstance(target, DTensor):
+                copy_in(target, values)
 
 
 def counter(number: float = 0, dtype: torch.dtype = torch.int64) -> Tensor:

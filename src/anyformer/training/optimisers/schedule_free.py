@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -19,6 +20,8 @@ class ScheduleFreeRule:
     v <- b2 v + (1 - b2) g^2; z <- z - rate (g / (sqrt(v / (1 - b2^t)) + eps) + decay y); x <- (1 - c) x + c z;
     y <- (1 - b1) z + b1 x, with c = rate^2 / (the sum of rate^2 so far).
     """
+
+    elementwise: ClassVar[bool] = True
 
     betas: tuple[float, float]
     eps: float

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -16,6 +17,8 @@ from anyformer.tuning import SGD
 class DescentRule:
     """w <- w - rate (g + decay w)."""
 
+    elementwise: ClassVar[bool] = True
+
     def start(self, weight: Tensor) -> State:
         return {}
 
@@ -26,6 +29,8 @@ class DescentRule:
 @dataclass(frozen=True)
 class MomentumRule:
     """b <- momentum b + g; w <- w - rate (b + decay w), with g + momentum b in the place of b for Nesterov's."""
+
+    elementwise: ClassVar[bool] = True
 
     momentum: float
     nesterov: bool

@@ -1,0 +1,221 @@
+"""Training in several processes against one: losses, gradients and weights, for every mode, architecture and optimiser.
+
+    python -m benchmarks.equality                    # 2, 4 and 8 processes, and the committed table
+    python -m benchmarks.equality --ranks 2 --cases llama-2-7b:shard:adamw t5-small:data:muon
+
+A process of a mesh trains the tiny form of a catalogue entry for a few updates, and so does it alone, with as many pieces of a
+batch as there are processes, in fp32. Compared are the loss of each update, every gradient of the first, and every weight after
+the last: |ours - alone| / |alone|, of whole tensors. Figures do not depend on the machine's speed. Writes
+benchmarks/results/equality.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from datetime import date
+from importlib.metadata import version
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from anyformer.api import architecture
+from anyformer.data import Bytes, Text
+from anyformer.describe import change_all
+from anyformer.mesh import Mesh
+from anyformer.model.divided import whole
+from anyformer.objectives import default_objective
+from anyformer.parts.call.noise import Noise
+from anyformer.plan import Plan
+from anyformer.training import Constant, Run
+from anyformer.training.held_out import corpus_of
+from anyformer.training.parallel import ALONE, Ranks, joined
+from anyformer.training.precision import Host, deterministic
+from anyformer.training.trainer import Trainer
+from anyformer.tuning import SGD, Adafactor, AdamW, AdamW8bit, Lion, Muon, ScheduleFree
+
+RESULT = Path(__file__).parent / "results" / "equality.json"
+RANKS = (2, 4, 8)
+UPDATES, BATCH, LENGTH, VOCAB = 3, 8, 32, 300
+MODES: Mapping[str, Mapping[int, Mesh]] = {
+    "data": {ranks: Mesh(data=ranks) for ranks in RANKS},
+    "shard": {ranks: Mesh(data=1, shard=ranks) for ranks in RANKS},
+    "data x shard": {ranks: Mesh(data=2, shard=ranks // 2) for ranks in RANKS if ranks > 2},
+}
+ARCHITECTURES = {
+    "llama-2-7b": "dense", "llama-3-8b": "GQA", "gpt2": "tied, dropout", "deepseek-v2-lite": "MLA, experts",
+    "mixtral-8x7b": "experts", "deepseek-v3": "MLA, experts, corrections, tokens ahead",
+    "kimi-linear-48b-a3b": "recurrent, MLA, experts",
+    "gemma-2-2b": "windowed", "qwen3-next-80b-a3b": "hybrid", "t5-small": "encoder-decoder", "bert-base-uncased": "encoder",
+    "albert-base-v2": "shared layers", "electra-small": "two models that learn",
+}  # fmt: skip
+OPTIMISERS = {
+    "adamw": AdamW(learning_rate=1e-3), "adamw_8bit": AdamW8bit(learning_rate=1e-3, block=64, smallest=100),
+    "schedule_free": ScheduleFree(learning_rate=1e-3), "sgd": SGD(learning_rate=0.1), "lion": Lion(learning_rate=1e-4),
+    "adafactor": Adafactor(learning_rate=1e-2), "muon": Muon(learning_rate=1e-3, precision="fp32"),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Case:
+    """One architecture in one mode with one optimiser."""
+
+    architecture: str
+    mode: str
+    optimiser: str
+
+    @staticmethod
+    def of(text: str) -> Case:
+        """From its name, `architecture:mode:optimiser`."""
+        return Case(*text.split(":"))
+
+    def __str__(self) -> str:
+        return f"{self.architecture}:{self.mode}:{self.optimiser}"
+
+
+def every_case(ranks: int) -> list[Case]:
+    """Every pair of mode and architecture, and of mode and optimiser."""
+    modes = [mode for mode, meshes in MODES.items() if ranks in meshes]
+    pairs = [Case(name, mode, "adamw") for name, mode in product(ARCHITECTURES, modes)]
+    return pairs + [Case("mixtral-8x7b", mode, name) for name, mode in product(OPTIMISERS, modes) if name != "adamw"]
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The largest relative differences of one case: of losses, gradients (and whose), and weights (and whose)."""
+
+    case: str
+    ranks: int
+    loss: float
+    gradient: float
+    gradient_of: str
+    weight: float
+    weight_of: str
+
+
+def run_of(case: Case, text: Path, pieces: int) -> Run:
+    """The run of a case, with its batch in `pieces`."""
+    model = change_all(architecture(case.architecture, tiny=True), {"embedding.vocab": VOCAB})
+    return Run(
+        steps=UPDATES, batch=BATCH, length=LENGTH, accumulation=pieces, architecture=model, objective=default_objective(model),
+        data=Text(paths=(str(text),), tokenizer=Bytes(), validation=0.1), optimiser=OPTIMISERS[case.optimiser],
+        schedule=Constant(warmup=0), plan=Plan(precision="fp32", compile="off"), seed=3,
+    )  # fmt: skip
+
+
+def trained(run: Run, ranks: Ranks) -> tuple[list[float], dict[str, Tensor], dict[str, Tensor]]:
+    """The losses of the updates, the gradients of the first, and the weights after the last, of all models that learn."""
+    trainer = Trainer.start(run, corpus_of(run), Host(torch.device("cpu"), {"fp32": 1e9}), ranks=ranks)
+    models = {"": trainer.model, **{f"{name}/": one.model for name, one in trainer.learning.items()}}
+    weights = {prefix + name: weight for prefix, model in models.items() for name, weight in model.named_parameters()}
+    with deterministic():
+        pieces, count = trainer.micro_batches(0)
+        for examples in pieces:
+            summed, _ = trainer.loss(examples, Noise.at(run.seed, 0, examples.rows))
+            (summed / count).backward()  # type: ignore[no-untyped-call]
+        gradients = {name: whole(weight.grad).clone() for name, weight in weights.items() if weight.grad is not None}
+        for one in (trainer.trainee, *trainer.learning.values()):
+            one.optimiser.zero_grad(set_to_none=True)
+        losses = [trainer.update(step).loss for step in range(UPDATES)]
+    return losses, gradients, {name: whole(weight.detach()).clone() for name, weight in weights.items()}
+
+
+def compared(case: Case, text: Path, ranks: Ranks) -> Difference | None:
+    """How far a case is from one process; the first process computes that, and None is what the others have."""
+    together = trained(run_of(case, text, 1), ranks)
+    if not ranks.first:
+        return None
+    alone = trained(run_of(case, text, ranks.size), ALONE)
+    loss = max(abs(ours - theirs) / abs(theirs) for ours, theirs in zip(together[0], alone[0], strict=True))
+    # A weight whose gradient is rounding, as that of a key's bias, goes where the rounding says: Adam divides it by its size.
+    moved = {name for name, value in alone[1].items() if float(value.norm()) > least(alone[1])}
+    gradient = farthest(together[1], alone[1])
+    weight = farthest(*({name: value for name, value in found.items() if name in moved} for found in (together[2], alone[2])))
+    return Difference(str(case), ranks.size, loss, gradient[0], gradient[1], weight[0], weight[1])
+
+
+def farthest(ours: Mapping[str, Tensor], theirs: Mapping[str, Tensor]) -> tuple[float, str]:
+    """The largest |ours - theirs| / |theirs|, and whose it is; |theirs| counts as `least` at least."""
+    assert ours.keys() == theirs.keys(), sorted(ours.keys() ^ theirs.keys())
+    floor = least(theirs)
+    each = {
+        name: float((ours[name].double() - value.double()).norm()) / max(float(value.double().norm()), floor)
+        for name, value in theirs.items()
+    }
+    name = max(each, key=lambda key: each[key])
+    return each[name], name
+
+
+def least(tensors: Mapping[str, Tensor]) -> float:
+    """A millionth of the largest norm, below which a tensor is made of rounding."""
+    return 1e-6 * max(float(value.double().norm()) for value in tensors.values())
+
+
+def work(cases: Iterable[Case], out: Path) -> None:
+    """What each process does: all cases in one group; the first writes a line for each."""
+    text = out.with_suffix(".txt")
+    processes = int(os.environ["WORLD_SIZE"])
+    torch.set_num_threads(1)
+    by_mode: dict[str, list[Case]] = {}
+    for case in cases:
+        by_mode.setdefault(case.mode, []).append(case)
+    for mode, those in by_mode.items():
+        with joined(MODES[mode][processes], torch.device("cpu")) as ranks:
+            ranks.first_alone(lambda: written(text))
+            for case in those:
+                difference = compared(case, text, ranks)
+                if difference is not None:
+                    with out.open("a", encoding="utf-8") as file:
+                        file.write(json.dumps(asdict(difference)) + "\n")
+
+
+def written(text: Path) -> None:
+    """Put a few thousand lines of text into a file, unless it is there."""
+    if not text.exists():
+        text.write_text("\n".join(f"def f{i}(x):\n    return x + {i * i % 97}\n" for i in range(400)), encoding="utf-8")
+
+
+def launched(cases: Iterable[Case], ranks: int, folder: Path) -> Iterator[Difference]:
+    """Start processes for some cases, and read what they found."""
+    out = folder / f"{ranks}.jsonl"
+    names = [str(case) for case in cases]
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks), "-m"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "ANYFORMER_CACHE": str(folder / "cache")}
+    subprocess.run([*command, "benchmarks.equality", "--out", str(out), "--cases", *names], check=True, env=environment)
+    for line in out.read_text(encoding="utf-8").splitlines():
+        yield Difference(**json.loads(line))
+
+
+def main() -> None:
+    """Compare, and write the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--ranks", type=int, nargs="+", default=RANKS, choices=RANKS, help="processes (default: 2, 4 and 8)")
+    parser.add_argument("--cases", nargs="+", metavar="ARCHITECTURE:MODE:OPTIMISER", help="by default every pair")
+    parser.add_argument("--out", type=Path, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.out is not None:
+        work(map(Case.of, given.cases), given.out)
+        return
+    found: list[dict[str, Any]] = []
+    with tempfile.TemporaryDirectory() as folder:
+        for ranks in given.ranks:
+            cases = [Case.of(name) for name in given.cases] if given.cases else every_case(ranks)
+            for each in launched(cases, ranks, Path(folder)):
+                print(f"{ranks} {each.case}: loss {each.loss:.1e}, gradient {each.gradient:.1e}, weight {each.weight:.1e}")
+                found.append(asdict(each))
+    if not given.cases:
+        facts = {"date": date.today().isoformat(), "versions": {"torch": version("torch")}, "updates": UPDATES}
+        RESULT.write_text(json.dumps({**facts, "results": found}, indent=0) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,113 @@
+"""Joining the processes that a launcher started."""
+
+from __future__ import annotations
+
+import atexit
+import gc
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+
+from anyformer.describe import UserError
+from anyformer.mesh import Mesh
+from anyformer.quantising import FORMATS, Quantising
+from anyformer.training.adapting import unlearnt
+from anyformer.training.parallel.ranks import ALONE, Ranks, Together
+from anyformer.training.run import Run
+
+SHARED = ("auto", "fp32", "tf32", "bf16", "fp16")
+"""Precisions of runs in several processes."""
+WAIT = timedelta(minutes=10)
+"""How long a process waits for the others before the run fails; the first may prepare data meanwhile."""
+
+
+class LostProcessError(UserError):
+    """A process of the run is gone."""
+
+    exit_code = 1
+
+
+def started() -> int:
+    """The processes of this run: WORLD_SIZE, which `torchrun` sets; 1 without a launcher."""
+    return int(os.environ.get("WORLD_SIZE", "").strip() or 1)
+
+
+def mesh_of(asked: Mesh, processes: int) -> Mesh:
+    """The mesh of a run. Raises `UserError` for another number of processes than there are."""
+    try:
+        return asked.over(processes)
+    except ValueError as error:
+        needed = (asked.data or 1) * asked.shard
+        raise UserError(
+            f"{error}: start as many with torchrun --nproc-per-node {needed} -m anyformer train ..., or set plan.mesh"
+        ) from None
+
+
+def check_mesh(run: Run, ranks: Ranks) -> None:
+    """Raise `UserError` for a run that several processes cannot share."""
+    if ranks.size == 1:
+        return
+    pieces, precision = ranks.size * run.accumulation, run.plan.precision
+    if run.batch % pieces:
+        raise UserError(
+            f"batch = {run.batch} does not divide into {run.accumulation} pieces for each of {ranks.size} processes: make it a "
+            f"multiple of {pieces}"
+        )
+    if precision.kind not in SHARED:
+        raise UserError(
+            f"plan.precision = {precision.kind!r} is not built for several processes yet: choose one of {', '.join(SHARED)}"
+        )
+    if isinstance(FORMATS[run.tuning.base], Quantising):
+        raise UserError(f"tuning.base = {run.tuning.base!r} is not built for several processes yet: set tuning.base = 'bf16'")
+    if statistics := sorted(name for name in unlearnt(run.architecture) if "running_" in name):
+        raise UserError(f"{statistics[0]} is a mean over all rows, and each process has some of them: train in one process")
+
+
+@contextmanager
+def joined(asked: Mesh, device: torch.device) -> Iterator[Ranks]:
+    """The processes of a run; connected to one another within, where there are several.
+
+    Raises `LostProcessError` where another process ended.
+    """
+    mesh = mesh_of(asked, started())
+    if started() == 1:
+        yield ALONE
+        return
+    connect(device)
+    try:
+        yield Together.of(mesh, device)
+    except RuntimeError as error:
+        # gloo has no error of its own: it tells the place in its code.
+        if not isinstance(error, dist.DistError) and "gloo/" not in str(error):
+            raise
+        said = str(error).splitlines()[0]
+        raise LostProcessError(
+            f"another process of this run ended or does not answer ({said}); what was saved is kept: start all processes again "
+            "with --resume"
+        ) from error
+
+
+def connect(device: torch.device) -> None:
+    """Connect this process to the others, once, until it ends: a launcher's processes find one another only once."""
+    if dist.is_initialized():
+        return
+    if "MASTER_ADDR" not in os.environ:
+        raise UserError(
+            f"WORLD_SIZE = {started()}, and no launcher says where the other processes are (MASTER_ADDR): start them with "
+            "torchrun, or unset WORLD_SIZE"
+        )
+    if device.type == "cuda":
+        torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
+    dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=WAIT)
+    atexit.register(disconnect)
+
+
+def disconnect() -> None:
+    """Part from the other processes."""
+    # Divided models are in cycles of references, and a connection that outlives its group ends the process with an error.
+    gc.collect()
+    dist.destroy_process_group()

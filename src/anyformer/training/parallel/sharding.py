@@ -1,0 +1,84 @@
+"""Models of which each process holds a part: FSDP2 over a mesh of copies and of processes that divide a copy.
+
+Each layer is gathered while it computes, and its gradients are summed when they are known (`fully_shard`, Zhao et al. 2023,
+arXiv 2304.11277). Weights that no gradient moves, such as corrections of routers, stay whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol, TypeVar
+
+from torch import Tensor, nn
+from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.fsdp import FSDPModule, fully_shard
+
+from anyformer.model import Transformer
+from anyformer.parts.call.context import Context
+from anyformer.training.adapting import unlearnt
+
+T = TypeVar("T")
+
+
+class Within(Protocol):
+    """Calls a function in which the models can compute, and gives what it gives: one whose tensors lead back to them."""
+
+    def __call__(self, act: Callable[[], T]) -> T: ...
+
+
+def directly(act: Callable[[], T]) -> T:
+    """`Within` of models that are whole."""
+    return act()
+
+
+class Root(nn.Module):
+    """All models of a run as one module, whose forward pass is any function of theirs: its hooks gather what they need."""
+
+    def __init__(self, models: Sequence[Transformer]) -> None:
+        super().__init__()
+        self.models = nn.ModuleList(models)
+
+    def forward(self, act: Callable[[], T]) -> T:
+        return act()
+
+
+class Hidden:
+    """A context of which FSDP sees nothing."""
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+
+
+class Hiding(nn.Module):
+    """A layer whose context is hidden from FSDP, which looks for tensors in arguments and copies what holds some: values that a
+    layer leaves for others would be left in the copy."""
+
+    def __call__(self, x_BTD: Tensor, context: Context, *states: object) -> Tensor:
+        return super().__call__(x_BTD, Hidden(context), *states)  # type: ignore[no-any-return]
+
+    def forward(self, x_BTD: Tensor, hidden: Hidden, *states: object) -> Tensor:
+        return super().forward(x_BTD, hidden.context, *states)  # type: ignore[no-any-return]
+
+
+def divided(models: Sequence[Transformer], mesh: DeviceMesh, *, compiled: bool) -> Within:
+    """Divide the weights of models over the mesh, and compile each layer if asked."""
+    root = Root(models)
+    kept = {model.get_parameter(name) for model in models for name in unlearnt(model.architecture)}
+    for layer in layers_of(models):
+        layer.__class__ = type(type(layer).__name__, (Hiding, type(layer)), {})
+        if compiled:
+            layer.compile(fullgraph=True, dynamic=False)
+        fully_shard(layer, mesh=mesh, ignored_params=kept)
+    fully_shard(root, mesh=mesh, ignored_params=kept)
+    for module in root.modules():
+        if isinstance(module, FSDPModule):
+            # Losses are divided by the targets of all processes, so gradients are summed; gloo has no sum with a factor.
+            module.set_force_sum_reduction_for_comms(True)
+            module.set_gradient_divide_factor(1.0)
+    return root
+
+
+def layers_of(models: Iterable[Transformer]) -> list[nn.Module]:
+    """The layers of all stacks, each once."""
+    stacks = (model.get_submodule(f"{name}.layers") for model in models for name in model.architecture.stacks)
+    return list(dict.fromkeys(layer for stack in stacks for layer in stack.children()))

@@ -1,0 +1,52 @@
+"""How long an update, an evaluation and a checkpoint of a run take, before it begins."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from statistics import median
+
+from anyformer.objectives.feed import MOST_TOKENS
+from anyformer.parts.call.noise import Noise
+from anyformer.training import budget
+from anyformer.training.budget import Durations
+from anyformer.training.place import checkpoint_bytes
+from anyformer.training.precision import deterministic, units
+from anyformer.training.trainer import Trainer
+
+DISK_RATE = 2e8
+"""Bytes of a checkpoint hashed and written in a second, estimated low."""
+
+
+def timed(trainer: Trainer, left: float) -> Durations:
+    """Seconds of an update, an evaluation and a checkpoint; long ones are timed only once, to spare the seconds `left`.
+
+    Gradients are thrown away, so that no weight changes.
+    """
+    pieces, count = trainer.micro_batches(0)
+
+    def gradients() -> None:
+        for examples in pieces:
+            summed, _ = trainer.loss(examples, Noise.at(trainer.run.seed, 0, examples.rows))
+            (summed / count).backward()  # type: ignore[no-untyped-call]
+        for each in (trainer.trainee, *trainer.learning.values()):
+            each.optimiser.zero_grad(set_to_none=True)
+
+    def seconds(act: Callable[[], object]) -> float:
+        own = _seconds(act)
+        return trainer.ranks.same(lambda: own)
+
+    with deterministic(), units(trainer.run.plan):
+        first = seconds(gradients)
+        # The first one may include compiling, which takes longer than hundreds of updates, and then does not count.
+        gradient = seconds(gradients) if trainer.run.plan.compile == "on" or first < 0.05 * left else first
+        if gradient < 0.02 * left:
+            gradient = median([gradient, *(seconds(gradients) for _ in range(2))])
+    batch = seconds(lambda: trainer.evaluate(trainer.run.batch))
+    counted = min(trainer.training.whole, MOST_TOKENS) if trainer.run.evaluation.baseline else 0
+    return Durations(gradient, batch, checkpoint_bytes(trainer.run) / DISK_RATE, counted)
+
+
+def _seconds(act: Callable[[], object]) -> float:
+    start = budget.clock()
+    act()
+    return budget.clock() - start

@@ -1,0 +1,48 @@
+"""Two processes train as one does: every mode, with models and optimisers of many kinds. All have one group of processes."""
+
+from __future__ import annotations
+
+import json
+import runpy
+
+import pytest
+from benchmarks.equality import ARCHITECTURES, MODES, OPTIMISERS, RANKS, RESULT, Case, every_case, launched
+
+CASES = (
+    "gpt2:data:adamw", "llama-3-8b:shard:muon", "deepseek-v3:shard:adamw", "qwen3-next-80b-a3b:shard:schedule_free",
+    "t5-small:shard:adafactor", "electra-small:data:adamw_8bit",
+)  # fmt: skip
+LARGEST = 1e-5
+
+
+def test_two_processes_train_as_one_does(tmp_path):
+    found = list(launched(map(Case.of, CASES), 2, tmp_path))
+    assert {each.case for each in found} == set(CASES)
+    for each in found:
+        assert each.loss < 1e-6, each
+        assert each.gradient < LARGEST, each
+        assert each.weight < LARGEST, each
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ranks", RANKS)
+def test_more_processes_train_as_one_does(ranks, tmp_path):
+    found = list(launched(every_case(ranks), ranks, tmp_path))
+    assert len(found) == len(every_case(ranks))
+    assert max(max(each.loss, each.gradient, each.weight) for each in found) < LARGEST
+
+
+def test_the_committed_table_is_whole_and_equal():
+    results = json.loads(RESULT.read_text(encoding="utf-8"))["results"]
+    assert {(each["ranks"], each["case"]) for each in results} == {
+        (ranks, str(case)) for ranks in RANKS for case in every_case(ranks)
+    }
+    assert max(max(each["loss"], each["gradient"], each["weight"]) for each in results) < LARGEST
+    cases = [Case.of(each["case"]) for each in results]
+    assert {(case.mode, case.architecture) for case in cases} == {(mode, name) for mode in MODES for name in ARCHITECTURES}
+    assert {(case.mode, case.optimiser) for case in cases} == {(mode, name) for mode in MODES for name in OPTIMISERS}
+
+
+def test_the_page_has_the_table():
+    maker = runpy.run_path(str(RESULT.parents[2] / "docs" / "make_cluster.py"))
+    assert maker["PAGE"].read_text(encoding="utf-8") == maker["page"](), "run: python docs/make_cluster.py"

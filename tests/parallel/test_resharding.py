@@ -1,0 +1,36 @@
+"""A run goes on with another number of processes than it was saved with, as if it had always had one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from anyformer.training import load_run, resume, train
+from anyformer.training.journal import read_metrics
+
+RESHARDING = Path(__file__).with_name("resharding.py")
+QUIET = Console(quiet=True)
+
+
+def losses(directory: Path) -> list[float]:
+    """Of all updates, and of the last evaluation."""
+    rows = read_metrics(directory)
+    return [row["loss"] for row in rows if row["kind"] == "train"] + [rows[-1]["loss"]]
+
+
+def test_saved_by_two_and_resumed_by_one_and_the_other_way_round(run_of, start, tmp_path):
+    files = {name: run_of(name) for name in ("llama-3-8b", "mixtral-8x7b")}
+    for name, file in files.items():
+        train(load_run(file), tmp_path / f"{name}-alone", console=QUIET)
+        train(load_run(file, {"steps": 4}), tmp_path / f"{name}-widening", console=QUIET)
+    finished = start(2, RESHARDING, *files.values())
+    assert finished.returncode == 0, finished.stderr[-3000:]
+    for name in files:
+        resume(tmp_path / f"{name}-narrowing", {"plan.mesh.shard": 1, "steps": 8}, console=QUIET)
+        whole = losses(tmp_path / f"{name}-alone")
+        assert losses(tmp_path / f"{name}-narrowing") == pytest.approx(whole, rel=1e-5)
+        assert losses(tmp_path / f"{name}-widening") == pytest.approx(whole, rel=1e-5)
+        said = (tmp_path / f"{name}-widening" / "ranks" / "1.log").read_text(encoding="utf-8")
+        assert f"continuing {name}-widening after step 4 of 8" in said

@@ -1,0 +1,56 @@
+"""What becomes of a run when one of its processes dies, or has a loss that is not finite; and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from anyformer.describe import UserError, change_all
+from anyformer.mesh import Mesh
+from anyformer.training import load_run
+from anyformer.training.journal import read_metrics
+from anyformer.training.parallel import Alone, check_mesh
+from anyformer.training.parallel.launch import mesh_of
+
+TROUBLED = Path(__file__).with_name("troubled.py")
+
+
+def test_a_process_that_dies_ends_the_run(run_of, start, tmp_path):
+    finished = start(2, TROUBLED, run_of("llama-3-8b"), "run", "dies")
+    assert finished.returncode != 0
+    # Whichever the launcher notices first.
+    assert "exitcode  : 3" in finished.stderr or "another process of this run ended" in finished.stderr
+    assert [row["step"] for row in read_metrics(tmp_path / "run")] == [1, 2]
+
+
+def test_a_loss_that_is_not_finite_in_one_is_skipped_by_all(run_of, start, tmp_path):
+    finished = start(2, TROUBLED, run_of("llama-3-8b"), "run", "nan")
+    assert finished.returncode == 0, finished.stderr[-3000:]
+    (skipped,) = [row for row in read_metrics(tmp_path / "run") if row["kind"] == "skipped"]
+    assert skipped["step"] == 3
+    assert len([row for row in read_metrics(tmp_path / "run") if row["kind"] == "train"]) == 8
+
+
+def test_a_mesh_is_that_of_the_processes():
+    assert Mesh().over(4) == Mesh(data=4)
+    assert Mesh(shard=2).over(8) == Mesh(data=4, shard=2)
+    with pytest.raises(UserError, match=r"plan.mesh is shard 4, and 6 processes were started: .*--nproc-per-node 4"):
+        mesh_of(Mesh(shard=4), 6)
+    with pytest.raises(UserError, match=r"data 2 x shard 2, and 1 process was started: .*--nproc-per-node 4"):
+        mesh_of(Mesh(data=2, shard=2), 1)
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"batch": 6}, r"batch = 6 does not divide into 1 pieces for each of 4 processes: make it a multiple of 4"),
+        ({"plan.precision": "fp8"}, r"plan.precision = 'fp8' is not built for several processes yet"),
+        ({"tuning.base": "nf4", "tuning.adapter": {"kind": "lora"}}, r"tuning.base = 'nf4' is not built for several"),
+    ],
+)
+def test_what_several_processes_cannot_share_is_refused(run_of, changes, says):
+    run = change_all(load_run(run_of("llama-3-8b")), changes)
+    check_mesh(run, Alone())
+    with pytest.raises(UserError, match=says):
+        check_mesh(run, Alone(size=4))
