@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from anyformer.api import architecture
 from anyformer.describe import UserError, change_all
 from anyformer.mesh import Mesh
-from anyformer.training import load_run
+from anyformer.objectives import ContrastiveObjective
+from anyformer.training import default_run, load_run
 from anyformer.training.journal import read_metrics
 from anyformer.training.parallel import Alone, check_mesh
 from anyformer.training.parallel.launch import mesh_of
@@ -53,4 +55,14 @@ def test_what_several_processes_cannot_share_is_refused(run_of, changes, says):
     run = change_all(load_run(run_of("llama-3-8b")), changes)
     check_mesh(run, Alone())
     with pytest.raises(UserError, match=says):
+        check_mesh(run, Alone(size=4))
+
+
+def test_negatives_in_the_batch_cannot_be_shared(tmp_path):
+    """A piece of the batch has fewer negatives, so several processes would train another model."""
+    rows = tmp_path / "similar.jsonl"
+    rows.write_text('{"text": "one", "positive": "1"}\n' * 20, encoding="utf-8")
+    model = architecture("sentence-bert-base", tiny=True)
+    run = default_run(model, (str(rows),), ContrastiveObjective()).but(batch=8)
+    with pytest.raises(UserError, match=r"4 processes cut the batch into 4 pieces: the contrastive objective"):
         check_mesh(run, Alone(size=4))

@@ -57,6 +57,11 @@ def check_mesh(run: Run, ranks: Ranks) -> None:
             f"batch = {run.batch} does not divide into {run.accumulation} pieces for each of {ranks.size} processes: make it a "
             f"multiple of {pieces}"
         )
+    try:
+        # A process computes a piece of the batch, as one process does with accumulation.
+        run.objective.check_batch(run.length, run.batch, pieces)
+    except ValueError as error:
+        raise UserError(f"{ranks.size} processes cut the batch into {pieces} pieces: {error}") from None
     if precision.kind not in SHARED:
         raise UserError(
             f"plan.precision = {precision.kind!r} is not built for several processes yet: choose one of {', '.join(SHARED)}"
