@@ -101,7 +101,12 @@ def test_chats_take_turns_and_some_have_two() -> None:
 def test_modules_are_the_twenty_largest() -> None:
     sources = SOURCES["python-modules"].sources()
     assert len({row.values["label"] for source in sources for row in itertools.islice(rows(source), 1)}) == 20
-    assert all("\n" in text_field(row, "text") and choice_field(row, "label") for row in some("python-modules"))
+    for row in some("python-modules"):
+        assert "\n" in text_field(row, "text")
+        assert choice_field(row, "label")
+        path, _, line = row.where.rpartition(":")
+        begins = "\n".join(Path(path).read_text(encoding="utf-8").split("\n")[int(line) - 1 :])
+        assert begins.lstrip("\n").startswith(text_field(row, "text")), row.where
 
 
 def test_labels_of_names_are_those_of_the_tree(tmp_path: Path) -> None:
@@ -115,16 +120,18 @@ def test_labels_of_names_are_those_of_the_tree(tmp_path: Path) -> None:
         "é = x.é + True": "variable operator variable operator attribute operator keyword",
     }
     path = tmp_path / "a.py"
-    path.write_text("\n".join(expected) + "\n")
-    found = list(SOURCES["python-names"].rows(find_sources([str(path)])[0]))
+    path.write_text("\n".join(expected) + "\nf(\n    1, 2\n)\n")
+    *found, last = list(SOURCES["python-names"].rows(find_sources([str(path)])[0]))
     assert ["".join(texts_field(row, "words")) for row in found] == ["".join(line.split()) for line in expected]
     assert [" ".join(texts_field(row, "labels")) for row in found] == list(expected.values())
+    assert last.where == f"{path}:6", "a line of code is where it begins"
 
 
 def test_names_have_a_label_each() -> None:
     for row in some("python-names"):
         assert len(texts_field(row, "words")) == len(texts_field(row, "labels"))
     assert len(alone()) > 100
+    assert len({source.path.parent for source in alone()}) == 1, "none is of a package"
 
 
 def test_answers_stand_where_they_are_said_to() -> None:

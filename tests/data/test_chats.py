@@ -11,7 +11,7 @@ import pytest
 from transformers import AutoTokenizer
 
 from anyformer.data import BytePairs, Bytes, Chats, DataError, Preferences, Prompts, Specials, Tokenizer, TokenizerFile, prepare
-from anyformer.data.chat import answer_end, pieces_of, prompt_tokens, tokens_of
+from anyformer.data.chat import answer_end, first_question, pieces_of, prompt_tokens, tokens_of
 from anyformer.data.specials import SPEAKING
 from anyformer.data.vocabulary import make_tokenizer
 from data.texts import prose
@@ -90,6 +90,8 @@ def test_our_own_form():
     )
     assert prompt_tokens(tokenizer, chat[:1]) == asked
     assert answer_end(tokenizer) == special["turn_end"]
+    assert first_question(tokenizer, np.array(asked)) == "hi <|user|>"
+    assert first_question(tokenizer, np.array(said)) == "", "nobody asks"
 
 
 def test_no_text_becomes_a_special_token(folder):
@@ -110,6 +112,7 @@ def test_tokens_and_answers_are_those_of_transformers(folder, beside):
     tokens, answers = written(Tokenizer.load(where), PLAIN)
     assert tokens == out["input_ids"]
     assert answers == out["assistant_masks"]
+    assert {piece.turn for piece in pieces_of(Tokenizer.load(where), PLAIN)} == {-1, 2, 4}
     asked = theirs.apply_chat_template(PLAIN[:2], add_generation_prompt=True, return_dict=True)["input_ids"]
     assert prompt_tokens(Tokenizer.load(where), PLAIN[:2]) == asked
 
@@ -133,6 +136,7 @@ def test_without_marks_an_answer_ends_with_the_next_special_token(folder):
     tokenizer = Tokenizer.load(where)
     tokens, answers = written(tokenizer, PLAIN[1:])
     assert tokens == AutoTokenizer.from_pretrained(where).apply_chat_template(PLAIN[1:], return_dict=True)["input_ids"]
+    assert {piece.turn for piece in pieces_of(tokenizer, PLAIN[1:])} == {-1, 1, 3}
     learnt = [token for token, answer in zip(tokens, answers, strict=True) if answer]
     assert tokenizer.decode(learnt, special=True) == "4, of course.<|im_end|>Text, (turn_end)\nno more.  <|im_end|>"
     # The first token of the first answer is among them.

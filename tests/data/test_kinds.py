@@ -13,6 +13,7 @@ from anyformer.data import Answers, Bytes, Data, DataError, Labelled, Scored, Si
 from anyformer.data.builtin import SOURCES
 from anyformer.data.builtin.branches import complexity
 from anyformer.data.fields import number_field, text_field
+from anyformer.describe import DescriptionError
 
 
 def write(folder, *rows):
@@ -54,6 +55,10 @@ def test_a_text_or_two_with_a_class_or_a_number(tmp_path):
     assert [float(table(tmp_path, Scored, rows)[row]["value"]) for row in range(2)] == [0.5, 2.0]
     with pytest.raises(DataError, match=r"rows.jsonl:1: field 'value' should be a finite number"):
         table(tmp_path, Scored, [{"text": "a", "value": "much"}])
+    with pytest.raises(DescriptionError, match=r"text_pair: .*at least 1 character"):
+        Scored(paths=("a.jsonl",), text_pair="")
+    # A number of records stays one: 0.0 is a share, which is judged only when all are read.
+    assert isinstance(Scored(paths=("a.jsonl",), skip_bad=0).skip_bad, int)
 
 
 def test_the_first_token_of_a_word_bears_its_class(tmp_path):

@@ -27,7 +27,7 @@ from anyformer.data import (
     workers,
 )
 from anyformer.data.openings import opening
-from anyformer.data.shards import SplitWriter, Tokens
+from anyformer.data.shards import SplitWriter, Tokens, token_dtype
 from anyformer.files import default_cache
 from data.texts import Prepare, prose
 
@@ -295,6 +295,10 @@ def test_shards_join(tmp_path: Path) -> None:
         for stop in range(start, len(whole) + 3):
             assert np.array_equal(tokens[start:stop], whole[start:stop])
     assert np.fromfile(tmp_path / "train-documents.bin", "<i8").tolist() == [0, 4, 25, 27, 28]
+
+
+def test_tokens_take_two_bytes_while_their_numbers_fit() -> None:
+    assert [token_dtype(vocab).itemsize for vocab in (256, 2**16, 2**16 + 1)] == [2, 2, 4]
 
 
 def test_progress_lines_without_a_terminal(library: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

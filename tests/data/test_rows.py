@@ -194,6 +194,7 @@ def test_parquet_without_pyarrow_is_refused_in_words(tmp_path: Path, monkeypatch
     [
         (0, 1, r"^f:0: no field; add it; or set skip_bad to the number or share"),
         (2, 3, r"^more than skip_bad = 2 records cannot be used; the first of them:\n  f:0: .*\n  f:1: .*\n  f:2: "),
+        (6, 7, r"^more than skip_bad = 6 records cannot be used; the first of them:\n(  f:\d: .*\n){5}mend them"),
         (0.1, 11, r"^11 of 100 records, more than skip_bad = 0\.1 of them, cannot be used; the first of them:\n  f:0"),
     ],
 )
@@ -320,6 +321,11 @@ def test_an_image_keeps_its_orientation_and_its_middle() -> None:
     cut = image_field(row, "image", 3, 4, 4)
     assert cut[:, :2].min() == 255
     assert cut[:, 2:].max() == 0
+    colours = np.zeros((3, 4, 8), np.uint8)
+    colours[:, :2] = np.array([10, 20, 30])[:, None, None]
+    halved = image_field(Row("f:1", {"image": colours}), "image", 3, 4, 4)
+    assert halved[:, 0].T.tolist() == [[10, 20, 30]] * 4
+    assert halved[:, 3].max() == 0
 
 
 def test_reasons_come_the_most_frequent_first_and_then_by_name():

@@ -23,6 +23,9 @@ from anyformer.data import (
     WordPiece,
     Words,
 )
+from anyformer.data.recipes import alphabet
+from anyformer.data.specials import Specials
+from anyformer.data.surveys import _repeated
 from anyformer.data.vocabulary import make_tokenizer, sample
 from data.texts import prose
 
@@ -159,6 +162,8 @@ def test_the_end_of_text_of_a_file(tmp_path: Path, special: bool) -> None:
         assert 2 not in tokenizer.encode("b<|stop|>")
     inner.add_special_tokens(["</s>"])
     assert Tokenizer.load(_file(tmp_path, inner, eos_token="<|stop|>")).end_of_text == 3
+    # A token that the configuration names and nothing holds is none.
+    assert Tokenizer.load(_file(tmp_path, inner, mask_token="<|absent|>")).find("mask") is None
 
 
 def test_special_words_in_a_models_own_vocabulary_do_not_leak(tmp_path: Path) -> None:
@@ -201,3 +206,20 @@ def test_a_sample_is_spread_evenly(count: int, share: float) -> None:
     assert abs(len(taken) - count * min(1.0, share)) <= 1
     gaps = [b - a for a, b in itertools.pairwise(taken)]
     assert not gaps or max(gaps) <= 1 / share + 1
+
+
+@pytest.mark.parametrize("times", [0.25, 1.0, 2.5, 3.0])
+def test_text_is_repeated_whole_and_then_in_part(times: float) -> None:
+    class Given:
+        def training(self):
+            return map(str, range(8))
+
+    texts = list(_repeated(Given(), times))
+    whole = int(times) * 8
+    assert texts[:whole] == [str(number) for number in range(8)] * int(times)
+    assert len(texts) == 8 * times
+    assert len(set(texts[whole:])) == len(texts) - whole
+
+
+def test_an_alphabet_begins_with_the_most_frequent_letters() -> None:
+    assert alphabet(WordPiece(vocab=300), Specials(), ["cabc", "bc "]) == "cba"

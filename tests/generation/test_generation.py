@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from zoo import DECODERS, ENCODERS, PAIRS
@@ -11,7 +12,7 @@ from zoo import DECODERS, ENCODERS, PAIRS
 from anyformer.data import Bytes
 from anyformer.data.vocabulary import make_tokenizer
 from anyformer.describe import change
-from anyformer.generation import Sampling, continuations, generate, stream
+from anyformer.generation import Sampling, compiled, continuations, generate, stream
 from anyformer.model import InputError, Transformer, build
 
 GREEDY = Sampling(temperature=0)
@@ -172,3 +173,18 @@ def test_a_compiled_step_gives_the_same_tokens_and_serves_one_model_in_one_type(
     assert continued(other, True) == continued(other, False)
     other.to(torch.float64)
     assert continued(other, True) == continued(other, False)
+
+
+def test_products_of_few_rows_are_reductions_of_the_same_value(monkeypatch):
+    taken = []
+    plain = compiled.reduction
+    monkeypatch.setattr(compiled, "reduction", lambda x, *rest: (taken.append(x.shape), plain(x, *rest))[1])
+    generator = torch.Generator().manual_seed(0)
+    weight, bias = torch.randn(5, 8, generator=generator), torch.randn(5, generator=generator)
+    for shape in ((8,), (1, 1, 8), (2, 1, 8), (3, 1, 8), (1, 4, 8)):
+        x = torch.randn(shape, generator=generator)
+        for rest in ((weight,), (weight, bias)):
+            with compiled.ReductionForFewRows():
+                found = F.linear(x, *rest)
+            torch.testing.assert_close(found, F.linear(x, *rest))
+    assert taken == [shape for shape in ((8,), (1, 1, 8), (2, 1, 8)) for _ in range(2)]

@@ -20,8 +20,10 @@ def test_token_numbers_are_continued_without_a_tokenizer():
     expected = torch.stack(list(continuations(model, prompts, sampling=GREEDY, max_tokens=5)), 1).tolist()
     assert generate(model, None, prompts, max_tokens=5, sampling=GREEDY) == expected
     assert generate(model, None, prompts[0], max_tokens=5, sampling=GREEDY) == expected[0]
-    with pytest.raises(InputError, match="leave stop out"):
+    with pytest.raises(InputError, match=r"stop strings are text.*leave stop out"):
         generate(model, None, prompts, stop=["x"])
+    with pytest.raises(InputError, match=r"a chat is text.*leave chat out"):
+        generate(model, None, prompts, chat=True)
     with pytest.raises(InputError, match="token -1 is below 0"):
         generate(model, None, [-1])
 

@@ -42,6 +42,7 @@ def test_pixels_enter_as_they_are_in_the_file(folder):
     data = Images(paths=(str(folder),), height=6, width=8, validation=0.4)
     corpus, setting = prepared(objective, data, folder)
     assert corpus.names["label"] == ("a", "b")
+    assert objective.lengths(corpus.train, setting).tolist() == [setting.length] * len(corpus.train)
     examples = next(objective.held_out(data, corpus, setting, 8).once())
     labelled = zip(examples.targets.tolist(), examples.tokens, strict=True)
     seen = {(label, tuple(pixels.flatten().tolist())) for label, pixels in labelled}

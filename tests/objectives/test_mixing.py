@@ -123,8 +123,10 @@ def test_every_tensor_of_a_row_is_that_of_its_part(parts, tmp_path):
 def test_one_part_is_that_data_alone(parts, tmp_path):
     data = mixture(parts[:1])
     alone = Text.parse({**parts[0]["data"], "tokenizer": {"kind": "bytes"}})
-    feed, plain = fed(data, prepared(data, tmp_path)), fed(alone, prepared(alone, tmp_path))
+    corpus = prepared(alone, tmp_path)
+    feed, plain = fed(data, prepared(data, tmp_path)), fed(alone, corpus)
     assert isinstance(feed, MixtureFeed)
+    assert plain.whole == len(corpus.train) - 1, "the last token has no next one"
     rows = np.arange(1000)
 
     def texts(feed: Feed) -> Counter[tuple[int, ...]]:

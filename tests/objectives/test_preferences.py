@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -132,6 +133,14 @@ def test_a_certain_answer_has_a_finite_loss_and_gradient():
         (gradient,) = torch.autograd.grad(loss, logits)
         assert loss.isfinite()
         assert gradient.isfinite().all()
+
+
+def test_an_answer_without_tokens_is_no_reason_for_a_loss_that_is_no_number():
+    policy, _, examples = given()
+    targets = examples.targets.clone()
+    targets[1] = IGNORED
+    for objective in (ORPOObjective(), SimPOObjective()):
+        assert objective.loss(policy, replace(examples, targets=targets), None).isfinite()
 
 
 def table(count: int = 4) -> Table:

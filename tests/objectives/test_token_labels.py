@@ -139,3 +139,11 @@ def test_refusals(tmp_path):
         objective.check_outputs(bert(Head(outputs=4)), corpus)
     with pytest.raises(DataError, match=r"rows.jsonl:1: 2 words in 'words', and 1 classes in 'labels'"):
         made(objective, {"kind": "word_labels"}, [{"words": ["a", "b"], "labels": ["x"]}], tmp_path, 8)
+
+
+@pytest.mark.parametrize(("frame", "kept"), [(True, [2]), (False, [2, 3])])
+def test_a_text_that_fits_without_its_frame_is_taken_without_one(tmp_path, frame, kept):
+    """Of texts of 3, 5 and 6 bytes into rows of 5 positions."""
+    rows = [{"words": text.split(), "tags": ["O"] * len(text.split())} for text in ("a a", "a a a", "a a aa")]
+    prepared = made(TokenLabelsObjective(frame=frame), {**DATA, "tokenizer": {"kind": "bytes"}}, rows, tmp_path, 5)
+    assert [int((row != IGNORED).sum()) for each in prepared.held_out for row in each.targets] == kept
