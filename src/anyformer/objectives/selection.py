@@ -58,7 +58,7 @@ def spans(begins_BT: Tensor, lengths_BT: Tensor, rate: float, mean: float) -> Te
         if stop >= 1
         else (1 + (lengths_BT.log() / math.log1p(-stop)).floor()).clamp(max=LONGEST).long()
     )
-    reach = [(1 - stop) ** (n - 1) if n > 1 else 1.0 for n in range(1, LONGEST + 1)]
+    reach = [(1 - stop) ** (n - 1) for n in range(1, LONGEST + 1)]
     low, high = 0.0, 1.0
     for _ in range(60):  # 1 - rate = prod_n (1 - p P(length >= n)), solved for p by bisection
         p = (low + high) / 2
