@@ -214,3 +214,5 @@ def test_the_past_is_plain_data():
     assert Past().facts() == {}
     assert Past.of(None) == Past()
     assert RewindSpikes().rewinds == 3
+    assert past.lines()[1:] == ["loss spikes: 2; the run went back for 1 of them"]
+    assert past.back(4, Past(losses=(2.5,))) == Past(passed=7, skipped=1, spikes=2, rewound=2, losses=(2.5,))

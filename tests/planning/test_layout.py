@@ -11,15 +11,18 @@ import pytest
 from anyformer.catalogue import architecture, listing
 from anyformer.costs.activations import activations
 from anyformer.costs.memory import States
+from anyformer.costs.named_hardware import hardware_of
 from anyformer.describe import UserError
 from anyformer.operations import Shape
 from anyformer.plan import Plan
+from anyformer.planning import advice
 from anyformer.planning.divided import SavedBytes
 from anyformer.planning.layout import Layout, bounds, problems
-from anyformer.planning.planner import plan_training, price_layout
+from anyformer.planning.planner import _with_experts, plan_training, price_layout
 from anyformer.planning.rank import stage_memory
 from anyformer.planning.stages import _partition, row_of, stages
 from anyformer.planning.step import sent
+from anyformer.planning.tuned import choices
 
 BF16 = Plan(precision="bf16")
 ZERO = States(gradients=2)
@@ -230,3 +233,34 @@ def test_layers_that_are_alike_are_priced_alike():
         layers = row_of(architecture(name), 512, BF16).units[1:-1]
         assert len({(each.flops, each.kernels) for each in layers}) == 1
         assert len({(each.saved["none"].divided, each.saved["selective"].divided) for each in layers}) == 1
+
+
+def test_layouts_that_are_not_possible_are_counted_by_reason():
+    planned = plan_training(architecture("llama-3-8b"), ranks=3, batch_tokens=3 * 1024, length=1024)
+    assert planned.impossible == {"tp = 3 does not divide 8 heads": 1}
+
+
+@pytest.mark.parametrize(("fsdp", "tp"), [(8, 1), (2, 2), (6, 1), (1, 1)])
+def test_experts_are_divided_in_every_possible_way(fsdp, tp):
+    sizes, base = bounds(architecture("mixtral-8x7b")), Layout(dp=2, fsdp=fsdp, tp=tp)
+    possible = [each for ep in range(1, 20) if not problems(each := replace(base, ep=ep), sizes, 1024)]
+    assert list(_with_experts(base, sizes)) == possible
+    assert len(possible) > 1
+
+
+def test_advice_is_about_the_layout_nearest_to_fitting(monkeypatch):
+    monkeypatch.setattr(advice, "_fits", lambda *given: False)
+    arch = architecture("llama-3-70b")
+    planned = plan_training(arch, ranks=2, batch_tokens=2048, length=1024)
+    found = advice.advise(arch, planned, Plan())
+    assert len(planned.too_large) > 1
+    assert found.nearest.memory.total == min(each.memory.total for each in planned.too_large)
+
+
+def test_fine_tuning_recomputes_only_where_that_is_what_fits():
+    on, arch = hardware_of("h100"), architecture("gpt2")
+    few, many = (next(choices(arch, hardware=on, batch=n, length=1024, rank=8, plan=BF16)) for n in (8, 64))
+    assert (few.checkpointing, many.checkpointing) == ("none", "full")
+    assert few.fits
+    assert many.fits
+    assert few.largest < 64 <= many.largest == many.largest_recomputed

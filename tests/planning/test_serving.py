@@ -13,6 +13,7 @@ from anyformer.cli import app
 from anyformer.costs.named_hardware import hardware_of
 from anyformer.describe import UserError
 from anyformer.plan import Plan
+from anyformer.planning import links
 from anyformer.planning.layout import Layout
 from anyformer.planning.serving import _Search, serve
 from anyformer.planning.stages import stages
@@ -130,3 +131,11 @@ def test_which_is_cheaper_is_the_first_line():
     (found,) = json.loads(said("gpt2", "--serve", "--json"))
     assert found["length"] == 1024
     assert found["cache"]["per_token"] == 12 * 2 * 768 * 2
+
+
+def test_stages_pass_on_the_stream_that_tp_ranks_divide():
+    """Of Llama 3 70B 8,192 numbers of 2 bytes for a token, once between two stages."""
+    search = _Search(af.architecture("llama-3-70b"), 8, 8192, H100, "bf16", BF16)
+    across = 1000 * 8192 * 2 / 4 / (H100.link * H100.efficiency.network) + links.HOP
+    one, two = (search._sending(Layout(tp=4, pp=pp), 1000) for pp in (1, 2))
+    assert two - one == pytest.approx(across)

@@ -12,6 +12,7 @@ from torch import nn
 
 import anyformer as af
 from anyformer import checkpoint
+from anyformer.describe import DescriptionError
 from anyformer.training import resume, train
 from anyformer.training.average import EMA
 from anyformer.training.averaging import averaged
@@ -39,6 +40,12 @@ def test_a_moving_average_is_its_formula():
     assert list(average.weights()) == [model.weight], "only of what learns"
 
 
+@pytest.mark.parametrize("decay", [0.0, 1.0])
+def test_an_average_that_forgets_all_or_never_moves_is_refused(decay):
+    with pytest.raises(DescriptionError, match="decay"):
+        EMA(decay=decay)
+
+
 def test_what_is_evaluated_loaded_and_kept_is_the_average(tiny, tmp_path):
     run = tiny.but(average=EMA(decay=0.7))
     trained = train(run, tmp_path / "run", console=QUIET)
@@ -54,6 +61,19 @@ def test_what_is_evaluated_loaded_and_kept_is_the_average(tiny, tmp_path):
     for name, parameter in last.model.named_parameters():
         assert torch.equal(state[f"{name}/trained"], parameter), "the checkpoint holds both"
         assert not torch.equal(model.get_parameter(name), parameter)
+
+
+def test_a_run_moves_the_average_at_each_update(tiny, tmp_path):
+    """After one update the average is w + decay (first - w): as far from w as decay is large, whatever the first weights."""
+    run = tiny.but(steps=1)
+    plain = train(run, tmp_path / "plain", console=QUIET).model.state_dict()
+    quarter, half = (
+        train(run.but(average=EMA(decay=decay)), tmp_path / str(decay), console=QUIET).model.state_dict()
+        for decay in (0.25, 0.5)
+    )
+    for name, weight in plain.items():
+        assert not torch.equal(half[name], weight)
+        torch.testing.assert_close(2 * (quarter[name] - weight), half[name] - weight, rtol=1e-3, atol=1e-6)
 
 
 def digests(directory) -> dict[str, str]:

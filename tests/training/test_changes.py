@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 from rich.console import Console
@@ -9,7 +11,7 @@ from rich.console import Console
 from anyformer import checkpoint
 from anyformer.describe import UserError, change_all
 from anyformer.training import read_run, resume, train, trainer
-from anyformer.training.changes import ChangedError
+from anyformer.training.changes import ChangedError, check_data
 from anyformer.training.evaluate import Evaluated
 from anyformer.training.journal import read_metrics
 
@@ -105,6 +107,14 @@ def test_the_files_that_changed_are_named(tiny, tmp_path):
         f"{folder / 'c.txt'}: is no longer read",
         f"{folder / 'e.txt'}: is new",
     ]
+
+
+def test_of_many_files_that_changed_ten_are_named_and_the_others_counted():
+    corpus = SimpleNamespace(digest="now", sources={f"{n:02}.txt": "new" for n in range(13)})
+    with pytest.raises(ChangedError) as error:
+        check_data({"digest": "then", "sources": {}}, corpus, "run")
+    lines = [line.strip() for line in str(error.value).splitlines()[1:-1]]
+    assert lines == [*(f"{n:02}.txt: is new" for n in range(10)), "and 3 more"]
 
 
 def test_the_best_loss_of_an_earlier_process_is_remembered(tiny, tmp_path, monkeypatch):

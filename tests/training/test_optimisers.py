@@ -235,6 +235,17 @@ def test_eight_bits_of_moments_are_near_adamw_and_pieces_change_nothing(monkeypa
     assert torch.equal(whole["long"], pieces["long"])
 
 
+def test_moments_have_eight_bits_from_the_smallest_size_on():
+    weights = {"below": Weight((9, 11), "row", "residual"), "at": Weight((10, 10), "row", "residual")}
+    optimiser = AdamW8bit(block=64, smallest=100)
+    *_, (parameters, own) = updates(optimiser, weights, torch.float32)
+    for name, weight in weights.items():
+        state = own.state[parameters[name]]
+        assert any(x.dtype == torch.uint8 for x in state.values()) == (name == "at")
+        moments = [x.nbytes for kind, x in state.items() if kind not in ("updates", "step")]
+        assert sum(moments) == optimiser.state_bytes(weight), "as priced"
+
+
 @pytest.mark.parametrize("signed", [True, False])
 def test_codes_are_the_papers_map_and_the_nearest_is_taken(signed):
     known = adamw_8bit.codes(signed, torch.device("cpu"))
@@ -243,6 +254,8 @@ def test_codes_are_the_papers_map_and_the_nearest_is_taken(signed):
     assert (known.min().item(), known.max().item()) == (pytest.approx(-0.99296875) if signed else 0.0, 1.0)
     decades = [int(((known >= 10.0**-i * 0.1) & (known < 10.0**-i)).sum()) for i in range(7)]
     assert decades == [2 ** (6 - i + (not signed)) for i in range(7)]
+    least = known[known > 0][:3].tolist()
+    assert least == pytest.approx([0.55e-6, 3.25e-6, 7.75e-6] if signed else [0.325e-6, 0.775e-6, 2.125e-6])
     x = torch.randn(1000, generator=torch.Generator().manual_seed(1)) * torch.logspace(-3, 2, 1000)
     x = x if signed else x.abs()
     code, scale = adamw_8bit.quantised(x, 96, signed)

@@ -162,12 +162,15 @@ def test_what_does_not_go_together_is_refused(run, changes, says):
         change_all(run, changes)
 
 
-def test_units_that_a_device_lacks_are_named(run, tmp_path):
+def test_units_that_a_device_lacks_are_named(run, tmp_path, monkeypatch):
     with pytest.raises(UserError, match="cpu has no TF32 units"):
         train(change_all(run, {"plan.precision": Tf32()}), tmp_path / "run", console=QUIET)
     (said,) = check_units(Plan(precision="nvfp4"), torch.device("cpu"))
     assert "emulated on cpu" in said
     assert check_units(Plan(precision="fp16"), torch.device("cpu")) == []
+    monkeypatch.setattr("torch.cuda.get_device_capability", lambda device: (8, 6))
+    with pytest.raises(UserError, match=r"capability is 8\.6, and 8-bit products start at 8\.9; take 'bf16'"):
+        check_units(Plan(precision="fp8"), torch.device("cuda"))
     machine = Host(torch.device("cpu"), {"fp32": 1e11, "bf16": 1e11})
     with pytest.raises(UserError, match="'fp8' are not compiled yet"):
         resolve(Plan(precision="fp8", compile="on"), machine, long=True)

@@ -17,6 +17,7 @@ from anyformer.cli import app
 from anyformer.data import BytePairs, Bytes
 from anyformer.describe import UserError, change_all, to_toml
 from anyformer.training import load_run, read_run, resume, train
+from anyformer.training.run import started as started_from
 from anyformer.training.starting import take
 from anyformer.tuning import Lora, Tuning
 
@@ -55,6 +56,24 @@ def test_all_weights_are_taken_where_all_fit(tiny, base, tmp_path):
     assert said == f"start from {base}: took {len(list(model.parameters()))} tensors, {count:,} parameters"
     train(tiny.but(steps=1), tmp_path / "fresh", console=QUIET)
     assert first_loss(tmp_path / "run") < first_loss(tmp_path / "fresh")
+
+
+def test_a_run_is_started_with_the_tokenizer_of_its_source(tiny, base):
+    run = tiny.but(data=tiny.data.but(tokenizer=BytePairs(vocab=257)))
+    begun = started_from(run, str(base))
+    assert begun.start_from == str(base)
+    assert begun.data.tokenizer.path.startswith(str(base))
+    assert begun.data.but(tokenizer=run.data.tokenizer) == run.data
+
+
+def test_how_much_learns_is_said_where_not_all_does(tiny, tmp_path):
+    said = {}
+    for name, tuning in (("all", Tuning()), ("adapter", Tuning(adapter=Lora(rank=2)))):
+        console = Console(file=io.StringIO(), width=1000)
+        train(tiny.but(steps=1, tuning=tuning), tmp_path / name, console=console)
+        said[name] = console.file.getvalue()
+    assert "parameters learn" not in said["all"]
+    assert "parameters learn" in said["adapter"]
 
 
 def test_what_does_not_fit_is_named(tiny, base, tmp_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import platform
 import sys
 from dataclasses import replace
 from statistics import median
@@ -15,8 +16,9 @@ from rich.console import Console
 from anyformer.costs import cost, hardware_of, step_time
 from anyformer.describe import change_all
 from anyformer.operations import Shape
-from anyformer.training import resume, train
+from anyformer.training import memory_meter, resume, train
 from anyformer.training import summary as summary_module
+from anyformer.training.allocator import keep_freed_memory
 from anyformer.training.display import Display
 from anyformer.training.journal import read_metrics
 from anyformer.training.memory_meter import MemoryMeter
@@ -124,6 +126,13 @@ def test_the_share_of_the_peak_is_never_above_all_of_it(tiny):
     assert " 100% of peak" in console.export_text()
 
 
+def test_a_run_whose_speed_is_not_measured_reaches_no_more_than_predicted(tiny):
+    remember(SLOW, CPU)
+    found = summarise(wide(tiny), step_of(wide(tiny)), Host(CPU, {"fp32": 1.0}), [], MemoryMeter(CPU))
+    assert found.mfu.measured is None
+    assert found.mfu.predicted == found.flops_per_token * found.tokens_per_second.predicted, "of a peak of 1 FLOP/s"
+
+
 def test_what_is_not_known_yet_is_not_shown():
     console = Console(record=True, width=200, file=io.StringIO())
     with Display(console, steps=9, peak=1e9, flops_per_token=1, plain_every=-1) as display:
@@ -140,7 +149,8 @@ def test_what_is_not_known_yet_is_not_shown():
 def test_a_tiny_model_is_told_of_threads(monkeypatch):
     monkeypatch.setattr("torch.get_num_threads", lambda: 2)
     assert "OMP_NUM_THREADS=1" in thread_hint(7_776, CPU)[0]
-    assert thread_hint(10**6, CPU) == []
+    assert thread_hint(99_999, CPU) != []
+    assert thread_hint(100_000, CPU) == []
     monkeypatch.setattr("torch.get_num_threads", lambda: 1)
     assert thread_hint(7_776, CPU) == []
 
@@ -167,3 +177,27 @@ def test_only_the_second_update_s_tensors_are_counted():
     assert kept.nbytes == 12_000_000
     # The tensor of the first update goes after that of the second is there.
     assert meter.tensors == 4 * 1_001_000 + 8_000_000
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other allocators have no such settings")
+def test_glibc_takes_every_setting_that_keeps_freed_memory():
+    assert keep_freed_memory()
+
+
+@pytest.mark.parametrize("error", [OSError, AttributeError, TypeError])
+def test_free_memory_is_given_back_whole_or_left_where_that_cannot_be_asked(monkeypatch, error):
+    left = []
+
+    class Library:
+        def __init__(self, name):
+            self.malloc_trim = left.append
+
+    monkeypatch.setattr(memory_meter.ctypes, "CDLL", Library)
+    memory_meter.give_back()
+    assert left == [0], "bytes that stay"
+
+    def missing(name):
+        raise error
+
+    monkeypatch.setattr(memory_meter.ctypes, "CDLL", missing)
+    memory_meter.give_back()

@@ -182,10 +182,11 @@ def test_a_run_is_never_started_over_another(tiny, tmp_path):
 
 
 def test_a_loss_that_is_not_finite_stops_before_the_update(tiny, tmp_path, monkeypatch):
-    real = trainer_module.update
+    real, trained = trainer_module.update, []
 
     def poison(loss, model, optimiser, micro_batches, *, step, **more):
         if step == 5:
+            trained.append(model)
             ffn = model.decoder.layers[1].feedforward.sublayer
             with torch.no_grad():
                 for projection in (ffn.up, ffn.down):
@@ -195,6 +196,7 @@ def test_a_loss_that_is_not_finite_stops_before_the_update(tiny, tmp_path, monke
     monkeypatch.setattr(trainer_module, "update", poison)
     with pytest.raises(NonFiniteError, match=r"step 5.*decoder\.layers\.1\.feedforward.*Nothing was updated"):
         train(tiny, tmp_path / "run", console=QUIET)
+    assert all(parameter.grad is None for parameter in trained[0].parameters()), "their memory is free"
     assert len(losses(tmp_path / "run")) == 5
     assert checkpoint.latest(tmp_path / "run")[0] is not None
 
