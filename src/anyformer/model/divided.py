@@ -1,21 +1,37 @@
-"""Tensors of which every process has a part, as plain tensors and back."""
+"""Tensors of which every process has a part, as plain tensors and back.
+
+Nothing is imported for them before there are any: torch's own take the compiler with them, which is seconds.
+"""
 
 from __future__ import annotations
 
+import sys
+from typing import TYPE_CHECKING, TypeGuard
+
 import torch
 from torch import Tensor
-from torch.distributed.tensor import DTensor, distribute_tensor
+
+if TYPE_CHECKING:
+    from torch.distributed.tensor import DTensor
+
+
+def is_divided(tensor: Tensor) -> TypeGuard[DTensor]:
+    """Whether this process has a part of a tensor."""
+    module = sys.modules.get("torch.distributed.tensor")
+    return module is not None and isinstance(tensor, module.DTensor)
 
 
 def whole(tensor: Tensor) -> Tensor:
     """The tensor with the parts of all processes, each of which must call this; a tensor that is not divided itself."""
-    return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
+    return tensor.full_tensor() if is_divided(tensor) else tensor
 
 
 def part(tensor: Tensor, like: Tensor) -> Tensor:
     """This process's part of a whole tensor, divided as another one is; the tensor itself where that is not divided."""
-    if not isinstance(like, DTensor):
+    if not is_divided(like):
         return tensor
+    from torch.distributed.tensor import distribute_tensor
+
     # No rank sends: every process has the whole tensor.
     return distribute_tensor(tensor.to(like.device), like.device_mesh, like.placements, src_data_rank=None)
 
@@ -28,4 +44,4 @@ def copy_in(tensor: Tensor, values: Tensor) -> None:
 
 def local(tensor: Tensor) -> Tensor:
     """What this process holds of a tensor."""
-    return tensor.to_local() if isinstance(tensor, DTensor) else tensor
+    return tensor.to_local() if is_divided(tensor) else tensor

@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from torch import Tensor, nn
-from torch.distributed.tensor import DTensor
 
-from anyformer.model.divided import copy_in, local
+from anyformer.model.divided import copy_in, is_divided, local
 
 Averages = Callable[[], Mapping[nn.Parameter, Tensor]]
 """The weights to evaluate with, of the parameters where they differ from those in training; as they are now."""
@@ -27,7 +26,7 @@ def put(weights: Mapping[nn.Parameter, Tensor]) -> dict[nn.Parameter, Tensor]:
     are divided among processes are copied."""
     before: dict[nn.Parameter, Tensor] = {}
     for parameter, value in weights.items():
-        if isinstance(parameter, DTensor):
+        if is_divided(parameter.data):
             # What gathers its parts reads the memory that they were in when the model was divided.
             before[parameter] = parameter.detach().clone()
             local(parameter.detach()).copy_(local(value.detach()))

@@ -6,7 +6,7 @@ import contextlib
 import os
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from anyformer.costs import scaled
@@ -41,6 +41,15 @@ def holding(directory: Path, remedy: str = "") -> Iterator[None]:
         with contextlib.suppress(OSError):
             for path in made:
                 path.rmdir()
+
+
+@contextlib.contextmanager
+def held(directory: Path, remedy: str, check: Callable[[Path], None]) -> Iterator[None]:
+    """Hold a directory that passes a check, before and after it is held."""
+    check(directory)
+    with holding(directory, remedy):
+        check(directory)
+        yield
 
 
 @contextlib.contextmanager

@@ -53,11 +53,14 @@ class Saver:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         with self._waiting():
             try:
-                self._writer.shutdown()
+                self._settle()
             except KeyboardInterrupt:
                 # The second Ctrl-C while the first is obeyed: what is half written is finished, and only then does it end.
-                self._writer.shutdown()
+                # Not by joining the thread, which Python takes for ended once a join was interrupted (bpo-45274).
+                self._settle()
                 raise
+            finally:
+                self._writer.shutdown()
         if error is None:
             self.check()
 
@@ -97,9 +100,13 @@ class Saver:
 
     def _finish(self) -> None:
         """Wait for the writer, and raise its error."""
+        self._settle()
+        self.check()
+
+    def _settle(self) -> None:
+        """Wait for the writer, whatever becomes of it."""
         if self._writing is not None:
             wait([self._writing])
-            self.check()
 
     @contextmanager
     def _waiting(self) -> Iterator[None]:

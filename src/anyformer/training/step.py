@@ -20,7 +20,7 @@ from anyformer.parts.experts.router import rebalance
 from anyformer.plan import Plan
 from anyformer.training.loss_scale import LossScale
 from anyformer.training.parallel.ranks import ALONE, Ranks
-from anyformer.training.parallel.sharding import Within, directly
+from anyformer.training.parallel.within import Within, directly
 from anyformer.training.precision import autocast
 
 LossFunction = Callable[[Examples, Noise | None], tuple[Tensor, dict[str, Load]]]

@@ -30,7 +30,7 @@ from anyformer.training.instability import Past
 from anyformer.training.loss_scale import LossScale
 from anyformer.training.memory_meter import state_bytes
 from anyformer.training.parallel.ranks import ALONE, Ranks
-from anyformer.training.parallel.sharding import Within, directly
+from anyformer.training.parallel.within import Within, directly
 from anyformer.training.partners import restored_partners, start_partners
 from anyformer.training.precision import Host
 from anyformer.training.run import Run

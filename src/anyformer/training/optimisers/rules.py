@@ -8,9 +8,8 @@ from typing import Any, ClassVar, Protocol
 
 import torch
 from torch import Tensor, nn
-from torch.distributed.tensor import DTensor
 
-from anyformer.model.divided import copy_in, local, part, whole
+from anyformer.model.divided import copy_in, is_divided, local, part, whole
 from anyformer.operations import Weight
 from anyformer.tuning import Pace
 
@@ -92,7 +91,7 @@ def change(rule: Rule, weight: nn.Parameter, state: State, rate: float, decay: f
     """One update by a rule. One that is not elementwise has the whole weight in every process, which then keeps its part."""
     gradient = weight.grad
     assert gradient is not None, "only weights with a gradient change"
-    if not isinstance(weight, DTensor):
+    if not is_divided(weight):
         rule.change(weight, gradient, state, rate, decay)
     elif rule.elementwise:
         rule.change(local(weight), local(gradient), {name: local(value) for name, value in state.items()}, rate, decay)
@@ -100,7 +99,7 @@ def change(rule: Rule, weight: nn.Parameter, state: State, rate: float, decay: f
         full, every = whole(weight), {name: whole(value) for name, value in state.items()}
         rule.change(full, whole(gradient), every, rate, decay)
         for target, values in [(weight, full), *((state[name], value) for name, value in every.items())]:
-            if isinstance(target, DTensor):
+            if is_divided(target):
                 copy_in(target, values)
 
 

@@ -16,7 +16,7 @@ from anyformer.describe import UserError
 from anyformer.mesh import Mesh
 from anyformer.quantising import FORMATS, Quantising
 from anyformer.training.adapting import unlearnt
-from anyformer.training.parallel.ranks import ALONE, Ranks, Together
+from anyformer.training.parallel.ranks import ALONE, Ranks
 from anyformer.training.run import Run
 
 SHARED = ("auto", "fp32", "tf32", "bf16", "fp16")
@@ -82,6 +82,8 @@ def joined(asked: Mesh, device: torch.device) -> Iterator[Ranks]:
     if started() == 1:
         yield ALONE
         return
+    from anyformer.training.parallel.together import Together
+
     connect(device)
     try:
         yield Together.of(mesh, device)

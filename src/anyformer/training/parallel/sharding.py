@@ -7,7 +7,7 @@ arXiv 2304.11277). Weights that no gradient moves, such as corrections of router
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh
@@ -16,19 +16,9 @@ from torch.distributed.fsdp import FSDPModule, fully_shard
 from anyformer.model import Transformer
 from anyformer.parts.call.context import Context
 from anyformer.training.adapting import unlearnt
+from anyformer.training.parallel.within import Within
 
 T = TypeVar("T")
-
-
-class Within(Protocol):
-    """Calls a function in which the models can compute, and gives what it gives: one whose tensors lead back to them."""
-
-    def __call__(self, act: Callable[[], T]) -> T: ...
-
-
-def directly(act: Callable[[], T]) -> T:
-    """`Within` of models that are whole."""
-    return act()
 
 
 class Root(nn.Module):

@@ -1,0 +1,127 @@
+"""`Together`: one of several processes of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import torch
+import torch.distributed as dist
+from rich.console import Console
+from torch import Tensor
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+
+from anyformer.checkpoint import Take
+from anyformer.describe import UserError
+from anyformer.mesh import Mesh
+from anyformer.model import Transformer
+from anyformer.model.divided import whole
+from anyformer.plan import Plan
+from anyformer.training.parallel.sharding import divided
+from anyformer.training.parallel.within import Within
+from anyformer.training.place import held
+from anyformer.training.stop import Stop, Stopped
+
+T = TypeVar("T")
+LOGS = "ranks"
+"""The folder, in a run's directory, of what the processes beside the first one say."""
+
+
+@dataclass(frozen=True)
+class Together:
+    """One of the processes of a mesh, connected by torch.distributed. Every method must be called by all of them in the same
+    order."""
+
+    mesh: DeviceMesh
+    rank: int
+    size: int
+
+    @staticmethod
+    def of(mesh: Mesh, device: torch.device) -> Together:
+        """This process in a mesh over all processes of the default group."""
+        assert mesh.data is not None, "the mesh is resolved"
+        named = init_device_mesh(device.type, (mesh.data, mesh.shard), mesh_dim_names=("data", "shard"))
+        return Together(named, dist.get_rank(), dist.get_world_size())
+
+    @property
+    def first(self) -> bool:
+        return self.rank == 0
+
+    def total(self, number: float) -> float:
+        # In float64, so that integers stay exact.
+        summed = torch.tensor(number, dtype=torch.float64, device=self._device)
+        dist.all_reduce(summed)
+        return float(summed)
+
+    def sum(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        summed = {}
+        for name in sorted(tensors):
+            summed[name] = tensors[name].detach().clone()
+            dist.all_reduce(summed[name])
+        return summed
+
+    def every(self, value: T) -> list[T]:
+        found: list[T] = [value] * self.size
+        dist.all_gather_object(found, value)
+        return found
+
+    def same(self, make: Callable[[], T]) -> T:
+        made: list[tuple[T | None, Exception | None]] = [(None, None)]
+        if self.first:
+            try:
+                made = [(make(), None)]
+            except UserError as error:
+                made = [(None, error)]
+        dist.broadcast_object_list(made, src=0)
+        value, problem = made[0]
+        if problem is not None:
+            raise problem
+        return value  # type: ignore[return-value]
+
+    def in_turn(self, act: Callable[[], T]) -> T:
+        if self.first:
+            done = act()
+            dist.barrier()
+            return done
+        dist.barrier()
+        return act()
+
+    def first_alone(self, act: Callable[[], None]) -> None:
+        self.same(act)
+
+    @contextmanager
+    def alone_in(
+        self, directory: Path, remedy: str = "", check: Callable[[Path], None] = lambda directory: None
+    ) -> Iterator[None]:
+        with ExitStack() as stack:
+            self.same(lambda: stack.enter_context(held(directory, remedy, check)))
+            yield
+
+    def console(self, console: Console | None, directory: Path) -> Console:
+        if self.first:
+            return console or Console()
+        log = directory / LOGS / f"{self.rank}.log"
+        log.parent.mkdir(exist_ok=True)
+        return Console(file=log.open("a", encoding="utf-8"))
+
+    def meet(self, stop: Stop) -> None:
+        asked = max(self.every(stop.asked or 0))
+        if asked:
+            raise Stopped(asked, stop.doing)
+
+    def updating(self, stop: Stop) -> AbstractContextManager[None]:
+        return stop.held("finishing the update in all processes")
+
+    def divide(self, models: Sequence[Transformer], plan: Plan) -> Within:
+        return divided(models, self.mesh, compiled=plan.compile == "on")
+
+    def taking(self, take: Take) -> Take:
+        return (lambda tensor: take(whole(tensor))) if self.first else (lambda tensor: whole(tensor).new_empty(0))
+
+    @property
+    def _device(self) -> torch.device:
+        kind = self.mesh.device_type
+        return torch.device(kind, torch.cuda.current_device()) if kind == "cuda" else torch.device(kind)
