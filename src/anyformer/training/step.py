@@ -144,7 +144,7 @@ def update(
         wider = "'fp32'" if scale is None else "'bf16', whose range is that of fp32"
         what = f"step {step}: the loss is {total} and the gradient's norm {norm}{at}"
         where = first_trouble(ranks.every(within(lambda: locate(model, micro_batches))))
-        raise _not_finite(model, optimisers, f"{what}; {where}", wider)
+        raise _not_finite(model, optimisers, ranks, f"{what}; {where}", wider)
     hold()
     for one in optimisers:
         for group in one.param_groups:
@@ -159,8 +159,8 @@ def update(
 
 def summed_loads(ranks: Ranks, loads: Mapping[str, Load]) -> dict[str, Load]:
     """The loads of the experts over all processes."""
-    counts, dropped = ({path: getattr(load, name) for path, load in loads.items()} for name in ("counts", "dropped"))
-    counts, dropped = ranks.sum(counts), ranks.sum(dropped)
+    counts = ranks.sum({path: load.counts for path, load in loads.items()})
+    dropped = ranks.sum({path: load.dropped for path, load in loads.items()})
     return {path: Load(counts[path], dropped[path]) for path in loads}
 
 
@@ -170,7 +170,9 @@ def first_trouble(found: Sequence[str]) -> str:
     return found[rank] + (f", on rank {rank}" if len(found) > 1 else "")
 
 
-def _not_finite(model: Transformer, optimisers: Sequence[torch.optim.Optimizer], what: str, wider: str) -> NonFiniteError:
+def _not_finite(
+    model: Transformer, optimisers: Sequence[torch.optim.Optimizer], ranks: Ranks, what: str, wider: str
+) -> NonFiniteError:
     """The error, after forgetting the gradients. `wider`: the precision to advise."""
     for one in optimisers:
         one.zero_grad(set_to_none=True)
@@ -178,7 +180,8 @@ def _not_finite(model: Transformer, optimisers: Sequence[torch.optim.Optimizer],
         f"{what}. Nothing was updated. Remedies: a lower optimiser.learning_rate, a longer schedule.warmup, clip, "
         f"plan.precision = {wider}, or non_finite = {{kind = 'skip'}}, which leaves such batches out"
     )
-    error.lasting = not all(local(parameter).isfinite().all() for parameter in model.parameters())
+    finite = all(bool(local(parameter).isfinite().all()) for parameter in model.parameters())
+    error.lasting = not all(ranks.every(finite))
     return error
 
 
