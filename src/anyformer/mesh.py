@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from pydantic import model_validator
+
 from anyformer.describe import Count, Value
 
 
 class Mesh(Value):
-    """data * shard processes. Each computes other rows of the batch; a group of `shard` holds every weight once.
+    """data * shard * tensor processes. Groups of `tensor` processes compute the same rows of the batch, each group others.
 
     The losses and weights are those of one process, up to the order of sums.
     """
@@ -17,12 +21,42 @@ class Mesh(Value):
     shard: Count = 1
     """Processes that divide weights, gradients and the optimiser's state of a copy; each layer's weights are gathered while it
     computes (FSDP; ZeRO's stage 3, Rajbhandari et al. 2020, arXiv 1910.02054)."""
+    tensor: Count = 1
+    """Processes that divide each sublayer by heads and features, the vocabulary by tokens, and the stream between sublayers by
+    positions (tensor and sequence parallelism, Shoeybi et al. 2019, arXiv 1909.08053; Korthikanti et al. 2022, 2205.05198)."""
+    expert: Count = 1
+    """Processes, among those of `shard`, that divide experts: tokens travel to them and back (expert parallelism, Lepikhin et
+    al. 2020, arXiv 2006.16668). It divides `shard`; each of the others' weights is divided by all of `shard`."""
+
+    @model_validator(mode="after")
+    def _experts_in_shard(self) -> Mesh:
+        if self.shard % self.expert:
+            raise ValueError(
+                f"expert = {self.expert} processes are some of those of shard = {self.shard}, which it must divide: set shard "
+                f"to a multiple of {self.expert}"
+            )
+        return self
+
+    @property
+    def divided(self) -> int:
+        """The processes that hold a copy of the model."""
+        return self.shard * self.tensor
+
+    @property
+    def replicas(self) -> int:
+        """The groups of processes that compute different rows; of a mesh that is resolved."""
+        return (self.data or 1) * self.shard
+
+    @property
+    def sizes(self) -> Mapping[str, int]:
+        """The sizes that are not 1."""
+        return {name: size for name, size in self.plain().items() if size not in (None, 1)}
 
     def over(self, processes: int) -> Mesh:
         """The mesh with every size known. Raises `ValueError` if it is not that of so many processes."""
-        data = self.data or max(1, processes // self.shard)
-        if data * self.shard != processes:
-            asked = " x ".join(f"{name} {size}" for name, size in self.plain().items() if size is not None)
+        data = self.data or max(1, processes // self.divided)
+        if data * self.divided != processes:
+            asked = " x ".join(f"{name} {size}" for name, size in self.sizes.items())
             raise ValueError(
                 f"plan.mesh is {asked}, and {processes} {'process was' if processes == 1 else 'processes were'} started"
             )

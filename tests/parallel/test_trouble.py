@@ -55,7 +55,7 @@ def test_what_several_processes_cannot_share_is_refused(run_of, changes, says):
     run = change_all(load_run(run_of("llama-3-8b")), changes)
     check_mesh(run, Alone())
     with pytest.raises(UserError, match=says):
-        check_mesh(run, Alone(size=4))
+        check_mesh(run, Alone(size=4, replicas=4))
 
 
 def test_negatives_in_the_batch_cannot_be_shared(tmp_path):
@@ -65,4 +65,4 @@ def test_negatives_in_the_batch_cannot_be_shared(tmp_path):
     model = architecture("sentence-bert-base", tiny=True)
     run = default_run(model, (str(rows),), ContrastiveObjective()).but(batch=8)
     with pytest.raises(UserError, match=r"4 processes cut the batch into 4 pieces: the contrastive objective"):
-        check_mesh(run, Alone(size=4))
+        check_mesh(run, Alone(size=4, replicas=4))

@@ -5,7 +5,9 @@ Nothing is imported for them before there are any: torch's own take the compiler
 
 from __future__ import annotations
 
+import math
 import sys
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, TypeGuard
 
 import torch
@@ -45,3 +47,28 @@ def copy_in(tensor: Tensor, values: Tensor) -> None:
 def local(tensor: Tensor) -> Tensor:
     """What this process holds of a tensor."""
     return tensor.to_local() if is_divided(tensor) else tensor
+
+
+@torch.no_grad()
+def norm_of(tensors: Iterable[Tensor]) -> float:
+    """The norm of all tensors of a run in several processes, each of which must call this; every number counts once."""
+    import torch.distributed as dist
+
+    square = torch.zeros((), dtype=torch.float64)
+    for tensor in tensors:
+        own = local(tensor)
+        square = square.to(own.device) + torch.linalg.vector_norm(own.float()).double().square() / copies(tensor)
+    dist.all_reduce(square)
+    return math.sqrt(square.item())
+
+
+def copies(tensor: Tensor) -> int:
+    """How many processes of a run hold each number of a tensor."""
+    import torch.distributed as dist
+
+    processes = dist.get_world_size()
+    if not is_divided(tensor):
+        return processes
+    mesh = tensor.device_mesh
+    parts = math.prod(mesh.size(i) for i, placement in enumerate(tensor.placements) if not placement.is_replicate())
+    return processes // parts

@@ -12,7 +12,8 @@ from anyformer.parts.embedding.head import Head
 from anyformer.parts.initialisation import Initialisation
 from anyformer.parts.layers.block import Block
 from anyformer.parts.layers.multi_token import MultiToken
-from anyformer.parts.layers.stack import Stack, StackOptions, stack
+from anyformer.parts.layers.stack import Stack
+from anyformer.parts.layers.wiring import StackOptions, stack
 
 
 def decoder_only(

@@ -76,6 +76,8 @@ class Objective(Value):
     """Tokens, or records, that must be held out at least."""
     of_tokens: ClassVar[bool] = False
     """Whether the loss is -log p of tokens, whose exponential is a perplexity."""
+    divides_vocabulary: ClassVar[bool] = False
+    """Whether the loss is computed from logits of which each of several processes has some tokens' (`model.loss`)."""
     two_inputs: ClassVar[bool] = False
     """Whether it gives the model a source beside a target."""
     likelihood: ClassVar[bool] = False

@@ -34,6 +34,7 @@ class TokenLabelsObjective(RecordObjective, TokenObjective):
 
     reads: ClassVar[type[Data]] = WordLabels
     of_tokens: ClassVar[bool] = False
+    divides_vocabulary: ClassVar[bool] = False
     kind: Literal["token_labels"] = "token_labels"
     frame: bool = True
     """Put `[CLS]` before and `[SEP]` after each text."""

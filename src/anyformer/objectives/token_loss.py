@@ -12,7 +12,7 @@ from torch import Tensor
 from anyformer.data import IGNORED
 from anyformer.describe import NotNegative
 from anyformer.model import Transformer
-from anyformer.model.loss import token_losses
+from anyformer.model.loss import likeliest, mean_logits, token_losses
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.feed import Feed
 from anyformer.objectives.frequencies import frequency_loss
@@ -32,6 +32,7 @@ class TokenObjective(Objective):
     teachable: ClassVar[bool] = True
     """Whether `logits` are all that the loss is of, so that a teacher's can stand beside them."""
     of_tokens: ClassVar[bool] = True
+    divides_vocabulary: ClassVar[bool] = True
     z_loss: NotNegative = 0.0
     """Factor of log(Z)^2; PaLM: 0.0001."""
     label_smoothing: Annotated[float, Field(ge=0, lt=1)] = 0.0
@@ -56,7 +57,7 @@ class TokenObjective(Objective):
         valid = examples.targets != IGNORED
         nll, log_z = token_losses(logits, examples.targets)
         if self.label_smoothing:
-            uniform = torch.where(valid, log_z - logits.float().mean(-1), 0.0)
+            uniform = torch.where(valid, log_z - mean_logits(logits), 0.0)
             nll = (1 - self.label_smoothing) * nll + self.label_smoothing * uniform
         if examples.weights is not None:
             nll = nll * examples.weights
@@ -74,7 +75,7 @@ class TokenObjective(Objective):
         return {
             "loss": self.without_penalties.token_loss(logits, examples),
             "targets": valid.sum(),
-            "correct": ((logits.argmax(-1) == examples.targets) & valid).sum(),
+            "correct": ((likeliest(logits) == examples.targets) & valid).sum(),
         }
 
     def metrics(self, totals: Totals, names: Mapping[str, tuple[str, ...]]) -> dict[str, float]:

@@ -26,9 +26,9 @@ from anyformer.parts.layers.block import Block, Step
 from anyformer.parts.layers.branch import Branch
 from anyformer.parts.layers.multi_token import SequentialPrediction
 from anyformer.parts.layers.parallel_heads import ParallelPrediction
-from anyformer.parts.layers.stack import Stack, stack
+from anyformer.parts.layers.stack import Stack
 from anyformer.parts.layers.streams import HyperConnections
-from anyformer.parts.layers.wiring import output_norm, parallel, post_norm, pre_norm, residual, sandwich
+from anyformer.parts.layers.wiring import output_norm, parallel, post_norm, pre_norm, residual, sandwich, stack
 from anyformer.parts.masks.mask import AllOf, AnyOf
 from anyformer.parts.masks.simple import Bidirectional, Causal, Prefix, Window
 from anyformer.parts.masks.sparse import BlockWindow, Chunk, Fixed, GlobalTokens, Strided, VerticalStride

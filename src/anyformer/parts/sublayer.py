@@ -118,6 +118,14 @@ class Sublayer(Drawn):
         """Counts, beside the sides of weights, that the degree of tensor parallelism must divide, so that no head is split."""
         return ()
 
+    def narrowed(self, width: int, ways: int) -> Self | None:
+        """The sublayer that each of `ways` processes computes, so that their outputs add up to this one's; None: undivided.
+
+        Its weights are parts of this one's, in order: one that is smaller in a dimension is cut along it, any other is whole
+        in every process (tensor parallelism, Shoeybi et al. 2019, arXiv 1909.08053).
+        """
+        return None
+
     def resolved(self, width: int) -> Self:
         """A copy with a number for every size that follows from others."""
         return self

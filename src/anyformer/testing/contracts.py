@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from anyformer.model import Architecture
-from anyformer.testing import ahead, built, chunks, decoding, flops, learning, order, rows, saved
+from anyformer.testing import ahead, built, chunks, decoding, divided, flops, learning, order, rows, saved
 from anyformer.testing.traits import (
     anything,
     decodes_tokens,
@@ -57,6 +57,7 @@ CONTRACTS = (
     Contract(rows.padded_row_equals_the_row_alone, one_text),
     Contract(rows.padded_source_equals_the_source_alone, two_texts),
     Contract(rows.packed_documents_equal_each_alone, lambda each: one_text(each) or two_texts(each)),
+    Contract(divided.parts_of_sublayers_add_up),
     Contract(decoding.state_takes_the_declared_bytes),
     Contract(decoding.cached_and_chunked_equal_the_whole, decodes_tokens),
     Contract(decoding.cached_target_equals_the_whole, two_inputs),

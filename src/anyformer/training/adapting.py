@@ -11,6 +11,7 @@ from torch import Tensor
 from anyformer.describe import UserError
 from anyformer.model import Architecture, Transformer
 from anyformer.model.adapters import adapt, adapted
+from anyformer.model.unlearnt import unlearnt
 from anyformer.operations import Shape
 from anyformer.quantising import FORMATS, HALF, Quantising, hold
 from anyformer.tuning import Tuned, Tuning
@@ -50,12 +51,6 @@ def rest(model: Transformer, tuning: Tuning) -> None:
         if path not in learning:
             few = isinstance(format, Quantising) and weight.quantisable
             hold(model, path, format if few else HALF)
-
-
-def unlearnt(architecture: Architecture) -> set[str]:
-    """Names of the weights that a rule moves, and no gradient: statistics of norms, corrections of routers."""
-    with torch.device("meta"):
-        return {name for name, empty in Transformer(architecture).named_parameters() if not empty.requires_grad}
 
 
 @dataclass(frozen=True)

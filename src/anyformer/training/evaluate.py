@@ -84,9 +84,9 @@ def evaluate(
     try:
         with torch.no_grad(), autocast(plan, model.device):
             for name, (part, rows, share) in parts_of(feed, most).items():
-                done = told(part, seen, ranks.size, progress)
+                done = told(part, seen, ranks.replicas, progress)
                 own = _summed(model, objective, batches(part, rows, ranks), partners or {}, within, done)
-                sums[name] = joined(ranks.every(own), objective)
+                sums[name] = joined(ranks.of_replicas(own), objective)
                 seen += min(sums[name].rows * part.each, part.whole)
                 shares[name] = share
     finally:
@@ -127,16 +127,16 @@ class _Sums:
 
 
 def batches(feed: Feed, most: int | None, ranks: Ranks) -> Iterator[tuple[Examples, bool]]:
-    """Every `size`-th batch, and whether it is this process's own; each has as many, since models may be divided among them:
-    where the batches run out, some compute the last one again, which does not count."""
+    """Every batch of this replica, and whether it is its own; each has as many, since models may be divided among them: where
+    the batches run out, some compute the last one again, which does not count."""
     group: list[Examples] = []
     for examples in feed.once(most):
         group.append(examples)
-        if len(group) == ranks.size:
-            yield group[ranks.rank], True
+        if len(group) == ranks.replicas:
+            yield group[ranks.replica], True
             group = []
     if group:
-        yield group[min(ranks.rank, len(group) - 1)], ranks.rank < len(group)
+        yield group[min(ranks.replica, len(group) - 1)], ranks.replica < len(group)
 
 
 def told(feed: Feed, before: int, ranks: int, progress: Callable[[int], None]) -> Callable[[int], None]:

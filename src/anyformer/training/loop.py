@@ -171,7 +171,7 @@ def _prepared(
 ) -> tuple[MemoryMeter, Trainer]:
     """The run's data and model, after checking that memory and disk can hold them. `fresh`: with weights of `start_from`."""
     notes = [*notes, *check_units(run.plan, machine.device)]
-    own = run.but(batch=run.batch // ranks.size)  # what one process holds, at most: it may divide weights with others
+    own = run.but(batch=run.batch // ranks.replicas)  # what one process holds, at most: it may divide weights with others
     check_memory(own, directory, machine.device, console)
     check_space(directory, run)
     stop.doing = "preparing the data"

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from anyformer.describe import UserError
 from anyformer.model import Transformer
-from anyformer.model.divided import local, whole
+from anyformer.model.divided import local, norm_of
 from anyformer.objectives import Examples, Partners
 from anyformer.parts.call.noise import Noise
 from anyformer.parts.call.reports import Auxiliary, Load, add_loads
@@ -132,7 +132,7 @@ def update(
     if scale is not None:
         scale.undo(parameters)
     total, loads = ranks.total(total), summed_loads(ranks, loads)
-    norm = whole(nn.utils.clip_grad_norm_(parameters, clip if clip is not None else float("inf"))).item()
+    norm = clipped(parameters, clip if clip is not None else math.inf, ranks)
     if scale is not None and math.isfinite(total) and not (math.isfinite(norm) or scale.exhausted):
         hold()
         for one in optimisers:
@@ -155,6 +155,18 @@ def update(
         scale.passed()
     rebalance(model, {path: load.counts for path, load in loads.items()})
     return Outcome(total, norm, loads)
+
+
+def clipped(parameters: Sequence[nn.Parameter], most: float, ranks: Ranks) -> float:
+    """The norm of all gradients before they are scaled down to a norm of `most` (Pascanu et al. 2013, arXiv 1211.5063)."""
+    if ranks.size == 1:
+        return nn.utils.clip_grad_norm_(parameters, most).item()
+    gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
+    norm = norm_of(gradients)
+    factor = min(1.0, most / (norm + 1e-6))
+    for gradient in gradients:
+        local(gradient).mul_(factor)
+    return norm
 
 
 def summed_loads(ranks: Ranks, loads: Mapping[str, Load]) -> dict[str, Load]:

@@ -91,7 +91,7 @@ class Trainer:
         told = (run, model, corpus.tokenizer)
         partners = start_partners(*told) if begun is None else restored_partners(*told, begun)
         learning = {name: partners[name] for name, one in run.objective.partners.items() if one.learns}
-        within = ranks.divide([model, *learning.values()], run.plan)
+        within = ranks.divide([model, *learning.values()], run.plan, vocabulary=run.objective.divides_vocabulary)
         loss = loss_function(model, run.objective, run.plan, partners, within)
         trainee, scale = Trainee.of(model, run, run.tuning), LossScale.of(run.plan.precision)
         trainees = {name: Trainee.of(one, run, Tuning()) for name, one in learning.items()}
@@ -122,11 +122,11 @@ class Trainer:
 
     def _batch(self, step: int) -> Examples:
         """This process's part of the batch of a step."""
-        found = self.training.at(step, self.ranks.rank, self.ranks.size)
+        found = self.training.at(step, self.ranks.replica, self.ranks.replicas)
         return found if self.answers is None else self.answers.beside(found)
 
     def _cut(self, own: Examples) -> tuple[list[Examples], float]:
-        rows = self.run.batch // self.ranks.size
+        rows = self.run.batch // self.ranks.replicas
         size = rows // self.run.accumulation
         device = self.model.device
         pieces = [own.slice(at, at + size).to(device) for at in range(0, rows, size)]
@@ -151,7 +151,7 @@ class Trainer:
                 one.updated()
             for _, running in self._histories():
                 running.end()
-        return replace(outcome, data="".join(self.ranks.every(own.digest)))
+        return replace(outcome, data="".join(self.ranks.of_replicas(own.digest)))
 
     def _histories(self) -> Iterator[tuple[str, Running]]:
         """Scales of the updates before, of every model that learns, by name."""

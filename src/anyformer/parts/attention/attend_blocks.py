@@ -32,9 +32,12 @@ def attend_blocks(
     drop: Drop | None = None,
 ) -> Tensor:
     """`attend`, (B, H, T, U). `causal`: the mask is the lower triangle of a square, and `allowed` is None."""
-    key, rows, site, rate = (None, None, 0, 0.0) if drop is None else (drop.noise.key, drop.noise.rows, drop.site, drop.rate)
+    key, rows, site, rate, first = None, None, 0, 0.0, 0
+    if drop is not None:
+        key, rows, site, rate = drop.noise.key, drop.noise.rows, drop.site, drop.rate
+        first = 0 if drop.part is None else drop.part.number * q_BHTE.shape[1]
     mixed: Tensor = _attend(
-        q_BHTE, k_BKSE, v_BKSU, allowed, bias_BHTS, sink_H, key, rows, site, rate, causal, scale, softcap
+        q_BHTE, k_BKSE, v_BKSU, allowed, bias_BHTS, sink_H, key, rows, site, rate, first, causal, scale, softcap
     )  # fmt: skip
     return mixed
 
@@ -50,6 +53,8 @@ class _Call:
     rows: Tensor | None
     site: int
     rate: float
+    first: int
+    """The number of the first head, where processes divide the heads."""
     causal: bool
     scale: float
     softcap: float | None
@@ -79,7 +84,9 @@ class _Call:
         if self.key is None or self.rows is None:
             return None
         (H, T), S, at = q.shape[1:3], k.shape[2], q.device
-        row = torch.arange(H, device=at)[:, None] * T + torch.arange(queries.start, queries.stop, device=at)
+        row = torch.arange(self.first, self.first + H, device=at)[:, None] * T + torch.arange(
+            queries.start, queries.stop, device=at
+        )
         elements = row[..., None] * S + torch.arange(keys.stop, device=at)
         return keep_factors(bits_of(Noise(self.key, self.rows), self.site, elements), self.rate).to(q.dtype)
 
@@ -98,9 +105,9 @@ def _heads_side_by_side(q: Tensor, v: Tensor) -> Tensor:
 @torch.library.custom_op("anyformer::attend_blocks", mutates_args=())
 def _attend(
     q: Tensor, k: Tensor, v: Tensor, allowed: Tensor | None, bias: Tensor | None, sink: Tensor | None, key: Tensor | None,
-    rows: Tensor | None, site: int, rate: float, causal: bool, scale: float, softcap: float | None,
+    rows: Tensor | None, site: int, rate: float, first: int, causal: bool, scale: float, softcap: float | None,
 ) -> Tensor:  # fmt: skip
-    call = _Call(allowed, bias, sink, key, rows, site, rate, causal, scale, softcap)
+    call = _Call(allowed, bias, sink, key, rows, site, rate, first, causal, scale, softcap)
     K, k, v = k.shape[1], k.contiguous(), v.contiguous()
     mixed = _heads_side_by_side(q, v)
     for queries, keys in call.blocks(q, k):
@@ -114,13 +121,14 @@ def _attend(
 @torch.library.custom_op("anyformer::attend_blocks_backward", mutates_args=())
 def _attend_backward(
     gradient: Tensor, q: Tensor, k: Tensor, v: Tensor, allowed: Tensor | None, bias: Tensor | None, sink: Tensor | None,
-    key: Tensor | None, rows: Tensor | None, site: int, rate: float, causal: bool, scale: float, softcap: float | None,
+    key: Tensor | None, rows: Tensor | None, site: int, rate: float, first: int, causal: bool, scale: float,
+    softcap: float | None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
     """The gradients of q, k, v, bias and sink; the last two are empty without bias and sink.
 
     P = softmax(scores), D = factors of dropout: dV = (P D)^T dO, dP = (dO V^T) D, dscores = P (dP - sum_s P dP).
     """
-    call = _Call(allowed, bias, sink, key, rows, site, rate, causal, scale, softcap)
+    call = _Call(allowed, bias, sink, key, rows, site, rate, first, causal, scale, softcap)
     K, k, v, dq = k.shape[1], k.contiguous(), v.contiguous(), torch.empty_like(q)
     # Sums over blocks are taken in fp32, as within one product.
     dk, dv = (torch.zeros_like(x, dtype=torch.float32) for x in (k, v))
@@ -173,7 +181,7 @@ def _backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
     q, k, v, allowed, bias, sink = ctx.saved_tensors
     dq, dk, dv, d_bias, d_sink = _attend_backward(gradient, q, k, v, allowed, bias, sink, *ctx.others)
     others = (None if x is None else dx.to(x.dtype) for x, dx in ((bias, d_bias), (sink, d_sink)))
-    return dq, dk, dv, None, *others, *[None] * 7
+    return dq, dk, dv, None, *others, *[None] * 8
 
 
 _attend.register_autograd(_backward, setup_context=_keep)

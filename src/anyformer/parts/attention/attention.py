@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import Literal, Self
 
 import torch
 from pydantic import model_validator
@@ -185,6 +185,10 @@ class Attention(SelfAttention):
 
     kind: Literal["attention"] = "attention"
 
+    def narrowed(self, width: int, ways: int) -> Self | None:
+        # A score bias is made for all heads.
+        return self.of_heads(width, ways) if self.score_bias is None else None
+
     def layout(self, width: int) -> Layout:
         own = self.keys_from is None and self.values == "own"
         beyond = {
@@ -232,7 +236,7 @@ class AttentionModule(HeadsModule):
         k, v, visible = memory.key, memory.value, self.visible(x_BTD, context, memory.keys, banded=banded)
         if self.attention.virtual_tokens is not None:
             k, v = (
-                torch.cat([self.get_parameter(name).to(x.dtype).expand(len(x), -1, -1, -1), x], 2)
+                torch.cat([getattr(self, name).to(x.dtype).expand(len(x), -1, -1, -1), x], 2)
                 for name, x in zip(VIRTUAL, (k, v), strict=True)
             )
             visible = visible.after(self.attention.virtual_tokens, x_BTD.shape[1], x_BTD.device)

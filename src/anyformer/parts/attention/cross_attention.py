@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, Self
 
 import torch
 from pydantic import model_validator
@@ -36,6 +36,9 @@ class CrossAttention(Heads):
         if self.norms_late:
             raise ValueError("qk_norm.at = 'after_rotary': cross-attention rotates nothing, leave it out")
         return self
+
+    def narrowed(self, width: int, ways: int) -> Self | None:
+        return self.of_heads(width, ways)
 
     @property
     def reads(self) -> tuple[Read, ...]:

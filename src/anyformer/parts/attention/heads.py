@@ -118,6 +118,16 @@ class Heads(Sublayer):
         """Refuse a width that does not fit."""
         self.width_of_head(width)
 
+    def of_heads(self, width: int, ways: int) -> Self | None:
+        """This attention with 1 / `ways` of its heads; one head of keys and values stays whole. None: heads are not apart."""
+        joined = self.sub_norm is not None or (self.qk_norm is not None and self.qk_norm.over == "projection")
+        if joined or self.heads % ways or (self.groups > 1 and self.groups % ways):
+            return None
+        return self.but(
+            heads=self.heads // ways, kv_heads=max(1, self.groups // ways), head_width=self.width_of_head(width),
+            scale=self.scale_of(width),
+        )  # fmt: skip
+
     def projections(self, width: int, rows: int, source_rows: int, *, own_keys: bool = True) -> Tally:
         """Weights and work of projections, norms, sink and gate; `own_keys`: keys and values are this layer's own."""
         E, U = self.width_of_head(width), self.width_of_value(width)

@@ -107,6 +107,9 @@ class LatentAttention(Sublayer):
         """Whether a call uses the absorbed form, whose keys and values are the latents, P wide."""
         return shape.length == 1 and shape.past > 0
 
+    def narrowed(self, width: int, ways: int) -> Self | None:
+        return None if self.heads % ways else self.but(heads=self.heads // ways)
+
     def resolved(self, width: int) -> Self:
         return self.but(scale=self.scale_of_scores)
 

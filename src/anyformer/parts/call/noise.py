@@ -62,10 +62,24 @@ def mix(x: Tensor) -> Tensor:
     return x
 
 
-def bits(noise: Noise, site: int, shape: torch.Size) -> Tensor:
-    """Uniform 32-bit integers of `shape` (B, ...), each row keyed by its global number."""
-    elements = torch.arange(prod(shape[1:]), device=noise.rows.device, dtype=torch.int64)
-    return bits_of(noise, site, elements).view(shape)
+@dataclass(frozen=True)
+class Part:
+    """One of `count` equal parts of a tensor along a dimension, where processes divide it; the first is number 0."""
+
+    dimension: int
+    number: int
+    count: int
+
+
+def bits(noise: Noise, site: int, shape: torch.Size, part: Part | None = None) -> Tensor:
+    """Uniform 32-bit integers of `shape` (B, ...), each row keyed by its global number; a part has those of the whole."""
+    if part is None:
+        elements = torch.arange(prod(shape[1:]), device=noise.rows.device, dtype=torch.int64)
+        return bits_of(noise, site, elements).view(shape)
+    sizes, size = list(shape), shape[part.dimension]
+    sizes[part.dimension] *= part.count
+    elements = torch.arange(prod(sizes[1:]), device=noise.rows.device, dtype=torch.int64).view(sizes[1:])
+    return bits_of(noise, site, elements.narrow(part.dimension - 1, part.number * size, size))
 
 
 def bits_of(noise: Noise, site: int, elements: Tensor) -> Tensor:
@@ -86,15 +100,16 @@ def keep_factors(bits: Tensor, rate: float) -> Tensor:
 
 @dataclass(frozen=True)
 class Drop:
-    """Dropout of one site in one call: the source of its bits, and its rate."""
+    """Dropout of one site in one call: the source of its bits, its rate, and the part of the tensor that this process has."""
 
     noise: Noise
     site: int
     rate: float
+    part: Part | None = None
 
     def __call__(self, x: Tensor, drawn: torch.Size | None = None) -> Tensor:
         """x (B, ...) with some elements zero and the rest scaled up; `drawn`: the shape of the draws, by default that of x."""
-        return x * keep_factors(bits(self.noise, self.site, drawn or x.shape), self.rate).to(x.dtype)
+        return x * keep_factors(bits(self.noise, self.site, drawn or x.shape, self.part), self.rate).to(x.dtype)
 
 
 class Draws(nn.Module):
@@ -109,9 +124,13 @@ class Dropout(Draws):
     `name` is the site: the module's path in the model, so that no two sites share bits.
     """
 
-    def __init__(self, rate: float, name: str) -> None:
+    part: Part | None = None
+    """The part of its input that this process has, where several divide it."""
+
+    def __init__(self, rate: float, name: str, dimension: int = 1) -> None:
+        """`dimension`: that of its input which processes divide, if they do: heads, features, or positions of the stream."""
         super().__init__()
-        self.rate, self.site = rate, zlib.crc32(name.encode())
+        self.rate, self.site, self.dimension = rate, zlib.crc32(name.encode()), dimension
         self.draws = rate > 0
 
     def extra_repr(self) -> str:
@@ -121,12 +140,16 @@ class Dropout(Draws):
         drop = self.drop(noise)
         return x if drop is None else drop(x, self.drawn(x))
 
+    def divide(self, number: int, count: int) -> None:
+        """Draw for part `number` of `count` of the input."""
+        self.part = Part(self.dimension, number, count)
+
     def drop(self, noise: Noise | None) -> Drop | None:
         """The dropout of a call with this noise; None where nothing is dropped."""
         if not self.training or self.rate == 0:
             return None
         assert noise is not None, "the model draws noise whenever it trains with dropout"
-        return Drop(noise, self.site, self.rate)
+        return Drop(noise, self.site, self.rate, self.part)
 
     def drawn(self, x: Tensor) -> torch.Size:
         """The shape of the draws: one per element."""
@@ -151,6 +174,9 @@ class InputDropout(Dropout):
 
 class DropPath(Dropout):
     """Zero a whole row's branch with probability `rate` (stochastic depth, Huang et al. 2016, arXiv 1603.09382)."""
+
+    def divide(self, number: int, count: int) -> None:
+        """Rows are not divided."""
 
     def drawn(self, x: Tensor) -> torch.Size:
         """One per row."""

@@ -48,6 +48,16 @@ class Report:
     sequence_balance: Tensor | None = None
     router_z: Tensor | None = None
 
+    def of_each(self, count: int) -> Report:
+        """That of one of `count` processes that all compute it: the same losses, with gradients that add up to theirs."""
+        losses = (self.balance, self.sequence_balance, self.router_z)
+        return Report(self.load, *(loss if loss is None else _of_each(loss, count) for loss in losses))
+
+
+def _of_each(loss: Tensor, count: int) -> Tensor:
+    own = loss / count
+    return own + (loss - own).detach()
+
 
 @dataclass
 class Auxiliary:

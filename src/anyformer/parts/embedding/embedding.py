@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from anyformer.describe import Count, Probability, Registry, Value
 from anyformer.operations import Limit, Tally, Weight
 from anyformer.parts.derived import WidthFactor, of_width
+from anyformer.parts.embedding.vocabulary import HoldsVocabulary
 from anyformer.parts.lookup import InputError, rows_of
 from anyformer.parts.sketch import Drawn, Sketch, number
 
@@ -18,7 +19,7 @@ WHOLE = (torch.int64, torch.int32)
 """Types of an index into a table."""
 
 
-class InputModule(nn.Module):
+class InputModule(HoldsVocabulary):
     """The input of a model, its padding and its types of segments -> (B, T, D)."""
 
     def forward(self, given: Tensor, padding: Tensor | None, types: Tensor | None) -> Tensor:
@@ -162,7 +163,7 @@ class EmbeddingModule(InputModule):
         self.types = nn.Parameter(torch.empty(embedding.types, width)) if embedding.types else None
 
     def forward(self, given: Tensor, padding: Tensor | None = None, types: Tensor | None = None) -> Tensor:
-        x_BTD = rows_of(self.weight, given, "tokens", ": is this the model's tokenizer?")
+        x_BTD = self.vocabulary.rows(self.weight, given)
         if self.scale != 1.0:
             x_BTD = x_BTD * self.scale
         if self.masked is not None:

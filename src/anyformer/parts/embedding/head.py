@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 import torch
-import torch.nn.functional as F
 from pydantic import model_validator
 from torch import Tensor, nn
 
@@ -13,6 +12,7 @@ from anyformer.describe import Choice, Count, Positive, Value
 from anyformer.operations import Dimension, Product, Tally, Weight, matrix, total
 from anyformer.parts.derived import WidthFactor, of_width
 from anyformer.parts.embedding.embedding import Input
+from anyformer.parts.embedding.vocabulary import HoldsVocabulary
 from anyformer.parts.norms.norm import Norm
 from anyformer.parts.pointwise.activation import ACTIVATIONS, activation_name, built_activation
 from anyformer.parts.sketch import Drawn, Sketch, number
@@ -134,7 +134,7 @@ class TransformModule(nn.Module):
         return self.norm(self.activation(self.dense(x_D)))  # type: ignore[no-any-return]
 
 
-class HeadModule(nn.Module):
+class HeadModule(HoldsVocabulary):
     """(..., D) -> (..., V). A tied table is an argument of each call, so that no copy, cast or move can break the tie."""
 
     def __init__(self, head: Head, outputs: int, width: int, features: int) -> None:
@@ -153,7 +153,7 @@ class HeadModule(nn.Module):
             return self.transform(x_D)  # type: ignore[no-any-return]
         table = table_VD if self.weight is None else self.weight
         assert table is not None, "a tied head gets the embedding's table"
-        logits_V = F.linear(self.transform(x_D), table, self.bias)
+        logits_V = self.vocabulary.logits(self.transform(x_D), table, self.bias)
         if self.scale != 1.0:
             logits_V = logits_V * self.scale
         if self.head.softcap is not None:

@@ -14,6 +14,18 @@ from torch import Tensor
 
 
 @dataclass(frozen=True)
+class Groups:
+    """Rows side by side by expert: `expert` (Q,) of each row; `ends` (X,): the end of each expert's rows, None if equally many.
+
+    Not `whole`: rows after the last end belong to no expert that computes.
+    """
+
+    expert: Tensor
+    ends: Tensor | None
+    whole: bool = True
+
+
+@dataclass(frozen=True)
 class Placement:
     """The rows that experts compute: Z tokens with J = k choices each, and Q rows, those of one expert side by side.
 
@@ -29,6 +41,10 @@ class Placement:
     ends: Tensor | None
     taken: Tensor | None = None
     filled: Tensor | None = None
+
+    def groups(self, *, whole: bool) -> Groups:
+        """The rows of each expert."""
+        return Groups(self.expert, self.ends, whole)
 
     def dispatch(self, x_ZD: Tensor) -> Tensor:
         """(Z, D) -> (Q, D): the tokens that the experts read."""

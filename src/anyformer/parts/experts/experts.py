@@ -18,7 +18,8 @@ from anyformer.parts.call.state import EMPTY
 from anyformer.parts.derived import of_width
 from anyformer.parts.experts.balance import balance_loss, picked, router_z_loss, sequence_balance_loss
 from anyformer.parts.experts.capacity import CapacityRequest, ExpertCapacity
-from anyformer.parts.experts.dispatch import Placement, sorted_by_expert
+from anyformer.parts.experts.dispatch import Groups, Placement, sorted_by_expert
+from anyformer.parts.experts.exchange import HoldsExperts
 from anyformer.parts.experts.grouped import grouped_product
 from anyformer.parts.experts.router import Router, Routing
 from anyformer.parts.experts.selection import best
@@ -90,6 +91,17 @@ class Experts(PositionwiseNetwork):
 
     def resolved(self, width: int) -> Self:
         return self.but(router=self.router.but(multiplier=of_width(self.router.multiplier, width)))
+
+    def narrowed(self, width: int, ways: int) -> Self | None:
+        # Experts that return their input would be added by every process.
+        if self.identity_experts or self.width % ways:
+            return None
+        if self.shared is None:
+            return self.but(width=self.width // ways)
+        feedforward = self.shared.feedforward.narrowed(width, ways)
+        if feedforward is None:
+            return None
+        return self.but(width=self.width // ways, shared=self.shared.but(feedforward=feedforward))
 
     @property
     def reads(self) -> tuple[Read, ...]:
@@ -178,7 +190,7 @@ class Experts(PositionwiseNetwork):
         return parts
 
 
-class ExpertsModule(nn.Module):
+class ExpertsModule(HoldsExperts):
     """(B, T, D) -> (B, T, D)."""
 
     def __init__(self, description: Experts, width: int, plan: Plan, name: str) -> None:
@@ -237,26 +249,28 @@ class ExpertsModule(nn.Module):
         weights_ZJ = self.router.weigh(routing, placement.chosen, among).to(x_ZD.dtype)
         rows_QD = placement.dispatch(x_ZD)
         if self.description.weigh == "input":
-            return placement.combine(self._experts(rows_QD * placement.spread(weights_ZJ), placement)).sum(1)
-        return (placement.combine(self._experts(rows_QD, placement)) * weights_ZJ[..., None]).sum(1)
+            return placement.combine(self._computed(rows_QD * placement.spread(weights_ZJ), placement)).sum(1)
+        return (placement.combine(self._computed(rows_QD, placement)) * weights_ZJ[..., None]).sum(1)
 
-    def _experts(self, rows_QD: Tensor, placement: Placement) -> Tensor:
+    def _computed(self, rows_QD: Tensor, placement: Placement) -> Tensor:
         """The output of each row's expert: (Q, D) -> (Q, D)."""
-        up_QF = self._project("up", rows_QD, placement)
-        gate_QF = self._project("gate", rows_QD, placement) if self.description.gated else None
-        h_QF = self.description.between(self.activation, gate_QF, up_QF)
-        y_QD = self._project("down", h_QF, placement)
-        if self.description.identity_experts == 0:
-            return y_QD
-        return torch.where((placement.expert >= self.description.experts)[:, None], rows_QD, y_QD)
+        identities = self.description.identity_experts > 0
+        y_QD = self.exchange(self._experts, rows_QD, placement.groups(whole=not identities))
+        return torch.where((placement.expert >= self.description.experts)[:, None], rows_QD, y_QD) if identities else y_QD
 
-    def _project(self, name: Projection, rows_QI: Tensor, placement: Placement) -> Tensor:
-        identities = self.description.identity_experts
-        y_QO = grouped_product(rows_QI, getattr(self, name), placement.ends, whole=identities == 0)
+    def _experts(self, rows_QD: Tensor, groups: Groups) -> Tensor:
+        """The same, of the experts held here; rows of others become 0."""
+        up_QF = self._project("up", rows_QD, groups)
+        gate_QF = self._project("gate", rows_QD, groups) if self.description.gated else None
+        return self._project("down", self.description.between(self.activation, gate_QF, up_QF), groups)
+
+    def _project(self, name: Projection, rows_QI: Tensor, groups: Groups) -> Tensor:
+        weight = getattr(self, name)
+        y_QO = grouped_product(rows_QI, weight, groups.ends, whole=groups.whole)
         if name not in self.description.bias:
             return y_QO
         # Rows of identity experts look up a bias too; their result is not used.
-        expert_Q = placement.expert.clamp(max=self.description.experts - 1) if identities else placement.expert
+        expert_Q = groups.expert if groups.whole else groups.expert.clamp(max=len(weight) - 1)
         # A look-up, because its gradient is summed in a fixed order.
         return y_QO + F.embedding(expert_Q, getattr(self, f"{name}_bias")).to(y_QO.dtype)
 

@@ -116,6 +116,9 @@ class FeedForward(PositionwiseNetwork):
     def resizing(self) -> Resizing:
         return Resizing(network=Network(self.width, self.gated))
 
+    def narrowed(self, width: int, ways: int) -> Self | None:
+        return None if self.sub_norm is not None or self.width % ways else self.but(width=self.width // ways)
+
     def layout(self, width: int) -> Layout:
         function = dict(self.function)
         if self.sub_norm is not None:
@@ -163,7 +166,7 @@ class FeedForwardModule(nn.Module):
         self.up = nn.Linear(width, ffn.width, bias="up" in ffn.bias)
         self.sub_norm = ffn.sub_norm.build(ffn.width) if ffn.sub_norm else nn.Identity()
         self.down = nn.Linear(ffn.width, width, bias="down" in ffn.bias)
-        self.dropout = Dropout(ffn.dropout, f"{name}.dropout")
+        self.dropout = Dropout(ffn.dropout, f"{name}.dropout", dimension=2)
 
     def extra_repr(self) -> str:
         return f"activation={self.ffn.activation}"

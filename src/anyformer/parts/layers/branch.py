@@ -13,6 +13,7 @@ from anyformer.operations.elementwise import added
 from anyformer.parts.call.context import Context
 from anyformer.parts.call.noise import Dropout, DropPath
 from anyformer.parts.call.state import State
+from anyformer.parts.layers.spread import Crossing
 from anyformer.parts.norms.norm import Norm
 from anyformer.parts.pointwise.gain import Gain
 from anyformer.parts.sublayer import Sublayer
@@ -57,6 +58,7 @@ class BranchModule(nn.Module):
 
     def __init__(self, branch: Branch, width: int, plan: Plan, name: str) -> None:
         super().__init__()
+        self.branch, self.name = branch, name
         self.multiplier, self.scaling = branch.multiplier, branch.gain
         self.norm_before = branch.norm_before.build(width) if branch.norm_before else nn.Identity()
         self.sublayer = branch.sublayer.build(width, plan, f"{name}.sublayer")
@@ -64,9 +66,12 @@ class BranchModule(nn.Module):
         self.gain = nn.Parameter(torch.empty(branch.gain.weight(width).shape)) if branch.gain else None
         self.dropout = Dropout(branch.dropout, f"{name}.dropout")
         self.drop_path = DropPath(branch.drop_path, f"{name}.drop_path")
+        self.crossing: Crossing | None = None
 
     def forward(self, x_BTD: Tensor, context: Context, state: State | None) -> Tensor:
-        y_BTD: Tensor = self.norm_after(self.sublayer(self.norm_before(x_BTD), context, state))
+        x_BTD = self.norm_before(x_BTD)
+        y_BTD = self.sublayer(x_BTD, context, state) if self.crossing is None else self.crossing(self.sublayer, x_BTD, context)
+        y_BTD = self.norm_after(y_BTD)
         y_BTD = self.dropout(y_BTD, context.noise)
         if self.scaling is not None:
             assert self.gain is not None, "built with its gain"

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import replace
-from typing import ClassVar, Literal, TypedDict, Unpack
+from typing import ClassVar, Literal
 
 import torch
 from pydantic import model_validator
@@ -17,13 +16,14 @@ from anyformer.parts.attention.relative import RELATIVE, RelativeTable
 from anyformer.parts.attention.score_bias import SCORE_BIAS, SharedBias
 from anyformer.parts.call.context import Context
 from anyformer.parts.call.noise import Dropout
-from anyformer.parts.call.shared import SOURCE, TOKENS, TRUNK, Read
+from anyformer.parts.call.shared import EMBEDDED, SOURCE, TOKENS, TRUNK, Read
 from anyformer.parts.call.stack_state import StackState
 from anyformer.parts.call.state import Slots, State
 from anyformer.parts.embedding.input_projection import InputProjection
 from anyformer.parts.layers.block import Block
-from anyformer.parts.layers.order import parse_order, write_order
+from anyformer.parts.layers.order import parse_order
 from anyformer.parts.layers.recompute import recomputed
+from anyformer.parts.layers.spread import Spread
 from anyformer.parts.layers.streams import HyperConnections
 from anyformer.parts.norms.norm import Norm
 from anyformer.parts.positions.absolute import Position
@@ -234,6 +234,7 @@ class StackModule(nn.Module):
         self.leaving = tuple(variant if variant in sources else None for variant in stack.layers)
         """The variant of each layer if other layers read values of that variant, else None."""
         self.kinds = tuple(dict.fromkeys(self.leaving))
+        self.spread: Spread | None = None
 
     def forward(self, x_BTD: Tensor, context: Context, states: list[dict[str, State]] | None = None) -> Tensor:
         if self.projects_first:
@@ -251,12 +252,15 @@ class StackModule(nn.Module):
             context.leave(RELATIVE, self.relative())
         if self.streams is not None:
             x_BTD = x_BTD[:, :, None].expand(-1, -1, self.streams, -1)
+        length, spread = x_BTD.shape[1], self.spread
+        if spread is not None:
+            x_BTD = spread.enter(x_BTD)
         # A layer leaves values for later layers under the name of its variant.
         contexts = {variant: replace(context, variant=variant) if variant else context for variant in self.kinds}
         for i, block in enumerate(self.layers):
             layer = contexts[self.leaving[i]]
-            if i == len(self.layers) - 1:
-                context.leave(TRUNK, x_BTD)
+            if i == len(self.layers) - 1 and (None, EMBEDDED) in context.shared:
+                context.leave(TRUNK, x_BTD if spread is None else spread.leave(x_BTD, length))
             if self.owners[i] != i and layer.noise is not None:
                 # Layers that share weights must not drop the same elements.
                 layer = replace(layer, noise=layer.noise.other(i))
@@ -264,33 +268,6 @@ class StackModule(nn.Module):
                 x_BTD = block(x_BTD, layer, states[i] if states else None)
             else:
                 x_BTD = recomputed(self.checkpointing, block, x_BTD, layer, self.reads[i])
-        return self.final_norm(x_BTD if self.streams is None else x_BTD.sum(2))  # type: ignore[no-any-return]
-
-
-class StackOptions(TypedDict, total=False):
-    """The fields of a `Stack` beside its layers."""
-
-    position: Position | None
-    input_norm: Norm | None
-    input_norm_at: Literal["after_position", "before_position"]
-    dropout: float
-    input_projection: InputProjection | None
-    final_norm: Norm | None
-    score_bias: SharedBias | None
-    relative: RelativeTable | None
-    streams: HyperConnections | None
-    shared_weights: tuple[str, ...]
-
-
-def stack(layers: Iterable[Block], *, names: Named[Block] | None = None, **options: Unpack[StackOptions]) -> Stack:
-    """A stack from its layers in order. Equal blocks are one variant, named as in `names`, else `layer` or `layer_a`, ..."""
-    blocks = list(layers)
-    distinct = list(dict.fromkeys(blocks))
-    name_of = {block: name for name, block in (names or {}).items()}
-    for i, block in enumerate(distinct):
-        name_of.setdefault(block, "layer" if len(distinct) == 1 else f"layer_{chr(ord('a') + i)}" if i < 26 else f"layer_{i}")
-    return Stack(
-        variants=Named({name_of[block]: block for block in distinct}),
-        order=write_order(name_of[block] for block in blocks),
-        **options,
-    )
+        if self.streams is not None:
+            x_BTD = x_BTD.sum(2)
+        return self.final_norm(x_BTD if spread is None else spread.leave(x_BTD, length))  # type: ignore[no-any-return]

@@ -1,13 +1,21 @@
-"""The common wirings of a block as steps of branches. A branch is named after the kind of its sublayer."""
+"""The common wirings of a block as steps of branches, named after the kinds of their sublayers; a stack from layers."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Literal, TypedDict, Unpack
 
 from anyformer.describe import Named
+from anyformer.parts.attention.relative import RelativeTable
+from anyformer.parts.attention.score_bias import SharedBias
+from anyformer.parts.embedding.input_projection import InputProjection
 from anyformer.parts.layers.block import Block, Step
 from anyformer.parts.layers.branch import Branch
+from anyformer.parts.layers.order import write_order
+from anyformer.parts.layers.stack import Stack
+from anyformer.parts.layers.streams import HyperConnections
 from anyformer.parts.norms.norm import Norm
+from anyformer.parts.positions.absolute import Position
 from anyformer.parts.sublayer import Sublayer
 
 
@@ -48,3 +56,32 @@ def residual(*sublayers: Sublayer, dropout: float = 0.0) -> Block:
 
 def _serial(branches: Sequence[tuple[str, Branch]]) -> Block:
     return Block(steps=tuple(Step(branches=Named({name: branch})) for name, branch in branches))
+
+
+class StackOptions(TypedDict, total=False):
+    """The fields of a `Stack` beside its layers."""
+
+    position: Position | None
+    input_norm: Norm | None
+    input_norm_at: Literal["after_position", "before_position"]
+    dropout: float
+    input_projection: InputProjection | None
+    final_norm: Norm | None
+    score_bias: SharedBias | None
+    relative: RelativeTable | None
+    streams: HyperConnections | None
+    shared_weights: tuple[str, ...]
+
+
+def stack(layers: Iterable[Block], *, names: Named[Block] | None = None, **options: Unpack[StackOptions]) -> Stack:
+    """A stack from its layers in order. Equal blocks are one variant, named as in `names`, else `layer` or `layer_a`, ..."""
+    blocks = list(layers)
+    distinct = list(dict.fromkeys(blocks))
+    name_of = {block: name for name, block in (names or {}).items()}
+    for i, block in enumerate(distinct):
+        name_of.setdefault(block, "layer" if len(distinct) == 1 else f"layer_{chr(ord('a') + i)}" if i < 26 else f"layer_{i}")
+    return Stack(
+        variants=Named({name_of[block]: block for block in distinct}),
+        order=write_order(name_of[block] for block in blocks),
+        **options,
+    )

@@ -56,7 +56,7 @@ class ActivationModule(nn.Module):
             self.register_parameter(name, nn.Parameter(torch.empty(size)))
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.function(x, *(self.get_parameter(name).to(x.dtype) for name in self.learned))
+        return self.function(x, *(getattr(self, name).to(x.dtype) for name in self.learned))
 
 
 def relu_squared(x: Tensor) -> Tensor:

@@ -105,6 +105,11 @@ class DeltaAttention(Sublayer):
         """The factor of the queries, as a number."""
         return self.key_width**-0.5 if self.scale is None else self.scale
 
+    def narrowed(self, width: int, ways: int) -> Self | None:
+        if self.heads % ways:
+            return None
+        return self.but(heads=self.heads // ways, value_heads=self.states // ways, value_width=self.columns)
+
     def resolved(self, width: int) -> Self:
         return self.but(value_heads=self.states, value_width=self.columns, scale=self.scale_of_queries)
 

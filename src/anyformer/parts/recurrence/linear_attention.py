@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, Self
 
 import torch
 from pydantic import model_validator
@@ -76,6 +76,11 @@ class LinearAttention(RecurrentHeads):
         over = "" if self.causal else ", of the whole row"
         state = Cell(f"state {K} × ({M} × {E}){over}", "memory")
         return Sketch("Linear attention", biases(self.bias, 4), chain(read, state, Cell(f"output {number(width)}")))
+
+    def narrowed(self, width: int, ways: int) -> Self | None:
+        if self.heads % ways or self.groups % ways:
+            return None
+        return self.but(heads=self.heads // ways, kv_heads=self.groups // ways, head_width=self.width_of_head(width))
 
     @property
     def traits(self) -> Traits:

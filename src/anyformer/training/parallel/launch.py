@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import gc
+import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,8 +15,10 @@ import torch.distributed as dist
 
 from anyformer.describe import UserError
 from anyformer.mesh import Mesh
+from anyformer.model.narrowed import divided_branches
+from anyformer.model.unlearnt import unlearnt
+from anyformer.planning.layout import bounds
 from anyformer.quantising import FORMATS, Quantising
-from anyformer.training.adapting import unlearnt
 from anyformer.training.parallel.ranks import ALONE, Ranks
 from anyformer.training.run import Run
 
@@ -41,7 +44,7 @@ def mesh_of(asked: Mesh, processes: int) -> Mesh:
     try:
         return asked.over(processes)
     except ValueError as error:
-        needed = (asked.data or 1) * asked.shard
+        needed = (asked.data or 1) * asked.divided
         raise UserError(
             f"{error}: start as many with torchrun --nproc-per-node {needed} -m anyformer train ..., or set plan.mesh"
         ) from None
@@ -51,25 +54,50 @@ def check_mesh(run: Run, ranks: Ranks) -> None:
     """Raise `UserError` for a run that several processes cannot share."""
     if ranks.size == 1:
         return
-    pieces, precision = ranks.size * run.accumulation, run.plan.precision
+    pieces, precision = ranks.replicas * run.accumulation, run.plan.precision
     if run.batch % pieces:
         raise UserError(
-            f"batch = {run.batch} does not divide into {run.accumulation} pieces for each of {ranks.size} processes: make it a "
+            f"batch = {run.batch} does not divide into {run.accumulation} pieces for each of {_groups(ranks)}: make it a "
             f"multiple of {pieces}"
         )
     try:
         # A process computes a piece of the batch, as one process does with accumulation.
         run.objective.check_batch(run.length, run.batch, pieces)
     except ValueError as error:
-        raise UserError(f"{ranks.size} processes cut the batch into {pieces} pieces: {error}") from None
+        raise UserError(f"{_groups(ranks)} cut the batch into {pieces} pieces: {error}") from None
     if precision.kind not in SHARED:
         raise UserError(
             f"plan.precision = {precision.kind!r} is not built for several processes yet: choose one of {', '.join(SHARED)}"
         )
     if isinstance(FORMATS[run.tuning.base], Quantising):
         raise UserError(f"tuning.base = {run.tuning.base!r} is not built for several processes yet: set tuning.base = 'bf16'")
+    check_divided(run)
     if statistics := sorted(name for name in unlearnt(run.architecture) if "running_" in name):
         raise UserError(f"{statistics[0]} is a mean over all rows, and each process has some of them: train in one process")
+
+
+def check_divided(run: Run) -> None:
+    """Raise `UserError` for a mesh whose dimensions divide nothing of the model, or what they cannot divide."""
+    mesh, architecture = run.plan.mesh, run.architecture
+    if mesh.tensor > 1:
+        if run.tuning.adapter is not None:
+            raise UserError("plan.mesh.tensor is not built for adapters yet: set plan.mesh.shard, or leave tuning.adapter out")
+        if not any(divided_branches(stack, architecture.width, mesh.tensor) for stack in architecture.stacks.values()):
+            raise UserError(
+                f"plan.mesh.tensor = {mesh.tensor} divides the heads or the features of no sublayer: choose a divisor of them"
+            )
+    if mesh.expert > 1:
+        experts = bounds(architecture).experts
+        if not experts:
+            raise UserError(f"plan.mesh.expert = {mesh.expert} divides experts, and the model has none: leave it out")
+        if uneven := [count for count in experts if count % mesh.expert]:
+            raise UserError(f"plan.mesh.expert = {mesh.expert} must divide the experts of every layer, and one has {uneven[0]}")
+
+
+def _groups(ranks: Ranks) -> str:
+    """The replicas of a run, in words."""
+    each = ranks.size // ranks.replicas
+    return f"{ranks.size} processes" if each == 1 else f"{ranks.replicas} groups of {each} processes"
 
 
 @contextmanager
@@ -109,6 +137,8 @@ def connect(device: torch.device) -> None:
         )
     if device.type == "cuda":
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
+    # Weights that two dimensions of a mesh divide are gathered in two steps, as they must be.
+    logging.getLogger("torch.distributed.tensor._redistribute").setLevel(logging.ERROR)
     dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=WAIT)
     atexit.register(disconnect)
 

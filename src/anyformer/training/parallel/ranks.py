@@ -36,16 +36,24 @@ class Alone:
     first: bool = True
     """Whether this process writes the run's directory and speaks to the user."""
 
+    replica: int = 0
+    """The number of the group that computes the same rows of a batch as this process."""
+    replicas: int = 1
+
     def total(self, number: float) -> float:
-        """The sum of every process's number."""
+        """The sum of every replica's number."""
         return number
 
     def sum(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """The sums of every process's tensors, by name."""
+        """The sums of every replica's tensors, by name."""
         return dict(tensors)
 
     def every(self, value: T) -> list[T]:
         """The values of all processes, in order."""
+        return [value]
+
+    def of_replicas(self, value: T) -> list[T]:
+        """A value of each replica, in order."""
         return [value]
 
     def same(self, make: Callable[[], T]) -> T:
@@ -78,8 +86,8 @@ class Alone:
         """Around all updates: where several processes wait for one another, a signal is obeyed when they `meet`."""
         return nullcontext()
 
-    def divide(self, models: Sequence[Transformer], plan: Plan) -> Within:
-        """Divide the weights of models; gives a function within which they can compute."""
+    def divide(self, models: Sequence[Transformer], plan: Plan, *, vocabulary: bool = False) -> Within:
+        """Divide models; gives a function within which they can compute. `vocabulary`: their logits may be divided too."""
         return directly
 
     def taking(self, take: Take) -> Take:

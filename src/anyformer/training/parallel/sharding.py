@@ -6,16 +6,19 @@ arXiv 2304.11277). Weights that no gradient moves, such as corrections of router
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
 from typing import TypeVar
 
 from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import FSDPModule, fully_shard
+from torch.distributed.fsdp._fully_shard._fsdp_common import HSDPMeshInfo, ShardPlacementResult
+from torch.distributed.tensor import Shard
 
 from anyformer.model import Transformer
+from anyformer.model.unlearnt import unlearnt
 from anyformer.parts.call.context import Context
-from anyformer.training.adapting import unlearnt
 from anyformer.training.parallel.within import Within
 
 T = TypeVar("T")
@@ -50,16 +53,32 @@ class Hiding(nn.Module):
         return super().forward(x_BTD, hidden.context, *states)  # type: ignore[no-any-return]
 
 
-def divided(models: Sequence[Transformer], mesh: DeviceMesh, *, compiled: bool) -> Within:
+@dataclass(frozen=True)
+class Apart:
+    """Weights that are sharded over a mesh of their own, because each process computes with a part of them only."""
+
+    weights: Collection[nn.Parameter] = ()
+    mesh: DeviceMesh | None = None
+
+    def placement(self) -> Callable[[nn.Parameter], ShardPlacementResult | None]:
+        """The argument of `fully_shard` that tells them apart; weights of one mesh must have one and the same `mesh_info`."""
+        if self.mesh is None:
+            return lambda weight: None
+        own, info = set(self.weights), HSDPMeshInfo(self.mesh, shard_mesh_dim=1, replicate_mesh_dim=0)
+        return lambda weight: ShardPlacementResult(Shard(0), info) if weight in own else None
+
+
+def sharded(models: Sequence[Transformer], mesh: DeviceMesh, apart: Apart, *, compiled: bool) -> Within:
     """Divide the weights of models over the mesh, and compile each layer if asked."""
     root = Root(models)
-    kept = {model.get_parameter(name) for model in models for name in unlearnt(model.architecture)}
+    kept = {weight for model in models for name, weight in model.named_parameters() if name in unlearnt(model.architecture)}
+    placement = apart.placement()
     for layer in layers_of(models):
         layer.__class__ = type(type(layer).__name__, (Hiding, type(layer)), {})
         if compiled:
             layer.compile(fullgraph=True, dynamic=False)
-        fully_shard(layer, mesh=mesh, ignored_params=kept)
-    fully_shard(root, mesh=mesh, ignored_params=kept)
+        fully_shard(layer, mesh=mesh, ignored_params=kept, shard_placement_fn=placement)
+    fully_shard(root, mesh=mesh, ignored_params=kept, shard_placement_fn=placement)
     for module in root.modules():
         if isinstance(module, FSDPModule):
             # Losses are divided by the targets of all processes, so gradients are summed; gloo has no sum with a factor.

@@ -20,7 +20,10 @@ from anyformer.mesh import Mesh
 from anyformer.model import Transformer
 from anyformer.model.divided import whole
 from anyformer.plan import Plan
-from anyformer.training.parallel.sharding import divided
+from anyformer.training.parallel.experts import divide_experts
+from anyformer.training.parallel.sharding import Apart, sharded
+from anyformer.training.parallel.tensor import divide_layers
+from anyformer.training.parallel.vocabulary import divide_vocabulary
 from anyformer.training.parallel.within import Within
 from anyformer.training.place import held
 from anyformer.training.stop import Stop, Stopped
@@ -35,16 +38,34 @@ class Together:
     """One of the processes of a mesh, connected by torch.distributed. Every method must be called by all of them in the same
     order."""
 
+    asked: Mesh
     mesh: DeviceMesh
+    """Over all processes: data x shard x tensor."""
+    experts: DeviceMesh | None
+    """The same, where experts are divided: data x outer x expert x tensor, shard being outer x expert."""
+    rows: dist.ProcessGroup
+    """One process of every replica: those with this one's place in it."""
     rank: int
     size: int
 
     @staticmethod
-    def of(mesh: Mesh, device: torch.device) -> Together:
+    def of(asked: Mesh, device: torch.device) -> Together:
         """This process in a mesh over all processes of the default group."""
-        assert mesh.data is not None, "the mesh is resolved"
-        named = init_device_mesh(device.type, (mesh.data, mesh.shard), mesh_dim_names=("data", "shard"))
-        return Together(named, dist.get_rank(), dist.get_world_size())
+        assert asked.data is not None, "the mesh is resolved"
+        sizes = (asked.data, asked.shard, asked.tensor)
+        mesh = init_device_mesh(device.type, sizes, mesh_dim_names=("data", "shard", "tensor"))
+        rows = mesh["data", "shard"]._flatten("rows").get_group()
+        apart = (asked.shard // asked.expert, asked.expert)
+        experts = mesh._unflatten("shard", apart, ("outer", "expert")) if asked.expert > 1 else None
+        return Together(asked, mesh, experts, rows, dist.get_rank(), dist.get_world_size())
+
+    @property
+    def replica(self) -> int:
+        return self.rank // self.asked.tensor
+
+    @property
+    def replicas(self) -> int:
+        return self.asked.replicas
 
     @property
     def first(self) -> bool:
@@ -53,20 +74,23 @@ class Together:
     def total(self, number: float) -> float:
         # In float64, so that integers stay exact.
         summed = torch.tensor(number, dtype=torch.float64, device=self._device)
-        dist.all_reduce(summed)
+        dist.all_reduce(summed, group=self.rows)
         return float(summed)
 
     def sum(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         summed = {}
         for name in sorted(tensors):
             summed[name] = tensors[name].detach().clone()
-            dist.all_reduce(summed[name])
+            dist.all_reduce(summed[name], group=self.rows)
         return summed
 
     def every(self, value: T) -> list[T]:
         found: list[T] = [value] * self.size
         dist.all_gather_object(found, value)
         return found
+
+    def of_replicas(self, value: T) -> list[T]:
+        return self.every(value)[:: self.asked.tensor]
 
     def same(self, make: Callable[[], T]) -> T:
         made: list[tuple[T | None, Exception | None]] = [(None, None)]
@@ -115,8 +139,18 @@ class Together:
     def updating(self, stop: Stop) -> AbstractContextManager[None]:
         return stop.held("finishing the update in all processes")
 
-    def divide(self, models: Sequence[Transformer], plan: Plan) -> Within:
-        return divided(models, self.mesh, compiled=plan.compile == "on")
+    def divide(self, models: Sequence[Transformer], plan: Plan, *, vocabulary: bool = False) -> Within:
+        apart = Apart()
+        if self.asked.tensor > 1:
+            for model in models:
+                divide_layers(model, self.mesh["tensor"])
+                if vocabulary:
+                    divide_vocabulary(model, self.mesh["tensor"])
+        if self.experts is not None:
+            over = self.experts["expert", "tensor"]
+            weights = [weight for model in models for weight in divide_experts(model, over)]
+            apart = Apart(weights, self.experts["data", "outer"])
+        return sharded(models, self.mesh["data", "shard"], apart, compiled=plan.compile == "on")
 
     def taking(self, take: Take) -> Take:
         return (lambda tensor: take(whole(tensor))) if self.first else (lambda tensor: whole(tensor).new_empty(0))

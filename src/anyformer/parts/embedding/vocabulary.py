@@ -1,0 +1,39 @@
+"""A vocabulary that one process has whole, or of whose rows each process has some."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from anyformer.parts.lookup import rows_of
+
+
+class Vocabulary(Protocol):
+    """The look-up of tokens in a table (V, D), and the product with one."""
+
+    def rows(self, table_VD: Tensor, tokens: Tensor) -> Tensor:
+        """The row of each token, (..., D)."""
+
+    def logits(self, x_D: Tensor, table_VD: Tensor, bias_V: Tensor | None) -> Tensor:
+        """x W^T + b, (..., V)."""
+
+
+class Whole:
+    """The vocabulary of one process."""
+
+    def rows(self, table_VD: Tensor, tokens: Tensor) -> Tensor:
+        return rows_of(table_VD, tokens, "tokens", ": is this the model's tokenizer?")
+
+    def logits(self, x_D: Tensor, table_VD: Tensor, bias_V: Tensor | None) -> Tensor:
+        return F.linear(x_D, table_VD, bias_V)
+
+
+WHOLE_VOCABULARY = Whole()
+
+
+class HoldsVocabulary(nn.Module):
+    """The base of modules with a row or a logit for each token."""
+
+    vocabulary: Vocabulary = WHOLE_VOCABULARY

@@ -1,0 +1,25 @@
+"""Where a stack and its branches meet processes that divide positions or sublayers; in one process nothing stands there."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from torch import Tensor, nn
+
+from anyformer.parts.call.context import Context
+
+
+class Spread(Protocol):
+    """The way of a stream into the layers of a stack and out of them, where each process has some positions between."""
+
+    def enter(self, x: Tensor) -> Tensor:
+        """This process's positions of a stream that all have, (B, T, ...)."""
+
+    def leave(self, x: Tensor, length: int) -> Tensor:
+        """The stream with all `length` positions."""
+
+
+class Crossing(Protocol):
+    """The way of a branch through its sublayer: from this process's positions to all, and back."""
+
+    def __call__(self, sublayer: nn.Module, x: Tensor, context: Context) -> Tensor: ...

@@ -1,0 +1,202 @@
+"""The bytes that the collectives of a training step carry, exactly: what is sent, by operation and dimension of the mesh.
+
+Counted are the forward and the backward pass in fp32 without recomputation, summed over all processes: the whole tensor of an
+all-gather and of a reduce-scatter, the tensor of an all-reduce, what a process sends in an all-to-all (its own part included).
+How many of these bytes pass a link is a question of the algorithm: see `communication`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from math import prod
+
+from anyformer.mesh import Mesh
+from anyformer.model import Architecture
+from anyformer.model.narrowed import Cut, cuts, divided_branches, divided_vocabulary
+from anyformer.model.unlearnt import unlearnt
+from anyformer.operations import Shape
+from anyformer.parts.call.shared import SOURCE
+from anyformer.parts.experts.experts import Experts
+from anyformer.parts.layers.stack import Stack
+from anyformer.plan import Plan
+
+FLOAT, INTEGER = 4, 8
+"""Bytes of a number of the tensors, and of a count."""
+_PLAN = Plan()
+Bytes = Mapping[tuple[str, str], int]
+"""Bytes by operation and dimension of the mesh."""
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """The micro-batches of a step, of all processes: `count` of `rows` rows of `length` positions, with `source` positions."""
+
+    count: int
+    rows: int
+    length: int
+    source: int = 0
+
+
+@dataclass(frozen=True)
+class _Held:
+    """A weight as a process of a tensor and an expert group holds it: its shape; whether gradients are summed over `tensor`."""
+
+    shape: tuple[int, ...]
+    summed: bool = False
+    expert: bool = False
+
+    def padded(self, parts: int) -> int:
+        """Bytes with the padding that gives each of `parts` processes equally many rows."""
+        first, *others = self.shape
+        return -(-first // parts) * parts * prod(others) * FLOAT
+
+
+@dataclass(frozen=True)
+class _Unit:
+    """Weights that are gathered together, so many times in a forward and a backward pass."""
+
+    held: list[_Held]
+    gathered: int
+
+
+def exchanged(architecture: Architecture, mesh: Mesh, pieces: Pieces, *, vocabulary: bool) -> Bytes:
+    """The bytes of a step on a mesh that is resolved. `vocabulary`: its logits may be divided (`Objective`)."""
+    found: Counter[tuple[str, str]] = Counter()
+    in_rows = divided_vocabulary(architecture, mesh.tensor) if vocabulary and mesh.tensor > 1 else frozenset[str]()
+    for weights in _units(architecture, mesh, in_rows):
+        _of_weights(found, weights, mesh, pieces)
+    if mesh.tensor > 1:
+        _of_positions(found, architecture, mesh, pieces)
+        if in_rows:
+            _of_vocabulary(found, architecture, mesh, pieces)
+    if mesh.expert > 1:
+        _of_experts(found, architecture, mesh, pieces)
+    return {key: size for key, size in found.items() if size}
+
+
+def _of_weights(found: Counter[tuple[str, str]], weights: _Unit, mesh: Mesh, pieces: Pieces) -> None:
+    """Weights are gathered before they are used, and their gradients summed."""
+    passes = pieces.count * mesh.tensor
+    groups = (("shard", mesh.shard, False), ("outer", mesh.shard // mesh.expert, True))
+    for dimension, parts, expert in groups:
+        size = sum(weight.padded(parts) for weight in weights.held if weight.expert == expert)
+        if parts > 1:
+            found["all-gather", dimension] += size * passes * weights.gathered
+            found["reduce-scatter", dimension] += size * passes
+        if (mesh.data or 1) > 1:
+            found["all-reduce", "data"] += size // parts * passes
+    if mesh.tensor > 1:
+        found["all-reduce", "tensor"] += sum(prod(weight.shape) * FLOAT for weight in weights.held if weight.summed) * passes
+
+
+def _of_positions(found: Counter[tuple[str, str]], architecture: Architecture, mesh: Mesh, pieces: Pieces) -> None:
+    """The stream is gathered before each sublayer and scattered behind it, and so are gradients."""
+    for stack in architecture.stacks.values():
+        length, ways = _length(stack, architecture, pieces), mesh.tensor
+        each = pieces.rows * -(-length // ways) * ways * architecture.width * FLOAT * pieces.count * ways
+        divided = divided_branches(stack, architecture.width, ways)
+        streams = stack.streams.count if stack.streams else 1
+        found["all-gather", "tensor"] += each * (streams + 1)
+        if architecture.mtp is not None and stack is architecture.output_stack:
+            found["all-gather", "tensor"] += each
+        for variant in stack.layers:
+            for name, branch in stack.variants[variant].branches.items():
+                found["all-gather", "tensor"] += 2 * each
+                if (variant, name) in divided:
+                    found["reduce-scatter", "tensor"] += 2 * each
+                    if SOURCE in branch.sublayer.reads:
+                        source = pieces.rows * pieces.source * architecture.width * FLOAT
+                        found["all-reduce", "tensor"] += source * pieces.count * ways
+
+
+def _of_vocabulary(found: Counter[tuple[str, str]], architecture: Architecture, mesh: Mesh, pieces: Pieces) -> None:
+    """Embedded tokens are summed; behind the head the gradient of its input, and three numbers of each position."""
+    passes, head = pieces.count * mesh.tensor, architecture.head
+    assert head is not None, "logits are divided"
+    ahead = 0 if architecture.mtp is None else architecture.mtp.depth
+    predicted = pieces.rows * sum(pieces.length - k for k in range(ahead + 1))
+    embedded = pieces.rows * (pieces.length + (pieces.source if architecture.two_inputs else 0))
+    features = head.features(architecture.width, architecture.table_width)
+    sizes = embedded * architecture.table_width + predicted * (features + 3)
+    found["all-reduce", "tensor"] += sizes * FLOAT * passes
+
+
+def _of_experts(found: Counter[tuple[str, str]], architecture: Architecture, mesh: Mesh, pieces: Pieces) -> None:
+    """Rows travel to their experts and back, and so do gradients; the numbers of rows travel before."""
+    for experts, tokens in _mixtures(architecture, pieces):
+        rows = tokens * experts.chosen
+        if experts.capacity is not None and experts.capacity.holds(training=True):
+            rows = experts.capacity.rows(tokens, experts.experts, experts.chosen)
+        sizes = 4 * rows * architecture.width * FLOAT + experts.experts * INTEGER
+        found["all-to-all", "expert"] += sizes * pieces.count * mesh.tensor
+
+
+def _mixtures(architecture: Architecture, pieces: Pieces) -> Iterator[tuple[Experts, int]]:
+    """Every mixture with the tokens of a piece that pass it."""
+    for stack in architecture.stacks.values():
+        length = _length(stack, architecture, pieces)
+        for variant in stack.layers:
+            yield from _of_block(stack, variant, pieces.rows * length)
+    mtp = architecture.mtp
+    for k in range(1, (0 if mtp is None else mtp.depth) + 1):
+        assert mtp is not None, "it has a depth"
+        for sublayer in mtp.block_of(architecture.output_stack, k).sublayers:
+            if isinstance(sublayer, Experts):
+                yield sublayer, pieces.rows * (pieces.length - k)
+
+
+def _of_block(stack: Stack, variant: str, tokens: int) -> Iterator[tuple[Experts, int]]:
+    for sublayer in stack.variants[variant].sublayers:
+        if isinstance(sublayer, Experts):
+            yield sublayer, tokens
+
+
+def _length(stack: Stack, architecture: Architecture, pieces: Pieces) -> int:
+    """The positions of a stack."""
+    return pieces.length if stack is architecture.output_stack else pieces.source
+
+
+def _units(architecture: Architecture, mesh: Mesh, in_rows: Collection[str]) -> Iterable[_Unit]:
+    """The learned weights of each layer, gathered for each pass of each layer that shares them, and all else, gathered once.
+
+    `in_rows`: the names of weights that are divided by tokens.
+    """
+    divided = _cuts(architecture, mesh.tensor) if mesh.tensor > 1 else {}
+    still, units = unlearnt(architecture), {"": _Unit([], 1)}
+    for place, stack in architecture.stacks.items():
+        units |= {f"{place}.layers.{i}.": _Unit([], 2 * uses) for i, uses in Counter(stack.owners).items()}
+    for name, weight in architecture.trained_cost(Shape(source=1)).weights.items():
+        if name in still:
+            continue
+        unit = next(unit for prefix, unit in reversed(units.items()) if name.startswith(prefix))
+        cut = divided.get(name, Cut(0) if name in in_rows else None)
+        shape = list(weight.shape)
+        if cut is not None and cut.dimension is not None:
+            shape[cut.dimension] //= mesh.tensor
+        expert = weight.role == "expert" and mesh.expert > 1
+        if expert:
+            shape[0] //= mesh.expert
+        summed = cut is not None and cut.dimension is None
+        unit.held.append(_Held(tuple(shape), summed, expert))
+    return units.values()
+
+
+def _cuts(architecture: Architecture, ways: int) -> dict[str, Cut]:
+    """The cuts of the weights of all layers; not those of sublayers that every process computes whole."""
+    found: dict[str, Cut] = {}
+    width = architecture.width
+    for place, stack in architecture.stacks.items():
+        divided = divided_branches(stack, width, ways)
+        for i, variant in enumerate(stack.layers):
+            block = stack.variants[variant].of_layer(i, stack.depth)
+            beside = set(block.cost(width, Shape(source=1), _PLAN, stack.streams).weights)
+            for name, branch in block.branches.items():
+                inner = branch.sublayer.cost(width, Shape(source=1), _PLAN).weights
+                beside -= {f"{name}.sublayer.{weight}" for weight in inner}
+                if (variant, name) in divided:
+                    own = cuts(branch.sublayer, divided[variant, name], width, ways)
+                    found |= {f"{place}.layers.{i}.{name}.sublayer.{weight}": cut for weight, cut in own.items()}
+            found |= {f"{place}.layers.{i}.{weight}": Cut(None) for weight in beside}
+    return found

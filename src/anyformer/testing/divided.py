@@ -1,0 +1,75 @@
+"""Contracts of sublayers that several processes divide."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor, nn
+
+from anyformer.model import Architecture, build
+from anyformer.model.narrowed import Cut, cuts, divided_branches
+from anyformer.parts.call.context import Context
+from anyformer.parts.layers.branch import BranchModule
+from anyformer.parts.layers.stack import StackModule
+from anyformer.plan import Plan
+from anyformer.testing.close import equal
+from anyformer.testing.inputs import inputs
+
+WAYS = 2
+
+
+def parts_of_sublayers_add_up(architecture: Architecture) -> None:
+    """The outputs of the parts that two processes compute of a sublayer add up to its output, in a call of the whole model."""
+    torch.manual_seed(0)
+    model = build(architecture).eval()
+    for parameter in model.parameters():
+        # Biases that start at zero would hide a wrong share.
+        parameter.data += 0.1 * torch.randn_like(parameter)
+    with torch.no_grad():
+        whole = model(*inputs(architecture))
+        for place, stack in architecture.stacks.items():
+            divided = divided_branches(stack, architecture.width, WAYS)
+            module = model.get_submodule(place)
+            assert isinstance(module, StackModule)
+            for block, variant in zip(module.layers, stack.layers, strict=True):
+                for name, branch in block.named_children():
+                    if (variant, name) in divided and isinstance(branch, BranchModule) and not _is_divided(branch):
+                        branch.sublayer = _InParts(branch, architecture.width)
+        equal(model(*inputs(architecture)), whole)
+
+
+def _is_divided(branch: BranchModule) -> bool:
+    """Whether it is, as that of a layer whose weights an earlier one shares."""
+    return isinstance(branch.sublayer, _InParts)
+
+
+class _InParts(nn.Module):
+    """The sublayer of a branch computed in parts, one after the other."""
+
+    def __init__(self, branch: BranchModule, width: int) -> None:
+        super().__init__()
+        whole = branch.branch.sublayer
+        part = whole.narrowed(width, WAYS)
+        assert part is not None
+        weights, cut = dict(branch.sublayer.named_parameters()), cuts(whole, part, width, WAYS)
+        self.parts = nn.ModuleList(part.build(width, Plan(), branch.name).eval() for _ in range(WAYS))
+        for number, made in enumerate(self.parts):
+            for name, parameter in made.named_parameters():
+                parameter.data = part_of(weights[name], cut[name], number)
+
+    def forward(self, x_BTD: Tensor, context: Context, state: None = None) -> Tensor:
+        return sum(self._part(number, x_BTD, context) for number in range(WAYS))  # type: ignore[return-value]
+
+    def _part(self, number: int, x_BTD: Tensor, context: Context) -> Tensor:
+        """The output of a part, whose keys and values are its own."""
+        own = context.shared.setdefault((None, f"left by parts {number}"), {})
+        shared = {**context.shared, **own}
+        y_BTD: Tensor = self.parts[number](x_BTD, replace(context, shared=shared), None)
+        own.update({key: value for key, value in shared.items() if key not in context.shared})
+        return y_BTD
+
+
+def part_of(weight: Tensor, cut: Cut, number: int) -> Tensor:
+    """The part of a weight that process `number` of two computes with."""
+    return weight * cut.share if cut.dimension is None else weight.chunk(WAYS, cut.dimension)[number]
