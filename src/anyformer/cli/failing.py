@@ -116,7 +116,7 @@ class Asked:
 
     def failures(self) -> Failures | None:
         """What fails, None without --mtbf; an option that cannot be is refused by its name, as it was typed."""
-        given = {name: value for name, value in asdict(self).items() if value not in (None, False)}
+        given = {name: value for name, value in asdict(self).items() if value is not None and value is not False}
         named = {name: f"--{name.replace('_', '-')}" for name in given}
         if self.mtbf is None:
             if given:
@@ -129,10 +129,6 @@ class Asked:
         for name in ("detect", "restart", "save", "spares", "repair"):
             if name in given and not (given[name] >= 0 and math.isfinite(given[name])):
                 raise UserError(f"{named[name]} should be 0 or more, got {given[name]:g}")
-        if self.repair is not None and self.spares is None:
-            raise UserError(
-                f"--repair {self.repair:g} is how long a job without spare nodes waits: say how many with --spares COUNT"
-            )
         from anyformer.planning.failures import Failures, causes_of
 
         times = {"detect": MINUTE, "restart": MINUTE, "repair": HOUR}

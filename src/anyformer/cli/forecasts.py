@@ -97,7 +97,8 @@ def _spares(found: Forecast) -> str:
     enough = f"{found.enough:,} spare nodes keep the waiting for repairs below 0.1 %, at {lasting(told.repair)} for one"
     if told.spares is None:
         return f"Counted as if a node were always at hand: {enough}."
-    return f"{told.spares:,} spare nodes: the job waits {found.spent.waiting:.2%} of the time; {enough}."
+    soon = "" if found.wall > 10 * told.repair else ", as in a run much longer than repairs; this one begins with all nodes"
+    return f"{told.spares:,} spare nodes: the job waits {found.spent.waiting:.2%} of the time{soon}; {enough}."
 
 
 def _assumed(found: Forecast) -> str:
