@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json as jsons
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from anyformer.cli.screen import columns
+from anyformer.cli.screen import columns, show
 from anyformer.costs.figures import NOTHING, Figure, count, scaled, size
 from anyformer.costs.rows import Line, Row, Section
 from anyformer.costs.text import lines
 
 if TYPE_CHECKING:
+    from anyformer.costs.fine_tuning import Method
     from anyformer.costs.hardware import Hardware
+    from anyformer.model import Architecture
+    from anyformer.plan import Plan
     from anyformer.planning.tuned import Choice
 
 BASIS = (
@@ -21,6 +25,37 @@ BASIS = (
     "`train` keeps all weights in fp32, frozen ones too."
 )
 PURPOSES = ("weights", "gradients", "optimiser", "copies", "activations", "logits", "temporaries")
+
+
+def answered(
+    made: dict[str, Architecture], on: Hardware, batch: int, length: int, rank: int, plan: Plan, *, json: bool
+) -> bool:
+    """Print which ways of fine-tuning fit; True if each architecture has one."""
+    from anyformer.planning.tuned import choices
+
+    priced = {
+        name: tuple(choices(each, hardware=on, batch=batch, length=length, rank=rank, plan=plan, own=_method_of_run(name)))
+        for name, each in made.items()
+    }
+    if json:
+        print(jsons.dumps([data(name, each, on, length) for name, each in priced.items()], indent=2))
+    else:
+        for name, each in priced.items():
+            show(page(name, each, on, on.resolved(plan).number, batch, length))
+    return all(any(way.fits for way in each) for each in priced.values())
+
+
+def _method_of_run(name: str) -> Iterator[Method]:
+    """The tuning and the optimiser of a run, if the name is that of a run."""
+    from anyformer.cli.show import find
+    from anyformer.costs.fine_tuning import Method
+    from anyformer.resolving import is_run
+    from anyformer.training import Run
+
+    if is_run(name):
+        run = find(name, {})
+        assert isinstance(run, Run)
+        yield Method("this run", run.tuning, run.optimiser, averaged=run.average is not None)
 
 
 def page(name: str, choices: Sequence[Choice], on: Hardware, number: str, batch: int, length: int) -> Iterator[Line]:

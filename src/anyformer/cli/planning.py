@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json as jsons
 import shutil
-from collections.abc import Iterator
+import sys
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
 import typer
@@ -24,10 +25,10 @@ from anyformer.cli.arguments import (
     stand_in_warnings,
     workload_option,
 )
+from anyformer.cli.written import Written
 from anyformer.precision import Kind
 
 if TYPE_CHECKING:
-    from anyformer.costs.fine_tuning import Method
     from anyformer.costs.hardware import Hardware
     from anyformer.model import Architecture
     from anyformer.plan import Plan
@@ -106,6 +107,22 @@ def run(
         ),
     ] = None,
     show: Annotated[int, training_option(help="Show this many of the fastest layouts.", min=1, metavar="COUNT")] = 5,
+    write: Annotated[
+        Path | None,
+        training_option(
+            help="Write a run of the fastest layout that a run can have today, without a pipeline, into this new file, and say "
+            "the line that starts it.",
+            metavar="RUN.toml",
+        ),
+    ] = None,
+    data: Annotated[
+        list[str] | None,
+        training_option(
+            help="The text of the run that --write writes; repeat it for more. By default python-stdlib, the text that comes "
+            "with Python.",
+            metavar="PATH",
+        ),
+    ] = None,
     mtbf: failing.Mtbf = None,
     detect: failing.Detect = None,
     restart: failing.Restart = None,
@@ -153,6 +170,12 @@ def run(
 
     if serve and finetune:
         raise UserError("--serve and --finetune are two questions: ask one at a time")
+    if write is not None and (serve or finetune):
+        raise UserError("--write writes a training run: leave it out, or --serve and --finetune")
+    if data and write is None:
+        raise UserError("--data is the text of the run that --write writes: add --write RUN.toml")
+    if write is not None and write.exists():
+        raise UserError(f"--write: {write} is there already: choose another file, or remove it")
     if failures and (serve or finetune):
         raise UserError("--mtbf is about training on many accelerators: leave it out, or --serve and --finetune")
     if finetune and gpus not in (None, 1):
@@ -170,12 +193,17 @@ def run(
     if serve:
         _serve(made, users, length, on, gpus, weights, plan, rate, json=json)
     elif finetune:
-        fits = _finetune(made, on, batch, length, rank, plan, json=json)
+        from anyformer.cli import fine_tuning
+
+        fits = fine_tuning.answered(made, on, batch, length, rank, plan, json=json)
     else:
         (pair,) = made.items()
         # By default a power of two of sequences, which divides among accelerators whatever their length.
         tokens_of_step = length * 2 ** max(0, (BATCH_TOKENS // length).bit_length() - 1)
-        fits = _train(*pair, on, gpus or GPUS, batch_tokens or tokens_of_step, length, plan, show, asked, failures, json=json)
+        into = None if write is None else Written(write, tuple(data or ("python-stdlib",)))
+        fits = _train(
+            *pair, on, gpus or GPUS, batch_tokens or tokens_of_step, length, plan, show, asked, failures, into, json=json
+        )
     if not fits:
         raise typer.Exit(1)
 
@@ -217,38 +245,6 @@ def _serve(
     screen.show(serving.page(services, newer, price, assumed=rate is None))
 
 
-def _finetune(
-    made: dict[str, Architecture], on: Hardware, batch: int, length: int, rank: int, plan: Plan, *, json: bool
-) -> bool:
-    """Print which ways of fine-tuning fit; True if each architecture has one."""
-    from anyformer.cli import fine_tuning
-    from anyformer.planning.tuned import choices
-
-    priced = {
-        name: tuple(choices(each, hardware=on, batch=batch, length=length, rank=rank, plan=plan, own=_method_of_run(name)))
-        for name, each in made.items()
-    }
-    if json:
-        print(jsons.dumps([fine_tuning.data(name, each, on, length) for name, each in priced.items()], indent=2))
-    else:
-        for name, each in priced.items():
-            screen.show(fine_tuning.page(name, each, on, on.resolved(plan).number, batch, length))
-    return all(any(way.fits for way in each) for each in priced.values())
-
-
-def _method_of_run(name: str) -> Iterator[Method]:
-    """The tuning and the optimiser of a run, if the name is that of a run."""
-    from anyformer.cli.show import find
-    from anyformer.costs.fine_tuning import Method
-    from anyformer.resolving import is_run
-    from anyformer.training import Run
-
-    if is_run(name):
-        run = find(name, {})
-        assert isinstance(run, Run)
-        yield Method("this run", run.tuning, run.optimiser, averaged=run.average is not None)
-
-
 def _train(
     what: str,
     architecture: Architecture,
@@ -260,17 +256,19 @@ def _train(
     show: int,
     asked: failing.Asked,
     failures: Failures | None,
+    into: Written | None,
     *,
     json: bool,
 ) -> bool:
-    """Print the layouts, and what failures make of the fastest; True if one fits."""
+    """Print the layouts, and what failures make of the fastest; write its run if asked. True if one fits."""
     from anyformer.cli import forecasts, layouts
     from anyformer.planning.advice import advise
     from anyformer.planning.planner import plan_training
 
     planned = plan_training(
-        architecture, ranks=gpus, batch_tokens=batch_tokens, length=length, hardware=on, plan=plan, show=show
-    )
+        architecture, ranks=gpus, batch_tokens=batch_tokens, length=length, hardware=on, plan=plan, show=show,
+        runs=into is not None,
+    )  # fmt: skip
     found = asked.forecast(failures, architecture, planned.fastest[0]) if failures and planned.fastest else None
     width = shutil.get_terminal_size().columns
     if json:
@@ -282,4 +280,6 @@ def _train(
         print("\n".join(layouts.page(what, planned, remedies, width)))
         if found is not None:
             print("\n".join(forecasts.page(found, asked.tokens or failing.TOKENS, width)))
+    if into is not None and planned.fastest:
+        print(into.write(architecture, planned, plan), file=sys.stderr if json else sys.stdout)
     return bool(planned.fastest)

@@ -120,7 +120,9 @@ def run(
         raise UserError(f"{resume}: not a run directory, it has no run.toml")
     if what is not None:
         check(what, tuple(data or ()))
-    print(f"anyformer train {what or f'--resume {resume}'}: loading torch", file=sys.stderr, flush=True)
+    first = environ.get("RANK", "0") == "0"  # of several processes the first one speaks
+    if first:
+        print(f"anyformer train {what or f'--resume {resume}'}: loading torch", file=sys.stderr, flush=True)
     from anyformer.training import Stopped, train
     from anyformer.training import resume as resume_run
 
@@ -140,7 +142,7 @@ def run(
         raise typer.Exit(stopped.exit_code) from None
     if trained.exit_code:
         raise typer.Exit(trained.exit_code)
-    if environ.get("RANK", "0") == "0":  # of several processes the first one speaks
+    if first:
         finish(trained)
 
 

@@ -85,8 +85,10 @@ def divided_vocabulary(architecture: Architecture, ways: int) -> frozenset[str]:
 
 
 def undivided(architecture: Architecture, ways: int) -> list[str]:
-    """The branches that every one of `ways` processes computes whole: `decoder.layer.attention`."""
-    found = []
+    """The branches that every one of `ways` processes computes whole: `decoder.layer.attention`; none where there is one."""
+    found: list[str] = []
+    if ways == 1:
+        return found
     for place, stack in architecture.stacks.items():
         divided = divided_branches(stack, architecture.width, ways)
         found += [

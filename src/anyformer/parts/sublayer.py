@@ -78,6 +78,14 @@ class Resizing:
     network: Network | None = None
 
 
+@dataclass(frozen=True)
+class Routed:
+    """The rows that the tokens of a call take to experts, and how many experts there are."""
+
+    rows: int
+    experts: int
+
+
 class Sublayer(Drawn):
     """The description of a branch's computation: (B, T, D) -> (B, T, D)."""
 
@@ -124,6 +132,10 @@ class Sublayer(Drawn):
         Its weights are parts of this one's, in order: one that is smaller in a dimension is cut along it, any other is whole
         in every process (tensor parallelism, Shoeybi et al. 2019, arXiv 1909.08053).
         """
+        return None
+
+    def routed(self, tokens: int) -> Routed | None:
+        """What travels in training if processes divide its experts; None without experts."""
         return None
 
     def resolved(self, width: int) -> Self:

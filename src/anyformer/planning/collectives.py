@@ -18,8 +18,8 @@ from anyformer.model.narrowed import Cut, cuts, divided_branches, divided_vocabu
 from anyformer.model.unlearnt import unlearnt
 from anyformer.operations import Shape
 from anyformer.parts.call.shared import SOURCE
-from anyformer.parts.experts.experts import Experts
 from anyformer.parts.layers.stack import Stack
+from anyformer.parts.sublayer import Routed
 from anyformer.plan import Plan
 
 FLOAT, INTEGER = 4, 8
@@ -136,32 +136,25 @@ def _of_vocabulary(found: Counter[tuple[str, str]], architecture: Architecture, 
 
 def _of_experts(found: Counter[tuple[str, str]], architecture: Architecture, mesh: Mesh, pieces: Pieces) -> None:
     """Rows travel to their experts and back, and so do gradients; the numbers of rows travel before."""
-    for experts, tokens in _mixtures(architecture, pieces):
-        rows = tokens * experts.chosen
-        if experts.capacity is not None and experts.capacity.holds(training=True):
-            rows = experts.capacity.rows(tokens, experts.experts, experts.chosen)
-        sizes = 4 * rows * architecture.width * FLOAT + experts.experts * INTEGER
+    for routed in _routed(architecture, pieces):
+        sizes = 4 * routed.rows * architecture.width * FLOAT + routed.experts * INTEGER
         found["all-to-all", "expert"] += sizes * pieces.count * mesh.tensor
 
 
-def _mixtures(architecture: Architecture, pieces: Pieces) -> Iterator[tuple[Experts, int]]:
-    """Every mixture with the tokens of a piece that pass it."""
-    for stack in architecture.stacks.values():
-        length = _length(stack, architecture, pieces)
-        for variant in stack.layers:
-            yield from _of_block(stack, variant, pieces.rows * length)
-    mtp = architecture.mtp
-    for k in range(1, (0 if mtp is None else mtp.depth) + 1):
-        assert mtp is not None, "it has a depth"
-        for sublayer in mtp.block_of(architecture.output_stack, k).sublayers:
-            if isinstance(sublayer, Experts):
-                yield sublayer, pieces.rows * (pieces.length - k)
-
-
-def _of_block(stack: Stack, variant: str, tokens: int) -> Iterator[tuple[Experts, int]]:
-    for sublayer in stack.variants[variant].sublayers:
-        if isinstance(sublayer, Experts):
-            yield sublayer, tokens
+def _routed(architecture: Architecture, pieces: Pieces) -> Iterator[Routed]:
+    """What travels to experts, of every mixture."""
+    passed = [
+        (stack.variants[variant], _length(stack, architecture, pieces))
+        for stack in architecture.stacks.values()
+        for variant in stack.layers
+    ]
+    if architecture.mtp is not None:
+        layer = architecture.mtp.layer(architecture.output_stack)
+        passed += [(layer, pieces.length - k) for k in range(1, architecture.mtp.depth + 1)]
+    for block, length in passed:
+        for sublayer in block.sublayers:
+            if (routed := sublayer.routed(pieces.rows * length)) is not None:
+                yield routed
 
 
 def _length(stack: Stack, architecture: Architecture, pieces: Pieces) -> int:

@@ -70,7 +70,7 @@ class Counting(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
         found = func(*args, **(kwargs or {}))
-        name = str(func.name()).split(".")[0] if isinstance(func, torch._ops.OpOverload) else ""  # type: ignore[no-untyped-call]
+        name = func._schema.name if isinstance(func, torch._ops.OpOverload) else ""
         if name in OPERATIONS:
             operation, sized = OPERATIONS[name]
             ranks = ranks_of(group_of((*args, *(kwargs or {}).values())))

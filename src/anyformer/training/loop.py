@@ -34,7 +34,7 @@ from anyformer.training.held_out import corpus_of
 from anyformer.training.instability import Past
 from anyformer.training.invocation import command
 from anyformer.training.memory_meter import MemoryMeter, check_memory, room_for_copy
-from anyformer.training.parallel import Ranks, check_mesh, joined
+from anyformer.training.parallel import Ranks, check_mesh, joined, mesh_lines
 from anyformer.training.partners import keep_partners
 from anyformer.training.place import check_space
 from anyformer.training.precision import Host, check_units, default_device, measured_host, resolve, thread_hint
@@ -170,7 +170,7 @@ def _prepared(
     begun: bool = False,
 ) -> tuple[MemoryMeter, Trainer]:
     """The run's data and model, after checking that memory and disk can hold them. `fresh`: with weights of `start_from`."""
-    notes = [*notes, *check_units(run.plan, machine.device)]
+    notes = [*mesh_lines(run, ranks), *notes, *check_units(run.plan, machine.device)]
     own = run.but(batch=run.batch // ranks.replicas)  # what one process holds, at most: it may divide weights with others
     check_memory(own, directory, machine.device, console)
     check_space(directory, run)

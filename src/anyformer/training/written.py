@@ -32,8 +32,8 @@ def mesh_of(layout: Layout) -> Mesh:
     """The mesh of a layout. Raises `UserError` for one that no run has."""
     if not layout.runs:
         raise UserError(
-            f"{layout} is priced, and not run yet: a run has no pipeline, shards weights wherever it shards states, and divides "
-            "experts among ranks that shard"
+            f"{layout} is priced, and not run yet: a run has no pipeline, shards weights wherever it shards states, and "
+            "divides experts among ranks that shard"
         )
     return Mesh(data=layout.dp, shard=layout.fsdp, tensor=layout.tp, expert=layout.ep)
 

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from pydantic import Field, model_validator
 from torch import Tensor, nn
 
-from anyformer.describe import Count, Value
+from anyformer.describe import Count
 from anyformer.operations import Dimension, ExpertProduct, Operation, Shape, Tally, Weight, matrix
 from anyformer.parts.call.context import Context
 from anyformer.parts.call.reports import Load, Report
@@ -23,26 +23,14 @@ from anyformer.parts.experts.exchange import HoldsExperts
 from anyformer.parts.experts.grouped import grouped_product
 from anyformer.parts.experts.router import Router, Routing
 from anyformer.parts.experts.selection import best
-from anyformer.parts.feedforward.feedforward import FeedForward, PositionwiseNetwork, Projection
+from anyformer.parts.experts.shared import SharedExpert
+from anyformer.parts.feedforward.feedforward import PositionwiseNetwork, Projection
 from anyformer.parts.layout import Layout, NetworkLayout
 from anyformer.parts.norms.norm import Norm
 from anyformer.parts.pointwise.activation import ACTIVATIONS
 from anyformer.parts.sketch import Cell, Sketch, chain, fan, number
-from anyformer.parts.sublayer import Network, Resizing
+from anyformer.parts.sublayer import Network, Resizing, Routed
 from anyformer.plan import Plan
-
-
-class SharedExpert(Value):
-    """A feed-forward network that every token passes beside the experts it chose (DeepSeekMoE, arXiv 2401.06066).
-
-    With `gate = "sigmoid"` its output is multiplied by sigmoid(x W_g), W_g: (1, D) (Qwen 2 MoE, arXiv 2407.10671). Several
-    shared experts are one of their summed width.
-    """
-
-    feedforward: FeedForward
-    gate: Literal["sigmoid"] | None = None
-    join: Literal["sum", "mean"] = "sum"
-    """How its output joins that of the experts chosen: their sum, or half of it (Cohere 2 MoE)."""
 
 
 class Experts(PositionwiseNetwork):
@@ -102,6 +90,12 @@ class Experts(PositionwiseNetwork):
         if feedforward is None:
             return None
         return self.but(width=self.width // ways, shared=self.shared.but(feedforward=feedforward))
+
+    def routed(self, tokens: int) -> Routed:
+        rows = tokens * self.chosen
+        if self.capacity is not None and self.capacity.holds(training=True):
+            rows = self.capacity.rows(tokens, self.experts, self.chosen)
+        return Routed(rows, self.experts)
 
     @property
     def reads(self) -> tuple[Read, ...]:

@@ -15,7 +15,7 @@ import torch.distributed as dist
 
 from anyformer.describe import UserError
 from anyformer.mesh import Mesh
-from anyformer.model.narrowed import divided_branches
+from anyformer.model.narrowed import divided_branches, undivided
 from anyformer.model.unlearnt import unlearnt
 from anyformer.planning.layout import bounds
 from anyformer.quantising import FORMATS, Quantising
@@ -92,6 +92,17 @@ def check_divided(run: Run) -> None:
             raise UserError(f"plan.mesh.expert = {mesh.expert} divides experts, and the model has none: leave it out")
         if uneven := [count for count in experts if count % mesh.expert]:
             raise UserError(f"plan.mesh.expert = {mesh.expert} must divide the experts of every layer, and one has {uneven[0]}")
+
+
+def mesh_lines(run: Run, ranks: Ranks) -> list[str]:
+    """What the processes of a run divide, and what of the model they do not, in words."""
+    if ranks.size == 1:
+        return []
+    sizes = run.plan.mesh.over(ranks.size).sizes
+    lines = [f"{ranks.size} processes: {' x '.join(f'{name} {size}' for name, size in sizes.items())}"]
+    if whole := undivided(run.architecture, sizes.get("tensor", 1)):
+        lines.append(f"plan.mesh.tensor does not divide {', '.join(whole)}: every process computes them whole")
+    return lines
 
 
 def _groups(ranks: Ranks) -> str:
