@@ -87,8 +87,9 @@ def run(
         list[str] | None,
         typer.Option(
             "--log",
-            help="Tell the metrics to this logger too: tensorboard, wandb or mlflow. Repeat it for more. A run that goes on keeps "
-            'its loggers; a new one is told all from the start. --set \'loggers=[{kind="wandb",project="mine"}]\' says more.',
+            help="Tell the metrics to this logger too: tensorboard, wandb or mlflow. Repeat it for more. With --resume, a run "
+            "keeps its loggers, and one that is new is told all from the start. More is said by "
+            '--set \'loggers=[{kind="wandb",project="mine"}]\'.',
             metavar="KIND",
         ),
     ] = None,

@@ -15,6 +15,7 @@ from anyformer.files import write_text
 from anyformer.training.loggers.logger import Ending, Logger, Start, Writer
 from anyformer.training.loggers.scalars import scalars, words
 
+METRICS = "metrics.jsonl"
 FOLDER = "loggers"
 """The folder, in a run's directory, of what each logger is called by its place and how far it was told."""
 EVERY = 5.0
@@ -90,7 +91,8 @@ class Follower:
 
         def act(writer: Writer) -> None:
             writer.scalars(step, values)
-            writer.picture(step, picture.stem, picture)
+            if picture.is_file():
+                writer.picture(step, f"summary/{picture.stem}", picture)
 
         self._put(Message(act))
 
@@ -102,7 +104,8 @@ class Follower:
         """Stop telling, with one warning."""
         if not self.over.is_set():
             self.over.set()
-            self.said.put((f"{self.logger.kind}: {reason}; it is told no more, and what it missed when the run goes on", True))
+            rest = f"{METRICS} is whole, and tells it the rest when the run is resumed"
+            self.said.put((f"{self.logger.kind} stops: {reason}. {rest}", True))
 
     def _put(self, message: Message) -> None:
         if self.over.is_set():
@@ -119,7 +122,7 @@ class Follower:
                 self._note(lines)
             self._work(writer)
         except BaseException as error:  # whatever a library raises in this thread, training goes on
-            self.give_up(f"{type(error).__name__}: {error}")
+            self.give_up(" ".join(f"{type(error).__name__}: {error}".split()).rstrip("."))
         finally:
             self.over.set()
 

@@ -16,8 +16,9 @@ from anyformer.training.loggers.logger import Ending, Logger, Start, Writer
 PROJECT = "anyformer"
 STEP = "step"
 """The metric over which all others are drawn. W&B's own step cannot go back, as a run may."""
-QUIET = {"console": "off", "silent": True, "finish_timeout": 20}
-"""It takes no output of the run, prints nothing, and gives up sending what is left at the end, which `wandb sync` can send."""
+SETTINGS = {"console": "off", "silent": True, "init_timeout": 30, "finish_timeout": 20}
+"""It takes no output of the run, prints nothing, and gives up soon where no server answers; `WANDB_INIT_TIMEOUT` and so on say
+otherwise."""
 
 
 class Wandb(Logger):
@@ -60,7 +61,8 @@ class WandbWriter(Writer):
 
     def __init__(self, wanted: Wandb, start: Start) -> None:
         self._library: Any = importlib.import_module(wanted.package)
-        known = self._library.Settings.model_fields
+        known = self._library.Settings.model_fields  # not every version can be told to give up
+        settings = {key: value for key, value in SETTINGS.items() if key in known and f"WANDB_{key.upper()}" not in os.environ}
         self._run: Any = self._library.init(
             project=wanted.project or os.environ.get("WANDB_PROJECT") or PROJECT,
             entity=wanted.entity,
@@ -71,7 +73,7 @@ class WandbWriter(Writer):
             resume="allow",
             reinit="create_new",
             dir=str(start.directory),
-            settings=self._library.Settings(**{key: value for key, value in QUIET.items() if key in known}),
+            settings=self._library.Settings(**settings),
         )
         self.ids = {"id": self._run.id}
         self.new = self._run.offline or not self._run.resumed
