@@ -289,6 +289,23 @@ def test_what_a_killed_process_did_not_hand_over_is_told_by_the_next(logged, pla
     agrees(place, tmp_path / "run")
 
 
+def test_lines_that_come_again_are_told_even_if_the_logger_fails_before(logged, place, tmp_path, stop_at):
+    """It was told more than the checkpoint has, and does not begin in the process that makes these updates again."""
+
+    def fail():
+        raise OSError("no route")
+
+    stop_at(5)
+    train(logged, tmp_path / "run", console=Console(quiet=True))
+    (tmp_path / "run" / "loggers" / "wandb.json").write_text(json.dumps({"id": "mine", "lines": 9}))
+    place.acts = {"begin": fail}
+    resume(tmp_path / "run", console=Console(quiet=True))
+    assert kept_lines(tmp_path / "run") == {"id": "mine", "lines": 6}
+    place.acts = {}
+    resume(tmp_path / "run", console=Console(quiet=True))
+    agrees(place, tmp_path / "run")
+
+
 def test_a_logger_that_failed_or_comes_late_is_told_all_when_the_run_goes_on(tiny, place, tmp_path, stop_at):
     stop_at(5)
     train(tiny, tmp_path / "run", console=Console(quiet=True))
