@@ -26,11 +26,11 @@ def test_generate_and_the_sample_show_what_a_model_makes_safely(monkeypatch, cap
     from rich.console import Console
 
     from anyformer import generation
-    from anyformer.cli import generate, train
+    from anyformer.cli import ending, generate
 
     monkeypatch.setattr(generation, "stream", lambda *a, **k: iter([(0, "\x1b[2J\x07")]))
     monkeypatch.setattr("anyformer.loading.load", lambda *a, **k: (None, None))
-    train.print_sample(
+    ending.print_sample(
         SimpleNamespace(prompts=("x\x00",), chat=False, model=None, tokenizer=None, deadline=None), Console(quiet=True)
     )
     assert capsys.readouterr().out == "x\\x00\\x1b[2J\\x07\n"

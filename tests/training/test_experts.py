@@ -7,7 +7,7 @@ import torch
 from rich.console import Console
 
 from anyformer import checkpoint
-from anyformer.cli.train import finish
+from anyformer.cli.ending import finish
 from anyformer.describe import change_all
 from anyformer.model import decoder_only
 from anyformer.objectives import CausalObjective

@@ -13,12 +13,11 @@ import typer
 
 from anyformer.cli import arguments
 from anyformer.cli.arguments import WHAT, Tiny
+from anyformer.cli.ending import finish
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from anyformer.objectives import Objective
-    from anyformer.training import Run, Trained
+    from anyformer.training import Run
 
 EXAMPLES = """
 anyformer train recipes/stdlib.toml
@@ -27,6 +26,7 @@ anyformer train deepseek-v3 --tiny --data python-stdlib
 anyformer train t5-small --tiny --data python-summaries --objective seq2seq
 anyformer train --start-from path/to/model --data my_texts/ --set 'tuning.adapter={kind="lora",rank=8}'
 anyformer train --resume runs/2026-01-01-120000
+anyformer train recipes/stdlib.toml --log tensorboard
 """
 
 
@@ -49,7 +49,7 @@ def run(
             "--set",
             help="Change the value of the run at this path, as in --set steps=500 --set optimiser.learning_rate=1e-3. "
             "Repeat it for more changes. With --resume only these may change: steps (in all), minutes (so many more), "
-            "evaluation.*, checkpoints.* and sample. The learning rate then follows a schedule over the new total.",
+            "evaluation.*, checkpoints.*, loggers and sample. The learning rate then follows a schedule over the new total.",
             metavar="PATH=VALUE",
         ),
     ] = None,
@@ -81,6 +81,16 @@ def run(
         typer.Option(
             help="Continue the run of this directory. It ends with the same weights as a run that was never stopped.",
             metavar="RUN",
+        ),
+    ] = None,
+    log: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--log",
+            help="Tell the metrics to this logger too: tensorboard, wandb or mlflow. Repeat it for more. With --resume, a run "
+            "keeps its loggers, and one that is new is told all from the start. More is said by "
+            '--set \'loggers=[{kind="wandb",project="mine"}]\'.',
+            metavar="KIND",
         ),
     ] = None,
     verify_resume: Annotated[
@@ -116,6 +126,10 @@ def run(
             "--verify-resume keeps nothing and begins anew: leave out --out, and of a run that exists give RUN/run.toml"
         )
     assigned = arguments.assigned(changes)
+    if log:
+        if "loggers" in assigned:
+            raise UserError("give either --log or --set loggers=...")
+        assigned["loggers"] = log
     if resume is not None and not isfile(resume / "run.toml"):
         raise UserError(f"{resume}: not a run directory, it has no run.toml")
     if what is not None:
@@ -236,66 +250,3 @@ def _no_data(what: str) -> Exception:
     return UserError(
         f"what should {what} be trained on? Give --data PATH, or --data python-stdlib for the text on this machine"
     )
-
-
-def finish(trained: Trained) -> None:
-    """Print the end of a run: its loss, a sample of text, and commands to try next."""
-    from rich.console import Console
-
-    from anyformer.training.invocation import command
-
-    final, directory = trained.validation, trained.directory
-    if final is None:  # it was finished before
-        return
-    console = Console(highlight=False)
-    bits = "" if final.bits_per_byte is None else f", {final.bits_per_byte:.3f} bits per byte"
-    of = (
-        f"{final.seen:,} {final.unit}"
-        if final.seen >= final.whole
-        else f"{final.seen:,} of {final.whole:,} {final.unit}, evenly sampled"
-    )
-    perplexity = "" if final.perplexity is None else f": perplexity {final.perplexity:.2f}"
-    console.out(f"validation loss {final.loss:.4f} over {of}{perplexity}{bits}")
-    if final.metrics:
-        console.out("  ".join(f"{name.replace('_', ' ')} {value:.4f}" for name, value in final.metrics.items()))
-    if trained.baseline is not None:
-        console.out(f"{trained.baseline[0]}: a loss of {trained.baseline[1]:.4f}")
-    if trained.summary is not None:
-        console.out("", *trained.summary.lines(), sep="\n")
-    generates = print_sample(trained, console)
-    console.print(f"\n[bold]run[/bold] {directory}   [bold]curve[/bold] {directory / 'loss.png'}", soft_wrap=True)
-    console.out("try next:")
-    if generates:
-        more = ["--chat"] if trained.chat else []
-        console.out(f"  {command('generate', directory, trained.prompts[1], '--temperature', 0.7, *more)}")
-    console.out(f"  {command('show', directory)}")
-    console.out(f"  {command('export', directory, f'{directory.name}-exported')}")
-
-
-def print_sample(trained: Trained, console: Console) -> bool:
-    """Print how the model continues the run's prompt, until the run's minutes end; if it cannot generate, say why: False."""
-    from anyformer.cli.generated import safe, shown
-    from anyformer.generation import Sampling, stream
-    from anyformer.model import InputError
-
-    prompt = trained.prompts[0]
-    if not prompt:  # the objective knows no text to go on with
-        return False
-    sampling = Sampling(temperature=0.7, top_k=50)
-    try:
-        pieces = stream(trained.model, trained.tokenizer, [prompt], max_tokens=160, sampling=sampling, chat=trained.chat)
-    except InputError as error:
-        console.out(f"\nno sample: {error}")
-        return False
-    console.print("\n[bold]sample[/bold]")
-    print(shown(safe(prompt), bold=True), end="\n" if trained.chat else "", flush=True)
-    try:
-        for _, piece in pieces:
-            print(safe(piece), end="", flush=True)
-            if trained.deadline is not None and time.monotonic() > trained.deadline:
-                print(" ... (the minutes are over)", end="")
-                break
-    except KeyboardInterrupt:
-        print(" ... (stopped; the run is whole)", end="")
-    print()
-    return True

@@ -44,10 +44,11 @@ def ended(
     baseline = trainer.baseline() if run.evaluation.baseline else None
     parameters = sum(parameter.numel() for parameter in trainer.model.parameters())
     title = f"{directory.resolve().name}: {scaled(parameters).rstrip()} parameters, {run.sizes}"
-    draw_losses(rows, directory / "loss.png", title=title, baseline=None if baseline is None else baseline[1])
+    draw_losses(rows, directory / journal.PICTURE, title=title, baseline=None if baseline is None else baseline[1])
     update = step_of(run, directory)
     summary = summarise(run, update, machine, rows, memory, waiting, past.lines(), trainer.ranks.size)
     write_text(directory / journal.SUMMARY, json.dumps(summary.data(), indent=2) + "\n")
+    metrics.finished()
     openings = tuple(prompt_of(run.objective, trainer.corpus, number) for number in range(2))
     return Trained(
         directory, model, trainer.corpus.tokenizer, step, 0, validation, baseline, summary,

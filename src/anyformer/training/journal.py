@@ -22,6 +22,7 @@ METRICS = "metrics.jsonl"
 ENVIRONMENT = "environment.json"
 SUMMARY = "summary.json"
 DATA = "data.json"
+PICTURE = "loss.png"
 PACKAGES = ("anyformer", "torch", "numpy", "tokenizers", "safetensors", "pydantic")
 
 
@@ -53,8 +54,17 @@ def write_run(directory: Path, run: Run) -> None:
 
 def read_data_facts(directory: Path) -> dict[str, Any]:
     """The digest of the data that the run began with, and a fingerprint of each file; empty if they were not recorded."""
+    return _read_table(directory / DATA)
+
+
+def read_summary(directory: Path) -> dict[str, Any]:
+    """The summary of a finished run; empty where there is none that can be read."""
+    return _read_table(directory / SUMMARY)
+
+
+def _read_table(path: Path) -> dict[str, Any]:
     try:
-        facts = json.loads((directory / DATA).read_text(encoding="utf-8"))
+        facts = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
         return {}
     return facts if isinstance(facts, dict) else {}

@@ -33,6 +33,7 @@ from anyformer.training.display import COMPILING
 from anyformer.training.held_out import corpus_of
 from anyformer.training.instability import Past
 from anyformer.training.invocation import command
+from anyformer.training.loggers import check_loggers
 from anyformer.training.memory_meter import MemoryMeter, check_memory, room_for_copy
 from anyformer.training.parallel import Ranks, check_mesh, joined, mesh_lines
 from anyformer.training.partners import keep_partners
@@ -66,10 +67,11 @@ def train(
     device = default_device()
     with joined(run.plan.mesh, device) as ranks:
         check_mesh(run, ranks)
+        ranks.first_alone(lambda: check_loggers(run.loggers))
         new = Path("runs") / datetime.now().strftime("%Y-%m-%d-%H%M%S")
         directory = ranks.same(lambda: Path(out) if out is not None else new)
-        with listening() as stop, ranks.alone_in(directory, ", or choose another --out", check=journal.check_new):
-            console = ranks.console(console, directory)
+        alone = ranks.alone_in(directory, ", or choose another --out", check=journal.check_new)
+        with listening() as stop, alone, ranks.console(console, directory) as console:
             stop.doing = "measuring the machine"
             machine = measured_host(device)
             plan, notes = ranks.same(lambda: resolve(run.plan, machine, run.tuning.base, long=lasts(run)))
@@ -105,9 +107,14 @@ def resume(
     directory, device = Path(directory), default_device()
     stored = journal.read_run(directory)
     run = revised(stored, changes or {})
-    with joined(run.plan.mesh, device) as ranks, listening() as stop, ranks.alone_in(directory):
+    with (
+        joined(run.plan.mesh, device) as ranks,
+        listening() as stop,
+        ranks.alone_in(directory),
+        ranks.console(console, directory) as console,
+    ):
         check_mesh(run, ranks)
-        console = ranks.console(console, directory)
+        ranks.first_alone(lambda: check_loggers(run.loggers))
         newest, damaged = ranks.same(lambda: checkpoint.latest(directory, also=(OPTIMISER,)))
         for problem in damaged:
             console.out(f"skipping a damaged checkpoint: {problem}", style="yellow", highlight=False)
@@ -134,6 +141,7 @@ def resume(
         past = Past.of(facts.get("past"))
         session = Session(directory, trainer, machine, memory, console, stop, budget, step, past)
         if session.complete:
+            session.metrics.catch_up()
             more = command("train", "--resume", directory, "--set", f"steps={2 * step}")
             console.out(f"{directory}: all {step} updates are done, nothing to do; for more: {more}", highlight=False)
             return session.trained()

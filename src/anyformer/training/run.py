@@ -19,6 +19,7 @@ from anyformer.plan import Plan
 from anyformer.resolving import architecture, path_beside, pop_changes
 from anyformer.training.average import Average
 from anyformer.training.instability import NonFinite, Spikes, StopRun
+from anyformer.training.loggers import LoggerList
 from anyformer.training.schedule import Cosine, Schedule
 from anyformer.training.starting import completed
 from anyformer.tuning import AdamW, Optimiser, Tuning
@@ -96,6 +97,8 @@ class Run(Value):
     """When and how to evaluate on held-out text."""
     checkpoints: Checkpoints = Checkpoints()
     """When to save, and which checkpoints to keep."""
+    loggers: LoggerList = ()
+    """Places to which the metrics are told, beside `metrics.jsonl`: `loggers = ["tensorboard"]`."""
     plan: Plan = Plan()
     """How to compute: precision, kernels, compilation."""
     architecture: Architecture

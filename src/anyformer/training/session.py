@@ -59,7 +59,7 @@ class Session:
         run, peak = self.run, self.machine.peak(self.run.plan)
         self.first, self.began = self.step, budgets.clock()
         self.saver = Saver(self.memory.room, self.step)
-        self.metrics = Metrics.read(self.directory, writes=self.trainer.ranks.first)
+        self.metrics = Metrics.read(self.directory, run, self.console, writes=self.ranks.first)
         self.best = self._lowest()
         flops = flops_of(run, self.directory) // (run.batch * run.length)
         self.display = Display(self.console, self.steps, peak, flops, self.first)
@@ -89,7 +89,7 @@ class Session:
         try:
             for line in epochs(self.trainer.training, self.steps * self.run.batch):
                 self.console.out(line, highlight=False)
-            with self.saver:
+            with self.metrics.loggers, self.saver:
                 try:
                     with deterministic(), units(self.run.plan), self.display, self.ranks.updating(self.stop):
                         self._train()

@@ -106,6 +106,7 @@ def shortened(run: Run, steps: int) -> Run:
         {
             "minutes": None, "steps": steps, "checkpoints.every": SAVED, "checkpoints.keep": 1, "evaluation.every": SAVED,
             "evaluation.batches": 1, "evaluation.final_tokens": run.batch * run.length, "evaluation.baseline": False,
+            "loggers": (),
         },
     )  # fmt: skip
 

@@ -74,9 +74,9 @@ class Alone:
         """Hold the run's directory for this run, after a check of it; see `place.holding`."""
         return held(directory, remedy, check)
 
-    def console(self, console: Console | None, directory: Path) -> Console:
-        """Where this process speaks."""
-        return console or Console()
+    def console(self, console: Console | None, directory: Path) -> AbstractContextManager[Console]:
+        """Where this process speaks, while the run goes on."""
+        return nullcontext(console or Console())
 
     def meet(self, stop: Stop) -> None:
         """Between two updates: obey a signal to stop that any process received."""

@@ -129,12 +129,15 @@ class Together:
             self.same(lambda: stack.enter_context(held(directory, remedy, check)))
             yield
 
-    def console(self, console: Console | None, directory: Path) -> Console:
+    @contextmanager
+    def console(self, console: Console | None, directory: Path) -> Iterator[Console]:
         if self.first:
-            return console or Console()
+            yield console or Console()
+            return
         log = directory / LOGS / f"{self.rank}.log"
         log.parent.mkdir(exist_ok=True)
-        return Console(file=log.open("a", encoding="utf-8"))
+        with log.open("a", encoding="utf-8") as file:
+            yield Console(file=file)
 
     def meet(self, stop: Stop) -> None:
         asked = max(self.every(stop.asked or 0))

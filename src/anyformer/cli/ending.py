@@ -1,0 +1,74 @@
+"""The end of `anyformer train`: what was reached, a sample, and what to do next."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from anyformer.training import Trained
+
+
+def finish(trained: Trained) -> None:
+    """Print the end of a run: its loss, a sample of text, and commands to try next."""
+    from rich.console import Console
+
+    from anyformer.training.invocation import command
+
+    final, directory = trained.validation, trained.directory
+    if final is None:  # it was finished before
+        return
+    console = Console(highlight=False)
+    bits = "" if final.bits_per_byte is None else f", {final.bits_per_byte:.3f} bits per byte"
+    of = (
+        f"{final.seen:,} {final.unit}"
+        if final.seen >= final.whole
+        else f"{final.seen:,} of {final.whole:,} {final.unit}, evenly sampled"
+    )
+    perplexity = "" if final.perplexity is None else f": perplexity {final.perplexity:.2f}"
+    console.out(f"validation loss {final.loss:.4f} over {of}{perplexity}{bits}")
+    if final.metrics:
+        console.out("  ".join(f"{name.replace('_', ' ')} {value:.4f}" for name, value in final.metrics.items()))
+    if trained.baseline is not None:
+        console.out(f"{trained.baseline[0]}: a loss of {trained.baseline[1]:.4f}")
+    if trained.summary is not None:
+        console.out("", *trained.summary.lines(), sep="\n")
+    generates = print_sample(trained, console)
+    console.print(f"\n[bold]run[/bold] {directory}   [bold]curve[/bold] {directory / 'loss.png'}", soft_wrap=True)
+    console.out("try next:")
+    if generates:
+        more = ["--chat"] if trained.chat else []
+        console.out(f"  {command('generate', directory, trained.prompts[1], '--temperature', 0.7, *more)}")
+    console.out(f"  {command('show', directory)}")
+    console.out(f"  {command('export', directory, f'{directory.name}-exported')}")
+
+
+def print_sample(trained: Trained, console: Console) -> bool:
+    """Print how the model continues the run's prompt, until the run's minutes end; if it cannot generate, say why: False."""
+    from anyformer.cli.generated import safe, shown
+    from anyformer.generation import Sampling, stream
+    from anyformer.model import InputError
+
+    prompt = trained.prompts[0]
+    if not prompt:  # the objective knows no text to go on with
+        return False
+    sampling = Sampling(temperature=0.7, top_k=50)
+    try:
+        pieces = stream(trained.model, trained.tokenizer, [prompt], max_tokens=160, sampling=sampling, chat=trained.chat)
+    except InputError as error:
+        console.out(f"\nno sample: {error}")
+        return False
+    console.print("\n[bold]sample[/bold]")
+    print(shown(safe(prompt), bold=True), end="\n" if trained.chat else "", flush=True)
+    try:
+        for _, piece in pieces:
+            print(safe(piece), end="", flush=True)
+            if trained.deadline is not None and time.monotonic() > trained.deadline:
+                print(" ... (the minutes are over)", end="")
+                break
+    except KeyboardInterrupt:
+        print(" ... (stopped; the run is whole)", end="")
+    print()
+    return True
