@@ -36,6 +36,7 @@ from anyformer.model.divided import whole
 from anyformer.objectives import default_objective
 from anyformer.parts.call.noise import Noise
 from anyformer.plan import Plan
+from anyformer.planning.layout import bounds
 from anyformer.training import Constant, Run
 from anyformer.training.held_out import corpus_of
 from anyformer.training.parallel import ALONE, Ranks, joined
@@ -50,6 +51,12 @@ MODES: Mapping[str, Mapping[int, Mesh]] = {
     "data": {ranks: Mesh(data=ranks) for ranks in RANKS},
     "shard": {ranks: Mesh(data=1, shard=ranks) for ranks in RANKS},
     "data x shard": {ranks: Mesh(data=2, shard=ranks // 2) for ranks in RANKS if ranks > 2},
+    "tensor": {ranks: Mesh(data=1, tensor=ranks) for ranks in (2, 4)},
+    "expert": {ranks: Mesh(data=1, shard=ranks, expert=ranks) for ranks in RANKS},
+    "data x shard x expert": {8: Mesh(data=2, shard=4, expert=2)},
+    "shard x expert x tensor": {4: Mesh(data=1, shard=2, expert=2, tensor=2), 8: Mesh(data=1, shard=4, expert=2, tensor=2)},
+    "data x shard x tensor": {8: Mesh(data=2, shard=2, tensor=2)},
+    "shard x tensor": {ranks: Mesh(data=1, shard=2, tensor=ranks // 2) for ranks in RANKS if ranks > 2},
 }
 ARCHITECTURES = {
     "llama-2-7b": "dense", "llama-3-8b": "GQA", "gpt2": "tied, dropout", "deepseek-v2-lite": "MLA, experts",
@@ -82,10 +89,16 @@ class Case:
         return f"{self.architecture}:{self.mode}:{self.optimiser}"
 
 
+def belongs(name: str, mesh: Mesh) -> bool:
+    """Whether a mesh divides an architecture: one that divides experts needs some."""
+    experts = bounds(architecture(name, tiny=True)).experts
+    return mesh.expert == 1 or (bool(experts) and not any(count % mesh.expert for count in experts))
+
+
 def every_case(ranks: int) -> list[Case]:
     """Every pair of mode and architecture, and of mode and optimiser."""
     modes = [mode for mode, meshes in MODES.items() if ranks in meshes]
-    pairs = [Case(name, mode, "adamw") for name, mode in product(ARCHITECTURES, modes)]
+    pairs = [Case(name, mode, "adamw") for name, mode in product(ARCHITECTURES, modes) if belongs(name, MODES[mode][ranks])]
     return pairs + [Case("mixtral-8x7b", mode, name) for name, mode in product(OPTIMISERS, modes) if name != "adamw"]
 
 
@@ -108,7 +121,7 @@ def run_of(case: Case, text: Path, pieces: int) -> Run:
     return Run(
         steps=UPDATES, batch=BATCH, length=LENGTH, accumulation=pieces, architecture=model, objective=default_objective(model),
         data=Text(paths=(str(text),), tokenizer=Bytes(), validation=0.1), optimiser=OPTIMISERS[case.optimiser],
-        schedule=Constant(warmup=0), plan=Plan(precision="fp32", compile="off"), seed=3,
+        schedule=Constant(warmup=0), plan=Plan(precision="fp32", compile="off"), seed=4,
     )  # fmt: skip
 
 
@@ -134,7 +147,7 @@ def compared(case: Case, text: Path, ranks: Ranks) -> Difference | None:
     together = trained(run_of(case, text, 1), ranks)
     if not ranks.first:
         return None
-    alone = trained(run_of(case, text, ranks.size), ALONE)
+    alone = trained(run_of(case, text, ranks.replicas), ALONE)
     loss = max(abs(ours - theirs) / abs(theirs) for ours, theirs in zip(together[0], alone[0], strict=True))
     # A weight whose gradient is rounding, as that of a key's bias, goes where the rounding says: Adam divides it by its size.
     moved = {name for name, value in alone[1].items() if float(value.norm()) > least(alone[1])}
@@ -163,19 +176,23 @@ def least(tensors: Mapping[str, Tensor]) -> float:
 def work(cases: Iterable[Case], out: Path) -> None:
     """What each process does: all cases in one group; the first writes a line for each."""
     text = out.with_suffix(".txt")
-    processes = int(os.environ["WORLD_SIZE"])
     torch.set_num_threads(1)
-    by_mode: dict[str, list[Case]] = {}
-    for case in cases:
-        by_mode.setdefault(case.mode, []).append(case)
-    for mode, those in by_mode.items():
-        with joined(MODES[mode][processes], torch.device("cpu")) as ranks:
+    for mode, those in by_mode(cases).items():
+        with joined(MODES[mode][int(os.environ["WORLD_SIZE"])], torch.device("cpu")) as ranks:
             ranks.first_alone(lambda: written(text))
             for case in those:
                 difference = compared(case, text, ranks)
                 if difference is not None:
                     with out.open("a", encoding="utf-8") as file:
                         file.write(json.dumps(asdict(difference)) + "\n")
+
+
+def by_mode(cases: Iterable[Case]) -> dict[str, list[Case]]:
+    """The cases of each mode: a mesh is made once."""
+    found: dict[str, list[Case]] = {}
+    for case in cases:
+        found.setdefault(case.mode, []).append(case)
+    return found
 
 
 def written(text: Path) -> None:
@@ -185,14 +202,29 @@ def written(text: Path) -> None:
 
 
 def launched(cases: Iterable[Case], ranks: int, folder: Path) -> Iterator[Difference]:
-    """Start processes for some cases, and read what they found."""
+    """Start processes for some cases, and read how far they are from one."""
+    return (Difference(**row) for row in rows_of("benchmarks.equality", cases, ranks, folder))
+
+
+def rows_of(module: str, cases: Iterable[Case], ranks: int, folder: Path) -> Iterator[dict[str, Any]]:
+    """Start processes of a benchmark for some cases, and read the lines that they write."""
     out = folder / f"{ranks}.jsonl"
     names = [str(case) for case in cases]
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks), "-m"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "ANYFORMER_CACHE": str(folder / "cache")}
-    subprocess.run([*command, "benchmarks.equality", "--out", str(out), "--cases", *names], check=True, env=environment)
+    subprocess.run([*command, module, "--out", str(out), "--cases", *names], check=True, env=environment)
     for line in out.read_text(encoding="utf-8").splitlines():
-        yield Difference(**json.loads(line))
+        yield json.loads(line)
+
+
+def put_down(found: list[dict[str, Any]]) -> None:
+    """Write what was found into the table, in place of what it said of the same cases; cases that are no more leave it."""
+    anew = {(each["ranks"], each["case"]) for each in found}
+    left = {(ranks, str(case)) for ranks in RANKS for case in every_case(ranks)} - anew
+    before = json.loads(RESULT.read_text(encoding="utf-8"))["results"] if RESULT.exists() else []
+    rows = [each for each in before if (each["ranks"], each["case"]) in left] + found
+    facts = {"date": date.today().isoformat(), "versions": {"torch": version("torch")}, "updates": UPDATES}
+    RESULT.write_text(json.dumps({**facts, "results": rows}, indent=0) + "\n", encoding="utf-8")
 
 
 def main() -> None:
@@ -200,6 +232,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--ranks", type=int, nargs="+", default=RANKS, choices=RANKS, help="processes (default: 2, 4 and 8)")
     parser.add_argument("--cases", nargs="+", metavar="ARCHITECTURE:MODE:OPTIMISER", help="by default every pair")
+    parser.add_argument(
+        "--modes", nargs="+", choices=MODES, default=MODES, metavar="MODE", help="by default all; the others stay"
+    )
     parser.add_argument("--out", type=Path, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.out is not None:
@@ -208,13 +243,15 @@ def main() -> None:
     found: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as folder:
         for ranks in given.ranks:
-            cases = [Case.of(name) for name in given.cases] if given.cases else every_case(ranks)
+            every = [case for case in every_case(ranks) if case.mode in given.modes]
+            cases = [Case.of(name) for name in given.cases] if given.cases else every
+            if not cases:
+                continue
             for each in launched(cases, ranks, Path(folder)):
                 print(f"{ranks} {each.case}: loss {each.loss:.1e}, gradient {each.gradient:.1e}, weight {each.weight:.1e}")
                 found.append(asdict(each))
-    if not given.cases:
-        facts = {"date": date.today().isoformat(), "versions": {"torch": version("torch")}, "updates": UPDATES}
-        RESULT.write_text(json.dumps({**facts, "results": found}, indent=0) + "\n", encoding="utf-8")
+            if not given.cases:
+                put_down(found)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Fills in the table of docs/cluster.md from benchmarks/results/equality.json: `python docs/make_cluster.py`."""
+"""Fills in the tables of docs/cluster.md from benchmarks/results: `python docs/make_cluster.py`."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 PAGE = Path(__file__).with_name("cluster.md")
-RESULT = ROOT / "benchmarks" / "results" / "equality.json"
-BEGIN, END = "<!-- equality -->\n", "<!-- end of equality -->"
+RESULTS = ROOT / "benchmarks" / "results"
+SHOWN = "mixtral-8x7b"
+"""The architecture whose bytes are shown."""
 
 
-def table() -> str:
+def equality() -> str:
     """The largest differences of each mode and number of processes."""
-    record = json.loads(RESULT.read_text(encoding="utf-8"))
+    record = json.loads((RESULTS / "equality.json").read_text(encoding="utf-8"))
     groups: dict[tuple[str, int], list[dict[str, object]]] = {}
     for each in record["results"]:
         groups.setdefault((each["case"].split(":")[1], each["ranks"]), []).append(each)
@@ -25,11 +26,30 @@ def table() -> str:
     return "\n".join([f"{said} ({record['date']}, torch {record['versions']['torch']}):", "", *lines, ""])
 
 
+def exchanges() -> str:
+    """The bytes of one architecture in each mode, and how many cases are equal."""
+    record = json.loads((RESULTS / "exchanges.json").read_text(encoding="utf-8"))
+    rows = record["results"]
+    equal = sum(row["counted"] == row["foretold"] and row["held"] == row["held_foretold"] for row in rows)
+    lines = ["| mode | processes | KB that collectives carry | KB of weights in a process |", "|---|---|---|---|"]
+    for row in sorted(rows, key=lambda each: (each["case"].split(":")[1], each["ranks"])):
+        name, mode, _ = row["case"].split(":")
+        if name == SHOWN:
+            sizes = ", ".join(f"{key} {size / 1000:,.0f}" for key, size in row["counted"].items())
+            lines.append(f"| {mode} | {row['ranks']} | {sizes} | {row['held'] / 1000:,.0f} |")
+    said = f"{equal} of {len(rows)} cases are equal to the byte ({record['date']}, torch {record['versions']['torch']})."
+    shown = f"The tiny {SHOWN}, a forward and backward pass of all processes together, by operation and dimension of the mesh:"
+    return "\n".join([f"{said} {shown}", "", *lines, ""])
+
+
 def page() -> str:
-    """The page with its table."""
+    """The page with its tables."""
     text = PAGE.read_text(encoding="utf-8")
-    before, rest = text.split(BEGIN)
-    return before + BEGIN + table() + END + rest.split(END)[1]
+    for name, table in {"equality": equality(), "exchanges": exchanges()}.items():
+        begin, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->"
+        before, rest = text.split(begin)
+        text = before + begin + table + end + rest.split(end)[1]
+    return text
 
 
 if __name__ == "__main__":

@@ -1,4 +1,7 @@
-"""In two processes, of each run: the first half of it, and the second half of one that one process began."""
+"""In two processes, of each run: the first half of it, and the second half of one that one process began.
+
+The first half is saved on one mesh and gone on with on another, so that it ends where the second half of the other began.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,14 @@ from pathlib import Path
 
 from anyformer.training import load_run, resume, train
 
-DIVIDED = {"plan.mesh.shard": 2}
+MESHES = {
+    "llama-3-8b": ({"shard": 2}, {"tensor": 2}, {"shard": 2}),
+    "mixtral-8x7b": ({"tensor": 2}, {"shard": 2, "expert": 2}, {"shard": 2, "expert": 2}),
+}
+"""Of each run, the meshes of its updates 1 to 3, of 4, and of those after 4 of the one that one process began."""
 for file in sys.argv[1:]:
     name = Path(file).stem
-    train(load_run(file, {**DIVIDED, "steps": 4}), f"{name}-narrowing")
-    resume(f"{name}-widening", {**DIVIDED, "steps": 8})
+    first, second, last = ({"plan.mesh": mesh} for mesh in MESHES[name])
+    train(load_run(file, {**first, "steps": 3}), f"{name}-narrowing")
+    resume(f"{name}-narrowing", {**second, "steps": 4})
+    resume(f"{name}-widening", {**last, "steps": 8})

@@ -6,13 +6,14 @@ import json
 import runpy
 
 import pytest
-from benchmarks.equality import ARCHITECTURES, MODES, OPTIMISERS, RANKS, RESULT, Case, every_case, launched
+from benchmarks.equality import ARCHITECTURES, MODES, OPTIMISERS, RANKS, RESULT, Case, belongs, every_case, launched
 
 CASES = (
-    "gpt2:data:adamw", "llama-3-8b:shard:muon", "deepseek-v3:shard:adamw", "qwen3-next-80b-a3b:shard:schedule_free",
-    "t5-small:shard:adafactor", "electra-small:data:adamw_8bit",
+    "gpt2:tensor:adamw", "llama-3-8b:shard:muon", "deepseek-v3:expert:adamw", "qwen3-next-80b-a3b:shard:schedule_free",
+    "t5-small:tensor:adafactor", "electra-small:data:adamw_8bit",
 )  # fmt: skip
-LARGEST = 1e-5
+LARGEST, FARTHEST = 1e-5, 2e-4
+"""Of losses and gradients, and of weights: where a gradient is nearly zero, Adam divides its rounding by its size."""
 
 
 def test_two_processes_train_as_one_does(tmp_path):
@@ -21,7 +22,7 @@ def test_two_processes_train_as_one_does(tmp_path):
     for each in found:
         assert each.loss < 1e-6, each
         assert each.gradient < LARGEST, each
-        assert each.weight < LARGEST, each
+        assert each.weight < FARTHEST, each
 
 
 @pytest.mark.slow
@@ -29,7 +30,8 @@ def test_two_processes_train_as_one_does(tmp_path):
 def test_more_processes_train_as_one_does(ranks, tmp_path):
     found = list(launched(every_case(ranks), ranks, tmp_path))
     assert len(found) == len(every_case(ranks))
-    assert max(max(each.loss, each.gradient, each.weight) for each in found) < LARGEST
+    assert max(max(each.loss, each.gradient) for each in found) < LARGEST
+    assert max(each.weight for each in found) < FARTHEST
 
 
 def test_the_committed_table_is_whole_and_equal():
@@ -37,9 +39,15 @@ def test_the_committed_table_is_whole_and_equal():
     assert {(each["ranks"], each["case"]) for each in results} == {
         (ranks, str(case)) for ranks in RANKS for case in every_case(ranks)
     }
-    assert max(max(each["loss"], each["gradient"], each["weight"]) for each in results) < LARGEST
+    assert max(max(each["loss"], each["gradient"]) for each in results) < LARGEST
+    assert max(each["weight"] for each in results) < FARTHEST
     cases = [Case.of(each["case"]) for each in results]
-    assert {(case.mode, case.architecture) for case in cases} == {(mode, name) for mode in MODES for name in ARCHITECTURES}
+    assert {(case.mode, case.architecture) for case in cases} == {
+        (mode, name)
+        for mode, meshes in MODES.items()
+        for name in ARCHITECTURES
+        if any(belongs(name, mesh) for mesh in meshes.values())
+    }
     assert {(case.mode, case.optimiser) for case in cases} == {(mode, name) for mode in MODES for name in OPTIMISERS}
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from rich.console import Console
 
+from anyformer.mesh import Mesh
 from anyformer.training.journal import read_metrics
 from anyformer.training.parallel.together import Together
 
@@ -24,14 +25,15 @@ def test_only_the_first_process_tells_the_loggers(run_of, start, tmp_path):
 
 
 def test_the_file_of_another_process_is_closed_with_the_run(tmp_path):
-    mesh: Any = None
-    with Together(mesh, rank=1, size=2).console(Console(), tmp_path) as console:
+    nothing: Any = None
+    one, first = (Together(Mesh(), nothing, None, nothing, rank, 2) for rank in (1, 0))
+    with one.console(Console(), tmp_path) as console:
         console.out("one")
         file = console.file
     assert file.closed
-    with Together(mesh, rank=1, size=2).console(None, tmp_path) as console:
+    with one.console(None, tmp_path) as console:
         console.out("two")
     assert (tmp_path / "ranks" / "1.log").read_text() == "one\ntwo\n"
     own = Console()
-    with Together(mesh, rank=0, size=2).console(own, tmp_path) as console:
+    with first.console(own, tmp_path) as console:
         assert console is own

@@ -17,9 +17,10 @@ from anyformer.parts.embedding.input_projection import InputProjection
 from anyformer.parts.embedding.layer_embedding import LayerEmbedding
 from anyformer.parts.embedding.patches import Patches
 from anyformer.parts.experts.capacity import Capacity, RowCapacity
-from anyformer.parts.experts.experts import Experts, SharedExpert
+from anyformer.parts.experts.experts import Experts
 from anyformer.parts.experts.router import Renormalise, Router
 from anyformer.parts.experts.selection import Groups, Hashed, Sampled, ScoreCorrectionBias, SparseMixer, TopK
+from anyformer.parts.experts.shared import SharedExpert
 from anyformer.parts.feedforward.feedforward import FeedForward, gated_width
 from anyformer.parts.initialisation import FanIn, Initialisation, Normal, TruncatedNormal, Xavier
 from anyformer.parts.layers.block import Block, Step
