@@ -130,7 +130,8 @@ def test_a_job_that_only_recovers_is_refused():
     words = refused("--mtbf", "1")
     assert "the job fails once per 56.25 s" in words
     assert "fewer accelerators" in words
-    assert "longer than the" in refused("--mtbf", "50000", "--background", "--storage", "0.1", "--save-every", "1")
+    slow = refused("--mtbf", "50000", "--background", "--storage", "0.1", "--save-every", "1")
+    assert "s until the next: save less often, every 9" in slow
 
 
 def test_a_run_of_too_many_failures_is_not_simulated(monkeypatch):
