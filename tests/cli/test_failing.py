@@ -7,9 +7,13 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from anyformer.cli import app
+from anyformer.cli import app, forecasts
 from anyformer.describe import UserError
 from anyformer.planning import forecast
+from anyformer.planning.forecast import Forecast
+from anyformer.planning.goodput import Spent
+from anyformer.planning.simulation import Best
+from failing_jobs import HOUR, job
 
 SMALL = ["plan", "llama-3-8b", "--gpus", "64", "--length", "2k", "--batch-tokens", "1M"]
 OFTEN = ["--mtbf", "200", "--tokens", "500B"]
@@ -130,7 +134,8 @@ def test_a_job_that_only_recovers_is_refused():
     words = refused("--mtbf", "1")
     assert "the job fails once per 56.25 s" in words
     assert "fewer accelerators" in words
-    assert "longer than the" in refused("--mtbf", "50000", "--background", "--storage", "0.1", "--save-every", "1")
+    slow = refused("--mtbf", "50000", "--background", "--storage", "0.1", "--save-every", "1")
+    assert "s until the next: save less often, every 9" in slow
 
 
 def test_a_run_of_too_many_failures_is_not_simulated(monkeypatch):
@@ -138,3 +143,33 @@ def test_a_run_of_too_many_failures_is_not_simulated(monkeypatch):
     page = " ".join(said(*OFTEN).split())
     assert "Not simulated: a run meets" in page
     assert told()["simulated"] is None
+
+
+def made_up(**changes):
+    """A forecast of ten hours of work whose goodput is a half, with simulated runs of 1 to 40 hours."""
+    given = {
+        "job": job(10 * HOUR),
+        "checkpoint": 2 * 10**12,
+        "step": 10.0,
+        "work": 10 * HOUR,
+        "interval": 600.0,
+        "young": 620.0,
+        "daly": 610.0,
+        "spent": Spent(0.5, 0.1, 0.1, 0.1, 0.1, 0.1, 1e-4),
+        "simulated": tuple(Spent(HOUR, run * HOUR, 0.0, 0.0, 0.0, 0.0, 3) for run in range(40)),
+        "best": Best(500.0, 0.51, 0.5, ((500.0, 0.51), (600.0, 0.5))),
+        "enough": 4,
+    }
+    return Forecast(**given | changes)
+
+
+def test_a_page_is_that_of_its_forecast():
+    words = " ".join(" ".join(forecasts.page(made_up(), 10**12, 100)).split())
+    assert "8.64 a day, 7.2 in all" in words
+    assert "Goodput 50.0%: 20 h for 1 trillion tokens instead of 10 h." in words
+    assert "new progress 50.00% 10 h saving 10.00% 2 h" in words
+    assert "Save every 10 min (60 steps); by Young's formula every 10.3 min, by Daly's 10.2 min, in simulated runs" in words
+    assert "best every 8.33 min, where goodput is 2.00% higher." in words
+    assert "40 simulated runs: goodput 4.88% " in words
+    assert "nine of ten take 3 h to 1.58 days." in words, "two of them are shorter, and two are longer"
+    assert forecasts.data(made_up())["simulated"]["wall"] == {"5%": 3 * HOUR, "95%": 38 * HOUR}

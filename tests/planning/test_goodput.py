@@ -72,6 +72,11 @@ def test_enough_spares_are_the_fewest(told):
     assert found == 0 or shares[1] >= 1e-3
 
 
+def test_failures_of_software_need_no_spare():
+    told = job(HOUR, repair=24 * HOUR, causes=(Cause("disk", 0.1), Cause("software", 0.9, repaired=False)))
+    assert enough_spares(told) == enough_spares(job(10 * HOUR, repair=24 * HOUR)) < enough_spares(job(HOUR, repair=24 * HOUR))
+
+
 @pytest.mark.parametrize(("servers", "load"), [(1, 0.5), (3, 2.0), (12, 8.0)])
 def test_erlangs_formula_is_the_chain_of_its_states(servers, load):
     """Arrivals at the rate `load`, services at 1: the stationary distribution of the number busy, by its linear equations."""

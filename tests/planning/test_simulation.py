@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from anyformer.describe import UserError
+from anyformer.planning import simulation
 from anyformer.planning.failures import Cause
 from anyformer.planning.goodput import Spent, best_interval, daly, expected
 from anyformer.planning.simulation import (
@@ -170,8 +171,33 @@ def test_the_same_seed_is_the_same_runs_and_failures_are_those_of_any_interval()
     never = job(1e12 * HOUR)
     (alone,) = simulate(never, 600.0, 1800.0, runs=1)
     assert alone == Spent(1800.0, 90.0, 0.0, 0.0, 0.0, 0.0, 0)
+    assert simulate(never, 600.0, 1801.0, runs=1)[0].useful == 2400.0, "the last interval is whole too"
     (late,) = simulate(replace(never, saves=replace(never.saves, write=100.0)), 600.0, 1800.0, runs=1)
     assert late.total == 1800 + 3 * 30 + 70, "it ends when the storage has the last save"
+
+
+def test_a_failure_before_the_storage_has_the_last_save_undoes_it():
+    told = job(HOUR, pause=10.0, write=110.0, load=0.0, detect=20.0, restart=30.0)
+    lost = follow(told, 600.0, 1, iter([650.0, 1e9]), np.random.default_rng(0))
+    assert lost == Spent(600.0, 110.0, 650.0, 20.0, 30.0, 0.0, 1)
+    kept = follow(told, 600.0, 1, iter([711.0]), np.random.default_rng(0))
+    assert kept == Spent(600.0, 110.0, 0.0, 0.0, 0.0, 0.0, 0)
+
+
+def test_failures_do_not_depend_on_repairs(monkeypatch):
+    """However many repairs are drawn meanwhile, an interval meets the failures of any other."""
+    met = []
+
+    def watched(job, interval, count, failures, generator):
+        met.append([])
+        return follow(job, interval, count, (met[-1].append(each) or each for each in failures), generator)
+
+    monkeypatch.setattr(simulation, "follow", watched)
+    for interval in (300.0, 2000.0):
+        simulate(BUSY["one spare"], interval, 400 * HOUR, runs=1)
+    common = min(map(len, met))
+    assert common > 300
+    assert met[0][:common] == met[1][:common]
 
 
 def test_progress_is_told_of_every_run():
