@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from dataclasses import dataclass, field, replace
 from importlib.machinery import ModuleSpec
 from types import ModuleType
@@ -376,6 +377,21 @@ def test_a_file_of_another_version_or_none_is_no_error(tmp_path, place):
         path.parent.mkdir(exist_ok=True)
         path.write_text(text)
         assert Follower(Wandb(), Start(tmp_path, {}), rows, 1).behind is (lines == 0)
+
+
+def test_what_was_told_is_written_out_while_the_run_goes_on(tmp_path, place, monkeypatch):
+    """So that little is missing if the process is killed; nothing here ends the follower."""
+    monkeypatch.setattr(follower, "EVERY", 0.01)
+    told = Follower(Wandb(), Start(tmp_path, {}), [], 1)
+    told.begin()
+    told.told(1, {"kind": "train", "step": 1, "loss": 2.0})
+    for _ in range(6000):
+        if kept_lines(tmp_path)["lines"]:
+            break
+        time.sleep(0.01)
+    assert kept_lines(tmp_path) == {"id": "mine", "lines": 1}
+    told.end("stopped")
+    assert told.over.wait(60)
 
 
 def test_only_the_first_process_has_loggers(logged, tmp_path):

@@ -20,7 +20,7 @@ def check_loggers(loggers: Iterable[Logger]) -> None:
             raise UserError(f"loggers: {logger.kind!r} needs the package {name}, which is not installed: {remedy}")
         try:
             importlib.import_module(name)
-        except ImportError as error:
+        except Exception as error:  # a package beside versions that it does not know may raise anything
             raise UserError(
                 f"loggers: {logger.kind!r} needs the package {name}, which cannot be imported ({error}): {remedy}"
             ) from error

@@ -43,7 +43,7 @@ class Wandb(Logger):
             return
         try:
             wandb.login(verify=False)  # which asks for a key now, where somebody can answer
-        except wandb.Error as error:
+        except Exception as error:
             raise UserError(
                 f"loggers: 'wandb' is not logged in ({error}): run wandb login, set WANDB_API_KEY, or set WANDB_MODE=offline "
                 "to send the run later"
