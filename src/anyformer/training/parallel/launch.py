@@ -79,6 +79,8 @@ def check_mesh(run: Run, ranks: Ranks) -> None:
 def check_divided(run: Run) -> None:
     """Raise `UserError` for a mesh whose dimensions divide nothing of the model, or what they cannot divide."""
     mesh, architecture = run.plan.mesh, run.architecture
+    if mesh.context > 1:
+        _check_positions(run)
     if mesh.tensor > 1:
         if run.tuning.adapter is not None:
             raise UserError("plan.mesh.tensor is not built for adapters yet: set plan.mesh.shard, or leave tuning.adapter out")
@@ -92,6 +94,19 @@ def check_divided(run: Run) -> None:
             raise UserError(f"plan.mesh.expert = {mesh.expert} divides experts, and the model has none: leave it out")
         if uneven := [count for count in experts if count % mesh.expert]:
             raise UserError(f"plan.mesh.expert = {mesh.expert} must divide the experts of every layer, and one has {uneven[0]}")
+
+
+def _check_positions(run: Run) -> None:
+    """Raise `UserError` for a run whose positions cannot be divided."""
+    mesh, architecture = run.plan.mesh, run.architecture
+    if mesh.tensor > 1 or mesh.expert > 1:
+        other = "tensor" if mesh.tensor > 1 else "expert"
+        raise UserError(f"plan.mesh.context beside plan.mesh.{other} is not built yet: set one of them, and plan.mesh.shard")
+    if run.tuning.adapter is not None:
+        raise UserError("plan.mesh.context is not built for adapters yet: set plan.mesh.shard, or leave tuning.adapter out")
+    blocks = [block for stack in architecture.stacks.values() for block in stack.variants.values()]
+    if all(sublayer.gathers(architecture.width) is None for block in blocks for sublayer in block.sublayers):
+        raise UserError("plan.mesh.context divides positions of attention and of feed-forward networks, and the model has none")
 
 
 def _groups(ranks: Ranks) -> str:
