@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
 import typer
 
-from anyformer.cli import screen
+from anyformer.cli import failing, screen
 from anyformer.cli.aligned import folded
 from anyformer.cli.amounts import tokens
 from anyformer.cli.arguments import (
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from anyformer.costs.hardware import Hardware
     from anyformer.model import Architecture
     from anyformer.plan import Plan
+    from anyformer.planning.failures import Failures
     from anyformer.planning.serving import Service
 
 LENGTHS = {"train": 8192, "serve": 8192, "finetune": 2048}
@@ -39,6 +40,7 @@ GPUS = 8
 BATCH_TOKENS = 2**22
 EXAMPLES = """
 anyformer plan llama-2-13b --gpus 8 --hardware a100 --length 8k
+anyformer plan llama-3.1-405b --gpus 16384 --batch-tokens 16M --mtbf 50000 --tokens 15.6T
 anyformer plan deepseek-v3 llama-3-70b --serve --length 128k --users 32 --rate 2.5
 anyformer plan llama-3-8b --finetune --length 2k --batch 4
 """
@@ -104,6 +106,17 @@ def run(
         ),
     ] = None,
     show: Annotated[int, training_option(help="Show this many of the fastest layouts.", min=1, metavar="COUNT")] = 5,
+    mtbf: failing.Mtbf = None,
+    detect: failing.Detect = None,
+    restart: failing.Restart = None,
+    storage: failing.Storage = None,
+    background: failing.Background = False,
+    save: failing.Save = None,
+    save_every: failing.SaveEvery = None,
+    spares: failing.Spares = None,
+    repair: failing.Repair = None,
+    causes: failing.Causes = None,
+    tokens: failing.Tokens = None,
     users: Annotated[int, serving_option(help="Serve this many users at once.", min=1, metavar="COUNT")] = 1,
     weights: Annotated[
         Literal["bf16", "fp8", "int8", "int4"],
@@ -125,7 +138,12 @@ def run(
 
     With --serve it plans serving, with --finetune fine-tuning. Every layout of data, tensor, pipeline and expert parallelism,
     sharding and recomputation is tried. The command exits with 1 if nothing fits.
+
+    With --mtbf accelerators fail: it adds the goodput (the share of the time that is new progress), the best interval between
+    saves, what the time is lost to, and the wall time of the whole run, by formula and by simulated runs.
     """
+    asked = failing.Asked(mtbf, detect, restart, storage, background, save, save_every, spares, repair, causes, tokens)
+    failures = asked.failures()
     made = {name: resolve_architecture(name, changes, tiny=tiny) for name in names}
 
     from anyformer.costs.named_hardware import hardware_of
@@ -135,6 +153,8 @@ def run(
 
     if serve and finetune:
         raise UserError("--serve and --finetune are two questions: ask one at a time")
+    if failures and (serve or finetune):
+        raise UserError("--mtbf is about training on many accelerators: leave it out, or --serve and --finetune")
     if finetune and gpus not in (None, 1):
         raise UserError("--finetune is answered for one accelerator: leave --gpus out, or --finetune to train all on many")
     if len(names) > 1 and not (serve or finetune):
@@ -155,7 +175,7 @@ def run(
         (pair,) = made.items()
         # By default a power of two of sequences, which divides among accelerators whatever their length.
         tokens_of_step = length * 2 ** max(0, (BATCH_TOKENS // length).bit_length() - 1)
-        fits = _train(*pair, on, gpus or GPUS, batch_tokens or tokens_of_step, length, plan, show, json=json)
+        fits = _train(*pair, on, gpus or GPUS, batch_tokens or tokens_of_step, length, plan, show, asked, failures, json=json)
     if not fits:
         raise typer.Exit(1)
 
@@ -238,21 +258,28 @@ def _train(
     length: int,
     plan: Plan,
     show: int,
+    asked: failing.Asked,
+    failures: Failures | None,
     *,
     json: bool,
 ) -> bool:
-    """Print the layouts; True if one fits."""
-    from anyformer.cli import layouts
+    """Print the layouts, and what failures make of the fastest; True if one fits."""
+    from anyformer.cli import forecasts, layouts
     from anyformer.planning.advice import advise
     from anyformer.planning.planner import plan_training
 
     planned = plan_training(
         architecture, ranks=gpus, batch_tokens=batch_tokens, length=length, hardware=on, plan=plan, show=show
     )
+    found = asked.forecast(failures, architecture, planned.fastest[0]) if failures and planned.fastest else None
+    width = shutil.get_terminal_size().columns
     if json:
-        print(jsons.dumps(layouts.data(planned), indent=2))
+        told = {} if found is None else {"failures": forecasts.data(found)}
+        print(jsons.dumps(layouts.data(planned) | told, indent=2))
     else:
         advice = None if planned.fastest else advise(architecture, planned, plan)
         remedies = [] if advice is None else list(advice.lines())
-        print("\n".join(layouts.page(what, planned, remedies, shutil.get_terminal_size().columns)))
+        print("\n".join(layouts.page(what, planned, remedies, width)))
+        if found is not None:
+            print("\n".join(forecasts.page(found, asked.tokens or failing.TOKENS, width)))
     return bool(planned.fastest)

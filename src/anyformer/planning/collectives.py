@@ -76,6 +76,17 @@ def exchanged(architecture: Architecture, mesh: Mesh, pieces: Pieces, *, vocabul
     return {key: size for key, size in found.items() if size}
 
 
+def held(architecture: Architecture, mesh: Mesh, *, vocabulary: bool) -> int:
+    """Bytes, in fp32, of the weights that a process holds between updates; of its gradients and of each moment as many.
+
+    With the padding that gives every process as many rows of a weight.
+    """
+    in_rows = divided_vocabulary(architecture, mesh.tensor) if vocabulary and mesh.tensor > 1 else frozenset[str]()
+    weights = [weight for unit in _units(architecture, mesh, in_rows) for weight in unit.held]
+    parts = {False: mesh.shard, True: mesh.shard // mesh.expert}
+    return sum(weight.padded(parts[weight.expert]) // parts[weight.expert] for weight in weights)
+
+
 def _of_weights(found: Counter[tuple[str, str]], weights: _Unit, mesh: Mesh, pieces: Pieces) -> None:
     """Weights are gathered before they are used, and their gradients summed."""
     passes = pieces.count * mesh.tensor

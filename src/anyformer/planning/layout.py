@@ -68,6 +68,12 @@ class Layout:
         return self.fsdp == self.tp == self.ep == self.pp == 1
 
     @property
+    def runs(self) -> bool:
+        """Whether a run's mesh can be this: without a pipeline, with weights sharded, experts among ranks that shard."""
+        whole = self.fsdp > 1 and self.sharded != "weights"
+        return self.pp == 1 and not whole and self.sp and self.fsdp % self.ep == 0
+
+    @property
     def sequences(self) -> int:
         """Sequences of one step."""
         return self.replicas * self.micro_batch * self.micro_batches

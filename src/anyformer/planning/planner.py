@@ -104,11 +104,13 @@ def plan_training(
     plan: Plan | None = None,
     checkpointing: Checkpointing | None = None,
     show: int = 5,
+    runs: bool = False,
 ) -> Planned:
     """The `show` fastest layouts for batches of `batch_tokens` tokens in sequences of `length`, and why others do not fit.
 
     Searched: tp up to a node; pp up to a layer per stage; chunks; ep over the experts; states sharded over all replicas, over
     those of one node, or not; micro-batches of 1 to 8; the least sharding and checkpointing that fit, or `checkpointing` alone.
+    `runs`: only layouts that a run can have (`Layout.runs`).
     """
     machine = machine_of(hardware, plan := plan or Plan())
     sequences = batch_tokens // length
@@ -123,11 +125,14 @@ def plan_training(
     tried = 0
     sizes = bounds(architecture)
     for layout in _layouts(sizes, ranks, sequences, machine):
+        if runs and not replace(layout, sharded="weights").runs:
+            continue
         tried += 1
         if reasons := problems(layout, sizes, length):
             impossible[reasons[0]] += 1
             continue
-        for candidate in _least(row, parts_of(layout.pp, layout.chunks), layout, machine, hows):
+        ways: tuple[Sharded, ...] = ("weights",) if runs else get_args(Sharded)
+        for candidate in _least(row, parts_of(layout.pp, layout.chunks), layout, machine, hows, ways):
             kind = (layout.tp, layout.pp, layout.ep)
             if candidate.fits:
                 fitting.append(candidate)
@@ -153,7 +158,12 @@ def _mesh(layout: Layout) -> tuple[int, ...]:
 
 
 def _least(
-    row: Row, parts: tuple[Stage, ...], layout: Layout, machine: Machine, hows: Iterable[Checkpointing]
+    row: Row,
+    parts: tuple[Stage, ...],
+    layout: Layout,
+    machine: Machine,
+    hows: Iterable[Checkpointing],
+    ways: tuple[Sharded, ...],
 ) -> Iterator[Candidate]:
     """For each checkpointing the least sharding that fits, up to the first that needs none; the nearest if none fits.
 
@@ -161,7 +171,7 @@ def _least(
     """
     nearest: Layout | None = None
     fits = False
-    ways: tuple[Sharded, ...] = get_args(Sharded) if layout.fsdp > 1 or layout.expert_fsdp > 1 else ("optimiser",)
+    ways = ways if layout.fsdp > 1 or layout.expert_fsdp > 1 else ways[:1]
     for how in hows:
         for rank, sharded in enumerate(ways):
             nearest = replace(layout, checkpointing=how, sharded=sharded)

@@ -72,6 +72,11 @@ class Together:
         return self.asked.replicas
 
     @property
+    def meshes(self) -> list[DeviceMesh]:
+        """Every mesh of the run."""
+        return [self.mesh] if self.experts is None else [self.mesh, self.experts]
+
+    @property
     def first(self) -> bool:
         return self.rank == 0
 

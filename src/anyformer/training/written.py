@@ -1,0 +1,46 @@
+"""A run as the planner laid it out: what `torchrun` starts on as many accelerators."""
+
+from __future__ import annotations
+
+from anyformer.describe import UserError
+from anyformer.mesh import Mesh
+from anyformer.model import Architecture
+from anyformer.plan import Plan
+from anyformer.planning.layout import Layout
+from anyformer.training.run import Run, default_run
+
+STEPS = 1000
+"""Updates of a written run."""
+
+
+def run_of(
+    architecture: Architecture, layout: Layout, *, length: int, paths: tuple[str, ...], plan: Plan, steps: int = STEPS
+) -> Run:
+    """A run on data at `paths` whose updates are those of the layout: its batch, pieces, mesh and recomputation.
+
+    Raises `UserError` for a layout that no mesh is.
+    """
+    mesh = mesh_of(layout)
+    own = plan.but(mesh=mesh, checkpointing=layout.checkpointing)
+    run = default_run(architecture, paths)
+    return run.but(
+        minutes=None, steps=steps, length=length, batch=layout.sequences, accumulation=layout.micro_batches, plan=own
+    )
+
+
+def mesh_of(layout: Layout) -> Mesh:
+    """The mesh of a layout. Raises `UserError` for one that no run has."""
+    if not layout.runs:
+        raise UserError(
+            f"{layout} is priced, and not run yet: a run has no pipeline, shards weights wherever it shards states, and divides "
+            "experts among ranks that shard"
+        )
+    return Mesh(data=layout.dp, shard=layout.fsdp, tensor=layout.tp, expert=layout.ep)
+
+
+def line_of(run: Run, file: str, node: int) -> str:
+    """The command that starts the run, on nodes of `node` accelerators."""
+    mesh = run.plan.mesh
+    ranks = mesh.replicas * mesh.tensor
+    nodes = f"--nnodes {ranks // node} --rdzv-backend c10d --rdzv-endpoint HOST:29500 " if ranks > node else ""
+    return f"torchrun {nodes}--nproc-per-node {min(ranks, node)} -m anyformer train {file}"
