@@ -10,12 +10,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 
+import torch
 from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.tensor import DTensor, Shard
 
 from anyformer.model import Transformer
 from anyformer.model.collectives import Group, gathered, numbers, own
 from anyformer.parts.call.context import Context
+from anyformer.parts.embedding.vocabulary import Whole
 from anyformer.parts.layers.branch import BranchModule
 from anyformer.parts.layers.stack import StackModule
 
@@ -45,8 +48,25 @@ class OfAll:
         return own(sublayer(context.gathered(x), context.of_all_positions(), None), self.group)
 
 
-def divide_positions(model: Transformer, mesh: DeviceMesh) -> None:
-    """Divide the positions of a model's stacks over a mesh of one dimension, `context`."""
+@dataclass(frozen=True)
+class ByPositions(Whole):
+    """`Vocabulary` whose logits each process computes of its positions."""
+
+    group: Group
+    mesh: DeviceMesh
+
+    def logits(self, x_D: Tensor, table_VD: Tensor, bias_V: Tensor | None) -> Tensor:
+        if x_D.dim() != 3:
+            return super().logits(x_D, table_VD, bias_V)
+        own_BTV = super().logits(own(x_D, self.group), table_VD, bias_V)
+        shape = torch.Size((*x_D.shape[:2], own_BTV.shape[-1]))
+        return DTensor.from_local(
+            own_BTV, self.mesh, [Shard(1)], run_check=False, shape=shape, stride=(shape[1] * shape[2], shape[2], 1)
+        )
+
+
+def divide_positions(model: Transformer, mesh: DeviceMesh, *, logits: bool) -> None:
+    """Divide the positions of a model's stacks over a mesh of one dimension, `context`; `logits`: and those of its logits."""
     group, width = Group.of(mesh.get_group()), model.architecture.width
     for place in model.architecture.stacks:
         module = model.get_submodule(place)
@@ -55,3 +75,5 @@ def divide_positions(model: Transformer, mesh: DeviceMesh) -> None:
         for branch in module.layers.modules():
             if isinstance(branch, BranchModule) and branch.branch.sublayer.gathers(width) is None:
                 branch.crossing = OfAll(group)
+    if logits and model.head is not None:
+        model.head.vocabulary = ByPositions(group, mesh)

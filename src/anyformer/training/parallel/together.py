@@ -152,7 +152,7 @@ class Together:
         apart = Apart()
         for model in models:
             if self.asked.context > 1:
-                divide_positions(model, self.mesh["context"])
+                divide_positions(model, self.mesh["context"], logits=vocabulary)
             if self.asked.tensor > 1:
                 divide_layers(model, self.weights["tensor"])
                 if vocabulary:
