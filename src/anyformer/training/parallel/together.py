@@ -74,7 +74,7 @@ class Together:
     @property
     def meshes(self) -> list[DeviceMesh]:
         """Every mesh of the run."""
-        return [self.mesh] if self.experts is None else [self.mesh, self.experts]
+        return [self.mesh, self.weights] if self.experts is None else [self.mesh, self.weights, self.experts]
 
     @property
     def first(self) -> bool:
