@@ -12,6 +12,7 @@ from anyformer.model import Architecture, build
 from anyformer.model.narrowed import Cut, cuts, divided_branches
 from anyformer.parts.call.context import Context
 from anyformer.parts.call.noise import Noise
+from anyformer.parts.call.reports import Auxiliary
 from anyformer.parts.layers.branch import BranchModule
 from anyformer.parts.layers.stack import StackModule
 from anyformer.plan import Plan
@@ -49,12 +50,18 @@ def positions_of_sublayers_are_those_of_the_row(architecture: Architecture) -> N
     given = inputs(architecture)
     noise = Noise.at(1, 0, torch.arange(len(given[0])))
     with torch.no_grad():
-        whole = model(*given, noise=noise)
+        reported, again = Auxiliary(), Auxiliary()
+        whole = model(*given, noise=noise, auxiliary=reported)
         for place in architecture.stacks:
             for branch in model.get_submodule(place).modules():
                 if isinstance(branch, BranchModule) and branch.branch.sublayer.gathers(architecture.width) is not None:
                     branch.sublayer = _BySomePositions(branch, architecture.width)
-        equal(model(*given, noise=noise), whole)
+        equal(model(*given, noise=noise, auxiliary=again), whole)
+        assert again.reports.keys() == reported.reports.keys()
+        for path, report in reported.reports.items():
+            assert torch.equal(again.reports[path].load.counts, report.load.counts)
+            if report.balance is not None and (balance := again.reports[path].balance) is not None:
+                equal(balance, report.balance)
 
 
 def _is_divided(branch: BranchModule) -> bool:
