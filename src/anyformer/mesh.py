@@ -10,7 +10,8 @@ from anyformer.describe import Count, Value
 
 
 class Mesh(Value):
-    """data * shard * tensor processes. Groups of `tensor` processes compute the same rows of the batch, each group others.
+    """data * shard * context * tensor processes. Groups of context * tensor processes compute the same rows of the batch, each
+    group others.
 
     The losses and weights are those of one process, up to the order of sums.
     """
@@ -21,6 +22,9 @@ class Mesh(Value):
     shard: Count = 1
     """Processes that divide weights, gradients and the optimiser's state of a copy; each layer's weights are gathered while it
     computes (FSDP; ZeRO's stage 3, Rajbhandari et al. 2020, arXiv 1910.02054)."""
+    context: Count = 1
+    """Processes that divide the positions of every row, and gather keys and values (context parallelism, Grattafiori et al.
+    2024, arXiv 2407.21783, section 3.3.2). They divide the weights of a copy too, as those of `shard` do."""
     tensor: Count = 1
     """Processes that divide each sublayer by heads and features, the vocabulary by tokens, and the stream between sublayers by
     positions (tensor and sequence parallelism, Shoeybi et al. 2019, arXiv 1909.08053; Korthikanti et al. 2022, 2205.05198)."""
@@ -40,7 +44,17 @@ class Mesh(Value):
     @property
     def divided(self) -> int:
         """The processes that hold a copy of the model."""
-        return self.shard * self.tensor
+        return self.weights * self.tensor
+
+    @property
+    def weights(self) -> int:
+        """The processes that divide the weights of a copy, beside those of `tensor`."""
+        return self.shard * self.context
+
+    @property
+    def alike(self) -> int:
+        """The processes of a group that computes the same rows."""
+        return self.context * self.tensor
 
     @property
     def replicas(self) -> int:

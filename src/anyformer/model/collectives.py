@@ -84,6 +84,17 @@ def counted(counts: Tensor, group: Group) -> Tensor:
     return found
 
 
+def own(x: Tensor, group: Group) -> Tensor:
+    """This process's positions of x, which all have alike; its gradient is that of them alone, so that gradients are added."""
+    return _slice(x, group)
+
+
+def numbers(length: int, group: Group, device: torch.device) -> Tensor:
+    """The numbers of this process's positions of `length`, those of padding beyond the last."""
+    each = -(-length // group.size)
+    return torch.arange(group.rank * each, (group.rank + 1) * each, device=device)
+
+
 class _Conjugate(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, there: Operation, back: Operation) -> Tensor:

@@ -1,8 +1,9 @@
-"""Cross-entropy of logits, as every training step computes it; also of logits of which each process has some tokens'."""
+"""Cross-entropy of logits, as every training step computes it; also of logits of which each process has some tokens' or some
+positions'."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 import torch
 from torch import Tensor
@@ -12,12 +13,20 @@ from anyformer.model.divided import is_divided
 if TYPE_CHECKING:
     from torch.distributed.tensor import DTensor
 
+    from anyformer.model.collectives import Group
+
 
 def token_losses(logits_BTV: Tensor, targets_BT: Tensor) -> tuple[Tensor, Tensor]:
     """Negative log-likelihood -log softmax(logits)[target] and log Z, (B, T) each, in fp32.
 
     Z is the softmax's denominator. The likelihood of a negative target, where there is nothing to predict, counts as 1.
     """
+    if by_positions(logits_BTV):
+        from anyformer.model.collectives import own
+
+        targets = own(targets_BT, group_of(logits_BTV))
+        losses, log_z = _at_all_positions(torch.stack(token_losses(logits_BTV.to_local(), targets), -1), logits_BTV).unbind(-1)
+        return losses, log_z
     targets = targets_BT.clamp(min=0)
     if is_divided(logits_BTV):
         log_z, chosen = _of_parts(logits_BTV, targets)
@@ -32,19 +41,23 @@ def mean_logits(logits_BTV: Tensor) -> Tensor:
     """The mean of the logits over the vocabulary, (B, T), in fp32."""
     if not is_divided(logits_BTV):
         return logits_BTV.float().mean(-1)
-    from anyformer.model.collectives import Group, added_up
+    if by_positions(logits_BTV):
+        return _at_all_positions(mean_logits(logits_BTV.to_local()), logits_BTV)
+    from anyformer.model.collectives import added_up
 
     own = logits_BTV.to_local().float()
-    return added_up(own.sum(-1), Group.of(logits_BTV.device_mesh.get_group())) / logits_BTV.shape[-1]
+    return added_up(own.sum(-1), group_of(logits_BTV)) / logits_BTV.shape[-1]
 
 
 def likeliest(logits_BTV: Tensor) -> Tensor:
     """The token with the largest logit, (B, T); the first of equal ones."""
     if not is_divided(logits_BTV):
         return logits_BTV.argmax(-1)
-    from anyformer.model.collectives import Group, largest
+    if by_positions(logits_BTV):
+        return _at_all_positions(likeliest(logits_BTV.to_local()), logits_BTV)
+    from anyformer.model.collectives import largest
 
-    own, group = logits_BTV.to_local(), Group.of(logits_BTV.device_mesh.get_group())
+    own, group = logits_BTV.to_local(), group_of(logits_BTV)
     value, token = own.max(-1)
     best = largest(value, group)
     # The first of equal ones is the largest of the negated numbers.
@@ -52,11 +65,30 @@ def likeliest(logits_BTV: Tensor) -> Tensor:
     return -largest(-token, group)
 
 
+def by_positions(logits_BTV: Tensor) -> TypeGuard[DTensor]:
+    """Whether this process has the logits of some positions, with all tokens'."""
+    return is_divided(logits_BTV) and logits_BTV.placements[0].is_shard(1) and logits_BTV.dim() > 2
+
+
+def group_of(logits: DTensor) -> Group:
+    """The processes that divide logits."""
+    from anyformer.model.collectives import Group
+
+    return Group.of(logits.device_mesh.get_group())
+
+
+def _at_all_positions(x: Tensor, logits_BTV: DTensor) -> Tensor:
+    """x, (B, T, ...), at the positions of all processes: numbers of each position travel, and no logits."""
+    from anyformer.model.collectives import gathered
+
+    return gathered(x, logits_BTV.shape[1], group_of(logits_BTV))
+
+
 def _of_parts(logits_BTV: DTensor, targets_BT: Tensor) -> tuple[Tensor, Tensor]:
     """log Z and the target's logit, (B, T): three numbers of each position travel, and no logits."""
-    from anyformer.model.collectives import Group, added_up, largest
+    from anyformer.model.collectives import added_up, largest
 
-    own, group = logits_BTV.to_local().float(), Group.of(logits_BTV.device_mesh.get_group())
+    own, group = logits_BTV.to_local().float(), group_of(logits_BTV)
     most = largest(own.amax(-1), group)
     log_z = most + added_up((own - most[..., None]).exp().sum(-1), group).log()
     target = targets_BT - group.rank * own.shape[-1]

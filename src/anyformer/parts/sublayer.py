@@ -138,6 +138,15 @@ class Sublayer(Drawn):
         """What travels in training if processes divide its experts; None without experts."""
         return None
 
+    def gathers(self, width: int) -> int | None:
+        """The numbers of each position that a process needs of all positions to compute its own (`Context.gathered`), where
+        several processes divide positions; None: each computes all.
+
+        0 of a sublayer that mixes no positions; the keys and values of attention (Grattafiori et al. 2024, arXiv 2407.21783,
+        section 3.3.2).
+        """
+        return None
+
     def resolved(self, width: int) -> Self:
         """A copy with a number for every size that follows from others."""
         return self

@@ -61,8 +61,9 @@ class _Unit:
     gathered: int
 
 
-def exchanged(architecture: Architecture, mesh: Mesh, pieces: Pieces, *, vocabulary: bool) -> Bytes:
-    """The bytes of a step on a mesh that is resolved. `vocabulary`: its logits may be divided (`Objective`)."""
+def exchanged(architecture: Architecture, mesh: Mesh, pieces: Pieces, *, vocabulary: bool, penalties: bool = False) -> Bytes:
+    """The bytes of a step on a mesh that is resolved. `vocabulary`: its logits may be divided (`Objective`); `penalties`: its
+    routers learn from penalties."""
     found: Counter[tuple[str, str]] = Counter()
     in_rows = divided_vocabulary(architecture, mesh.tensor) if vocabulary and mesh.tensor > 1 else frozenset[str]()
     for weights in _units(architecture, mesh, in_rows):
@@ -71,6 +72,8 @@ def exchanged(architecture: Architecture, mesh: Mesh, pieces: Pieces, *, vocabul
         _of_positions(found, architecture, mesh, pieces)
         if in_rows:
             _of_vocabulary(found, architecture, mesh, pieces)
+    if mesh.context > 1:
+        _of_context(found, architecture, mesh, pieces, logits=vocabulary, penalties=penalties)
     if mesh.expert > 1:
         _of_experts(found, architecture, mesh, pieces)
     return {key: size for key, size in found.items() if size}
@@ -83,14 +86,15 @@ def held(architecture: Architecture, mesh: Mesh, *, vocabulary: bool) -> int:
     """
     in_rows = divided_vocabulary(architecture, mesh.tensor) if vocabulary and mesh.tensor > 1 else frozenset[str]()
     weights = [weight for unit in _units(architecture, mesh, in_rows) for weight in unit.held]
-    parts = {False: mesh.shard, True: mesh.shard // mesh.expert}
+    parts = {False: mesh.weights, True: mesh.weights // mesh.expert}
     return sum(weight.padded(parts[weight.expert]) // parts[weight.expert] for weight in weights)
 
 
 def _of_weights(found: Counter[tuple[str, str]], weights: _Unit, mesh: Mesh, pieces: Pieces) -> None:
     """Weights are gathered before they are used, and their gradients summed."""
-    passes = pieces.count * mesh.tensor
-    groups = (("shard", mesh.shard, False), ("outer", mesh.shard // mesh.expert, True))
+    passes = pieces.count * mesh.alike
+    dividing = "shard" if mesh.context == 1 else "context" if mesh.shard == 1 else "weights"
+    groups = ((dividing, mesh.weights, False), ("outer", mesh.weights // mesh.expert, True))
     for dimension, parts, expert in groups:
         size = sum(weight.padded(parts) for weight in weights.held if weight.expert == expert)
         if parts > 1:
@@ -120,6 +124,39 @@ def _of_positions(found: Counter[tuple[str, str]], architecture: Architecture, m
                     if SOURCE in branch.sublayer.reads:
                         source = pieces.rows * pieces.source * architecture.width * FLOAT
                         found["all-reduce", "tensor"] += source * pieces.count * ways
+
+
+def _of_context(
+    found: Counter[tuple[str, str]], architecture: Architecture, mesh: Mesh, pieces: Pieces, *, logits: bool, penalties: bool
+) -> None:
+    """Keys and values are gathered, or the stream where a sublayer computes all positions, and the stream behind the layers;
+    two numbers of each position behind a head. Gradients are scattered the other way round."""
+    ways, width, mtp, numbers, only_there = mesh.context, architecture.width, architecture.mtp, 0, 0
+
+    def of_all(length: int) -> int:
+        return -(-length // ways) * ways
+
+    for stack in architecture.stacks.values():
+        length = of_all(_length(stack, architecture, pieces))
+        numbers += length * width
+        for sublayer in (sublayer for variant in stack.layers for sublayer in stack.variants[variant].sublayers):
+            network, gathers = sublayer.resizing.network, sublayer.gathers(width)
+            features = width if gathers is None else gathers
+            # Routers' logits are gathered for penalties.
+            if gathers is None or penalties or network is None or network.experts is None:
+                numbers += length * features
+            else:
+                only_there += length * features
+    if mtp is not None and mtp.reads_stream:
+        numbers += of_all(pieces.length) * width
+    elif mtp is not None:
+        only_there += of_all(pieces.length) * width
+    if logits and architecture.head is not None:
+        ahead = 0 if mtp is None else mtp.depth
+        numbers += sum(2 * of_all(pieces.length - k) for k in range(ahead + 1))
+    each = pieces.rows * FLOAT * pieces.count * ways
+    found["all-gather", "context"] += each * (numbers + only_there)
+    found["reduce-scatter", "context"] += each * numbers
 
 
 def _of_vocabulary(found: Counter[tuple[str, str]], architecture: Architecture, mesh: Mesh, pieces: Pieces) -> None:

@@ -58,6 +58,7 @@ CONTRACTS = (
     Contract(rows.padded_source_equals_the_source_alone, two_texts),
     Contract(rows.packed_documents_equal_each_alone, lambda each: one_text(each) or two_texts(each)),
     Contract(divided.parts_of_sublayers_add_up),
+    Contract(divided.positions_of_sublayers_are_those_of_the_row),
     Contract(decoding.state_takes_the_declared_bytes),
     Contract(decoding.cached_and_chunked_equal_the_whole, decodes_tokens),
     Contract(decoding.cached_target_equals_the_whole, two_inputs),

@@ -5,11 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from anyformer.model import Architecture, build
 from anyformer.model.narrowed import Cut, cuts, divided_branches
 from anyformer.parts.call.context import Context
+from anyformer.parts.call.noise import Noise
+from anyformer.parts.call.reports import Auxiliary
 from anyformer.parts.layers.branch import BranchModule
 from anyformer.parts.layers.stack import StackModule
 from anyformer.plan import Plan
@@ -37,6 +40,28 @@ def parts_of_sublayers_add_up(architecture: Architecture) -> None:
                     if (variant, name) in divided and isinstance(branch, BranchModule) and not _is_divided(branch):
                         branch.sublayer = _InParts(branch, architecture.width)
         equal(model(*inputs(architecture)), whole)
+
+
+def positions_of_sublayers_are_those_of_the_row(architecture: Architecture) -> None:
+    """A sublayer that gathers computes some positions as it computes all, from the numbers of each that it declares; in a call
+    of the whole model in training, with dropout."""
+    torch.manual_seed(0)
+    model = build(architecture).train()
+    given = inputs(architecture)
+    noise = Noise.at(1, 0, torch.arange(len(given[0])))
+    with torch.no_grad():
+        reported, again = Auxiliary(), Auxiliary()
+        whole = model(*given, noise=noise, auxiliary=reported)
+        for place in architecture.stacks:
+            for branch in model.get_submodule(place).modules():
+                if isinstance(branch, BranchModule) and branch.branch.sublayer.gathers(architecture.width) is not None:
+                    branch.sublayer = _BySomePositions(branch, architecture.width)
+        equal(model(*given, noise=noise, auxiliary=again), whole)
+        assert again.reports.keys() == reported.reports.keys()
+        for path, report in reported.reports.items():
+            assert torch.equal(again.reports[path].load.counts, report.load.counts)
+            if report.balance is not None and (balance := again.reports[path].balance) is not None:
+                equal(balance, report.balance)
 
 
 def _is_divided(branch: BranchModule) -> bool:
@@ -67,6 +92,38 @@ class _InParts(nn.Module):
         shared = {**context.shared, **own}
         y_BTD: Tensor = self.parts[number](x_BTD, replace(context, shared=shared), None)
         own.update({key: value for key, value in shared.items() if key not in context.shared})
+        return y_BTD
+
+
+class _BySomePositions(nn.Module):
+    """The sublayer of a branch computed for some positions, then for the others and padding."""
+
+    def __init__(self, branch: BranchModule, width: int) -> None:
+        super().__init__()
+        self.sublayer, self.declared = branch.sublayer, branch.branch.sublayer.gathers(width)
+
+    def forward(self, x_BTD: Tensor, context: Context, state: None = None) -> Tensor:
+        length, gathered = x_BTD.shape[1], list[Tensor]()
+
+        def keep(x: Tensor) -> Tensor:
+            gathered.append(x)
+            return x
+
+        self.sublayer(x_BTD, context.of_positions(torch.arange(length), keep), None)
+        assert sum(x[0, 0].numel() for x in gathered) == self.declared, "it gathers what it declares"
+        each = -(-length // WAYS)
+        parts = torch.arange(WAYS * each).chunk(WAYS)
+        return torch.cat([self._some(i, own, x_BTD, context, gathered) for i, own in enumerate(parts)], 1)[:, :length]
+
+    def _some(self, i: int, positions: Tensor, x_BTD: Tensor, context: Context, gathered: list[Tensor]) -> Tensor:
+        """The output at some positions; it finds what earlier sublayers left for these."""
+        left = context.shared.setdefault((None, f"left by positions {i}"), {})
+        before = {**context.shared, **left}
+        shared, found = dict(before), iter(gathered)
+        own = replace(context.of_positions(positions, lambda x: next(found)), shared=shared)
+        x_BTD = F.pad(x_BTD, (0, 0, 0, len(positions)))[:, positions]
+        y_BTD: Tensor = self.sublayer(x_BTD, own, None)
+        left.update({key: value for key, value in shared.items() if before.get(key) is not value})
         return y_BTD
 
 

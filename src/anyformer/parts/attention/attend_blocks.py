@@ -32,12 +32,14 @@ def attend_blocks(
     drop: Drop | None = None,
 ) -> Tensor:
     """`attend`, (B, H, T, U). `causal`: the mask is the lower triangle of a square, and `allowed` is None."""
-    key, rows, site, rate, first = None, None, 0, 0.0, 0
+    key, rows, at, site, rate, first, length = None, None, None, 0, 0.0, 0, q_BHTE.shape[2]
     if drop is not None:
         key, rows, site, rate = drop.noise.key, drop.noise.rows, drop.site, drop.rate
         first = 0 if drop.part is None else drop.part.number * q_BHTE.shape[1]
+        if drop.noise.span is not None:
+            at, length = drop.noise.span.numbers, drop.noise.span.length
     mixed: Tensor = _attend(
-        q_BHTE, k_BKSE, v_BKSU, allowed, bias_BHTS, sink_H, key, rows, site, rate, first, causal, scale, softcap
+        q_BHTE, k_BKSE, v_BKSU, allowed, bias_BHTS, sink_H, key, rows, at, site, rate, first, length, causal, scale, softcap
     )  # fmt: skip
     return mixed
 
@@ -51,10 +53,14 @@ class _Call:
     sink: Tensor | None
     key: Tensor | None
     rows: Tensor | None
+    at: Tensor | None
+    """The number of each query's position, (T,), where processes divide positions."""
     site: int
     rate: float
     first: int
     """The number of the first head, where processes divide the heads."""
+    length: int
+    """The queries of all processes."""
     causal: bool
     scale: float
     softcap: float | None
@@ -83,11 +89,9 @@ class _Call:
         """Factors of dropout for the elements of (B, H, T, S) in this block."""
         if self.key is None or self.rows is None:
             return None
-        (H, T), S, at = q.shape[1:3], k.shape[2], q.device
-        row = torch.arange(self.first, self.first + H, device=at)[:, None] * T + torch.arange(
-            queries.start, queries.stop, device=at
-        )
-        elements = row[..., None] * S + torch.arange(keys.stop, device=at)
+        head = torch.arange(self.first, self.first + q.shape[1], device=q.device)[:, None]
+        query = torch.arange(queries.start, queries.stop, device=q.device) if self.at is None else self.at[queries]
+        elements = (head * self.length + query)[..., None] * k.shape[2] + torch.arange(keys.stop, device=q.device)
         return keep_factors(bits_of(Noise(self.key, self.rows), self.site, elements), self.rate).to(q.dtype)
 
 
@@ -105,9 +109,10 @@ def _heads_side_by_side(q: Tensor, v: Tensor) -> Tensor:
 @torch.library.custom_op("anyformer::attend_blocks", mutates_args=())
 def _attend(
     q: Tensor, k: Tensor, v: Tensor, allowed: Tensor | None, bias: Tensor | None, sink: Tensor | None, key: Tensor | None,
-    rows: Tensor | None, site: int, rate: float, first: int, causal: bool, scale: float, softcap: float | None,
+    rows: Tensor | None, at: Tensor | None, site: int, rate: float, first: int, length: int, causal: bool, scale: float,
+    softcap: float | None,
 ) -> Tensor:  # fmt: skip
-    call = _Call(allowed, bias, sink, key, rows, site, rate, first, causal, scale, softcap)
+    call = _Call(allowed, bias, sink, key, rows, at, site, rate, first, length, causal, scale, softcap)
     K, k, v = k.shape[1], k.contiguous(), v.contiguous()
     mixed = _heads_side_by_side(q, v)
     for queries, keys in call.blocks(q, k):
@@ -121,14 +126,14 @@ def _attend(
 @torch.library.custom_op("anyformer::attend_blocks_backward", mutates_args=())
 def _attend_backward(
     gradient: Tensor, q: Tensor, k: Tensor, v: Tensor, allowed: Tensor | None, bias: Tensor | None, sink: Tensor | None,
-    key: Tensor | None, rows: Tensor | None, site: int, rate: float, first: int, causal: bool, scale: float,
-    softcap: float | None,
+    key: Tensor | None, rows: Tensor | None, at: Tensor | None, site: int, rate: float, first: int, length: int, causal: bool,
+    scale: float, softcap: float | None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
     """The gradients of q, k, v, bias and sink; the last two are empty without bias and sink.
 
     P = softmax(scores), D = factors of dropout: dV = (P D)^T dO, dP = (dO V^T) D, dscores = P (dP - sum_s P dP).
     """
-    call = _Call(allowed, bias, sink, key, rows, site, rate, first, causal, scale, softcap)
+    call = _Call(allowed, bias, sink, key, rows, at, site, rate, first, length, causal, scale, softcap)
     K, k, v, dq = k.shape[1], k.contiguous(), v.contiguous(), torch.empty_like(q)
     # Sums over blocks are taken in fp32, as within one product.
     dk, dv = (torch.zeros_like(x, dtype=torch.float32) for x in (k, v))
@@ -181,7 +186,7 @@ def _backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
     q, k, v, allowed, bias, sink = ctx.saved_tensors
     dq, dk, dv, d_bias, d_sink = _attend_backward(gradient, q, k, v, allowed, bias, sink, *ctx.others)
     others = (None if x is None else dx.to(x.dtype) for x, dx in ((bias, d_bias), (sink, d_sink)))
-    return dq, dk, dv, None, *others, *[None] * 8
+    return dq, dk, dv, None, *others, *[None] * 10
 
 
 _attend.register_autograd(_backward, setup_context=_keep)

@@ -156,6 +156,9 @@ class SelfAttention(Heads):
     def masks(self) -> tuple[Mask, ...]:
         return (self.mask,)
 
+    def gathers(self, width: int) -> int | None:
+        return 0 if self.keys_from is not None else self.groups * (self.width_of_head(width) + self.width_of_value(width))
+
     @property
     def limits(self) -> tuple[Limit, ...]:
         """Contracts that this attention breaks by its mathematics."""
@@ -251,7 +254,7 @@ class AttentionModule(HeadsModule):
             v = residual.own * v + residual.other * context.shared[residual.variant, VALUES]
         if context.variant is not None:
             context.leave(VALUES, v)
-        k, v = self._placed(k, self.key_norm, context).transpose(1, 2), v.transpose(1, 2)
+        k, v = (context.gathered(x).transpose(1, 2) for x in (self._placed(k, self.key_norm, context), v))
         keys = context.keys
         if state is not None:
             assert context.chunk is not None, "a stack with state enters its chunk first"

@@ -40,6 +40,9 @@ class CrossAttention(Heads):
     def narrowed(self, width: int, ways: int) -> Self | None:
         return self.of_heads(width, ways)
 
+    def gathers(self, width: int) -> int | None:
+        return 0
+
     @property
     def reads(self) -> tuple[Read, ...]:
         return (SOURCE,)

@@ -42,7 +42,7 @@ class HeadsModule(Attends):
         self.sink = nn.Parameter(torch.empty(heads.heads)) if heads.sink else None
         self.gate = heads.gate.build(width, *heads.mixed(width)) if heads.gate else None
         self.sub_norm = _norm(heads.sub_norm, heads.heads * U)
-        self.dropout = Dropout(heads.dropout, f"{name}.dropout")
+        self.dropout = Dropout(heads.dropout, f"{name}.dropout", along=2)
 
     def extra_repr(self) -> str:
         return f"heads={self.heads.heads}, kv_heads={self.heads.groups}, head_width={self.head_width}"

@@ -110,6 +110,9 @@ class LatentAttention(Sublayer):
     def narrowed(self, width: int, ways: int) -> Self | None:
         return None if self.heads % ways else self.but(heads=self.heads // ways)
 
+    def gathers(self, width: int) -> int | None:
+        return self.kv_rank + self.rope_width
+
     def resolved(self, width: int) -> Self:
         return self.but(scale=self.scale_of_scores)
 
@@ -204,8 +207,8 @@ class LatentAttentionModule(Attends):
         q_BTHE = self.query_up(self.query_norm(self.query_down(x_BTD))).view(*x_BTD.shape[:2], a.heads, -1)
         nope, rope = q_BTHE.split([a.nope_width, a.rope_width], -1)
         rope = self._rotated(rope, context).transpose(1, 2)
-        latent_B1SP = self.kv_norm(self.kv_down(x_BTD))[:, None]
-        key_B1SR = self._rotated(self.rope_key(x_BTD)[:, :, None], context).transpose(1, 2)
+        latent_B1SP = context.gathered(self.kv_norm(self.kv_down(x_BTD)))[:, None]
+        key_B1SR = context.gathered(self._rotated(self.rope_key(x_BTD)[:, :, None], context)).transpose(1, 2)
         keys = context.keys
         if state is not None:
             assert context.chunk is not None, "a stack with state enters its chunk first"

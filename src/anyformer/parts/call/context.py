@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from anyformer.describe import Value
-from anyformer.parts.call.noise import Noise
+from anyformer.parts.call.noise import Noise, Span
 from anyformer.parts.call.reports import Auxiliary
 from anyformer.parts.call.shared import Read, Shared, read_only
 from anyformer.parts.call.state import EMPTY, Chunk, Keys
@@ -87,6 +87,15 @@ class Memory:
 
 
 @dataclass(frozen=True)
+class Share:
+    """The positions of a row that one of several processes has: the context of all, and how to get what the others have."""
+
+    whole: Context
+    gather: Callable[[Tensor], Tensor]
+    """(B, T, ...) of this process's positions -> (B, S, ...) of all."""
+
+
+@dataclass(frozen=True)
 class Context:
     """The data of one call of a stack; a layer may get a copy with its own variant or noise."""
 
@@ -113,6 +122,8 @@ class Context:
     """The variant of the layer that is computed, if other layers read values of that variant."""
     shared: Shared = field(default_factory=dict)
     """Values that the stack and its layers have left for later layers."""
+    share: Share | None = None
+    """Where several processes divide the positions, and this is the context of some of them."""
     _tables: dict[Hashable, Any] = field(default_factory=dict)
 
     def isolated(self, reads: Iterable[Read]) -> Context:
@@ -135,6 +146,30 @@ class Context:
             _tables={},
         )
 
+    def of_positions(self, numbers: Tensor, gather: Callable[[Tensor], Tensor]) -> Context:
+        """A copy for the positions `numbers` (T,) of a row; those beyond its last are padding. `gather`: see `Share`."""
+        length = self.positions.shape[1]
+        own = numbers.clamp(max=length - 1)
+        return replace(
+            self,
+            positions=torch.where(numbers < length, self.positions[:, own], EMPTY),
+            padded=True,
+            documents=None if self.documents is None else self.documents[:, own],
+            tokens=None if self.tokens is None else self.tokens[:, own],
+            noise=None if self.noise is None else replace(self.noise, span=Span(numbers, length)),
+            share=Share(self, gather),
+            _tables={},
+        )
+
+    def of_all_positions(self) -> Context:
+        """The context of all positions of the row, for a layer that computes them all."""
+        assert self.share is not None, "this is the context of some of them"
+        noise = None if self.noise is None else replace(self.noise, span=None)
+        tables = self.once("of all positions", dict[Hashable, Any])
+        return replace(
+            self.share.whole, noise=noise, auxiliary=self.auxiliary, variant=self.variant, shared=self.shared, _tables=tables
+        )
+
     def leave(self, name: str, value: object) -> None:
         """Leave a value for later layers under the name of this variant, or of the stack if `variant` is None."""
         self.shared[self.variant, name] = value
@@ -148,8 +183,12 @@ class Context:
 
     @property
     def keys(self) -> Keys:
-        """The keys of self-attention without decode state: the queries' own positions."""
-        return Keys(self.positions, "self")
+        """The keys of self-attention without decode state: all positions of the row."""
+        return Keys(self.positions if self.share is None else self.share.whole.positions, "self")
+
+    def gathered(self, x: Tensor) -> Tensor:
+        """x (B, T, ...) at all positions of the row, of which other processes may have some."""
+        return x if self.share is None else self.share.gather(x)
 
     @property
     def valid(self) -> Tensor | None:
@@ -166,9 +205,10 @@ class Context:
 
     def rotary(self, rotary: Digested[Rotary], head_width: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         """The cosines and sines of this call's positions."""
+        last = None if self.share is None else self.share.whole.positions.amax()
         return self.once(
             ("rotary", rotary.digest, head_width, dtype),
-            lambda: rotary.value.table(self.positions.clamp(min=0), head_width, dtype),
+            lambda: rotary.value.table(self.positions.clamp(min=0), head_width, dtype, last),
         )
 
     def visible(self, mask: Digested[Mask], keys: Keys, *, banded: bool = False) -> Visible:
@@ -185,12 +225,12 @@ class Context:
 
         None on the meta device too, where every pair is counted.
         """
-        if self.padded or self.prefix is not None or keys.label != "self" or self.positions.is_meta:
+        if self.padded or self.prefix is not None or self.share is not None or keys.label != "self" or self.positions.is_meta:
             return None
         return band_of(mask, self.positions.shape[1], aligned=self.aligned)
 
     def _visible(self, mask: Digested[Mask], keys: Keys, band: Band | None) -> Visible:
-        square = self.aligned and self.prefix is None and self.chunk is None
+        square = self.aligned and self.prefix is None and self.chunk is None and self.share is None
         if square and mask.digest == _CAUSAL:
             return Visible(causal=True)
         if band is not None:
@@ -202,7 +242,9 @@ class Context:
             return Visible(allowed[:, None])
         allowed = allowed & (key != EMPTY)
         if self.documents is not None:
-            allowed = allowed & (self.documents[:, :, None] == self.documents[:, None, :])
+            of_keys = self.documents if self.share is None else self.share.whole.documents
+            assert of_keys is not None, "some positions of a row have documents if all have"
+            allowed = allowed & (self.documents[:, :, None] == of_keys[:, None, :])
         # A padding query sees no key, and a softmax over no key is NaN: let it see all keys; its output is never read.
         allowed = allowed | (query == EMPTY)
         return Visible(allowed[:, None])

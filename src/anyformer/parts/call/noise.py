@@ -17,11 +17,23 @@ _LOW32 = 0xFFFFFFFF
 
 
 @dataclass(frozen=True)
+class Span:
+    """The positions of a row that a process has: the number of each, (T,) int64, of `length` in all."""
+
+    numbers: Tensor
+    length: int
+
+
+@dataclass(frozen=True)
 class Noise:
-    """The counters of a step's random numbers: `key`, a 0-d int64 from (seed, step); `rows`, (B,) int64, sample numbers."""
+    """The counters of a step's random numbers: `key`, a 0-d int64 from (seed, step); `rows`, (B,) int64, sample numbers.
+
+    `span`: of tensors whose positions several processes divide, those of this one; None where it has all.
+    """
 
     key: Tensor
     rows: Tensor
+    span: Span | None = None
 
     @staticmethod
     def at(seed: int, step: int, rows: Tensor) -> Noise:
@@ -36,7 +48,7 @@ class Noise:
 
     def other(self, number: int) -> Noise:
         """Noise of the same step that is independent for each `number`."""
-        return Noise(mix(self.key ^ (number + 1)), self.rows)
+        return Noise(mix(self.key ^ (number + 1)), self.rows, self.span)
 
     def of_each(self, count: int) -> Noise:
         """Noise of samples that take `count` rows, which stand together; another in each row."""
@@ -71,15 +83,23 @@ class Part:
     count: int
 
 
-def bits(noise: Noise, site: int, shape: torch.Size, part: Part | None = None) -> Tensor:
-    """Uniform 32-bit integers of `shape` (B, ...), each row keyed by its global number; a part has those of the whole."""
-    if part is None:
+def bits(noise: Noise, site: int, shape: torch.Size, part: Part | None = None, along: int | None = 1) -> Tensor:
+    """Uniform 32-bit integers of `shape` (B, ...), each row keyed by its global number; a part has those of the whole.
+
+    `along`: the dimension of positions, None in a tensor without any.
+    """
+    if part is None and (noise.span is None or along is None):
         elements = torch.arange(prod(shape[1:]), device=noise.rows.device, dtype=torch.int64)
         return bits_of(noise, site, elements).view(shape)
-    sizes, size = list(shape), shape[part.dimension]
-    sizes[part.dimension] *= part.count
-    elements = torch.arange(prod(sizes[1:]), device=noise.rows.device, dtype=torch.int64).view(sizes[1:])
-    return bits_of(noise, site, elements.narrow(part.dimension - 1, part.number * size, size))
+    found = torch.zeros((), device=noise.rows.device, dtype=torch.int64)
+    for dimension, size in enumerate(shape[1:], 1):
+        whole, own = size, torch.arange(size, device=noise.rows.device)
+        if noise.span is not None and dimension == along:
+            whole, own = noise.span.length, noise.span.numbers
+        if part is not None and dimension == part.dimension:
+            whole, own = size * part.count, own + part.number * size
+        found = found[..., None] * whole + own
+    return bits_of(noise, site, found)
 
 
 def bits_of(noise: Noise, site: int, elements: Tensor) -> Tensor:
@@ -100,16 +120,21 @@ def keep_factors(bits: Tensor, rate: float) -> Tensor:
 
 @dataclass(frozen=True)
 class Drop:
-    """Dropout of one site in one call: the source of its bits, its rate, and the part of the tensor that this process has."""
+    """Dropout of one site in one call: the source of its bits, its rate, and the part of the tensor that this process has.
+
+    `along`: the dimension of positions, None in a tensor without any.
+    """
 
     noise: Noise
     site: int
     rate: float
     part: Part | None = None
+    along: int | None = 1
 
     def __call__(self, x: Tensor, drawn: torch.Size | None = None) -> Tensor:
         """x (B, ...) with some elements zero and the rest scaled up; `drawn`: the shape of the draws, by default that of x."""
-        return x * keep_factors(bits(self.noise, self.site, drawn or x.shape, self.part), self.rate).to(x.dtype)
+        found = bits(self.noise, self.site, drawn or x.shape, self.part, self.along)
+        return x * keep_factors(found, self.rate).to(x.dtype)
 
 
 class Draws(nn.Module):
@@ -127,10 +152,11 @@ class Dropout(Draws):
     part: Part | None = None
     """The part of its input that this process has, where several divide it."""
 
-    def __init__(self, rate: float, name: str, dimension: int = 1) -> None:
-        """`dimension`: that of its input which processes divide, if they do: heads, features, or positions of the stream."""
+    def __init__(self, rate: float, name: str, dimension: int = 1, along: int | None = 1) -> None:
+        """`dimension`: that of its input which processes divide, if they do: heads, features, or positions of the stream.
+        `along`: that of positions, None without any."""
         super().__init__()
-        self.rate, self.site, self.dimension = rate, zlib.crc32(name.encode()), dimension
+        self.rate, self.site, self.dimension, self.along = rate, zlib.crc32(name.encode()), dimension, along
         self.draws = rate > 0
 
     def extra_repr(self) -> str:
@@ -149,7 +175,7 @@ class Dropout(Draws):
         if not self.training or self.rate == 0:
             return None
         assert noise is not None, "the model draws noise whenever it trains with dropout"
-        return Drop(noise, self.site, self.rate, self.part)
+        return Drop(noise, self.site, self.rate, self.part, self.along)
 
     def drawn(self, x: Tensor) -> torch.Size:
         """The shape of the draws: one per element."""
@@ -174,6 +200,9 @@ class InputDropout(Dropout):
 
 class DropPath(Dropout):
     """Zero a whole row's branch with probability `rate` (stochastic depth, Huang et al. 2016, arXiv 1603.09382)."""
+
+    def __init__(self, rate: float, name: str) -> None:
+        super().__init__(rate, name, along=None)
 
     def divide(self, number: int, count: int) -> None:
         """Rows are not divided."""

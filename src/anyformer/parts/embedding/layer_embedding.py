@@ -41,6 +41,9 @@ class LayerEmbedding(Sublayer):
     def reads(self) -> tuple[Read, ...]:
         return (TOKENS,)
 
+    def gathers(self, width: int) -> int | None:
+        return 0
+
     def build(self, width: int, plan: Plan, name: str) -> LayerEmbeddingModule:
         return LayerEmbeddingModule(self, width)
 

@@ -12,15 +12,14 @@ from torch import Tensor, nn
 from anyformer.describe import Count
 from anyformer.operations import Dimension, ExpertProduct, Operation, Shape, Tally, Weight, matrix
 from anyformer.parts.call.context import Context
-from anyformer.parts.call.reports import Load, Report
 from anyformer.parts.call.shared import TOKENS, Read
 from anyformer.parts.call.state import EMPTY
 from anyformer.parts.derived import of_width
-from anyformer.parts.experts.balance import balance_loss, picked, router_z_loss, sequence_balance_loss
 from anyformer.parts.experts.capacity import CapacityRequest, ExpertCapacity
 from anyformer.parts.experts.dispatch import Groups, Placement, sorted_by_expert
 from anyformer.parts.experts.exchange import HoldsExperts
 from anyformer.parts.experts.grouped import grouped_product
+from anyformer.parts.experts.report import report
 from anyformer.parts.experts.router import Router, Routing
 from anyformer.parts.experts.selection import best
 from anyformer.parts.experts.shared import SharedExpert
@@ -96,6 +95,12 @@ class Experts(PositionwiseNetwork):
         if self.capacity is not None and self.capacity.holds(training=True):
             rows = self.capacity.rows(tokens, self.experts, self.chosen)
         return Routed(rows, self.experts)
+
+    def gathers(self, width: int) -> int | None:
+        # A capacity gives places in the order of all tokens; penalties are means over them.
+        if self.capacity is not None:
+            return None
+        return 0 if self.router.score == "equal" else self.choices
 
     @property
     def reads(self) -> tuple[Read, ...]:
@@ -213,9 +218,7 @@ class ExpertsModule(HoldsExperts):
         wanted_ZJ = best(routing.preference, self.description.chosen)
         placement = self._place(routing, wanted_ZJ, real_BT)
         if context.auxiliary is not None:
-            counted = context.auxiliary.counted
-            counted_BT = real_BT if counted is None else real_BT & counted
-            context.auxiliary.reports[self.name] = self._report(routing, wanted_ZJ, placement, counted_BT)
+            context.auxiliary.reports[self.name] = report(self.router, routing, wanted_ZJ, placement.taken, context)
         x_BTD = self.norm(x_BTD)
         y_BTD = self._mixed(x_BTD.flatten(0, 1), routing, placement).view(x_BTD.shape)
         return y_BTD if self.description.shared is None else self._joined(y_BTD, x_BTD, self.description.shared, context)
@@ -267,28 +270,3 @@ class ExpertsModule(HoldsExperts):
         expert_Q = groups.expert if groups.whole else groups.expert.clamp(max=len(weight) - 1)
         # A look-up, because its gradient is summed in a fixed order.
         return y_QO + F.embedding(expert_Q, getattr(self, f"{name}_bias")).to(y_QO.dtype)
-
-    def _report(self, routing: Routing, wanted_ZJ: Tensor, placement: Placement, counted_BT: Tensor) -> Report:
-        """Penalties, and the load that the router asked for before any capacity."""
-        choices, counted_Z = self.description.choices, counted_BT.flatten()
-        picked_ZX = picked(wanted_ZJ, choices)
-        dropped = torch.zeros((), dtype=torch.int64, device=wanted_ZJ.device)
-        if placement.taken is not None:
-            dropped = (~placement.taken & counted_Z[:, None]).sum()
-        load = Load((picked_ZX & counted_Z[:, None]).sum(0), dropped)
-        inputs, probabilities_ZX = routing.inputs, routing.probabilities
-        if inputs.logits is None or inputs.scores is None or probabilities_ZX is None:
-            return Report(load)
-        # DeepSeek-V3 counts, within sequences, the experts that scores alone would choose: corrections must not hide imbalance.
-        by_score_ZX = picked_ZX if inputs.correction is None else picked(best(inputs.scores, inputs.chosen), choices)
-        return Report(
-            load,
-            balance_loss(probabilities_ZX, picked_ZX, counted_Z),
-            sequence_balance_loss(
-                probabilities_ZX.view(*counted_BT.shape, -1),
-                by_score_ZX.view(*counted_BT.shape, -1),
-                counted_BT,
-                inputs.chosen,
-            ),
-            router_z_loss(inputs.logits, counted_Z),
-        )

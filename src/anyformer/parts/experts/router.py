@@ -160,12 +160,14 @@ class RouterModule(Draws):
         return repr(self.router)
 
     def forward(self, x_BTD: Tensor, context: Context) -> Routing:
-        logits, scores, noise_ZAX = None, None, None
-        if self.weight is not None:
-            logits = self._logits(self._read(x_BTD, context).flatten(0, 1))
-            scores = SCORES[self.router.score](logits)
+        logits = None if self.weight is None else self._logits(self._read(x_BTD, context).flatten(0, 1))
+        return self.routing(logits, x_BTD.shape[:2], context)
+
+    def routing(self, logits: Tensor | None, rows: torch.Size, context: Context) -> Routing:
+        """The routing of `rows`, (B, T), with these logits, (Z, X)."""
+        noise_ZAX, scores = None, None if logits is None else SCORES[self.router.score](logits)
         if self.training and self.rounds:
-            noise = self._uniform("choice", x_BTD.shape[:2], self.rounds * self.experts, context)
+            noise = self._uniform("choice", rows, self.rounds * self.experts, context)
             noise_ZAX = noise.view(-1, self.rounds, self.experts)
         inputs = RouterInputs(self.experts, self.chosen, logits, scores, self.correction, noise_ZAX, context.tokens)
         with torch.no_grad():

@@ -119,6 +119,9 @@ class FeedForward(PositionwiseNetwork):
     def narrowed(self, width: int, ways: int) -> Self | None:
         return None if self.sub_norm is not None or self.width % ways else self.but(width=self.width // ways)
 
+    def gathers(self, width: int) -> int | None:
+        return 0
+
     def layout(self, width: int) -> Layout:
         function = dict(self.function)
         if self.sub_norm is not None:

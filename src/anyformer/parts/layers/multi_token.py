@@ -44,6 +44,8 @@ class MultiToken(Drawn):
 
     kinds: ClassVar[Registry] = Registry()
     through: ClassVar[tuple[str, ...]] = ("block",)
+    reads_stream: ClassVar[bool] = False
+    """Whether it learns from what enters the last layer of the main model."""
     kind: str
     depth: Count = 1
     """The number of predictions beside that of the next token (DeepSeek-V3's D, Gloeckle's n - 1)."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from torch import Tensor
 
@@ -19,6 +19,7 @@ class ParallelPrediction(MultiToken):
     among them, so `depth` is n - 1; the last norm and the unembedding are shared by all.
     """
 
+    reads_stream: ClassVar[bool] = True
     kind: Literal["parallel"] = "parallel"
 
     def number_of(self, stack: Stack, k: int) -> tuple[int, int]:

@@ -12,8 +12,8 @@ from anyformer.parts.call.context import Context
 class Spread(Protocol):
     """The way of a stream into the layers of a stack and out of them, where each process has some positions between."""
 
-    def enter(self, x: Tensor) -> Tensor:
-        """This process's positions of a stream that all have, (B, T, ...)."""
+    def enter(self, x: Tensor, context: Context) -> tuple[Tensor, Context]:
+        """This process's positions of a stream that all have, (B, T, ...), and the context of its layers."""
 
     def leave(self, x: Tensor, length: int) -> Tensor:
         """The stream with all `length` positions."""

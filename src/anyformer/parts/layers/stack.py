@@ -254,7 +254,7 @@ class StackModule(nn.Module):
             x_BTD = x_BTD[:, :, None].expand(-1, -1, self.streams, -1)
         length, spread = x_BTD.shape[1], self.spread
         if spread is not None:
-            x_BTD = spread.enter(x_BTD)
+            x_BTD, context = spread.enter(x_BTD, context)
         # A layer leaves values for later layers under the name of its variant.
         contexts = {variant: replace(context, variant=variant) if variant else context for variant in self.kinds}
         for i, block in enumerate(self.layers):

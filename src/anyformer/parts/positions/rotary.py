@@ -55,18 +55,20 @@ class Rotary(Value):
             return tuple((start + i, start + i + 1) for i in range(0, dims, 2))
         return tuple((start + i, start + i + dims // 2) for i in range(dims // 2))
 
-    def angles(self, positions_BT: Tensor, head_width: int) -> Tensor:
-        """(B, T) -> (B, T, R / 2) in fp32."""
+    def angles(self, positions_BT: Tensor, head_width: int, last: Tensor | None = None) -> Tensor:
+        """(B, T) -> (B, T, R / 2) in fp32; `last`: the last position of the call, which scalings read, if not among these."""
         dims = self.rotated(head_width)
         index = torch.arange(0, dims, 2, device=positions_BT.device, dtype=torch.float32)
         frequencies = self.theta ** (-index / dims)
         if self.scaling is not None:
-            frequencies = self.scaling.frequencies(frequencies, self.theta, positions_BT.amax() + 1)
+            frequencies = self.scaling.frequencies(frequencies, self.theta, (positions_BT.amax() if last is None else last) + 1)
         return positions_BT.float()[..., None] * frequencies
 
-    def table(self, positions_BT: Tensor, head_width: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-        """Cosines and sines, (B, T, 1, R) each, in the order of the features that `rotate` takes."""
-        angles = self.angles(positions_BT, head_width)
+    def table(
+        self, positions_BT: Tensor, head_width: int, dtype: torch.dtype, last: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Cosines and sines, (B, T, 1, R) each, in the order of the features that `rotate` takes; `last`: see `angles`."""
+        angles = self.angles(positions_BT, head_width, last)
         spread = angles.repeat_interleave(2, -1) if self.pairing == "adjacent" else torch.cat([angles, angles], -1)
         kind = dtype if self.rotate_in == "input" else torch.float32
         factor = self.scaling.wave_factor if self.scaling else 1.0

@@ -79,6 +79,8 @@ def check_mesh(run: Run, ranks: Ranks) -> None:
 def check_divided(run: Run) -> None:
     """Raise `UserError` for a mesh whose dimensions divide nothing of the model, or what they cannot divide."""
     mesh, architecture = run.plan.mesh, run.architecture
+    if mesh.context > 1:
+        _check_positions(run)
     if mesh.tensor > 1:
         if run.tuning.adapter is not None:
             raise UserError("plan.mesh.tensor is not built for adapters yet: set plan.mesh.shard, or leave tuning.adapter out")
@@ -103,6 +105,19 @@ def mesh_lines(run: Run, ranks: Ranks) -> list[str]:
     if whole := undivided(run.architecture, sizes.get("tensor", 1)):
         lines.append(f"plan.mesh.tensor does not divide {', '.join(whole)}: every process computes them whole")
     return lines
+
+
+def _check_positions(run: Run) -> None:
+    """Raise `UserError` for a run whose positions cannot be divided."""
+    mesh, architecture = run.plan.mesh, run.architecture
+    if mesh.tensor > 1 or mesh.expert > 1:
+        other = "tensor" if mesh.tensor > 1 else "expert"
+        raise UserError(f"plan.mesh.context beside plan.mesh.{other} is not built yet: set one of them, and plan.mesh.shard")
+    if run.tuning.adapter is not None:
+        raise UserError("plan.mesh.context is not built for adapters yet: set plan.mesh.shard, or leave tuning.adapter out")
+    blocks = [block for stack in architecture.stacks.values() for block in stack.variants.values()]
+    if all(sublayer.gathers(architecture.width) is None for block in blocks for sublayer in block.sublayers):
+        raise UserError("plan.mesh.context divides positions of attention and of feed-forward networks, and the model has none")
 
 
 def _groups(ranks: Ranks) -> str:

@@ -68,8 +68,9 @@ class Apart:
         return lambda weight: ShardPlacementResult(Shard(0), info) if weight in own else None
 
 
-def sharded(models: Sequence[Transformer], mesh: DeviceMesh, apart: Apart, *, compiled: bool) -> Within:
-    """Divide the weights of models over the mesh, and compile each layer if asked."""
+def sharded(models: Sequence[Transformer], mesh: DeviceMesh, apart: Apart, *, compiled: bool, alike: int = 1) -> Within:
+    """Divide the weights of models over the mesh, `alike` of whose processes each compute the same loss; `compiled`: each
+    layer."""
     root = Root(models)
     kept = {weight for model in models for name, weight in model.named_parameters() if name in unlearnt(model.architecture)}
     placement = apart.placement()
@@ -83,7 +84,7 @@ def sharded(models: Sequence[Transformer], mesh: DeviceMesh, apart: Apart, *, co
         if isinstance(module, FSDPModule):
             # Losses are divided by the targets of all processes, so gradients are summed; gloo has no sum with a factor.
             module.set_force_sum_reduction_for_comms(True)
-            module.set_gradient_divide_factor(1.0)
+            module.set_gradient_divide_factor(float(alike))
     return root
 
 

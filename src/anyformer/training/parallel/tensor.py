@@ -31,8 +31,8 @@ class Positions:
 
     group: Group
 
-    def enter(self, x: Tensor) -> Tensor:
-        return sliced(x, self.group)
+    def enter(self, x: Tensor, context: Context) -> tuple[Tensor, Context]:
+        return sliced(x, self.group), context
 
     def leave(self, x: Tensor, length: int) -> Tensor:
         return gathered_alike(x, length, self.group)

@@ -20,6 +20,7 @@ from anyformer.mesh import Mesh
 from anyformer.model import Transformer
 from anyformer.model.divided import whole
 from anyformer.plan import Plan
+from anyformer.training.parallel.context import divide_positions
 from anyformer.training.parallel.experts import divide_experts
 from anyformer.training.parallel.sharding import Apart, sharded
 from anyformer.training.parallel.tensor import divide_layers
@@ -40,9 +41,11 @@ class Together:
 
     asked: Mesh
     mesh: DeviceMesh
-    """Over all processes: data x shard x tensor."""
+    """Over all processes: data x shard x context x tensor."""
+    weights: DeviceMesh
+    """The same by what divides weights: data x weights x tensor, weights being shard x context."""
     experts: DeviceMesh | None
-    """The same, where experts are divided: data x outer x expert x tensor, shard being outer x expert."""
+    """The same, where experts are divided: data x outer x expert x tensor, weights being outer x expert."""
     rows: dist.ProcessGroup
     """One process of every replica: those with this one's place in it."""
     rank: int
@@ -52,16 +55,17 @@ class Together:
     def of(asked: Mesh, device: torch.device) -> Together:
         """This process in a mesh over all processes of the default group."""
         assert asked.data is not None, "the mesh is resolved"
-        sizes = (asked.data, asked.shard, asked.tensor)
-        mesh = init_device_mesh(device.type, sizes, mesh_dim_names=("data", "shard", "tensor"))
+        sizes = (asked.data, asked.weights, asked.tensor)
+        weights = init_device_mesh(device.type, sizes, mesh_dim_names=("data", "weights", "tensor"))
+        mesh = weights._unflatten("weights", (asked.shard, asked.context), ("shard", "context"))
         rows = mesh["data", "shard"]._flatten("rows").get_group()
-        apart = (asked.shard // asked.expert, asked.expert)
-        experts = mesh._unflatten("shard", apart, ("outer", "expert")) if asked.expert > 1 else None
-        return Together(asked, mesh, experts, rows, dist.get_rank(), dist.get_world_size())
+        apart = (asked.weights // asked.expert, asked.expert)
+        experts = weights._unflatten("weights", apart, ("outer", "expert")) if asked.expert > 1 else None
+        return Together(asked, mesh, weights, experts, rows, dist.get_rank(), dist.get_world_size())
 
     @property
     def replica(self) -> int:
-        return self.rank // self.asked.tensor
+        return self.rank // self.asked.alike
 
     @property
     def replicas(self) -> int:
@@ -70,7 +74,7 @@ class Together:
     @property
     def meshes(self) -> list[DeviceMesh]:
         """Every mesh of the run."""
-        return [self.mesh] if self.experts is None else [self.mesh, self.experts]
+        return [self.mesh, self.weights] if self.experts is None else [self.mesh, self.weights, self.experts]
 
     @property
     def first(self) -> bool:
@@ -95,7 +99,7 @@ class Together:
         return found
 
     def of_replicas(self, value: T) -> list[T]:
-        return self.every(value)[:: self.asked.tensor]
+        return self.every(value)[:: self.asked.alike]
 
     def same(self, make: Callable[[], T]) -> T:
         made: list[tuple[T | None, Exception | None]] = [(None, None)]
@@ -149,16 +153,19 @@ class Together:
 
     def divide(self, models: Sequence[Transformer], plan: Plan, *, vocabulary: bool = False) -> Within:
         apart = Apart()
-        if self.asked.tensor > 1:
-            for model in models:
-                divide_layers(model, self.mesh["tensor"])
+        for model in models:
+            if self.asked.context > 1:
+                divide_positions(model, self.mesh["context"], logits=vocabulary)
+            if self.asked.tensor > 1:
+                divide_layers(model, self.weights["tensor"])
                 if vocabulary:
-                    divide_vocabulary(model, self.mesh["tensor"])
+                    divide_vocabulary(model, self.weights["tensor"])
         if self.experts is not None:
             over = self.experts["expert", "tensor"]
             weights = [weight for model in models for weight in divide_experts(model, over)]
             apart = Apart(weights, self.experts["data", "outer"])
-        return sharded(models, self.mesh["data", "shard"], apart, compiled=plan.compile == "on")
+        over = self.weights["data", "weights"]
+        return sharded(models, over, apart, compiled=plan.compile == "on", alike=self.asked.context)
 
     def taking(self, take: Take) -> Take:
         return (lambda tensor: take(whole(tensor))) if self.first else (lambda tensor: whole(tensor).new_empty(0))

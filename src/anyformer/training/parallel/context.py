@@ -1,0 +1,79 @@
+"""Context parallelism: each process computes some positions of every row, and attention gathers keys and values of all
+
+(Grattafiori et al. 2024, arXiv 2407.21783, section 3.3.2). A sublayer that cannot (`Sublayer.gathers`) every process computes
+whole. The gradient of each operation is its own in every process, so that gradients of weights are added over the group, as
+those of other rows are; each process computes the whole loss, so that their sum is divided by the number of processes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+from torch import Tensor, nn
+from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.tensor import DTensor, Shard
+
+from anyformer.model import Transformer
+from anyformer.model.collectives import Group, gathered, numbers, own
+from anyformer.parts.call.context import Context
+from anyformer.parts.embedding.vocabulary import Whole
+from anyformer.parts.layers.branch import BranchModule
+from anyformer.parts.layers.stack import StackModule
+
+
+@dataclass(frozen=True)
+class Apart:
+    """`Spread` of a stream of whose positions each process of a group has some."""
+
+    group: Group
+
+    def enter(self, x: Tensor, context: Context) -> tuple[Tensor, Context]:
+        length = x.shape[1]
+        gather = partial(gathered, length=length, group=self.group)
+        return own(x, self.group), context.of_positions(numbers(length, self.group, x.device), gather)
+
+    def leave(self, x: Tensor, length: int) -> Tensor:
+        return gathered(x, length, self.group)
+
+
+@dataclass(frozen=True)
+class OfAll:
+    """`Crossing` of a branch whose sublayer every process computes for all positions."""
+
+    group: Group
+
+    def __call__(self, sublayer: nn.Module, x: Tensor, context: Context) -> Tensor:
+        return own(sublayer(context.gathered(x), context.of_all_positions(), None), self.group)
+
+
+@dataclass(frozen=True)
+class ByPositions(Whole):
+    """`Vocabulary` whose logits each process computes of its positions."""
+
+    group: Group
+    mesh: DeviceMesh
+
+    def logits(self, x_D: Tensor, table_VD: Tensor, bias_V: Tensor | None) -> Tensor:
+        if x_D.dim() != 3:
+            return super().logits(x_D, table_VD, bias_V)
+        own_BTV = super().logits(own(x_D, self.group), table_VD, bias_V)
+        shape = torch.Size((*x_D.shape[:2], own_BTV.shape[-1]))
+        return DTensor.from_local(
+            own_BTV, self.mesh, [Shard(1)], run_check=False, shape=shape, stride=(shape[1] * shape[2], shape[2], 1)
+        )
+
+
+def divide_positions(model: Transformer, mesh: DeviceMesh, *, logits: bool) -> None:
+    """Divide the positions of a model's stacks over a mesh of one dimension, `context`; `logits`: and those of its logits."""
+    group, width = Group.of(mesh.get_group()), model.architecture.width
+    for place in model.architecture.stacks:
+        module = model.get_submodule(place)
+        assert isinstance(module, StackModule)
+        module.spread = Apart(group)
+        for branch in module.layers.modules():
+            if isinstance(branch, BranchModule) and branch.branch.sublayer.gathers(width) is None:
+                branch.crossing = OfAll(group)
+    if logits and model.head is not None:
+        model.head.vocabulary = ByPositions(group, mesh)

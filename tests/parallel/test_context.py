@@ -1,0 +1,122 @@
+"""Context parallelism without processes: what each of them computes of a row's positions, and what is refused."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from anyformer.describe import UserError, change_all
+from anyformer.mesh import Mesh
+from anyformer.parts.attention.attend import attend
+from anyformer.parts.attention.attention import SelfAttention
+from anyformer.parts.call.context import Context, Digested
+from anyformer.parts.call.noise import Dropout, DropPath, Noise, Part, Span, bits
+from anyformer.parts.call.state import EMPTY
+from anyformer.parts.feedforward.feedforward import FeedForward
+from anyformer.parts.masks.simple import Causal, Window
+from anyformer.plan import Plan
+from anyformer.training import load_run
+from anyformer.training.parallel import Alone, check_mesh
+
+LENGTH, EACH = 10, 4
+PARTS = torch.arange(3 * EACH).chunk(3)
+"""The positions of three processes, of which the last two of the last one are padding."""
+
+
+def noise(rows: int = 2) -> Noise:
+    return Noise.at(1, 0, torch.arange(rows))
+
+
+def of(positions: torch.Tensor) -> Noise:
+    return Noise(noise().key, noise().rows, Span(positions, LENGTH))
+
+
+def context_of(positions: torch.Tensor, documents: torch.Tensor | None = None, *, aligned: bool = True) -> Context:
+    whole = Context(torch.arange(LENGTH)[None], Plan(), aligned=aligned, padded=False, documents=documents, noise=noise())
+    return whole.of_positions(positions, lambda x: x)
+
+
+def test_processes_drop_what_one_drops():
+    for along, shape in ((1, (2, LENGTH, 6)), (2, (2, 3, LENGTH, 7))):
+        x, drop = torch.ones(shape), Dropout(0.4, "here", along=along).train()
+        padded = torch.cat([x, x], along)
+        found = torch.cat([drop(padded.index_select(along, own), of(own)) for own in PARTS], along)
+        assert torch.equal(found.narrow(along, 0, LENGTH), drop(x, noise()))
+    path = DropPath(0.5, "path").train()
+    rows = torch.ones(2, LENGTH, 6)
+    assert torch.equal(path(rows[:, :EACH], of(PARTS[1])), path(rows, noise())[:, :EACH])
+
+
+def test_parts_by_heads_and_by_positions_have_the_bits_of_the_whole():
+    shape, positions = torch.Size((2, 6, LENGTH, 5)), PARTS[1]
+    whole = bits(noise(), 3, shape)[:, 2:4, positions]
+    assert torch.equal(bits(of(positions), 3, torch.Size((2, 2, EACH, 5)), Part(1, 1, 3), along=2), whole)
+
+
+@pytest.mark.parametrize("kernel", ["plain", "sdpa"])
+def test_some_queries_drop_the_attention_weights_that_all_drop(kernel):
+    torch.manual_seed(0)
+    q, k, v = torch.randn(3, 2, 4, LENGTH, 8)
+    dropout = Dropout(0.3, "here", along=2).train()
+
+    def attended(queries: torch.Tensor, context: Context) -> torch.Tensor:
+        visible = context.visible(Digested.of(Causal()), context.keys)
+        return attend(queries, k, v, visible, scale=0.5, drop=dropout.drop(context.noise), kernel=kernel)
+
+    whole = Context(torch.arange(LENGTH)[None], Plan(), padded=False, noise=noise())
+    found = torch.cat([attended(torch.cat([q, q], 2)[:, :, own], context_of(own)) for own in PARTS], 2)
+    torch.testing.assert_close(found[:, :, :LENGTH], attended(q, whole))
+
+
+@pytest.mark.parametrize("mask", [Causal(), Window(size=3)])
+@pytest.mark.parametrize("packed", [False, True])
+def test_queries_of_a_process_see_the_keys_of_all(mask, packed):
+    documents = torch.tensor([[0] * 6 + [1] * 4]) if packed else None
+    whole = Context(torch.arange(LENGTH)[None], Plan(), aligned=not packed, padded=False, documents=documents)
+    seen = whole.visible(Digested.of(mask), whole.keys).dense(LENGTH, torch.device("cpu"))
+    found = []
+    for own in PARTS:
+        context = context_of(own, documents, aligned=not packed)
+        found.append(context.visible(Digested.of(mask), context.keys, banded=True).allowed)
+    joined = torch.cat(found, 2)
+    assert torch.equal(joined[:, :, :LENGTH], seen.expand_as(joined[:, :, :LENGTH]))
+    assert joined[:, :, LENGTH:].all(), "padding sees every key, so that its softmax is a number"
+
+
+def test_the_context_of_all_positions_is_as_before():
+    own = context_of(PARTS[2])
+    assert own.positions.tolist() == [[8, 9, EMPTY, EMPTY]]
+    back = own.of_all_positions()
+    assert back.positions.shape == (1, LENGTH)
+    assert back.share is None
+    assert back.noise is not None
+    assert back.noise.span is None
+    assert back.shared is own.shared
+
+
+def test_processes_of_a_context_are_one_replica():
+    mesh = Mesh(shard=2, context=2).over(8)
+    assert (mesh.data, mesh.replicas, mesh.divided, mesh.weights, mesh.alike) == (2, 4, 4, 4, 2)
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"plan.mesh.tensor": 2}, r"plan.mesh.context beside plan.mesh.tensor is not built yet: set one of them"),
+        ({"plan.mesh.shard": 2, "plan.mesh.expert": 2}, r"plan.mesh.context beside plan.mesh.expert is not built yet"),
+        ({"tuning.adapter": {"kind": "lora"}}, r"plan.mesh.context is not built for adapters yet: set plan.mesh.shard"),
+    ],
+)
+def test_what_a_context_cannot_divide_is_refused(run_of, changes, says):
+    run = change_all(load_run(run_of("llama-3-8b")), {"plan.mesh.context": 2, **changes})
+    with pytest.raises(UserError, match=says):
+        check_mesh(run, Alone(size=4, replicas=2))
+
+
+def test_a_model_without_positions_to_divide_is_refused(run_of, monkeypatch):
+    run = change_all(load_run(run_of("llama-3-8b")), {"plan.mesh.context": 2})
+    check_mesh(run, Alone(size=2))
+    for part in (SelfAttention, FeedForward):
+        monkeypatch.setattr(part, "gathers", lambda self, width: None)
+    with pytest.raises(UserError, match=r"divides positions of attention and of feed-forward networks, and the model has none"):
+        check_mesh(run, Alone(size=2))
