@@ -17,7 +17,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from datetime import date
 from importlib.metadata import version
@@ -56,6 +56,8 @@ MODES: Mapping[str, Mapping[int, Mesh]] = {
     "data x shard x expert": {8: Mesh(data=2, shard=4, expert=2)},
     "shard x expert x tensor": {4: Mesh(data=1, shard=2, expert=2, tensor=2), 8: Mesh(data=1, shard=4, expert=2, tensor=2)},
     "data x shard x tensor": {8: Mesh(data=2, shard=2, tensor=2)},
+    "context": {ranks: Mesh(data=1, context=ranks) for ranks in (2, 4)},
+    "shard x context": {ranks: Mesh(data=1, shard=2, context=ranks // 2) for ranks in RANKS if ranks > 2},
     "shard x tensor": {ranks: Mesh(data=1, shard=2, tensor=ranks // 2) for ranks in RANKS if ranks > 2},
 }
 ARCHITECTURES = {
@@ -217,14 +219,14 @@ def rows_of(module: str, cases: Iterable[Case], ranks: int, folder: Path) -> Ite
         yield json.loads(line)
 
 
-def put_down(found: list[dict[str, Any]]) -> None:
-    """Write what was found into the table, in place of what it said of the same cases; cases that are no more leave it."""
+def put_down(table: Path, found: list[dict[str, Any]], cases_of: Callable[[int], Iterable[Case]]) -> None:
+    """Write what was found into a table, in place of what it said of the same cases; cases that are no more leave it."""
     anew = {(each["ranks"], each["case"]) for each in found}
-    left = {(ranks, str(case)) for ranks in RANKS for case in every_case(ranks)} - anew
-    before = json.loads(RESULT.read_text(encoding="utf-8"))["results"] if RESULT.exists() else []
+    left = {(ranks, str(case)) for ranks in RANKS for case in cases_of(ranks)} - anew
+    before = json.loads(table.read_text(encoding="utf-8"))["results"] if table.exists() else []
     rows = [each for each in before if (each["ranks"], each["case"]) in left] + found
     facts = {"date": date.today().isoformat(), "versions": {"torch": version("torch")}, "updates": UPDATES}
-    RESULT.write_text(json.dumps({**facts, "results": rows}, indent=0) + "\n", encoding="utf-8")
+    table.write_text(json.dumps({**facts, "results": rows}, indent=0) + "\n", encoding="utf-8")
 
 
 def main() -> None:
@@ -251,7 +253,7 @@ def main() -> None:
                 print(f"{ranks} {each.case}: loss {each.loss:.1e}, gradient {each.gradient:.1e}, weight {each.weight:.1e}")
                 found.append(asdict(each))
             if not given.cases:
-                put_down(found)
+                put_down(RESULT, found, every_case)
 
 
 if __name__ == "__main__":

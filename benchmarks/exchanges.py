@@ -17,12 +17,10 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
-from datetime import date
-from importlib.metadata import version
 from pathlib import Path
 
 import torch
-from benchmarks.equality import MODES, RANKS, Case, by_mode, every_case, rows_of, run_of, written
+from benchmarks.equality import MODES, RANKS, Case, by_mode, every_case, put_down, rows_of, run_of, written
 
 from anyformer.model.divided import local
 from anyformer.parts.call.noise import Noise
@@ -108,6 +106,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--ranks", type=int, nargs="+", default=RANKS, choices=RANKS, help="processes (default: 2, 4 and 8)")
     parser.add_argument("--cases", nargs="+", metavar="ARCHITECTURE:MODE:OPTIMISER", help="by default every pair")
+    parser.add_argument(
+        "--modes", nargs="+", choices=MODES, default=MODES, metavar="MODE", help="by default all; the others stay"
+    )
     parser.add_argument("--out", type=Path, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.out is not None:
@@ -116,14 +117,15 @@ def main() -> None:
     found: list[Exchange] = []
     with tempfile.TemporaryDirectory() as folder:
         for ranks in given.ranks:
-            cases = [Case.of(name) for name in given.cases] if given.cases else cases_of(ranks)
+            every = [case for case in cases_of(ranks) if case.mode in given.modes]
+            cases = [Case.of(name) for name in given.cases] if given.cases else every
+            if not cases:
+                continue
             for row in rows_of("benchmarks.exchanges", cases, ranks, Path(folder)):
                 found.append(Exchange(**row))
                 print(f"{ranks} {found[-1].case}: {'equal' if found[-1].equal else f'different: {row}'}")
     if not given.cases:
-        facts = {"date": date.today().isoformat(), "versions": {"torch": version("torch")}}
-        rows = [asdict(each) for each in found]
-        RESULT.write_text(json.dumps({**facts, "results": rows}, indent=0) + "\n", encoding="utf-8")
+        put_down(RESULT, [asdict(each) for each in found], cases_of)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import pytest
 from benchmarks.equality import ARCHITECTURES, MODES, OPTIMISERS, RANKS, RESULT, Case, belongs, every_case, launched
 
 CASES = (
-    "gpt2:tensor:adamw", "llama-3-8b:shard:muon", "deepseek-v3:expert:adamw", "qwen3-next-80b-a3b:shard:schedule_free",
+    "gpt2:tensor:adamw", "llama-3-8b:context:muon", "deepseek-v3:expert:adamw", "qwen3-next-80b-a3b:shard:schedule_free",
     "t5-small:tensor:adafactor", "electra-small:data:adamw_8bit",
 )  # fmt: skip
 LARGEST, FARTHEST = 1e-5, 2e-4
