@@ -171,5 +171,5 @@ def test_a_page_is_that_of_its_forecast():
     assert "Save every 10 min (60 steps); by Young's formula every 10.3 min, by Daly's 10.2 min, in simulated runs" in words
     assert "best every 8.33 min, where goodput is 2.00% higher." in words
     assert "40 simulated runs: goodput 4.88% " in words
-    assert "nine of ten take 3 h to 1.58 days." in words, "two of them are shorter, and two are longer"
+    assert "nine of ten take 3 h to 38 h." in words, "two of them are shorter, and two are longer"
     assert forecasts.data(made_up())["simulated"]["wall"] == {"5%": 3 * HOUR, "95%": 38 * HOUR}

@@ -207,7 +207,7 @@ def test_progress_is_told_of_every_run():
     done.clear()
     simulated_interval(told, 600.0, HOUR, runs=2, progress=done.append)
     assert done == sorted(done)
-    assert done[-1] == 2 * 17
+    assert done[-1] == 2 * 19
 
 
 def test_what_cannot_be_followed_is_refused():

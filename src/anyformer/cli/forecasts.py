@@ -21,7 +21,8 @@ PURPOSES = {
     "waiting": "waiting for repairs",
 }
 DAY = 86400.0
-UNITS = ((DAY, "days"), (3600.0, "h"), (60.0, "min"))
+UNITS = ((2 * DAY, DAY, "days"), (3600.0, 3600.0, "h"), (60.0, 60.0, "min"))
+"""From how many seconds on a unit is used, the seconds of one, its name."""
 
 
 def page(found: Forecast, tokens: int, width: int) -> Iterator[str]:
@@ -38,8 +39,8 @@ def page(found: Forecast, tokens: int, width: int) -> Iterator[str]:
 
 
 def lasting(seconds: float) -> str:
-    """A time in the largest unit of which it is one at least."""
-    factor, unit = next(((factor, unit) for factor, unit in UNITS if seconds >= factor), (1.0, "s"))
+    """A time in the largest unit of which it is one at least, two where it is days."""
+    factor, unit = next(((factor, unit) for least, factor, unit in UNITS if seconds >= least), (1.0, "s"))
     return f"{seconds / factor:,.3g} {unit}"
 
 
