@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from anyformer.api import architecture
 from anyformer.describe import UserError, change_all
 from anyformer.mesh import Mesh
 from anyformer.parts.attention.attend import attend
@@ -15,6 +16,7 @@ from anyformer.parts.call.state import EMPTY
 from anyformer.parts.feedforward.feedforward import FeedForward
 from anyformer.parts.masks.simple import Causal, Window
 from anyformer.plan import Plan
+from anyformer.planning.collectives import Pieces, exchanged
 from anyformer.training import load_run
 from anyformer.training.parallel import Alone, check_mesh
 
@@ -97,6 +99,20 @@ def test_the_context_of_all_positions_is_as_before():
 def test_processes_of_a_context_are_one_replica():
     mesh = Mesh(shard=2, context=2).over(8)
     assert (mesh.data, mesh.replicas, mesh.divided, mesh.weights, mesh.alike) == (2, 4, 4, 4, 2)
+
+
+def test_the_bytes_of_a_context_are_those_of_keys_values_and_the_stream():
+    """Each layer gathers 2 K E features, the stream leaves the layers once, and two numbers of each position the head."""
+    model = architecture("llama-3-8b", tiny=True)
+    attention = model.decoder.variants["layer"].branches["attention"].sublayer
+    features = model.decoder.depth * 2 * attention.groups * attention.width_of_head(model.width) + model.width + 2
+    found = exchanged(model, Mesh(data=1, shard=2, context=4), Pieces(2, 3, 30), vocabulary=True)
+    # 30 positions are 8 of each process; 4 bytes; 2 pieces, of each of which every process gathers.
+    assert found["all-gather", "context"] == found["reduce-scatter", "context"] == 3 * 32 * features * 4 * 2 * 4
+    assert {dimension for _, dimension in found} == {"context", "weights"}
+    assert exchanged(model, Mesh(data=1, shard=2), Pieces(2, 3, 30), vocabulary=True).keys() == {
+        ("all-gather", "shard"), ("reduce-scatter", "shard")
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(
