@@ -229,31 +229,43 @@ def put_down(table: Path, found: list[dict[str, Any]], cases_of: Callable[[int],
     table.write_text(json.dumps({**facts, "results": rows}, indent=0) + "\n", encoding="utf-8")
 
 
-def main() -> None:
-    """Compare, and write the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def asked(description: str | None) -> argparse.Namespace:
+    """What is asked of a benchmark of meshes on its command line."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--ranks", type=int, nargs="+", default=RANKS, choices=RANKS, help="processes (default: 2, 4 and 8)")
     parser.add_argument("--cases", nargs="+", metavar="ARCHITECTURE:MODE:OPTIMISER", help="by default every pair")
     parser.add_argument(
         "--modes", nargs="+", choices=MODES, default=MODES, metavar="MODE", help="by default all; the others stay"
     )
     parser.add_argument("--out", type=Path, help=argparse.SUPPRESS)
-    given = parser.parse_args()
+    return parser.parse_args()
+
+
+def found(
+    module: str, given: argparse.Namespace, table: Path, cases_of: Callable[[int], Iterable[Case]]
+) -> Iterator[dict[str, Any]]:
+    """What a benchmark finds in every case that is asked for, which goes into its table after each number of processes."""
+    rows: list[dict[str, Any]] = []
+    with tempfile.TemporaryDirectory() as folder:
+        for ranks in given.ranks:
+            every = [case for case in cases_of(ranks) if case.mode in given.modes]
+            cases = [Case.of(name) for name in given.cases] if given.cases else every
+            for row in rows_of(module, cases, ranks, Path(folder)) if cases else ():
+                rows.append(row)
+                yield row
+            if not given.cases:
+                put_down(table, rows, cases_of)
+
+
+def main() -> None:
+    """Compare, and write the table."""
+    given = asked(__doc__)
     if given.out is not None:
         work(map(Case.of, given.cases), given.out)
         return
-    found: list[dict[str, Any]] = []
-    with tempfile.TemporaryDirectory() as folder:
-        for ranks in given.ranks:
-            every = [case for case in every_case(ranks) if case.mode in given.modes]
-            cases = [Case.of(name) for name in given.cases] if given.cases else every
-            if not cases:
-                continue
-            for each in launched(cases, ranks, Path(folder)):
-                print(f"{ranks} {each.case}: loss {each.loss:.1e}, gradient {each.gradient:.1e}, weight {each.weight:.1e}")
-                found.append(asdict(each))
-            if not given.cases:
-                put_down(RESULT, found, every_case)
+    for row in found("benchmarks.equality", given, RESULT, every_case):
+        each = Difference(**row)
+        print(f"{each.ranks} {each.case}: loss {each.loss:.1e}, gradient {each.gradient:.1e}, weight {each.weight:.1e}")
 
 
 if __name__ == "__main__":

@@ -10,17 +10,15 @@ fullest process holds. No figure depends on the machine. Writes benchmarks/resul
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
-import tempfile
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import torch
-from benchmarks.equality import MODES, RANKS, Case, by_mode, every_case, put_down, rows_of, run_of, written
+from benchmarks.equality import MODES, Case, asked, by_mode, every_case, found, run_of, written
 
 from anyformer.model.divided import local
 from anyformer.parts.call.noise import Noise
@@ -95,37 +93,21 @@ def work(cases: Iterable[Case], out: Path) -> None:
             assert isinstance(ranks, Together)
             ranks.first_alone(lambda: written(text))
             for case in those:
-                found = counted(case, text, ranks)
+                exchange = counted(case, text, ranks)
                 if ranks.first:
                     with out.open("a", encoding="utf-8") as file:
-                        file.write(json.dumps(asdict(found)) + "\n")
+                        file.write(json.dumps(asdict(exchange)) + "\n")
 
 
 def main() -> None:
     """Count, and write the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--ranks", type=int, nargs="+", default=RANKS, choices=RANKS, help="processes (default: 2, 4 and 8)")
-    parser.add_argument("--cases", nargs="+", metavar="ARCHITECTURE:MODE:OPTIMISER", help="by default every pair")
-    parser.add_argument(
-        "--modes", nargs="+", choices=MODES, default=MODES, metavar="MODE", help="by default all; the others stay"
-    )
-    parser.add_argument("--out", type=Path, help=argparse.SUPPRESS)
-    given = parser.parse_args()
+    given = asked(__doc__)
     if given.out is not None:
         work(map(Case.of, given.cases), given.out)
         return
-    found: list[Exchange] = []
-    with tempfile.TemporaryDirectory() as folder:
-        for ranks in given.ranks:
-            every = [case for case in cases_of(ranks) if case.mode in given.modes]
-            cases = [Case.of(name) for name in given.cases] if given.cases else every
-            if not cases:
-                continue
-            for row in rows_of("benchmarks.exchanges", cases, ranks, Path(folder)):
-                found.append(Exchange(**row))
-                print(f"{ranks} {found[-1].case}: {'equal' if found[-1].equal else f'different: {row}'}")
-    if not given.cases:
-        put_down(RESULT, [asdict(each) for each in found], cases_of)
+    for row in found("benchmarks.exchanges", given, RESULT, cases_of):
+        each = Exchange(**row)
+        print(f"{each.ranks} {each.case}: {'equal' if each.equal else f'different: {row}'}")
 
 
 if __name__ == "__main__":

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
-from benchmarks.equality import RANKS
-from benchmarks.exchanges import RESULT, Case, Exchange, cases_of, rows_of
+from benchmarks.equality import RANKS, Case, rows_of
+from benchmarks.exchanges import RESULT, Exchange, cases_of
 
 CASES = ("gpt2:tensor:adamw", "albert-base-v2:shard:adamw", "deepseek-v3:expert:adamw", "t5-small:tensor:adamw")
 
