@@ -157,13 +157,14 @@ def opt(record: Record) -> str:
     """OPT-175B beside its paper and logbook."""
     run, found = PUBLISHED["opt-175b"], record["runs"]["opt-175b"]
     row = run.row
+    daily = found["machines_a_day"]
     said = prose(
         f"At least 35 manual restarts and some 70 automatic ones that its authors estimate are {run.failures} failures on "
         f"{run.devices} A100 in {run.days} days: one in {found['job_hours']:.1f} hours, {found['mtbf_hours']:,.0f} hours for "
-        f"each accelerator, a quarter of Llama 3's. That is {found['machines_a_day']['failures']:.2g} machines a day; the "
-        f"logbook says about {found['machines_a_day']['reported']}. It also says that the run needs about {row['ideal_days']} days on "
-        f"{row['ideal_devices']:,} accelerators if nothing happens: {found['observed']:.0%} of its time was progress. Saving "
-        "once an hour (assumed), with our defaults:"
+        f"each accelerator, a quarter of Llama 3's. That is {daily['failures']:.2g} machines a day; the logbook says about "
+        f"{daily['reported']}. It also says that the run needs about {row['ideal_days']} days on {row['ideal_devices']:,} "
+        f"accelerators if nothing happens: {found['observed']:.0%} of its time was progress. Saving once an hour (assumed), "
+        "with our defaults:"
     )
     rows = [
         (name, f"{each['formula']:.1%}", f"{each['simulated']:.1%} ± {each['error']:.2%}")
