@@ -220,6 +220,8 @@ def test_preferences_have_two_chats_each(tmp_path):
     [
         (Chats, {"messages": [{"role": "user", "content": "a"}]}, "no turn of the assistant"),
         (Chats, {"messages": [{"role": "assistant", "content": " "}]}, "an empty answer"),
+        (Chats, {"messages": [{"role": 1, "content": "a"}]}, "should have a text as role and as content"),
+        (Chats, {"messages": [{"role": "user"}]}, "should have a text as role and as content"),
         (Prompts, {"prompt": "a", "answer": ""}, "an empty answer"),
         (Prompts, {"question": "a", "answer": "b"}, "no field 'prompt'"),
         (Preferences, {"prompt": "a", "chosen": "b", "rejected": "b"}, "are the same"),

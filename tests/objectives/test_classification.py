@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
@@ -14,6 +16,7 @@ from anyformer.catalogue.llama import llama
 from anyformer.describe import UserError, change_all
 from anyformer.model import build
 from anyformer.objectives import ClassificationObjective, added
+from anyformer.objectives.classes import check_classes
 from anyformer.parts import Causal, Head, Prefix
 from anyformer.parts.call.reports import Auxiliary
 from objectives.heads import Says, bert, drawn, made, measured
@@ -143,3 +146,11 @@ def test_a_prefix_mask_reads_all_of_a_row_both_ways(tmp_path):
             alone = model(examples.tokens[:1, :kept], prefix=prefix)[0, -1]
             assert torch.allclose(logits[name][0], alone, atol=1e-5)
     assert not torch.allclose(logits["both"], logits["causal"], atol=1e-4)
+
+
+def test_more_classes_than_logits_are_refused_with_the_first_five():
+    names = {"label": tuple("abcdef")}
+    with pytest.raises(UserError, match=r"the data has 6 classes \(a, b, c, d, e, \.\.\.\), and the head 2 logits"):
+        check_classes(SimpleNamespace(outputs=2), SimpleNamespace(names=names), "label")
+    with pytest.raises(UserError, match=r"the data has 5 classes \(a, b, c, d, e\), and the head 2 logits"):
+        check_classes(SimpleNamespace(outputs=2), SimpleNamespace(names={"label": tuple("abcde")}), "label")

@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from dataclasses import fields
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from anyformer.describe import DescriptionError, change_all, from_toml, to_toml
 from anyformer.model import build
 from anyformer.objectives import CausalObjective, ClassificationObjective, MaskedObjective, Objective, Setting
 from anyformer.objectives.feed import Feed
-from anyformer.objectives.mixing import MixtureFeed, baseline_of, epochs, held_out_feed, training_feed
+from anyformer.objectives.mixing import MixtureFeed, baseline_of, epochs, held_out_feed, prompt_of, training_feed
 from anyformer.plan import Plan
 from anyformer.training import Run, train
 from anyformer.training.evaluate import evaluate
@@ -313,3 +314,15 @@ def test_the_bytes_of_a_tokenizer_are_those_of_each_part(parts, tmp_path):
     alone = prepared(Text.parse({**parts[1]["data"], "tokenizer": Bytes().plain()}), tmp_path)
     assert corpus.parts["large"].train.tokens[:].tolist() == alone.train.tokens[:].tolist()
     assert len(corpus.validation) == sum(len(part.validation) for part in corpus.parts.values())
+
+
+def test_prompts_are_those_of_the_parts_in_turn():
+    corpus = SimpleNamespace(components={"a": "first", "b": "second", "c": "third"})
+    objective = SimpleNamespace(prompt=lambda part, number: f"{part} {number}")
+    assert [prompt_of(objective, corpus, n) for n in (0, 1, 2, 3, 7)] == [
+        "first 0",
+        "second 0",
+        "third 0",
+        "first 1",
+        "second 2",
+    ]

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from anyformer.data import IGNORED
-from anyformer.describe import change, change_all, get
+from anyformer.describe import DescriptionError, change, change_all, get
 from anyformer.model import Architecture, build
 from anyformer.objectives import ReplacedTokensObjective, default_objective
 from anyformer.objectives.replaced_tokens import draw
@@ -232,3 +232,8 @@ def test_what_cannot_be_trained_so_is_refused():
         generator_of(
             change_all(ELECTRA, {"width": 20, "encoder.layer.attention.heads": 2, "encoder.layer.attention.rotary": {}})
         )
+
+
+def test_no_more_than_all_are_masked():
+    with pytest.raises(DescriptionError, match="masked"):
+        ReplacedTokensObjective(masked=1.5)

@@ -182,3 +182,9 @@ def test_the_command_says_it_and_exits_with_it(tiny, here, monkeypatch, tmp_path
     monkeypatch.setattr(verification, "compare", lambda one, other: (verification.Compared("weights", "", "differ"),))
     broken = call("train", "run.toml", "--verify-resume", cwd=tmp_path)
     assert (broken.returncode, "NOT the same" in broken.stdout) == (1, True)
+
+
+def test_what_one_of_two_runs_lacks_is_named():
+    one = {"a": torch.ones(2)}
+    assert verification._gap("a", one, {}) == verification._gap("a", {}, one) == "a, which one of them lacks"
+    assert verification._gap("a", one, {"a": torch.zeros(2)}) == "a, by up to 1"
