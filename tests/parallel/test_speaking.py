@@ -37,3 +37,17 @@ def test_the_file_of_another_process_is_closed_with_the_run(tmp_path):
     own = Console()
     with first.console(own, tmp_path) as console:
         assert console is own
+
+
+def test_torchrun_leaves_every_option_of_training_to_it():
+    """Its parser looks at all words, and takes the beginning of one of its own options for that option."""
+    from torch.distributed.run import get_args_parser
+    from typer.main import get_command
+
+    from anyformer.cli import app
+
+    train = get_command(app).commands["train"]  # type: ignore[attr-defined]
+    for option in (name for each in train.params for name in each.opts if name.startswith("--")):
+        words = ["train", "run.toml", option, "x"]
+        asked = get_args_parser().parse_args(["--nproc-per-node", "2", "-m", "anyformer", *words])
+        assert asked.training_script_args == words

@@ -190,6 +190,7 @@ def test_a_logger_is_told_every_line_under_stable_names(logged, place, tmp_path)
     assert [facts["summary/loss"][:4] for kind, _, facts in place.told if kind == "picture"] == [b"\x89PNG"]
     assert kept_lines(tmp_path / "run") == {"id": "mine", "lines": len(read_metrics(tmp_path / "run"))}
     assert "wandb: here" in lines
+    assert not [line for line in lines if "stops" in line]
 
 
 def read_plain(directory):
@@ -470,11 +471,11 @@ def test_nothing_is_imported_unless_it_is_asked_for(tiny):
 def test_the_command_line_takes_loggers(call, tmp_path, tiny, monkeypatch):
     monkeypatch.setattr(Tensorboard, "package", "tensorboard_is_not_here")
     (tmp_path / "run.toml").write_text(to_toml(tiny))
-    asked = ("train", "run.toml", "--log", "tensorboard", "--out", "out")
+    asked = ("train", "run.toml", "--logger", "tensorboard", "--out", "out")
     refused = call(*asked, cwd=tmp_path)
     assert refused.returncode == 2
     assert "loggers: 'tensorboard' needs the package tensorboard_is_not_here" in refused.stderr
     both = call(*asked, "--set", "loggers=[]", cwd=tmp_path)
     assert both.returncode == 2
-    assert "give either --log or --set loggers=" in both.stderr
+    assert "give either --logger or --set loggers=" in both.stderr
     assert not (tmp_path / "out").exists()

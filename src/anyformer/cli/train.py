@@ -26,7 +26,7 @@ anyformer train deepseek-v3 --tiny --data python-stdlib
 anyformer train t5-small --tiny --data python-summaries --objective seq2seq
 anyformer train --start-from path/to/model --data my_texts/ --set 'tuning.adapter={kind="lora",rank=8}'
 anyformer train --resume runs/2026-01-01-120000
-anyformer train recipes/stdlib.toml --log tensorboard
+anyformer train recipes/stdlib.toml --logger tensorboard
 """
 
 
@@ -83,10 +83,10 @@ def run(
             metavar="RUN",
         ),
     ] = None,
-    log: Annotated[
+    logger: Annotated[
         list[str] | None,
         typer.Option(
-            "--log",
+            "--logger",
             help="Tell the metrics to this logger too: tensorboard, wandb or mlflow. Repeat it for more. With --resume, a run "
             "keeps its loggers, and one that is new is told all from the start. More is said by "
             '--set \'loggers=[{kind="wandb",project="mine"}]\'.',
@@ -126,10 +126,10 @@ def run(
             "--verify-resume keeps nothing and begins anew: leave out --out, and of a run that exists give RUN/run.toml"
         )
     assigned = arguments.assigned(changes)
-    if log:
+    if logger:
         if "loggers" in assigned:
-            raise UserError("give either --log or --set loggers=...")
-        assigned["loggers"] = log
+            raise UserError("give either --logger or --set loggers=...")
+        assigned["loggers"] = logger
     if resume is not None and not isfile(resume / "run.toml"):
         raise UserError(f"{resume}: not a run directory, it has no run.toml")
     if what is not None:
