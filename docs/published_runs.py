@@ -37,10 +37,17 @@ def _plain(*, width: int, depth: int, heads: int, head_width: int, ffn: int, voc
     return decoder_only(Embedding(vocab=vocab), width, [block] * depth, final_norm=RMSNorm())
 
 
+def _cut(*, name: str, order: str) -> Architecture:
+    """An architecture of the catalogue with other layers of the same kinds, and no later token predicted."""
+    whole = catalogue.architecture(name)
+    return whole.but(decoder=whole.decoder.but(order=order), mtp=None)
+
+
 _FAMILIES: dict[str, Callable[..., Architecture]] = {
     "gpt": lambda length, *, dropout=0.0, **sizes: gpt2(length=length, dropout=dropout, **sizes),
     "llama": lambda length, **sizes: llama(**sizes),
     "plain": lambda length, **sizes: _plain(**sizes),
+    "like": lambda length, **sizes: _cut(**sizes),
 }
 
 
@@ -141,6 +148,9 @@ class Timed:
 
 def rate_of(run: dict[str, Any], name: str, length: int) -> float | None:
     """Tokens per second and accelerator, as reported or as what is reported implies."""
+    if "seconds" in run:
+        layout = Layout(**run["layout"])
+        return layout.sequences * length / layout.ranks / run["seconds"]
     if "rate" in run:
         return float(run["rate"])
     if "tflops" in run:
@@ -160,14 +170,13 @@ def timed() -> list[Timed]:
         if rate is None or not known:
             continue
         on = hardware_of(run["hardware"])
-        if "network" in run:
-            on = on.but(network=run["network"] * 1e9)
+        on = on.but(**{each: run[each] * 1e9 for each in ("network", "link") if each in run})
         key = run["source"], name
         counts[key] = counts.get(key, -1) + 1
         sizes = [layout.get(each, 1) for each in ("dp", "fsdp", "tp", "pp")]
         gpus = run.get("gpus", sizes[0] * sizes[1] * sizes[2] * sizes[3])
         sequences = run["sequences"] if "sequences" in run else run["batch"] // length if "batch" in run else None
-        whole = not {"rate", "tflops"} & run.keys()
+        whole = not {"rate", "tflops", "seconds"} & run.keys()
         plan = BF16.but(attention=run.get("attention", "auto"))
         assumed, remark = tuple(run.get("assumed", ())), run.get("remark", "")
         found.append(Timed(*key, counts[key], on, gpus, length, rate, whole, layout, sequences, plan, assumed, remark))
