@@ -23,8 +23,8 @@ Chosen = dict[Timed, list[Layout]]
 
 
 def predicted(run: Timed, layouts: list[Layout], shares: Efficiency) -> Candidate | None:
-    """With these shares in place of the generation's."""
-    return run.best(run.on.but(efficiency=shares), layouts)
+    """With these shares in place of the generation's, but for those that the run is known to have."""
+    return run.best(run.on.but(efficiency=replace(shares, **run.shares)), layouts)
 
 
 def log_error(run: Timed, layouts: list[Layout], shares: Efficiency) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tomllib
 import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from functools import cache
 from itertools import product
 from pathlib import Path
@@ -20,14 +20,14 @@ from anyformer.costs.named_hardware import hardware_of
 from anyformer.model import Architecture, decoder_only
 from anyformer.parts import Attention, Embedding, FeedForward, RMSNorm, Rotary, pre_norm
 from anyformer.plan import Plan
-from anyformer.planning.layout import Layout, bounds, problems
+from anyformer.planning.layout import Layout, Split, bounds, problems
 from anyformer.planning.planner import Candidate, machine_of, plan_training, price_layout, priced
 from anyformer.planning.stages import Row, Stage, row_of, stages
 
 RUNS = tomllib.loads(Path(__file__).with_name("published.toml").read_text())["run"]
 MEASURED = tomllib.loads(Path(__file__).with_name("measured.toml").read_text())
 BF16 = Plan(precision="bf16")
-_LAYOUT = {"dp", "fsdp", "tp", "sp", "ep", "pp", "chunks", "micro_batch", "micro_batches", "sharded", "checkpointing"}
+_LAYOUT = {field.name for field in fields(Layout)}
 
 
 def _plain(*, width: int, depth: int, heads: int, head_width: int, ffn: int, vocab: int) -> Architecture:
@@ -72,8 +72,8 @@ def _units(name: str, length: int, plan: Plan) -> Row:
 
 
 @cache
-def _stages(name: str, length: int, plan: Plan, pp: int, chunks: int) -> tuple[Stage, ...]:
-    return stages(_units(name, length, plan), pp, chunks)
+def _stages(name: str, length: int, plan: Plan, pp: int, chunks: int, split: Split) -> tuple[Stage, ...]:
+    return stages(_units(name, length, plan), pp, chunks, split)
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,6 +95,8 @@ class Timed:
     """Of a step."""
     plan: Plan
     """With `plain` attention where scores were written, before there were kernels that do not."""
+    shares: dict[str, float]
+    """Of what is reached, what is published."""
     assumed: tuple[str, ...]
     """What of these is not published."""
     remark: str
@@ -134,8 +136,8 @@ class Timed:
             yield layout
 
     def candidate(self, on: Hardware, layout: Layout) -> Candidate:
-        parts = _stages(self.name, self.length, self.plan, layout.pp, layout.chunks)
-        return priced(_units(self.name, self.length, self.plan), parts, layout, machine_of(on, BF16))
+        parts = _stages(self.name, self.length, self.plan, layout.pp, layout.chunks, layout.split)
+        return priced(_units(self.name, self.length, self.plan), parts, layout, machine_of(on, self.plan))
 
     def best(self, on: Hardware, layouts: list[Layout]) -> Candidate | None:
         """The fastest of those that fit; of those that do not, the nearest."""
@@ -144,6 +146,12 @@ class Timed:
         if fitting:
             return min(fitting, key=lambda each: each.time.total)
         return min(found, key=lambda each: each.memory.total, default=None)
+
+
+@cache
+def _plan(precision: str) -> Plan:
+    """Of formats of fewer bits, with the products of experts in them."""
+    return BF16 if precision == "bf16" else Plan.parse({"precision": {"kind": precision, "experts": True}})
 
 
 def rate_of(run: dict[str, Any], name: str, length: int) -> float | None:
@@ -166,20 +174,24 @@ def timed() -> list[Timed]:
         name, length = run["name"], run["length"]
         rate = rate_of(run, name, length)
         layout = {key: run["layout"][key] for key in run["layout"].keys() & _LAYOUT}
-        known = layout or "batch" in run
-        if rate is None or not known:
+        if rate is None or not (layout or "batch" in run):
             continue
         on = hardware_of(run["hardware"])
         on = on.but(**{each: run[each] * 1e9 for each in ("network", "link") if each in run})
+        set_of = run.get("older", {}).get(on.generation, on.generation)
+        known = run.get("shares", {})
+        shares = {**MEASURED["reached"].get(set_of, {}), **known}
+        on = on.but(efficiency=replace(on.efficiency, **shares), generation=set_of)
         key = run["source"], name
         counts[key] = counts.get(key, -1) + 1
         sizes = [layout.get(each, 1) for each in ("dp", "fsdp", "tp", "pp")]
         gpus = run.get("gpus", sizes[0] * sizes[1] * sizes[2] * sizes[3])
         sequences = run["sequences"] if "sequences" in run else run["batch"] // length if "batch" in run else None
         whole = not {"rate", "tflops", "seconds"} & run.keys()
-        plan = BF16.but(attention=run.get("attention", "auto"))
+        plan = _plan(run.get("precision", "bf16")).but(attention=run.get("attention", "auto"))
         assumed, remark = tuple(run.get("assumed", ())), run.get("remark", "")
-        found.append(Timed(*key, counts[key], on, gpus, length, rate, whole, layout, sequences, plan, assumed, remark))
+        how = gpus, length, rate, whole, layout, sequences, plan, known
+        found.append(Timed(*key, counts[key], on, *how, assumed, remark))
     return found
 
 

@@ -13,7 +13,8 @@ from anyformer.catalogue import listing
 from anyformer.costs.calibration import calibrated
 from anyformer.costs.figures import clock
 from anyformer.costs.hardware import HARDWARE, Efficiency, Hardware
-from anyformer.costs.kernels import Kernel, kernels
+from anyformer.costs.kernel import Kernel
+from anyformer.costs.kernels import kernels
 from anyformer.costs.named_hardware import ALIASES, hardware_of
 from anyformer.costs.roofline import step_time, timed
 from anyformer.describe import UserError

@@ -26,16 +26,6 @@ def all_reduce(size: int, ranks: int) -> int:
     return 2 * size * (ranks - 1) // ranks
 
 
-def dispatch(tokens: int, top_k: int, width: int, element: int, ranks: int) -> int:
-    """Bytes of tokens sent to their experts, evenly spread: an all-to-all of tokens * top_k * width elements.
-
-    GShard (Lepikhin et al. 2020, arXiv 2006.16668). A token with two experts on one rank is sent twice: the savings of
-    node-limited routing and smaller formats (DeepSeek-V3, arXiv 2412.19437, section 3.2.2) are not taken off. Combining the
-    experts' outputs sends as much.
-    """
-    return all_to_all(tokens * top_k * width * element, ranks)
-
-
 def pipeline_sends(tokens: int, width: int, element: int, *, micro_batches: int, chunks: int = 1) -> int:
     """2 * m * v * tokens * D: each micro-batch leaves each of a rank's v chunks once forward, and its gradient once backward.
 

@@ -12,6 +12,10 @@ _ENDS = 2
 """Units of a pipeline beside its layers: the embeddings and the head may have stages of their own."""
 Sharded = Literal["optimiser", "gradients", "weights"]
 """States that the `fsdp` ranks divide among them, each with all before it: ZeRO's stages 1, 2 and 3 (arXiv 1910.02054)."""
+Dispatcher = Literal["by_node", "by_expert"]
+"""How a token is sent to its experts: once to each node, and within it once to each rank (DeepEP), or once to each expert."""
+Split = Literal["work", "layers"]
+"""What stages of a pipeline have as much of as can be: FLOPs, or layers, where these divide."""
 MOST_RANKS = 4096
 """Accelerators that a search tries at most."""
 
@@ -43,6 +47,15 @@ class Layout:
     """m."""
     sharded: Sharded = "weights"
     checkpointing: Checkpointing = "none"
+    split: Split = "work"
+    dispatcher: Dispatcher = "by_node"
+    fp8_dispatch: bool = False
+    """Whether tokens and gradients are sent to experts in fp8; what experts give comes back as activations are."""
+    behind: bool = False
+    """Whether tokens are sent to experts while another micro-batch is computed (DualPipe, arXiv 2412.19437, section 3.2.1)."""
+
+    captured: bool = False
+    """Whether the accelerator is handed whole micro-batches at once (CUDA graphs), so that it never waits for the host."""
 
     def __post_init__(self) -> None:
         for name in ("dp", "fsdp", "tp", "ep", "pp", "chunks", "micro_batch", "micro_batches"):
@@ -50,8 +63,11 @@ class Layout:
                 raise ValueError(f"{name} should be at least 1, got {getattr(self, name)}")
         if self.checkpointing not in get_args(Checkpointing):
             raise ValueError(f"checkpointing is one of {', '.join(get_args(Checkpointing))}, got {self.checkpointing!r}")
-        if self.sharded not in get_args(Sharded):
-            raise ValueError(f"sharded is one of {', '.join(get_args(Sharded))}, got {self.sharded!r}")
+        for name, words in (("sharded", Sharded), ("split", Split), ("dispatcher", Dispatcher)):
+            if getattr(self, name) not in get_args(words):
+                raise ValueError(f"{name} is one of {', '.join(get_args(words))}, got {getattr(self, name)!r}")
+        if self.behind and self.micro_batches < 2:
+            raise ValueError("behind: transfers need a second micro-batch to be computed beside, got micro_batches = 1")
 
     @property
     def replicas(self) -> int:

@@ -89,7 +89,7 @@ def price_layout(
         raise UserError(f"{layout} is not possible: {'; '.join(reasons)}")
     machine = machine_of(hardware, plan := plan or Plan())
     row = row_of(architecture, length, plan.but(precision=machine.precision), source_length, prefix)
-    return priced(row, stages(row, layout.pp, layout.chunks), layout, machine)
+    return priced(row, stages(row, layout.pp, layout.chunks, layout.split), layout, machine)
 
 
 def plan_training(
@@ -177,7 +177,8 @@ def _least(
 
 def priced(row: Row, parts: tuple[Stage, ...], layout: Layout, machine: Machine) -> Candidate:
     """A layout with its price, from the units and stages of an architecture."""
-    most_sent = max((sent(row, stage, layout) for stage in parts), key=lambda stage: stage.total)
+    domain = machine.hardware.domain
+    most_sent = max((sent(row, stage, layout, domain) for stage in parts), key=lambda stage: stage.total)
     time = step_time(row, parts, layout, machine)
     flops = 3 * row.flops * layout.sequences
     return Candidate(layout, memory(row, parts, layout), most_sent, time, layout.sequences * row.length, flops, machine)
