@@ -35,9 +35,11 @@ def log_error(run: Timed, layouts: list[Layout], shares: Efficiency) -> float:
 
 
 def shares_to_fit(runs: Iterable[Timed]) -> tuple[str, ...]:
-    """Of attention only where sequences of several lengths tell it from matrix products."""
-    lengths = {run.length for run in runs if run.fitted and not run.whole}
-    return ("matrix", "attention", "elementwise") if len(lengths) > 1 else ("matrix",)
+    """Of attention only where sequences of several lengths tell it from matrix products, of element-wise work where they or
+    several formats of products do."""
+    used = [run for run in runs if run.fitted and not run.whole]
+    lengths, formats = len({run.length for run in used}) > 1, len({run.plan.precision.kind for run in used}) > 1
+    return ("matrix", *(["attention"] if lengths else []), *(["elementwise"] if lengths or formats else []))
 
 
 def fitted(runs: Iterable[Timed], start: Efficiency) -> Efficiency:

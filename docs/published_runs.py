@@ -177,7 +177,7 @@ def timed() -> list[Timed]:
         if rate is None or not (layout or "batch" in run):
             continue
         on = hardware_of(run["hardware"])
-        on = on.but(**{each: run[each] * 1e9 for each in ("network", "link") if each in run})
+        on = on.but(**{each: run[each] * 1e9 for each in ("network", "link", "bandwidth") if each in run})
         set_of = run.get("older", {}).get(on.generation, on.generation)
         known = run.get("shares", {})
         shares = {**MEASURED["reached"].get(set_of, {}), **known}

@@ -63,7 +63,7 @@ def _of_node(node: Node, plan: Plan, mode: Mode) -> Iterator[Kernel]:
         rows = product.exact_rows if isinstance(product, ExpertProduct) else product.rows
         flops, share = product.flops, _share(product)
         weight = node.tally.own_weights.get(f"{name}.weight")
-        narrow = None if mode != "train" or weight is None else narrow_format(plan, product, weight)
+        narrow = None if mode != "train" else narrow_format(plan, product, weight)
         wide = replace(
             at,
             name=name,

@@ -36,13 +36,13 @@ def gradient_apart(kernel: Kernel, weight: int, size: int, added: int) -> Iterat
     yield third
 
 
-def narrow_format(plan: Plan, product: Product | ExpertProduct, weight: Weight) -> Narrow | None:
+def narrow_format(plan: Plan, product: Product | ExpertProduct, weight: Weight | None) -> Narrow | None:
     """The format of a product's operands in fewer bits, where it has such."""
     narrow = plan.precision.narrow
     if isinstance(product, ExpertProduct):
         fits = narrow is not None and narrow.experts and narrow.chooses(product.outputs, product.inputs)
         return narrow if fits else None
-    return chosen(plan.precision, weight)
+    return None if weight is None else chosen(plan.precision, weight)
 
 
 def narrowed(wide: Kernel, product: Product | ExpertProduct, rows: int, narrow: Narrow, size: int) -> Iterator[Kernel]:

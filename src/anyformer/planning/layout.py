@@ -54,8 +54,9 @@ class Layout:
     behind: bool = False
     """Whether tokens are sent to experts while another micro-batch is computed (DualPipe, arXiv 2412.19437, section 3.2.1)."""
 
-    captured: bool = False
-    """Whether the accelerator is handed whole micro-batches at once (CUDA graphs), so that it never waits for the host."""
+    waits: bool = True
+    """Whether the host reads how many tokens each expert got before it launches their products: not where capacity fixes
+    these, nor where kernels are captured in graphs."""
 
     def __post_init__(self) -> None:
         for name in ("dp", "fsdp", "tp", "ep", "pp", "chunks", "micro_batch", "micro_batches"):

@@ -22,6 +22,7 @@ SENDING = 20 / 132
 2412.19437, section 3.2.2)."""
 
 
+WAITS = 0.0
 HOST = 8e-3
 """Seconds in which a host launches the kernels of a mixture of experts and of the attention before it for one micro-batch,
 forward and backward, and reads back how many tokens each expert got (tuned, as docs/published.md says)."""
@@ -172,10 +173,11 @@ def _stage_time(row: Row, stage: Stage, layout: Layout, machine: Machine) -> Lay
     if layout.behind:
         hidden = min(time.experts, on.efficiency.overlap * time.compute)
         time = replace(time, experts=time.experts - hidden + SENDING * hidden)
-    if mixtures and not layout.captured:
+    if mixtures and layout.waits:
         sending = (time.tensor + time.experts) / len(mixtures)
         launching = m * HOST * (4 / 3 if layout.checkpointing == "full" else 1)
-        time = replace(time, host=sum(max(launching - busy - sending, 0.0) for busy in mixtures))
+        waits = m * WAITS * (4 / 3 if layout.checkpointing == "full" else 1)
+        time = replace(time, host=sum(max(launching - busy - sending, waits) for busy in mixtures))
     seconds, repeated = _data_seconds(stage, bytes_sent, layout, on)
     beside = time.compute if repeated else time.compute * 2 / 3 / m
     return replace(time, data=max(seconds - on.efficiency.overlap * beside, 0.0))
