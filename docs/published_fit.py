@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 
 from published_runs import Timed, timed
@@ -43,30 +43,30 @@ def shares_to_fit(runs: Iterable[Timed]) -> tuple[str, ...]:
 
 
 def fitted(runs: Iterable[Timed], start: Efficiency) -> Efficiency:
-    """Shares in steps of 0.01 at which the mean absolute log error of rates is least: one after another until none moves."""
+    """Shares in steps of 0.01 at which the mean absolute log error of rates is least: downhill until no step helps."""
     runs = [run for run in runs if run.fitted and not run.whole]
     layouts = {run: run.layouts(run.on) for run in runs}
 
     def loss(shares: Efficiency) -> float:
         return statistics.fmean(abs(log_error(run, each, shares)) for run, each in layouts.items())
 
-    shares, moved = start, True
-    while moved:
-        moved = False
-        for name in shares_to_fit(runs):
-            best = _least(lambda value, name=name, at=shares: loss(replace(at, **{name: value})), getattr(shares, name))
-            moved = moved or best != getattr(shares, name)
-            shares = replace(shares, **{name: best})
+    names = shares_to_fit(runs)
+    moves = [{name: step} for name in names for step in (STEP, -STEP)]
+    # What one share takes, another may give.
+    moves += [{one: STEP, other: -STEP} for one in names for other in names if one != other]
+    shares, lowest = start, loss(start)
+    while nearest := [(loss(after), after) for move in moves if (after := _moved(shares, move)) is not None]:
+        found, after = min(nearest, key=lambda each: each[0])
+        if found > lowest - 1e-9:
+            break
+        shares, lowest = after, found
     return shares
 
 
-def _least(loss: Callable[[float], float], start: float) -> float:
-    """Downhill from `start` in steps."""
-    value, lowest = start, loss(start)
-    for direction in (STEP, -STEP):
-        while 0.1 <= (following := round(value + direction, 2)) <= 0.95 and (found := loss(following)) < lowest - 1e-9:
-            value, lowest = following, found
-    return value
+def _moved(shares: Efficiency, move: dict[str, float]) -> Efficiency | None:
+    """Shares moved by steps; None where one leaves what is sensible."""
+    values = {name: round(getattr(shares, name) + step, 2) for name, step in move.items()}
+    return replace(shares, **values) if all(0.1 <= value <= 0.95 for value in values.values()) else None
 
 
 def share_of_hours(runs: Iterable[Timed]) -> float:

@@ -82,7 +82,8 @@ def _of_node(node: Node, plan: Plan, mode: Mode) -> Iterator[Kernel]:
                 yield form
         moved += rows * (product.inputs if product.residual else product.outputs)
         if product.residual and isinstance(product, ExpertProduct):
-            # Rows are gathered for their experts, and their outputs added up: each is read and written twice over.
+            # Rows are gathered for their experts, and their outputs added up: each is read and written twice over, forward
+            # and backward.
             gathered += 4 * rows * product.outputs
     between = sum((item.flops for item in work.values() if isinstance(item, Pairs | Contraction)), Flops())
     state = node.tally.own_state if mode != "train" else None
@@ -96,7 +97,8 @@ def _of_node(node: Node, plan: Plan, mode: Mode) -> Iterator[Kernel]:
             unit="attention" if between.dense else "memory",
             flops=Flops(between.dense * passes, between.exact * passes),
             executed=_executed(between, mode, plan),
-            moves=size * moved * passes,
+            moves=size * moved * (min(passes, 2) if gathered else passes),
+            passes=2 if gathered else 3,
             state=0 if state is None else state.moved,
             state_ranks=1 if state is None else state.ranks,
             share="experts" if gathered else "features",

@@ -67,8 +67,6 @@ class Layout:
         for name, words in (("sharded", Sharded), ("split", Split), ("dispatcher", Dispatcher)):
             if getattr(self, name) not in get_args(words):
                 raise ValueError(f"{name} is one of {', '.join(get_args(words))}, got {getattr(self, name)!r}")
-        if self.behind and self.micro_batches < 2:
-            raise ValueError("behind: transfers need a second micro-batch to be computed beside, got micro_batches = 1")
 
     @property
     def replicas(self) -> int:
@@ -155,6 +153,8 @@ def problems(layout: Layout, bounds: Bounds, length: int) -> tuple[str, ...]:
         reasons.append(f"tp = {tp} beside experts needs sp, or each token would pass them {tp} times")
     if ep > 1 and not bounds.experts:
         reasons.append(f"ep = {ep}, and there are no experts")
+    if layout.behind and layout.micro_batches == 1:
+        reasons.append("behind needs a second micro-batch, beside whose computing transfers go, and there is one")
     if layout.replicas * tp % ep or not nested(ep, layout.fsdp * tp):
         reasons.append(f"ep = {ep} does not fit dp x fsdp x tp = {layout.dp} x {layout.fsdp} x {tp}")
     return (*reasons, *(f"ep = {ep} does not divide {count} experts" for count in bounds.experts if count % ep))

@@ -103,6 +103,8 @@ class Stage:
     largest: StageParameters
     """Parameters of the largest group, which are gathered at once."""
     length: int
+    copies: int = 1
+    """Stages like it."""
 
     @cached_property
     def flops(self) -> int:
@@ -274,4 +276,6 @@ def stages(row: Row, pp: int, chunks: int, split: Split = "work") -> tuple[Stage
         if key not in distinct:
             largest = max(groups, key=lambda group: group.total, default=StageParameters())
             distinct[key] = Stage(stage, members, total, largest, row.length)
+        else:
+            distinct[key] = replace(distinct[key], copies=distinct[key].copies + 1)
     return tuple(distinct.values())

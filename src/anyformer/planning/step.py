@@ -22,10 +22,9 @@ SENDING = 20 / 132
 2412.19437, section 3.2.2)."""
 
 
-WAITS = 0.0
-HOST = 8e-3
-"""Seconds in which a host launches the kernels of a mixture of experts and of the attention before it for one micro-batch,
-forward and backward, and reads back how many tokens each expert got (tuned, as docs/published.md says)."""
+WAITS = 2e-3
+"""Seconds in which an accelerator idles at each mixture of experts for a micro-batch, forward and backward, because the host
+reads how many tokens each expert got before it launches what follows (fitted, as docs/published.md says)."""
 
 
 @dataclass(frozen=True)
@@ -60,15 +59,20 @@ class LayoutTime:
     data: float
     bubble: float
     host: float = 0.0
-    """In which mixtures of experts wait for the host to launch their kernels."""
+    """In which mixtures of experts wait for the host."""
 
     @property
     def compute(self) -> float:
         return self.products + self.mixing + self.elementwise
 
     @property
+    def busy(self) -> float:
+        """All but what is done once in a step, and the bubble."""
+        return self.compute + self.tensor + self.experts + self.host
+
+    @property
     def total(self) -> float:
-        return self.compute + self.tensor + self.experts + self.data + self.bubble + self.host
+        return self.busy + self.data + self.bubble
 
 
 @dataclass(frozen=True)
@@ -138,12 +142,13 @@ def step_time(row: Row, stages: tuple[Stage, ...], layout: Layout, machine: Mach
                `layout.behind` the share `overlap` of the compute hides those to experts, while they take `SENDING` of it
     data       weights and gradients, less the share `overlap` of the compute beside them. Transfers of each micro-batch have
                all compute beside them, those of each step the last micro-batch's backward pass.
-    bubble     (p - 1) / (v m) of the time of all micro-batches; sends between stages are hidden by other micro-batches
+    bubble     the time of one micro-batch in all other stages, by v chunks: (p - 1) / (v m) of that of all micro-batches where
+               stages are alike (Narayanan et al. 2021); sends between stages are hidden by other micro-batches
     """
-    slowest = max((_stage_time(row, stage, layout, machine) for stage in stages), key=lambda time: time.total)
-    busy = slowest.compute + slowest.tensor + slowest.experts + slowest.host
-    idle = float(communication.bubble(layout.pp, layout.micro_batches, layout.chunks)) * busy
-    return replace(slowest, bubble=idle)
+    times = [_stage_time(row, stage, layout, machine) for stage in stages]
+    slowest = max(times, key=lambda time: time.total)
+    others = sum(stage.copies * time.busy for stage, time in zip(stages, times, strict=True)) - slowest.busy
+    return replace(slowest, bubble=others / (layout.micro_batches * layout.chunks))
 
 
 def _stage_time(row: Row, stage: Stage, layout: Layout, machine: Machine) -> LayoutTime:
@@ -151,14 +156,10 @@ def _stage_time(row: Row, stage: Stage, layout: Layout, machine: Machine) -> Lay
     on, m = machine.hardware, layout.micro_batches
     bytes_sent = sent(row, stage, layout, on.domain)
     spent: dict[Unit, float] = {}
-    mixtures: list[float] = []
-    for (name, routed), units in Counter((unit.kernels, unit.routed) for unit in stage.units).items():
-        before = sum(spent.values())
+    for name, units in Counter(unit.kernels for unit in stage.units).items():
         for kernel in _of_rank(row, name, layout.micro_batch, layout.checkpointing, layout.tp, layout.ep, layout.sp):
             seconds, _ = timed(kernel, on)
             spent[kernel.unit] = spent.get(kernel.unit, 0.0) + units * m * seconds
-        if routed:
-            mixtures += [(sum(spent.values()) - before) / units] * units
     shard = stage.parameters.dense(layout.tp) // layout.fsdp + stage.parameters.of_experts(layout.ep) // layout.expert_fsdp
     updating, _ = timed(update(shard, row.states), on)
     time = LayoutTime(
@@ -169,15 +170,11 @@ def _stage_time(row: Row, stage: Stage, layout: Layout, machine: Machine) -> Lay
         experts=links.exchange(on, *_to_experts(row, stage, layout, on.domain)),
         data=0.0,
         bubble=0.0,
+        host=m * len(stage.routed) * layout.waits * WAITS * (3 / 2 if layout.checkpointing == "full" else 1),
     )
     if layout.behind:
         hidden = min(time.experts, on.efficiency.overlap * time.compute)
         time = replace(time, experts=time.experts - hidden + SENDING * hidden)
-    if mixtures and layout.waits:
-        sending = (time.tensor + time.experts) / len(mixtures)
-        launching = m * HOST * (4 / 3 if layout.checkpointing == "full" else 1)
-        waits = m * WAITS * (4 / 3 if layout.checkpointing == "full" else 1)
-        time = replace(time, host=sum(max(launching - busy - sending, waits) for busy in mixtures))
     seconds, repeated = _data_seconds(stage, bytes_sent, layout, on)
     beside = time.compute if repeated else time.compute * 2 / 3 / m
     return replace(time, data=max(seconds - on.efficiency.overlap * beside, 0.0))
