@@ -13,11 +13,12 @@ from dataclasses import replace
 from published_runs import Timed, timed
 
 from anyformer.costs.hardware import Efficiency
+from anyformer.planning import step
 from anyformer.planning.layout import Layout
 from anyformer.planning.planner import Candidate
 
 STEP = 0.01
-HOURS = 0.67
+HOURS = 0.63
 """What `share_of_hours` found: of a whole run's hours, those that its steps would have taken at the predicted rate."""
 Chosen = dict[Timed, list[Layout]]
 
@@ -35,11 +36,9 @@ def log_error(run: Timed, layouts: list[Layout], shares: Efficiency) -> float:
 
 
 def shares_to_fit(runs: Iterable[Timed]) -> tuple[str, ...]:
-    """Of attention only where sequences of several lengths tell it from matrix products, of element-wise work where they or
-    several formats of products do."""
-    used = [run for run in runs if run.fitted and not run.whole]
-    lengths, formats = len({run.length for run in used}) > 1, len({run.plan.precision.kind for run in used}) > 1
-    return ("matrix", *(["attention"] if lengths else []), *(["elementwise"] if lengths or formats else []))
+    """Of attention only where sequences of several lengths tell it from matrix products."""
+    lengths = {run.length for run in runs if run.fitted and not run.whole}
+    return ("matrix", "attention", "elementwise") if len(lengths) > 1 else ("matrix",)
 
 
 def fitted(runs: Iterable[Timed], start: Efficiency) -> Efficiency:
@@ -75,6 +74,20 @@ def share_of_hours(runs: Iterable[Timed]) -> float:
     return math.exp(-statistics.median(ratios))
 
 
+def waits(runs: Iterable[Timed]) -> dict[float, float]:
+    """Mean absolute log error of the fitted mixtures by the milliseconds that each of their layers waits for the host."""
+    runs = [run for run in runs if run.fitted and not run.whole and run.layout and run.mixture]
+    layouts, before = {run: run.layouts(run.on) for run in runs}, step.WAITS
+    found = {}
+    try:
+        for value in range(6):
+            step.WAITS = value / 1000
+            found[value] = statistics.fmean(abs(log_error(run, each, run.on.efficiency)) for run, each in layouts.items())
+    finally:
+        step.WAITS = before
+    return found
+
+
 if __name__ == "__main__":
     every = timed()
     for generation in dict.fromkeys(run.generation for run in every):
@@ -82,4 +95,5 @@ if __name__ == "__main__":
         if len({run.name for run in of if run.fitted and not run.whole}) > 1:
             shares = fitted(of, of[0].on.efficiency)
             print(generation, {name: getattr(shares, name) for name in shares_to_fit(of)})
+    print("milliseconds of waiting", {value: round(error, 3) for value, error in waits(every).items()})
     print("share of hours", round(share_of_hours(every), 2))

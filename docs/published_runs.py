@@ -107,6 +107,11 @@ class Timed:
         return zlib.crc32(f"{self.source}|{self.name}|{self.row}".encode()) % 2 == 0
 
     @property
+    def mixture(self) -> bool:
+        """Whether it has experts."""
+        return bool(bounds(architecture(self.name, self.length)).experts)
+
+    @property
     def generation(self) -> str:
         return self.on.generation
 
@@ -187,7 +192,7 @@ def timed() -> list[Timed]:
         sizes = [layout.get(each, 1) for each in ("dp", "fsdp", "tp", "pp")]
         gpus = run.get("gpus", sizes[0] * sizes[1] * sizes[2] * sizes[3])
         sequences = run["sequences"] if "sequences" in run else run["batch"] // length if "batch" in run else None
-        whole = not {"rate", "tflops", "seconds"} & run.keys()
+        whole = not run.get("steady", {"rate", "tflops", "seconds"} & run.keys())
         plan = _plan(run.get("precision", "bf16")).but(attention=run.get("attention", "auto"))
         assumed, remark = tuple(run.get("assumed", ())), run.get("remark", "")
         how = gpus, length, rate, whole, layout, sequences, plan, known
