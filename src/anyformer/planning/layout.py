@@ -55,8 +55,8 @@ class Layout:
     """Whether tokens are sent to experts while another micro-batch is computed (DualPipe, arXiv 2412.19437, section 3.2.1)."""
 
     waits: bool = True
-    """Whether the host reads how many tokens each expert got before it launches their products: not where capacity fixes
-    these, nor where kernels are captured in graphs."""
+    """Whether hosts read how many tokens each rank sends before they launch what follows: not where capacity fixes these, nor
+    where kernels are captured in graphs."""
 
     def __post_init__(self) -> None:
         for name in ("dp", "fsdp", "tp", "ep", "pp", "chunks", "micro_batch", "micro_batches"):

@@ -103,12 +103,14 @@ def plan_training(
     hardware: str | Hardware = "h100",
     plan: Plan | None = None,
     checkpointing: Checkpointing | None = None,
+    behind: bool = False,
     show: int = 5,
 ) -> Planned:
     """The `show` fastest layouts for batches of `batch_tokens` tokens in sequences of `length`, and why others do not fit.
 
     Searched: tp up to a node; pp up to a layer per stage; chunks; ep over the experts; states sharded over all replicas, over
-    those of one node, or not; micro-batches of 1 to 8; the least sharding and checkpointing that fit, or `checkpointing` alone.
+    those of one node, or not; micro-batches of 1 to 8; the least sharding and checkpointing that fit, or `checkpointing` alone. Tokens are sent to
+    experts once to each node; `behind`: while another micro-batch is computed.
     """
     machine = machine_of(hardware, plan := plan or Plan())
     sequences = batch_tokens // length
@@ -122,7 +124,7 @@ def plan_training(
     hows: tuple[Checkpointing, ...] = get_args(Checkpointing) if checkpointing is None else (checkpointing,)
     tried = 0
     sizes = bounds(architecture)
-    for layout in _layouts(sizes, ranks, sequences, machine):
+    for layout in _layouts(sizes, ranks, sequences, machine, behind=behind):
         tried += 1
         if reasons := problems(layout, sizes, length):
             impossible[reasons[0]] += 1
@@ -184,7 +186,7 @@ def priced(row: Row, parts: tuple[Stage, ...], layout: Layout, machine: Machine)
     return Candidate(layout, memory(row, parts, layout), most_sent, time, layout.sequences * row.length, flops, machine)
 
 
-def _layouts(sizes: Bounds, ranks: int, sequences: int, machine: Machine) -> Iterator[Layout]:
+def _layouts(sizes: Bounds, ranks: int, sequences: int, machine: Machine, *, behind: bool) -> Iterator[Layout]:
     """Layouts that use every rank and compute the whole batch, before sharding and checkpointing are chosen."""
     for tp in divisors(ranks, min(machine.hardware.domain, _LARGEST_TP)):
         if sizes.indivisible(tp):
@@ -200,7 +202,8 @@ def _layouts(sizes: Bounds, ranks: int, sequences: int, machine: Machine) -> Ite
                 for chunks in _chunks(pp, m, sizes.depth):
                     for fsdp in _shards(replicas, tp, machine):
                         base = Layout(replicas // fsdp, fsdp, tp, True, 1, pp, chunks, micro_batch, m)
-                        yield from _with_experts(base, sizes)
+                        for layout in _with_experts(base, sizes):
+                            yield replace(layout, behind=True) if behind and layout.ep > 1 and m > 1 else layout
 
 
 def _with_experts(layout: Layout, sizes: Bounds) -> Iterator[Layout]:

@@ -208,7 +208,7 @@ class _Search:
                 dp = count // tp // pp
                 if dp <= self.users:
                     ep = min(dp * tp, *self.bounds.experts) if self.bounds.experts else 1
-                    yield Layout(dp=dp, tp=tp, pp=pp, ep=ep, dispatcher="by_expert")
+                    yield Layout(dp=dp, tp=tp, pp=pp, ep=ep)
 
     def fullest(self, layout: Layout) -> int:
         """Bytes of the fullest rank: its share of the weights, and the caches of its users."""
@@ -275,10 +275,10 @@ class _Search:
         if layout.tp > 1:
             seconds += sums * (communication.all_reduce(stream, layout.tp) / links.ring(self.on, layout.tp, 1) + links.HOP)
         if layout.ep > 1:
-            own = -(-tokens // layout.tp)
+            own, straight = -(-tokens // layout.tp), replace(layout, dispatcher="by_expert")
             for unit in self.row.units:
                 for routing in unit.routed:
-                    near, far = copies(routing, layout, self.on.domain)
+                    near, far = copies(routing, straight, self.on.domain)
                     size = own * routing.width * self.row.element
                     seconds += 2 * (links.exchange(self.on, near * size, far * size) + links.HOP)
         near = layout.ranks <= self.on.domain

@@ -23,8 +23,8 @@ SENDING = 20 / 132
 
 
 WAITS = 2e-3
-"""Seconds in which an accelerator idles at each mixture of experts for a micro-batch, forward and backward, because the host
-reads how many tokens each expert got before it launches what follows (fitted, as docs/published.md says)."""
+"""Seconds in which an accelerator idles at each mixture of experts for a micro-batch, forward and backward, because its host
+reads how many tokens each rank sends before it launches what follows (fitted, as docs/published.md says)."""
 
 
 @dataclass(frozen=True)
@@ -147,8 +147,8 @@ def step_time(row: Row, stages: tuple[Stage, ...], layout: Layout, machine: Mach
     """
     times = [_stage_time(row, stage, layout, machine) for stage in stages]
     slowest = max(times, key=lambda time: time.total)
-    others = sum(stage.copies * time.busy for stage, time in zip(stages, times, strict=True)) - slowest.busy
-    return replace(slowest, bubble=others / (layout.micro_batches * layout.chunks))
+    busy = [time.busy for stage, time in zip(stages, times, strict=True) for _ in range(stage.copies)]
+    return replace(slowest, bubble=communication.bubble(busy, layout.micro_batches, layout.chunks))
 
 
 def _stage_time(row: Row, stage: Stage, layout: Layout, machine: Machine) -> LayoutTime:
@@ -170,7 +170,11 @@ def _stage_time(row: Row, stage: Stage, layout: Layout, machine: Machine) -> Lay
         experts=links.exchange(on, *_to_experts(row, stage, layout, on.domain)),
         data=0.0,
         bubble=0.0,
-        host=m * len(stage.routed) * layout.waits * WAITS * (3 / 2 if layout.checkpointing == "full" else 1),
+        host=m
+        * len(stage.routed)
+        * WAITS
+        * (layout.waits and layout.ep > 1)
+        * (3 / 2 if layout.checkpointing == "full" else 1),
     )
     if layout.behind:
         hidden = min(time.experts, on.efficiency.overlap * time.compute)
