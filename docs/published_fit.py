@@ -18,7 +18,7 @@ from anyformer.planning.layout import Layout
 from anyformer.planning.planner import Candidate
 
 STEP = 0.01
-HOURS = 0.63
+HOURS = 0.6
 """What `share_of_hours` found: of a whole run's hours, those that its steps would have taken at the predicted rate."""
 Chosen = dict[Timed, list[Layout]]
 
@@ -36,9 +36,11 @@ def log_error(run: Timed, layouts: list[Layout], shares: Efficiency) -> float:
 
 
 def shares_to_fit(runs: Iterable[Timed]) -> tuple[str, ...]:
-    """Of attention only where sequences of several lengths tell it from matrix products."""
+    """Of attention only where sequences of several lengths tell it from matrix products; of element-wise work, which grows as
+    products do, only where short sequences stand beside ones four times as long, in which attention tells the two apart."""
     lengths = {run.length for run in runs if run.fitted and not run.whole}
-    return ("matrix", "attention", "elementwise") if len(lengths) > 1 else ("matrix",)
+    attention = ["attention"] if len(lengths) > 1 else []
+    return ("matrix", *attention, *(["elementwise"] if max(lengths) >= 4 * min(lengths) else []))
 
 
 def fitted(runs: Iterable[Timed], start: Efficiency) -> Efficiency:

@@ -20,7 +20,7 @@ from anyformer.costs.named_hardware import hardware_of
 from anyformer.model import Architecture, decoder_only
 from anyformer.parts import Attention, Embedding, FeedForward, RMSNorm, Rotary, pre_norm
 from anyformer.plan import Plan
-from anyformer.planning.layout import Layout, Split, bounds, problems
+from anyformer.planning.layout import Layout, bounds, problems
 from anyformer.planning.planner import Candidate, machine_of, plan_training, price_layout, priced
 from anyformer.planning.stages import Row, Stage, row_of, stages
 
@@ -72,8 +72,8 @@ def _units(name: str, length: int, plan: Plan) -> Row:
 
 
 @cache
-def _stages(name: str, length: int, plan: Plan, pp: int, chunks: int, split: Split) -> tuple[Stage, ...]:
-    return stages(_units(name, length, plan), pp, chunks, split)
+def _stages(name: str, length: int, plan: Plan, pp: int, chunks: int, even: bool) -> tuple[Stage, ...]:
+    return stages(_units(name, length, plan), pp, chunks, even=even)
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,7 +141,7 @@ class Timed:
             yield layout
 
     def candidate(self, on: Hardware, layout: Layout) -> Candidate:
-        parts = _stages(self.name, self.length, self.plan, layout.pp, layout.chunks, layout.split)
+        parts = _stages(self.name, self.length, self.plan, layout.pp, layout.chunks, layout.even)
         return priced(_units(self.name, self.length, self.plan), parts, layout, machine_of(on, self.plan))
 
     def best(self, on: Hardware, layouts: list[Layout]) -> Candidate | None:

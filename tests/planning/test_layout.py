@@ -18,9 +18,9 @@ from anyformer.plan import Plan
 from anyformer.planning import advice
 from anyformer.planning.divided import SavedBytes
 from anyformer.planning.layout import Layout, bounds, problems
+from anyformer.planning.partition import partition
 from anyformer.planning.planner import _with_experts, plan_training, price_layout
 from anyformer.planning.rank import stage_memory
-from anyformer.planning.partition import partition
 from anyformer.planning.stages import row_of, stages
 from anyformer.planning.step import sent
 from anyformer.planning.tuned import choices

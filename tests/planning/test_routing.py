@@ -126,11 +126,9 @@ def test_transfers_go_behind_computing_only_with_two_micro_batches():
 
 def test_stages_have_as_many_layers_where_asked():
     row = row_of(architecture("llama-3-8b"), 1024, BF16)
-    layers = {
-        split: [sum(unit.layer for unit in stage.units) for stage in stages(row, 2, 1, split)] for split in ("layers", "work")
-    }
-    assert layers["layers"] == [16, 16]
-    assert layers["work"][0] > 16 > layers["work"][1], "the head is as much work as some layers"
-    assert stages(row, 3, 1, "layers") == stages(row, 3, 1), "32 layers are not divided by 3"
-    with pytest.raises(ValueError, match="split is one of work, layers"):
-        Layout(split="head")  # type: ignore[arg-type]
+    work, even = ([sum(unit.layer for unit in stage.units) for stage in stages(row, 2, 1, even=way)] for way in (False, True))
+    assert even == [16, 16]
+    assert work[0] > 16 > work[1], "the head is as much work as some layers"
+    assert stages(row, 3, 1, even=True) == stages(row, 3, 1), "32 layers are not divided by 3"
+    with pytest.raises(ValueError, match="dispatcher is one of by_node, by_expert"):
+        Layout(dispatcher="by_rank")  # type: ignore[arg-type]

@@ -14,8 +14,6 @@ Sharded = Literal["optimiser", "gradients", "weights"]
 """States that the `fsdp` ranks divide among them, each with all before it: ZeRO's stages 1, 2 and 3 (arXiv 1910.02054)."""
 Dispatcher = Literal["by_node", "by_expert"]
 """How a token is sent to its experts: once to each node, and within it once to each rank (DeepEP), or once to each expert."""
-Split = Literal["work", "layers"]
-"""What stages of a pipeline have as much of as can be: FLOPs, or layers, where these divide."""
 MOST_RANKS = 4096
 """Accelerators that a search tries at most."""
 
@@ -47,7 +45,8 @@ class Layout:
     """m."""
     sharded: Sharded = "weights"
     checkpointing: Checkpointing = "none"
-    split: Split = "work"
+    even: bool = False
+    """Whether all stages of the pipeline have as many layers, where these divide, instead of as even work as can be."""
     dispatcher: Dispatcher = "by_node"
     fp8_dispatch: bool = False
     """Whether tokens and gradients are sent to experts in fp8; what experts give comes back as activations are."""
@@ -64,7 +63,7 @@ class Layout:
                 raise ValueError(f"{name} should be at least 1, got {getattr(self, name)}")
         if self.checkpointing not in get_args(Checkpointing):
             raise ValueError(f"checkpointing is one of {', '.join(get_args(Checkpointing))}, got {self.checkpointing!r}")
-        for name, words in (("sharded", Sharded), ("split", Split), ("dispatcher", Dispatcher)):
+        for name, words in (("sharded", Sharded), ("dispatcher", Dispatcher)):
             if getattr(self, name) not in get_args(words):
                 raise ValueError(f"{name} is one of {', '.join(get_args(words))}, got {getattr(self, name)!r}")
 

@@ -16,7 +16,6 @@ from anyformer.model import Architecture
 from anyformer.operations import Address, ExpertProduct, Node, Product, Shape
 from anyformer.plan import Checkpointing, Plan
 from anyformer.planning.divided import CHECKPOINTING, NOTHING, ByCheckpointing, SavedBytes, saved_by_place
-from anyformer.planning.layout import Split
 from anyformer.planning.partition import even_pieces, partition
 from anyformer.planning.routing import Routing
 
@@ -256,15 +255,14 @@ def _sums_and_experts(nodes: Sequence[Node], steps: int) -> tuple[int, tuple[Rou
     return 2 * min(len(summed), steps), tuple(routed.values())
 
 
-def stages(row: Row, pp: int, chunks: int, split: Split = "work") -> tuple[Stage, ...]:
+def stages(row: Row, pp: int, chunks: int, *, even: bool = False) -> tuple[Stage, ...]:
     """The distinct stages of a pipeline, each where it comes first: stage s has the chunks s, s + p, ...
 
     Chunks are neighbouring units, the chunk with most work as small as possible, or all with as many layers. A group of
     weights that two units of a stage share is stored once.
     """
     each, rest = divmod(len(row.units) - 2, pp * chunks)
-    even = split == "layers" and not rest
-    ends = even_pieces(each, pp * chunks) if even else partition([unit.flops for unit in row.units], pp * chunks)
+    ends = even_pieces(each, pp * chunks) if even and not rest else partition([unit.flops for unit in row.units], pp * chunks)
     pieces = [row.units[start:end] for start, end in zip([0, *ends], ends, strict=False)]
     distinct: dict[object, Stage] = {}
     for stage in range(pp):
