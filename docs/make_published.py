@@ -51,8 +51,10 @@ class Row:
         """What explains an outlier, as far as it is known."""
         if not self.outlier:
             return self.run.remark
-        causes, run = TEXT["outliers"].get(self.run.source, {}), self.run
+        causes, run, layout = TEXT["outliers"].get(self.run.source, {}), self.run, self.found.layout
         of_run = causes.get(f"{run.name} {run.on.name}") or causes.get(run.name) or causes.get("others")
+        if layout.micro_batches > 1 and layout.micro_batch > 1 and layout.checkpointing == "full" and run.mixture:
+            of_run = causes.get("recomputed", of_run)
         return run.remark or of_run or "not explained"
 
 
@@ -99,6 +101,9 @@ def time_line(row: Row) -> list[str]:
     run, found = row.run, row.found
     layout = found.layout
     again = f", {layout.checkpointing} recomputed" if layout.checkpointing != "none" else ""
+    again += f", sent {layout.dispatcher.replace('_', ' ')}" if layout.ep > 1 else ""
+    again += " behind computing" if layout.behind else ""
+    again += f", {run.plan.named}" if run.plan.precision.narrow is not None else ""
     room = f" of {found.machine.hardware.usable_memory / 1e9:.0f}: would not fit" if not found.fits else ""
     return [
         run.name,
@@ -119,6 +124,7 @@ def summary(found: Sequence[Row]) -> str:
     """Median errors of both halves: over all, of rates and hours, by generation, by source."""
     groups: list[tuple[str, Callable[[Timed], str | None]]] = [
         ("all", lambda run: "all"),
+        ("networks", lambda run: "mixtures of experts" if run.mixture else "dense"),
         ("given as", lambda run: "hours of whole runs" if run.whole else "rates of running steps"),
         ("generation", lambda run: run.generation),
         ("source of rates", lambda run: None if run.whole else run.source.split(" (")[0]),
@@ -137,7 +143,9 @@ def medians(found: Sequence[Row]) -> dict[str, float]:
         if not row.run.fitted:
             errors.setdefault(row.run.source, []).append(abs(row.error))
     largest = max(errors, key=lambda source: len(errors[source]))
+    experts = [abs(row.error) for row in found if row.run.mixture and not row.run.fitted]
     return {
+        "mixtures": statistics.median(experts),
         "test": statistics.median(error for each in errors.values() for error in each),
         "sources": statistics.median(statistics.median(each) for each in errors.values()),
         "rest": statistics.median(error for source, each in errors.items() if source != largest for error in each),
@@ -195,6 +203,18 @@ def memory_line(source: str, name: str, reported: float, found: Candidate) -> li
     return [name, found.machine.hardware.name, how, *figures, f"{total / reported:.2f}", source.split(" (")[0]]
 
 
+def memory_medians() -> str:
+    """Median errors of predicted memory by source; compiled programs, which keep less, beside eager ones."""
+    errors: dict[str, list[float]] = {}
+    for source, _, reported, candidate in memories():
+        errors.setdefault(source.split(" (")[0], []).append(abs(candidate.memory.total / reported - 1))
+    lines = [[source, str(len(each)), f"{statistics.median(each):.1%}"] for source, each in errors.items()]
+    every = [error for each in errors.values() for error in each]
+    return table(
+        ["source", "accelerators", "median error"], [*lines, ["all", str(len(every)), f"{statistics.median(every):.1%}"]]
+    )
+
+
 def shares(found: Sequence[Row]) -> str:
     """What is reached, for each generation of the runs."""
     machines = {row.run.generation: row.run.on.efficiency for row in found}
@@ -218,6 +238,7 @@ def page(found: Sequence[Row]) -> str:
         TEXT["layouts"],
         side_by_side(),
         TEXT["memory"],
+        memory_medians(),
         table(
             ["run", "accelerator", "layout", "reported", "predicted", "ratio", "source"],
             (memory_line(*each) for each in memories()),

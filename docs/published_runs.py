@@ -5,7 +5,7 @@ from __future__ import annotations
 import tomllib
 import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from functools import cache
 from itertools import product
 from pathlib import Path
@@ -27,7 +27,7 @@ from anyformer.planning.stages import Row, Stage, row_of, stages
 RUNS = tomllib.loads(Path(__file__).with_name("published.toml").read_text())["run"]
 MEASURED = tomllib.loads(Path(__file__).with_name("measured.toml").read_text())
 BF16 = Plan(precision="bf16")
-_LAYOUT = {"dp", "fsdp", "tp", "sp", "ep", "pp", "chunks", "micro_batch", "micro_batches", "sharded", "checkpointing"}
+_LAYOUT = {field.name for field in fields(Layout)}
 
 
 def _plain(*, width: int, depth: int, heads: int, head_width: int, ffn: int, vocab: int) -> Architecture:
@@ -37,10 +37,17 @@ def _plain(*, width: int, depth: int, heads: int, head_width: int, ffn: int, voc
     return decoder_only(Embedding(vocab=vocab), width, [block] * depth, final_norm=RMSNorm())
 
 
+def _cut(*, name: str, order: str) -> Architecture:
+    """An architecture of the catalogue with other layers of the same kinds, and no later token predicted."""
+    whole = catalogue.architecture(name)
+    return whole.but(decoder=whole.decoder.but(order=order), mtp=None)
+
+
 _FAMILIES: dict[str, Callable[..., Architecture]] = {
     "gpt": lambda length, *, dropout=0.0, **sizes: gpt2(length=length, dropout=dropout, **sizes),
     "llama": lambda length, **sizes: llama(**sizes),
     "plain": lambda length, **sizes: _plain(**sizes),
+    "like": lambda length, **sizes: _cut(**sizes),
 }
 
 
@@ -65,8 +72,8 @@ def _units(name: str, length: int, plan: Plan) -> Row:
 
 
 @cache
-def _stages(name: str, length: int, plan: Plan, pp: int, chunks: int) -> tuple[Stage, ...]:
-    return stages(_units(name, length, plan), pp, chunks)
+def _stages(name: str, length: int, plan: Plan, pp: int, chunks: int, even: bool) -> tuple[Stage, ...]:
+    return stages(_units(name, length, plan), pp, chunks, even=even)
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,6 +95,8 @@ class Timed:
     """Of a step."""
     plan: Plan
     """With `plain` attention where scores were written, before there were kernels that do not."""
+    shares: dict[str, float]
+    """Of what is reached, what is published."""
     assumed: tuple[str, ...]
     """What of these is not published."""
     remark: str
@@ -96,6 +105,11 @@ class Timed:
     def fitted(self) -> bool:
         """Whether shares are fitted to it: the parity of a checksum of what it is called, which nobody chooses."""
         return zlib.crc32(f"{self.source}|{self.name}|{self.row}".encode()) % 2 == 0
+
+    @property
+    def mixture(self) -> bool:
+        """Whether it has experts."""
+        return bool(bounds(architecture(self.name, self.length)).experts)
 
     @property
     def generation(self) -> str:
@@ -127,8 +141,8 @@ class Timed:
             yield layout
 
     def candidate(self, on: Hardware, layout: Layout) -> Candidate:
-        parts = _stages(self.name, self.length, self.plan, layout.pp, layout.chunks)
-        return priced(_units(self.name, self.length, self.plan), parts, layout, machine_of(on, BF16))
+        parts = _stages(self.name, self.length, self.plan, layout.pp, layout.chunks, layout.even)
+        return priced(_units(self.name, self.length, self.plan), parts, layout, machine_of(on, self.plan))
 
     def best(self, on: Hardware, layouts: list[Layout]) -> Candidate | None:
         """The fastest of those that fit; of those that do not, the nearest."""
@@ -139,8 +153,17 @@ class Timed:
         return min(found, key=lambda each: each.memory.total, default=None)
 
 
+@cache
+def _plan(precision: str) -> Plan:
+    """Of formats of fewer bits, with the products of experts in them."""
+    return BF16 if precision == "bf16" else Plan.parse({"precision": {"kind": precision, "experts": True}})
+
+
 def rate_of(run: dict[str, Any], name: str, length: int) -> float | None:
     """Tokens per second and accelerator, as reported or as what is reported implies."""
+    if "seconds" in run:
+        layout = Layout(**run["layout"])
+        return layout.sequences * length / layout.ranks / run["seconds"]
     if "rate" in run:
         return float(run["rate"])
     if "tflops" in run:
@@ -156,21 +179,24 @@ def timed() -> list[Timed]:
         name, length = run["name"], run["length"]
         rate = rate_of(run, name, length)
         layout = {key: run["layout"][key] for key in run["layout"].keys() & _LAYOUT}
-        known = layout or "batch" in run
-        if rate is None or not known:
+        if rate is None or not (layout or "batch" in run):
             continue
         on = hardware_of(run["hardware"])
-        if "network" in run:
-            on = on.but(network=run["network"] * 1e9)
+        on = on.but(**{each: run[each] * 1e9 for each in ("network", "link", "bandwidth") if each in run})
+        set_of = run.get("older", {}).get(on.generation, on.generation)
+        known = run.get("shares", {})
+        shares = {**MEASURED["reached"].get(set_of, {}), **known}
+        on = on.but(efficiency=replace(on.efficiency, **shares), generation=set_of)
         key = run["source"], name
         counts[key] = counts.get(key, -1) + 1
         sizes = [layout.get(each, 1) for each in ("dp", "fsdp", "tp", "pp")]
         gpus = run.get("gpus", sizes[0] * sizes[1] * sizes[2] * sizes[3])
         sequences = run["sequences"] if "sequences" in run else run["batch"] // length if "batch" in run else None
-        whole = not {"rate", "tflops"} & run.keys()
-        plan = BF16.but(attention=run.get("attention", "auto"))
+        whole = not run.get("steady", {"rate", "tflops", "seconds"} & run.keys())
+        plan = _plan(run.get("precision", "bf16")).but(attention=run.get("attention", "auto"))
         assumed, remark = tuple(run.get("assumed", ())), run.get("remark", "")
-        found.append(Timed(*key, counts[key], on, gpus, length, rate, whole, layout, sequences, plan, assumed, remark))
+        how = gpus, length, rate, whole, layout, sequences, plan, known
+        found.append(Timed(*key, counts[key], on, *how, assumed, remark))
     return found
 
 

@@ -191,15 +191,53 @@ def test_a_layer_that_borrows_keys_reads_its_neighbours():
 def test_training_moves_three_times_the_forward_pass_and_the_optimiser():
     architecture = af.architecture("llama-12m")
     shape = Shape(batch=4, length=64)
-    train, forward = ({w.title: w for w in kernels(architecture, shape, BF16, mode)} for mode in ("train", "prefill"))
+    train, forward = (by_title(kernels(architecture, shape, BF16, mode)) for mode in ("train", "prefill"))
     state = architecture.cost(shape, BF16).total_state_bytes
     names = train.keys() & forward.keys()
     assert train.keys() - names == {"optimiser", "head.loss"}
-    assert total([train[n] for n in names], "bytes") == 3 * (total([forward[n] for n in names], "bytes") - state)
-    assert train["optimiser"].bytes == 28 * architecture.cost(shape).parameters
+    there, again = ([kernel for name in names for kernel in of[name]] for of in (forward, train))
+    # A gradient of a weight is read and written in fp32 where it is added up, 8 bytes where 2 were written.
+    added = 3 * total(there, "weights")
+    assert total(again, "bytes") == 3 * (total(there, "bytes") - state) + added
+    assert total(train["optimiser"], "bytes") == 28 * architecture.cost(shape).parameters
     for name in names:
-        scores_again = 3.5 if train[name].unit == "attention" else 3
-        assert train[name].executed == scores_again * forward[name].executed, name
+        scores_again = 3.5 if train[name][0].unit == "attention" else 3
+        assert total(train[name], "executed") == scores_again * total(forward[name], "executed"), name
+
+
+def by_title(work):
+    """Kernels by their title; a product in training is two."""
+    found = {}
+    for kernel in work:
+        found.setdefault(kernel.title, []).append(kernel)
+    return found
+
+
+def test_the_gradient_of_a_weight_is_a_kernel_that_is_not_recomputed():
+    architecture, shape = af.architecture("llama-12m"), Shape(batch=4, length=64)
+    once, again = (
+        by_title(kernels(architecture, shape, BF16.but(checkpointing=how), "train"))["decoder.attention.query"]
+        for how in ("none", "full")
+    )
+    assert [kernel.passes for kernel in once] == [2, 0]
+    assert once[0].executed == 2 * once[1].executed
+    assert again[0].executed * 2 == once[0].executed * 3
+    assert again[1] == once[1]
+
+
+def test_products_of_experts_are_narrow_where_asked():
+    architecture, shape = af.architecture("qwen3-30b-a3b"), Shape(batch=1, length=1024)
+    wide, narrow = (
+        by_title(kernels(architecture, shape, Plan.parse({"precision": {"kind": "fp8", "experts": way}}), "train"))
+        for way in (False, True)
+    )
+    assert [kernel.number for kernel in wide["decoder.experts.down"]] == ["bf16", "bf16"]
+    assert [kernel.number for kernel in narrow["decoder.experts.down"]] == ["fp8", "fp8"]
+    assert wide["decoder.attention.query"] == narrow["decoder.attention.query"]
+    rounding = narrow["decoder.experts.down rounding"][0]
+    rows = 8 * 1024
+    assert rounding.moves == rows * (768 + 2048) * (2 + 1)
+    assert rounding.weights == 0, "weights of experts are rounded once in a step"
 
 
 def test_fewer_bits_move_fewer_bytes():

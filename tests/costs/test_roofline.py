@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import replace
 
 import pytest
 import torch
@@ -13,7 +14,8 @@ from anyformer.catalogue import listing
 from anyformer.costs.calibration import calibrated
 from anyformer.costs.figures import clock
 from anyformer.costs.hardware import HARDWARE, Efficiency, Hardware
-from anyformer.costs.kernels import Kernel, kernels
+from anyformer.costs.kernel import Kernel
+from anyformer.costs.kernels import kernels
 from anyformer.costs.named_hardware import ALIASES, hardware_of
 from anyformer.costs.roofline import step_time, timed
 from anyformer.describe import UserError
@@ -226,3 +228,16 @@ def test_a_plain_kernel_executes_every_pair_and_none_twice():
     )
     assert fused.executed.forward == fused.flops.forward.exact
     assert fused.executed.backward == fused.flops.backward.exact + scores // 2
+
+
+def test_products_of_experts_hide_none_of_their_reading():
+    on = HARDWARE["h100"]
+    work = kernels(af.architecture("qwen3-30b-a3b"), Shape(batch=1, length=1024), Plan(precision="bf16"), "train")
+    of_experts = next(kernel for kernel in work if kernel.title == "decoder.experts.gate")
+    seconds, bound = timed(of_experts, on)
+    computing = of_experts.executed / (on.peak("bf16") * on.efficiency.matrix)
+    reading = of_experts.bytes / (on.bandwidth * on.efficiency.memory)
+    assert seconds == pytest.approx(computing + reading)
+    assert bound == "memory"
+    alone, _ = timed(replace(of_experts, share="features"), on)
+    assert alone == pytest.approx(max(computing, reading))

@@ -42,7 +42,7 @@ def test_every_run_has_a_source_and_something_to_hold_against(maker):
         assert {"hours", "rate", "tflops", "flops", "mfu"} & run.keys(), run["name"]
     for table in maker.MEASURED["table"]:
         assert table["source"]
-        assert {"rate", "tflops"} & set(table["columns"])
+        assert {"rate", "tflops", "seconds"} & set(table["columns"])
         assert isinstance(table["checked"], bool)
         assert {len(row) for row in table["rows"]} == {len(table["columns"])}
 

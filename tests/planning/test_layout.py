@@ -18,9 +18,10 @@ from anyformer.plan import Plan
 from anyformer.planning import advice
 from anyformer.planning.divided import SavedBytes
 from anyformer.planning.layout import Layout, bounds, problems
+from anyformer.planning.partition import partition
 from anyformer.planning.planner import _with_experts, plan_training, price_layout
 from anyformer.planning.rank import stage_memory
-from anyformer.planning.stages import _partition, row_of, stages
+from anyformer.planning.stages import row_of, stages
 from anyformer.planning.step import sent
 from anyformer.planning.tuned import choices
 
@@ -69,9 +70,9 @@ def test_sharding_sends_what_the_zero_paper_says():
     (stage,) = stages(row, 1, 1)
     size = 2 * (stage.parameters.divided + stage.parameters.replicated)
     for sharded, times in (("optimiser", 2), ("gradients", 2), ("weights", 3)):
-        traffic = sent(row, stage, Layout(fsdp=1024, sharded=sharded))
+        traffic = sent(row, stage, Layout(fsdp=1024, sharded=sharded), 8)
         assert (traffic.weights + traffic.gradients) / size == pytest.approx(times, rel=2e-3)
-    plain = sent(row, stage, Layout(dp=1024))
+    plain = sent(row, stage, Layout(dp=1024), 8)
     assert plain.gradients / size == pytest.approx(2, rel=2e-3)
 
 
@@ -82,9 +83,9 @@ def test_tensor_parallelism_sends_what_megatron_says():
     layout = Layout(tp=8, sp=False, micro_batch=2, micro_batches=3)
     elements = 8 * 2 * 1024 * 4096 * 7 // 8
     around = elements // 2  # the embedding's sum forward and that of the head's gradient backward
-    assert sent(row, stage, layout).tensor == 3 * 2 * (32 * elements + around)
-    again = sent(row, stage, replace(layout, checkpointing="full")).tensor
-    assert again - sent(row, stage, layout).tensor == 3 * 2 * 32 * elements // 2
+    assert sent(row, stage, layout, 8).tensor == 3 * 2 * (32 * elements + around)
+    again = sent(row, stage, replace(layout, checkpointing="full"), 8).tensor
+    assert again - sent(row, stage, layout, 8).tensor == 3 * 2 * 32 * elements // 2
 
 
 def test_parallel_branches_are_summed_once():
@@ -155,7 +156,7 @@ def _each_stage(row, pp):
 def test_stages_are_partition_as_evenly_as_can_be():
     for work in ([3, 1, 4, 1, 5, 9, 2, 6], [0, 5, 5, 5, 5, 2], [1] * 7, [0, 0, 7, 1]):
         for parts in range(1, len(work) + 1):
-            ends = _partition(work, parts)
+            ends = partition(work, parts)
             cuts = [0, *ends]
             assert len(ends) == parts
             assert ends[-1] == len(work)
@@ -189,12 +190,12 @@ def test_impossible_layouts_are_refused_with_the_reason(name, layout, says):
 def test_experts_are_divided_by_ep_and_cost_two_all_to_all_each_way():
     row = zero_row("mixtral-8x7b", 1024)
     (stage,) = stages(row, 1, 1)
-    layout = Layout(fsdp=8, ep=8)
+    layout = Layout(fsdp=8, ep=8, dispatcher="by_expert")
     dense = stage.parameters.divided + stage.parameters.replicated
     each = stage_memory(row, stage, replace(layout, sharded="optimiser"))
     assert each.copies == 2 * (dense + stage.parameters.experts // 8)
     assert each.weights == 4 * (-(-dense // 8) + stage.parameters.experts // 8), "in fp32, divided"
-    assert sent(row, stage, layout).experts == 32 * 4 * (1024 * 2 * 4096 * 2) * 7 // 8
+    assert sent(row, stage, layout, 8).experts == 32 * 4 * (1024 * 2 * 4096 * 2) * 7 // 8
 
 
 def test_the_405b_is_laid_out_as_its_authors_did():

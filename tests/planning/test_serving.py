@@ -120,8 +120,10 @@ def test_which_is_cheaper_is_the_first_line():
         serve(af.architecture(name), users=32, length=LONG, hardware=reached).price(1)
         for name in ("llama-3-70b", "deepseek-v3")
     ]
-    assert "attention at 18% of the peak" in lines[1]
-    assert lines[1].endswith(f"with newer kernels (61%) the factor would be {newer[1] / newer[0]:,.2f}")
+    assert f"attention at {H100.efficiency.attention:.0%} of the peak" in lines[1]
+    assert lines[1].endswith(
+        f"with newer kernels ({H100.efficiency.matrix:.0%}) the factor would be {newer[1] / newer[0]:,.2f}"
+    )
     assert "cache of 32 users with 131,072 tokens each: 294.8 GB in bf16 (70,272 bytes per token)" in "\n".join(lines[:6])
     assert [line.split(":")[0] for line in lines[2:6:2]] == ["deepseek-v3", "llama-3-70b"], "as in the table"
     assert lines[6] == "at $2.50 per accelerator-hour"

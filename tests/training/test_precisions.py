@@ -153,6 +153,7 @@ def test_every_optimiser_moves_weights_in_bf16(run, tmp_path, optimiser, roundin
     [
         ({"plan.precision": "pure_bf16", "average": {"kind": "ema"}}, "average keeps weights in fp32"),
         ({"plan.precision": "fp8", "tuning.adapter": {"kind": "lora", "rank": 2}}, "stands beside frozen matrices"),
+        ({"plan.precision": {"kind": "fp8", "experts": True}}, "experts in fp8 are priced, not computed"),
         ({"plan.precision": "fp9"}, "did you mean 'fp8'"),
         ({"plan.precision": {"kind": "fp8", "scaling": "row"}}, "'tensor', 'channel' or 'running'"),
     ],

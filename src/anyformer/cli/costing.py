@@ -29,7 +29,7 @@ from anyformer.cli.arguments import (
 from anyformer.precision import Kind
 
 if TYPE_CHECKING:
-    from anyformer.costs.kernels import Mode
+    from anyformer.costs.kernel import Mode
     from anyformer.costs.rows import Line
     from anyformer.costs.sheet import CostSheet
     from anyformer.planning.planner import Planned

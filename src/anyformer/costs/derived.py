@@ -6,7 +6,7 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 
 from anyformer.costs.counts import located
 from anyformer.costs.figures import NOTHING, Figure, count, flops, scaled, seconds, size
-from anyformer.costs.kernels import Mode
+from anyformer.costs.kernel import Mode
 from anyformer.costs.memory import states_of
 from anyformer.costs.page import AT, shown
 from anyformer.costs.roofline import KernelTime, StepTime

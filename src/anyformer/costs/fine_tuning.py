@@ -14,7 +14,8 @@ from anyformer.costs.activations import Activations, activations
 from anyformer.costs.counts import located
 from anyformer.costs.hardware import Hardware
 from anyformer.costs.holding import Holding
-from anyformer.costs.kernels import Kernel, kernels
+from anyformer.costs.kernel import Kernel
+from anyformer.costs.kernels import kernels
 from anyformer.costs.memory import MASTER, States
 from anyformer.costs.moments import PeakMemory
 from anyformer.costs.peak import LOSS_COPIES, Find, peak_of

@@ -48,7 +48,7 @@ class Efficiency:
 
     def __post_init__(self) -> None:
         for name in (field.name for field in fields(self)):
-            if not 0 < getattr(self, name) <= 1:
+            if not (name == "overlap" and getattr(self, name) == 0) and not 0 < getattr(self, name) <= 1:
                 raise ValueError(f"efficiency.{name} is a share of the peak, above 0 and at most 1, got {getattr(self, name)}")
 
 

@@ -8,23 +8,15 @@ projection, never its scores. Norms, rotations, activations and sums read and wr
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import replace
 
+from anyformer.costs.kernel import Kernel, Mode, Share, Unit
 from anyformer.costs.memory import ADAM, States, states_of
+from anyformer.costs.products import gradient_apart, narrow_format, narrowed
 from anyformer.model import Architecture
-from anyformer.model.narrow import chosen
 from anyformer.operations import Address, Contraction, Elementwise, ExpertProduct, Flops, Node, Pairs, Product, Shape
 from anyformer.plan import Checkpointing, Plan
-from anyformer.precision import Narrow
 
-Mode = Literal["train", "prefill", "decode"]
-Unit = Literal["matrix", "attention", "memory", "optimiser"]
-"""The work of a kernel: products with a weight, products between activations, reads and writes of memory alone, or the reads
-and writes of an optimiser's update."""
-Share = Literal["features", "experts", "positions", "all"]
-"""How tensor parallelism divides a kernel: by features of its weight; by whole experts; by positions of the stream, where
-these are divided at all; or not."""
 RECOMPUTED: Mapping[Checkpointing, tuple[Unit, ...]] = {
     "none": (),
     "selective": ("memory",),
@@ -33,72 +25,14 @@ RECOMPUTED: Mapping[Checkpointing, tuple[Unit, ...]] = {
 """Units of which each way of checkpointing runs the kernels of layers twice."""
 
 
-@dataclass(frozen=True)
-class Kernel:
-    """One kernel in each of `layers` layers: `flops` of the model, FLOPs `executed`, in so many `launches`; bytes to and from
-    memory of `weights`, of decode `state` and of all else that it `moves`."""
-
-    address: Address
-    name: str
-    unit: Unit
-    flops: Flops
-    executed: int
-    moves: int
-    weights: int = 0
-    launches: int = 1
-    layers: int = 1
-    share: Share = "all"
-    path: str = ""
-    """Path of the weight, where all layers of a variant are one."""
-    state: int = 0
-    state_ranks: int = 1
-    """Ranks among which the decode state can be divided, at most."""
-    number: str = "bf16"
-    """The format of the operands of its products, whose peak rate it reaches."""
-
-    @property
-    def bytes(self) -> int:
-        """Bytes to and from memory."""
-        return self.weights + self.moves + self.state
-
-    def of_rank(self, tp: int, ep: int = 1, *, sp: bool = True) -> Kernel:
-        """The share of one of `tp` ranks that divide products, of `ep` that divide experts, with positions divided or not."""
-        ranks = tp if self.share in ("features", "experts") or (self.share == "positions" and sp) else 1
-        weight_ranks = {"features": tp, "experts": ep, "positions": 1, "all": 1}[self.share]
-        if ranks == weight_ranks == 1:
-            return self
-        return Kernel(
-            self.address,
-            self.name,
-            self.unit,
-            self.flops,
-            self.executed // ranks,
-            -(-self.moves // ranks),
-            -(-self.weights // weight_ranks),
-            self.launches,
-            self.layers,
-            self.share,
-            self.path,
-            -(-self.state // min(ranks, self.state_ranks)),
-            self.state_ranks,
-            self.number,
-        )
-
-    @property
-    def title(self) -> str:
-        """Component, part and name: `decoder.attention.query`, whatever the layer."""
-        words = (self.address.component, *self.address.part, self.name)
-        return ".".join(word for word in words if word)
-
-
 def kernels(architecture: Architecture, shape: Shape, plan: Plan, mode: Mode) -> list[Kernel]:
     """Every kernel of a step, of one layer of each kind, in the plan's precision.
 
-    Training counts a product three times, forward and for the gradients of input and weight, in FLOPs and in bytes alike;
-    a fused attention kernel computes its scores again, so it executes 3.5 times its forward FLOPs (Dao et al. 2022,
-    arXiv 2205.14135), and only the pairs that the mask allows. The `plain` kernel saves its scores: it executes 3 times
-    the dense FLOPs (the scores it writes are not among the bytes). Kernels that checkpointing recomputes execute and move
-    their forward part once more.
+    Training counts a product three times, forward and for the gradients of input and weight, in FLOPs and in bytes alike,
+    the last as a kernel of its own, which adds the gradient to the sum of micro-batches; a fused attention kernel computes
+    its scores again, so it executes 3.5 times its forward FLOPs (Dao et al. 2022, arXiv 2205.14135), and only the pairs that
+    the mask allows. The `plain` kernel saves its scores: it executes 3 times the dense FLOPs (the scores it writes are not
+    among the bytes). Kernels that checkpointing recomputes execute and move their forward part once more.
     """
     price = architecture.folded_trained_cost if mode == "train" else architecture.folded_cost
     tally = price(shape, plan)
@@ -129,7 +63,7 @@ def _of_node(node: Node, plan: Plan, mode: Mode) -> Iterator[Kernel]:
         rows = product.exact_rows if isinstance(product, ExpertProduct) else product.rows
         flops, share = product.flops, _share(product)
         weight = node.tally.own_weights.get(f"{name}.weight")
-        narrow = None if mode != "train" or weight is None else chosen(plan.precision, weight)
+        narrow = None if mode != "train" else narrow_format(plan, product, weight)
         wide = replace(
             at,
             name=name,
@@ -140,10 +74,16 @@ def _of_node(node: Node, plan: Plan, mode: Mode) -> Iterator[Kernel]:
             share=share,
             path=node.name(name),
         )
-        yield from (wide,) if narrow is None or isinstance(product, ExpertProduct) else _narrow(wide, product, narrow, size)
+        forms = (wide,) if narrow is None else narrowed(wide, product, rows, narrow, size)
+        for form in forms:
+            if mode == "train" and form.executed:
+                yield from gradient_apart(form, product.weight_read, size, states_of(plan.precision).gradients)
+            else:
+                yield form
         moved += rows * (product.inputs if product.residual else product.outputs)
         if product.residual and isinstance(product, ExpertProduct):
-            # Rows are gathered for their experts, and their outputs added up: each is read and written twice over.
+            # Rows are gathered for their experts, and their outputs added up: each is read and written twice over, forward
+            # and backward.
             gathered += 4 * rows * product.outputs
     between = sum((item.flops for item in work.values() if isinstance(item, Pairs | Contraction)), Flops())
     state = node.tally.own_state if mode != "train" else None
@@ -157,7 +97,8 @@ def _of_node(node: Node, plan: Plan, mode: Mode) -> Iterator[Kernel]:
             unit="attention" if between.dense else "memory",
             flops=Flops(between.dense * passes, between.exact * passes),
             executed=_executed(between, mode, plan),
-            moves=size * moved * passes,
+            moves=size * moved * (min(passes, 2) if gathered else passes),
+            passes=2 if gathered else 3,
             state=0 if state is None else state.moved,
             state_ranks=1 if state is None else state.ranks,
             share="experts" if gathered else "features",
@@ -167,32 +108,6 @@ def _of_node(node: Node, plan: Plan, mode: Mode) -> Iterator[Kernel]:
 def _number(plan: Plan) -> str:
     """The format of the operands of products that are not narrow."""
     return plan.precision.unit if plan.precision.narrow is None else plan.number
-
-
-def _narrow(wide: Kernel, product: Product, narrow: Narrow, size: int) -> Iterator[Kernel]:
-    """The three products of a weight on operands of fewer bits, and the kernels that round those.
-
-    X, dO and W are each read by two products, and rounded from `size` bytes a number, the weight from 4 in both passes; O, dX
-    and dW are written as they are elsewhere.
-    """
-    numbers, bits = product.rows * (product.inputs + product.outputs), narrow.bits
-    weight = product.weight_read
-    yield replace(
-        wide,
-        number=narrow.unit,
-        moves=int(numbers * (size + 2 * bits / 8)),
-        weights=int(weight * (size + 2 * bits / 8)),
-    )
-    yield replace(
-        wide,
-        name=f"{wide.name} rounding",
-        unit="memory",
-        flops=Flops(),
-        executed=0,
-        moves=int(numbers * (size + bits / 8)),
-        weights=int(2 * weight * (4 + bits / 8)),
-        launches=4,
-    )
 
 
 def _operands(pairs: Pairs) -> int:
@@ -214,13 +129,16 @@ def _executed(between: Flops, mode: Mode, plan: Plan) -> int:
 
 
 def _recomputed(kernel: Kernel) -> Kernel:
-    """The kernel with its forward pass, a third of its work, once more."""
+    """The kernel with its forward pass, one of its passes, once more."""
+    passes = kernel.passes
+    if not passes:
+        return kernel
     return replace(
         kernel,
-        executed=kernel.executed + kernel.flops.exact // 3,
-        moves=kernel.moves * 4 // 3,
-        weights=kernel.weights * 4 // 3,
-        launches=kernel.launches * 4 // 3,
+        executed=kernel.executed + kernel.flops.exact // passes,
+        moves=kernel.moves * (passes + 1) // passes,
+        weights=kernel.weights * (passes + 1) // passes,
+        launches=kernel.launches * (passes + 1) // passes,
     )
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from anyformer.costs.counts import Parameters
 from anyformer.costs.figures import NOTHING, Figure, count, decimal, exact, flops, scaled, seconds, share, size
 from anyformer.costs.inference import DecodeState, expected_experts
-from anyformer.costs.kernels import Mode
+from anyformer.costs.kernel import Mode
 from anyformer.costs.moments import Moment
 from anyformer.costs.roofline import KernelTime, StepTime
 from anyformer.costs.rows import Row, Section

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from anyformer.costs.hardware import Hardware
-from anyformer.costs.kernels import Mode
+from anyformer.costs.kernel import Mode
 from anyformer.costs.named_hardware import hardware_of
 from anyformer.costs.page import page
 from anyformer.costs.sheet import CostSheet

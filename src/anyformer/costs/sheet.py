@@ -16,7 +16,8 @@ from anyformer.costs.figures import clock, scaled
 from anyformer.costs.hardware import Hardware
 from anyformer.costs.holding import Holding
 from anyformer.costs.inference import DecodeState, Reading, decode_state, read_per_step, stored
-from anyformer.costs.kernels import Kernel, Mode, kernels
+from anyformer.costs.kernel import Kernel, Mode
+from anyformer.costs.kernels import kernels
 from anyformer.costs.moments import PeakMemory
 from anyformer.costs.peak import peak_memory
 from anyformer.costs.roofline import StepTime, step_of

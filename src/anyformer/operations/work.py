@@ -83,6 +83,7 @@ class ExpertProduct(_Work):
     """A product with one weight per expert: every token passes `chosen` of `experts` experts, and each row one of them.
 
     `exact_rows`: rows of tokens that fit into the capacity of an expert that computes; `rows`: with the padding up to capacity.
+    The experts of a token are of `keep` of `groups` equal groups.
     """
 
     rows: int
@@ -92,6 +93,8 @@ class ExpertProduct(_Work):
     experts: int
     chosen: int
     residual: bool = False
+    groups: int = 1
+    keep: int = 1
     role: ClassVar[Role] = "expert"
 
     @property

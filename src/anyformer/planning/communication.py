@@ -1,4 +1,4 @@
-"""Bytes that ranks send to one another, in collectives, pipelines and to experts, and the pipeline's bubble.
+"""Bytes that ranks send to one another in collectives and pipelines, and the pipeline's bubble.
 
 All figures are bytes that one rank sends (and as many that it receives), S the size of the whole tensor, n the ranks of a
 group. Ring algorithms: Patarasuk & Yuan 2009, "Bandwidth optimal all-reduce algorithms for clusters of workstations"; Thakur,
@@ -7,7 +7,7 @@ Rabenseifner & Gropp 2005, "Optimization of collective communication operations 
 
 from __future__ import annotations
 
-from fractions import Fraction
+from collections.abc import Sequence
 
 
 def all_gather(size: int, ranks: int) -> int:
@@ -17,23 +17,11 @@ def all_gather(size: int, ranks: int) -> int:
 
 reduce_scatter = all_gather
 """(n - 1) / n * S: every rank passes on partial sums of each shard but its own."""
-all_to_all = all_gather
-"""(n - 1) / n * S, S the bytes of one rank, which keeps the n-th part that is its own."""
 
 
 def all_reduce(size: int, ranks: int) -> int:
     """2 * (n - 1) / n * S: a reduce-scatter, then an all-gather."""
     return 2 * size * (ranks - 1) // ranks
-
-
-def dispatch(tokens: int, top_k: int, width: int, element: int, ranks: int) -> int:
-    """Bytes of tokens sent to their experts, evenly spread: an all-to-all of tokens * top_k * width elements.
-
-    GShard (Lepikhin et al. 2020, arXiv 2006.16668). A token with two experts on one rank is sent twice: the savings of
-    node-limited routing and smaller formats (DeepSeek-V3, arXiv 2412.19437, section 3.2.2) are not taken off. Combining the
-    experts' outputs sends as much.
-    """
-    return all_to_all(tokens * top_k * width * element, ranks)
 
 
 def pipeline_sends(tokens: int, width: int, element: int, *, micro_batches: int, chunks: int = 1) -> int:
@@ -44,6 +32,10 @@ def pipeline_sends(tokens: int, width: int, element: int, *, micro_batches: int,
     return 2 * micro_batches * chunks * tokens * width * element
 
 
-def bubble(stages: int, micro_batches: int, chunks: int = 1) -> Fraction:
-    """(p - 1) / (v * m): idle time over the time of ideal work; Narayanan et al. 2021, arXiv 2104.04473, section 2.2.2."""
-    return Fraction(stages - 1, chunks * micro_batches)
+def bubble(busy: Sequence[float], micro_batches: int, chunks: int = 1) -> float:
+    """Idle seconds of the slowest of stages that are `busy` for so many seconds: those of one micro-batch in all others, by v.
+
+    (p - 1) / (v * m) of its time where stages are alike (Narayanan et al. 2021, arXiv 2104.04473, section 2.2.2); exact where
+    the slowest is the last, which has the head, and at most that elsewhere.
+    """
+    return (sum(busy) - max(busy)) / (chunks * micro_batches)

@@ -12,6 +12,8 @@ _ENDS = 2
 """Units of a pipeline beside its layers: the embeddings and the head may have stages of their own."""
 Sharded = Literal["optimiser", "gradients", "weights"]
 """States that the `fsdp` ranks divide among them, each with all before it: ZeRO's stages 1, 2 and 3 (arXiv 1910.02054)."""
+Dispatcher = Literal["by_node", "by_expert"]
+"""How a token is sent to its experts: once to each node, and within it once to each rank (DeepEP), or once to each expert."""
 MOST_RANKS = 4096
 """Accelerators that a search tries at most."""
 
@@ -43,6 +45,17 @@ class Layout:
     """m."""
     sharded: Sharded = "weights"
     checkpointing: Checkpointing = "none"
+    even: bool = False
+    """Whether all stages of the pipeline have as many layers, where these divide, instead of as even work as can be."""
+    dispatcher: Dispatcher = "by_node"
+    fp8_dispatch: bool = False
+    """Whether tokens and gradients are sent to experts in fp8; what experts give comes back as activations are."""
+    behind: bool = False
+    """Whether tokens are sent to experts while another micro-batch is computed (DualPipe, arXiv 2412.19437, section 3.2.1)."""
+
+    waits: bool = True
+    """Whether hosts read how many tokens each rank sends before they launch what follows: not where capacity fixes these, nor
+    where kernels are captured in graphs."""
 
     def __post_init__(self) -> None:
         for name in ("dp", "fsdp", "tp", "ep", "pp", "chunks", "micro_batch", "micro_batches"):
@@ -50,8 +63,9 @@ class Layout:
                 raise ValueError(f"{name} should be at least 1, got {getattr(self, name)}")
         if self.checkpointing not in get_args(Checkpointing):
             raise ValueError(f"checkpointing is one of {', '.join(get_args(Checkpointing))}, got {self.checkpointing!r}")
-        if self.sharded not in get_args(Sharded):
-            raise ValueError(f"sharded is one of {', '.join(get_args(Sharded))}, got {self.sharded!r}")
+        for name, words in (("sharded", Sharded), ("dispatcher", Dispatcher)):
+            if getattr(self, name) not in get_args(words):
+                raise ValueError(f"{name} is one of {', '.join(get_args(words))}, got {getattr(self, name)!r}")
 
     @property
     def replicas(self) -> int:
@@ -144,6 +158,8 @@ def problems(layout: Layout, bounds: Bounds, length: int) -> tuple[str, ...]:
         reasons.append(f"tp = {tp} beside experts needs sp, or each token would pass them {tp} times")
     if ep > 1 and not bounds.experts:
         reasons.append(f"ep = {ep}, and there are no experts")
+    if layout.behind and layout.micro_batches == 1:
+        reasons.append("behind needs a second micro-batch, beside whose computing transfers go, and there is one")
     if layout.replicas * tp % ep or not nested(ep, layout.fsdp * tp):
         reasons.append(f"ep = {ep} does not fit dp x fsdp x tp = {layout.dp} x {layout.fsdp} x {tp}")
     return (*reasons, *(f"ep = {ep} does not divide {count} experts" for count in bounds.experts if count % ep))

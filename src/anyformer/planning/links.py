@@ -24,9 +24,6 @@ def ring(hardware: Hardware, members: int, stride: int) -> float:
     return raw * hardware.efficiency.network
 
 
-def exchange(hardware: Hardware, size: float, members: int) -> float:
-    """Seconds of an all-to-all of `size` bytes per rank; transfers within the node and out of it run side by side."""
-    if members == 1:
-        return 0.0
-    away = (members - local(hardware, members, 1)) / (members - 1)
-    return max(size * (1 - away) / hardware.link, size * away / hardware.network) / hardware.efficiency.network
+def exchange(hardware: Hardware, near: float, far: float) -> float:
+    """Seconds of an all-to-all of `near` bytes per rank within nodes and `far` beyond them, which run side by side."""
+    return max(near / hardware.link, far / hardware.network) / hardware.efficiency.network

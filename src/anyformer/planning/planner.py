@@ -89,7 +89,7 @@ def price_layout(
         raise UserError(f"{layout} is not possible: {'; '.join(reasons)}")
     machine = machine_of(hardware, plan := plan or Plan())
     row = row_of(architecture, length, plan.but(precision=machine.precision), source_length, prefix)
-    return priced(row, stages(row, layout.pp, layout.chunks), layout, machine)
+    return priced(row, stages(row, layout.pp, layout.chunks, even=layout.even), layout, machine)
 
 
 def plan_training(
@@ -103,6 +103,7 @@ def plan_training(
     hardware: str | Hardware = "h100",
     plan: Plan | None = None,
     checkpointing: Checkpointing | None = None,
+    behind: bool = False,
     show: int = 5,
     runs: bool = False,
 ) -> Planned:
@@ -110,7 +111,8 @@ def plan_training(
 
     Searched: tp up to a node; pp up to a layer per stage; chunks; ep over the experts; states sharded over all replicas, over
     those of one node, or not; micro-batches of 1 to 8; the least sharding and checkpointing that fit, or `checkpointing` alone.
-    `runs`: only layouts that a run can have (`Layout.runs`).
+    Tokens go to experts once to each node; `behind`: while another micro-batch is computed. `runs`: only layouts that a run
+    can have (`Layout.runs`).
     """
     machine = machine_of(hardware, plan := plan or Plan())
     sequences = batch_tokens // length
@@ -124,7 +126,7 @@ def plan_training(
     hows: tuple[Checkpointing, ...] = get_args(Checkpointing) if checkpointing is None else (checkpointing,)
     tried = 0
     sizes = bounds(architecture)
-    for layout in _layouts(sizes, ranks, sequences, machine):
+    for layout in _layouts(sizes, ranks, sequences, machine, behind=behind):
         if runs and not replace(layout, sharded="weights").runs:
             continue
         tried += 1
@@ -187,13 +189,14 @@ def _least(
 
 def priced(row: Row, parts: tuple[Stage, ...], layout: Layout, machine: Machine) -> Candidate:
     """A layout with its price, from the units and stages of an architecture."""
-    most_sent = max((sent(row, stage, layout) for stage in parts), key=lambda stage: stage.total)
+    domain = machine.hardware.domain
+    most_sent = max((sent(row, stage, layout, domain) for stage in parts), key=lambda stage: stage.total)
     time = step_time(row, parts, layout, machine)
     flops = 3 * row.flops * layout.sequences
     return Candidate(layout, memory(row, parts, layout), most_sent, time, layout.sequences * row.length, flops, machine)
 
 
-def _layouts(sizes: Bounds, ranks: int, sequences: int, machine: Machine) -> Iterator[Layout]:
+def _layouts(sizes: Bounds, ranks: int, sequences: int, machine: Machine, *, behind: bool) -> Iterator[Layout]:
     """Layouts that use every rank and compute the whole batch, before sharding and checkpointing are chosen."""
     for tp in divisors(ranks, min(machine.hardware.domain, _LARGEST_TP)):
         if sizes.indivisible(tp):
@@ -209,7 +212,8 @@ def _layouts(sizes: Bounds, ranks: int, sequences: int, machine: Machine) -> Ite
                 for chunks in _chunks(pp, m, sizes.depth):
                     for fsdp in _shards(replicas, tp, machine):
                         base = Layout(replicas // fsdp, fsdp, tp, True, 1, pp, chunks, micro_batch, m)
-                        yield from _with_experts(base, sizes)
+                        for layout in _with_experts(base, sizes):
+                            yield replace(layout, behind=True) if behind and layout.ep > 1 and m > 1 else layout
 
 
 def _with_experts(layout: Layout, sizes: Bounds) -> Iterator[Layout]:

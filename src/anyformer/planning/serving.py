@@ -9,7 +9,8 @@ from functools import cache, cached_property
 from anyformer.costs.figures import scaled
 from anyformer.costs.hardware import Hardware
 from anyformer.costs.inference import DecodeState, decode_state, weight_bytes
-from anyformer.costs.kernels import Kernel, Mode, kernels
+from anyformer.costs.kernel import Kernel, Mode
+from anyformer.costs.kernels import kernels
 from anyformer.costs.named_hardware import hardware_of
 from anyformer.costs.roofline import timed
 from anyformer.describe import UserError
@@ -18,6 +19,7 @@ from anyformer.operations import Shape, State
 from anyformer.plan import Plan
 from anyformer.planning import communication, links
 from anyformer.planning.layout import MOST_RANKS, Bounds, Layout, bounds, divisors
+from anyformer.planning.routing import copies
 from anyformer.planning.stages import Row, Stage, place, row_of, stages
 from anyformer.quantising import FORMATS
 
@@ -273,10 +275,12 @@ class _Search:
         if layout.tp > 1:
             seconds += sums * (communication.all_reduce(stream, layout.tp) / links.ring(self.on, layout.tp, 1) + links.HOP)
         if layout.ep > 1:
-            own = -(-tokens // layout.tp)
+            own, straight = -(-tokens // layout.tp), replace(layout, dispatcher="by_expert")
             for unit in self.row.units:
-                sent = communication.dispatch(own, unit.routed, self.row.width, self.row.element, layout.ep)
-                seconds += 2 * (links.exchange(self.on, sent, layout.ep) + links.HOP) * bool(unit.routed)
+                for routing in unit.routed:
+                    near, far = copies(routing, straight, self.on.domain)
+                    size = own * routing.width * self.row.element
+                    seconds += 2 * (links.exchange(self.on, near * size, far * size) + links.HOP)
         near = layout.ranks <= self.on.domain
         link = (self.on.link if near else self.on.network) * self.on.efficiency.network
         return seconds + (layout.pp - 1) * (stream / layout.tp / link + links.HOP)

@@ -8,13 +8,16 @@ from functools import cache, cached_property
 
 from anyformer.costs.counts import located
 from anyformer.costs.holding import Holding
-from anyformer.costs.kernels import Kernel, kernels
+from anyformer.costs.kernel import Kernel
+from anyformer.costs.kernels import kernels
 from anyformer.costs.memory import ADAM, States, states_of
 from anyformer.costs.peak import peak_memory
 from anyformer.model import Architecture
 from anyformer.operations import Address, ExpertProduct, Node, Product, Shape
 from anyformer.plan import Checkpointing, Plan
 from anyformer.planning.divided import CHECKPOINTING, NOTHING, ByCheckpointing, SavedBytes, saved_by_place
+from anyformer.planning.partition import even_pieces, partition
+from anyformer.planning.routing import Routing
 
 ENTRANCE, EXIT = "entrance", "exit"
 """The units around the layers."""
@@ -50,7 +53,7 @@ class PipelineUnit:
 
     `holds`: groups of weights, shared ones under their owner's name; `kernels`: the name under which the row has its kernels;
     `flops`: exact, forward, of one sequence; `saved`: bytes of a sequence by checkpointing; `sums`: how often tp ranks add up
-    (B, T, D), forward and backward; `routed`: experts that a token passes, over all mixtures.
+    (B, T, D), forward and backward; `routed`: its mixtures.
     """
 
     name: str
@@ -59,7 +62,7 @@ class PipelineUnit:
     flops: int
     saved: ByCheckpointing
     sums: int = 0
-    routed: int = 0
+    routed: tuple[Routing, ...] = ()
     layer: bool = True
     """Whether it is a layer, to which checkpointing applies."""
     recomputed: ByCheckpointing = field(default_factory=lambda: NOTHING)
@@ -99,6 +102,8 @@ class Stage:
     largest: StageParameters
     """Parameters of the largest group, which are gathered at once."""
     length: int
+    copies: int = 1
+    """Stages like it."""
 
     @cached_property
     def flops(self) -> int:
@@ -114,8 +119,8 @@ class Stage:
         return sum(unit.sums for unit in self.units if unit.layer) // 2
 
     @cached_property
-    def routed(self) -> int:
-        return sum(unit.routed for unit in self.units)
+    def routed(self) -> tuple[Routing, ...]:
+        return tuple(each for unit in self.units for each in unit.routed)
 
     @cached_property
     def saved(self) -> ByCheckpointing:
@@ -149,7 +154,7 @@ def row_of(architecture: Architecture, length: int, plan: Plan, source_length: i
     saved, recomputed = saved_by_place(architecture, shape, plan, lambda path: place(find(path)[0], architecture))
     before = tuple(name for name, nodes in groups.items() if nodes[0].address.layer is None and name != EXIT)
     entrance = {how: sum((saved.get(name, NOTHING)[how] for name in before), SavedBytes()) for how in CHECKPOINTING}
-    units = [PipelineUnit(ENTRANCE, before, ENTRANCE, sum(flops[name] for name in before), entrance, 1, 0, False)]
+    units = [PipelineUnit(ENTRANCE, before, ENTRANCE, sum(flops[name] for name in before), entrance, 1, (), False)]
     for name, stack in architecture.stacks.items():
         for i, (variant, owner) in enumerate(zip(stack.layers, stack.owners, strict=True)):
             layer, holder = _layer(name, i), _layer(name, owner)
@@ -169,7 +174,7 @@ def row_of(architecture: Architecture, length: int, plan: Plan, source_length: i
     logits = (plan.activation_bytes + 4) * architecture.trained_logits(shape)
     last = [at for at in saved if at == EXIT or place(find(at)[0], architecture) == EXIT]
     exit = dict.fromkeys(CHECKPOINTING, sum((saved[at]["none"] for at in last), SavedBytes(logits)))
-    units.append(PipelineUnit(EXIT, (EXIT, *_tied(architecture)), EXIT, flops.get(EXIT, 0), exit, 1, 0, False))
+    units.append(PipelineUnit(EXIT, (EXIT, *_tied(architecture)), EXIT, flops.get(EXIT, 0), exit, 1, (), False))
 
     @cache
     def unsharded(batch: int, accumulates: bool, checkpointing: Checkpointing) -> Holding:
@@ -235,28 +240,29 @@ def _parameters(nodes: Sequence[Node]) -> StageParameters:
     return StageParameters(roles["column"] + roles["row"], roles["replicate"], roles["expert"])
 
 
-def _sums_and_experts(nodes: Sequence[Node], steps: int) -> tuple[int, int]:
-    """How often tp ranks of a layer add up, forward and backward, and how many experts a token passes, over all mixtures.
+def _sums_and_experts(nodes: Sequence[Node], steps: int) -> tuple[int, tuple[Routing, ...]]:
+    """How often tp ranks of a layer add up, forward and backward, and its mixtures.
 
     Every branch that ends in a row matrix is a sum over ranks; branches of one step are added up, so their sums are one.
     """
-    summed, routed = set[str | None](), dict[str | None, int]()
+    summed, routed = set[str | None](), dict[str | None, Routing]()
     for node in nodes:
         for work in node.tally.own_work.values():
-            if isinstance(work, ExpertProduct):
-                routed[node.address.branch] = work.chosen
+            if isinstance(work, ExpertProduct) and not work.residual:
+                routed[node.address.branch] = Routing.of(work)
             elif isinstance(work, Product) and work.role == "row":
                 summed.add(node.address.branch)
-    return 2 * min(len(summed), steps), sum(routed.values())
+    return 2 * min(len(summed), steps), tuple(routed.values())
 
 
-def stages(row: Row, pp: int, chunks: int) -> tuple[Stage, ...]:
+def stages(row: Row, pp: int, chunks: int, *, even: bool = False) -> tuple[Stage, ...]:
     """The distinct stages of a pipeline, each where it comes first: stage s has the chunks s, s + p, ...
 
-    Chunks are neighbouring units, the chunk with most work as small as possible. A group of weights that two units of a stage
-    share is stored once.
+    Chunks are neighbouring units, the chunk with most work as small as possible, or all with as many layers. A group of
+    weights that two units of a stage share is stored once.
     """
-    ends = _partition([unit.flops for unit in row.units], pp * chunks)
+    each, rest = divmod(len(row.units) - 2, pp * chunks)
+    ends = even_pieces(each, pp * chunks) if even and not rest else partition([unit.flops for unit in row.units], pp * chunks)
     pieces = [row.units[start:end] for start, end in zip([0, *ends], ends, strict=False)]
     distinct: dict[object, Stage] = {}
     for stage in range(pp):
@@ -268,30 +274,6 @@ def stages(row: Row, pp: int, chunks: int) -> tuple[Stage, ...]:
         if key not in distinct:
             largest = max(groups, key=lambda group: group.total, default=StageParameters())
             distinct[key] = Stage(stage, members, total, largest, row.length)
-    return tuple(distinct.values())
-
-
-def _partition(work: Sequence[int], parts: int) -> list[int]:
-    """Ends of `parts` neighbouring pieces, none empty, the largest as small as possible."""
-    # `bisect` takes no range as long as the FLOPs of long sequences.
-    low, high = max(work), sum(work)
-    while low < high:
-        middle = (low + high) // 2
-        if len(_filled(work, middle, parts)) <= parts:
-            high = middle
         else:
-            low = middle + 1
-    return _filled(work, low, parts)
-
-
-def _filled(work: Sequence[int], limit: int, parts: int) -> list[int]:
-    """Ends of pieces filled up to `limit` one by one, with a unit left for each later piece."""
-    ends: list[int] = []
-    inside = 0
-    for i, size in enumerate(work):
-        empty = i == (ends[-1] if ends else 0)
-        if not empty and (inside + size > limit or len(work) - i < parts - len(ends)):
-            ends.append(i)
-            inside = 0
-        inside += size
-    return [*ends, len(work)]
+            distinct[key] = replace(distinct[key], copies=distinct[key].copies + 1)
+    return tuple(distinct.values())

@@ -7,13 +7,24 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from anyformer.costs.hardware import Hardware
-from anyformer.costs.kernels import Kernel, Unit, update
+from anyformer.costs.kernel import Kernel, Unit
+from anyformer.costs.kernels import update
 from anyformer.costs.roofline import timed
 from anyformer.plan import Checkpointing
 from anyformer.planning import communication, links
 from anyformer.planning.layout import Layout
+from anyformer.planning.routing import dispatched
 from anyformer.planning.stages import Row, Stage
 from anyformer.precision import Precision
+
+SENDING = 20 / 132
+"""Share of an accelerator's processors that send tokens to experts while the others compute: 20 of 132 (DeepSeek-V3, arXiv
+2412.19437, section 3.2.2)."""
+
+
+WAITS = 2e-3
+"""Seconds in which an accelerator idles at each mixture of experts for a micro-batch, forward and backward, because its host
+reads how many tokens each rank sends before it launches what follows (fitted, as docs/published.md says)."""
 
 
 @dataclass(frozen=True)
@@ -47,14 +58,21 @@ class LayoutTime:
     experts: float
     data: float
     bubble: float
+    host: float = 0.0
+    """In which mixtures of experts wait for the host."""
 
     @property
     def compute(self) -> float:
         return self.products + self.mixing + self.elementwise
 
     @property
+    def busy(self) -> float:
+        """All but what is done once in a step, and the bubble."""
+        return self.compute + self.tensor + self.experts + self.host
+
+    @property
     def total(self) -> float:
-        return self.compute + self.tensor + self.experts + self.data + self.bubble
+        return self.busy + self.data + self.bubble
 
 
 @dataclass(frozen=True)
@@ -69,13 +87,13 @@ class Machine:
         return self.hardware.peak(self.precision.unit)
 
 
-def sent(row: Row, stage: Stage, layout: Layout) -> Sent:
-    """Bytes that a rank of a stage sends in one step.
+def sent(row: Row, stage: Stage, layout: Layout, domain: int) -> Sent:
+    """Bytes that a rank of a stage sends in one step, with nodes of `domain` ranks.
 
     tensor     each sum of (b, T, D) over tp ranks: once forward, once backward, once more when recomputed; 2 (t - 1) / t of it,
                as all-reduce or as gather and scatter; dividing positions gathers the input once more for the weights' gradient
                (Korthikanti et al. 2022, arXiv 2205.05198, section 4.2.2).
-    experts    4 all-to-all of top_k * D per token, 2 more when recomputed.
+    experts    each token to its experts and back, and its gradient likewise, once more forward when recomputed (`routing`).
     weights    by `sharded`: gathered once per step, or forward and backward of each micro-batch.
     gradients  scattered once per step, or after each micro-batch; the shards then all-reduced over replicas.
     """
@@ -87,8 +105,7 @@ def sent(row: Row, stage: Stage, layout: Layout) -> Sent:
     if layout.sp:
         tensor += m * stage.forward_sums * communication.all_gather(stream, layout.tp)
     mine = tokens // layout.tp if layout.sp else tokens
-    passes = m * (6 if full else 4) * bool(stage.routed)
-    experts = passes * communication.dispatch(mine, stage.routed, row.width, row.element, layout.ep)
+    experts = sum(_to_experts(row, stage, layout, domain))
     dense, expert = stage.parameters.dense(layout.tp), stage.parameters.of_experts(layout.ep)
     gathers = 2 * m if layout.sharded == "weights" else 1
     scatters = 1 if layout.sharded == "optimiser" else m
@@ -108,26 +125,36 @@ def sent(row: Row, stage: Stage, layout: Layout) -> Sent:
     return Sent(tensor, experts, weights, gradients, pipeline)
 
 
+def _to_experts(row: Row, stage: Stage, layout: Layout, domain: int) -> tuple[int, int]:
+    """Bytes that a rank of a stage sends to experts and back in a step, within nodes of `domain` ranks and beyond them."""
+    mine = layout.micro_batch * row.length // (layout.tp if layout.sp else 1)
+    again = layout.checkpointing == "full"
+    near, far = dispatched(stage.routed, layout, mine, row.element, domain, again=again)
+    return layout.micro_batches * near, layout.micro_batches * far
+
+
 def step_time(row: Row, stages: tuple[Stage, ...], layout: Layout, machine: Machine) -> LayoutTime:
     """Time of a step, by the slowest stage and the pipeline's bubble.
 
     products, mixing, elementwise  every kernel of the stage by the roofline (`costs.roofline`): a rank's share of it for each
                micro-batch, recomputed kernels included, and the optimiser's kernel once
-    tensor, experts  bytes / bandwidth of their group: the next kernel waits for them, so nothing hides them
+    tensor, experts  bytes / bandwidth of their group: the next kernel waits for them, so nothing hides them; but with
+               `layout.behind` the share `overlap` of the compute hides those to experts, while they take `SENDING` of it
     data       weights and gradients, less the share `overlap` of the compute beside them. Transfers of each micro-batch have
                all compute beside them, those of each step the last micro-batch's backward pass.
-    bubble     (p - 1) / (v m) of the time of all micro-batches; sends between stages are hidden by other micro-batches
+    bubble     the time of one micro-batch in all other stages, by v chunks: (p - 1) / (v m) of that of all micro-batches where
+               stages are alike (Narayanan et al. 2021); sends between stages are hidden by other micro-batches
     """
-    slowest = max((_stage_time(row, stage, layout, machine) for stage in stages), key=lambda time: time.total)
-    busy = slowest.compute + slowest.tensor + slowest.experts
-    idle = float(communication.bubble(layout.pp, layout.micro_batches, layout.chunks)) * busy
-    return replace(slowest, bubble=idle)
+    times = [_stage_time(row, stage, layout, machine) for stage in stages]
+    slowest = max(times, key=lambda time: time.total)
+    busy = [time.busy for stage, time in zip(stages, times, strict=True) for _ in range(stage.copies)]
+    return replace(slowest, bubble=communication.bubble(busy, layout.micro_batches, layout.chunks))
 
 
 def _stage_time(row: Row, stage: Stage, layout: Layout, machine: Machine) -> LayoutTime:
     """Time of a stage, without the bubble."""
-    bytes_sent = sent(row, stage, layout)
     on, m = machine.hardware, layout.micro_batches
+    bytes_sent = sent(row, stage, layout, on.domain)
     spent: dict[Unit, float] = {}
     for name, units in Counter(unit.kernels for unit in stage.units).items():
         for kernel in _of_rank(row, name, layout.micro_batch, layout.checkpointing, layout.tp, layout.ep, layout.sp):
@@ -140,10 +167,18 @@ def _stage_time(row: Row, stage: Stage, layout: Layout, machine: Machine) -> Lay
         mixing=spent.get("attention", 0.0),
         elementwise=spent.get("memory", 0.0) + updating,
         tensor=bytes_sent.tensor / links.ring(on, layout.tp, 1),
-        experts=links.exchange(on, bytes_sent.experts, layout.ep),
+        experts=links.exchange(on, *_to_experts(row, stage, layout, on.domain)),
         data=0.0,
         bubble=0.0,
+        host=m
+        * len(stage.routed)
+        * WAITS
+        * (layout.waits and layout.ep > 1)
+        * (3 / 2 if layout.checkpointing == "full" else 1),
     )
+    if layout.behind:
+        hidden = min(time.experts, on.efficiency.overlap * time.compute)
+        time = replace(time, experts=time.experts - hidden + SENDING * hidden)
     seconds, repeated = _data_seconds(stage, bytes_sent, layout, on)
     beside = time.compute if repeated else time.compute * 2 / 3 / m
     return replace(time, data=max(seconds - on.efficiency.overlap * beside, 0.0))

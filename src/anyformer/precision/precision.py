@@ -70,6 +70,8 @@ class Narrow(Precision):
     """Whether operands are only rounded to the format, and multiplied in wider numbers on every device."""
     least: Count = 256
     """The smallest input or output size of a linear map whose products are chosen."""
+    experts: bool = False
+    """Whether the products of experts are narrow too, as DeepSeek-V3's are: what that costs can be asked, training refuses."""
 
     @property
     def narrow(self) -> Narrow:

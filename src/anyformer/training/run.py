@@ -143,6 +143,10 @@ class Run(Value):
                 f"average keeps weights in fp32, and plan.precision = {precision.kind!r} has none but the optimiser's: leave "
                 "average out, or set plan.precision = 'bf16'"
             )
+        if precision.narrow is not None and precision.narrow.experts:
+            raise ValueError(
+                f"plan.precision.experts: the products of experts in {precision.kind} are priced, not computed: leave it out"
+            )
         if self.tuning.adapter is not None and precision.narrow is not None:
             raise ValueError(
                 f"tuning.adapter stands beside frozen matrices; plan.precision = {precision.kind!r} is for those that learn: "

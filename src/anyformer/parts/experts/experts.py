@@ -171,7 +171,8 @@ class Experts(PositionwiseNetwork):
             inside: Dimension = (("ffn", self.width),)
             counted: tuple[Dimension, ...] = (("experts", self.experts),), *(((), inside) if name == "down" else (inside, ()))
             weights[name] = Weight((self.experts, *sides), "expert", fill, used, axes=counted, writes=name == "down")
-            work[name] = ExpertProduct(computed, exact, inputs, outputs, self.experts, used, fill == "residual")
+            ends, limit = fill == "residual", self.router.choice.limit
+            work[name] = ExpertProduct(computed, exact, inputs, outputs, self.experts, used, ends, *limit)
             if name in self.bias:
                 weights[f"{name}_bias"] = Weight(
                     (self.experts, sides[0]), "expert", "zeros", used, axes=counted[:2], writes=name == "down"

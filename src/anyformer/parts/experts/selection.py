@@ -116,6 +116,11 @@ class Selection(Value):
         """The number of experts, from the first in a token's order, that it may be sent to."""
         return experts
 
+    @property
+    def limit(self) -> tuple[int, int]:
+        """Equal groups of experts, and how many of them a token's experts are from."""
+        return 1, 1
+
     def preference(self, inputs: RouterInputs) -> Tensor:
         """(Z, X): experts are chosen from the largest down."""
         raise NotImplementedError
@@ -151,6 +156,10 @@ class TopK(Selection):
         if self.groups is None or self.groups.others == "zero":
             return experts
         return experts // self.groups.count * self.groups.keep
+
+    @property
+    def limit(self) -> tuple[int, int]:
+        return (1, 1) if self.groups is None else (self.groups.count, self.groups.keep)
 
     def preference(self, inputs: RouterInputs) -> Tensor:
         wanted = inputs.scores if self.by == "scores" else inputs.logits

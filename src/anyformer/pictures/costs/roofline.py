@@ -10,7 +10,7 @@ import numpy as np
 
 from anyformer.costs.figures import scaled
 from anyformer.costs.hardware import Hardware
-from anyformer.costs.kernels import Mode
+from anyformer.costs.kernel import Mode
 from anyformer.costs.page import timed
 from anyformer.costs.roofline import KernelTime, together
 from anyformer.costs.sheet import STEPS, CostSheet
