@@ -34,7 +34,8 @@ def stage_memory(row: Row, stage: Stage, layout: Layout) -> Holding:
 
     W = column and row weights / tp + replicated ones, divided by fsdp; experts / ep, divided by `layout.expert_fsdp`.
     `copies`: weights in the type of products, beside fp32 weights; where ranks hold only shards, those of two units at once.
-    `temporaries`: gradients of one unit, whole for a moment, and the logits or the recomputed layer of one micro-batch.
+    `temporaries`: gradients of one unit, whole for a moment, or that of the largest weight before it is added to the sum of
+    micro-batches, and the logits or the recomputed layer of one micro-batch.
     """
     dense, experts = stage.parameters.dense(layout.tp), stage.parameters.of_experts(layout.ep)
     shard = -(-dense // layout.fsdp) + -(-experts // layout.expert_fsdp)
@@ -48,6 +49,7 @@ def stage_memory(row: Row, stage: Stage, layout: Layout) -> Holding:
         size.on(layout.micro_batch, layout.tp, sp=layout.sp)
         for size in (stage.saved[layout.checkpointing], stage.recomputed[layout.checkpointing], stage.ends)
     )
+    alone = row.element * stage.heaviest(layout.tp, layout.ep)
     states, narrow = row.states, row.element < row.states.weights
     read = row.element * (shard if shards_weights else whole)
     gathered = 2 * row.element * unit * (sharded and shards_weights)
@@ -57,5 +59,5 @@ def stage_memory(row: Row, stage: Stage, layout: Layout) -> Holding:
         optimiser=states.optimiser * shard,
         copies=gathered + (read if narrow else 0),
         activations=saved * flying // denominator,
-        temporaries=max(ends, recomputed) + states.gradients * unit * (sharded and shards_gradients),
+        temporaries=max(ends, recomputed) + (states.gradients * unit if sharded and shards_gradients else alone),
     )

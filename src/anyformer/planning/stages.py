@@ -67,6 +67,8 @@ class PipelineUnit:
     """Whether it is a layer, to which checkpointing applies."""
     recomputed: ByCheckpointing = field(default_factory=lambda: NOTHING)
     """Bytes of a sequence that it saves on top while it is recomputed."""
+    heaviest: StageParameters = StageParameters()
+    """The largest weight of each kind."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,6 +129,11 @@ class Stage:
         """Bytes that the layers save of each sequence in flight."""
         return {how: sum((unit.saved[how] for unit in self.units if unit.layer), SavedBytes()) for how in CHECKPOINTING}
 
+    def heaviest(self, tp: int, ep: int) -> int:
+        """Parameters of the largest weight of a layer on one rank."""
+        weights = [unit.heaviest for unit in self.units]
+        return max(max(weight.dense(tp), weight.of_experts(ep)) for weight in weights)
+
     @cached_property
     def ends(self) -> SavedBytes:
         """Bytes that embeddings or head save, whichever are more, of one micro-batch at a time."""
@@ -169,6 +176,7 @@ def row_of(architecture: Architecture, length: int, plan: Plan, source_length: i
                     sums,
                     routed,
                     recomputed=recomputed.get(layer, NOTHING),
+                    heaviest=_heaviest(groups[holder]),
                 )
             )
     logits = (plan.activation_bytes + 4) * architecture.trained_logits(shape)
@@ -238,6 +246,16 @@ def _parameters(nodes: Sequence[Node]) -> StageParameters:
         for weight in node.tally.own_weights.values() if node.weight_times else ():
             roles[weight.role] += weight.count
     return StageParameters(roles["column"] + roles["row"], roles["replicate"], roles["expert"])
+
+
+def _heaviest(nodes: Sequence[Node]) -> StageParameters:
+    """The largest weight that is divided by features, and the largest of experts."""
+    most = {"column": 0, "row": 0, "expert": 0}
+    for node in nodes:
+        for weight in node.tally.own_weights.values():
+            if weight.role in most:
+                most[weight.role] = max(most[weight.role], weight.count)
+    return StageParameters(max(most["column"], most["row"]), 0, most["expert"])
 
 
 def _sums_and_experts(nodes: Sequence[Node], steps: int) -> tuple[int, tuple[Routing, ...]]:
