@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping, Sequence
+from math import isclose
 
 from anyformer.costs.counts import located
 from anyformer.costs.figures import NOTHING, Figure, count, flops, scaled, seconds, size
@@ -122,14 +123,19 @@ def _time(mode: Mode, time: StepTime, only: Container[str] | None) -> Section:
 
 
 def _bound(operation: KernelTime, time: StepTime) -> str:
-    """The formula of the bound that takes most of an operation's time."""
+    """The formula of the bound that takes an operation's time; of kernels with several bounds, the one that takes most."""
     shares = time.hardware.efficiency
+    if operation.bound == "launch":
+        return "the launch of its kernels"
     if operation.bound == "compute":
         share = shares.attention if operation.unit == "attention" else shares.matrix
-        return f"{scaled(operation.executed)}FLOP / ({scaled(time.hardware.peak(operation.number))}FLOP/s x {share})"
-    if operation.bound == "memory":
-        return f"{scaled(operation.bytes)}B / ({scaled(time.hardware.bandwidth)}B/s x {shares.of_bandwidth(operation.unit)})"
-    return "the launch of its kernels"
+        work, unit, rate = operation.executed, "FLOP", time.hardware.peak(operation.number)
+    else:
+        share, work, unit, rate = shares.of_bandwidth(operation.unit), operation.bytes, "B", time.hardware.bandwidth
+    if not isclose(operation.seconds, work / (rate * share), rel_tol=1e-3):
+        both = f"{scaled(operation.executed)}FLOP and {scaled(operation.bytes)}B"
+        return f"{both} in several kernels, mostly bound by {operation.bound}"
+    return f"{scaled(work)}{unit} / ({scaled(rate)}{unit}/s x {share})"
 
 
 def _row(name: str, figure: Figure) -> Row:
