@@ -109,8 +109,8 @@ def plan_training(
     """The `show` fastest layouts for batches of `batch_tokens` tokens in sequences of `length`, and why others do not fit.
 
     Searched: tp up to a node; pp up to a layer per stage; chunks; ep over the experts; states sharded over all replicas, over
-    those of one node, or not; micro-batches of 1 to 8; the least sharding and checkpointing that fit, or `checkpointing` alone. Tokens go to experts
-    once to each node; `behind`: while another micro-batch is computed.
+    those of one node, or not; micro-batches of 1 to 8; the least sharding and checkpointing that fit, or `checkpointing` alone.
+    Tokens go to experts once per node; `behind`: while another micro-batch is computed.
     """
     machine = machine_of(hardware, plan := plan or Plan())
     sequences = batch_tokens // length
