@@ -17,6 +17,7 @@ from published_runs import MEASURED, RUNS, Timed, flops_per_token, memories, rat
 
 from anyformer.catalogue import architecture
 from anyformer.costs.named_hardware import hardware_of
+from anyformer.planning import step
 from anyformer.planning.layout import Layout
 from anyformer.planning.planner import Candidate, plan_training, price_layout
 
@@ -225,13 +226,14 @@ def shares(found: Sequence[Row]) -> str:
 
 def page(found: Sequence[Row]) -> str:
     """The whole page."""
+    counts = {"experts": sum(row.run.mixture and not row.run.fitted for row in found)}
     head = ["run", "tokens", "hardware", "FLOPs", "reported", "ratio", "implied MFU", "reported", "remark"]
     parts = [
         TEXT["introduction"],
         table(head, map(flops_line, RUNS)),
         TEXT["only_tokens"],
         table(["run", "tokens", "FLOPs per token", "FLOPs", "source"], map(tokens_line, TEXT_TOKENS)),
-        TEXT["predicted"].format(hours=f"{HOURS:.0%}", runs=len(found), **medians(found)),
+        TEXT["predicted"].format(hours=f"{HOURS:.0%}", waits=step.WAITS * 1000, runs=len(found), **counts, **medians(found)),
         summary(found),
         TEXT["shares"],
         shares(found),

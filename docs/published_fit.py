@@ -36,11 +36,10 @@ def log_error(run: Timed, layouts: list[Layout], shares: Efficiency) -> float:
 
 
 def shares_to_fit(runs: Iterable[Timed]) -> tuple[str, ...]:
-    """Of attention only where sequences of several lengths tell it from matrix products; of element-wise work, which grows as
-    products do, only where short sequences stand beside ones four times as long, in which attention tells the two apart."""
+    """Of attention and of element-wise work only where some sequences are four times as long as others, which tells the three
+    apart."""
     lengths = {run.length for run in runs if run.fitted and not run.whole}
-    attention = ["attention"] if len(lengths) > 1 else []
-    return ("matrix", *attention, *(["elementwise"] if max(lengths) >= 4 * min(lengths) else []))
+    return ("matrix", "attention", "elementwise") if max(lengths) >= 4 * min(lengths) else ("matrix",)
 
 
 def fitted(runs: Iterable[Timed], start: Efficiency) -> Efficiency:

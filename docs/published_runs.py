@@ -183,10 +183,8 @@ def timed() -> list[Timed]:
             continue
         on = hardware_of(run["hardware"])
         on = on.but(**{each: run[each] * 1e9 for each in ("network", "link", "bandwidth") if each in run})
-        set_of = run.get("older", {}).get(on.generation, on.generation)
         known = run.get("shares", {})
-        shares = {**MEASURED["reached"].get(set_of, {}), **known}
-        on = on.but(efficiency=replace(on.efficiency, **shares), generation=set_of)
+        on = on.but(efficiency=replace(on.efficiency, **known))
         key = run["source"], name
         counts[key] = counts.get(key, -1) + 1
         sizes = [layout.get(each, 1) for each in ("dp", "fsdp", "tp", "pp")]

@@ -51,10 +51,13 @@ def _memory(best: Candidate) -> str:
 def _assumed(planned: Planned) -> str:
     hardware = planned.machine.hardware
     reached, rate = hardware.efficiency, hardware.rate(planned.machine.precision.unit)
+    sent = any(each.layout.ep > 1 for each in planned.fastest)
+    experts = "tokens are sent to experts once per node, and nothing hides that; " if sent else ""
     return (
         f"Assumed: {reached.matrix:.0%} of {rate} in matrix products, {reached.attention:.0%} in attention, "
         f"{reached.network:.0%} of the links' bandwidth, {reached.overlap:.0%} of compute hides transfers of weights and "
-        "gradients; activations as eager PyTorch saves them, under tensor parallelism with an attention that writes no scores. "
+        f"gradients; {experts}activations as eager PyTorch saves them, under tensor parallelism with an attention that "
+        "writes no scores. "
         "Exposed: share of a step that waits for transfers. Bubble: share in which pipeline stages wait for one another."
     )
 

@@ -60,7 +60,7 @@ def _with_newer_kernels(services: Mapping[str, Service], newer: Mapping[str, Ser
     """How the verdict changes if attention reaches the same share of the peak as products."""
     shares = next(iter(services.values())).hardware.efficiency
     (first, _, before), (other, last, factor) = _verdict(services), _verdict(newer)
-    share = f"attention at {shares.attention:.0%} of the peak, a share fitted to published runs"
+    share = f"attention at {shares.attention:.0%} of the peak, a share from published runs with software up to 2023"
     if first == other and abs(factor / before - 1) < 0.05:
         return f"counted with {share}; newer kernels ({shares.matrix:.0%}) would not change the factor"
     whose = "" if first == other else f", and {other} the cheaper one instead of {last}"
