@@ -41,8 +41,10 @@ NAMES = ("training", "objectives", "data", "checkpoint", "planning", "generation
 ROOMS = tuple(f"src/anyformer/{room}" for room in NAMES)
 OTHERS = ("cli", "evaluation")
 """Rooms of tests that are asked of every mutant, beside those of its own room."""
+SEVERAL, SEVERAL_TESTS = "src/anyformer/training/parallel/", "tests/parallel"
+"""Code that runs in several processes, and the tests that start them: coverage does not see these, so all are asked."""
 COUNT, SEED = 600, 0
-KNOWN_SECONDS = 120.0
+KNOWN_SECONDS = SEVERAL_SECONDS = 120.0
 """Processor seconds that a file of tests may take."""
 STATE = ROOT / "build" / "mutations"
 TRIED = ROOT / "benchmarks" / "results" / "mutations.jsonl"
@@ -143,11 +145,13 @@ def attempt(mutants: list[Mutant], rooms: tuple[str, ...], jobs: int, seconds: f
             asked = [recorded[file] for file in files if file in recorded]
             tests = covering.chosen(asked, mutant.path, mutant.line, seconds)
             own = [test for test in tests if test.name.startswith(f"tests/{mutant.path.split('/')[2]}/")]
+            others = [test for test in tests if test not in own]
             with tree() as place:
                 # Most die by the tests of their own room, and the imports of all others take longer than these.
                 outcome = trial.tried(place, mutant, own)
-                if outcome.kind not in report.KILLED and len(own) < len(tests):
-                    outcome = trial.tried(place, mutant, [test for test in tests if test not in own])
+                for more in (others, several if mutant.path.startswith(SEVERAL) else []):
+                    if more and outcome.kind not in report.KILLED:
+                        outcome = trial.tried(place, mutant, more)
             row = {**asdict(mutant), "outcome": outcome.kind, "by": outcome.by, "tests": len(tests)}
             with lock, TRIED.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(row) + "\n")
@@ -156,6 +160,8 @@ def attempt(mutants: list[Mutant], rooms: tuple[str, ...], jobs: int, seconds: f
         found = [file for room in rooms for file in (ROOT / "tests" / room).rglob("test_*.py")]
         files = sorted(file.relative_to(ROOT).as_posix() for file in found)
         paths = {mutant.path for mutant in mutants}
+        starting = sorted(file.relative_to(ROOT).as_posix() for file in (ROOT / SEVERAL_TESTS).glob("test_*.py"))
+        several = [covering.Test(file, SEVERAL_SECONDS, {}) for file in starting]
         recorded = covering.read(STATE / "covering.json")
         left = [file for file in files if file not in recorded or not recorded[file].holds(ROOT, {file, *paths})]
         first, second = bar.add_task("recording tests", total=len(left)), bar.add_task("trying mutants", total=len(mutants))
