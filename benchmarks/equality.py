@@ -134,9 +134,7 @@ def trained(run: Run, ranks: Ranks) -> tuple[list[float], dict[str, Tensor], dic
     weights = {prefix + name: weight for prefix, model in models.items() for name, weight in model.named_parameters()}
     with deterministic():
         pieces, count = trainer.micro_batches(0)
-        for examples in pieces:
-            summed, _ = trainer.loss(examples, Noise.at(run.seed, 0, examples.rows))
-            (summed / count).backward()  # type: ignore[no-untyped-call]
+        trainer.passes(pieces, lambda examples: Noise.at(run.seed, 0, examples.rows), count)
         gradients = {name: whole(weight.grad).clone() for name, weight in weights.items() if weight.grad is not None}
         for one in (trainer.trainee, *trainer.learning.values()):
             one.optimiser.zero_grad(set_to_none=True)

@@ -61,9 +61,7 @@ def counted(case: Case, text: Path, ranks: Together) -> Exchange:
     pieces, count = trainer.micro_batches(0)
     weights = {p.untyped_storage().data_ptr(): p.untyped_storage().nbytes() for p in map(local, learned(trainer))}
     with Counting(*ranks.meshes) as counting:
-        for examples in pieces:
-            summed, _ = trainer.loss(examples, Noise.at(run.seed, 0, examples.rows))
-            (summed / count).backward()  # type: ignore[no-untyped-call]
+        trainer.passes(pieces, lambda examples: Noise.at(run.seed, 0, examples.rows), count)
     assert not counting.unknown, counting.unknown
     first, total = pieces[0], Counter[str]()
     for each in ranks.every(dict(counting.bytes)):

@@ -10,8 +10,8 @@ from anyformer.describe import Count, Value
 
 
 class Mesh(Value):
-    """data * shard * context * tensor processes. Groups of context * tensor processes compute the same rows of the batch, each
-    group others.
+    """pipeline * data * shard * context * tensor processes. Those that differ in `data` or `shard` compute other rows of the
+    batch, all others the same ones.
 
     The losses and weights are those of one process, up to the order of sums.
     """
@@ -32,6 +32,11 @@ class Mesh(Value):
     """Processes, among those of `shard`, that divide experts: tokens travel to them and back (expert parallelism, Lepikhin et
     al. 2020, arXiv 2006.16668). It divides `shard`; each of the others' weights is divided by all of `shard`."""
 
+    pipeline: Count = 1
+    """Processes that divide the layers of the stack that the head reads: each computes some of them, and the pieces of a batch
+    (`accumulation`) follow one another from process to process, one forward, one backward (Narayanan et al. 2021, arXiv
+    2104.04473). What stands beside the layers, such as embeddings, each of them holds."""
+
     @model_validator(mode="after")
     def _experts_in_shard(self) -> Mesh:
         if self.shard % self.expert:
@@ -44,6 +49,11 @@ class Mesh(Value):
     @property
     def divided(self) -> int:
         """The processes that hold a copy of the model."""
+        return self.stage * self.pipeline
+
+    @property
+    def stage(self) -> int:
+        """The processes that hold a copy of the layers of one stage of the pipeline."""
         return self.weights * self.tensor
 
     @property
@@ -53,7 +63,7 @@ class Mesh(Value):
 
     @property
     def alike(self) -> int:
-        """The processes of a group that computes the same rows."""
+        """The processes of a stage of the pipeline that compute the same rows."""
         return self.context * self.tensor
 
     @property

@@ -15,6 +15,7 @@ from anyformer.objectives.feed import TextFeed
 from anyformer.training import NonFiniteError, resume, train, trainer
 from anyformer.training.instability import Past, ReportSpikes, RewindSpikes, SpikeError
 from anyformer.training.journal import read_metrics
+from anyformer.training.parallel import ranks
 
 QUIET = Console(quiet=True)
 BATCH = 4
@@ -29,7 +30,7 @@ def run(tmp_path):
 @pytest.fixture
 def spoil(monkeypatch):
     """`spoil({batch: factor})` multiplies the loss of these batches of the data."""
-    loss_function = trainer.loss_function
+    loss_function = ranks.loss_function
 
     def spoil(factors):
         def spoilt(*given):
@@ -41,7 +42,7 @@ def spoil(monkeypatch):
 
             return call
 
-        monkeypatch.setattr(trainer, "loss_function", spoilt)
+        monkeypatch.setattr(ranks, "loss_function", spoilt)
 
     return spoil
 

@@ -13,6 +13,7 @@ from anyformer.describe import change_all
 from anyformer.training import budget, loop, read_run, resume, train, trainer
 from anyformer.training.budget import Budget, Durations, fit
 from anyformer.training.journal import read_metrics
+from anyformer.training.parallel import ranks
 
 QUIET = Console(quiet=True)
 
@@ -31,7 +32,7 @@ def clock(monkeypatch) -> Clock:
     """A micro-batch takes half a second, a batch of evaluation 3 s, the data 10 s."""
     clock = Clock()
     clock.micro_batch = 0.5
-    loss_function, evaluate, corpus_of = trainer.loss_function, trainer.evaluate, loop.corpus_of
+    loss_function, evaluate, corpus_of = ranks.loss_function, trainer.evaluate, loop.corpus_of
 
     def slow_loss(*args):
         loss = loss_function(*args)
@@ -51,7 +52,7 @@ def clock(monkeypatch) -> Clock:
         return corpus_of(run)
 
     monkeypatch.setattr(budget, "clock", clock)
-    monkeypatch.setattr(trainer, "loss_function", slow_loss)
+    monkeypatch.setattr(ranks, "loss_function", slow_loss)
     monkeypatch.setattr(trainer, "evaluate", slow_evaluate)
     monkeypatch.setattr(loop, "corpus_of", slow_corpus)
     return clock
@@ -86,10 +87,10 @@ def test_the_whole_command_ends_within_its_minutes(two_minutes, clock, tmp_path)
 
 def test_the_seconds_of_compiling_are_no_pace(two_minutes, clock, tmp_path, monkeypatch):
     """The first micro-batch takes 40 s, which is not what an update takes."""
-    loss_function = trainer.loss_function
+    loss_function = ranks.loss_function
 
-    def compiled(model, objective, plan, *rest):
-        loss, compiling = loss_function(model, objective, plan.but(compile="off"), *rest), [40.0]
+    def compiled(compute, plan, within):
+        loss, compiling = loss_function(compute, plan.but(compile="off"), within), [40.0]
 
         def call(*given):
             clock.now += compiling.pop() if compiling else 0.0
@@ -97,7 +98,7 @@ def test_the_seconds_of_compiling_are_no_pace(two_minutes, clock, tmp_path, monk
 
         return call
 
-    monkeypatch.setattr(trainer, "loss_function", compiled)
+    monkeypatch.setattr(ranks, "loss_function", compiled)
     monkeypatch.setattr(loop, "resolve", lambda plan, machine, base, long: (plan, []))
     run = change_all(two_minutes, {"plan.compile": "on", "plan.precision": "fp32"})
     assert train(run, tmp_path / "run", console=QUIET).step > 30

@@ -203,7 +203,7 @@ def restore(model: Transformer, directory: Path) -> None:
 def check(model: Transformer, tensors: Mapping[str, Tensor], source: Path) -> None:
     """Names and shapes must match exactly: nothing is skipped silently."""
     wanted = dict(model.named_parameters())
-    missing, surplus = sorted(wanted.keys() - tensors.keys()), sorted(tensors.keys() - wanted.keys())
+    missing, surplus = sorted(wanted.keys() - tensors.keys()), sorted(tensors.keys() - wanted.keys() - model.stage_of.keys())
     if missing or surplus:
         raise CheckpointError(
             f"{source}: does not hold this architecture's weights; missing {missing[:5]}, surplus {surplus[:5]}"

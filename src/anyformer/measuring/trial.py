@@ -22,7 +22,8 @@ from anyformer.parts.call.noise import Noise
 from anyformer.parts.call.reports import Auxiliary
 from anyformer.plan import Plan
 from anyformer.training.optimiser import build_optimiser
-from anyformer.training.step import loss_function, update
+from anyformer.training.passes import computing, loss_function, one_by_one
+from anyformer.training.step import update
 from anyformer.tuning import AdamW
 
 SHARE = 0.8
@@ -97,7 +98,7 @@ class TrainingStep:
     def __init__(self, architecture: Architecture, shape: Shape, plan: Plan, device: torch.device) -> None:
         self.model = build(architecture, plan, device).train()
         self.optimiser = build_optimiser(AdamW(learning_rate=RATE), self.model)
-        self.compute = loss_function(self.model, Outputs(), plan)
+        self.compute = loss_function(computing(self.model, Outputs(), plan), plan)
         tokens, *target = (x.to(device) for x in examples(architecture, shape))
         targets, rows = _targets(architecture, shape).to(device), torch.arange(shape.batch, device=device)
         self.examples = Examples(tokens, targets, None, rows, target[0] if target else None)
@@ -109,9 +110,8 @@ class TrainingStep:
     def update(self) -> None:
         """One step: forward, backward, and the optimiser's update, after which gradients are freed."""
         count = self.examples.targets.numel()
-        update(
-            self.compute, self.model, self.optimiser, [self.examples], count=count, seed=0, step=0, rate=RATE, clip=1.0
-        )  # fmt: skip
+        passes = one_by_one(self.compute)
+        update(passes, self.model, self.optimiser, [self.examples], count=count, seed=0, step=0, rate=RATE, clip=1.0)
 
 
 def _pieces(architecture: Architecture) -> Iterator[tuple[Architecture, str]]:

@@ -115,9 +115,11 @@ def _begin_prompt(model: Transformer, prompt: Prompt, seed: int) -> None:
 def plain(model: Transformer, weights: Mapping[str, Tensor] | None = None) -> Transformer:
     """A model without adapters that computes what `model` does, in evaluation mode; it shares what is not merged.
 
-    `weights`: other values by name, instead of some of the model's own.
+    `weights`: other values by name, instead of some of the model's own, or of layers that other processes have.
     """
-    values = {name: (weights or {}).get(name, whole(parameter.detach())) for name, parameter in model.named_parameters()}
+    given = weights or {}
+    own = {name: whole(parameter.detach()) for name, parameter in model.named_parameters() if name not in given}
+    values = {**own, **given}
     base = {name: value for name, value in values.items() if name not in model.added}
     if model.adapter is not None:
         base = model.adapter.merged(base, {name: values[name] for name in model.added})

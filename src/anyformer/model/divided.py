@@ -50,14 +50,17 @@ def local(tensor: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def norm_of(tensors: Iterable[Tensor]) -> float:
-    """The norm of all tensors of a run in several processes, each of which must call this; every number counts once."""
+def norm_of(tensors: Iterable[tuple[Tensor, int]]) -> float:
+    """The norm of all tensors of a run in several processes, each of which must call this; every number counts once.
+
+    Beside each tensor: of how many stages of a pipeline one alone has it, 1 for what all have.
+    """
     import torch.distributed as dist
 
     square = torch.zeros((), dtype=torch.float64)
-    for tensor in tensors:
+    for tensor, stages in tensors:
         own = local(tensor)
-        square = square.to(own.device) + torch.linalg.vector_norm(own.float()).double().square() / copies(tensor)
+        square = square.to(own.device) + torch.linalg.vector_norm(own.float()).double().square() * stages / copies(tensor)
     dist.all_reduce(square)
     return math.sqrt(square.item())
 

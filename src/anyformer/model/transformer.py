@@ -33,7 +33,8 @@ class Transformer(Described):
 
     It has no buffers: positions, masks and rotary tables are computed per call, so nothing can be lost or go stale.
     `adapter`: what stands beside its weights (`model.adapters`), None without; `added`: the adapter's parameters, by name;
-    `bare`: the architecture without what the adapter changes in it.
+    `bare`: the architecture without what the adapter changes in it; `output`: the name of the stack that the head reads.
+    `stage_of`: where the layers are divided among processes, the stage that has each of their weights, by name.
     """
 
     def __init__(self, architecture: Architecture, plan: Plan | None = None) -> None:
@@ -41,6 +42,7 @@ class Transformer(Described):
         self.architecture, self.bare, self.plan = architecture, architecture, plan or Plan()
         self.adapter: Adapter | None = None
         self.added: dict[str, Weight] = {}
+        self.stage_of: dict[str, int] = {}
         self._tally = architecture.trained_cost(Shape())
         check_weights(self._tally)
         width, narrow = architecture.width, architecture.table_width
@@ -57,7 +59,7 @@ class Transformer(Described):
         if architecture.mtp is not None and architecture.decoder is not None:
             self.mtp = architecture.mtp.build(width, architecture.decoder, self.plan, "mtp")
         narrow_products(self, self.plan.precision, self._tally.weights)
-        self._output = "encoder" if architecture.decoder is None else "decoder"
+        self.output = "encoder" if architecture.decoder is None else "decoder"
         # A prefix that no mask reads would only keep a call from the faster kernels.
         self._reads_prefix = architecture.two_inputs or reads_prefix(architecture)
         self.find_draws()
@@ -155,13 +157,13 @@ class Transformer(Described):
 
     def _norm(self, x_BTD: Tensor) -> Tensor:
         """The norm after the layers of the stack that the head reads."""
-        return self.get_submodule(self._output).final_norm(x_BTD)  # type: ignore[no-any-return,operator]
+        return self.get_submodule(self.output).final_norm(x_BTD)  # type: ignore[no-any-return,operator]
 
     def advance(
         self, tokens: Tensor, state: StackState, *, padding: Tensor | None = None, prefix: Tensor | None = None
     ) -> Tensor:
         """Features (B, T, D) of a chunk of the generating stack, with no check: its slots in `state` are already reserved."""
-        return self._run(self._enter(tokens, padding, target=True), self._output, Call(prefix=prefix, state=state))
+        return self._run(self._enter(tokens, padding, target=True), self.output, Call(prefix=prefix, state=state))
 
     def logits(self, features: Tensor) -> Tensor:
         """(..., D) -> (..., V); without a head the features themselves."""
@@ -228,7 +230,7 @@ class Transformer(Described):
         """Reserve slots in the state, then run the stack that the head reads."""
         if call.state is not None:
             call.state.slots.reserve(given.length)
-        return self._run(given, self._output, call, source)
+        return self._run(given, self.output, call, source)
 
     def _run(self, given: StackInput, name: str, call: Call, source: StackInput | None = None) -> Tensor:
         """Count positions and run the stack of this name; `source`: the input of its cross-attention, if not in the state."""

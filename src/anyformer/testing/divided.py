@@ -59,7 +59,7 @@ def positions_of_sublayers_are_those_of_the_row(architecture: Architecture) -> N
         equal(model(*given, noise=noise, auxiliary=again), whole)
         assert again.reports.keys() == reported.reports.keys()
         for path, report in reported.reports.items():
-            assert torch.equal(again.reports[path].load.counts, report.load.counts)
+            assert torch.equal(again.loads[path].counts, reported.loads[path].counts)
             if report.balance is not None and (balance := again.reports[path].balance) is not None:
                 equal(balance, report.balance)
 

@@ -42,7 +42,7 @@ def ended(
         final.get("metrics", {}), of_tokens=final["perplexity"] is not None,
     )  # fmt: skip
     baseline = trainer.baseline() if run.evaluation.baseline else None
-    parameters = sum(parameter.numel() for parameter in trainer.model.parameters())
+    parameters = sum(weight.count for weight in trainer.model.declared.values())
     title = f"{directory.resolve().name}: {scaled(parameters).rstrip()} parameters, {run.sizes}"
     draw_losses(rows, directory / journal.PICTURE, title=title, baseline=None if baseline is None else baseline[1])
     update = step_of(run, directory)

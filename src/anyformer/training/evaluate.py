@@ -17,8 +17,8 @@ from anyformer.objectives.mixing import parts_of
 from anyformer.parts.call.reports import Auxiliary, Load, add_loads
 from anyformer.plan import Plan
 from anyformer.training.parallel.ranks import ALONE, Ranks
-from anyformer.training.parallel.within import Within, directly
 from anyformer.training.precision import autocast
+from anyformer.training.within import Within, directly
 
 
 @dataclass(frozen=True)

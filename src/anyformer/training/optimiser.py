@@ -86,8 +86,7 @@ def load_state_tensors(optimiser: torch.optim.Optimizer, model: Transformer, ten
     parameters = dict(model.named_parameters())
     for key, value in tensors.items():
         name, _, field = key.rpartition("/")
-        if field != TRAINED:
-            parameter = parameters[name]
+        if field != TRAINED and (parameter := parameters.get(name)) is not None:
             # Moments, and torch's own counter, live beside their parameter; our counters stay on the CPU.
             kept = value.clone() if field in COUNTERS else divided(value.to(parameter.device), parameter)
             optimiser.state[parameter][field] = kept

@@ -1,11 +1,10 @@
-"""One update: micro-batches forward and backward, clip, step. And the search for the origin of a loss that is not finite."""
+"""One update: the passes of its micro-batches, clip, step. And the search for the origin of a loss that is not finite."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import torch
 from torch import Tensor, nn
@@ -13,39 +12,18 @@ from torch import Tensor, nn
 from anyformer.describe import UserError
 from anyformer.model import Transformer
 from anyformer.model.divided import local, norm_of
-from anyformer.objectives import Examples, Partners
+from anyformer.objectives import Examples
 from anyformer.parts.call.noise import Noise
-from anyformer.parts.call.reports import Auxiliary, Load, add_loads
+from anyformer.parts.call.reports import Load
 from anyformer.parts.experts.router import rebalance
-from anyformer.plan import Plan
 from anyformer.training.loss_scale import LossScale
 from anyformer.training.parallel.ranks import ALONE, Ranks
-from anyformer.training.parallel.within import Within, directly
+from anyformer.training.passes import Passes
 from anyformer.training.precision import autocast
-
-LossFunction = Callable[[Examples, Noise | None], tuple[Tensor, dict[str, Load]]]
-"""A micro-batch -> its summed loss, and the load of the experts, by layer."""
-
+from anyformer.training.within import Within, directly
 
 NOWHERE = "every forward output is finite, so it arose in the loss or the backward pass"
 """What `locate` says where neither a weight nor an output nor a gradient is to blame."""
-
-
-class Signal(Protocol):
-    """The loss of a step: an objective, or any other function of a model's outputs."""
-
-    def counted(self, examples: Examples) -> Tensor | None:
-        """(B, T) bool: the positions that count for the experts' penalties; None counts all."""
-
-    def loss(
-        self,
-        model: Transformer,
-        examples: Examples,
-        noise: Noise | None,
-        auxiliary: Auxiliary | None = None,
-        partners: Partners | None = None,
-    ) -> Tensor:
-        """The loss summed over the examples, a 0-d tensor in fp32; `auxiliary` receives the experts' reports."""
 
 
 class NonFiniteError(UserError):
@@ -70,33 +48,8 @@ class Outcome:
     """Whether the scaled gradient overflowed, so that no weight changed."""
 
 
-def loss_function(
-    model: Transformer, objective: Signal, plan: Plan, partners: Partners | None = None, within: Within = directly
-) -> LossFunction:
-    """The summed loss of a micro-batch, compiled if the plan says so. `within`: see `Ranks.divide`, which compiles layers."""
-    device = model.device
-
-    def loss(given: tuple[Tensor | None, ...], key: Tensor | None) -> tuple[Tensor, dict[str, tuple[Tensor, Tensor]]]:
-        examples = Examples.of(given)
-        noise = None if key is None else Noise(key, examples.rows)
-        auxiliary = Auxiliary(objective.counted(examples))
-        with autocast(plan, device):
-            summed = objective.loss(model, examples, noise, auxiliary, partners)
-        # Plain tuples, since a compiled function cannot return our classes.
-        return summed, {path: (load.counts, load.dropped) for path, load in auxiliary.loads.items()}
-
-    compiled = plan.compile == "on" and within is directly
-    compute = torch.compile(loss, dynamic=False, fullgraph=True) if compiled else loss
-
-    def call(examples: Examples, noise: Noise | None) -> tuple[Tensor, dict[str, Load]]:
-        summed, loads = within(lambda: compute(examples.tensors(), None if noise is None else noise.key))
-        return summed, {path: Load(*load) for path, load in loads.items()}
-
-    return call
-
-
 def update(
-    loss: LossFunction,
+    passes: Passes,
     model: Transformer,
     optimiser: torch.optim.Optimizer,
     micro_batches: Sequence[Examples],
@@ -119,20 +72,13 @@ def update(
     `others`: optimisers of second models that learn from the same loss; the gradient's norm is that of all.
     `scale`: the loss is multiplied by it before the backward pass, and an update whose gradient overflows is skipped.
     """
-    total = 0.0
-    loads: dict[str, Load] = {}
-    for examples in micro_batches:
-        summed, more = loss(examples, Noise.at(seed, step, examples.rows))
-        mean = summed / count
-        (mean if scale is None else scale.times(mean)).backward()  # type: ignore[no-untyped-call]
-        total += mean.item()
-        loads = add_loads(loads, more)
+    total, loads = passes(micro_batches, lambda examples: Noise.at(seed, step, examples.rows), count, scale)
     optimisers = (optimiser, *others)
     parameters = [p for one in optimisers for group in one.param_groups for p in group["params"] if p.grad is not None]
     if scale is not None:
         scale.undo(parameters)
     total, loads = ranks.total(total), summed_loads(ranks, loads)
-    norm = clipped(parameters, clip if clip is not None else math.inf, ranks)
+    norm = clipped(model, parameters, clip if clip is not None else math.inf, ranks)
     if scale is not None and math.isfinite(total) and not (math.isfinite(norm) or scale.exhausted):
         hold()
         for one in optimisers:
@@ -153,18 +99,21 @@ def update(
         one.zero_grad(set_to_none=True)
     if scale is not None:
         scale.passed()
-    rebalance(model, {path: load.counts for path, load in loads.items()})
+    here = dict(model.named_modules())
+    rebalance(model, {path: load.counts for path, load in loads.items() if path in here})
     return Outcome(total, norm, loads)
 
 
-def clipped(parameters: Sequence[nn.Parameter], most: float, ranks: Ranks) -> float:
+def clipped(model: Transformer, parameters: Sequence[nn.Parameter], most: float, ranks: Ranks) -> float:
     """The norm of all gradients before they are scaled down to a norm of `most` (Pascanu et al. 2013, arXiv 1211.5063)."""
     if ranks.size == 1:
         return nn.utils.clip_grad_norm_(parameters, most).item()
-    gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
+    staged = {parameter for name, parameter in model.named_parameters() if name in model.stage_of}
+    stages = 1 + max(model.stage_of.values(), default=0)
+    gradients = [(each.grad, stages if each in staged else 1) for each in parameters if each.grad is not None]
     norm = norm_of(gradients)
     factor = min(1.0, most / (norm + 1e-6))
-    for gradient in gradients:
+    for gradient, _ in gradients:
         local(gradient).mul_(factor)
     return norm
 

@@ -25,9 +25,7 @@ def timed(trainer: Trainer, left: float) -> Durations:
     pieces, count = trainer.micro_batches(0)
 
     def gradients() -> None:
-        for examples in pieces:
-            summed, _ = trainer.loss(examples, Noise.at(trainer.run.seed, 0, examples.rows))
-            (summed / count).backward()  # type: ignore[no-untyped-call]
+        trainer.passes(pieces, lambda examples: Noise.at(trainer.run.seed, 0, examples.rows), count)
         for each in (trainer.trainee, *trainer.learning.values()):
             each.optimiser.zero_grad(set_to_none=True)
 

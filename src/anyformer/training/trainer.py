@@ -15,7 +15,7 @@ from anyformer.data import Corpus
 from anyformer.describe import to_json
 from anyformer.model import Transformer, build
 from anyformer.model.adapters import plain
-from anyformer.model.divided import copy_in
+from anyformer.model.divided import copy_in, whole
 from anyformer.model.narrow import histories
 from anyformer.objectives import Examples, Feed, Setting
 from anyformer.objectives.mixing import baseline_of, held_out_feed, training_feed
@@ -30,12 +30,13 @@ from anyformer.training.instability import Past
 from anyformer.training.loss_scale import LossScale
 from anyformer.training.memory_meter import state_bytes
 from anyformer.training.parallel.ranks import ALONE, Ranks
-from anyformer.training.parallel.within import Within, directly
 from anyformer.training.partners import restored_partners, start_partners
+from anyformer.training.passes import Passes, computing
 from anyformer.training.precision import Host
 from anyformer.training.run import Run
-from anyformer.training.step import LossFunction, Outcome, loss_function, update
+from anyformer.training.step import Outcome, update
 from anyformer.training.trainee import Trainee, all_evaluated
+from anyformer.training.within import Within, directly
 from anyformer.tuning import Tuning
 
 OPTIMISER, NUMBERS = "optimiser.safetensors", "precision.safetensors"
@@ -53,7 +54,7 @@ class Trainer:
     trainee: Trainee
     partners: Mapping[str, Transformer]
     learning: Mapping[str, Trainee]
-    loss: LossFunction
+    passes: Passes
     training: Feed
     held_out: Feed
     scale: LossScale | None = None
@@ -92,10 +93,10 @@ class Trainer:
         partners = start_partners(*told) if begun is None else restored_partners(*told, begun)
         learning = {name: partners[name] for name, one in run.objective.partners.items() if one.learns}
         within = ranks.divide([model, *learning.values()], run.plan, vocabulary=run.objective.divides_vocabulary)
-        loss = loss_function(model, run.objective, run.plan, partners, within)
+        passes = ranks.passes(computing(model, run.objective, run.plan, partners), model, run.plan, within)
         trainee, scale = Trainee.of(model, run, run.tuning), LossScale.of(run.plan.precision)
         trainees = {name: Trainee.of(one, run, Tuning()) for name, one in learning.items()}
-        return Trainer(run, corpus, trainee, partners, trainees, loss, training, held_out, scale, answers, ranks, within)
+        return Trainer(run, corpus, trainee, partners, trainees, passes, training, held_out, scale, answers, ranks, within)
 
     @property
     def model(self) -> Transformer:
@@ -142,7 +143,7 @@ class Trainer:
         for _, running in self._histories():
             running.begin()
         outcome = update(
-            self.loss, self.model, self.trainee.optimiser, pieces, others=[one.optimiser for one in self.learning.values()],
+            self.passes, self.model, self.trainee.optimiser, pieces, others=[one.optimiser for one in self.learning.values()],
             count=count, seed=run.seed, step=step, rate=rate, clip=run.clip, hold=hold, scale=self.scale,
             ranks=self.ranks, within=self.within,
         )  # fmt: skip
@@ -183,7 +184,8 @@ class Trainer:
     def finished(self) -> Transformer:
         """The model to use, whole: with averaged weights if there are any, adapters merged, in evaluation mode."""
         with averaged(self.trainee.averages):
-            return plain(self.model)
+            staged = {name: whole(x.detach()) for name, x in self.model.named_parameters() if name in self.model.stage_of}
+            return plain(self.model, self.ranks.of_stages(staged))
 
     def saving(
         self, directory: Path, step: int, validation: float | None, past: Past, take: checkpoint.Take
@@ -205,6 +207,7 @@ class Trainer:
                 },
                 take=self.ranks.taking(take),
             )
+            taken = self.ranks.collected(taken, self.model.stage_of)
 
         def write() -> None:
             if not self.ranks.first:

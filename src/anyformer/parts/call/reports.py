@@ -39,11 +39,19 @@ def add_loads(loads: Mapping[str, Load], more: Mapping[str, Load]) -> dict[str, 
     return {**loads, **{path: loads[path] + load if path in loads else load for path, load in more.items()}}
 
 
+def plain(loads: Mapping[str, Load]) -> dict[str, tuple[Tensor, Tensor]]:
+    """Loads without a class of ours: counts and choices without a place, by path."""
+    return {path: (load.counts, load.dropped) for path, load in loads.items()}
+
+
 @dataclass(frozen=True)
 class Report:
-    """One layer's report of one call; the losses are None where the router has no scores."""
+    """One layer's report of one call; the losses are None where the router has no scores.
 
-    load: Load
+    `load`: None in a report of the losses of several layers.
+    """
+
+    load: Load | None
     balance: Tensor | None = None
     sequence_balance: Tensor | None = None
     router_z: Tensor | None = None
@@ -52,6 +60,12 @@ class Report:
         """That of one of `count` processes that all compute it: the same losses, with gradients that add up to theirs."""
         losses = (self.balance, self.sequence_balance, self.router_z)
         return Report(self.load, *(loss if loss is None else _of_each(loss, count) for loss in losses))
+
+    def to(self, device: torch.device | str) -> Report:
+        """The report on another device, without gradients."""
+        load = self.load and Load(self.load.counts.to(device), self.load.dropped.to(device))
+        losses = (self.balance, self.sequence_balance, self.router_z)
+        return Report(load, *(loss if loss is None else loss.detach().to(device) for loss in losses))
 
 
 def _of_each(loss: Tensor, count: int) -> Tensor:
@@ -112,7 +126,7 @@ class Auxiliary:
     @property
     def loads(self) -> dict[str, Load]:
         """The load of each layer's experts, by path."""
-        return {path: report.load for path, report in self.reports.items()}
+        return {path: report.load for path, report in self.reports.items() if report.load is not None}
 
 
 def _sum(name: str, losses: Iterable[Tensor | None]) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 from torch import Tensor, nn
@@ -17,6 +18,13 @@ class Spread(Protocol):
 
     def leave(self, x: Tensor, length: int) -> Tensor:
         """The stream with all `length` positions."""
+
+
+class Relay(Protocol):
+    """The way of a stream through the layers of a stack, of which each process has some."""
+
+    def __call__(self, run: Callable[[range, Tensor], Tensor], x: Tensor, context: Context) -> Tensor:
+        """The stream after all layers; `run` gives it after layers of these numbers, which this process has."""
 
 
 class Crossing(Protocol):

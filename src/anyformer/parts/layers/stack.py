@@ -23,7 +23,7 @@ from anyformer.parts.embedding.input_projection import InputProjection
 from anyformer.parts.layers.block import Block
 from anyformer.parts.layers.order import parse_order
 from anyformer.parts.layers.recompute import recomputed
-from anyformer.parts.layers.spread import Spread
+from anyformer.parts.layers.spread import Relay, Spread
 from anyformer.parts.layers.streams import HyperConnections
 from anyformer.parts.norms.norm import Norm
 from anyformer.parts.positions.absolute import Position
@@ -235,6 +235,7 @@ class StackModule(nn.Module):
         """The variant of each layer if other layers read values of that variant, else None."""
         self.kinds = tuple(dict.fromkeys(self.leaving))
         self.spread: Spread | None = None
+        self.relay: Relay | None = None
 
     def forward(self, x_BTD: Tensor, context: Context, states: list[dict[str, State]] | None = None) -> Tensor:
         if self.projects_first:
@@ -257,17 +258,26 @@ class StackModule(nn.Module):
             x_BTD, context = spread.enter(x_BTD, context)
         # A layer leaves values for later layers under the name of its variant.
         contexts = {variant: replace(context, variant=variant) if variant else context for variant in self.kinds}
-        for i, block in enumerate(self.layers):
-            layer = contexts[self.leaving[i]]
-            if i == len(self.layers) - 1 and (None, EMBEDDED) in context.shared:
-                context.leave(TRUNK, x_BTD if spread is None else spread.leave(x_BTD, length))
-            if self.owners[i] != i and layer.noise is not None:
-                # Layers that share weights must not drop the same elements.
-                layer = replace(layer, noise=layer.noise.other(i))
-            if self.checkpointing == "none" or states is not None or not torch.is_grad_enabled():
-                x_BTD = block(x_BTD, layer, states[i] if states else None)
-            else:
-                x_BTD = recomputed(self.checkpointing, block, x_BTD, layer, self.reads[i])
+
+        def run(layers: range, x_BTD: Tensor) -> Tensor:
+            for i in layers:
+                if i == len(self.layers) - 1 and (None, EMBEDDED) in context.shared:
+                    context.leave(TRUNK, x_BTD if spread is None else spread.leave(x_BTD, length))
+                x_BTD = self._layer(i, x_BTD, contexts[self.leaving[i]], states)
+            return x_BTD
+
+        every = range(len(self.layers))
+        x_BTD = run(every, x_BTD) if self.relay is None else self.relay(run, x_BTD, context)
         if self.streams is not None:
             x_BTD = x_BTD.sum(2)
         return self.final_norm(x_BTD if spread is None else spread.leave(x_BTD, length))  # type: ignore[no-any-return]
+
+    def _layer(self, i: int, x_BTD: Tensor, context: Context, states: list[dict[str, State]] | None) -> Tensor:
+        """The stream after layer i."""
+        block = self.layers[i]
+        if self.owners[i] != i and context.noise is not None:
+            # Layers that share weights must not drop the same elements.
+            context = replace(context, noise=context.noise.other(i))
+        if self.checkpointing == "none" or states is not None or not torch.is_grad_enabled():
+            return block(x_BTD, context, states[i] if states else None)  # type: ignore[no-any-return]
+        return recomputed(self.checkpointing, block, x_BTD, context, self.reads[i])

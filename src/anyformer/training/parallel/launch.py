@@ -20,6 +20,7 @@ from anyformer.model.unlearnt import unlearnt
 from anyformer.planning.layout import bounds
 from anyformer.quantising import FORMATS, Quantising
 from anyformer.training.parallel.ranks import ALONE, Ranks
+from anyformer.training.parallel.stages import stages_of
 from anyformer.training.run import Run
 
 SHARED = ("auto", "fp32", "tf32", "bf16", "fp16")
@@ -65,6 +66,12 @@ def check_mesh(run: Run, ranks: Ranks) -> None:
         run.objective.check_batch(run.length, run.batch, pieces)
     except ValueError as error:
         raise UserError(f"{_groups(ranks)} cut the batch into {pieces} pieces: {error}") from None
+    if run.accumulation < run.plan.mesh.pipeline:
+        raise UserError(
+            f"plan.mesh.pipeline = {run.plan.mesh.pipeline} processes need as many pieces of a batch to work at, and "
+            f"accumulation = {run.accumulation}: set accumulation to {run.plan.mesh.pipeline} or more (four times as many keep "
+            "them busy)"
+        )
     if precision.kind not in SHARED:
         raise UserError(
             f"plan.precision = {precision.kind!r} is not built for several processes yet: choose one of {', '.join(SHARED)}"
@@ -79,6 +86,8 @@ def check_mesh(run: Run, ranks: Ranks) -> None:
 def check_divided(run: Run) -> None:
     """Raise `UserError` for a mesh whose dimensions divide nothing of the model, or what they cannot divide."""
     mesh, architecture = run.plan.mesh, run.architecture
+    if mesh.pipeline > 1:
+        _check_layers(run)
     if mesh.context > 1:
         _check_positions(run)
     if mesh.tensor > 1:
@@ -118,6 +127,25 @@ def _check_positions(run: Run) -> None:
     blocks = [block for stack in architecture.stacks.values() for block in stack.variants.values()]
     if all(sublayer.gathers(architecture.width) is None for block in blocks for sublayer in block.sublayers):
         raise UserError("plan.mesh.context divides positions of attention and of feed-forward networks, and the model has none")
+
+
+def _check_layers(run: Run) -> None:
+    """Raise `UserError` for a run whose layers cannot be divided into stages."""
+    count, stack = run.plan.mesh.pipeline, run.architecture.output_stack
+    if count > stack.depth:
+        raise UserError(f"plan.mesh.pipeline = {count} divides layers, and the model has {stack.depth}: choose no more")
+    stage = {i: number for number, layers in enumerate(stages_of(stack.depth, count)) for i in layers}
+    apart = [(i, owner) for i, owner in enumerate(stack.owners) if stage[i] != stage[owner]]
+    if apart:
+        raise UserError(
+            f"plan.mesh.pipeline = {count}: layer {apart[0][0]} has the weights of layer {apart[0][1]}, and both would be in "
+            "different processes: leave pipeline out"
+        )
+    if others := [read for read in stack.reads if read.variant is not None]:
+        raise UserError(
+            f"plan.mesh.pipeline = {count}: layers read {others[0].name!r} of layers {others[0].variant!r}, which another "
+            "process may have: leave pipeline out"
+        )
 
 
 def _groups(ranks: Ranks) -> str:

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 from rich.console import Console
 from torch import Tensor
 
-from anyformer.checkpoint import Take
+from anyformer.checkpoint import Contents, Take
 from anyformer.model import Transformer
 from anyformer.plan import Plan
-from anyformer.training.parallel.within import Within, directly
+from anyformer.training.passes import Compute, Passes, loss_function, one_by_one
 from anyformer.training.place import held
 from anyformer.training.stop import Stop
+from anyformer.training.within import Within, directly
 
 if TYPE_CHECKING:
     from anyformer.training.parallel.together import Together
@@ -90,9 +91,22 @@ class Alone:
         """Divide models; gives a function within which they can compute. `vocabulary`: their logits may be divided too."""
         return directly
 
+    def passes(self, compute: Compute, model: Transformer, plan: Plan, within: Within) -> Passes:
+        """The passes of a step of `model`, whose loss `compute` gives, after `divide` gave `within`."""
+        return one_by_one(loss_function(compute, plan, within))
+
     def taking(self, take: Take) -> Take:
         """`take` for whole tensors, in the process that writes them."""
         return take
+
+    def of_stages(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """The tensors of all stages of a pipeline, by name."""
+        return dict(tensors)
+
+    def collected(self, taken: Contents, staged: Collection[str]) -> Contents:
+        """The contents of a checkpoint, in the process that writes it with the weights of all stages of a pipeline; `staged`:
+        names of those that one stage alone has, as which tensors `name/field` count too."""
+        return taken
 
 
 Ranks: TypeAlias = "Alone | Together"

@@ -19,7 +19,7 @@ from torch.distributed.tensor import Shard
 from anyformer.model import Transformer
 from anyformer.model.unlearnt import unlearnt
 from anyformer.parts.call.context import Context
-from anyformer.training.parallel.within import Within
+from anyformer.parts.layers.block import BlockModule
 
 T = TypeVar("T")
 
@@ -68,7 +68,7 @@ class Apart:
         return lambda weight: ShardPlacementResult(Shard(0), info) if weight in own else None
 
 
-def sharded(models: Sequence[Transformer], mesh: DeviceMesh, apart: Apart, *, compiled: bool, alike: int = 1) -> Within:
+def sharded(models: Sequence[Transformer], mesh: DeviceMesh, apart: Apart, *, compiled: bool, alike: int = 1) -> Root:
     """Divide the weights of models over the mesh, `alike` of whose processes each compute the same loss; `compiled`: each
     layer."""
     root = Root(models)
@@ -89,6 +89,6 @@ def sharded(models: Sequence[Transformer], mesh: DeviceMesh, apart: Apart, *, co
 
 
 def layers_of(models: Iterable[Transformer]) -> list[nn.Module]:
-    """The layers of all stacks, each once."""
+    """The layers of all stacks that this process has, each once."""
     stacks = (model.get_submodule(f"{name}.layers") for model in models for name in model.architecture.stacks)
-    return list(dict.fromkeys(layer for stack in stacks for layer in stack.children()))
+    return list(dict.fromkeys(layer for stack in stacks for layer in stack.children() if isinstance(layer, BlockModule)))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -14,20 +14,24 @@ from rich.console import Console
 from torch import Tensor
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 
-from anyformer.checkpoint import Take
+from anyformer.checkpoint import Contents, Take
 from anyformer.describe import UserError
 from anyformer.mesh import Mesh
 from anyformer.model import Transformer
+from anyformer.model.collectives import Group
 from anyformer.model.divided import whole
 from anyformer.plan import Plan
 from anyformer.training.parallel.context import divide_positions
 from anyformer.training.parallel.experts import divide_experts
-from anyformer.training.parallel.sharding import Apart, sharded
+from anyformer.training.parallel.pipeline import Pipelined
+from anyformer.training.parallel.relay import divide_stages
+from anyformer.training.parallel.sharding import Apart, Root, sharded
 from anyformer.training.parallel.tensor import divide_layers
 from anyformer.training.parallel.vocabulary import divide_vocabulary
-from anyformer.training.parallel.within import Within
+from anyformer.training.passes import Compute, Passes, loss_function, one_by_one
 from anyformer.training.place import held
 from anyformer.training.stop import Stop, Stopped
+from anyformer.training.within import Within
 
 T = TypeVar("T")
 LOGS = "ranks"
@@ -41,11 +45,11 @@ class Together:
 
     asked: Mesh
     mesh: DeviceMesh
-    """Over all processes: data x shard x context x tensor."""
+    """Over all processes: pipeline x data x shard x context x tensor."""
     weights: DeviceMesh
-    """The same by what divides weights: data x weights x tensor, weights being shard x context."""
+    """The same by what divides weights: pipeline x data x weights x tensor, weights being shard x context."""
     experts: DeviceMesh | None
-    """The same, where experts are divided: data x outer x expert x tensor, weights being outer x expert."""
+    """The same, where experts are divided: pipeline x data x outer x expert x tensor, weights being outer x expert."""
     rows: dist.ProcessGroup
     """One process of every replica: those with this one's place in it."""
     rank: int
@@ -55,8 +59,8 @@ class Together:
     def of(asked: Mesh, device: torch.device) -> Together:
         """This process in a mesh over all processes of the default group."""
         assert asked.data is not None, "the mesh is resolved"
-        sizes = (asked.data, asked.weights, asked.tensor)
-        weights = init_device_mesh(device.type, sizes, mesh_dim_names=("data", "weights", "tensor"))
+        sizes = (asked.pipeline, asked.data, asked.weights, asked.tensor)
+        weights = init_device_mesh(device.type, sizes, mesh_dim_names=("pipeline", "data", "weights", "tensor"))
         mesh = weights._unflatten("weights", (asked.shard, asked.context), ("shard", "context"))
         rows = mesh["data", "shard"]._flatten("rows").get_group()
         apart = (asked.weights // asked.expert, asked.expert)
@@ -65,7 +69,7 @@ class Together:
 
     @property
     def replica(self) -> int:
-        return self.rank // self.asked.alike
+        return self.rank % self._stage // self.asked.alike
 
     @property
     def replicas(self) -> int:
@@ -99,7 +103,7 @@ class Together:
         return found
 
     def of_replicas(self, value: T) -> list[T]:
-        return self.every(value)[:: self.asked.alike]
+        return self.every(value)[: self._stage : self.asked.alike]
 
     def same(self, make: Callable[[], T]) -> T:
         made: list[tuple[T | None, Exception | None]] = [(None, None)]
@@ -153,6 +157,8 @@ class Together:
 
     def divide(self, models: Sequence[Transformer], plan: Plan, *, vocabulary: bool = False) -> Within:
         apart = Apart()
+        if self.asked.pipeline > 1:
+            divide_stages(models[0], Group.of(self.mesh["pipeline"].get_group()))
         for model in models:
             if self.asked.context > 1:
                 divide_positions(model, self.mesh["context"], logits=vocabulary)
@@ -167,8 +173,38 @@ class Together:
         over = self.weights["data", "weights"]
         return sharded(models, over, apart, compiled=plan.compile == "on", alike=self.asked.context)
 
+    def passes(self, compute: Compute, model: Transformer, plan: Plan, within: Within) -> Passes:
+        if self.asked.pipeline == 1:
+            return one_by_one(loss_function(compute, plan, within))
+        assert isinstance(within, Root), "`divide` gave it"
+        return Pipelined.of(compute, model, within)
+
     def taking(self, take: Take) -> Take:
-        return (lambda tensor: take(whole(tensor))) if self.first else (lambda tensor: whole(tensor).new_empty(0))
+        takes = self.rank % self._stage == 0
+        return (lambda tensor: take(whole(tensor))) if takes else (lambda tensor: whole(tensor).new_empty(0))
+
+    def of_stages(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        found = [dict(tensors)] * self.asked.pipeline
+        if self.asked.pipeline > 1:
+            dist.all_gather_object(found, found[0], group=self.mesh["pipeline"].get_group())
+        return {name: x for each in found for name, x in each.items()}
+
+    def collected(self, taken: Contents, staged: Collection[str]) -> Contents:
+        if self.asked.pipeline == 1 or self.rank % self._stage:
+            return taken
+        own = {
+            file: {name: x for name, x in tensors.items() if name.partition("/")[0] in staged}
+            for file, tensors in taken.tensors.items()
+        }
+        found = [own] * self.asked.pipeline
+        dist.gather_object(own, found if self.first else None, group=self.mesh["pipeline"].get_group(), group_dst=0)
+        more = {file: {name: x for each in found for name, x in each[file].items()} for file in taken.tensors}
+        return replace(taken, tensors={file: {**tensors, **more[file]} for file, tensors in taken.tensors.items()})
+
+    @property
+    def _stage(self) -> int:
+        """The processes of a stage of the pipeline."""
+        return self.size // self.asked.pipeline
 
     @property
     def _device(self) -> torch.device:

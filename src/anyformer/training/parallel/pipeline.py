@@ -1,0 +1,167 @@
+"""The passes of a step whose layers are divided: torch's schedule lets one piece of a batch follow another from process to
+process, one forward, one backward (1F1B, Narayanan et al. 2021, arXiv 2104.04473).
+
+The stream goes on with the sums of the experts' penalties, and its gradient comes back; only the last stage knows the loss.
+What stands beside the layers every process has, and gradients of it are added up over all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.distributed.pipelining import PipelineStage, Schedule1F1B
+
+from anyformer.model import Transformer
+from anyformer.model.divided import local
+from anyformer.objectives import Examples
+from anyformer.parts.call.noise import Noise
+from anyformer.parts.call.reports import Load, add_loads
+from anyformer.parts.layers.stack import StackModule
+from anyformer.training.loss_scale import LossScale
+from anyformer.training.parallel.relay import Arrived, Asked, Departed, Line, Loads
+from anyformer.training.parallel.sharding import Root
+from anyformer.training.passes import Compute
+
+Outputs = Tensor | tuple[Tensor, Tensor]
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """The micro-batches of a step, and what is done with their losses."""
+
+    examples: Sequence[Examples]
+    noise: Callable[[Examples], Noise]
+    count: float
+    scale: LossScale | None
+    means: list[float] = field(default_factory=list)
+    loads: list[Loads] = field(default_factory=list)
+
+
+class Stage(nn.Module):
+    """What a process computes of micro-batch `number`: the stream and penalties that go on, or in the last stage the loss."""
+
+    def __init__(self, root: Root, compute: Compute, line: Line) -> None:
+        super().__init__()
+        self.root, self.compute, self.line = root, compute, line
+        self.pieces: Pieces | None = None
+
+    def forward(self, *given: Tensor, number: Tensor) -> Outputs:
+        assert self.pieces is not None, "a schedule runs within `Pipelined`"
+        examples = self.pieces.examples[int(number)]
+        outputs, loads = self._computed(Arrived(given), examples, self.pieces.noise(examples).key)
+        self.pieces.loads.append(loads)
+        return outputs
+
+    @torch.no_grad()
+    def like(self, examples: Examples, key: Tensor) -> Tensor:
+        """A stream of these examples, without values."""
+        (stream, _), _ = self._computed(Asked(), examples, key)
+        return torch.empty_like(stream, device="meta", requires_grad=True)
+
+    def _computed(self, given: Arrived | Asked, examples: Examples, key: Tensor) -> tuple[Outputs, Loads]:
+        def part() -> tuple[Outputs, Loads]:
+            try:
+                return self.compute(examples.tensors(), key)
+            except Departed as departed:
+                return (departed.stream, departed.penalties), departed.loads
+
+        self.line.given = given
+        try:
+            found: tuple[Outputs, Loads] = self.root(part)
+            return found
+        finally:
+            self.line.given = None
+
+
+class Pipelined:
+    """`Passes` over the stages of a line. `beside`: the weights that learn and that every process has."""
+
+    def __init__(self, stage: Stage, beside: Sequence[nn.Parameter]) -> None:
+        self.stage, self.beside = stage, beside
+        self.schedules: dict[tuple[object, ...], Schedule1F1B] = {}
+
+    @staticmethod
+    def of(compute: Compute, model: Transformer, root: Root) -> Pipelined:
+        """The passes of a model whose layers and weights are divided, beside which others may learn in the same root."""
+        stack = model.get_submodule(model.output)
+        assert isinstance(stack, StackModule), "it is the stack of the head"
+        assert isinstance(stack.relay, Line), "its layers are divided"
+        staged = {weight for name, weight in model.named_parameters() if name in model.stage_of}
+        beside = [weight for weight in root.parameters() if weight.requires_grad and weight not in staged]
+        return Pipelined(Stage(root, compute, stack.relay), beside)
+
+    def __call__(
+        self,
+        micro_batches: Sequence[Examples],
+        noise: Callable[[Examples], Noise],
+        count: float,
+        scale: LossScale | None = None,
+    ) -> tuple[float, dict[str, Load]]:
+        pieces = self.stage.pieces = Pieces(micro_batches, noise, count, scale)
+        numbers = torch.arange(len(micro_batches))
+        try:
+            self._schedule(pieces).step(number=numbers, target=numbers, return_outputs=False)
+        finally:
+            self.stage.pieces = None
+        self._add_up()
+        found = self._everyone((sum(pieces.means), [_on(loads, "cpu") for loads in pieces.loads]))
+        every: dict[str, Load] = {}
+        for _, each in found:
+            for loads in each:
+                every = add_loads(every, {path: Load(*load) for path, load in _on(loads, self._device).items()})
+        return sum(mean for mean, _ in found), every
+
+    def _schedule(self, pieces: Pieces) -> Schedule1F1B:
+        """The schedule of as many micro-batches of this size."""
+        first = pieces.examples[0]
+        key = (len(pieces.examples), *(None if given is None else given.shape for given in first.tensors()))
+        if key not in self.schedules:
+            self.schedules[key] = self._made(len(pieces.examples), self.stage.like(first, pieces.noise(first).key))
+        return self.schedules[key]
+
+    def _made(self, count: int, stream: Tensor) -> Schedule1F1B:
+        group = self.stage.line.group
+        goes_on = (stream, torch.empty(3, device="meta", requires_grad=True))
+        ends = torch.empty((), device="meta", requires_grad=True)
+        made = PipelineStage(
+            self.stage, group.rank, group.size, self._device, group=group.group,
+            input_args=() if group.rank == 0 else goes_on, output_args=ends if self.stage.line.last else goes_on,
+        )  # fmt: skip
+        return Schedule1F1B(made, count, self._mean, scale_grads=False)
+
+    def _mean(self, summed: Tensor, number: Tensor) -> Tensor:
+        """The loss of a micro-batch that its backward pass begins with."""
+        pieces = self.stage.pieces
+        assert pieces is not None, "a schedule runs within `__call__`"
+        mean = summed / pieces.count
+        pieces.means.append(mean.item())
+        return mean if pieces.scale is None else pieces.scale.times(mean)
+
+    @torch.no_grad()
+    def _add_up(self) -> None:
+        """Add up the gradients of what stands beside the layers; a weight without any in all stages keeps none."""
+        group = self.stage.line.group.group
+        known = torch.tensor([weight.grad is not None for weight in self.beside], dtype=torch.int32, device=self._device)
+        dist.all_reduce(known, group=group)
+        for weight, has in zip(self.beside, known.tolist(), strict=True):
+            if has:
+                weight.grad = torch.zeros_like(weight) if weight.grad is None else weight.grad
+                dist.all_reduce(local(weight.grad), group=group)
+
+    def _everyone(self, value: tuple[float, list[Loads]]) -> list[tuple[float, list[Loads]]]:
+        group = self.stage.line.group
+        found = [value] * group.size
+        dist.all_gather_object(found, value, group=group.group)
+        return found
+
+    @property
+    def _device(self) -> torch.device:
+        return next(self.stage.parameters()).device
+
+
+def _on(loads: Loads, device: torch.device | str) -> Loads:
+    return {path: (counts.to(device), dropped.to(device)) for path, (counts, dropped) in loads.items()}

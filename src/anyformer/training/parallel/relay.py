@@ -1,0 +1,136 @@
+"""Models of whose layers each process has some: those of the stack that the head reads, in stages (Huang et al. 2019, arXiv
+1811.06965).
+
+Every process begins a forward pass with what stands before the stack, which all of them have; there the stream of the process
+before takes the place of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+from anyformer.model import Transformer
+from anyformer.model.collectives import Group
+from anyformer.parts.call.context import Context
+from anyformer.parts.call.reports import Auxiliary, Report, plain
+from anyformer.parts.layers.stack import StackModule
+from anyformer.training.parallel.stages import stages_of
+
+Run = Callable[[range, Tensor], Tensor]
+Loads = dict[str, tuple[Tensor, Tensor]]
+EARLIER = "earlier stages"
+"""The path of a report that stands for all layers of the stages before."""
+
+
+class Departed(Exception):  # noqa: N818
+    """No error: a forward pass that ends here, because its stream goes on in another process, with what it takes along."""
+
+    def __init__(self, stream: Tensor, penalties: Tensor, loads: Loads) -> None:
+        self.stream, self.penalties, self.loads = stream, penalties, loads
+
+
+class Asked:
+    """A forward pass that only asks what the stream is like: it ends before the layers."""
+
+
+@dataclass(frozen=True)
+class Arrived:
+    """What a process has of the stages before: none in the first stage, else a stream and the (3,) sums of penalties."""
+
+    given: tuple[Tensor, ...] = ()
+
+
+@dataclass
+class Line:
+    """`Relay` of the stack at `path`, whose layers the processes of a group divide: process i computes `layers[i]`.
+
+    `given`: what a schedule received for a forward pass; None outside a schedule, where the stream goes through all processes
+    and each of them gets it back, so that they compute the rest alike.
+    """
+
+    group: Group
+    path: str
+    layers: tuple[range, ...]
+    given: Arrived | Asked | None = None
+
+    @property
+    def last(self) -> bool:
+        """Whether the stream ends here."""
+        return self.group.rank == self.group.size - 1
+
+    def __call__(self, run: Run, x: Tensor, context: Context) -> Tensor:
+        match self.given:
+            case None:
+                return self._all(run, x, context)
+            case Asked():
+                raise Departed(x, x.new_zeros(3), {})
+            case Arrived(given):
+                return self._own(given, run, x, context)
+
+    def _own(self, given: tuple[Tensor, ...], run: Run, x: Tensor, context: Context) -> Tensor:
+        """The stream after this process's layers. Raises `Departed` before the last stage."""
+        assert context.auxiliary is not None, "the loss of a step collects the experts' reports"
+        before = torch.zeros(3, device=x.device)
+        if given:
+            x, before = given
+        x, reports = run(self.layers[self.group.rank], x), context.auxiliary.reports
+        if not self.last:
+            own = Auxiliary(reports={path: report for path, report in reports.items() if path.startswith(f"{self.path}.")})
+            raise Departed(x.contiguous(), before + penalties(own.reports.values(), x.device), plain(own.loads))
+        reports[EARLIER] = Report(None, *before.unbind())
+        return x
+
+    @torch.no_grad()
+    def _all(self, run: Run, x: Tensor, context: Context) -> Tensor:
+        """The stream after the layers of all processes."""
+        group, rank = self.group.group, self.group.rank
+        if rank > 0:
+            x = torch.empty_like(x, memory_format=torch.contiguous_format)
+            dist.recv(x, group=group, group_src=rank - 1)
+        x = run(self.layers[rank], x).contiguous()
+        if not self.last:
+            dist.send(x, group=group, group_dst=rank + 1)
+        dist.broadcast(x, group=group, group_src=self.group.size - 1)
+        if context.auxiliary is not None:
+            for reports in everyone({path: report.to("cpu") for path, report in context.auxiliary.reports.items()}, self.group):
+                context.auxiliary.reports.update({path: report.to(x.device) for path, report in reports.items()})
+        return x
+
+
+def everyone(value: dict[str, Report], group: Group) -> list[dict[str, Report]]:
+    """The values of all processes of a group."""
+    found = [value] * group.size
+    dist.all_gather_object(found, value, group=group.group)
+    return found
+
+
+def penalties(reports: Iterable[Report], device: torch.device) -> Tensor:
+    """(3,) the sums of balance losses, of those within sequences, and of router z-losses."""
+    zero = torch.zeros((), device=device)
+    columns = zip(*((each.balance, each.sequence_balance, each.router_z) for each in reports), strict=True)
+    sums = [torch.stack([zero if loss is None else loss for loss in column]).sum() for column in columns]
+    return torch.stack(sums) if sums else zero.expand(3)
+
+
+def divide_stages(model: Transformer, group: Group) -> Line:
+    """Let a model keep the layers of this process's stage, and forget the weights of the others."""
+    path = model.output
+    stack = model.get_submodule(path)
+    assert isinstance(stack, StackModule)
+    layers = stages_of(len(stack.layers), group.size)
+    model.stage_of = {
+        f"{path}.layers.{i}.{name}": stage
+        for stage, numbers in enumerate(layers)
+        for i in numbers
+        for name, _ in stack.layers[i].named_parameters()
+    }
+    for i in range(len(stack.layers)):
+        if i not in layers[group.rank]:
+            stack.layers[i] = nn.Identity()
+    stack.relay = line = Line(group, path, layers)
+    return line
