@@ -162,6 +162,14 @@ def test_the_places_of_answers_count_characters(tmp_path: Path) -> None:
         assert values["context"][values["start"] :].startswith(values["answer"])
 
 
+def test_answers_have_eighty_characters_at_most(tmp_path: Path) -> None:
+    path = tmp_path / "a.py"
+    fits, long = "a" * 80, "b" * 81
+    path.write_text(f"def f(x):\n    'Says.'\n    y = {long}\n    return {fits}\n")
+    found = {row.values["question"]: row.values["answer"] for row in SOURCES["python-spans"].rows(find_sources([str(path)])[0])}
+    assert found == {"What is the first argument?": "x", "What does it return?": fits}
+
+
 def test_the_prose_of_docstrings() -> None:
     def told(docstring: str) -> Function:
         return Function(1, "m.f", "f", "", "def f():\n", "    return 1\n", docstring)

@@ -26,6 +26,13 @@ def test_a_large_permutation_is_one_and_mixes(size: int) -> None:
     assert (np.diff(image) == 1).mean() < 1e-4
 
 
+def test_no_places_have_no_images_and_one_outside_is_refused() -> None:
+    assert permuted(np.zeros(0, dtype=np.int64), 5, 1).tolist() == []
+    for place in (-1, 5):
+        with pytest.raises(AssertionError, match="a place outside the range"):
+            permuted(np.array([0, place]), 5, 1)
+
+
 def test_keys_change_the_order() -> None:
     orders = {tuple(permuted(np.arange(50), 50, seed, epoch).tolist()) for seed in range(20) for epoch in range(20)}
     assert len(orders) == 400

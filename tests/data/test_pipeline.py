@@ -3,8 +3,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
-import sys
 import threading
 from pathlib import Path
 
@@ -301,13 +299,14 @@ def test_tokens_take_two_bytes_while_their_numbers_fit() -> None:
     assert [token_dtype(vocab).itemsize for vocab in (256, 2**16, 2**16 + 1)] == [2, 2, 4]
 
 
-def test_progress_lines_without_a_terminal(library: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    code = (
-        "import sys; from pathlib import Path; from anyformer.data import *; from anyformer.data import progress\n"
-        "progress._SECONDS_BETWEEN_LINES = 0.0\n"
-        "prepare(Text(paths=(sys.argv[1],)), Path(sys.argv[2]), 1)"
-    )
-    subprocess.run([sys.executable, "-c", code, str(library), str(tmp_path / "cache")], check=True)
-    said = capfd.readouterr()
+def test_progress_is_told_in_lines_without_a_terminal_unless_it_is_not_wanted(
+    library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("anyformer.data.progress._SECONDS_BETWEEN_LINES", 0.0)
+    data = Text(paths=(str(library),), tokenizer=Bytes())
+    prepare(data, tmp_path / "told", 1)
+    said = capsys.readouterr()
     assert said.out == ""
-    assert "tokenising: 0 of 0 MB, 0 s left" in said.err
+    assert "tokenising: 0 of 0 MB, 0 s left\n" in said.err
+    prepare(data, tmp_path / "quiet", 1, progress=False)
+    assert capsys.readouterr().err == ""

@@ -43,6 +43,7 @@ def test_cuts_are_where_tokenizers_cut() -> None:
     text = "def f():\n    return 1\n\n\ndef g():\n    if x:\n        y()\n"
     assert text[: cut(text)] == "def f():\n    return 1\n\n\n"
     assert cut("one two three") == len("one two ")
+    assert cut("one\n  two three") == len("one\n"), "a line end, even before an indented line, goes before a space"
     assert cut("unbroken") == len("unbroken")
     tokenizer = make_tokenizer(BytePairs(vocab=400), lambda: [text] * 9, list)
     place = cut(text)

@@ -23,7 +23,7 @@ from anyformer.data import (
     WordPiece,
     Words,
 )
-from anyformer.data.recipes import alphabet
+from anyformer.data.recipes import alphabet, least
 from anyformer.data.specials import Specials
 from anyformer.data.surveys import _repeated
 from anyformer.data.vocabulary import make_tokenizer, sample
@@ -179,6 +179,19 @@ def test_special_words_in_a_models_own_vocabulary_do_not_leak(tmp_path: Path) ->
     assert all(1 not in ids for ids in tokenizer.encode_batch(["a</s>b", "</s></s>", "<</s>/s>", "a</s>"]))
 
 
+@pytest.mark.parametrize("words", [("</s>", "</s><s>", "<s>"), ("<s>", "</s><s>", "</s>")])
+def test_special_words_inside_others_do_not_leak(tmp_path: Path, words: tuple[str, ...]) -> None:
+    pieces = [("<unk>", 0.0), *((word, 0.0) for word in words), *((letter, -3.0) for letter in "ab</s>")]
+    inner = tokenizers.Tokenizer(models.Unigram(pieces, unk_id=0))
+    inner.decoder = decoders.Fuse()
+    inner.add_special_tokens(list(words))
+    tokenizer = Tokenizer.load(_file(tmp_path, inner))
+    for text in ("a</s><s>b", "</s><s></s><s>", "</s></s><s><s>", "<</s>s></s><<s>s>"):
+        ids = tokenizer.encode(text)
+        assert not {1, 2, 3} & set(ids), text
+        assert tokenizer.decode(ids) == text
+
+
 def test_text_that_is_normalised_to_a_special_word_does_not_leak(tmp_path: Path) -> None:
     pieces = [("<unk>", 0.0), ("</s>", 0.0), *((letter, -3.0) for letter in "▁ab</s>")]
     inner = tokenizers.Tokenizer(models.Unigram(pieces, unk_id=0))
@@ -188,6 +201,15 @@ def test_text_that_is_normalised_to_a_special_word_does_not_leak(tmp_path: Path)
     for text in ("a＜／ｓ＞b", "＜/s＞＜/s＞", "x＜/s＞", "</s>＜/s＞"):
         assert 1 not in tokenizer.encode(text), text
     assert tokenizer.encode("axb") == [tokenizer.encode("a")[0], 0, tokenizer.encode("b")[0]]
+
+
+def test_a_file_written_in_another_order_is_the_same_tokenizer() -> None:
+    made = _made(BytePairs(vocab=300))
+    table = json.loads(made.definition)
+    turned = json.dumps(dict(reversed(table.items())) | {"model": dict(reversed(table["model"].items()))}, indent=1)
+    assert turned != made.definition
+    assert Tokenizer.parse(turned).digest == made.digest
+    assert _made(BytePairs(vocab=257)).digest != made.digest
 
 
 def test_files_that_are_no_tokenizer_are_refused_by_name(tmp_path: Path) -> None:
@@ -223,3 +245,11 @@ def test_text_is_repeated_whole_and_then_in_part(times: float) -> None:
 
 def test_an_alphabet_begins_with_the_most_frequent_letters() -> None:
     assert alphabet(WordPiece(vocab=300), Specials(), ["cabc", "bc "]) == "cba"
+
+
+@pytest.mark.parametrize(("kind", "letters"), [(WordPiece, 50), (Unigram, 100)])
+def test_letters_take_half_of_the_vocabulary_at_most(kind: type[WordPiece | Unigram], letters: int) -> None:
+    """A letter takes two tokens of word pieces, one that begins a word and one that goes on, and one of Unigram."""
+    spec = kind(vocab=least(kind(vocab=1000), Specials()) + 200)
+    text = "".join(chr(0x4E00 + number) for number in range(300))
+    assert alphabet(spec, Specials(), [text]) == text[:letters]

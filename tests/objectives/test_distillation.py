@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import random
 
@@ -10,14 +11,15 @@ import torch
 from rich.console import Console
 
 from anyformer.catalogue.llama import llama
-from anyformer.data import IGNORED, Characters, Text
+from anyformer.data import IGNORED, Bytes, Characters, Chats, Text
 from anyformer.describe import DescriptionError, UserError, change_all
 from anyformer.model import build
-from anyformer.objectives import CausalObjective, DistillationObjective, Examples, MaskedObjective
+from anyformer.objectives import CausalObjective, DistillationObjective, Examples, InstructionObjective, MaskedObjective
 from anyformer.objectives.distillation import divergence
 from anyformer.parts.call.reports import Auxiliary
 from anyformer.plan import Plan
 from anyformer.training import AdamW, Evaluation, Run, resume, train
+from anyformer.training.held_out import corpus_of
 from anyformer.training.journal import read_metrics
 
 LLAMA = llama(width=16, depth=1, heads=2, kv_heads=2, ffn=24, vocab=12, tied=True)
@@ -118,6 +120,22 @@ def test_a_distilled_student_beats_one_alone(noisy, tmp_path):
     teacher, alone, student = (final(tmp_path / name) for name in ("teacher", "alone", "taught"))
     assert student["loss"] < alone["loss"] - 0.08
     assert student["metrics"]["teacher_loss"] == pytest.approx(teacher["loss"], abs=0.05)
+
+
+def test_as_much_is_held_out_as_the_inner_objective_needs(tmp_path, monkeypatch):
+    """One record of chats is enough, and of running text two tokens: a token and the one that is predicted from it."""
+    monkeypatch.setenv("ANYFORMER_CACHE", str(tmp_path / "cache"))
+    turns = {"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]}
+    for name in ("given", "held-out"):
+        (tmp_path / f"{name}.jsonl").write_text(json.dumps(turns))
+        (tmp_path / f"{name}.txt").write_text("a")
+    model = change_all(LLAMA, {"embedding.vocab": 261})
+    for of, kind, suffix, least in ((InstructionObjective(), Chats, "jsonl", 1), (CausalObjective(), Text, "txt", 2)):
+        objective = DistillationObjective(teacher="t", of=of)
+        train_on, held_out = ((str(tmp_path / f"{name}.{suffix}"),) for name in ("given", "held-out"))
+        data = kind(paths=train_on, validation_paths=held_out, tokenizer=Bytes())
+        run = Run(steps=1, batch=1, length=8, data=data, architecture=model, objective=objective)
+        assert len(corpus_of(run).validation) == objective.least_held_out == least
 
 
 def test_a_teacher_of_other_tokens_is_refused(noisy, tmp_path):

@@ -104,6 +104,14 @@ def test_a_run_knows_the_positions_of_its_images(name):
         change_all(tiny, {"objective.mean": [0.1, 0.2]})
 
 
+@pytest.mark.parametrize(("places", "squares"), [(1, 1), (4, 1), (5, 2), (50, 7), (63, 7)])
+def test_usual_images_are_the_largest_that_the_position_table_takes(places, squares):
+    """In patches of a side; one, where no place is left beside that of the class."""
+    model = change_all(architecture("vit-base-16", tiny=True), {"encoder.position.length": places})
+    usual = Images.usual(model, ("x",))
+    assert (usual.height, usual.width) == (6 * squares, 6 * squares)
+
+
 def test_too_many_classes_are_refused(folder):
     objective = ImageClassificationObjective()
     corpus, _ = prepared(objective, Images(paths=(str(folder),), height=6, width=8, validation=0.4), folder)

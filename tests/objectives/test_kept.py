@@ -85,3 +85,11 @@ def test_an_evaluation_is_of_the_data_alone():
     assert float(totals["loss"].detach()) == pytest.approx(own, rel=1e-6)
     assert kept.metrics(totals, {}).keys() == {"accuracy"}
     assert float(kept.without_penalties.loss(model, bare, None).detach()) == pytest.approx(own, rel=1e-6)
+
+
+@pytest.mark.parametrize("k", [1, 4])
+def test_foretold_memory_holds_the_kept_answers_of_every_position(k):
+    _, _, examples = given(k, 1.0)
+    answers = examples.taught.nbytes + examples.taught_tokens.nbytes
+    assert DistillationObjective(teacher="t", kept=k).position_bytes == answers / examples.targets.numel()
+    assert DistillationObjective(teacher="t").position_bytes == 0

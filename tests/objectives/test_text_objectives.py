@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from anyformer.data import Bytes, Text, prepare
 from anyformer.model import build
 from anyformer.objectives import (
     CausalObjective,
@@ -15,12 +16,13 @@ from anyformer.objectives import (
     MaskedObjective,
     PrefixObjective,
     ReplacedTokensObjective,
+    Setting,
     SpanCorruptionObjective,
     UL2Objective,
 )
 from anyformer.objectives.objective import Objective, Partners
 from anyformer.plan import Plan
-from objectives.windows import batch, setting, small, whole
+from objectives.windows import TEXT, batch, setting, small, whole
 
 LENGTH = 48
 PLAN = Plan(precision="fp32", compile="off")
@@ -126,11 +128,17 @@ def test_statistics_give_the_loss_and_metrics(case):
 
 
 def test_isolated_documents_are_refused_where_a_row_is_one_text():
-    from anyformer.data import Text
-
     isolated = Text(paths=("x",), isolate=True)
     for objective in (SpanCorruptionObjective(), UL2Objective(), DenoisingObjective()):
         with pytest.raises(ValueError, match="makes a source and a target of each row"):
             objective.check_data(isolated)
     MaskedObjective().check_data(isolated)
     ReplacedTokensObjective().check_data(isolated)
+
+
+def test_an_evaluation_goes_over_every_token_that_has_one_before_it(tmp_path):
+    (tmp_path / "text.txt").write_text(TEXT * 5)
+    data = Text(paths=(str(tmp_path / "text.txt"),), tokenizer=Bytes(), validation=0.5)
+    corpus = prepare(data, tmp_path / "cache", 1, progress=False)
+    feed = CausalObjective().held_out(data, corpus, Setting(corpus.tokenizer, 16, 0), 4)
+    assert sum(examples.count for examples in feed.once()) == feed.whole

@@ -10,7 +10,8 @@ import torch
 from anyformer.data import IGNORED
 from anyformer.model import build
 from anyformer.objectives import Denoiser, SpanCorruptionObjective, UL2Objective
-from anyformer.objectives.ul2 import PAPER
+from anyformer.objectives.corruption import Texts
+from anyformer.objectives.ul2 import PAPER, in_one_sequence
 from anyformer.plan import Plan
 from objectives.windows import setting, small, whole
 
@@ -86,6 +87,13 @@ def test_one_sequence_is_the_source_and_then_the_target():
         assert joined.targets[row].tolist() == [IGNORED] * (prefix - 1) + target + [IGNORED] * (
             LENGTH + 1 - prefix - len(target)
         )
+
+
+def test_token_0_of_a_target_is_learnt_like_others():
+    padded = torch.tensor([[5, 0, -1]]), torch.tensor([[0, 7, 0, 9, -1]])
+    examples = in_one_sequence(Texts(*padded), torch.arange(1), 8)
+    assert examples.tokens.tolist() == [[5, 0, 0, 7, 0, 9, 0, 0]]
+    assert examples.targets.tolist() == [[IGNORED, 0, 7, 0, 9, IGNORED, IGNORED, IGNORED]]
 
 
 def test_a_prefix_decoder_sees_the_source_both_ways_and_no_target_early():

@@ -29,8 +29,7 @@ class Leaks:
         leaking = {number: word for number, word in specials.items() if number in _ids(inner, word)}
         if not leaking:
             return None
-        ordered = sorted(leaking.values(), key=len, reverse=True)
-        return cls(re.compile("|".join(map(re.escape, ordered))), frozenset(leaking) - {unknown})
+        return cls(re.compile("|".join(map(re.escape, leaking.values()))), frozenset(leaking) - {unknown})
 
     def touch(self, text: str) -> bool:
         """Whether a text spells one of the words."""

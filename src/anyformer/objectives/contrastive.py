@@ -38,7 +38,6 @@ class ContrastiveObjective(RecordObjective):
     """
 
     reads: ClassVar[type[Data]] = Similar
-    least_held_out: ClassVar[int] = 2
     kind: Literal["contrastive"] = "contrastive"
     temperature: Annotated[float, Field(gt=0)] = 0.05
     """What the cosines are divided by; SimCSE 0.05, CLIP learns it from 0.07."""
@@ -53,6 +52,10 @@ class ContrastiveObjective(RecordObjective):
 
     def special(self, length: int) -> Specials:
         return FRAME if self.frame else Specials()
+
+    @property
+    def least_held_out(self) -> int:
+        return 2
 
     @property
     def texts(self) -> tuple[str, ...]:

@@ -37,7 +37,6 @@ class DistillationObjective(Objective):
     """
 
     reads: ClassVar[type[Data]] = Text
-    least_held_out: ClassVar[int] = 2
     kind: Literal["distillation"] = "distillation"
     teacher: Annotated[str, Field(min_length=1)]
     """The teacher: a run, a checkpoint, or a directory of Hugging Face's layout, with the tokenizer of the data."""
@@ -66,6 +65,10 @@ class DistillationObjective(Objective):
     def _tokens(self) -> TokenObjective:
         assert isinstance(self.of, TokenObjective), "checked when it was described"
         return self.of
+
+    @property
+    def least_held_out(self) -> int:
+        return self.of.least_held_out
 
     @property
     def partners(self) -> Mapping[str, Partner]:

@@ -72,8 +72,6 @@ class Objective(Value):
     kinds: ClassVar[Registry] = Registry()
     reads: ClassVar[type[Data]]
     """The kind of data that examples are made of."""
-    least_held_out: ClassVar[int] = 1
-    """Tokens, or records, that must be held out at least."""
     of_tokens: ClassVar[bool] = False
     """Whether the loss is -log p of tokens, whose exponential is a perplexity."""
     divides_vocabulary: ClassVar[bool] = False
@@ -119,6 +117,11 @@ class Objective(Value):
     def usual_length(self, architecture: Architecture, data: Data) -> int:
         """T where nobody says it."""
         return min(256, *(stack.max_length or 256 for stack in architecture.stacks.values()))
+
+    @property
+    def least_held_out(self) -> int:
+        """Tokens, or records, that must be held out at least."""
+        return 1
 
     @property
     def rows_each(self) -> int:

@@ -22,7 +22,10 @@ class TextObjective(Objective):
     """An objective on windows of text: it turns each batch of windows into examples."""
 
     reads: ClassVar[type[Data]] = Text
-    least_held_out: ClassVar[int] = 2
+
+    @property
+    def least_held_out(self) -> int:
+        return 2
 
     def examples(self, batch: Batch, setting: Setting) -> Examples:
         """The examples of a batch of windows: a pure function of the batch and the setting, its seed and `batch.rows`
