@@ -41,7 +41,8 @@ NAMES = ("training", "objectives", "data", "checkpoint", "planning", "generation
 ROOMS = tuple(f"src/anyformer/{room}" for room in NAMES)
 OTHERS = ("cli", "evaluation")
 """Rooms of tests that are asked of every mutant, beside those of its own room."""
-SEVERAL, SEVERAL_TESTS = "src/anyformer/training/parallel/", "tests/parallel"
+SEVERAL = ("src/anyformer/training/parallel/", "src/anyformer/planning/collectives.py")
+SEVERAL_TESTS = "tests/parallel"
 """Code that runs in several processes, and the tests that start them: coverage does not see these, so all are asked."""
 COUNT, SEED = 600, 0
 KNOWN_SECONDS = SEVERAL_SECONDS = 120.0

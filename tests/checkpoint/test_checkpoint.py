@@ -43,6 +43,8 @@ def test_types_are_kept_or_converted(tmp_path):
     checkpoint.save(build(ZOO["llama"], dtype=torch.bfloat16), tmp_path / "x")
     assert load(tmp_path / "x")[0].embedding.weight.dtype == torch.bfloat16
     assert load(tmp_path / "x", dtype=torch.float32)[0].embedding.weight.dtype == torch.float32
+    with pytest.raises(TypeError, match="positional argument"):  # not taken for a plan or a device
+        checkpoint.load(tmp_path / "x", torch.float32)
 
 
 def test_flips_and_cuts_are_always_found_and_named(saved):

@@ -12,8 +12,9 @@ from typer.testing import CliRunner
 from anyformer.cli import app
 from anyformer.cli.inspecting import print_seen
 from anyformer.data import IGNORED
-from anyformer.describe import change_all
+from anyformer.describe import change, change_all
 from anyformer.objectives import Setting
+from anyformer.parts import Causal, Prefix
 from anyformer.resolving import architecture
 from anyformer.training import default_run
 from anyformer.training.held_out import corpus_of
@@ -50,6 +51,19 @@ def test_the_examples_of_training_are_shown_place_by_place(run):
         text = console.export_text()
         assert f"{int((examples.targets[row] != IGNORED).sum())} targets" in text
         assert f"{len(documents.unique())} documents" in text
+
+
+def test_the_prefix_that_is_read_both_ways_is_shown(run):
+    model = change(architecture("llama-2-7b", tiny=True), "decoder.layer.attention.mask", Causal() | Prefix())
+    made = change_all(default_run(model, run.data.paths), {"length": 48, "data.validation": 0.2})
+    corpus = corpus_of(made)
+    setting = Setting(corpus.tokenizer, made.length, made.seed, corpus.names)
+    prefixes = made.objective.feed(made.data, corpus, setting, made.batch).at(0).prefix.tolist()
+    for seen, prefix in zip(inspected(made, corpus, 0, 2), prefixes, strict=False):
+        (sequence,) = seen.sequences
+        assert [place.prefix for place in sequence.places] == [number < prefix for number in range(48)]
+        (mask,) = sequence.masks.values()
+        assert mask[0].tolist() == [number < prefix for number in range(48)]
 
 
 def test_the_command_shows_samples_and_prepares(tmp_path, monkeypatch):

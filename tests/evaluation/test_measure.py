@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 
 import numpy as np
 import pytest
@@ -43,7 +44,9 @@ def test_all_of_the_data_is_evaluated(first, tmp_path):
     assert (task.run.length, task.objective.kind) == (32, "causal")
     assert task.corpus.tokenizer.digest == task.subject.tokenizer.digest
     assert len(task.corpus.validation) == 23 * 9 + 1, "every byte and the end"
-    assert measure(task).evaluated.count == 23 * 9
+    evaluated = measure(task).evaluated
+    assert evaluated.count == 23 * 9
+    assert evaluated.perplexity == pytest.approx(math.exp(evaluated.loss))
 
 
 def test_a_run_is_evaluated_on_what_it_held_out(first):

@@ -265,3 +265,15 @@ def test_fine_tuning_recomputes_only_where_that_is_what_fits():
     assert few.fits
     assert many.fits
     assert few.largest < 64 <= many.largest == many.largest_recomputed
+
+
+def test_fewer_sequences_than_accelerators_are_shared_by_ranks_that_divide_the_model():
+    """Two sequences on four: no four replicas, but two of two ranks each, or one of four."""
+    planned = plan_training(architecture("gpt2"), ranks=4, batch_tokens=2 * 1024, length=1024, show=50)
+    meshes = {(each.layout.tp, each.layout.pp) for each in (*planned.fastest, *planned.too_large)}
+    assert meshes == {(1, 2), (1, 4), (2, 1), (2, 2), (4, 1)}
+
+
+def test_numbers_that_are_easily_swapped_are_given_by_name():
+    with pytest.raises(TypeError, match="positional argument"):
+        plan_training(architecture("gpt2"), 4, 2 * 1024, 1024)

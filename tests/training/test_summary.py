@@ -146,6 +146,20 @@ def test_what_is_not_known_yet_is_not_shown():
     assert said[4].endswith("  1,000 tokens/s  1 s left") or said[4].endswith("  0 s left")
 
 
+def test_on_a_terminal_one_line_says_what_is_done():
+    def last(act) -> str:
+        console = Console(file=io.StringIO(), force_terminal=True, color_system=None, width=120)
+        with Display(console, steps=9, peak=1e9, flops_per_token=1, first=3) as display:
+            act(display)
+        return [line for line in console.file.getvalue().splitlines() if "/9" in line][-1]
+
+    compiling, updated = last(lambda display: display.compiling()), last(lambda display: display.step(4, 2.0, 100, 0.1))
+    assert "step 3/9" in compiling
+    assert "compiling" in compiling
+    assert "step 4/9" in updated
+    assert "loss 2.000  validation -" in updated
+
+
 def test_a_tiny_model_is_told_of_threads(monkeypatch):
     monkeypatch.setattr("torch.get_num_threads", lambda: 2)
     assert "OMP_NUM_THREADS=1" in thread_hint(7_776, CPU)[0]

@@ -12,8 +12,12 @@ from anyformer import checkpoint
 from anyformer.describe import change_all
 from anyformer.training import budget, loop, read_run, resume, train, trainer
 from anyformer.training.budget import Budget, Durations, fit
+from anyformer.training.held_out import corpus_of
 from anyformer.training.journal import read_metrics
 from anyformer.training.parallel import ranks
+from anyformer.training.precision import Host
+from anyformer.training.timing import timed
+from anyformer.training.trainer import Trainer
 
 QUIET = Console(quiet=True)
 
@@ -72,6 +76,28 @@ def test_what_is_fitted_fits(tiny, left, took):
     assert found.steps == 1 or found.steps * per_update + found.tail <= left
     assert found.steps == 1 or found.steps * per_update + found.tail > 0.7 * left
     assert found.tokens <= max(tiny.batch * tiny.length, 0.11 * left / took.batch * tiny.batch * tiny.length)
+
+
+def test_the_last_evaluation_has_a_tenth_of_the_time(tiny):
+    """5 batches of 2 s in 100 s, and 4 s for the picture and the sample."""
+    found = fit(tiny, Durations(update=1.0, batch=2.0, save=0.0), 100.0)
+    assert (found.tokens, found.tail) == (5 * tiny.batch * tiny.length, 14.0)
+
+
+@pytest.mark.parametrize(("left", "times"), [(10.0, 1), (30.0, 2), (100.0, 4)])
+def test_a_long_update_is_timed_less_often(tiny, clock, left, times):
+    """Of 1 s: a second time where it takes less than a twentieth of what is left, two more where less than a fiftieth."""
+    trainer = Trainer.start(tiny, corpus_of(tiny), Host(torch.device("cpu"), {"fp32": 1e9}))
+    began = clock.now
+    found = timed(trainer, left)
+    assert clock.now - began == times * 1.0 + 3.0
+    assert (found.update, found.batch, found.counted) == (1.0, 3.0, 0)
+
+
+def test_a_baseline_counts_all_tokens_of_the_training(tiny, clock):
+    run = change_all(tiny, {"evaluation.baseline": True})
+    trainer = Trainer.start(run, corpus_of(run), Host(torch.device("cpu"), {"fp32": 1e9}))
+    assert timed(trainer, 10.0).counted == trainer.training.whole
 
 
 def test_the_whole_command_ends_within_its_minutes(two_minutes, clock, tmp_path):

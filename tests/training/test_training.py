@@ -23,6 +23,7 @@ from anyformer.training import trainer as trainer_module
 from anyformer.training.held_out import corpus_of
 from anyformer.training.journal import read_metrics
 from anyformer.training.optimiser import build_optimiser
+from anyformer.training.precision import Host
 from anyformer.training.step import locate
 
 QUIET = Console(quiet=True)
@@ -67,6 +68,19 @@ def test_two_runs_of_one_seed_are_equal_to_the_bit_and_another_seed_is_not(tiny,
     runs = [train(change(tiny, "seed", seed), tmp_path / str(i), console=QUIET) for i, seed in enumerate((0, 0, 1))]
     assert same(weights(runs[0]), weights(runs[1]))
     assert not same(weights(runs[0]), weights(runs[2]))
+
+
+def test_after_an_update_gradients_take_no_memory(tiny):
+    trainer = trainer_module.Trainer.start(tiny, corpus_of(tiny), Host(torch.device("cpu"), {"fp32": 1e9}))
+    trainer.update(0)
+    assert all(parameter.grad is None for parameter in trainer.model.parameters())
+
+
+def test_an_evaluation_tells_how_far_it_is(tiny):
+    trainer = trainer_module.Trainer.start(tiny, corpus_of(tiny), Host(torch.device("cpu"), {"fp32": 1e9}))
+    told = []
+    assert trainer.evaluate(12, told.append).seen == 12 * 32
+    assert told == [4 * 32, 8 * 32, 12 * 32], "after each batch of 4 rows"
 
 
 def test_only_matrices_decay(tiny):
