@@ -58,6 +58,11 @@ MODES: Mapping[str, Mapping[int, Mesh]] = {
     "data x shard x tensor": {8: Mesh(data=2, shard=2, tensor=2)},
     "context": {ranks: Mesh(data=1, context=ranks) for ranks in (2, 4)},
     "shard x context": {ranks: Mesh(data=1, shard=2, context=ranks // 2) for ranks in RANKS if ranks > 2},
+    "pipeline": {ranks: Mesh(data=1, pipeline=ranks) for ranks in (2, 4)},
+    "pipeline x shard": {ranks: Mesh(data=1, pipeline=2, shard=ranks // 2) for ranks in RANKS if ranks > 2},
+    "pipeline x context": {4: Mesh(data=1, pipeline=2, context=2)},
+    "pipeline x shard x tensor": {8: Mesh(data=1, pipeline=2, shard=2, tensor=2)},
+    "pipeline x shard x expert": {8: Mesh(data=1, pipeline=2, shard=4, expert=2)},
     "shard x tensor": {ranks: Mesh(data=1, shard=2, tensor=ranks // 2) for ranks in RANKS if ranks > 2},
 }
 ARCHITECTURES = {
@@ -92,9 +97,11 @@ class Case:
 
 
 def belongs(name: str, mesh: Mesh) -> bool:
-    """Whether a mesh divides an architecture: one that divides experts needs some."""
-    experts = bounds(architecture(name, tiny=True)).experts
-    return mesh.expert == 1 or (bool(experts) and not any(count % mesh.expert for count in experts))
+    """Whether a mesh divides an architecture: one that divides experts needs some, stages of layers their own weights."""
+    model = architecture(name, tiny=True)
+    experts, shared = bounds(model).experts, model.output_stack.shared_weights
+    divides = mesh.expert == 1 or (bool(experts) and not any(count % mesh.expert for count in experts))
+    return divides and (mesh.pipeline == 1 or not shared)
 
 
 def every_case(ranks: int) -> list[Case]:
@@ -117,9 +124,11 @@ class Difference:
     weight_of: str
 
 
-def run_of(case: Case, text: Path, pieces: int) -> Run:
-    """The run of a case, with its batch in `pieces`."""
+def run_of(case: Case, text: Path, pieces: int, stages: int) -> Run:
+    """The run of a case, with its batch in `pieces`, and with a layer at least for each stage of a pipeline."""
     model = change_all(architecture(case.architecture, tiny=True), {"embedding.vocab": VOCAB})
+    if stages > model.output_stack.depth:
+        model = change_all(model, {f"{list(model.stacks)[-1]}.order": f"({model.output_stack.order})*{stages}"})
     return Run(
         steps=UPDATES, batch=BATCH, length=LENGTH, accumulation=pieces, architecture=model, objective=default_objective(model),
         data=Text(paths=(str(text),), tokenizer=Bytes(), validation=0.1), optimiser=OPTIMISERS[case.optimiser],
@@ -139,15 +148,17 @@ def trained(run: Run, ranks: Ranks) -> tuple[list[float], dict[str, Tensor], dic
         for one in (trainer.trainee, *trainer.learning.values()):
             one.optimiser.zero_grad(set_to_none=True)
         losses = [trainer.update(step).loss for step in range(UPDATES)]
-    return losses, gradients, {name: whole(weight.detach()).clone() for name, weight in weights.items()}
+    after = {name: whole(weight.detach()).clone() for name, weight in weights.items()}
+    return losses, ranks.of_stages(gradients), ranks.of_stages(after)
 
 
 def compared(case: Case, text: Path, ranks: Ranks) -> Difference | None:
     """How far a case is from one process; the first process computes that, and None is what the others have."""
-    together = trained(run_of(case, text, 1), ranks)
+    stages = MODES[case.mode][ranks.size].pipeline
+    together = trained(run_of(case, text, stages, stages), ranks)
     if not ranks.first:
         return None
-    alone = trained(run_of(case, text, ranks.replicas), ALONE)
+    alone = trained(run_of(case, text, stages * ranks.replicas, stages), ALONE)
     loss = max(abs(ours - theirs) / abs(theirs) for ours, theirs in zip(together[0], alone[0], strict=True))
     # A weight whose gradient is rounding, as that of a key's bias, goes where the rounding says: Adam divides it by its size.
     moved = {name for name, value in alone[1].items() if float(value.norm()) > least(alone[1])}

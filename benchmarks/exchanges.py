@@ -56,10 +56,12 @@ def cases_of(ranks: int) -> list[Case]:
 
 def counted(case: Case, text: Path, ranks: Together) -> Exchange:
     """What the processes send in one forward and backward pass."""
-    run = run_of(case, text, 1)
+    run = run_of(case, text, ranks.asked.pipeline, ranks.asked.pipeline)
     trainer = Trainer.start(run, corpus_of(run), Host(torch.device("cpu"), {"fp32": 1e9}), ranks=ranks)
     pieces, count = trainer.micro_batches(0)
     weights = {p.untyped_storage().data_ptr(): p.untyped_storage().nbytes() for p in map(local, learned(trainer))}
+    # A pipeline asks in the first passes of what size its stream is.
+    trainer.passes(pieces, lambda examples: Noise.at(run.seed, 0, examples.rows), count)
     with Counting(*ranks.meshes) as counting:
         trainer.passes(pieces, lambda examples: Noise.at(run.seed, 0, examples.rows), count)
     assert not counting.unknown, counting.unknown

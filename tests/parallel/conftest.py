@@ -34,7 +34,8 @@ def run_of(tmp_path_factory) -> Callable[[str], Path]:
 
     def made(name: str) -> Path:
         run = Run(
-            steps=8, batch=4, length=32, seed=3, schedule=Constant(warmup=0), plan=Plan(precision="fp32", compile="off"),
+            steps=8, batch=4, accumulation=2, length=32, seed=3,
+            schedule=Constant(warmup=0), plan=Plan(precision="fp32", compile="off"),
             data=Text(paths=(str(text),), tokenizer=Bytes(), validation=0.1), checkpoints=Checkpoints(every=4, keep=9),
             evaluation=Evaluation(every=4, batches=1, final_tokens=512, baseline=False),
             architecture=change_all(architecture(name, tiny=True), {"embedding.vocab": 300}),

@@ -8,7 +8,7 @@ How many of these bytes pass a link is a question of the algorithm: see `communi
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
 
@@ -21,9 +21,10 @@ from anyformer.parts.call.shared import SOURCE
 from anyformer.parts.layers.stack import Stack
 from anyformer.parts.sublayer import Routed
 from anyformer.plan import Plan
+from anyformer.planning.staged import Staged, stages_of
 
-FLOAT, INTEGER = 4, 8
-"""Bytes of a number of the tensors, and of a count."""
+FLOAT, INTEGER, DOUBLE = 4, 8, 8
+"""Bytes of a number of the tensors, of a count, and of a loss."""
 _PLAN = Plan()
 Bytes = Mapping[tuple[str, str], int]
 """Bytes by operation and dimension of the mesh."""
@@ -41,11 +42,13 @@ class Pieces:
 
 @dataclass(frozen=True)
 class _Held:
-    """A weight as a process of a tensor and an expert group holds it: its shape; whether gradients are summed over `tensor`."""
+    """A weight as a process of a tensor and an expert group holds it: its shape; whether gradients are summed over `tensor`;
+    the stages of a pipeline in which it learns."""
 
     shape: tuple[int, ...]
     summed: bool = False
     expert: bool = False
+    learning: int = 1
 
     def padded(self, parts: int) -> int:
         """Bytes with the padding that gives each of `parts` processes equally many rows."""
@@ -55,10 +58,11 @@ class _Held:
 
 @dataclass(frozen=True)
 class _Unit:
-    """Weights that are gathered together, so many times in a forward and a backward pass."""
+    """Weights that are gathered together, so many times in a forward and a backward pass, by so many stages of a pipeline."""
 
     held: list[_Held]
     gathered: int
+    stages: int = 1
 
 
 def exchanged(architecture: Architecture, mesh: Mesh, pieces: Pieces, *, vocabulary: bool, penalties: bool = False) -> Bytes:
@@ -66,7 +70,7 @@ def exchanged(architecture: Architecture, mesh: Mesh, pieces: Pieces, *, vocabul
     routers learn from penalties."""
     found: Counter[tuple[str, str]] = Counter()
     in_rows = divided_vocabulary(architecture, mesh.tensor) if vocabulary and mesh.tensor > 1 else frozenset[str]()
-    for weights in _units(architecture, mesh, in_rows):
+    for weights in _units(architecture, mesh, in_rows).values():
         _of_weights(found, weights, mesh, pieces)
     if mesh.tensor > 1:
         _of_positions(found, architecture, mesh, pieces)
@@ -76,6 +80,8 @@ def exchanged(architecture: Architecture, mesh: Mesh, pieces: Pieces, *, vocabul
         _of_context(found, architecture, mesh, pieces, logits=vocabulary, penalties=penalties)
     if mesh.expert > 1:
         _of_experts(found, architecture, mesh, pieces)
+    if mesh.pipeline > 1:
+        _of_stages(found, architecture, mesh, pieces, in_rows)
     return {key: size for key, size in found.items() if size}
 
 
@@ -85,9 +91,12 @@ def held(architecture: Architecture, mesh: Mesh, *, vocabulary: bool) -> int:
     With the padding that gives every process as many rows of a weight.
     """
     in_rows = divided_vocabulary(architecture, mesh.tensor) if vocabulary and mesh.tensor > 1 else frozenset[str]()
-    weights = [weight for unit in _units(architecture, mesh, in_rows) for weight in unit.held]
     parts = {False: mesh.weights, True: mesh.weights // mesh.expert}
-    return sum(weight.padded(parts[weight.expert]) // parts[weight.expert] for weight in weights)
+    staged, of_stage = Staged(architecture, mesh.pipeline), Counter[int | None]()
+    for prefix, unit in _units(architecture, mesh, in_rows).items():
+        size = sum(weight.padded(parts[weight.expert]) // parts[weight.expert] for weight in unit.held)
+        of_stage[staged.stage_of(prefix)] += size
+    return of_stage[None] + max(of_stage[stage] for stage in range(mesh.pipeline))
 
 
 def _of_weights(found: Counter[tuple[str, str]], weights: _Unit, mesh: Mesh, pieces: Pieces) -> None:
@@ -96,21 +105,28 @@ def _of_weights(found: Counter[tuple[str, str]], weights: _Unit, mesh: Mesh, pie
     dividing = "shard" if mesh.context == 1 else "context" if mesh.shard == 1 else "weights"
     groups = ((dividing, mesh.weights, False), ("outer", mesh.weights // mesh.expert, True))
     for dimension, parts, expert in groups:
-        size = sum(weight.padded(parts) for weight in weights.held if weight.expert == expert)
+        own = [weight for weight in weights.held if weight.expert == expert]
+        learnt = sum(weight.padded(parts) * weight.learning for weight in own)
         if parts > 1:
-            found["all-gather", dimension] += size * passes * weights.gathered
-            found["reduce-scatter", dimension] += size * passes
+            gathered = sum(weight.padded(parts) for weight in own) * weights.stages
+            found["all-gather", dimension] += gathered * passes * weights.gathered
+            found["reduce-scatter", dimension] += learnt * passes
         if (mesh.data or 1) > 1:
-            found["all-reduce", "data"] += size // parts * passes
+            found["all-reduce", "data"] += learnt // parts * passes
     if mesh.tensor > 1:
-        found["all-reduce", "tensor"] += sum(prod(weight.shape) * FLOAT for weight in weights.held if weight.summed) * passes
+        summed = sum(prod(weight.shape) * weight.learning for weight in weights.held if weight.summed)
+        found["all-reduce", "tensor"] += summed * FLOAT * passes
 
 
 def _of_positions(found: Counter[tuple[str, str]], architecture: Architecture, mesh: Mesh, pieces: Pieces) -> None:
     """The stream is gathered before each sublayer and scattered behind it, and so are gradients."""
     for stack in architecture.stacks.values():
-        length, ways = _length(stack, architecture, pieces), mesh.tensor
-        each = pieces.rows * -(-length // ways) * ways * architecture.width * FLOAT * pieces.count * ways
+        length, ways, passes = (
+            _length(stack, architecture, pieces),
+            mesh.tensor,
+            pieces.count * _times(stack, architecture, mesh),
+        )
+        each = pieces.rows * -(-length // ways) * ways * architecture.width * FLOAT * passes * ways
         divided = divided_branches(stack, architecture.width, ways)
         streams = stack.streams.count if stack.streams else 1
         found["all-gather", "tensor"] += each * (streams + 1)
@@ -123,7 +139,7 @@ def _of_positions(found: Counter[tuple[str, str]], architecture: Architecture, m
                     found["reduce-scatter", "tensor"] += 2 * each
                     if SOURCE in branch.sublayer.reads:
                         source = pieces.rows * pieces.source * architecture.width * FLOAT
-                        found["all-reduce", "tensor"] += source * pieces.count * ways
+                        found["all-reduce", "tensor"] += source * passes * ways
 
 
 def _of_context(
@@ -137,13 +153,15 @@ def _of_context(
         return -(-length // ways) * ways
 
     for stack in architecture.stacks.values():
-        length = of_all(_length(stack, architecture, pieces))
+        length = of_all(_length(stack, architecture, pieces)) * _times(stack, architecture, mesh)
         numbers += length * width
-        for sublayer in (sublayer for variant in stack.layers for sublayer in stack.variants[variant].sublayers):
+        goes_on = stack.depth - len(stages_of(stack.depth, mesh.pipeline)[-1]) if stack is architecture.output_stack else 0
+        layers = [(i, sublayer) for i, name in enumerate(stack.layers) for sublayer in stack.variants[name].sublayers]
+        for i, sublayer in layers:
             network, gathers = sublayer.resizing.network, sublayer.gathers(width)
             features = width if gathers is None else gathers
-            # Routers' logits are gathered for penalties.
-            if gathers is None or penalties or network is None or network.experts is None:
+            # Routers' logits are gathered for penalties, which a stage of a pipeline sends on, asked for or not.
+            if gathers is None or penalties or i < goes_on or network is None or network.experts is None:
                 numbers += length * features
             else:
                 only_there += length * features
@@ -159,13 +177,32 @@ def _of_context(
     found["reduce-scatter", "context"] += each * numbers
 
 
+def _of_stages(
+    found: Counter[tuple[str, str]], architecture: Architecture, mesh: Mesh, pieces: Pieces, in_rows: Collection[str]
+) -> None:
+    """The stream and three penalties go on, and their gradients come back; gradients of what every stage has are added up, and
+    so is the loss."""
+    stack, ways = architecture.output_stack, mesh.alike
+    streams = stack.streams.count if stack.streams else 1
+    numbers = pieces.rows * -(-pieces.length // ways) * architecture.width * streams + 3
+    found["send", "pipeline"] += 2 * (mesh.pipeline - 1) * numbers * FLOAT * pieces.count * ways
+    data = mesh.data or 1
+    for unit in _units(architecture, mesh, in_rows).values():
+        if unit.stages > 1:
+            copies = (mesh.expert if each.expert else 1 for each in unit.held)
+            size = sum(prod(each.shape) * bool(each.learning) * ranks for each, ranks in zip(unit.held, copies, strict=True))
+            found["all-reduce", "pipeline"] += size * FLOAT * data * mesh.tensor * mesh.pipeline
+    found["all-reduce", "pipeline"] += DOUBLE * data * mesh.divided
+
+
 def _of_vocabulary(found: Counter[tuple[str, str]], architecture: Architecture, mesh: Mesh, pieces: Pieces) -> None:
     """Embedded tokens are summed; behind the head the gradient of its input, and three numbers of each position."""
-    passes, head = pieces.count * mesh.tensor, architecture.head
+    passes, stages, head = pieces.count * mesh.tensor, mesh.pipeline, architecture.head
     assert head is not None, "logits are divided"
     ahead = 0 if architecture.mtp is None else architecture.mtp.depth
     predicted = pieces.rows * sum(pieces.length - k for k in range(ahead + 1))
-    embedded = pieces.rows * (pieces.length + (pieces.source if architecture.two_inputs else 0))
+    # Every stage of a pipeline embeds, and the last one alone predicts.
+    embedded = pieces.rows * (pieces.length + (pieces.source if architecture.two_inputs else 0)) * stages
     features = head.features(architecture.width, architecture.table_width)
     sizes = embedded * architecture.table_width + predicted * (features + 3)
     found["all-reduce", "tensor"] += sizes * FLOAT * passes
@@ -173,17 +210,17 @@ def _of_vocabulary(found: Counter[tuple[str, str]], architecture: Architecture, 
 
 def _of_experts(found: Counter[tuple[str, str]], architecture: Architecture, mesh: Mesh, pieces: Pieces) -> None:
     """Rows travel to their experts and back, and so do gradients; the numbers of rows travel before."""
-    for routed in _routed(architecture, pieces):
+    for routed in _routed(architecture, mesh, pieces):
         sizes = 4 * routed.rows * architecture.width * FLOAT + routed.experts * INTEGER
         found["all-to-all", "expert"] += sizes * pieces.count * mesh.tensor
 
 
-def _routed(architecture: Architecture, pieces: Pieces) -> Iterator[Routed]:
+def _routed(architecture: Architecture, mesh: Mesh, pieces: Pieces) -> Iterator[Routed]:
     """What travels to experts, of every mixture."""
     passed = [
         (stack.variants[variant], _length(stack, architecture, pieces))
         for stack in architecture.stacks.values()
-        for variant in stack.layers
+        for variant in stack.layers * _times(stack, architecture, mesh)
     ]
     if architecture.mtp is not None:
         layer = architecture.mtp.layer(architecture.output_stack)
@@ -194,20 +231,27 @@ def _routed(architecture: Architecture, pieces: Pieces) -> Iterator[Routed]:
                 yield routed
 
 
+def _times(stack: Stack, architecture: Architecture, mesh: Mesh) -> int:
+    """The stages of a pipeline that compute a layer of a stack."""
+    return 1 if stack is architecture.output_stack else mesh.pipeline
+
+
 def _length(stack: Stack, architecture: Architecture, pieces: Pieces) -> int:
     """The positions of a stack."""
     return pieces.length if stack is architecture.output_stack else pieces.source
 
 
-def _units(architecture: Architecture, mesh: Mesh, in_rows: Collection[str]) -> Iterable[_Unit]:
+def _units(architecture: Architecture, mesh: Mesh, in_rows: Collection[str]) -> Mapping[str, _Unit]:
     """The learned weights of each layer, gathered for each pass of each layer that shares them, and all else, gathered once.
 
     `in_rows`: the names of weights that are divided by tokens.
     """
     divided = _cuts(architecture, mesh.tensor) if mesh.tensor > 1 else {}
-    still, units = unlearnt(architecture), {"": _Unit([], 1)}
+    still, staged = unlearnt(architecture), Staged(architecture, mesh.pipeline)
+    units = {"": _Unit([], 1, mesh.pipeline)}
     for place, stack in architecture.stacks.items():
-        units |= {f"{place}.layers.{i}.": _Unit([], 2 * uses) for i, uses in Counter(stack.owners).items()}
+        stages = _times(stack, architecture, mesh)
+        units |= {f"{place}.layers.{i}.": _Unit([], 2 * uses, stages) for i, uses in Counter(stack.owners).items()}
     for name, weight in architecture.trained_cost(Shape(source=1)).weights.items():
         if name in still:
             continue
@@ -220,8 +264,9 @@ def _units(architecture: Architecture, mesh: Mesh, in_rows: Collection[str]) -> 
         if expert:
             shape[0] //= mesh.expert
         summed = cut is not None and cut.dimension is None
-        unit.held.append(_Held(tuple(shape), summed, expert))
-    return units.values()
+        learning = 1 if unit.stages == 1 else len(staged.learning(name))
+        unit.held.append(_Held(tuple(shape), summed, expert, learning))
+    return units
 
 
 def _cuts(architecture: Architecture, ways: int) -> dict[str, Cut]:

@@ -42,6 +42,7 @@ OPERATIONS: Mapping[str, tuple[str, Sized]] = {
     "c10d::reduce_scatter_tensor_coalesced_": ("reduce-scatter", _second),
     "c10d::allreduce_": ("all-reduce", _first),
     "c10d::alltoall_base_": ("all-to-all", _second),
+    "c10d::send": ("send", _first),
     "_c10d_functional::all_gather_into_tensor": ("all-gather", _result),
     "_c10d_functional::reduce_scatter_tensor": ("reduce-scatter", _first),
     "_c10d_functional::all_reduce": ("all-reduce", _first),
@@ -50,7 +51,7 @@ OPERATIONS: Mapping[str, tuple[str, Sized]] = {
 }
 
 
-WITHIN = ("wait", "_wrap")
+WITHIN = ("wait", "_wrap", "recv_")
 """Of operators that send nothing."""
 
 

@@ -120,9 +120,9 @@ def clipped(model: Transformer, parameters: Sequence[nn.Parameter], most: float,
 
 def summed_loads(ranks: Ranks, loads: Mapping[str, Load]) -> dict[str, Load]:
     """The loads of the experts over all processes."""
-    counts = ranks.sum({path: load.counts for path, load in loads.items()})
-    dropped = ranks.sum({path: load.dropped for path, load in loads.items()})
-    return {path: Load(counts[path], dropped[path]) for path in loads}
+    counts = ranks.of_stages(ranks.sum({path: load.counts for path, load in loads.items()}))
+    dropped = ranks.of_stages(ranks.sum({path: load.dropped for path, load in loads.items()}))
+    return {path: Load(counts[path], dropped[path]) for path in counts}
 
 
 def first_trouble(found: Sequence[str]) -> str:

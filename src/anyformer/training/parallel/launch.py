@@ -18,9 +18,9 @@ from anyformer.mesh import Mesh
 from anyformer.model.narrowed import divided_branches, undivided
 from anyformer.model.unlearnt import unlearnt
 from anyformer.planning.layout import bounds
+from anyformer.planning.staged import stages_of
 from anyformer.quantising import FORMATS, Quantising
 from anyformer.training.parallel.ranks import ALONE, Ranks
-from anyformer.training.parallel.stages import stages_of
 from anyformer.training.run import Run
 
 SHARED = ("auto", "fp32", "tf32", "bf16", "fp16")

@@ -82,6 +82,7 @@ class Pipelined:
 
     def __init__(self, stage: Stage, beside: Sequence[nn.Parameter]) -> None:
         self.stage, self.beside = stage, beside
+        self.learning: Sequence[nn.Parameter] | None = None
         self.schedules: dict[tuple[object, ...], Schedule1F1B] = {}
 
     @staticmethod
@@ -108,12 +109,12 @@ class Pipelined:
         finally:
             self.stage.pieces = None
         self._add_up()
-        found = self._everyone((sum(pieces.means), [_on(loads, "cpu") for loads in pieces.loads]))
-        every: dict[str, Load] = {}
-        for _, each in found:
-            for loads in each:
-                every = add_loads(every, {path: Load(*load) for path, load in _on(loads, self._device).items()})
-        return sum(mean for mean, _ in found), every
+        total = torch.tensor(sum(pieces.means), dtype=torch.float64, device=self._device)
+        dist.all_reduce(total, group=self.stage.line.group.group)
+        loads: dict[str, Load] = {}
+        for each in pieces.loads:
+            loads = add_loads(loads, {path: Load(*load) for path, load in each.items()})
+        return float(total), loads
 
     def _schedule(self, pieces: Pieces) -> Schedule1F1B:
         """The schedule of as many micro-batches of this size."""
@@ -145,23 +146,14 @@ class Pipelined:
     def _add_up(self) -> None:
         """Add up the gradients of what stands beside the layers; a weight without any in all stages keeps none."""
         group = self.stage.line.group.group
-        known = torch.tensor([weight.grad is not None for weight in self.beside], dtype=torch.int32, device=self._device)
-        dist.all_reduce(known, group=group)
-        for weight, has in zip(self.beside, known.tolist(), strict=True):
-            if has:
-                weight.grad = torch.zeros_like(weight) if weight.grad is None else weight.grad
-                dist.all_reduce(local(weight.grad), group=group)
-
-    def _everyone(self, value: tuple[float, list[Loads]]) -> list[tuple[float, list[Loads]]]:
-        group = self.stage.line.group
-        found = [value] * group.size
-        dist.all_gather_object(found, value, group=group.group)
-        return found
+        if self.learning is None:
+            known = torch.tensor([weight.grad is not None for weight in self.beside], dtype=torch.int32, device=self._device)
+            dist.all_reduce(known, group=group)
+            self.learning = [weight for weight, has in zip(self.beside, known.tolist(), strict=True) if has]
+        for weight in self.learning:
+            weight.grad = torch.zeros_like(weight) if weight.grad is None else weight.grad
+            dist.all_reduce(local(weight.grad), group=group)
 
     @property
     def _device(self) -> torch.device:
         return next(self.stage.parameters()).device
-
-
-def _on(loads: Loads, device: torch.device | str) -> Loads:
-    return {path: (counts.to(device), dropped.to(device)) for path, (counts, dropped) in loads.items()}

@@ -19,7 +19,7 @@ from anyformer.model.collectives import Group
 from anyformer.parts.call.context import Context
 from anyformer.parts.call.reports import Auxiliary, Report, plain
 from anyformer.parts.layers.stack import StackModule
-from anyformer.training.parallel.stages import stages_of
+from anyformer.planning.staged import stages_of
 
 Run = Callable[[range, Tensor], Tensor]
 Loads = dict[str, tuple[Tensor, Tensor]]
