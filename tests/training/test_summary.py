@@ -183,7 +183,7 @@ def test_words(tiny, tmp_path):
     ]
     assert lines[3].endswith(" 0")
     assert lines.count(str(summary.waiting)) == 1
-    assert str(summary.waiting).startswith("waiting for 3 checkpoints: "), "of updates 3, 6 and 8"
+    assert str(summary.waiting).startswith("waiting for 4 checkpoints: "), "of updates 3, 6, 8, and 4 as the best"
     assert len(replace(summary, waiting=None).lines()) == len(lines) - 1
     assert Prediction(110, 100).difference == pytest.approx(0.1)
     assert Prediction(None, 100).difference is None
