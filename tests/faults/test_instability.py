@@ -201,8 +201,8 @@ def test_what_a_spike_is():
     assert not any(spikes.spike(noise[:n], noise[n]) for n in range(200))
     assert spikes.spike(noise, 4.5).deviations == pytest.approx(15, rel=0.3)
     assert spikes.spike(noise[:15], 100.0) is None, "too few to compare with"
-    assert spikes.spike([2.0] * 64, 2.1) is None, "a flat curve has no spikes"
-    assert spikes.spike([2.0] * 64, 2.2) is not None
+    assert spikes.spike([2.0] * 64, 2.15) is None, "of a flat curve a deviation is a hundredth, and 7.5 are no spike"
+    assert spikes.spike([2.0] * 64, 2.17).deviations == pytest.approx(8.5)
     outliers = [*noise[:60], 50.0, 60.0, 70.0]
     assert spikes.spike(outliers, 5.0) is not None, "a median does not mind outliers"
     falling = [10 / (n + 1) for n in range(100)]

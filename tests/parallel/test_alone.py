@@ -7,11 +7,21 @@ import signal
 import pytest
 import torch
 import torch.distributed as dist
+from torch.distributed.tensor import DTensor, Shard
 
+from anyformer.api import architecture
 from anyformer.mesh import Mesh
+from anyformer.model import build
+from anyformer.training import load_run
+from anyformer.training.evaluate import Evaluated, evaluate
+from anyformer.training.held_out import corpus_of
+from anyformer.training.parallel import Alone
+from anyformer.training.parallel.context import divide_positions
 from anyformer.training.parallel.launch import disconnect
 from anyformer.training.parallel.together import Together
+from anyformer.training.precision import Host
 from anyformer.training.stop import Stop, Stopped
+from anyformer.training.trainer import Trainer
 
 
 @pytest.fixture
@@ -26,6 +36,39 @@ def test_processes_part_at_the_end(together):
     assert dist.is_initialized()
     disconnect()
     assert not dist.is_initialized()
+
+
+@pytest.mark.parametrize("vocabulary", [False, True])
+def test_logits_are_those_of_a_process_s_positions_where_they_may_be_divided(together, vocabulary):
+    model = build(architecture("gpt2", tiny=True)).eval()
+    tokens = torch.arange(14).view(2, 7)
+    whole = model(tokens)
+    divide_positions(model, together.mesh["context"], logits=vocabulary)
+    logits = model(tokens)
+    assert isinstance(logits, DTensor) == vocabulary
+    if isinstance(logits, DTensor):
+        assert logits.placements == (Shard(1),)
+        logits = logits.full_tensor()
+    torch.testing.assert_close(logits, whole)
+
+
+def test_replicas_evaluate_every_row_once_and_tell_how_far_all_are(run_of):
+    """Ten batches of three replicas: in the last round two of them compute again what does not count."""
+    run = load_run(run_of("llama-3-8b"))
+    trainer = Trainer.start(run, corpus_of(run), Host(torch.device("cpu"), {"fp32": 1e9}))
+
+    def evaluated(ranks: Alone) -> tuple[Evaluated, list[int]]:
+        told: list[int] = []
+        given = (trainer.model, run.objective, trainer.held_out, run.plan)
+        return evaluate(*given, progress=told.append, ranks=ranks), told
+
+    whole, told = evaluated(Alone())
+    assert told == [*range(128, 9 * 128 + 1, 128), 1262]
+    found = [evaluated(Alone(replica=replica, replicas=3)) for replica in range(3)]
+    assert [told[:3] for _, told in found] == [[3 * 128, 6 * 128, 9 * 128]] * 3
+    assert [len(told) for _, told in found] == [4, 3, 3]
+    assert sum(each.count for each, _ in found) == whole.count == 1262
+    assert sum(each.loss * each.count for each, _ in found) / whole.count == pytest.approx(whole.loss)
 
 
 def test_processes_go_on_until_one_of_them_is_asked_to_stop(together):

@@ -66,7 +66,7 @@ def test_a_finished_run_goes_on_with_the_schedule_of_the_new_total(done, tiny):
     more = resume(done, {"steps": 12, "evaluation.every": 3}, console=said)
     assert more.finished
     assert (more.step, read_run(done).steps, read_run(done).evaluation.every) == (12, 12, 3)
-    assert "changed after step 8: steps: 8 -> 12" in said.export_text()
+    assert "changed after step 8: steps: 8 -> 12" in said.export_text(styles=True), "no number in it is coloured"
     rates = {row["step"]: row["learning_rate"] for row in read_metrics(done) if row["kind"] == "train"}
     longer = change_all(tiny, {"steps": 12})
     assert rates[8] == tiny.learning_rate(7)

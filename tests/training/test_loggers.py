@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import random
@@ -245,6 +246,34 @@ def test_a_logger_that_hangs_is_not_waited_for(logged, place, tmp_path, method, 
         never.set()
     assert losses(tmp_path / "run")[-1][0] == 8
     assert [line for line in lines if line.startswith("wandb stops: it was not done within 0 s of the end.")]
+
+
+def test_the_end_waits_for_all_loggers_together_no_longer_than_for_one(monkeypatch, tmp_path):
+    """Of 30 s the first takes 12, the second has 18 and takes 8, and the third, which has 10, is given up."""
+    now, waited = [1000.0], list[float]()
+
+    class Over(threading.Event):
+        def __init__(self, seconds: float) -> None:
+            super().__init__()
+            self.seconds = seconds
+
+        def wait(self, timeout=None):
+            waited.append(timeout)
+            now[0] += min(timeout, self.seconds)
+            return self.seconds <= timeout
+
+    monkeypatch.setattr(following, "monotonic", lambda: now[0])
+    console = Console(record=True, width=300, file=io.StringIO())
+    followers = [Follower(logger(), Start(tmp_path, {}), (), 128) for logger in (Wandb, Mlflow, Tensorboard)]
+    for each, seconds in zip(followers, (12.0, 8.0, 99.0), strict=True):
+        monkeypatch.setattr(each, "begin", lambda: None)
+        each.over = Over(seconds)
+    with following.Following(followers, console):
+        pass
+    assert waited == [30.0, 18.0, 10.0]
+    assert [line.split(".")[0] for line in console.export_text().splitlines()] == [
+        "tensorboard stops: it was not done within 30 s of the end"
+    ]
 
 
 def test_a_logger_that_lies_behind_too_far_is_given_up(logged, place, tmp_path, monkeypatch):

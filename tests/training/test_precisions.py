@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import shutil
 
 import pytest
@@ -16,6 +17,7 @@ from anyformer.describe import DescriptionError, UserError, change_all
 from anyformer.plan import Plan
 from anyformer.precision import Bf16, Fp8, Fp16, Fp32, Mxfp8, Nvfp4, PureBf16, Tf32
 from anyformer.training import resume, train
+from anyformer.training.optimisers.narrow_weights import rounded_by_chance
 from anyformer.training.precision import Host, check_units, resolve
 
 QUIET = Console(quiet=True)
@@ -134,6 +136,26 @@ def test_weights_in_bf16_follow_masters_in_fp32(run, tmp_path):
         assert torch.equal(weight, kept[f"{name}/master"].bfloat16())
         assert not torch.equal(kept[f"{name}/master"], weight.float())
         assert kept[f"{name}/exp_avg"].dtype == torch.float32
+
+
+def test_rounding_by_chance_has_the_mean_and_other_chances_at_each_key():
+    """A quarter of the way from 1 to the next number, 1 + 2^-7, a quarter of all goes up: of those a quarter again."""
+    x, up = torch.full((40_000,), 1 + 0.25 * 2**-7), 1 + 2**-7
+
+    def lifted(key: int) -> torch.Tensor:
+        rounded = torch.empty_like(x, dtype=torch.bfloat16)
+        rounded_by_chance(x, rounded, key)
+        assert {*rounded.tolist()} == {1.0, up}
+        return rounded == up
+
+    first, again, second = lifted(0x9E3779B9), lifted(0x9E3779B9), lifted(0x7F4A7C15)
+    assert torch.equal(first, again)
+    assert [float(each.float().mean()) for each in (first, second)] == pytest.approx([0.25, 0.25], abs=0.01)
+    assert float((first & second).float().mean()) == pytest.approx(0.25**2, abs=0.01)
+    odd = torch.tensor([math.inf, -math.inf, math.nan, 1.0, -up])
+    kept = torch.empty_like(odd, dtype=torch.bfloat16)
+    rounded_by_chance(odd, kept, 0x9E3779B9)
+    torch.testing.assert_close(kept.float(), odd, rtol=0, atol=0, equal_nan=True)
 
 
 @pytest.mark.parametrize("optimiser", ["adamw_8bit", "schedule_free", "sgd", "lion", "adafactor", "muon"])

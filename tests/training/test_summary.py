@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import platform
+import subprocess
 import sys
 from dataclasses import replace
 from statistics import median
@@ -16,7 +17,7 @@ from rich.console import Console
 from anyformer.costs import cost, hardware_of, step_time
 from anyformer.describe import change_all
 from anyformer.operations import Shape
-from anyformer.training import memory_meter, resume, train
+from anyformer.training import allocator, memory_meter, resume, train
 from anyformer.training import summary as summary_module
 from anyformer.training.allocator import keep_freed_memory
 from anyformer.training.display import Display
@@ -147,9 +148,9 @@ def test_what_is_not_known_yet_is_not_shown():
 
 
 def test_on_a_terminal_one_line_says_what_is_done():
-    def last(act) -> str:
-        console = Console(file=io.StringIO(), force_terminal=True, color_system=None, width=120)
-        with Display(console, steps=9, peak=1e9, flops_per_token=1, first=3) as display:
+    def last(act, width: int = 120) -> str:
+        console = Console(file=io.StringIO(), force_terminal=True, color_system=None, width=width)
+        with Display(console, steps=9, peak=1e9, flops_per_token=120, first=3) as display:
             act(display)
         return [line for line in console.file.getvalue().splitlines() if "/9" in line][-1]
 
@@ -158,6 +159,8 @@ def test_on_a_terminal_one_line_says_what_is_done():
     assert "compiling" in compiling
     assert "step 4/9" in updated
     assert "loss 2.000  validation -" in updated
+    narrow = last(lambda display: display.step(9, 12.0, 10_000_000, 10.0), width=80)
+    assert narrow.endswith("loss 12.000  validation -  1,000,000 tokens/s  12% of peak 0:00:00"), "only the bar gives way"
 
 
 def test_a_tiny_model_is_told_of_threads(monkeypatch):
@@ -170,7 +173,8 @@ def test_a_tiny_model_is_told_of_threads(monkeypatch):
 
 
 def test_words(tiny, tmp_path):
-    lines = train(wide(tiny), tmp_path / "run", console=QUIET).summary.lines()
+    summary = train(wide(tiny), tmp_path / "run", console=QUIET).summary
+    lines = summary.lines()
     assert lines[0].split() == ["predicted", "measured", "difference"]
     assert [line.split("  ")[0].strip() for line in lines[1:4]] == [
         "tokens per second",
@@ -178,6 +182,9 @@ def test_words(tiny, tmp_path):
         "FLOPs per update",
     ]
     assert lines[3].endswith(" 0")
+    assert lines.count(str(summary.waiting)) == 1
+    assert str(summary.waiting).startswith("waiting for 4 checkpoints: "), "of updates 3, 6, 8, and 4 as the best"
+    assert len(replace(summary, waiting=None).lines()) == len(lines) - 1
     assert Prediction(110, 100).difference == pytest.approx(0.1)
     assert Prediction(None, 100).difference is None
 
@@ -196,6 +203,40 @@ def test_only_the_second_update_s_tensors_are_counted():
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other allocators have no such settings")
 def test_glibc_takes_every_setting_that_keeps_freed_memory():
     assert keep_freed_memory()
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other allocators have no such settings")
+def test_memory_is_asked_of_the_system_seldom_and_never_given_back():
+    """Where the heap ends in a process of its own: 100 MiB more in blocks of 1 MiB, and once these are free."""
+    code = f"""
+import ctypes, runpy
+libc = ctypes.CDLL(None)
+for name, given in (("malloc", ctypes.c_size_t), ("free", ctypes.c_void_p), ("sbrk", ctypes.c_ssize_t)):
+    getattr(libc, name).argtypes, getattr(libc, name).restype = [given], ctypes.c_void_p
+assert runpy.run_path({allocator.__file__!r})["keep_freed_memory"]()
+blocks, ends = [], []
+for _ in range(100):
+    blocks.append(libc.malloc(1 << 20))
+    ends.append(libc.sbrk(0))
+for block in blocks:
+    libc.free(block)
+print(len({{*ends}}), libc.sbrk(0) == ends[-1])
+"""
+    found = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
+    assert found.split() == ["1", "True"]
+
+
+@pytest.mark.parametrize("lacking", ["linux", "library", "function"])
+def test_where_freed_memory_cannot_be_kept_that_is_said(monkeypatch, lacking):
+    def library(name):
+        if lacking == "library":
+            raise OSError("no library")
+        assert lacking == "function", "another system's is not asked"
+        return object()
+
+    monkeypatch.setattr("sys.platform", "darwin" if lacking == "linux" else "linux")
+    monkeypatch.setattr(allocator.ctypes, "CDLL", library)
+    assert not keep_freed_memory()
 
 
 @pytest.mark.parametrize("error", [OSError, AttributeError, TypeError])

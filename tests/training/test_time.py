@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import shutil
 
 import pytest
@@ -127,7 +128,24 @@ def test_the_seconds_of_compiling_are_no_pace(two_minutes, clock, tmp_path, monk
     monkeypatch.setattr(ranks, "loss_function", compiled)
     monkeypatch.setattr(loop, "resolve", lambda plan, machine, base, long: (plan, []))
     run = change_all(two_minutes, {"plan.compile": "on", "plan.precision": "fp32"})
-    assert train(run, tmp_path / "run", console=QUIET).step > 30
+    console = Console(record=True, width=200, file=io.StringIO())
+    assert train(run, tmp_path / "run", console=console).step > 30
+    assert console.export_text().count("compiling the step: about half a minute, once") == 1, "to time an update"
+    train(change_all(run, {"minutes": None, "steps": 1}), tmp_path / "one", console=console)
+    assert "compiling the step: about half a minute, once\nstep 1/1" in console.export_text()
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"steps": 199}, False),
+        ({"steps": 200}, True),
+        ({"steps": None, "minutes": 1.9}, False),
+        ({"steps": None, "minutes": 2.0}, True),
+    ],
+)
+def test_a_run_of_200_updates_or_two_minutes_is_worth_compiling(tiny, changes, expected):
+    assert loop.lasts(change_all(tiny, changes)) == expected
 
 
 def test_a_machine_that_gets_slower_shortens_the_run_in_the_open(two_minutes, clock, tmp_path, monkeypatch):

@@ -56,6 +56,13 @@ def test_it_learns_and_leaves_a_whole_directory(tiny, tmp_path):
     assert facts["versions"]["torch"] == torch.__version__
 
 
+@pytest.mark.parametrize(("tokens", "windows"), [(64, 2), (65, 3)])
+def test_the_last_evaluation_reads_whole_windows_that_hold_its_tokens(tiny, tmp_path, tokens, windows):
+    run = change_all(tiny, {"steps": 1, "evaluation.final_tokens": tokens})
+    evaluated = train(run, tmp_path / "run", console=QUIET).validation
+    assert (evaluated.seen, evaluated.count) == (windows * 32, windows * 32)
+
+
 def test_accumulation_does_not_change_the_update(tiny, tmp_path):
     one = train(change(tiny, "accumulation", 1), tmp_path / "one", console=QUIET)
     four = train(change(tiny, "accumulation", 4), tmp_path / "four", console=QUIET)
