@@ -14,6 +14,7 @@ from zoo import ZOO
 from anyformer import checkpoint
 from anyformer.checkpoint import CheckpointError
 from anyformer.checkpoint.manifest import MANIFEST, writing
+from anyformer.checkpoint.model import check
 from anyformer.files import sha256
 from anyformer.loading import load
 from anyformer.model import build
@@ -98,6 +99,19 @@ def test_weights_of_another_architecture_are_refused(saved):
     (directory / MANIFEST).write_text(json.dumps(manifest))
     with pytest.raises(CheckpointError, match=r"embedding\.weight has shape \(37, 24\), the architecture says \(38, 24\)"):
         load(directory)
+
+
+def test_weights_without_a_name_or_with_one_too_many_are_told(saved):
+    directory, model = saved
+    names = sorted(name for name, _ in model.named_parameters())
+    tensors = {name: weight for name, weight in model.named_parameters() if name not in names[:6]}
+    tensors |= {f"other.{letter}": torch.zeros(1) for letter in "abcdef"}
+    with pytest.raises(CheckpointError) as refused:
+        check(model, tensors, directory)
+    surplus = [f"other.{letter}" for letter in "abcde"]
+    assert str(refused.value) == (
+        f"{directory}: does not hold this architecture's weights; missing {names[:5]}, surplus {surplus}"
+    )
 
 
 def test_a_crash_while_writing_leaves_nothing_behind(tmp_path):

@@ -11,7 +11,7 @@ from anyformer.cli import app, forecasts
 from anyformer.describe import UserError
 from anyformer.planning import forecast
 from anyformer.planning.forecast import Forecast
-from anyformer.planning.goodput import Spent
+from anyformer.planning.goodput import Spent, expected
 from anyformer.planning.simulation import Best
 from failing_jobs import HOUR, job
 
@@ -143,6 +143,21 @@ def test_a_run_of_too_many_failures_is_not_simulated(monkeypatch):
     page = " ".join(said(*OFTEN).split())
     assert "Not simulated: a run meets" in page
     assert told()["simulated"] is None
+
+
+def test_runs_of_more_than_a_thousand_failures_are_fewer():
+    """At most 100,000 failures in all of the 100 runs."""
+    told, spent = job(HOUR), expected(job(HOUR), 600.0)
+
+    def planned(failures: float) -> int:
+        def begun(done: int, total: int) -> None:
+            raise InterruptedError(total)
+
+        with pytest.raises(InterruptedError) as found:
+            forecast.forecast(told, 1, 1.0, failures / spent.failures * spent.goodput, every=600.0, progress=begun)
+        return found.value.args[0]
+
+    assert planned(1000.01) < planned(999.999) == planned(10)
 
 
 def made_up(**changes):

@@ -37,6 +37,10 @@ def test_every_layout_that_is_told_runs(planned):
     assert all(mesh_of(each.layout).over(8).replicas for each in planned.fastest)
 
 
+def test_what_states_would_be_sharded_is_nothing_to_a_run_that_shards_none():
+    assert mesh_of(Layout(dp=4, tp=2, sharded="optimiser")) == Mesh(data=4, tensor=2)
+
+
 def test_layouts_without_a_mesh_are_refused():
     for layout in (Layout(pp=2), Layout(fsdp=2, sharded="optimiser"), Layout(dp=2, ep=2), Layout(tp=2, sp=False)):
         with pytest.raises(UserError, match="is priced, and not run yet"):

@@ -102,6 +102,14 @@ def test_wrong_json_lines_are_refused_even_in_directories(tmp_path: Path, line: 
         check(find_sources([str(tmp_path)])[0], "text")
 
 
+@pytest.mark.parametrize("name", ["a.txt", "a.jsonl"])
+def test_every_byte_that_is_read_is_told(tmp_path: Path, name: str) -> None:
+    content = b"".join(b'{"text": "line %d"}\n\n' % number for number in range(5))
+    told: list[int] = []
+    check(_source(tmp_path / name, content), "text", told.append)
+    assert sum(told) == len(content)
+
+
 def test_a_file_that_changes_between_check_and_reading_is_refused(tmp_path: Path) -> None:
     facts = _facts(_source(tmp_path / "a.txt", b"fine text"))
     (tmp_path / "a.txt").write_bytes(b"fine\xff\xfe")

@@ -69,6 +69,15 @@ def test_an_unfinished_character_is_held_back(tokenizer: Tokenizer) -> None:
     assert _streamed(tokenizer, ids[-5:-1])[-1].startswith("\ufffd")
 
 
+@pytest.mark.parametrize("tokenizer", [BYTE_LEVEL["bytes"], FALLBACK], ids=["bytes", "fallback"])
+def test_a_finished_decoder_is_as_new(tokenizer: Tokenizer) -> None:
+    decoder, ids = StreamDecoder(tokenizer), tokenizer.encode("é")
+    decoder.push(ids[-2])
+    assert decoder.finish() == "\ufffd"
+    assert decoder.finish() == ""
+    assert [decoder.push(token) for token in ids[-2:]] == ["", "é"]
+
+
 def test_special_tokens_give_no_text() -> None:
     tokenizer = BYTE_LEVEL["byte_pairs"]
     assert tokenizer.end_of_text is not None

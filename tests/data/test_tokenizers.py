@@ -130,6 +130,8 @@ def test_the_table_equals_the_library(spec: TokenizerSpec, text: str) -> None:
 def test_an_unknown_character_is_named_or_replaced() -> None:
     with pytest.raises(DataError, match=r"has no 'Ω' \(U\+03A9\), '𝄞' \(U\+1D11E\), as in 'the fox Ω.*unknown = 'replace'"):
         _made(Characters()).encode("the fox Ω 𝄞")
+    with pytest.raises(DataError, match=r"has no 'Ω' \(U\+03A9\), as in 'the fox Ω'; leave"):
+        _made(Characters()).encode("the fox Ω")
     replaced = _made(Characters(unknown="replace"))
     assert replaced.decode(replaced.encode("the fox Ω 𝄞")) == "the fox \ufffd \ufffd"
 

@@ -13,6 +13,7 @@ from anyformer.data import Bytes
 from anyformer.data.vocabulary import make_tokenizer
 from anyformer.describe import change
 from anyformer.generation import Sampling, compiled, continuations, generate, stream
+from anyformer.generation.decode import decode
 from anyformer.model import InputError, Transformer, build
 
 GREEDY = Sampling(temperature=0)
@@ -173,6 +174,18 @@ def test_a_compiled_step_gives_the_same_tokens_and_serves_one_model_in_one_type(
     assert continued(other, True) == continued(other, False)
     other.to(torch.float64)
     assert continued(other, True) == continued(other, False)
+
+
+def test_a_compiled_step_meets_another_shape_once_in_128_tokens(speaker):
+    model, seen = speaker[0], []
+
+    def step(model, tokens, state):
+        seen.append(state.slots.visible)
+        return decode(model, tokens, state)
+
+    _, multiple = compiled.stepper(model, 130, True)
+    list(continuations(model, [[1]], sampling=GREEDY, max_tokens=130, step=step, multiple=multiple))
+    assert seen == [128] * 127 + [256] * 2
 
 
 def test_products_of_few_rows_are_reductions_of_the_same_value(monkeypatch):

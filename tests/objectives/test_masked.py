@@ -132,6 +132,14 @@ def test_spans_hide_the_rate(rate, mean):
     assert sum(lengths) / len(lengths) == pytest.approx(cut, rel=0.1)
 
 
+def test_a_span_has_a_mean_of_3_8_tokens_unless_told_otherwise():
+    """As SpanBERT's; the cut at 10 tokens leaves sum_{n <= 10} (1 - 1/3.8)^(n-1) = 3.62 of them."""
+    objective = MaskedObjective(rate=0.01, unit="spans", frame=False)
+    hidden = objective.examples(whole(objective, 300, list(range(1000))), setting(objective, 300)).targets != IGNORED
+    lengths = [len(list(run)) for row in hidden[:, 10:-10].tolist() for hides, run in groupby(row) if hides]
+    assert sum(lengths) / len(lengths) == pytest.approx(3.62, abs=0.2)
+
+
 def test_a_row_that_ends_early_has_its_frame_around_its_text():
     objective = MaskedObjective(rate=0.01)
     here = setting(objective, 12)

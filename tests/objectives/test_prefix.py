@@ -40,6 +40,11 @@ def test_prefixes_are_drawn_evenly_between_two_shares():
     assert counts.tolist() == pytest.approx([1 / 12] * 12, abs=0.02)
 
 
+def test_a_row_has_the_prefix_it_had_in_earlier_versions():
+    """A run that a later version resumes goes on as it began."""
+    assert examples_of(PrefixObjective(), range(6)).prefix.tolist() == [15, 8, 5, 8, 24, 18]
+
+
 def test_a_prefix_of_one_token_is_next_token_prediction(model):
     """The same weights under a causal mask: the same loss."""
     objective = PrefixObjective(shortest=0.0, longest=0.0)

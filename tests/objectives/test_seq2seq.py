@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 import torch
 
-from anyformer.data import IGNORED, RecordBatch, Specials, Text
+from anyformer.data import IGNORED, DataError, RecordBatch, Specials, Text
 from anyformer.model import build
 from anyformer.objectives import Seq2SeqObjective, Setting
 from anyformer.plan import Plan
+from objectives.heads import made
 from objectives.windows import small, tokenizer
 
 PLAN = Plan(precision="fp32", compile="off")
@@ -69,6 +70,26 @@ def test_the_decoder_sees_no_later_target():
         before, after = (objective.logits(model, one, None, None) for one in (batch, replace(batch, decoder_tokens=changed)))
     assert torch.equal(before[0, :5], after[0, :5])
     assert (before[0, 5] != after[0, 5]).any()
+
+
+def test_a_prompt_is_the_shortest_source_of_sixteen(tmp_path):
+    """Of each sixteen records their own: the last of the first, and the first of the second."""
+    sources = ["a source"] * 15 + ["one", "two"] + ["a source"] * 15
+    rows = [{"source": source, "target": "t"} for source in sources]
+    corpus = made(Seq2SeqObjective(), {"kind": "pairs"}, rows, tmp_path, 16).corpus
+    assert [Seq2SeqObjective().prompt(corpus, number) for number in range(2)] == ["one", "two"]
+
+
+def test_records_that_do_not_fit_are_left_out_and_refused_where_none_does(tmp_path):
+    rows = [{"source": source, "target": "t"} for source in ("nine long", "ten longer", "one")]
+    prepared = made(Seq2SeqObjective(), {"kind": "pairs"}, rows, tmp_path, 8)
+    assert prepared.held_out[0].targets.shape == (1, 8)
+    tight = Setting(prepared.setting.tokenizer, 2, 0, prepared.setting.names)
+    for feed, split in ((Seq2SeqObjective().feed, "train"), (Seq2SeqObjective().held_out, "validation")):
+        with pytest.raises(
+            DataError, match=rf"the {split} split has 3 records, and the shortest takes 3 positions: .*length = 2"
+        ):
+            feed(prepared.data, prepared.corpus, tight, 4)
 
 
 def test_what_cannot_be_trained_so_is_refused():

@@ -155,6 +155,13 @@ def test_an_answer_lies_in_the_context_in_order_and_is_not_too_long(tmp_path):
     assert measured(objective, [logits], [examples])["exact_match"] == 1.0
 
 
+def test_an_answer_may_be_a_single_token(tmp_path):
+    examples = made(SpansObjective(), DATA, [row("plan b it is", "b")], tmp_path, T, batch=1).held_out[0]
+    (first, last) = examples.targets[0].tolist()
+    assert first == last > 0
+    assert measured(SpansObjective(), [logits_of(examples, [(first, last)])], [examples])["exact_match"] == 1.0
+
+
 def test_no_answer_is_said_where_it_may_be(tmp_path):
     rows = [row("a red sea", "red"), {"context": "a blue sky", "question": "what?", "answer": ""}]
     for objective, exact in ((SpansObjective(unanswerable=True), 1.0), (SpansObjective(), 0.5)):

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 import pytest
 import torch
 
-from anyformer.data import Bytes, Text, prepare
+from anyformer.data import Bytes, Split, Text, prepare
+from anyformer.describe import change
 from anyformer.model import build
 from anyformer.objectives import (
     CausalObjective,
@@ -20,7 +22,10 @@ from anyformer.objectives import (
     SpanCorruptionObjective,
     UL2Objective,
 )
+from anyformer.objectives.feed import TextFeed
 from anyformer.objectives.objective import Objective, Partners
+from anyformer.operations import Limit, Tally
+from anyformer.parts import RMSNorm
 from anyformer.plan import Plan
 from objectives.windows import TEXT, batch, setting, small, whole
 
@@ -142,3 +147,25 @@ def test_an_evaluation_goes_over_every_token_that_has_one_before_it(tmp_path):
     corpus = prepare(data, tmp_path / "cache", 1, progress=False)
     feed = CausalObjective().held_out(data, corpus, Setting(corpus.tokenizer, 16, 0), 4)
     assert sum(examples.count for examples in feed.once()) == feed.whole
+
+
+def test_a_part_that_waits_for_later_tokens_in_training_alone_is_refused():
+    class Waiting(RMSNorm):
+        kind: Literal["waiting_norm"] = "waiting_norm"
+
+        def cost(self, width, vectors):
+            limits = Limit.each("this norm waits for later tokens in training", "stepwise", in_training=True)
+            return super().cost(width, vectors) + Tally(own_limits=limits)
+
+    theirs = change(small("llama-12m"), "decoder.final_norm", Waiting())
+    with pytest.raises(ValueError, match="lets each token see: this norm waits for later tokens in training; the loss would"):
+        CausalObjective().check(theirs)
+
+
+def test_tokens_of_a_feed_are_those_it_trains_on():
+    """Of the first batches as they are drawn; of the whole split, each once and in order, from the step that has read it."""
+    split = Split.of(np.arange(40), [0], bytes=40)
+    feed = TextFeed(split, 5, 2, 0, False, "epochs", CausalObjective().next_tokens)
+    assert feed.tokens(2).tolist() == [*feed.at(0).tokens.flatten().tolist(), *feed.at(1).tokens.flatten().tolist()]
+    assert len(feed.tokens(3)) == 30
+    assert feed.tokens(4).tolist() == feed.tokens(99).tolist() == list(range(40))

@@ -45,9 +45,7 @@ class _Bytes:
         return self._decoder.decode(word.encode() if plain else bytes(_BYTES[letter] for letter in word))
 
     def finish(self) -> str:
-        text = self._decoder.decode(b"", final=True)
-        self._decoder.reset()
-        return text
+        return self._decoder.decode(b"", final=True)
 
 
 class _Window:

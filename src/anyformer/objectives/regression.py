@@ -126,8 +126,7 @@ def moments_of(table: object) -> tuple[float, float]:
     """Mean and deviation of the numbers of a split; 1 for a deviation of 0."""
     assert isinstance(table, Table), "records are prepared as a table"
     values = np.asarray(table.columns["value"].numbers, dtype=np.float64)
-    deviation = float(values.std()) if len(values) else 0.0
-    return (float(values.mean()) if len(values) else 0.0), deviation or 1.0
+    return (float(values.mean()), float(values.std()) or 1.0) if len(values) else (0.0, 1.0)
 
 
 def spearman(said: Tensor, real: Tensor) -> float:
