@@ -173,10 +173,11 @@ def test_the_baseline_is_that_of_the_parts(parts, tmp_path):
     words, loss = found
     assert "one for each part" in words
     each = [
-        baseline_of(CausalObjective(), training.parts[name].feed, 150, held_out.parts[name].feed, rows, 288)
-        for name, rows in (("small", 30), ("large", 10))
+        baseline_of(CausalObjective(), training.parts[name].feed, updates, held_out.parts[name].feed, rows, 288)
+        for name, updates, rows in (("small", 150, 30), ("large", 50, 10))
     ]
-    assert loss == pytest.approx(0.75 * each[0][1] + 0.25 * each[1][1], abs=0.1)
+    assert abs(each[0][1] - each[1][1]) > 0.01
+    assert loss == pytest.approx(0.75 * each[0][1] + 0.25 * each[1][1], rel=1e-9)
 
 
 def test_other_weights_change_nothing_on_disk(parts, tmp_path):
