@@ -189,6 +189,7 @@ WRONG = {
     "no facts": wrong(lambda data: data.update(facts=None)),
     "a loss in words": wrong(lambda data: data["facts"].update(validation_loss="abc")),
     "a step in words": wrong(lambda data: data["facts"].update(step="abc")),
+    "a step below zero": wrong(lambda data: data["facts"].update(step=-1)),
     "weights that are not listed": wrong(lambda data: data["files"].pop("model.safetensors")),
     "a file elsewhere": wrong(lambda data: rename(data["files"], "architecture.json", "../architecture.json")),
     "an optimiser that is not listed": wrong(lambda data: data["files"].pop("optimiser.safetensors")),

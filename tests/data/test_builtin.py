@@ -69,6 +69,17 @@ def test_functions_are_taken_apart_without_loss() -> None:
     assert tested > 200
 
 
+@pytest.mark.parametrize("docstring", ["", '    """Add two\n    numbers."""\n'])
+def test_a_body_begins_after_the_signature_and_the_docstring(tmp_path: Path, docstring: str) -> None:
+    path = tmp_path / "sums.py"
+    path.write_text(f"def add(\n    a, b\n):\n{docstring}    total = a + b\n    return total\n", encoding="utf-8")
+    (source,) = find_sources([str(path)])
+    (found,) = functions(source)
+    assert found.signature == "def add(\n    a, b\n):\n"
+    assert found.body == "    total = a + b\n    return total\n"
+    assert found.docstring == ("Add two\nnumbers." if docstring else "")
+
+
 def test_pairs() -> None:
     for pair, back in zip(some("python-docstrings"), some("python-summaries"), strict=True):
         assert pair.where == back.where

@@ -28,3 +28,12 @@ def test_lines_count_rows_where_there_are_no_bytes(monkeypatch, capsys):
     now = 111.0
     advance(1000)
     assert capsys.readouterr().err == "asking: 1,000 of 3,000 rows, 22 s left\n"
+
+
+def test_no_time_is_left_at_the_end_of_a_few_slow_rows(monkeypatch, capsys):
+    now = 100.0
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now)
+    advance = progress._lines("asking", 2, "rows")
+    now = 140.0
+    advance(2)
+    assert capsys.readouterr().err == "asking: 2 of 2 rows, 0 s left\n"

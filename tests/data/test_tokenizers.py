@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import random
 from functools import cache
 from pathlib import Path
 
@@ -92,11 +93,19 @@ def test_the_end_of_text_is_a_token_that_text_cannot_make(spec: TokenizerSpec) -
 def test_sizes_and_numbers() -> None:
     assert _made(BytePairs(vocab=300)).vocab_size == 300
     assert _made(BytePairs(vocab=600)).vocab_size < 600, "little text gives fewer tokens"
+    chance = random.Random(0)
+    words = ["".join(chance.choices("abcdefghijklmnop", k=chance.randint(2, 7))) for _ in range(300)]
+    varied = " ".join(chance.choices(words, k=4000))
+    assert make_tokenizer(Unigram(vocab=320), lambda: [varied], lambda: [varied]).vocab_size == 320
     assert (_made(Bytes()).vocab_size, _made(Bytes()).end_of_text) == (257, 256)
     assert _made(Bytes()).encode("é\n") == [0xC3, 0xA9, 10]
     characters = _made(Characters())
     assert characters.vocab_size == len(set(TEXT)) + 1
     assert [characters.decode([number]) for number in range(len(set(TEXT)))] == sorted(set(TEXT))
+
+
+def test_learnt_tokenizers_want_as_many_tokens_if_nothing_is_said() -> None:
+    assert {kind().vocab for kind in (BytePairs, WordPiece, Unigram, Words)} == {4096}
 
 
 @pytest.mark.parametrize(("digits", "pieces"), [(1, 7), (3, 3)])
@@ -221,6 +230,9 @@ def test_files_that_are_no_tokenizer_are_refused_by_name(tmp_path: Path) -> None
         (tmp_path / "tokenizer.json").write_text(content)
         with pytest.raises(DataError, match=r"tokenizer\.json: not a tokenizer"):
             Tokenizer.load(tmp_path)
+    (tmp_path / "tokenizer.json").write_bytes(b'{"model": "\xff"}')
+    with pytest.raises(DataError, match=r"tokenizer\.json: cannot be read \('utf-8' codec"):
+        Tokenizer.load(tmp_path)
 
 
 @settings(max_examples=50)

@@ -187,8 +187,9 @@ def test_a_spike_before_the_first_checkpoint_goes_back_to_the_beginning(run, tmp
 def test_spikes_are_bounded_or_only_reported(run, tmp_path, spoil):
     spoil({9: 50.0, 14: 50.0, 20: 50.0})
     bounded = change_all(run, {"spikes": {"kind": "rewind", "window": 8, "most": 2}})
-    with pytest.raises(SpikeError, match=r"loss spike: .* above the running median .*2 times.*spikes\.most"):
+    with pytest.raises(SpikeError, match=r"loss spike: .* above the running median .*2 times.*spikes\.most") as ended:
         train(bounded, tmp_path / "bounded", console=QUIET)
+    assert ended.value.exit_code == 1, "not 2, which is of mistakes in what was given"
     told = train(change_all(run, {"spikes": {"kind": "report", "window": 8}}), tmp_path / "told", console=QUIET)
     assert "loss spikes: 3" in told.summary.lines()
     assert [row["step"] for row in rows_of(tmp_path / "told", "spike")] == [10, 15, 21]
@@ -203,6 +204,9 @@ def test_what_a_spike_is():
     assert spikes.spike(noise[:15], 100.0) is None, "too few to compare with"
     assert spikes.spike([2.0] * 64, 2.15) is None, "of a flat curve a deviation is a hundredth, and 7.5 are no spike"
     assert spikes.spike([2.0] * 64, 2.17).deviations == pytest.approx(8.5)
+    assert spikes.spike([2.0] * 64, 2.1) is None, "a flat curve has no spikes"
+    assert spikes.spike([2.0] * 64, 2.2) is not None
+    assert spikes.spike([*[1.0] * 100, *[3.0] * 64], 3.1) is None, "only the latest ones are compared"
     outliers = [*noise[:60], 50.0, 60.0, 70.0]
     assert spikes.spike(outliers, 5.0) is not None, "a median does not mind outliers"
     falling = [10 / (n + 1) for n in range(100)]

@@ -158,6 +158,9 @@ def test_what_cannot_be_generated_is_refused_with_the_reason(speaker):
         generate(build(DECODERS["llama"]), None, "x")
     with pytest.raises(InputError, match="stop string is empty"):
         generate(build(DECODERS["llama"]), tokenizer, "x", stop=[""])
+    for more in ({"start": 1}, {"source": torch.tensor([[1]])}):
+        with pytest.raises(InputError, match="reads one sequence: leave start and source out"):
+            list(continuations(build(DECODERS["llama"]), [[1]], sampling=GREEDY, max_tokens=2, **more))
     with pytest.raises(InputError, match="start"):
         list(continuations(build(PAIRS["original"]), [[1]], sampling=GREEDY, max_tokens=2))
 

@@ -120,6 +120,7 @@ def test_the_target_is_the_whole_text_and_the_source_its_noise():
     here, windows = setting(objective, 96), whole(objective, 96, [0, 1, 2])
     examples = objective.examples(windows, here)
     end, mask = here.tokenizer.end, here.tokenizer.special("mask")
+    assert examples.targets.shape == (3, 96), "the end included, a row is as long as the run's"
     for row, text in enumerate(windows.tokens.tolist()):
         source = examples.tokens[row][~examples.padding[row]].tolist()
         assert examples.targets[row].tolist() == [*text, end]

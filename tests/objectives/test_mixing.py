@@ -168,15 +168,16 @@ def test_the_baseline_is_that_of_the_parts(parts, tmp_path):
     data = mixture(parts)
     corpus = prepared(data, tmp_path)
     training, held_out = fed(data, corpus), fed(data, corpus, held_out=True)
-    found = baseline_of(CausalObjective(), training, 200, held_out, 40, 288)
+    found = baseline_of(CausalObjective(), training, 500, held_out, 32, 288)
     assert found is not None
     words, loss = found
     assert "one for each part" in words
     each = [
-        baseline_of(CausalObjective(), training.parts[name].feed, 150, held_out.parts[name].feed, rows, 288)
-        for name, rows in (("small", 30), ("large", 10))
+        baseline_of(CausalObjective(), training.parts[name].feed, updates, held_out.parts[name].feed, rows, 288)
+        for name, updates, rows in (("small", 375, 24), ("large", 125, 8))
     ]
-    assert loss == pytest.approx(0.75 * each[0][1] + 0.25 * each[1][1], abs=0.1)
+    assert abs(each[0][1] - each[1][1]) > 0.01
+    assert loss == pytest.approx(0.75 * each[0][1] + 0.25 * each[1][1], abs=1e-3)
 
 
 def test_other_weights_change_nothing_on_disk(parts, tmp_path):

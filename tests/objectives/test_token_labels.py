@@ -141,9 +141,9 @@ def test_refusals(tmp_path):
         made(objective, {"kind": "word_labels"}, [{"words": ["a", "b"], "labels": ["x"]}], tmp_path, 8)
 
 
-@pytest.mark.parametrize(("frame", "kept"), [(True, [2]), (False, [2, 3])])
+@pytest.mark.parametrize(("frame", "kept"), [(True, [2]), (False, [2, 2, 3])])
 def test_a_text_that_fits_without_its_frame_is_taken_without_one(tmp_path, frame, kept):
-    """Of texts of 3, 5 and 6 bytes into rows of 5 positions."""
-    rows = [{"words": text.split(), "tags": ["O"] * len(text.split())} for text in ("a a", "a a a", "a a aa")]
+    """Of texts of 3, 4, 5 and 6 bytes into rows of 5 positions."""
+    rows = [{"words": text.split(), "tags": ["O"] * len(text.split())} for text in ("a a", "a aa", "a a a", "a a aa")]
     prepared = made(TokenLabelsObjective(frame=frame), {**DATA, "tokenizer": {"kind": "bytes"}}, rows, tmp_path, 5)
     assert [int((row != IGNORED).sum()) for each in prepared.held_out for row in each.targets] == kept

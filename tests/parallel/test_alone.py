@@ -15,9 +15,9 @@ from anyformer.model import build
 from anyformer.training import load_run
 from anyformer.training.evaluate import Evaluated, evaluate
 from anyformer.training.held_out import corpus_of
-from anyformer.training.parallel import Alone
+from anyformer.training.parallel import Alone, launch
 from anyformer.training.parallel.context import divide_positions
-from anyformer.training.parallel.launch import disconnect
+from anyformer.training.parallel.launch import LostProcessError, disconnect, joined
 from anyformer.training.parallel.together import Together
 from anyformer.training.precision import Host
 from anyformer.training.stop import Stop, Stopped
@@ -84,3 +84,23 @@ def test_processes_go_on_until_one_of_them_is_asked_to_stop(together):
     with pytest.raises(Stopped, match="stopped while computing"):
         stop.ask(signal.SIGTERM)
     assert exit_code(stop) == 143
+
+
+@pytest.mark.parametrize(
+    ("error", "lost"),
+    [
+        (dist.DistBackendError("NCCL communicator was aborted"), True),
+        (RuntimeError("[../third_party/gloo/gloo/transport/tcp/pair.cc:534] Connection closed by peer"), True),
+        (RuntimeError("mat1 and mat2 shapes cannot be multiplied (4x2 and 3x5)"), False),
+    ],
+    ids=["of torch", "of gloo", "of the computation"],
+)
+def test_only_an_error_of_the_connection_is_a_lost_process(together, monkeypatch, error, lost):
+    monkeypatch.setattr(launch, "started", lambda: 2)
+    monkeypatch.setattr(launch, "mesh_of", lambda asked, processes: Mesh(data=1))
+    with pytest.raises(RuntimeError if not lost else LostProcessError) as told, joined(Mesh(), torch.device("cpu")):
+        raise error
+    assert (told.value is error) == (not lost)
+    if lost:
+        assert str(error) in str(told.value)
+        assert "--resume" in str(told.value)

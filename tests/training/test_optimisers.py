@@ -11,7 +11,7 @@ from torch import nn
 
 from anyformer.model import build
 from anyformer.operations import Shape, Weight
-from anyformer.training.optimiser import BUILDERS, averages_of
+from anyformer.training.optimiser import BUILDERS, BY_RULE, averages_of
 from anyformer.training.optimisers import adamw_8bit, muon
 from anyformer.training.optimisers.rules import Learner
 from anyformer.tuning import SGD, Adafactor, AdamW, AdamW8bit, Lion, Muon, ScheduleFree
@@ -33,21 +33,21 @@ def numbers(weight, seed, dtype=torch.float64):
     return torch.randn(weight.shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64).to(dtype)
 
 
-def built(optimiser, weights=EACH, dtype=torch.float64):
+def built(optimiser, weights=EACH, dtype=torch.float64, builders=BUILDERS):
     """The parameters by name, and the optimiser over them."""
     parameters = {name: nn.Parameter(numbers(weight, i, dtype)) for i, (name, weight) in enumerate(weights.items())}
     paces = optimiser.paces(weights)
     learners = [Learner(parameters[name], weight, paces[name]) for name, weight in weights.items()]
-    return parameters, BUILDERS[optimiser.kind](optimiser, learners)
+    return parameters, builders[optimiser.kind](optimiser, learners)
 
 
 def gradients(weights, step, dtype=torch.float64):
     return {name: 0.3 * numbers(weight, 100 + 10 * step + i, dtype) for i, (name, weight) in enumerate(weights.items())}
 
 
-def updates(optimiser, weights=EACH, dtype=torch.float64):
+def updates(optimiser, weights=EACH, dtype=torch.float64, builders=BUILDERS):
     """Five updates; after each, the parameters."""
-    parameters, own = built(optimiser, weights, dtype)
+    parameters, own = built(optimiser, weights, dtype, builders)
     for step, rate in enumerate(RATES):
         for name, gradient in gradients(weights, step, dtype).items():
             parameters[name].grad = gradient
@@ -170,6 +170,13 @@ def test_every_update_is_that_of_the_formula(name):
             for parameter, x in averages_of(optimiser, own)().items():
                 key = next(key for key, each in parameters.items() if each is parameter)
                 torch.testing.assert_close(torch.stack(matrices(EACH[key], x)), torch.stack([s["x"] for s in states[key]]))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_adamw_of_one_weight_after_the_other_is_the_same_to_the_bit(dtype):
+    runs = zip(updates(AdamW(), EACH, dtype), updates(AdamW(), EACH, dtype, BY_RULE), strict=True)
+    for (whole, _), (single, _) in runs:
+        assert all(torch.equal(whole[name], single[name]) for name in EACH)
 
 
 @pytest.mark.parametrize("shape", [(6, 4), (4, 6), (5, 5)])

@@ -14,7 +14,8 @@ from anyformer.costs.foretold import NotEnoughMemoryError
 from anyformer.describe import UserError, change_all
 from anyformer.files import PlaceError
 from anyformer.training import loop, place, resume, train
-from anyformer.training.place import HeldError, checkpoint_bytes, holding
+from anyformer.training.journal import RunDirectoryError, check_new
+from anyformer.training.place import HeldError, checkpoint_bytes, held, holding
 from anyformer.training.saving import UnsavedError
 
 QUIET = Console(quiet=True)
@@ -31,6 +32,31 @@ def test_a_directory_is_held_by_one_process_at_a_time(tiny, tmp_path):
         resume(tmp_path / "run", {"steps": 10}, console=QUIET)
     assert not (tmp_path / "run" / ".lock").exists()
     assert resume(tmp_path / "run", {"steps": 10}, console=QUIET).step == 10
+
+
+def test_a_directory_that_became_another_run_before_it_is_held_is_refused(tmp_path):
+    """Two processes find the same directory free, and one has made its run in it by the time the other one holds it."""
+    looks = []
+
+    def check(directory):
+        looks.append(1)
+        if len(looks) == 2:
+            (directory / "run.toml").touch()
+        check_new(directory)
+
+    with pytest.raises(RunDirectoryError, match="already holds a run"), held(tmp_path / "run", "", check):
+        pytest.fail("the other one's run would be written over")
+    assert not (tmp_path / "run" / ".lock").exists()
+
+
+def test_a_directory_that_holds_a_run_is_refused_before_it_is_held(tmp_path):
+    (tmp_path / "run.toml").touch()
+    with (
+        holding(tmp_path),
+        pytest.raises(RunDirectoryError, match="already holds a run"),
+        held(tmp_path, "", check_new),
+    ):
+        pytest.fail("it is another one's run")
 
 
 def test_a_process_that_was_killed_holds_nothing(tmp_path):

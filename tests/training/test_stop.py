@@ -60,6 +60,7 @@ def test_in_an_evaluation_what_is_trained_is_saved_and_the_evaluation_comes_agai
     signalling(monkeypatch, trainer, "evaluate", when=lambda: looks.append(1) or len(looks) == (2 if last else 1))
     halted = train(tiny, tmp_path / "run", console=QUIET)
     assert (halted.finished, halted.exit_code, halted.step) == (False, 130, 8 if last else 4)
+    assert (halted.prompts, halted.chat) == ((), False), "there is no sample of a run that is not finished"
     assert checkpoint.steps(tmp_path / "run")[-1] == halted.step
     again = resume(tmp_path / "run", console=QUIET)
     assert again.finished

@@ -21,7 +21,7 @@ from anyformer.training import allocator, memory_meter, resume, train
 from anyformer.training import summary as summary_module
 from anyformer.training.allocator import keep_freed_memory
 from anyformer.training.display import Display
-from anyformer.training.journal import read_metrics
+from anyformer.training.journal import read_metrics, read_summary
 from anyformer.training.memory_meter import MemoryMeter
 from anyformer.training.precision import Host, thread_hint
 from anyformer.training.priced import step_of
@@ -102,6 +102,13 @@ def test_a_damaged_calibration_is_none(tiny, tmp_path):
     (path,) = (tmp_path / "cache").glob("calibration-*.json")
     path.write_text('{"measured_on": 3')
     assert remembered(CPU) is None
+
+
+@pytest.mark.parametrize("content", [None, b'{"loss": 3', b"[]", b'"\xff"', b"[" * 100_000], ids=lambda text: str(text)[:12])
+def test_a_damaged_summary_is_none(tmp_path, content):
+    if content is not None:
+        (tmp_path / "summary.json").write_bytes(content)
+    assert read_summary(tmp_path) == {}
 
 
 def test_a_run_of_one_update_and_a_resumed_one_have_a_summary(tiny, tmp_path):

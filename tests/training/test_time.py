@@ -93,6 +93,7 @@ def test_a_long_update_is_timed_less_often(tiny, clock, left, times):
     found = timed(trainer, left)
     assert clock.now - began == times * 1.0 + 3.0
     assert (found.update, found.batch, found.counted) == (1.0, 3.0, 0)
+    assert all(parameter.grad is None for parameter in trainer.model.parameters()), "nothing of it is learnt"
 
 
 def test_a_baseline_counts_all_tokens_of_the_training(tiny, clock):
