@@ -42,10 +42,27 @@ def exchanges() -> str:
     return "\n".join([f"{said} {shown}", "", *lines, ""])
 
 
+def dispatching() -> str:
+    """The bytes of both ways of experts, by number of processes."""
+    record = json.loads((RESULTS / "dispatching.json").read_text(encoding="utf-8"))
+    sizes = {(row["ranks"], row["way"]): row["bytes"] for row in record["results"]}
+    lines = ["| processes | all-gather, KB | all-to-all, KB | ratio |", "|---|---|---|---|"]
+    for ranks in sorted({ranks for ranks, _ in sizes}):
+        gathered, sent = sizes[ranks, "all-gather"], sizes[ranks, "all-to-all"]
+        lines.append(f"| {ranks} | {gathered / 1000:,.0f} | {sent / 1000:,.0f} | {gathered / sent:.2f} |")
+    error = max(row["error"] for row in record["results"])
+    said = (
+        f"{record['tokens']} tokens of {record['width']} features in each process, {record['chosen']} of {record['experts']} "
+        f"experts each; forward and backward, all processes together; outputs and gradients are those of one process to {error:.0e} "
+        f"({record['date']}, torch {record['versions']['torch']}):"
+    )
+    return "\n".join([said, "", *lines, ""])
+
+
 def page() -> str:
     """The page with its tables."""
     text = PAGE.read_text(encoding="utf-8")
-    for name, table in {"equality": equality(), "exchanges": exchanges()}.items():
+    for name, table in {"equality": equality(), "exchanges": exchanges(), "dispatching": dispatching()}.items():
         begin, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->"
         before, rest = text.split(begin)
         text = before + begin + table + end + rest.split(end)[1]
