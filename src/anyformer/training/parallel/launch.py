@@ -170,14 +170,22 @@ def joined(asked: Mesh, device: torch.device) -> Iterator[Ranks]:
     try:
         yield Together.of(mesh, device)
     except RuntimeError as error:
-        # gloo has no error of its own: it tells the place in its code.
-        if not isinstance(error, dist.DistError) and "gloo/" not in str(error):
+        lost = next((each for each in _causes(error) if isinstance(each, dist.DistError) or "gloo/" in str(each)), None)
+        if lost is None:
             raise
-        said = str(error).splitlines()[0]
+        said = str(lost).splitlines()[0]
         raise LostProcessError(
             f"another process of this run ended or does not answer ({said}); what was saved is kept: start all processes again "
             "with --resume"
         ) from error
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    """An error and those that it was raised from: a schedule wraps what its stages raise. gloo has no error of its own, and
+    tells the place in its code."""
+    while error is not None:
+        yield error
+        error = error.__cause__
 
 
 def connect(device: torch.device) -> None:

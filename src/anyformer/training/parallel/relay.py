@@ -117,7 +117,7 @@ def penalties(reports: Iterable[Report], device: torch.device) -> Tensor:
     return torch.stack(sums) if sums else zero.expand(3)
 
 
-def divide_stages(model: Transformer, group: Group) -> Line:
+def divide_stages(model: Transformer, group: Group) -> None:
     """Let a model keep the layers of this process's stage, and forget the weights of the others."""
     path = model.output
     stack = model.get_submodule(path)
@@ -132,5 +132,4 @@ def divide_stages(model: Transformer, group: Group) -> Line:
     for i in range(len(stack.layers)):
         if i not in layers[group.rank]:
             stack.layers[i] = nn.Identity()
-    stack.relay = line = Line(group, path, layers)
-    return line
+    stack.relay = Line(group, path, layers)
