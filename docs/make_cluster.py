@@ -59,10 +59,24 @@ def dispatching() -> str:
     return "\n".join([said, "", *lines, ""])
 
 
+def default_run() -> str:
+    """How far the README's run in four processes is from one."""
+    record = json.loads((RESULTS / "default_run.json").read_text(encoding="utf-8"))
+    lines = ["| against one process with four pieces | after 10 | 20 | 30 | 50 updates |", "|---|---|---|---|---|"]
+    for name, gaps in record["apart"].items():
+        lines.append(f"| {name} | {' | '.join(f'{gaps[step - 1]:.0e}' for step in (10, 20, 30, 50))} |")
+    return "\n".join([f"({record['date']}, torch {record['versions']['torch']})", "", *lines, ""])
+
+
 def page() -> str:
     """The page with its tables."""
     text = PAGE.read_text(encoding="utf-8")
-    for name, table in {"equality": equality(), "exchanges": exchanges(), "dispatching": dispatching()}.items():
+    for name, table in {
+        "equality": equality(),
+        "exchanges": exchanges(),
+        "dispatching": dispatching(),
+        "default run": default_run(),
+    }.items():
         begin, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->"
         before, rest = text.split(begin)
         text = before + begin + table + end + rest.split(end)[1]

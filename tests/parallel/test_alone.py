@@ -104,5 +104,5 @@ def test_only_an_error_of_the_connection_is_a_lost_process(together, monkeypatch
     if lost:
         assert str(error) in str(told.value)
         assert "--resume" in str(told.value)
-        with pytest.raises(LostProcessError, match="Connection closed|aborted"), joined(Mesh(), torch.device("cpu")):
+        with pytest.raises(LostProcessError, match=r"Connection closed|aborted"), joined(Mesh(), torch.device("cpu")):
             raise RuntimeError("failed to run forward") from error  # as a schedule wraps it

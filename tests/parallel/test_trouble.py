@@ -46,13 +46,13 @@ def test_a_mesh_is_that_of_the_processes():
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"batch": 6}, r"batch = 6 does not divide into 1 pieces for each of 4 processes: make it a multiple of 4"),
+        ({"batch": 6}, r"batch = 6 does not divide into 2 pieces for each of 4 processes: make it a multiple of 8"),
         ({"plan.precision": "fp8"}, r"plan.precision = 'fp8' is not built for several processes yet"),
         ({"tuning.base": "nf4", "tuning.adapter": {"kind": "lora"}}, r"tuning.base = 'nf4' is not built for several"),
     ],
 )
 def test_what_several_processes_cannot_share_is_refused(run_of, changes, says):
-    run = change_all(load_run(run_of("llama-3-8b")), changes)
+    run = change_all(load_run(run_of("llama-3-8b")), {"batch": 8, **changes})
     check_mesh(run, Alone())
     with pytest.raises(UserError, match=says):
         check_mesh(run, Alone(size=4, replicas=4))

@@ -55,7 +55,8 @@ class Staged:
             shared = whole.two_inputs and whole.decoder_embedding is None
             return source | (first | tied if shared else frozenset())
         if name.startswith(("embedding.", "decoder_embedding.")):
-            return first | ahead | (tied if name.endswith("embedding.weight") else frozenset())
+            table = "embedding.weight" if whole.decoder_embedding is None else "decoder_embedding.weight"
+            return first | ahead | (tied if name == table else frozenset())
         return first
 
     def _reading(self, wanted: Callable[[Read], bool]) -> frozenset[int]:
