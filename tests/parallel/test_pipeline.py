@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import pytest
+import torch
 
 from anyformer.api import architecture
 from anyformer.describe import UserError, change_all
 from anyformer.mesh import Mesh
+from anyformer.plan import Plan
 from anyformer.planning.collectives import Pieces, exchanged, held
 from anyformer.planning.staged import Staged, stages_of
 from anyformer.training import load_run
 from anyformer.training.parallel import Alone, check_mesh
+from anyformer.training.precision import Host, resolve
 
 
 def test_stages_are_as_even_as_can_be():
@@ -71,3 +74,13 @@ def test_a_layer_that_reads_another_is_refused(run_of):
     run = run.but(architecture=run.architecture.but(decoder=stack), plan=run.plan.but(mesh=Mesh(pipeline=2)))
     with pytest.raises(UserError, match=r"layers read 'keys and values' of layers 'layer', which another process may have"):
         check_mesh(run, Alone(size=2))
+
+
+def test_stages_are_not_compiled():
+    machine = Host(torch.device("cpu"), {"fp32": 1e9})
+    staged = Plan(precision="fp32", mesh=Mesh(pipeline=2))
+    plan, notes = resolve(staged, machine, "bf16", long=True)
+    assert plan.compile == "off"
+    assert any("the stages of plan.mesh.pipeline are not compiled yet" in note for note in notes)
+    with pytest.raises(UserError, match="stages of plan.mesh.pipeline are not compiled yet"):
+        resolve(staged.but(compile="on"), machine, "bf16", long=True)
