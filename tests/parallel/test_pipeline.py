@@ -82,5 +82,5 @@ def test_stages_are_not_compiled():
     plan, notes = resolve(staged, machine, "bf16", long=True)
     assert plan.compile == "off"
     assert any("the stages of plan.mesh.pipeline are not compiled yet" in note for note in notes)
-    with pytest.raises(UserError, match="stages of plan.mesh.pipeline are not compiled yet"):
+    with pytest.raises(UserError, match=r"stages of plan\.mesh\.pipeline are not compiled yet"):
         resolve(staged.but(compile="on"), machine, "bf16", long=True)
