@@ -12,17 +12,16 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Mapping
 from datetime import date
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch.distributed as dist
+from benchmarks.equality import RANKS, rows_of
 from torch import Tensor
 from torch.distributed.device_mesh import init_device_mesh
 
@@ -32,7 +31,6 @@ from anyformer.testing.exchanged import Counting
 from anyformer.training.parallel.experts import AllToAll
 
 RESULT = Path(__file__).parent / "results" / "dispatching.json"
-RANKS = (2, 4, 8)
 EXPERTS, CHOSEN, TOKENS, WIDTH = 16, 2, 256, 64
 FLOAT, INTEGER = 4, 8
 Way = Callable[[Tensor, Tensor, Tensor, Group], Tensor]
@@ -125,7 +123,7 @@ def main() -> None:
     if given.out is not None:
         work(given.out)
         return
-    rows = [row for ranks in RANKS for row in rows_of(ranks)]
+    rows = [row for ranks in RANKS for row in found_by(ranks)]
     sizes = {"experts": EXPERTS, "chosen": CHOSEN, "tokens": TOKENS, "width": WIDTH}
     facts = {"date": date.today().isoformat(), "versions": {"torch": version("torch")}, **sizes}
     RESULT.write_text(json.dumps({**facts, "results": rows}, indent=1) + "\n", encoding="utf-8")
@@ -134,14 +132,10 @@ def main() -> None:
         print(f"{row['ranks']} processes, {row['way']}: {said}")
 
 
-def rows_of(ranks: int) -> list[dict[str, float]]:
-    """Start processes, and read what the first one wrote."""
+def found_by(ranks: int) -> list[dict[str, Any]]:
+    """What so many processes found."""
     with tempfile.TemporaryDirectory() as folder:
-        out = Path(folder) / "rows.jsonl"
-        command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks), "-m"]
-        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-        subprocess.run([*command, "benchmarks.dispatching", "--out", str(out)], check=True, env=environment)
-        return [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()]
+        return list(rows_of("benchmarks.dispatching", (), ranks, Path(folder)))
 
 
 if __name__ == "__main__":

@@ -221,9 +221,10 @@ def rows_of(module: str, cases: Iterable[Case], ranks: int, folder: Path) -> Ite
     """Start processes of a benchmark for some cases, and read the lines that they write."""
     out = folder / f"{ranks}.jsonl"
     names = [str(case) for case in cases]
+    words = ["--cases", *names] if names else []
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks), "-m"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "ANYFORMER_CACHE": str(folder / "cache")}
-    subprocess.run([*command, module, "--out", str(out), "--cases", *names], check=True, env=environment)
+    subprocess.run([*command, module, "--out", str(out), *words], check=True, env=environment)
     for line in out.read_text(encoding="utf-8").splitlines():
         yield json.loads(line)
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 
-from benchmarks.dispatching import RANKS, RESULT, WAYS, foretold, rows_of
+from benchmarks.dispatching import RANKS, RESULT, WAYS, foretold, found_by
 
 
 def test_both_ways_compute_the_same_and_send_what_is_foretold():
-    rows = rows_of(2)
+    rows = found_by(2)
     assert [row["way"] for row in rows] == list(WAYS)
     for row in rows:
         assert row["bytes"] == foretold(2)[row["way"]]

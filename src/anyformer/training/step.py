@@ -99,7 +99,7 @@ def update(
         one.zero_grad(set_to_none=True)
     if scale is not None:
         scale.passed()
-    here = dict(model.named_modules())
+    here = dict(model.named_modules()) if loads else {}
     rebalance(model, {path: load.counts for path, load in loads.items() if path in here})
     return Outcome(total, norm, loads)
 
