@@ -144,7 +144,8 @@ def attempt(mutants: list[Mutant], rooms: tuple[str, ...], jobs: int, seconds: f
 
         def trying(mutant: Mutant) -> None:
             asked = [recorded[file] for file in files if file in recorded]
-            tests = covering.chosen(asked, mutant.path, mutant.line, seconds)
+            inside = covering.in_function((ROOT / mutant.path).read_text(encoding="utf-8"), mutant.line)
+            tests = covering.chosen(asked, mutant.path, mutant.line if inside else None, seconds)
             own = [test for test in tests if test.name.startswith(f"tests/{mutant.path.split('/')[2]}/")]
             others = [test for test in tests if test not in own]
             with tree() as place:

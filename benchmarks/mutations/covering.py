@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import json
 import time
@@ -88,10 +89,16 @@ def digest(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
 
 
-def chosen(recorded: Iterable[Recorded], path: str, line: int, seconds: float) -> list[Test]:
+def in_function(source: str, line: int) -> bool:
+    """Whether a line stands in the body of a function. Any other runs once, at the import, whichever test comes first."""
+    functions = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef)]
+    return any(node.body[0].lineno <= line <= (node.end_lineno or 0) for node in functions)
+
+
+def chosen(recorded: Iterable[Recorded], path: str, line: int | None, seconds: float) -> list[Test]:
     """The tests that run a line, the shortest first, as many as take `seconds` together and one at least.
 
-    A line that runs when the module is imported belongs to no test: the tests that run anything in the file count then.
+    `line`: None for one that runs at the import; the tests that run anything in the file count then.
     """
     tests = [test for each in recorded for test in each.tests if path in test.lines]
     exact = [test for test in tests if line in test.lines[path]]

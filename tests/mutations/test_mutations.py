@@ -97,8 +97,13 @@ def test_the_tests_of_a_line_are_chosen_the_shortest_first():
     assert names(2, 60) == ["t3", "t1", "t0"]
     assert names(2, 2) == ["t3", "t1"]
     assert names(1, 0) == ["t0"], "one at least"
-    assert names(9, 60) == ["t3", "t1", "t2", "t0"], "a line of the module itself belongs to all"
+    assert names(None, 60) == names(9, 60) == ["t3", "t1", "t2", "t0"], "a line of the module itself belongs to all"
     assert covering.chosen(recorded, "b.py", 1, 60) == []
+
+
+def test_a_line_that_runs_at_the_import_is_told_from_one_of_a_function():
+    source = "LIMIT = 3\n\n\nclass Room:\n    size: int = 2\n\n    def full(self, of=4):\n        return of > 1\n"
+    assert [covering.in_function(source, line) for line in (1, 5, 7, 8)] == [False, False, False, True]
 
 
 def test_the_score_leaves_equivalent_mutants_out(tree):
