@@ -79,7 +79,11 @@ def test_a_head_is_tied_by_what_is_stored(directory):
 @pytest.mark.parametrize(
     ("keys", "words"),
     [
-        ({"quantization_config": {"quant_method": "gptq"}}, r"quantised \(gptq\).*dequantize"),
+        (
+            {"quantization_config": {"quant_method": "gptq"}},
+            "names Gptq, and no tensor is stored in it.*delete quantization_config",
+        ),
+        ({"quantization_config": {"quant_method": "aqlm"}}, r'stored as "aqlm", which is not read here.*full precision'),
         ({"model_type": "lama"}, "model type 'lama' is not known here; did you mean 'llama'"),
         ({"rope_parameters": {"rope_type": "spiral", "rope_theta": 1.0}}, "rope_type 'spiral'"),
         ({"hidden_act": "snake"}, "activation 'snake'"),

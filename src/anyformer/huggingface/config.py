@@ -16,6 +16,10 @@ from anyformer.huggingface.vocabulary import KINDS, NULL, Kind, misfits
 
 OWN = {"run.toml": "a run", "manifest.json": "a checkpoint"}
 """File -> which of our own directories has it: none of them is a Hugging Face model."""
+FEW_BITS = ("quantization_config", "compression_config")
+"""Keys under which a format of weights in few bits stands; the second is that of older compressed-tensors."""
+FEW_BITS_BESIDE = "hf_quant_config.json"
+"""The file in which Model Optimizer wrote that table before `config.json` had it."""
 INERT = (
     "_commit_hash", "_name_or_path", "add_cross_attention", "architectures", "auto_map", "bad_words_ids",
     "begin_suppress_tokens", "bos_token_id", "chunk_size_feed_forward", "classifier_dropout",
@@ -192,18 +196,21 @@ def read_table(path: Path) -> dict[str, Any]:
 
 
 def read_config(directory: Path) -> Config:
-    """The `config.json` of a directory; refuses quantised weights."""
+    """The `config.json` of a directory."""
     path = directory / "config.json"
     if not isfile(path):
         own = next((kind for name, kind in OWN.items() if isfile(directory / name)), None)
         remedy = f"; this is {own}: export it first with anyformer export {directory} DIRECTORY" if own else ""
         raise HuggingFaceError(f"{directory}: has no config.json{remedy}")
-    data = read_table(path)
-    quantised = data.get("quantization_config")
-    if quantised:
-        method = quantised.get("quant_method", "unknown") if isinstance(quantised, dict) else quantised
-        raise HuggingFaceError(
-            f"{path}: the weights are quantised ({method}); take the unquantised checkpoint, or dequantise it with "
-            f"transformers' model.dequantize() and save_pretrained()"
-        )
-    return Config(data, str(path))
+    return Config(_with_format(read_table(path), directory), str(path))
+
+
+def _with_format(data: dict[str, Any], directory: Path) -> dict[str, Any]:
+    """The configuration, with the format of the weights from a file beside it where it names none itself."""
+    path = directory / FEW_BITS_BESIDE
+    if any(data.get(key) for key in FEW_BITS) or not isfile(path):
+        return data
+    table = read_table(path).get("quantization")
+    if not isinstance(table, dict):
+        raise HuggingFaceError(f"{path}: quantization should be a table of keys, got {shown(table)}")
+    return {**data, FEW_BITS[0]: {**table, "quant_method": "modelopt"}}

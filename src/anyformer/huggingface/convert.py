@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Set
+import warnings
+from collections.abc import Iterator, Mapping, Sequence, Set
+from math import prod
 from os.path import isdir  # which no name is too long for
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,7 @@ from torch import Tensor, nn
 
 from anyformer.data import Tokenizer
 from anyformer.data.progress import meter
-from anyformer.describe import UserError, change
+from anyformer.describe import Notice, UserError, change
 from anyformer.files import check_directory, writing_directory
 from anyformer.huggingface.config import Config, read_config, read_table
 from anyformer.huggingface.errors import HuggingFaceError
@@ -21,9 +23,11 @@ from anyformer.huggingface.family import Family
 from anyformer.huggingface.files import Stored, write_shards
 from anyformer.huggingface.find import find_family
 from anyformer.huggingface.fixed_tables import EVERYWHERE, check_fixed_tables
-from anyformer.huggingface.registry import OWN, own, read_architecture
+from anyformer.huggingface.registry import OWN, own, read_architecture, stored_format
 from anyformer.huggingface.rules import Rule, rules
 from anyformer.huggingface.seal import check_seal, seal
+from anyformer.huggingface.stored import PLAIN, Files, Joined
+from anyformer.huggingface.target import nowhere
 from anyformer.model import Architecture, Transformer
 from anyformer.operations import Shape
 from anyformer.plan import Plan
@@ -32,14 +36,19 @@ from anyformer.quantising import dense
 _TOKENIZER, _LENGTH = "tokenizer.json", "max_position_embeddings"
 
 
-def architecture_of(directory: Path) -> tuple[Architecture, Family, Stored]:
-    """The architecture, family and tensors of a directory; the weights, not a flag, say whether head and embedding are tied."""
+def architecture_of(directory: Path, dtype: torch.dtype | None = None) -> tuple[Architecture, Family, Stored]:
+    """The architecture, family and tensors of a directory; the weights, not a flag, say whether head and embedding are tied.
+
+    `dtype`: what weights that are stored in few bits become, by default what the configuration says.
+    """
     if not isdir(directory):
         raise HuggingFaceError(f"{directory}: no such directory; give one of Hugging Face's layout")
     check_seal(directory, only=["config.json"])
     config = read_config(directory)
     architecture, family = read_architecture(config)
-    stored = Stored(directory, family.base, family.older_names)
+    format = stored_format(config)
+    source = Joined(Files(directory), format, dtype or (torch.bfloat16 if format is None else _dtype(config)))
+    stored = Stored(directory, family.base, family.older_names, source)
     untold = {key: value for name, (key, value) in family.told.items() if name in stored and key not in config}
     if untold:
         architecture = family.read(Config({**read_table(directory / "config.json"), **untold}))
@@ -54,24 +63,44 @@ def load(
     dtype: torch.dtype | None = None,
     progress: bool = False,
 ) -> tuple[Transformer, Tokenizer | None]:
-    """The model in evaluation mode, in the files' own type unless `dtype` is given; and its tokenizer, None if absent."""
+    """The model in evaluation mode, in the files' own type unless `dtype` is given; and its tokenizer, None if absent.
+
+    Weights in few bits are restored one by one, to `dtype` or what the configuration says. A `Notice` names scales of
+    activations and of the cache that are left aside: they belong to a computation in few bits.
+    """
     directory = Path(directory)
     check_seal(directory)
-    architecture, family, stored = architecture_of(directory)
+    architecture, family, stored = architecture_of(directory, dtype)
     with torch.device("meta"):
         model = Transformer(architecture, plan)
     of_weights = rules(family.names_of(architecture), _shapes(architecture))
     computed = check_fixed_tables(stored, architecture, {**EVERYWHERE, **family.fixed})
     _check_names(of_weights, family, stored, computed)
     trained = {name: parameter.requires_grad for name, parameter in model.named_parameters()}
-    with meter(f"reading {directory.name}", stored.nbytes, progress) as advance:
-        for name, tensor in _parameters_of(of_weights, stored, _shapes(architecture)):
+    if stored.source.aside:
+        warnings.warn(_left_aside(directory, stored.source.aside), Notice, stacklevel=2)
+    shapes = _shapes(architecture)
+    with meter(f"reading {directory.name}", sum(map(prod, shapes.values())), progress, "numbers") as advance:
+        for name, tensor in _parameters_of(of_weights, stored, shapes):
             owner, _, leaf = name.rpartition(".")
             value = tensor.to(device=device, dtype=dtype or tensor.dtype)
             setattr(model.get_submodule(owner), leaf, nn.Parameter(value, requires_grad=trained[name]))
-            advance(tensor.nbytes)
+            advance(tensor.numel())
     tokenizer = Tokenizer.load(directory) if (directory / _TOKENIZER).is_file() else None
     return model.eval(), tokenizer
+
+
+def _dtype(config: Config) -> torch.dtype:
+    """The type that a configuration gives its weights; bf16 where it gives none."""
+    named = str(config("dtype", None, nowhere) or config("torch_dtype", None, nowhere)).removeprefix("torch.")
+    return next((dtype for dtype in PLAIN if str(dtype) == f"torch.{named}"), torch.bfloat16)
+
+
+def _left_aside(directory: Path, names: Sequence[str]) -> str:
+    return (
+        f"{directory}: {len(names)} scales of activations or of the cache are left aside, the first {', '.join(names[:3])}: "
+        f"they belong to a computation in few bits, and the weights are restored without them"
+    )
 
 
 def export(

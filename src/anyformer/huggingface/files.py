@@ -1,41 +1,66 @@
-"""The files of a Hugging Face directory: tensors by name, one at a time, and never a pickle."""
+"""The tensors of a Hugging Face directory by the names of today, one at a time; and files of an export."""
 
 from __future__ import annotations
 
 import json
-import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Protocol
 
-import safetensors
-from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from anyformer.huggingface.config import read_table, shown
 from anyformer.huggingface.errors import HuggingFaceError
+from anyformer.huggingface.stored import INDEX, WHOLE, Files, Joined
 
-INDEX, WHOLE = "model.safetensors.index.json", "model.safetensors"
-PICKLED = (".bin", ".pt", ".pth", ".ckpt", ".h5", ".msgpack")
 OLD = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
 """Ending of names of tensors in the first years -> today's."""
 SHARD = 5 * 10**9
 """Bytes of one file of an export."""
 
 
+class Source(Protocol):
+    """Plain tensors by name, wherever they come from and however they are stored there."""
+
+    @property
+    def names(self) -> Mapping[str, str]:
+        """Name of each tensor -> the file that has it."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all files."""
+
+    @property
+    def aside(self) -> Sequence[str]:
+        """Names of scales that no weight needs, which are not read."""
+
+    def tensor(self, name: str) -> Tensor:
+        """One weight, as floating-point numbers."""
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """The shape of a weight, from the file's header."""
+
+
 class Stored:
     """The tensors of a directory by name, each read from its file when needed.
 
-    `base`: prefix that names in the files may lack; `older_names`: pattern in names of older files -> today's.
+    `base`: prefix that names in the files may lack; `older_names`: pattern in names of older files -> today's; `source`: by
+    default the safetensors of the directory, none of them in few bits.
     """
 
-    def __init__(self, directory: Path, base: str = "", older_names: Mapping[str, str] | None = None) -> None:
-        files = _files(directory)
+    def __init__(
+        self,
+        directory: Path,
+        base: str = "",
+        older_names: Mapping[str, str] | None = None,
+        source: Source | None = None,
+    ) -> None:
         self.directory = directory
         self.base = base
-        self.stored = {_renamed(name, older_names or {}): name for name in files}
-        self.files = {name: files[stored] for name, stored in self.stored.items()}
+        self.source = source or Joined(Files(directory))
+        self.stored = {_renamed(name, older_names or {}): name for name in self.source.names}
+        self.files = {name: self.source.names[stored] for name, stored in self.stored.items()}
 
     def __contains__(self, name: str) -> bool:
         return self._known_as(name) in self.files
@@ -48,31 +73,21 @@ class Stored:
     @property
     def nbytes(self) -> int:
         """Bytes of the files."""
-        return sum((self.directory / file).stat().st_size for file in set(self.files.values()))
+        return self.source.nbytes
 
     def tensor(self, name: str) -> Tensor:
         """One floating-point tensor, read from its file."""
-        with self._file_of(name) as file:
-            tensor: Tensor = file.get_tensor(self.stored[self._known_as(name)])
-        if not tensor.is_floating_point():
-            number = str(tensor.dtype).removeprefix("torch.")
-            raise HuggingFaceError(f"{self.directory}: {name} is stored as {number}, and a weight is a floating-point number")
-        return tensor
+        return self.source.tensor(self._in_the_files(name))
 
     def shape(self, name: str) -> tuple[int, ...]:
         """The shape of a tensor, from the file's header."""
-        with self._file_of(name) as file:
-            return tuple(file.get_slice(self.stored[self._known_as(name)]).get_shape())
+        return self.source.shape(self._in_the_files(name))
 
-    def _file_of(self, name: str) -> safe_open:
-        """The open file of a tensor; refuses a file that does not hold it."""
+    def _in_the_files(self, name: str) -> str:
         known = self._known_as(name)
         if known not in self.files:
             raise HuggingFaceError(f"{self.directory}: has no tensor {name}")
-        file = _opened(self.directory / self.files[known])
-        if self.stored[known] not in file.keys():  # type: ignore[no-untyped-call]  # noqa: SIM118
-            raise HuggingFaceError(f"{self.directory / self.files[known]}: {name} is not in it, although the index says so")
-        return file
+        return self.stored[known]
 
     def unused(self, used: Iterable[str], ignored: Iterable[str]) -> list[str]:
         """Names that are not `used` and match no ignored pattern."""
@@ -87,39 +102,6 @@ def _renamed(name: str, older_names: Mapping[str, str]) -> str:
         name = re.sub(pattern, today, name)
     old = next((ending for ending in OLD if name.endswith(ending)), "")
     return name.removesuffix(old) + OLD[old] if old else name
-
-
-def _files(directory: Path) -> Mapping[str, str]:
-    """Name of each tensor -> its file."""
-    index = directory / INDEX
-    if index.is_file():
-        table = read_table(index).get("weight_map")
-        if not isinstance(table, dict) or not all(isinstance(file, str) for file in table.values()):
-            raise HuggingFaceError(f"{index}: weight_map should be a table of tensors and their files, got {shown(table)}")
-        outside = sorted({file for file in table.values() if Path(file).name != file})
-        if outside:
-            raise HuggingFaceError(f"{index}: names files outside the directory: {shown(outside[:4])}")
-        missing = sorted({file for file in table.values() if not os.path.isfile(directory / file)})
-        if missing:
-            raise HuggingFaceError(f"{directory}: the index names files that are not there: {shown(missing[:4])}")
-        return table
-    if (directory / WHOLE).is_file():
-        with _opened(directory / WHOLE) as file:
-            return dict.fromkeys(file.keys(), WHOLE)
-    pickled = sorted(path.name for path in directory.glob("*") if path.suffix in PICKLED)
-    if pickled:
-        raise HuggingFaceError(
-            f"{directory}: the weights are in {pickled[0]}, and unpickling can run anybody's code; save them as "
-            f"safetensors with transformers' model.save_pretrained()"
-        )
-    raise HuggingFaceError(f"{directory}: has neither {WHOLE} nor {INDEX}")
-
-
-def _opened(path: Path) -> safe_open:
-    try:
-        return safe_open(path, "pt")
-    except (safetensors.SafetensorError, OSError) as error:
-        raise HuggingFaceError(f"{path}: cannot be read as safetensors ({error})") from None
 
 
 def write_shards(directory: Path, tensors: Iterator[tuple[str, Tensor]], limit: int = SHARD) -> None:

@@ -6,9 +6,11 @@ import importlib
 from collections.abc import Iterable, Mapping
 
 from anyformer.describe import did_you_mean
-from anyformer.huggingface.config import Config
+from anyformer.huggingface.config import FEW_BITS, Config
 from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.family import Family
+from anyformer.huggingface.stored import Format, format_of
+from anyformer.huggingface.target import nowhere
 from anyformer.model import Architecture
 
 FAMILIES: Mapping[str, tuple[str, ...]] = {
@@ -127,7 +129,13 @@ def families_of(file: str) -> Iterable[Family]:
 
 def read_architecture(config: Config) -> tuple[Architecture, Family]:
     """The architecture and family of a configuration; every key is read, known to be inert, or refused by name."""
+    stored_format(config)
     reader = family(config.model_type)
     architecture = reader.read(config)
     config.finish(reader.inert)
     return architecture, reader
+
+
+def stored_format(config: Config) -> Format | None:
+    """The format in which a configuration says that weights are stored in few bits; None where they are plain numbers."""
+    return format_of({key: config(key, None, nowhere) for key in FEW_BITS}, config.where)

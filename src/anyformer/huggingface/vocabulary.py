@@ -145,10 +145,10 @@ _KEYS: tuple[tuple[Kind, str], ...] = (
     (
         NAME,
         """activation activation_function afn attention_type attn_type classifier_activation classifier_pooling dense_act_fn
-        encoder_attention_type expert_selection_fn feed_forward_proj ff_activation hidden_act hidden_activation mlp_type
+        dtype encoder_attention_type expert_selection_fn feed_forward_proj ff_activation hidden_act hidden_activation mlp_type
         model_type moe_router_activation_func name norm_rel_ebd norm_type order_of_interleaved_layers pooler_hidden_act
         position_embedding_type qk_norm_type rope_type router_dtype score_func scoring_func
-        shared_expert_combination_strategy topk_method type""",
+        shared_expert_combination_strategy topk_method torch_dtype type""",
     ),
     (NAMES, """architectures attention_layers layer_types mlp_layer_types"""),
     (NAMES | NAME, """pos_att_type"""),
@@ -167,7 +167,7 @@ _KEYS: tuple[tuple[Kind, str], ...] = (
         """attn_config decoder encoder ffn_act_fn ffn_config full_attention linear_attn_config per_layer_config
         rope_parameters rope_scaling sliding_attention""",
     ),
-    (MAPPING, """architecture id2label"""),
+    (MAPPING, """architecture compression_config id2label quantization_config"""),
 )
 _NULL = """attention_multiplier attn_logit_softcapping clip_qkv dim_model_base final_logit_softcapping head_dim
     moe_normalize_expert_weights num_key_value_heads q_lora_rank scale_depth

@@ -1,0 +1,7 @@
+"""Weights as they are stored: files, the formats that hold weights in few bits, and plain tensors of either."""
+
+from anyformer.huggingface.stored.files import INDEX, PLAIN, WHOLE, Files
+from anyformer.huggingface.stored.formats import READERS, Format, format_of
+from anyformer.huggingface.stored.joined import Held, Joined
+
+__all__ = ["INDEX", "PLAIN", "READERS", "WHOLE", "Files", "Format", "Held", "Joined", "format_of"]

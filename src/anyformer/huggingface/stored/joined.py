@@ -1,0 +1,125 @@
+"""The tensors of a directory as plain weights, whatever format holds them: each is joined and restored when it is read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+
+import torch
+from torch import Tensor
+
+from anyformer.huggingface.errors import HuggingFaceError
+from anyformer.huggingface.stored.files import Files
+from anyformer.huggingface.stored.formats import Format
+from anyformer.huggingface.stored.scheme import Packed, Part, Shape, bare
+
+NONE: Mapping[str, Packed] = {}
+
+
+@dataclass(frozen=True)
+class Held:
+    """One way in which a directory holds weights: `tensors` of them, in `nbytes`, scales included."""
+
+    name: str
+    tensors: int
+    nbytes: int
+    numbers: int
+    """How many weights' numbers that is."""
+
+
+class Joined:
+    """Plain tensors by name. A weight in few bits becomes `dtype`, each number computed in fp32 and rounded once."""
+
+    def __init__(self, files: Files, format: Format | None = None, dtype: torch.dtype = torch.bfloat16) -> None:
+        self.files, self.dtype = files, dtype
+        found = None if format is None else format.find(files)
+        self.packed = NONE if found is None else found.packed
+        if format is not None and not self.packed:
+            raise HuggingFaceError(
+                f"{files.directory}: the configuration names {type(format).__name__}, and no tensor is stored in it; where the "
+                f"weights are plain numbers, delete quantization_config from config.json"
+            )
+        self.aside = () if found is None else found.aside
+        used = {name for packed in self.packed.values() for name in packed.parts.values()}
+        left = files.names.keys() - used - set(() if found is None else (*found.aside, *found.read))
+        twice = sorted(left & self.packed.keys())
+        if twice:
+            raise HuggingFaceError(f"{files.path(twice[0])}: {twice[0]} is there in full, and once more in few bits")
+        self.plain = left
+
+    @cached_property
+    def names(self) -> Mapping[str, str]:
+        """Name of each plain tensor -> the file of the first tensor that holds it, in the order of the files."""
+        first = {next(iter(packed.parts.values())): name for name, packed in self.packed.items()}
+        return {first.get(name, name): file for name, file in self.files.names.items() if name in self.plain or name in first}
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all files."""
+        return self.files.nbytes
+
+    def shape(self, name: str) -> Shape:
+        packed = self.packed.get(name)
+        return self.files.shape(name) if packed is None else self._checked(name, packed)
+
+    def tensor(self, name: str) -> Tensor:
+        """One weight, as plain floating-point numbers."""
+        packed = self.packed.get(name)
+        if packed is None:
+            return self.files.tensor(name)
+        whole = self._checked(name, packed)
+        try:
+            return packed.scheme.restored(self._parts(packed), whole, self.dtype)
+        except HuggingFaceError:
+            raise
+        except (ValueError, RuntimeError, IndexError) as error:
+            raise self._unreadable(name, packed, error) from None
+
+    def held(self) -> tuple[Held, ...]:
+        """How the directory holds its weights: each way with the bytes of it, the largest first."""
+        ways: dict[str, tuple[int, int, int]] = {}
+
+        def add(way: str, nbytes: int, numbers: int) -> None:
+            before = ways.get(way, (0, 0, 0))
+            ways[way] = before[0] + 1, before[1] + nbytes, before[2] + numbers
+
+        for name, packed in self.packed.items():
+            add(packed.scheme.name, sum(map(self.files.bytes_of, packed.parts.values())), prod(self.shape(name)))
+        for name in self.plain:
+            add(str(self.files.dtype(name)).removeprefix("torch."), self.files.bytes_of(name), prod(self.files.shape(name)))
+        return tuple(sorted((Held(way, *counts) for way, counts in ways.items()), key=lambda held: -held.nbytes))
+
+    def _parts(self, packed: Packed) -> dict[str, Part]:
+        return {
+            part: Part(stored, *self.files.header(stored), read=lambda stored=stored: self.files.raw(stored))  # type: ignore[misc]
+            for part, stored in packed.parts.items()
+        }
+
+    def _checked(self, name: str, packed: Packed) -> Shape:
+        """The shape of a weight, where all tensors that hold it fit it."""
+        parts = self._parts(packed)
+        try:
+            whole = packed.scheme.whole(parts)
+            planes = packed.scheme.planes(whole)
+        except HuggingFaceError:
+            raise
+        except (ValueError, RuntimeError) as error:
+            raise self._unreadable(name, packed, error) from None
+        for part, (shape, _) in planes.items():
+            if part not in parts:
+                raise self._unreadable(name, packed, f"its {part} are missing")
+            if bare(parts[part].shape) != bare(shape):
+                raise HuggingFaceError(
+                    f"{self.files.path(parts[part].name)}: {parts[part].name} has the shape {parts[part].shape}, and {name} of "
+                    f"shape {whole} in {packed.scheme.name} needs {shape}"
+                )
+        return whole
+
+    def _unreadable(self, name: str, packed: Packed, why: object) -> HuggingFaceError:
+        stored = next(iter(packed.parts.values()))
+        return HuggingFaceError(
+            f"{self.files.path(stored)}: {name} cannot be restored from {' + '.join(packed.parts.values())} as "
+            f"{packed.scheme.name}: {why}"
+        )
