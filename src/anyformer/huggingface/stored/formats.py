@@ -35,7 +35,7 @@ def format_of(table: Mapping[str, Any], where: str) -> Format | None:
     if not isinstance(settings, Mapping):
         raise HuggingFaceError(f"{where}: quantization_config should be a table of keys, got {shown(settings)}")
     method = settings.get("quant_method") or _unnamed(settings)
-    if method not in READERS:
+    if not isinstance(method, str) or method not in READERS:
         hint = did_you_mean(str(method), sorted(READERS), "docs/huggingface.md")
         raise HuggingFaceError(f"{where}: the weights are stored as {shown(method)}, which is not read here{hint}; {REMEDY}")
     return READERS[method](Settings(settings, where, str(method)))

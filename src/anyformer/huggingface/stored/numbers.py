@@ -5,12 +5,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from anyformer.precision import E2M1
+from anyformer.precision import E2M1, E8M0
 
 FP4 = tuple(E2M1.value(code) for code in range(16))
 """The numbers of 4-bit floating-point codes: one bit of sign, two of exponent, one of mantissa (OCP Microscaling 1.0)."""
-NO_NUMBER = 255
-"""The code of a power of two that stands for NaN."""
+POWERS = tuple(E8M0.value(code) for code in range(256))
+"""The powers of two that exponents of 8 bits stand for."""
 
 
 def whole_numbers(words: Tensor, bits: int, count: int) -> Tensor:
@@ -42,9 +42,7 @@ def fp4_numbers(bytes: Tensor) -> Tensor:
 
 def powers_of_two(codes: Tensor) -> Tensor:
     """2^(code - 127) of 8-bit exponents, NaN of 255; fp32."""
-    exponents = codes.view(torch.uint8).int()
-    powers = torch.ldexp(torch.tensor(1.0), exponents - 127)
-    return torch.where(exponents == NO_NUMBER, torch.nan, powers)
+    return torch.tensor(POWERS)[codes.view(torch.uint8).int()]
 
 
 def scales_of(stored: Tensor) -> Tensor:
