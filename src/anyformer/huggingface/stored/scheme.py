@@ -13,7 +13,7 @@ from torch import Tensor
 Shape = tuple[int, ...]
 Plane = tuple[Shape, torch.dtype]
 """Shape and type of one of the tensors that hold a weight."""
-CHUNK = 1 << 18
+CHUNK = 1 << 16
 """Numbers restored at once: intermediate results in fp32 stay this small, however large the weight is."""
 
 
