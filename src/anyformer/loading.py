@@ -26,7 +26,7 @@ def load(
     dtype: torch.dtype | None = None,
     adapter: str | Path | None = None,
 ) -> tuple[Transformer, Tokenizer | None]:
-    """The model of a checkpoint, of a run's latest undamaged checkpoint, or of a Hugging Face directory, in evaluation mode.
+    """The model of a checkpoint, a run's latest undamaged one, a Hugging Face directory or a GGUF file, in evaluation mode.
 
     And its tokenizer, None if absent. Only safetensors are read, never pickles. `dtype`: of the weights, by default as stored.
     `adapter`: a directory that PEFT wrote for this model, which becomes one with its weights; the adapter of a run already is.
@@ -39,6 +39,8 @@ def load(
         found, own = huggingface.read_adapter(adapter, model.architecture, family)
         weights = {name: parameter.detach() for name, parameter in model.named_parameters()}
         return made_of(adapted(model.architecture, found), model.plan, found.merged(weights, own)), tokenizer
+    if path.suffix == ".gguf" and isfile(path):
+        return huggingface.load(path, plan=plan, device=device, dtype=dtype)
     if not isdir(path):
         if str(path) in (entry.name for entry in catalogue.listing()):
             raise checkpoint.CheckpointError(

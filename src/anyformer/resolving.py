@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 ArchitectureLike: TypeAlias = "Architecture | str | Path | Mapping[str, Any]"
 RUN, CHECKPOINT, CONFIG = "run.toml", "architecture.json", "config.json"
+GGUF = ".gguf"
 _LONGEST_CHAIN = 8
 """Longest chain of files, each of which names the next."""
 P = ParamSpec("P")
@@ -29,8 +30,8 @@ def architecture(what: ArchitectureLike, *, tiny: bool = False, changes: Mapping
     """The architecture that `what` names.
 
     `what` is one of: a catalogue name; a TOML or JSON file, of an architecture or of a run; a `config.json` of Hugging Face;
-    a directory of that layout, with weights or without; the directory of a run or of a checkpoint; one of these files as a
-    dictionary; an `Architecture`.
+    a directory of that layout, with weights or without; a GGUF file; the directory of a run or of a checkpoint; one of these
+    files as a dictionary; an `Architecture`.
 
     `tiny`: the same mechanisms at small sizes, one layer of each kind. `changes`: values by path, set after that.
     Raises `UserError`, which says what was looked for and where.
@@ -74,6 +75,8 @@ def _resolve(what: ArchitectureLike, chain: tuple[str, ...] = ()) -> Architectur
     path = Path(what)
     if isdir(path):
         return _from_directory(path, chain)
+    if path.suffix == GGUF:
+        return _from_gguf(path)
     if isinstance(what, Path) or path.suffix in (".toml", ".json"):
         return _from_data(read_data(path), str(path), path.parent, chain)
     return catalogue.architecture(what)
@@ -102,6 +105,12 @@ def _from_directory(path: Path, chain: tuple[str, ...]) -> Architecture:
     if any(path.glob("*.safetensors")):
         return huggingface.architecture_of(path)[0]  # whether head and embedding are tied is read from the weights
     return huggingface.read_architecture(huggingface.read_config(path))[0]
+
+
+def _from_gguf(path: Path) -> Architecture:
+    from anyformer import huggingface
+
+    return huggingface.architecture_of(path)[0]
 
 
 def _from_data(data: Any, where: str, beside: Path, chain: tuple[str, ...]) -> Architecture:

@@ -201,6 +201,8 @@ def read_config(directory: Path) -> Config:
     if not isfile(path):
         own = next((kind for name, kind in OWN.items() if isfile(directory / name)), None)
         remedy = f"; this is {own}: export it first with anyformer export {directory} DIRECTORY" if own else ""
+        gguf = next((each.name for each in sorted(directory.glob("*.gguf"))), None) if own is None else None
+        remedy = f"; give its GGUF file: {directory / gguf}" if gguf else remedy
         raise HuggingFaceError(f"{directory}: has no config.json{remedy}")
     return Config(_with_format(read_table(path), directory), str(path))
 

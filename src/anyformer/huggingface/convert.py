@@ -17,12 +17,13 @@ from anyformer.data import Tokenizer
 from anyformer.data.progress import meter
 from anyformer.describe import Notice, UserError, change
 from anyformer.files import check_directory, writing_directory
-from anyformer.huggingface.config import Config, read_config, read_table
+from anyformer.huggingface.config import Config, read_config
 from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.family import Family
-from anyformer.huggingface.files import Stored, write_shards
+from anyformer.huggingface.files import Source, Stored, write_shards
 from anyformer.huggingface.find import find_family
 from anyformer.huggingface.fixed_tables import EVERYWHERE, check_fixed_tables
+from anyformer.huggingface.gguf import GgufFile, is_gguf
 from anyformer.huggingface.registry import OWN, own, read_architecture, stored_format
 from anyformer.huggingface.rules import Rule, rules
 from anyformer.huggingface.seal import check_seal, seal
@@ -41,18 +42,26 @@ def architecture_of(directory: Path, dtype: torch.dtype | None = None) -> tuple[
 
     `dtype`: what weights that are stored in few bits become, by default what the configuration says.
     """
-    if not isdir(directory):
-        raise HuggingFaceError(f"{directory}: no such directory; give one of Hugging Face's layout")
-    check_seal(directory, only=["config.json"])
-    config = read_config(directory)
+    config, source = _opened(directory, dtype)
     architecture, family = read_architecture(config)
-    format = stored_format(config)
-    source = Joined(Files(directory), format, dtype or (torch.bfloat16 if format is None else _dtype(config)))
     stored = Stored(directory, family.base, family.older_names, source)
     untold = {key: value for name, (key, value) in family.told.items() if name in stored and key not in config}
     if untold:
-        architecture = family.read(Config({**read_table(directory / "config.json"), **untold}))
+        architecture = family.read(Config({**config.written, **untold}))
     return _tied_as_stored(_later_as_stored(architecture, family, stored), family, stored), family, stored
+
+
+def _opened(path: Path, dtype: torch.dtype | None) -> tuple[Config, Source]:
+    """The configuration and the plain tensors of a directory of Hugging Face's layout, or of a GGUF file."""
+    if is_gguf(path):
+        file = GgufFile(path, dtype)
+        return file.config, file
+    if not isdir(path):
+        raise HuggingFaceError(f"{path}: no such directory; give one of Hugging Face's layout, or a GGUF file")
+    check_seal(path, only=["config.json"])
+    config = read_config(path)
+    format = stored_format(config)
+    return config, Joined(Files(path), format, dtype or (torch.bfloat16 if format is None else _dtype(config)))
 
 
 def load(
@@ -86,7 +95,8 @@ def load(
             value = tensor.to(device=device, dtype=dtype or tensor.dtype)
             setattr(model.get_submodule(owner), leaf, nn.Parameter(value, requires_grad=trained[name]))
             advance(tensor.numel())
-    tokenizer = Tokenizer.load(directory) if (directory / _TOKENIZER).is_file() else None
+    place = directory.parent if is_gguf(directory) else directory
+    tokenizer = Tokenizer.load(place) if (place / _TOKENIZER).is_file() else None
     return model.eval(), tokenizer
 
 

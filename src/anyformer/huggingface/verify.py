@@ -15,6 +15,7 @@ from anyformer.describe import UserError
 from anyformer.huggingface.convert import architecture_of, load
 from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.family import Family
+from anyformer.huggingface.gguf import is_gguf
 from anyformer.huggingface.registry import own
 from anyformer.model import Transformer
 from anyformer.operations import Shape
@@ -114,10 +115,12 @@ def _in_transformers(directory: Path, family: Family) -> nn.Module:
         ) from None
     classes = importlib.import_module("anyformer.huggingface.auto") if family is own() else transformers
     try:
-        config = transformers.AutoConfig.from_pretrained(directory)
-        named = (config.architectures or ["AutoModel"])[0]
+        file = {"gguf_file": directory.name} if is_gguf(directory) else {}
+        place = directory.parent if file else directory
+        config = transformers.AutoConfig.from_pretrained(place, **file)
+        named = (config.architectures or [family.default_class])[0]
         kind = getattr(classes, named, transformers.AutoModel)
-        model: nn.Module = kind.from_pretrained(directory, dtype=torch.float32, attn_implementation=family.kernel)
+        model: nn.Module = kind.from_pretrained(place, dtype=torch.float32, attn_implementation=family.kernel, **file)
     except UserError:
         raise
     except Exception as error:  # any failure of transformers' own code

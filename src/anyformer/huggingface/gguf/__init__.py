@@ -1,0 +1,6 @@
+"""GGUF files of llama.cpp, read as directories of Hugging Face's layout are."""
+
+from anyformer.huggingface.gguf.architectures import SPELLINGS
+from anyformer.huggingface.gguf.file import GgufFile, is_gguf
+
+__all__ = ["SPELLINGS", "GgufFile", "is_gguf"]

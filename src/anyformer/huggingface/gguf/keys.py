@@ -1,0 +1,50 @@
+"""The metadata of a GGUF file: each key of its architecture is read, known to change nothing, or refused by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from anyformer.huggingface.config import REQUIRED, shown
+from anyformer.huggingface.errors import HuggingFaceError
+
+
+@dataclass
+class Keys:
+    """Metadata of one architecture, without its prefix, and the shapes of the file's tensors."""
+
+    where: str
+    architecture: str
+    table: Mapping[str, Any]
+    shapes: Mapping[str, tuple[int, ...]]
+    values: Callable[[str], list[float]]
+    """The numbers of a tensor by its name."""
+    read: set[str] = field(default_factory=set)
+
+    def __call__(self, name: str, default: Any = REQUIRED) -> Any:
+        """The value of a key; its default where it is absent, without one an error."""
+        self.read.add(name)
+        if name not in self.table and default is REQUIRED:
+            raise HuggingFaceError(f"{self.where}: has no {self.architecture}.{name} in its metadata")
+        return self.table.get(name, default)
+
+    def expect(self, name: str, *values: Any) -> None:
+        """Refuse any value of a key but these, or its absence."""
+        got = self(name, values[0])
+        if got not in values:
+            allowed = " or ".join(map(shown, values))
+            raise HuggingFaceError(
+                f"{self.where}: {self.architecture}.{name} = {shown(got)} is not read here, only {allowed}; "
+                f"take the checkpoint in Hugging Face's layout"
+            )
+
+    def finish(self, inert: Iterable[str]) -> None:
+        """Refuse keys that were not read and are not known to change nothing."""
+        unknown = sorted(self.table.keys() - self.read - set(inert))
+        if unknown:
+            listed = ", ".join(f"{name} = {shown(self.table[name])}" for name in unknown)
+            raise HuggingFaceError(
+                f"{self.where}: {self.architecture} has keys that are not known here, so the model might compute something "
+                f"else: {listed}; take the checkpoint in Hugging Face's layout"
+            )
