@@ -180,7 +180,11 @@ def test_every_architecture_has_a_case():
 @pytest.mark.parametrize("name", ["llama", "qwen2", "gpt2", "qwen3", "gemma2"])
 def test_transformers_reads_the_same_from_the_file(tmp_path, name):
     path = write(tmp_path / "model.gguf", name, "Q8_0")
-    theirs = transformers.AutoModelForCausalLM.from_pretrained(tmp_path, gguf_file="model.gguf", dtype=torch.float32).eval()
+    # Its own reading of the metadata leaves out the width of Qwen 3's heads and Gemma 2's scale: those of published sizes hold.
+    config = None if name in ("llama", "qwen2") else pair(CASES[name]).theirs.config
+    more = {} if config is None else {"config": config}
+    read = transformers.AutoModelForCausalLM.from_pretrained
+    theirs = read(tmp_path, gguf_file="model.gguf", dtype=torch.float32, **more).eval()
     ours, _ = af.load(path, dtype=torch.float32)
     assert logit_gap(ours, theirs, CASES[name]) <= NEAR
 
