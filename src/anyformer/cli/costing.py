@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 import typer
 
-from anyformer.cli import help_page, measuring, screen, training_on
+from anyformer.cli import help_page, measuring, screen, storing, training_on
 from anyformer.cli.amounts import tokens
 from anyformer.cli.arguments import (
     WHAT,
@@ -218,7 +218,12 @@ def _pages(sheets: dict[str, CostSheet], modes: Sequence[Mode], plans: dict[str,
 
     (first, *others) = sheets
     laid_out = {name: (training_on.section(sheets[name], plan),) for name, plan in plans.items()}
-    pages = [laid_out.get(name, ()) + page(sheet, modes, compared=bool(others)) for name, sheet in sheets.items()]
+    forms = {name: storing.stored_form(name) for name in sheets}
+    stored = {name: (storing.section(form),) for name, form in forms.items() if form is not None}
+    pages = [
+        (*laid_out.get(name, ()), *page(sheet, modes, compared=bool(others)), *stored.get(name, ()))
+        for name, sheet in sheets.items()
+    ]
     titled = next((sheet for sheet in sheets.values() if sheet.source), sheets[first])
     yield Line(title(titled) if others else f"{first}: {title(titled)}", strong=True)
     yield Line(reached(titled))
@@ -263,4 +268,12 @@ def _data(name: str, sheet: CostSheet, modes: Sequence[Mode], plans: dict[str, P
     """One architecture as plain data, for JSON: a sheet of each mode that it has."""
     priced = [sheet.of(mode).data() for mode in modes if mode in sheet.modes]
     laid_out = {"training_on": training_on.data(plans[name])} if name in plans else {}
-    return {"name": name, "sheets": priced, **laid_out, "warnings": list(_warnings(name, sheet, modes, plans.get(name)))}
+    form = storing.stored_form(name)
+    stored = {} if form is None else {"stored": storing.data(form)}
+    return {
+        "name": name,
+        "sheets": priced,
+        **laid_out,
+        **stored,
+        "warnings": list(_warnings(name, sheet, modes, plans.get(name))),
+    }

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from anyformer.cli.aligned import wrapped
 from anyformer.cli.arguments import Batch, Changes, Length, Tiny, What, assigned, output_option, picture_option, titled
+from anyformer.cli.storing import stored_form
 
 EXAMPLES = """
 anyformer show gemma-3-27b
@@ -126,7 +127,7 @@ def summary(what: str, words: str, value: Value, batch: int, length: int | None)
     if not isinstance(value, Run):
         yield from trained_with(architecture, width)
     yield ""
-    yield from short_costs(architecture, batch, length)
+    yield from short_costs(architecture, batch, length, stored_form(what))
     yield ""
     stack, part = next(iter(architecture.stacks.items()))
     variant, block = next(iter(part.variants.items()))

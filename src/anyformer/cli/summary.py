@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 
 from anyformer.cli.aligned import wrapped
 from anyformer.cli.arguments import stand_in_warnings
+from anyformer.cli.storing import line
 from anyformer.describe import brief, diff
 
 if TYPE_CHECKING:
     from anyformer.catalogue.row import Listed
     from anyformer.describe import Value
+    from anyformer.huggingface import Form
     from anyformer.model import Architecture
     from anyformer.parts import Block, Branch, Stack, Step
     from anyformer.parts.norms.norm import Norm
@@ -35,8 +37,8 @@ def introduction(words: str, entry: Listed | None, width: int) -> Iterator[str]:
         yield from wrapped(warning[0].upper() + warning[1:], width)
 
 
-def short_costs(architecture: Architecture, batch: int, length: int | None) -> Iterator[str]:
-    """Parameters, memory and FLOPs in a few lines; `anyformer cost` prints all of them."""
+def short_costs(architecture: Architecture, batch: int, length: int | None, form: Form | None = None) -> Iterator[str]:
+    """Parameters, memory and FLOPs in a few lines; `anyformer cost` prints all of them. `form`: of weights in few bits."""
     from anyformer.costs import cost
     from anyformer.costs.figures import flops, size
     from anyformer.costs.page import longest, warnings
@@ -52,6 +54,7 @@ def short_costs(architecture: Architecture, batch: int, length: int | None) -> I
         "used by a token": f"{sheet.params.active:,}" if sheet.params.active != sheet.params.total else "",
         "beside it": f"{sheet.params.mtp:,}, which predict later tokens in training alone" if sheet.params.mtp else "",
         "weights": f"{size(sheet.weights[sheet.precision])}",
+        "stored": "" if form is None else line(form),
         "forward pass": f"{flops(forward)}FLOP, {flops(forward / (batch * length))}FLOP per token",
         "decode state": f"{size(sheet.state_bytes)}; one more token adds {sheet.state_bytes_per_token:,} B"
         if sheet.state_bytes

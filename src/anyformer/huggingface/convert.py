@@ -42,7 +42,7 @@ def architecture_of(directory: Path, dtype: torch.dtype | None = None) -> tuple[
 
     `dtype`: what weights that are stored in few bits become, by default what the configuration says.
     """
-    config, source = _opened(directory, dtype)
+    config, source = opened(directory, dtype)
     architecture, family = read_architecture(config)
     stored = Stored(directory, family.base, family.older_names, source)
     untold = {key: value for name, (key, value) in family.told.items() if name in stored and key not in config}
@@ -51,7 +51,7 @@ def architecture_of(directory: Path, dtype: torch.dtype | None = None) -> tuple[
     return _tied_as_stored(_later_as_stored(architecture, family, stored), family, stored), family, stored
 
 
-def _opened(path: Path, dtype: torch.dtype | None) -> tuple[Config, Source]:
+def opened(path: Path, dtype: torch.dtype | None = None) -> tuple[Config, Source]:
     """The configuration and the plain tensors of a directory of Hugging Face's layout, or of a GGUF file."""
     if is_gguf(path):
         file = GgufFile(path, dtype)

@@ -8,11 +8,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
+import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
 from anyformer.huggingface.errors import HuggingFaceError
-from anyformer.huggingface.stored import INDEX, WHOLE, Files, Joined
+from anyformer.huggingface.stored import INDEX, WHOLE, Files, Held, Joined
 
 OLD = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
 """Ending of names of tensors in the first years -> today's."""
@@ -32,8 +33,15 @@ class Source(Protocol):
         """Bytes of all files."""
 
     @property
+    def dtype(self) -> torch.dtype:
+        """What weights in few bits become."""
+
+    @property
     def aside(self) -> Sequence[str]:
         """Names of scales that no weight needs, which are not read."""
+
+    def held(self) -> tuple[Held, ...]:
+        """Every way in which weights are stored, the largest first."""
 
     def tensor(self, name: str) -> Tensor:
         """One weight, as floating-point numbers."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
@@ -20,7 +19,7 @@ from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.gguf.architectures import INERT, SPELLINGS
 from anyformer.huggingface.gguf.keys import Keys
 from anyformer.huggingface.gguf.spelling import Change, Spelling
-from anyformer.huggingface.stored import Held, filled
+from anyformer.huggingface.stored import Held, filled, held_in
 
 SUFFIX = ".gguf"
 NEVER_READ = ("rope_freqs.weight",)
@@ -107,13 +106,11 @@ class GgufFile:
 
     def held(self) -> tuple[Held, ...]:
         """How the file holds its weights: each type with its bytes, the largest first."""
-        counts, nbytes, numbers = Counter[str](), Counter[str](), Counter[str]()
-        for tensor in self._tensors.values():
-            name = f"{tensor.tensor_type.name} of GGUF"
-            counts[name] += 1
-            nbytes[name] += int(tensor.n_bytes)
-            numbers[name] += int(tensor.n_elements)
-        return tuple(Held(name, counts[name], size, numbers[name]) for name, size in nbytes.most_common())
+        ways: dict[tuple[str, bool], list[tuple[int, int]]] = {}
+        for name, tensor in self._tensors.items():
+            kind, loaded = tensor.tensor_type.name, 0 if name in NEVER_READ else int(tensor.n_elements) * self.dtype.itemsize
+            ways.setdefault((f"{kind} of GGUF", kind not in PLAIN), []).append((int(tensor.n_bytes), loaded))
+        return held_in(ways)
 
     def _placed(self, spelling: Spelling) -> Iterator[tuple[str, Place]]:
         """(name in Hugging Face's layout, its place in the file); a tensor without a spelling keeps its name."""

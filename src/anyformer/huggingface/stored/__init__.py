@@ -2,7 +2,7 @@
 
 from anyformer.huggingface.stored.files import INDEX, PLAIN, WHOLE, Files
 from anyformer.huggingface.stored.formats import READERS, Format, format_of
-from anyformer.huggingface.stored.joined import Held, Joined
+from anyformer.huggingface.stored.joined import Held, Joined, held_in
 from anyformer.huggingface.stored.scheme import filled
 
-__all__ = ["INDEX", "PLAIN", "READERS", "WHOLE", "Files", "Format", "Held", "Joined", "filled", "format_of"]
+__all__ = ["INDEX", "PLAIN", "READERS", "WHOLE", "Files", "Format", "Held", "Joined", "filled", "format_of", "held_in"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -25,8 +25,19 @@ class Held:
     name: str
     tensors: int
     nbytes: int
-    numbers: int
-    """How many weights' numbers that is."""
+    loaded: int
+    """Bytes of them as they are loaded."""
+    restored: bool
+    """Whether they are stored in few bits."""
+
+
+def held_in(ways: Mapping[tuple[str, bool], Sequence[tuple[int, int]]]) -> tuple[Held, ...]:
+    """From (way, whether in few bits) -> (bytes stored, bytes loaded) of each weight; the largest first."""
+    made = [
+        Held(way, len(each), sum(stored for stored, _ in each), sum(loaded for _, loaded in each), restored)
+        for (way, restored), each in ways.items()
+    ]
+    return tuple(sorted(made, key=lambda held: -held.nbytes))
 
 
 class Joined:
@@ -79,17 +90,16 @@ class Joined:
 
     def held(self) -> tuple[Held, ...]:
         """How the directory holds its weights: each way with the bytes of it, the largest first."""
-        ways: dict[str, tuple[int, int, int]] = {}
-
-        def add(way: str, nbytes: int, numbers: int) -> None:
-            before = ways.get(way, (0, 0, 0))
-            ways[way] = before[0] + 1, before[1] + nbytes, before[2] + numbers
-
+        ways: dict[tuple[str, bool], list[tuple[int, int]]] = {}
         for name, packed in self.packed.items():
-            add(packed.scheme.name, sum(map(self.files.bytes_of, packed.parts.values())), prod(self.shape(name)))
+            nbytes = sum(map(self.files.bytes_of, packed.parts.values()))
+            ways.setdefault((packed.scheme.name, True), []).append((nbytes, prod(self.shape(name)) * self.dtype.itemsize))
         for name in self.plain:
-            add(str(self.files.dtype(name)).removeprefix("torch."), self.files.bytes_of(name), prod(self.files.shape(name)))
-        return tuple(sorted((Held(way, *counts) for way, counts in ways.items()), key=lambda held: -held.nbytes))
+            nbytes = self.files.bytes_of(name)
+            ways.setdefault((str(self.files.dtype(name)).removeprefix("torch."), False), []).append((nbytes, nbytes))
+        for name in self.aside:
+            ways.setdefault(("left aside", False), []).append((self.files.bytes_of(name), 0))
+        return held_in(ways)
 
     def _parts(self, packed: Packed) -> dict[str, Part]:
         return {
