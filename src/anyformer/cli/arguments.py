@@ -20,7 +20,7 @@ output_option = partial(typer.Option, rich_help_panel="Output")
 picture_option = partial(typer.Option, rich_help_panel="Pictures", metavar="FILE.svg|png|pdf")
 
 WHAT = (
-    "A name from `anyformer list`; a .toml or .json file of an architecture or a run; a config.json; "
+    "A name from `anyformer list`; a .toml or .json file of an architecture or a run; a config.json; a GGUF file; "
     "or the directory of a run, a checkpoint or a Hugging Face model."
 )
 """Everything that an architecture may be named by."""
@@ -31,7 +31,10 @@ Model = Annotated[
     typer.Argument(help="The directory of a run, a checkpoint or a Hugging Face model.", metavar="RUN|CHECKPOINT|DIRECTORY"),
 ]
 HuggingFace = Annotated[
-    Path, typer.Argument(help="A directory as transformers saves it, with config.json and safetensors.", metavar="DIRECTORY")
+    Path,
+    typer.Argument(
+        help="A directory of Hugging Face's layout, with config.json and safetensors, or a GGUF file.", metavar="DIRECTORY|GGUF"
+    ),
 ]
 Changes = Annotated[
     list[str] | None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from os.path import isfile  # which no name is too long for
+from os.path import isdir, isfile  # which no name is too long for
 from pathlib import Path
 from typing import Any
 
@@ -201,7 +201,7 @@ def read_config(directory: Path) -> Config:
     if not isfile(path):
         own = next((kind for name, kind in OWN.items() if isfile(directory / name)), None)
         remedy = f"; this is {own}: export it first with anyformer export {directory} DIRECTORY" if own else ""
-        gguf = next((each.name for each in sorted(directory.glob("*.gguf"))), None) if own is None else None
+        gguf = next((each.name for each in sorted(directory.glob("*.gguf"))), None) if isdir(directory) and not own else None
         remedy = f"; give its GGUF file: {directory / gguf}" if gguf else remedy
         raise HuggingFaceError(f"{directory}: has no config.json{remedy}")
     return Config(_with_format(read_table(path), directory), str(path))
