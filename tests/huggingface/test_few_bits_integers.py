@@ -139,6 +139,7 @@ def test_awq(tmp_path, group, spelling):
         ({**GPTQ, "bits": 5}, "gptq: bits = 5 is not read here, only 2 or 3 or 4 or 8"),
         ({**GPTQ, "checkpoint_format": "marlin"}, 'checkpoint_format = "marlin" is not read here, only gptq or gptq_v2'),
         ({**GPTQ, "dynamic": {"+:.*down.*": {"bits": 8}}}, "gptq: dynamic = .*modules that are left out"),
+        ({**GPTQ, "dynamic": 5}, "dynamic = 5 is not read here"),
         ({**GPTQ, "group_size": 0}, "group_size = 0"),
         ({**AWQ, "version": "gemv"}, 'awq: version = "gemv" is not read here, only gemm; take the checkpoint in full'),
         ({**AWQ, "bits": 8}, "awq: bits = 8"),

@@ -136,6 +136,10 @@ STEM = "model.layers.1.mlp.up_proj"
         ({"config_groups": {"a": {"targets": ["re:("], "weights": {}}}}, r"a\.targets: '\(' is no pattern"),
         ({"config_groups": {"a": {"targets": ["re:.*q_proj"], "weights": {"num_bits": 4, "group_size": 32}}}}, "no group of"),
         ({"config_groups": {"a": {"targets": ["Linear"], "weights": {"num_bits": 9}}}}, "num_bits = 9"),
+        (
+            {"config_groups": {"a": {"targets": ["Linear"], "weights": {"strategy": "block", "block_structure": "8xall"}}}},
+            "block_structure = .*two whole numbers",
+        ),
     ],
 )
 def test_variants_of_compressed_tensors_that_are_not_read(tmp_path, change, words):

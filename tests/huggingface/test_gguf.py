@@ -308,6 +308,12 @@ def test_other_architectures_and_damage_are_named(tmp_path):
             huggingface.load(path)
 
 
+def test_heads_that_do_not_fit_the_tensors_are_named(tmp_path):
+    path = write(tmp_path / "model.gguf", "llama", extra=lambda w: w.add_head_count(6))
+    with pytest.raises(HuggingFaceError, match=r"model\.gguf: blk\.0\.(attn_q\.weight of shape \(64, 64\) does not fit)"):
+        huggingface.load(path)
+
+
 def test_factors_of_no_known_scaling_are_refused(tmp_path):
     name, config = "llama3", pair(CASES["llama3"]).theirs.config
     old = config.rope_parameters["factor"]

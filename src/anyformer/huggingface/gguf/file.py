@@ -96,13 +96,23 @@ class GgufFile:
         place = self._places[name]
         if place.change is None:
             return place.shape
-        return tuple(place.change(torch.empty(place.shape, device="meta"), self.keys).shape)
+        return tuple(self._changed(place, torch.empty(place.shape, device="meta")).shape)
 
     def tensor(self, name: str) -> Tensor:
         """One weight, each number computed in fp32 and rounded once."""
         place = self._places[name]
         whole = self._restored(place.tensor, place.expert, self.dtype if place.change is None else torch.float32)
-        return whole if place.change is None else place.change(whole, self.keys).to(self.dtype)
+        return whole if place.change is None else self._changed(place, whole).to(self.dtype)
+
+    def _changed(self, place: Place, tensor: Tensor) -> Tensor:
+        """A tensor without the converter's change."""
+        assert place.change is not None
+        try:
+            return place.change(tensor, self.keys)
+        except (RuntimeError, TypeError, ZeroDivisionError) as error:
+            raise HuggingFaceError(
+                f"{self.path}: {place.tensor.name} of shape {place.shape} does not fit the metadata ({error})"
+            ) from None
 
     def held(self) -> tuple[Held, ...]:
         """How the file holds its weights: each type with its bytes, the largest first."""

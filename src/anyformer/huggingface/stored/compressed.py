@@ -151,7 +151,8 @@ def _of_weights(weights: Settings, targets: tuple[str, ...], packing: str) -> Gr
     strategy = weights.word("strategy", usual, *STRATEGIES)
     structure = weights("block_structure")
     if strategy == "block":
-        structure = [int(n) for n in structure.split("x")] if isinstance(structure, str) else structure
+        if isinstance(structure, str):  # an older spelling: 128x128
+            structure = [int(n) if n.isdecimal() else 0 for n in structure.split("x")]
         if not isinstance(structure, list) or len(structure) != 2 or not all(type(n) is int and n > 0 for n in structure):
             raise weights.refused("block_structure", structure, "two whole numbers above 0")
     if "group" in strategy and (type(size) is not int or size < 1):

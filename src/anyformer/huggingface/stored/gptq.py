@@ -114,5 +114,5 @@ def read(settings: Settings) -> Gptq:
 
 def _no_exceptions(settings: Settings, dynamic: Any) -> None:
     """Refuse modules with settings of their own; those left in full precision (`-:`) are plain in the files."""
-    if dynamic and not all(str(pattern).startswith("-:") for pattern in dynamic):
+    if dynamic and not (isinstance(dynamic, Mapping) and all(str(pattern).startswith("-:") for pattern in dynamic)):
         raise settings.refused("dynamic", dynamic, "modules that are left out, as in -:PATTERN")
