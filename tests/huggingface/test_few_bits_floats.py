@@ -146,6 +146,15 @@ def test_gpt_oss_in_mxfp4(tmp_path):
 FP4 = torch.tensor([0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0, -0.5, -1, -1.5, -2, -3, -4, -6])
 
 
+def test_experts_in_one_tensor_have_scales_of_their_own(tmp_path):
+    def pack(name, experts):
+        each = [block_fp8(20, 40)(name, expert) for expert in experts]
+        stored = {key: torch.stack([tensors[key] for tensors, _ in each]) for key in each[0][0]}
+        return stored, torch.stack([whole for _, whole in each])
+
+    check(write(tmp_path, GPT_OSS, {**FP8, "weight_block_size": [20, 40]}, pack, stacked), GPT_OSS)
+
+
 def nvfp4(name, matrix):
     """Random codes, a scale of 8 bits for each 16 inputs and one for the matrix."""
     outputs, inputs = matrix.shape
