@@ -21,6 +21,7 @@ from anyformer.huggingface.family import Family
 from anyformer.huggingface.files import Stored, write_shards
 from anyformer.huggingface.find import find_family
 from anyformer.huggingface.fixed_tables import EVERYWHERE, check_fixed_tables
+from anyformer.huggingface.fused import as_stored
 from anyformer.huggingface.registry import OWN, own, read_architecture
 from anyformer.huggingface.rules import Rule, rules
 from anyformer.huggingface.seal import check_seal, seal
@@ -39,7 +40,7 @@ def architecture_of(directory: Path) -> tuple[Architecture, Family, Stored]:
     check_seal(directory, only=["config.json"])
     config = read_config(directory)
     architecture, family = read_architecture(config)
-    stored = Stored(directory, family.base, family.older_names)
+    stored = Stored(directory, family.base, family.older_names, family.text_name)
     untold = {key: value for name, (key, value) in family.told.items() if name in stored and key not in config}
     if untold:
         architecture = family.read(Config({**read_table(directory / "config.json"), **untold}))
@@ -60,7 +61,7 @@ def load(
     architecture, family, stored = architecture_of(directory)
     with torch.device("meta"):
         model = Transformer(architecture, plan)
-    of_weights = rules(family.names_of(architecture), _shapes(architecture))
+    of_weights = as_stored(rules(family.names_of(architecture), _shapes(architecture)), stored)
     computed = check_fixed_tables(stored, architecture, {**EVERYWHERE, **family.fixed})
     _check_names(of_weights, family, stored, computed)
     trained = {name: parameter.requires_grad for name, parameter in model.named_parameters()}

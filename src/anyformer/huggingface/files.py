@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 import safetensors
@@ -27,15 +27,25 @@ SHARD = 5 * 10**9
 class Stored:
     """The tensors of a directory by name, each read from its file when needed.
 
-    `base`: prefix that names in the files may lack; `older_names`: pattern in names of older files -> today's.
+    `base`: prefix that names in the files may lack; `older_names`: pattern in names of older files -> today's. `text_name`: of a
+    composite, name in the files -> the text model's own, None for a tensor of a tower, which is left aside.
     """
 
-    def __init__(self, directory: Path, base: str = "", older_names: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        base: str = "",
+        older_names: Mapping[str, str] | None = None,
+        text_name: Callable[[str], str | None] | None = None,
+    ) -> None:
         files = _files(directory)
         self.directory = directory
         self.base = base
-        self.stored = {_renamed(name, older_names or {}): name for name in files}
+        own = {name: name if text_name is None else text_name(name) for name in files}
+        self.stored = {_renamed(name, older_names or {}): file for file, name in own.items() if name is not None}
         self.files = {name: files[stored] for name, stored in self.stored.items()}
+        self.aside = {name: files[name] for name, text in own.items() if text is None}
+        """Name of each tensor of a tower -> its file."""
 
     def __contains__(self, name: str) -> bool:
         return self._known_as(name) in self.files
