@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from anyformer.describe import change_all
 from anyformer.huggingface.composites import BESIDE, OUTSIDE, SPELLED, Composite, Spelled
 from anyformer.huggingface.config import Config
 from anyformer.huggingface.errors import HuggingFaceError
@@ -47,7 +48,6 @@ def _read(composite: Composite, spelled: Spelled, text: Family, config: Config) 
     tied = config(_TIED, None)
     if tied is not None:
         plain[_TIED] = tied
-    plain = {name: value for name, value in plain.items() if name not in spelled.inert}
     plain |= {"model_type": text.model_type, "architectures": [composite.headless or text.default_class]}
     inner = Config(plain, f"{config.where}: {'.'.join(composite.path)}" if nested else config.where)
     inner.assume(**spelled.absent)
@@ -58,7 +58,7 @@ def _read(composite: Composite, spelled: Spelled, text: Family, config: Config) 
     inner.finish((*text.inert, *OUTSIDE))
     towers = tuple(name for name in config.written if name.endswith("_config"))
     config.finish((*OUTSIDE, *towers, *BESIDE) if nested else (*config.written,))
-    return architecture
+    return change_all(architecture, composite.changes) if composite.changes else architecture
 
 
 def _tables(composite: Composite, config: Config) -> tuple[dict[str, Any], bool]:

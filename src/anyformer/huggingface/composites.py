@@ -19,8 +19,6 @@ class Spelled:
     family: str
     absent: Mapping[str, Any] = field(default_factory=dict)
     """Values of absent keys, where the family has none or others."""
-    inert: tuple[str, ...] = ()
-    """Keys that change nothing of text."""
     only: Mapping[str, Any] = field(default_factory=dict)
     """Keys that the family does not have -> the value that means what it computes."""
 
@@ -43,6 +41,9 @@ class Composite:
     renamed: Mapping[str, str] = field(default_factory=dict)
     """Pattern of the composite's own names -> the text model's, before those of `TEXT_NAMES`."""
 
+    changes: Mapping[str, Any] = field(default_factory=dict)
+    """Path in the text model's architecture -> its value where the composite's class computes another than the text model's."""
+
     def text_name(self, name: str) -> str | None:
         """The text model's own name of a stored tensor; None for a tensor of a tower."""
         for pattern, own in {**self.renamed, **TEXT_NAMES}.items():
@@ -63,7 +64,7 @@ _QWEN_VL = Spelled(
     _sized(8192, 80, 64, 29568, 152_064, num_key_value_heads=8, max_window_layers=80, rms_norm_eps=1e-5, rope_theta=_MILLION),
 )
 _GLM_V: dict[str, Any] = {
-    "head_dim": None, "rms_norm_eps": 1e-5, "attention_bias": True, "partial_rotary_factor": 1.0,
+    "head_dim": None, "rms_norm_eps": 1e-5, "partial_rotary_factor": 1.0,
 }  # fmt: skip
 _BART: dict[str, Any] = {
     "vocab_size": 50265, "d_model": 1024, "encoder_layers": 12, "encoder_attention_heads": 16, "encoder_ffn_dim": 4096,
@@ -77,12 +78,9 @@ SPELLED: Mapping[str, Spelled] = {
         _sized(4096, 32, 32, 14336, 184_622, num_key_value_heads=8, rms_norm_eps=1e-5, rope_theta=_MILLION, attention_dropout=0.1),
     ),
     "exaone4": Spelled("exaone4", _sized(4096, 32, 32, 16384, 102_400)),
-    # A prompt that is read both ways comes with an image: text alone is causal.
-    "gemma": Spelled("gemma", _sized(3072, 28, 16, 24576, 256_000), ("use_bidirectional_attention", "num_image_tokens")),
-    "gemma2": Spelled("gemma2", _sized(2304, 26, 8, 9216, 256_000), ("use_bidirectional_attention", "num_image_tokens")),
     "gemma3_text": Spelled("gemma3_text", _sized(2304, 26, 8, 9216, 262_208)),
-    "glm4v_text": Spelled("glm4", _sized(4096, 40, 32, 13696, 151_552, num_key_value_heads=2, **_GLM_V)),
-    "glm_ocr_text": Spelled("glm4", _sized(1024, 16, 16, 4096, 59_392, num_key_value_heads=8, **_GLM_V)),
+    "glm4v_text": Spelled("glm4", _sized(4096, 40, 32, 13696, 151_552, num_key_value_heads=2, attention_bias=True, **_GLM_V)),
+    "glm_ocr_text": Spelled("glm4", _sized(1024, 16, 16, 4096, 59_392, num_key_value_heads=8, attention_bias=False, **_GLM_V)),
     "granite": Spelled("granite", _sized(4096, 32, 32, 11008, 32_000)),
     "granite4_vision_text": Spelled("granite", _sized(4096, 32, 32, 11008, 32_000)),
     "hyperclovax": Spelled("hyperclovax", _sized(4096, 32, 32, 11008, 32_000)),
@@ -106,7 +104,7 @@ SPELLED: Mapping[str, Spelled] = {
         "qwen3_moe",
         _sized(
             2048, 24, 16, 5632, 151_936, num_key_value_heads=16, rope_theta=500_000.0, moe_intermediate_size=1408,
-            num_experts_per_tok=4, num_experts=60, norm_topk_prob=True,
+            num_experts_per_tok=4, num_local_experts=60, norm_topk_prob=True,
         ),
     ),
 }  # fmt: skip
@@ -150,26 +148,28 @@ BESIDE = (
 )  # fmt: skip
 """Keys of a composite that mean nothing of text where the text model has a table of its own."""
 
+# The classes of transformers 5.23 multiply the last layer's features by the head's matrix alone, whatever the text model's does.
+_UNSCALED, _UNCAPPED, _UNBIASED = {"head.scale": 1.0}, {"head.softcap": None}, {"head.bias": False}
 _THINKER = ("thinker_config", "text_config")
 _ROWS: tuple[Composite, ...] = (
     # Text models with the names and the types of plain ones.
     Composite("audioflamingo3", "AudioFlamingo3ForConditionalGeneration", "qwen2"),
-    Composite("aya_vision", "AyaVisionForConditionalGeneration", "cohere2", True),
+    Composite("aya_vision", "AyaVisionForConditionalGeneration", "cohere2", True, changes=_UNSCALED),
     Composite("blip-2", "Blip2ForConditionalGeneration", "opt"),
-    Composite("cohere2_vision", "Cohere2VisionForConditionalGeneration", "cohere2", True),
+    Composite("cohere2_vision", "Cohere2VisionForConditionalGeneration", "cohere2", True, changes=_UNSCALED),
     Composite("deepseek_vl", "DeepseekVLForConditionalGeneration", "llama", True),
     Composite("deepseek_vl_hybrid", "DeepseekVLHybridForConditionalGeneration", "llama", True),
     Composite("exaone4_5", "Exaone4_5_ForConditionalGeneration", "exaone4", False),
     Composite("fast_vlm", "FastVlmForConditionalGeneration", "qwen2", False),
-    Composite("florence2", "Florence2ForConditionalGeneration", "bart", True),
+    Composite("florence2", "Florence2ForConditionalGeneration", "bart", True, changes=_UNBIASED),
     Composite("fun_asr_nano", "FunAsrNanoForConditionalGeneration", "qwen3", True),
     Composite("fuyu", "FuyuForCausalLM", "persimmon", False),
-    Composite("gemma3", "Gemma3ForConditionalGeneration", "gemma3_text", True),
+    Composite("gemma3", "Gemma3ForConditionalGeneration", "gemma3_text", True, changes=_UNCAPPED),
     Composite("gemma4", "Gemma4ForConditionalGeneration", "gemma4_text", True),
     Composite("glmasr", "GlmAsrForConditionalGeneration", "llama", True),
     Composite("got_ocr2", "GotOcr2ForConditionalGeneration", "qwen2", True),
-    Composite("granite_speech", "GraniteSpeechForConditionalGeneration", "granite", True),
-    Composite("granite_speech_plus", "GraniteSpeechPlusForConditionalGeneration", "granite", True),
+    Composite("granite_speech", "GraniteSpeechForConditionalGeneration", "granite", True, changes=_UNSCALED),
+    Composite("granite_speech_plus", "GraniteSpeechPlusForConditionalGeneration", "granite", True, changes=_UNSCALED),
     Composite("hyperclovax_vision_v2", "HyperCLOVAXVisionV2ForConditionalGeneration", "hyperclovax", True),
     Composite("idefics2", "Idefics2ForConditionalGeneration", "mistral", False),
     Composite("idefics3", "Idefics3ForConditionalGeneration", "llama", False),
@@ -199,15 +199,20 @@ _ROWS: tuple[Composite, ...] = (
     Composite("moss_transcribe_diarize", "MossTranscribeDiarizeForConditionalGeneration", "qwen3", True),
     Composite("musicflamingo", "MusicFlamingoForConditionalGeneration", "qwen2"),
     Composite("ovis2", "Ovis2ForConditionalGeneration", "qwen2", True),
-    Composite("paligemma", "PaliGemmaForConditionalGeneration", "gemma", True),
     Composite("perception_lm", "PerceptionLMForConditionalGeneration", "llama", False),
     Composite("pp_chart2table", "GotOcr2ForConditionalGeneration", "qwen2", True),
-    Composite("qianfan_ocr", "QianfanOCRForConditionalGeneration", "qwen3", False),
+    Composite(
+        "qianfan_ocr",
+        "QianfanOCRForConditionalGeneration",
+        "qwen3",
+        False,
+        renamed={r"language_model\.model\.encoder\.(layers\..*)": r"model.\1"},  # the same
+    ),
     Composite("qwen2_audio", "Qwen2AudioForConditionalGeneration", "qwen2"),
     Composite("qwen3_5", "Qwen3_5ForConditionalGeneration", "qwen3_5_text", False),
     Composite("qwen3_5_moe", "Qwen3_5MoeForConditionalGeneration", "qwen3_5_moe_text", False),
     Composite("qwen3_asr", "Qwen3ASRForConditionalGeneration", "qwen3", True),
-    Composite("shieldgemma2", "Gemma3ForConditionalGeneration", "gemma3_text", True),
+    Composite("shieldgemma2", "Gemma3ForConditionalGeneration", "gemma3_text", True, changes=_UNCAPPED),
     Composite("smolvlm", "SmolVLMForConditionalGeneration", "llama", False),
     Composite("vibevoice_asr", "VibeVoiceAsrForConditionalGeneration", "qwen2"),
     Composite("video_llama_3", "VideoLlama3ForConditionalGeneration", "qwen2", False),
