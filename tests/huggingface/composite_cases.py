@@ -52,16 +52,32 @@ OWN: Mapping[str, dict[str, Any]] = {
 """Type of a text model -> what its tiny configuration has besides."""
 TOWERS: Mapping[str, dict[str, Any]] = {
     "fast_vlm": {"vision_config": SIGLIP},  # theirs needs timm
-    "perception_lm": {"vision_config": SIGLIP},
+    "perception_lm": {"vision_config": {**SIGLIP, "model_args": {"embed_dim": 32}}},
+    "emu3": {"vocabulary_map": {"<image>": 5, "<|extra_200|>": 6}},
+    "florence2": {
+        "vision_config": {
+            "model_type": "florence_vision",
+            "depths": [1],
+            "patch_size": [7],
+            "patch_stride": [4],
+            "patch_padding": [3],
+            "patch_prenorm": [False],
+            "embed_dim": [32],
+            "num_heads": [4],
+            "num_groups": [4],
+            "window_size": 4,
+            "projection_dim": 32,
+        }
+    },
     "fun_asr_nano": {"adaptor_config": {"hidden_size": 32, "intermediate_size": 8, "num_attention_heads": 4}},
-    "granite4_vision": {"deepstack_layer_map": [[-1, 0]], "spatial_target_layers": [0, 1]},
+    "granite4_vision": {"downsample_rate": "1/2", "deepstack_layer_map": [[-1, 0]], "spatial_target_layers": [0, 1]},
+    "qwen2_5_omni": {"enable_audio_output": False},
     "vibevoice_asr": {
         f"{kind}_tokenizer_encoder_config": {"depths": [1, 1], "downsampling_ratios": [2], "num_filters": 4, "hidden_size": 8}
         for kind in ("acoustic", "semantic")
     },
 }
 """Composite -> keys of its towers that are not tiny otherwise."""
-UNPADDED: Mapping[str, str] = {}
 
 
 def text(model_type: str) -> dict[str, Any]:
@@ -73,8 +89,9 @@ def text(model_type: str) -> dict[str, Any]:
 def tiny(table: Mapping[str, Any]) -> dict[str, Any]:
     """A tower's table with every size that `TINY` names, in tables within it too."""
     return {
-        key: tiny(value) if isinstance(value, dict) else TINY[key] if key in TINY and value is not None else value
+        key: tiny(value) if isinstance(value, dict) else TINY[key] if type(value) is type(TINY.get(key, ...)) else value
         for key, value in table.items()
+        if key != "layer_types"
     }
 
 
@@ -98,4 +115,4 @@ def case_of(model_type: str) -> Case:
     """The case of a composite: that of its text model."""
     composite = COMPOSITES[model_type]
     of = TEXTS[PLAIN.get(composite.text, composite.text)]
-    return replace(of, model_type=model_type, config=config_of(model_type), name="composite", untied=False)
+    return replace(of, model_type=model_type, config=config_of(model_type), task=composite.default_class, name="composite")

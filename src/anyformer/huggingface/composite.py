@@ -20,7 +20,7 @@ _TIED = "tie_word_embeddings"
 
 def text_family(composite: Composite, config: Config, family: Callable[[str], Family]) -> Family:
     """The composite around the text model that a configuration names; `family`: of a model type."""
-    table, _ = _tables(composite, config)
+    table, _ = text_table(composite, config)
     named = str(table.get("model_type", composite.text))
     spelled = SPELLED.get(named, Spelled(named))
     try:
@@ -38,12 +38,13 @@ def text_family(composite: Composite, config: Config, family: Callable[[str], Fa
         default_class=composite.default_class,
         text=text,
         text_name=composite.text_name,
+        text_path=composite.path,
     )
 
 
 def _read(composite: Composite, spelled: Spelled, text: Family, config: Config) -> Architecture:
     """The architecture of the text model; every key of both tables is read, known to change nothing of text, or refused."""
-    table, nested = _tables(composite, config)
+    table, nested = text_table(composite, config)
     plain = _without_sections(table)
     tied = config(_TIED, None)
     if tied is not None:
@@ -61,7 +62,7 @@ def _read(composite: Composite, spelled: Spelled, text: Family, config: Config) 
     return change_all(architecture, composite.changes) if composite.changes else architecture
 
 
-def _tables(composite: Composite, config: Config) -> tuple[dict[str, Any], bool]:
+def text_table(composite: Composite, config: Config) -> tuple[dict[str, Any], bool]:
     """The text model's keys, and whether they stand in a table of their own rather than beside the composite's."""
     table: Any = config.written
     for key in composite.path:

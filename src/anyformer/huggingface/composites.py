@@ -75,7 +75,9 @@ SPELLED: Mapping[str, Spelled] = {
     "cohere2": Spelled("cohere2", _sized(8192, 40, 64, 22528, 256_000)),
     "emu3_text_model": Spelled(
         "llama",
-        _sized(4096, 32, 32, 14336, 184_622, num_key_value_heads=8, rms_norm_eps=1e-5, rope_theta=_MILLION, attention_dropout=0.1),
+        _sized(
+            4096, 32, 32, 14336, 184_622, num_key_value_heads=8, rms_norm_eps=1e-5, rope_theta=_MILLION, attention_dropout=0.1,
+        ),
     ),
     "exaone4": Spelled("exaone4", _sized(4096, 32, 32, 16384, 102_400)),
     "gemma3_text": Spelled("gemma3_text", _sized(2304, 26, 8, 9216, 262_208)),
@@ -122,8 +124,8 @@ In this order: transformers 5 (`model.language_model.layers`, `lm_head`), publis
 `language_model.lm_head`), files without a head, and files whose towers stand beside a text model's own names (Qwen2-VL).
 """
 
-OUTSIDE = tuple(
-    """_pad_token_id acoustic_tokenizer_chunk_size adapter_layer_norm_eps adaptor_intermediate_size
+_OUTSIDE = """
+    _pad_token_id acoustic_tokenizer_chunk_size adapter_layer_norm_eps adaptor_intermediate_size
     alignment_intermediate_size audio_bos_token_id audio_chunk_size audio_end_token_id audio_eos_token_id audio_frame_step
     audio_length_per_tok audio_merge_size audio_start_token_id audio_token_id audio_token_index boa_token_id boi_token_id
     boi_token_index deepstack_layer_map default_num_delay_tokens downsample_factor downsample_mode downsample_rate
@@ -139,16 +141,17 @@ OUTSIDE = tuple(
     use_image_newline_parameter use_unified_vision_chunk user_token_id video_end_token_id video_grid_pinpoints video_placeholder
     video_seq_length video_start_token_id video_token_id video_token_index vision_aspect_ratio vision_end_token_id
     vision_feature_layer vision_feature_select_strategy vision_soft_tokens_per_image vision_start_token_id vision_token_id
-    vision_use_cls_token visual_indicator_token_ids vocabulary_map""".split()
-)
-"""Keys of composites that say how images and sound become embeddings; they change nothing of text. So does every `..._config`."""
+    vision_use_cls_token visual_indicator_token_ids vocabulary_map
+"""
+OUTSIDE = tuple(_OUTSIDE.split())
+"""Keys of composites that say how images and sound become embeddings, as every `..._config` does; none changes text."""
 BESIDE = (
     "classifier_bias", "classifier_pooling", "head_dim", "hidden_size", "image_size", "initializer_cutoff_factor",
     "initializer_factor", "num_channels", "patch_size", "rope_parameters", "tie_word_embeddings", "vocab_size", "window_size",
 )  # fmt: skip
 """Keys of a composite that mean nothing of text where the text model has a table of its own."""
 
-# The classes of transformers 5.23 multiply the last layer's features by the head's matrix alone, whatever the text model's does.
+# The classes of transformers 5.23 multiply the last features by the head's matrix alone, whatever the text model's class does.
 _UNSCALED, _UNCAPPED, _UNBIASED = {"head.scale": 1.0}, {"head.softcap": None}, {"head.bias": False}
 _THINKER = ("thinker_config", "text_config")
 _ROWS: tuple[Composite, ...] = (
@@ -247,7 +250,7 @@ _ROWS: tuple[Composite, ...] = (
         "modernbert",
         path=("vlm_config", "text_config"),
         headless="ModernBertModel",
-        renamed={r"vlm\.model\.text_model\.(.*)": r"\1"},
+        renamed={r"vlm\.(?:model\.)?text_model\.(.*)": r"\1"},
     ),
 )
 COMPOSITES: Mapping[str, Composite] = {row.model_type: row for row in _ROWS}

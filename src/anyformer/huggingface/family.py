@@ -43,6 +43,9 @@ class Family:
     text_name: Callable[[str], str | None] | None = None
     """Of a composite: name of a stored tensor -> the text model's own name; None for a tensor of a tower."""
 
+    text_path: tuple[str, ...] = ()
+    """Of a composite: keys down to the text model's table."""
+
     def write(self, architecture: Architecture) -> dict[str, Any]:
         """A configuration of this model type; `UserError` with the reason where it has no key for something.
 

@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import safetensors
 from safetensors import safe_open
@@ -27,8 +28,8 @@ SHARD = 5 * 10**9
 class Stored:
     """The tensors of a directory by name, each read from its file when needed.
 
-    `base`: prefix that names in the files may lack; `older_names`: pattern in names of older files -> today's. `text_name`: of a
-    composite, name in the files -> the text model's own, None for a tensor of a tower, which is left aside.
+    `base`: prefix that names in the files may lack; `older_names`: pattern in names of older files -> today's. `text_name`: of
+    a composite, name in the files -> the text model's own, None for a tensor of a tower, which is left aside.
     """
 
     def __init__(
@@ -84,6 +85,17 @@ class Stored:
             raise HuggingFaceError(f"{self.directory / self.files[known]}: {name} is not in it, although the index says so")
         return file
 
+    def file_shape(self, name: str, file: str) -> tuple[int, ...]:
+        """The shape of any tensor of a file, by its name there."""
+        with _opened(self.directory / file) as opened:
+            return tuple(opened.get_slice(name).get_shape())
+
+    def as_it_is(self, name: str, file: str) -> Tensor:
+        """Any tensor of a file, by its name there, of whatever type."""
+        with _opened(self.directory / file) as opened:
+            tensor: Tensor = opened.get_tensor(name)
+        return tensor
+
     def unused(self, used: Iterable[str], ignored: Iterable[str]) -> list[str]:
         """Names that are not `used` and match no ignored pattern."""
         patterns = [re.compile(pattern) for pattern in ignored]
@@ -130,6 +142,11 @@ def _opened(path: Path) -> safe_open:
         return safe_open(path, "pt")
     except (safetensors.SafetensorError, OSError) as error:
         raise HuggingFaceError(f"{path}: cannot be read as safetensors ({error})") from None
+
+
+def write_json(path: Path, table: Mapping[str, Any]) -> None:
+    """Write a table of a Hugging Face directory."""
+    path.write_text(json.dumps(table, indent=2, sort_keys=True) + "\n", encoding="utf-8")
 
 
 def write_shards(directory: Path, tensors: Iterator[tuple[str, Tensor]], limit: int = SHARD) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from anyformer.huggingface.files import Stored
 from anyformer.huggingface.rules import Rule, Shapes, Stacked
 
 _ONE = re.compile(r"(.*\.experts)\.\d+\.(gate|up|down)_proj\.weight")
@@ -30,7 +31,7 @@ class Fused:
         return [torch.cat(list(parameters), 1)]
 
 
-def as_stored(of_weights: list[Rule], stored: Container[str]) -> list[Rule]:
+def as_stored(of_weights: list[Rule], stored: Stored) -> list[Rule]:
     """The rules with experts in fused tensors where the files have those."""
     made: list[Rule] = []
     gates: dict[str, str] = {}

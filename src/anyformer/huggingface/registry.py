@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from anyformer.describe import did_you_mean
-from anyformer.huggingface.composite import text_family
+from anyformer.huggingface.composite import text_family, text_table
 from anyformer.huggingface.composites import COMPOSITES
 from anyformer.huggingface.config import Config
 from anyformer.huggingface.errors import HuggingFaceError
@@ -128,6 +129,12 @@ def family_of(config: Config) -> Family:
     """The family of a configuration: of a composite, the family of the text model in it."""
     composite = COMPOSITES.get(config.model_type)
     return family(config.model_type) if composite is None else text_family(composite, config, family)
+
+
+def text_keys(config: Config) -> dict[str, Any]:
+    """The keys of a configuration; of a composite, those of its text model."""
+    composite = COMPOSITES.get(config.model_type)
+    return config.written if composite is None else text_table(composite, config)[0]
 
 
 def own() -> Family:
