@@ -70,8 +70,14 @@ TOWERS: Mapping[str, dict[str, Any]] = {
         }
     },
     "fun_asr_nano": {"adaptor_config": {"hidden_size": 32, "intermediate_size": 8, "num_attention_heads": 4}},
-    "granite4_vision": {"downsample_rate": "1/2", "deepstack_layer_map": [[-1, 0]], "spatial_target_layers": [0, 1]},
+    "granite4_vision": {
+        "downsample_rate": "1/2",
+        "qformer_config": {"hidden_size": 32, "cross_attention_frequency": 2},
+        "deepstack_layer_map": [[-1, 0]],
+        "spatial_target_layers": [0, 1],
+    },
     "qwen2_5_omni": {"enable_audio_output": False},
+    **{name: {"pad_token_id": 0} for name in ("idefics3", "qwen3_asr", "smolvlm")},
     "vibevoice_asr": {
         f"{kind}_tokenizer_encoder_config": {"depths": [1, 1], "downsampling_ratios": [2], "num_filters": 4, "hidden_size": 8}
         for kind in ("acoustic", "semantic")

@@ -29,13 +29,12 @@ from huggingface.parity import (
     padded_gap,
     pads,
     pair,
-    text_model,
     their_logits,
 )
 
 ONE_OF_A_KIND = (
-    "blip-2", "colmodernvbert", "florence2", "gemma3", "idefics3", "llava", "modernvbert", "qwen2_5_omni", "qwen2_vl", "qwen3_5",
-    "qwen3_vl_moe",
+    "blip-2", "colmodernvbert", "florence2", "gemma3", "idefics3", "llava", "modernvbert", "qwen2_5_omni", "qwen2_vl",
+    "qwen3_5", "qwen3_vl_moe",
 )  # fmt: skip
 """Composites that differ in names, layout of the configuration or kind of text model; `make test-slow` tries them all."""
 every = pytest.mark.parametrize("composite", COMPOSITES)
@@ -76,6 +75,39 @@ def test_keys_that_are_absent_mean_what_transformers_takes_them_for(composite):
     assert canonical(architecture_of(short)) == canonical(architecture_of(saved))
 
 
+UNLIKE = {
+    "fun_asr_nano": "transformers refuses its own defaults",
+    "gemma4": "its default reads the input again in each layer, which is refused",
+    "hyperclovax_vision_v2": "transformers writes out a scale that is the usual one",
+}
+
+
+@pytest.mark.parametrize("composite", [name for name in COMPOSITES if name not in UNLIKE])
+def test_a_text_model_of_which_nothing_is_said_but_its_type(composite):
+    """Published files leave out what is the default of their class: LLaVA's have no width."""
+    table = {"model_type": _inner(composite)}
+    for key in reversed(COMPOSITES[composite].path):
+        table = {key: table}
+    whole = transformers.CONFIG_MAPPING[composite](**table).to_dict()
+    named = {"model_type": composite, "architectures": [COMPOSITES[composite].default_class]}
+    assert canonical(architecture_of({**table, **named})) == canonical(architecture_of({**whole, **named}))
+
+
+def _inner(composite: str) -> str:
+    """The type of a composite's text model."""
+    table = case_of(composite).config
+    for key in COMPOSITES[composite].path:
+        table = table[key]
+    return table["model_type"]
+
+
+def test_a_composite_without_its_text_model_is_refused():
+    config = config_of("gemma3")
+    del config["text_config"]
+    with pytest.raises(huggingface.HuggingFaceError, match="text_config is missing"):
+        architecture_of(config)
+
+
 @every
 def test_a_key_that_is_not_known_is_refused_in_either_table(composite):
     config = config_of(composite)
@@ -93,13 +125,16 @@ def test_a_key_that_is_not_known_is_refused_in_either_table(composite):
 def test_it_is_written_again_whole(composite, tmp_path):
     """With other weights of the text model: these are in the files, and all else is as it was, bit for bit."""
     both = pair(case_of(composite))
+    if composite == "qwen2_5_omni":  # without its voices transformers does not load it
+        torch.save({}, both.directory / "spk_dict.pt")
     changed = build(both.ours.architecture, seed=3)
     family = huggingface.export(changed, tmp_path / "again", towers=both.directory)
     assert family.model_type == composite
     before, after = (load_file(path / "model.safetensors") for path in (both.directory, tmp_path / "again"))
     assert before.keys() == after.keys()
     towers = [name for name in before if family.text_name(name) is None]
-    assert towers and all(torch.equal(before[name], after[name]) for name in towers)
+    assert towers
+    assert all(torch.equal(before[name], after[name]) for name in towers)
     assert any(not torch.equal(before[name], after[name]) for name in before.keys() - set(towers))
     theirs = getattr(transformers, both.case.task).from_pretrained(tmp_path / "again", attn_implementation="eager").eval()
     x = inputs(both)
@@ -107,7 +142,6 @@ def test_it_is_written_again_whole(composite, tmp_path):
         mine = changed.eval()(*x)
         other = their_logits(type(both)(both.case, theirs, both.ours, tmp_path), x[0], target=x[1] if len(x) > 1 else None)
     assert (mine - other).abs().max() <= both.case.logits * other.abs().max()
-    assert text_model(theirs) is not None
 
 
 LAYOUTS = {
@@ -196,14 +230,16 @@ def test_import_and_export_by_the_command_line(tmp_path):
     assert checkpoint.read_manifest(tmp_path / "checkpoint").facts["towers"] == str(source)
     assert "gemma3" in run("export", tmp_path / "checkpoint", tmp_path / "whole")
     before, after = (load_file(path / "model.safetensors") for path in (source, tmp_path / "whole"))
-    assert before.keys() == after.keys() and all(torch.equal(before[name], after[name]) for name in before)
+    assert before.keys() == after.keys()
+    assert all(torch.equal(before[name], after[name]) for name in before)
     assert (tmp_path / "whole" / "preprocessor_config.json").read_text() == '{"do_resize": true}'
     assert json.loads((tmp_path / "whole" / "config.json").read_text())["vision_config"] == config_of("gemma3")["vision_config"]
     run("export", tmp_path / "checkpoint", tmp_path / "text", "--family", "gemma3_text")
     assert transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "text").config.model_type == "gemma3_text"
     shutil.move(source, tmp_path / "elsewhere")
     lost = CliRunner().invoke(app, ["export", str(tmp_path / "checkpoint"), str(tmp_path / "lost")])
-    assert lost.exit_code != 0 and "--towers" in str(lost.exception or lost.output)
+    assert lost.exit_code != 0
+    assert "--towers" in str(lost.exception or lost.output)
     run("export", tmp_path / "checkpoint", tmp_path / "found", "--towers", tmp_path / "elsewhere")
     assert load_file(tmp_path / "found" / "model.safetensors").keys() == before.keys()
 
@@ -231,4 +267,5 @@ def test_a_text_model_that_has_changed_is_written_into_the_configuration(tmp_pat
 
 def test_verify_holds_a_composite_against_transformers():
     verdict = huggingface.verify(pair(case_of("gemma3")).directory, length=9)
-    assert verdict.agrees and len(verdict.drifts) > 1
+    assert verdict.agrees
+    assert len(verdict.drifts) > 1

@@ -15,7 +15,7 @@ from anyformer.huggingface.config import read_table
 from anyformer.huggingface.convert import architecture_of, shapes_of, tensors_of
 from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.family import Family
-from anyformer.huggingface.files import INDEX, PICKLED, Stored, write_json, write_shards
+from anyformer.huggingface.files import INDEX, Stored, write_json, write_shards
 from anyformer.huggingface.find import canonical, find_family
 from anyformer.huggingface.fused import as_stored
 from anyformer.huggingface.rules import Rule, rules
@@ -23,7 +23,7 @@ from anyformer.huggingface.seal import DIGESTS, check_seal, seal
 from anyformer.model import Architecture, Transformer
 from anyformer.quantising import dense
 
-_WRITTEN = (".safetensors", ".py", *PICKLED)
+_WRITTEN = (".safetensors", ".py", ".bin", ".pth", ".ckpt", ".h5", ".msgpack")
 """Endings of files that are not copied: weights, and code, which nothing here runs."""
 
 

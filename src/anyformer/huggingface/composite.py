@@ -46,14 +46,15 @@ def _read(composite: Composite, spelled: Spelled, text: Family, config: Config) 
     """The architecture of the text model; every key of both tables is read, known to change nothing of text, or refused."""
     table, nested = text_table(composite, config)
     plain = _without_sections(table)
-    tied = config(_TIED, None)
+    tied = _around(composite, config).get(_TIED, composite.tied)
     if tied is not None:
         plain[_TIED] = tied
     plain |= {"model_type": text.model_type, "architectures": [composite.headless or text.default_class]}
     inner = Config(plain, f"{config.where}: {'.'.join(composite.path)}" if nested else config.where)
+    inner.assume(**composite.absent)
     inner.assume(**spelled.absent)
-    if composite.tied is not None:
-        inner.assume(**{_TIED: composite.tied})
+    if spelled.implied:
+        inner.assume(head_dim=inner("hidden_size") // inner("num_attention_heads"))
     inner.expect_all(**spelled.only)
     architecture = text.read(inner)
     inner.finish((*text.inert, *OUTSIDE))
@@ -64,16 +65,29 @@ def _read(composite: Composite, spelled: Spelled, text: Family, config: Config) 
 
 def text_table(composite: Composite, config: Config) -> tuple[dict[str, Any], bool]:
     """The text model's keys, and whether they stand in a table of their own rather than beside the composite's."""
-    table: Any = config.written
-    for key in composite.path:
-        inside = table.get(key)
-        if inside is None:
-            beside = {name: value for name, value in config.written.items() if not name.endswith("_config")}
-            return {name: value for name, value in beside.items() if name != "model_type"}, False
-        if not isinstance(inside, Mapping):
-            raise config.refused(key, inside, "a table of keys")
-        table = inside
-    return dict(table), True
+    around = _around(composite, config)
+    last = composite.path[-1]
+    if around.get(last) is not None:
+        return dict(_table(around, last, config)), True
+    if composite.flat:
+        beside = {name: value for name, value in around.items() if not name.endswith("_config")}
+        return {name: value for name, value in beside.items() if name != "model_type"}, False
+    raise HuggingFaceError(f"{config.where}: {'.'.join(composite.path)} is missing, the table of the text model")
+
+
+def _around(composite: Composite, config: Config) -> Mapping[str, Any]:
+    """The table around the text model's."""
+    table: Mapping[str, Any] = config.written
+    for key in composite.path[:-1]:
+        table = _table(table, key, config)
+    return table
+
+
+def _table(table: Mapping[str, Any], key: str, config: Config) -> Mapping[str, Any]:
+    inside = table.get(key)
+    if not isinstance(inside, Mapping):
+        raise config.refused(key, inside, "a table of keys")
+    return inside
 
 
 def _without_sections(table: dict[str, Any]) -> dict[str, Any]:

@@ -19,6 +19,8 @@ class Spelled:
     family: str
     absent: Mapping[str, Any] = field(default_factory=dict)
     """Values of absent keys, where the family has none or others."""
+    implied: bool = False
+    """Whether heads have D / H features where no key says their width."""
     only: Mapping[str, Any] = field(default_factory=dict)
     """Keys that the family does not have -> the value that means what it computes."""
 
@@ -33,9 +35,13 @@ class Composite:
     text: str
     """Type of the text model where its table does not say."""
     tied: bool | None = None
-    """Whether head and embedding are tied where neither table says; None: what the text model's type says."""
+    """Whether head and embedding are tied where the table around the text model's does not say; None: what that one says."""
     path: tuple[str, ...] = ("text_config",)
-    """Keys down to the text model's table. Files older than that key have its keys beside the composite's own."""
+    """Keys down to the text model's table."""
+    flat: bool = False
+    """Whether there are files without that table, older than it, with its keys beside the composite's own."""
+    absent: Mapping[str, Any] = field(default_factory=dict)
+    """Values of the text model's absent keys, where they are others in this composite."""
     headless: str = ""
     """Class of the text model alone, where the composite has no head for tokens."""
     renamed: Mapping[str, str] = field(default_factory=dict)
@@ -63,9 +69,7 @@ _QWEN_VL = Spelled(
     "qwen2",
     _sized(8192, 80, 64, 29568, 152_064, num_key_value_heads=8, max_window_layers=80, rms_norm_eps=1e-5, rope_theta=_MILLION),
 )
-_GLM_V: dict[str, Any] = {
-    "head_dim": None, "rms_norm_eps": 1e-5, "partial_rotary_factor": 1.0,
-}  # fmt: skip
+_GLM_V: dict[str, Any] = {"rms_norm_eps": 1e-5, "partial_rotary_factor": 1.0}
 _BART: dict[str, Any] = {
     "vocab_size": 50265, "d_model": 1024, "encoder_layers": 12, "encoder_attention_heads": 16, "encoder_ffn_dim": 4096,
     "decoder_layers": 12, "decoder_attention_heads": 16, "decoder_ffn_dim": 4096,
@@ -81,8 +85,12 @@ SPELLED: Mapping[str, Spelled] = {
     ),
     "exaone4": Spelled("exaone4", _sized(4096, 32, 32, 16384, 102_400)),
     "gemma3_text": Spelled("gemma3_text", _sized(2304, 26, 8, 9216, 262_208)),
-    "glm4v_text": Spelled("glm4", _sized(4096, 40, 32, 13696, 151_552, num_key_value_heads=2, attention_bias=True, **_GLM_V)),
-    "glm_ocr_text": Spelled("glm4", _sized(1024, 16, 16, 4096, 59_392, num_key_value_heads=8, attention_bias=False, **_GLM_V)),
+    "glm4v_text": Spelled(
+        "glm4", _sized(4096, 40, 32, 13696, 151_552, num_key_value_heads=2, attention_bias=True, **_GLM_V), implied=True,
+    ),
+    "glm_ocr_text": Spelled(
+        "glm4", _sized(1024, 16, 16, 4096, 59_392, num_key_value_heads=8, attention_bias=False, **_GLM_V), implied=True,
+    ),
     "granite": Spelled("granite", _sized(4096, 32, 32, 11008, 32_000)),
     "granite4_vision_text": Spelled("granite", _sized(4096, 32, 32, 11008, 32_000)),
     "hyperclovax": Spelled("hyperclovax", _sized(4096, 32, 32, 11008, 32_000)),
@@ -153,6 +161,10 @@ BESIDE = (
 
 # The classes of transformers 5.23 multiply the last features by the head's matrix alone, whatever the text model's class does.
 _UNSCALED, _UNCAPPED, _UNBIASED = {"head.scale": 1.0}, {"head.softcap": None}, {"head.bias": False}
+_GLM_ASR = _sized(2048, 28, 16, 6144, 59_264, num_key_value_heads=4, rms_norm_eps=1e-5)
+_VOXTRAL = _sized(
+    3072, 30, 32, 8192, 131_072, num_key_value_heads=8, rms_norm_eps=1e-5, rope_theta=100_000_000.0, head_dim=128,
+)  # fmt: skip
 _THINKER = ("thinker_config", "text_config")
 _ROWS: tuple[Composite, ...] = (
     # Text models with the names and the types of plain ones.
@@ -163,13 +175,13 @@ _ROWS: tuple[Composite, ...] = (
     Composite("deepseek_vl", "DeepseekVLForConditionalGeneration", "llama", True),
     Composite("deepseek_vl_hybrid", "DeepseekVLHybridForConditionalGeneration", "llama", True),
     Composite("exaone4_5", "Exaone4_5_ForConditionalGeneration", "exaone4", False),
-    Composite("fast_vlm", "FastVlmForConditionalGeneration", "qwen2", False),
+    Composite("fast_vlm", "FastVlmForConditionalGeneration", "qwen2"),
     Composite("florence2", "Florence2ForConditionalGeneration", "bart", True, changes=_UNBIASED),
     Composite("fun_asr_nano", "FunAsrNanoForConditionalGeneration", "qwen3", True),
-    Composite("fuyu", "FuyuForCausalLM", "persimmon", False),
+    Composite("fuyu", "FuyuForCausalLM", "persimmon", False, flat=True),
     Composite("gemma3", "Gemma3ForConditionalGeneration", "gemma3_text", True, changes=_UNCAPPED),
     Composite("gemma4", "Gemma4ForConditionalGeneration", "gemma4_text", True),
-    Composite("glmasr", "GlmAsrForConditionalGeneration", "llama", True),
+    Composite("glmasr", "GlmAsrForConditionalGeneration", "llama", True, absent=_GLM_ASR),
     Composite("got_ocr2", "GotOcr2ForConditionalGeneration", "qwen2", True),
     Composite("granite_speech", "GraniteSpeechForConditionalGeneration", "granite", True, changes=_UNSCALED),
     Composite("granite_speech_plus", "GraniteSpeechPlusForConditionalGeneration", "granite", True, changes=_UNSCALED),
@@ -191,10 +203,10 @@ _ROWS: tuple[Composite, ...] = (
     Composite("lfm2_vl", "Lfm2VlForConditionalGeneration", "lfm2", True),
     Composite("lighton_ocr", "LightOnOcrForConditionalGeneration", "qwen3", True),
     Composite("llama4", "Llama4ForConditionalGeneration", "llama4_text", False),
-    Composite("llava", "LlavaForConditionalGeneration", "llama", False),
+    Composite("llava", "LlavaForConditionalGeneration", "llama"),
     Composite("llava_next", "LlavaNextForConditionalGeneration", "llama", False),
-    Composite("llava_next_video", "LlavaNextVideoForConditionalGeneration", "llama", False),
-    Composite("llava_onevision", "LlavaOnevisionForConditionalGeneration", "qwen2", False),
+    Composite("llava_next_video", "LlavaNextVideoForConditionalGeneration", "llama"),
+    Composite("llava_onevision", "LlavaOnevisionForConditionalGeneration", "qwen2"),
     Composite("minicpm_ocr", "MiniCPMOcrForConditionalGeneration", "qwen3_5_text", True),
     Composite("minicpmv4_6", "MiniCPMV4_6ForConditionalGeneration", "qwen3_5_text", False),
     Composite("minicpmv4_7", "MiniCPMV4_7ForConditionalGeneration", "qwen3_5_text", False),
@@ -202,7 +214,7 @@ _ROWS: tuple[Composite, ...] = (
     Composite("moss_transcribe_diarize", "MossTranscribeDiarizeForConditionalGeneration", "qwen3", True),
     Composite("musicflamingo", "MusicFlamingoForConditionalGeneration", "qwen2"),
     Composite("ovis2", "Ovis2ForConditionalGeneration", "qwen2", True),
-    Composite("perception_lm", "PerceptionLMForConditionalGeneration", "llama", False),
+    Composite("perception_lm", "PerceptionLMForConditionalGeneration", "llama"),
     Composite("pp_chart2table", "GotOcr2ForConditionalGeneration", "qwen2", True),
     Composite(
         "qianfan_ocr",
@@ -218,10 +230,10 @@ _ROWS: tuple[Composite, ...] = (
     Composite("shieldgemma2", "Gemma3ForConditionalGeneration", "gemma3_text", True, changes=_UNCAPPED),
     Composite("smolvlm", "SmolVLMForConditionalGeneration", "llama", False),
     Composite("vibevoice_asr", "VibeVoiceAsrForConditionalGeneration", "qwen2"),
-    Composite("video_llama_3", "VideoLlama3ForConditionalGeneration", "qwen2", False),
+    Composite("video_llama_3", "VideoLlama3ForConditionalGeneration", "qwen2"),
     Composite("video_llava", "VideoLlavaForConditionalGeneration", "llama", False),
     Composite("vipllava", "VipLlavaForConditionalGeneration", "llama", False),
-    Composite("voxtral", "VoxtralForConditionalGeneration", "llama"),
+    Composite("voxtral", "VoxtralForConditionalGeneration", "llama", absent=_VOXTRAL),
     # Text models with types of their own.
     Composite("emu3", "Emu3ForConditionalGeneration", "emu3_text_model", False),
     Composite("glm46v", "Glm46VForConditionalGeneration", "glm4v_text", False),
@@ -229,11 +241,11 @@ _ROWS: tuple[Composite, ...] = (
     Composite("glm_ocr", "GlmOcrForConditionalGeneration", "glm_ocr_text", False),
     Composite("glmga", "Glm46VForConditionalGeneration", "glm4v_text", False),
     Composite("granite4_vision", "Granite4VisionForConditionalGeneration", "granite4_vision_text", False),
-    Composite("paddleocr_vl", "PaddleOCRVLForConditionalGeneration", "paddleocr_vl_text", True),
+    Composite("paddleocr_vl", "PaddleOCRVLForConditionalGeneration", "paddleocr_vl_text", True, flat=True),
     Composite("qwen2_5_omni", "Qwen2_5OmniForConditionalGeneration", "qwen2_5_omni_text", False, _THINKER),
     Composite("qwen2_5_omni_thinker", "Qwen2_5OmniThinkerForConditionalGeneration", "qwen2_5_omni_text", False),
-    Composite("qwen2_5_vl", "Qwen2_5_VLForConditionalGeneration", "qwen2_5_vl_text", False),
-    Composite("qwen2_vl", "Qwen2VLForConditionalGeneration", "qwen2_vl_text", False),
+    Composite("qwen2_5_vl", "Qwen2_5_VLForConditionalGeneration", "qwen2_5_vl_text", False, flat=True),
+    Composite("qwen2_vl", "Qwen2VLForConditionalGeneration", "qwen2_vl_text", False, flat=True),
     Composite("qwen3_vl", "Qwen3VLForConditionalGeneration", "qwen3_vl_text", False),
     Composite("qwen3_vl_moe", "Qwen3VLMoeForConditionalGeneration", "qwen3_vl_moe_text", False),
     # Encoders.
