@@ -30,7 +30,7 @@ TINY: dict[str, Any] = {
     "num_groups": [4, 4], "num_heads": 4, "num_hidden_layers": 2, "num_key_value_heads": 4, "num_layers": 2,
     "num_patches": 4, "num_position_embeddings": 16, "out_hidden_size": 64, "output_channels": 32, "patch_size": 14,
     "projection_dim": 32, "projector_hidden_size": 32, "projector_input_dim": 32, "projector_output_dim": 32,
-    "vision_output_dim": 32, "vocab_size": 53, "width": 32,
+    "vision_output_dim": 32, "vocab_size": 53, "visual_vocab_size": 32, "width": 32,
 }  # fmt: skip
 """Key of a tower -> its tiny value."""
 SIGLIP = {"model_type": "siglip_vision_model", "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 1,
@@ -71,8 +71,8 @@ TOWERS: Mapping[str, dict[str, Any]] = {
     },
     "fun_asr_nano": {"adaptor_config": {"hidden_size": 32, "intermediate_size": 8, "num_attention_heads": 4}},
     "granite4_vision": {
+        "vision_config": {**SIGLIP, "hidden_size": 64},
         "downsample_rate": "1/2",
-        "qformer_config": {"hidden_size": 32, "cross_attention_frequency": 2},
         "deepstack_layer_map": [[-1, 0]],
         "spatial_target_layers": [0, 1],
     },
