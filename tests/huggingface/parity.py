@@ -263,7 +263,8 @@ def _as_ours(pair: Pair) -> dict[str, Tensor]:
     shapes = {name: weight.shape for name, weight in architecture.cost(Shape()).weights.items()}
     family = family_of(pair.case)
     stored, found = Stored(directory, text_name=family.text_name), {}
-    buffers = {name for name, _ in pair.theirs.named_buffers()}
+    own = family.text_name or str
+    buffers = {own(name) for name, _ in pair.theirs.named_buffers()}
     for rule in as_stored(rules(family.names_of(architecture), shapes), stored):
         if buffers & set(rule.stored):
             continue
