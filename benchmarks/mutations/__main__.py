@@ -39,7 +39,7 @@ from benchmarks.mutations.mutants import Mutant, sample
 ROOT = Path(__file__).parents[2]
 NAMES = ("training", "objectives", "data", "checkpoint", "planning", "generation")
 ROOMS = tuple(f"src/anyformer/{room}" for room in NAMES)
-OTHERS = ("cli", "evaluation")
+OTHERS = ("cli", "evaluation", "faults")
 """Rooms of tests that are asked of every mutant, beside those of its own room."""
 SEVERAL = ("src/anyformer/training/parallel/", "src/anyformer/planning/collectives.py")
 SEVERAL_TESTS = "tests/parallel"

@@ -96,17 +96,23 @@ def in_function(source: str, line: int) -> bool:
 
 
 def chosen(recorded: Iterable[Recorded], path: str, line: int | None, seconds: float) -> list[Test]:
-    """The tests that run a line, the shortest first, as many as take `seconds` together and one at least.
+    """The tests that run a line, the shortest first, then the others of their files, as many as take `seconds` together.
 
-    `line`: None for one that runs at the import; the tests that run anything in the file count then.
+    `line`: None for one that runs at the import; whatever runs in the file counts then. The others are asked because a value
+    may be made once, whichever test comes first, and because a test of a field's bounds runs no line of the field's file.
     """
-    tests = [test for each in recorded for test in each.tests if path in test.lines]
-    exact = [test for test in tests if line in test.lines[path]]
+
+    def runs(test: Test, at: int | None) -> bool:
+        return path in test.lines and (at is None or at in test.lines[path])
+
+    files = list(recorded)
+    at = line if any(runs(test, line) for each in files for test in each.tests) else None
+    beside = [test for each in files if any(runs(test, at) for test in each.tests) for test in each.tests]
     few: list[Test] = []
     left = seconds
-    for test in sorted(exact or tests, key=lambda test: (test.seconds, test.name)):
+    for test in sorted(beside, key=lambda test: (not runs(test, at), test.seconds, test.name)):
         if few and left < test.seconds:
-            break
+            continue
         few.append(test)
         left -= test.seconds
     return few

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Annotated
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from anyformer.describe import Count, Value
 
@@ -36,6 +37,10 @@ class Mesh(Value):
     """Processes that divide the layers of the stack that the head reads: each computes some of them, and the pieces of a batch
     (`accumulation`) follow one another from process to process, one forward, one backward (Narayanan et al. 2021, arXiv
     2104.04473). What stands beside the layers, such as embeddings, each of them holds."""
+
+    timeout: Annotated[float, Field(gt=0)] = 600.0
+    """Seconds that a process waits for the others before the run fails; set more where the first takes longer to prepare the
+    data."""
 
     @model_validator(mode="after")
     def _experts_in_shard(self) -> Mesh:
@@ -74,7 +79,7 @@ class Mesh(Value):
     @property
     def sizes(self) -> Mapping[str, int]:
         """The sizes that are not 1."""
-        return {name: size for name, size in self.plain().items() if size not in (None, 1)}
+        return {name: size for name, size in self.plain().items() if name != "timeout" and size not in (None, 1)}
 
     def over(self, processes: int) -> Mesh:
         """The mesh with every size known. Raises `ValueError` if it is not that of so many processes."""

@@ -24,6 +24,7 @@ from anyformer.data import (
     WordPiece,
     Words,
 )
+from anyformer.data.lookup import Lookup
 from anyformer.data.recipes import alphabet, least
 from anyformer.data.specials import Specials
 from anyformer.data.surveys import _repeated
@@ -46,6 +47,12 @@ def _file(tmp_path: Path, inner: tokenizers.Tokenizer, **config: object) -> Path
     if config:
         (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
     return tmp_path
+
+
+def test_a_tokenizer_that_merges_nothing_is_a_table():
+    """A table reads a text many times faster; that both give the same tokens is asked below."""
+    made = {spec.kind: Lookup.of(json.loads(_made(spec).definition)) for spec in (Bytes(), Characters(), BytePairs(vocab=600))}
+    assert [kind for kind, table in made.items() if table is not None] == ["bytes", "characters"]
 
 
 @pytest.mark.parametrize("spec", LOSSLESS, ids=str)

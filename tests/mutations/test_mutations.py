@@ -86,18 +86,21 @@ def test_operators_make_mistakes_that_somebody_could_make():
 
 
 def test_the_tests_of_a_line_are_chosen_the_shortest_first():
-    tests = tuple(covering.Test(f"t{n}", seconds, {"a.py": lines}) for n, (seconds, lines) in enumerate([
-        (3.0, (1, 2)), (1.0, (2,)), (2.0, (3,)), (0.5, (2, 3)),
-    ]))  # fmt: skip
-    recorded = [covering.Recorded(tests, {})]
+    tests = tuple(
+        covering.Test(f"t{number}", seconds, {"a.py": lines})
+        for number, (seconds, lines) in enumerate([(3.0, (1, 2)), (1.0, (2,)), (2.0, (3,)), (0.5, (2, 3))])
+    )
+    plain, elsewhere = covering.Test("plain", 0.2, {}), covering.Test("elsewhere", 0.1, {"c.py": (1,)})
+    recorded = [covering.Recorded((*tests, plain), {}), covering.Recorded((elsewhere,), {})]
 
     def names(line, seconds):
         return [test.name for test in covering.chosen(recorded, "a.py", line, seconds)]
 
-    assert names(2, 60) == ["t3", "t1", "t0"]
-    assert names(2, 2) == ["t3", "t1"]
+    assert names(2, 60) == ["t3", "t1", "t0", "plain", "t2"], "then those beside them"
+    assert names(2, 2) == ["t3", "t1", "plain"]
     assert names(1, 0) == ["t0"], "one at least"
-    assert names(None, 60) == names(9, 60) == ["t3", "t1", "t2", "t0"], "a line of the module itself belongs to all"
+    for line in (None, 9):
+        assert names(line, 60) == ["t3", "t1", "t2", "t0", "plain"], "a line of the module itself belongs to all"
     assert covering.chosen(recorded, "b.py", 1, 60) == []
 
 

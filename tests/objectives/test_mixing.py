@@ -146,13 +146,19 @@ def test_held_out_loss_is_by_shares_and_told_of_each(parts, tmp_path):
             parameter.mul_(8)  # so that the losses of the parts differ
     objective, feed = CausalObjective(), fed(data, corpus, held_out=True)
     assert isinstance(feed, MixtureFeed)
+    padded = 0
     for most in (None, 12):
         found = evaluate(model, objective, feed, PLAIN, most=most)
         losses, targets = {}, {}
         for name, part in feed.parts.items():
             rows = None if most is None else {"small": 9, "large": 3}[name]
             with torch.no_grad():
-                sums = [(float(objective.loss(model, x, None)), x.count, len(x.rows)) for x in part.feed.once(rows)]
+                sums = [
+                    (float(objective.loss(model, x, None)), x.count, int((x.targets >= 0).any(1).sum()))
+                    for x in part.feed.once(rows)
+                ]
+            assert sum(each[2] for each in sums) == part.feed.rows_of(rows)
+            padded += sum(len(x.rows) for x in part.feed.once(rows)) - part.feed.rows_of(rows)
             loss, count, number = map(sum, zip(*sums, strict=True))
             losses[name], targets[name] = loss / number, count / number
             assert found.metrics[f"loss of {name}"] == pytest.approx(loss / count, rel=1e-6)
@@ -161,6 +167,7 @@ def test_held_out_loss_is_by_shares_and_told_of_each(parts, tmp_path):
         assert abs(found.metrics["loss of small"] - found.metrics["loss of large"]) > 0.2
         assert found.whole == feed.whole
         assert (found.seen == found.whole) == (most is None)
+    assert padded, "rows that fill a last batch are among them, and count nothing"
     assert feed.bytes_each == pytest.approx(sum(part.share * (part.feed.bytes_each or 0) for part in feed.parts.values()))
 
 

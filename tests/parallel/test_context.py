@@ -106,11 +106,11 @@ def test_the_bytes_of_a_context_are_those_of_keys_values_and_the_stream():
     model = architecture("llama-3-8b", tiny=True)
     attention = model.decoder.variants["layer"].branches["attention"].sublayer
     features = model.decoder.depth * 2 * attention.groups * attention.width_of_head(model.width) + model.width + 2
-    found = exchanged(model, Mesh(data=1, shard=2, context=4), Pieces(2, 3, 30), vocabulary=True)
+    found = exchanged(model, Mesh(data=1, shard=2, context=4), Pieces(2, 3, 30, 0), vocabulary=True)
     # 30 positions are 8 of each process; 4 bytes; 2 pieces, of each of which every process gathers.
     assert found["all-gather", "context"] == found["reduce-scatter", "context"] == 3 * 32 * features * 4 * 2 * 4
     assert {dimension for _, dimension in found} == {"context", "weights"}
-    assert exchanged(model, Mesh(data=1, shard=2), Pieces(2, 3, 30), vocabulary=True).keys() == {
+    assert exchanged(model, Mesh(data=1, shard=2), Pieces(2, 3, 30, 0), vocabulary=True).keys() == {
         ("all-gather", "shard"), ("reduce-scatter", "shard")
     }  # fmt: skip
 

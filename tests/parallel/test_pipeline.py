@@ -42,7 +42,7 @@ def test_a_weight_learns_where_it_is_read():
 
 def test_the_bytes_of_a_pipeline_are_those_of_the_stream_and_of_what_every_stage_has():
     model = architecture("llama-3-8b", tiny=True)
-    found = exchanged(model, Mesh(data=1, pipeline=2), Pieces(3, 2, 32), vocabulary=True)
+    found = exchanged(model, Mesh(data=1, pipeline=2), Pieces(3, 2, 32, 0), vocabulary=True)
     beside = 2 * model.embedding.vocab * model.width + model.width
     # 4 bytes; 3 pieces there and back, each with 3 penalties; both stages add up gradients and a loss of 8 bytes.
     assert found == {

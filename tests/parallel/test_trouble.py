@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,17 @@ def test_a_process_that_dies_ends_the_run(run_of, start, tmp_path):
     # Whichever the launcher notices first.
     assert "exitcode  : 3" in finished.stderr or "another process of this run ended" in finished.stderr
     assert [row["step"] for row in read_metrics(tmp_path / "run")] == [1, 2]
+
+
+@pytest.mark.slow  # the launcher gives the process that hangs half a minute to end
+def test_a_process_that_hangs_ends_the_run(run_of, start, tmp_path):
+    finished = start(2, TROUBLED, run_of("llama-3-8b"), "run", "hangs")
+    assert finished.returncode != 0
+    assert "another process of this run ended or does not answer" in finished.stderr
+    assert [row["step"] for row in read_metrics(tmp_path / "run")] == [1, 2]
+    hanging = int(finished.stdout.split(" hangs")[0].split()[-1])
+    with pytest.raises(ProcessLookupError):
+        os.kill(hanging, 0)
 
 
 def test_a_loss_that_is_not_finite_in_one_is_skipped_by_all(run_of, start, tmp_path):

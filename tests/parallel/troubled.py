@@ -1,10 +1,11 @@
-"""A run in which the second process has trouble: `python troubled.py RUN DIRECTORY dies|nan`."""
+"""A run in which the second process has trouble: `python troubled.py RUN DIRECTORY dies|hangs|nan`."""
 
 from __future__ import annotations
 
 import math
 import os
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,10 @@ def update(self: Trainer, step: int, *rest: Any) -> Any:
         return real(self, step, *rest)
     if trouble == "dies":
         os._exit(3)
+    if trouble == "hangs":
+        print(f"{os.getpid()} hangs", flush=True)
+        while True:
+            time.sleep(1)
     seen.append(step)  # the batch after it is whole
 
     def passes(pieces: Any, noise: Any, count: float, scale: Any = None) -> Any:
@@ -32,4 +37,5 @@ def update(self: Trainer, step: int, *rest: Any) -> Any:
 
 
 Trainer.update = update  # type: ignore[method-assign]
-train(load_run(Path(file), {"non_finite": {"kind": "skip"}}), directory)
+changes = {"non_finite": {"kind": "skip"}, "plan.mesh.timeout": 5 if trouble == "hangs" else 600}
+train(load_run(Path(file), changes), directory)

@@ -20,9 +20,11 @@ from anyformer.describe import DescriptionError, Notice, UserError, change, chan
 from anyformer.loading import load
 from anyformer.training import NonFiniteError, Run, RunDirectoryError, load_run, read_run, resume, train
 from anyformer.training import trainer as trainer_module
+from anyformer.training.evaluate import batches
 from anyformer.training.held_out import corpus_of
 from anyformer.training.journal import read_metrics
 from anyformer.training.optimiser import build_optimiser
+from anyformer.training.parallel import Alone
 from anyformer.training.precision import Host
 from anyformer.training.step import locate
 
@@ -88,6 +90,27 @@ def test_an_evaluation_tells_how_far_it_is(tiny):
     told = []
     assert trainer.evaluate(12, told.append).seen == 12 * 32
     assert told == [4 * 32, 8 * 32, 12 * 32], "after each batch of 4 rows"
+
+
+def test_replicas_without_a_batch_of_their_own_compute_the_last_again(tiny):
+    """Three batches for two replicas: of the second pair one does not count."""
+    feed = trainer_module.Trainer.start(tiny, corpus_of(tiny), Host(torch.device("cpu"), {"fp32": 1e9})).held_out
+    every = [examples.rows.tolist() for examples in feed.once(12)]
+    assert len(every) == 3
+    found = [
+        [(examples.rows.tolist(), counts) for examples, counts in batches(feed, 12, Alone(replica=number, replicas=2))]
+        for number in (0, 1)
+    ]
+    assert found[0] == [(every[0], True), (every[2], True)]
+    assert found[1] == [(every[1], True), (every[2], False)]
+
+
+@pytest.mark.parametrize(("changes", "says"), [({}, 1), ({"plan.compile": "off"}, 0)])
+def test_compiling_is_said_before_it_is_waited_for(tiny, tmp_path, monkeypatch, changes, says):
+    monkeypatch.setattr(torch, "compile", lambda function, **options: function)
+    console = Console(file=io.StringIO(), width=200)
+    train(change_all(tiny, {"steps": 1, "plan.compile": "on", **changes}), tmp_path / "run", console=console)
+    assert console.file.getvalue().count("compiling the step") == says
 
 
 def test_only_matrices_decay(tiny):

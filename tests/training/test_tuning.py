@@ -218,6 +218,13 @@ def said(run, directory):
     return console.file.getvalue().splitlines()
 
 
+@pytest.mark.parametrize("way", ["lora", None])
+def test_a_run_says_how_many_parameters_learn_where_not_all_do(tiny, tmp_path, way):
+    run = (tiny if way is None else tiny.but(tuning=WAYS[way])).but(steps=1)
+    found = [line for line in said(run, tmp_path / "run") if line.endswith("%)")]
+    assert [" parameters learn (" in line for line in found] == [True] * (way is not None)
+
+
 def test_a_run_with_an_adapter_is_used_from_its_directory(tiny, tmp_path):
     """Loaded and exported it has the adapter; base and adapter are two files, and the base is what it was."""
     run = tiny.but(tuning=Tuning(adapter=Dora(rank=2)), average=EMA(decay=0.5))

@@ -1,7 +1,7 @@
 """Text -> tokens -> batches. `prepare` makes a corpus from a description; `Batches` and `windows` cut it. No torch."""
 
 from anyformer.data.baseline import interpolated_bigram_loss
-from anyformer.data.batches import IGNORED, Batch, Batches, spread, windows
+from anyformer.data.batches import IGNORED, Batch, Batches, spread, window_count, windows
 from anyformer.data.columns import Record, Table
 from anyformer.data.corpus import Corpus, Mixed, Split
 from anyformer.data.description import Data, Files, Text
@@ -98,5 +98,6 @@ __all__ = [
     "quotas",
     "record_windows",
     "spread",
+    "window_count",
     "windows",
 ]

@@ -104,8 +104,7 @@ def windows(
     if batch < 1:
         raise DataError(f"batch = {batch} should be at least 1")
     _check_length(split, 1)
-    every = _count(split, length)
-    count = every if most is None else min(most, every)
+    every, count = _count(split, length), window_count(split, length, most)
     # No larger than the number of windows, rounded up to equal parts for all ranks.
     batch = min(batch, -(-count // world) * world)
     start, stop = part_of(batch, rank, world)
@@ -114,6 +113,12 @@ def windows(
         # The middle of each of `count` equal parts; further rows of the last batch lie beyond the end of the split.
         rows = np.where(places < count, (2 * places + 1) * every // (2 * count), every + places)
         yield _cut(split, rows * length, rows, length, isolate)
+
+
+def window_count(split: Split, length: int, most: int | None = None) -> int:
+    """How many windows `windows` gives, without those beyond the end of the split that fill the last batch."""
+    every = _count(split, length)
+    return every if most is None else min(most, every)
 
 
 def spread(split: Split, length: int, most: int) -> Ints:

@@ -8,7 +8,19 @@ from typing import Literal, Protocol
 
 import numpy as np
 
-from anyformer.data import Batch, Batches, RecordBatch, RecordBatches, Rows, Split, Table, record_windows, spread, windows
+from anyformer.data import (
+    Batch,
+    Batches,
+    RecordBatch,
+    RecordBatches,
+    Rows,
+    Split,
+    Table,
+    record_windows,
+    spread,
+    window_count,
+    windows,
+)
 from anyformer.data.packing import Ints
 from anyformer.objectives.examples import Examples
 
@@ -50,7 +62,10 @@ class Feed(Protocol):
         """The training samples with these numbers, as the rows with these global numbers, the key of all that is random."""
 
     def once(self, most: int | None = None) -> Iterator[Examples]:
-        """The whole split once, or `most` rows spread evenly over it."""
+        """The whole split once, or `most` rows spread evenly over it; rows without targets may fill the last batch."""
+
+    def rows_of(self, most: int | None = None) -> int:
+        """How many rows `once` gives, without those that only fill the last batch."""
 
 
 @dataclass(frozen=True)
@@ -114,6 +129,9 @@ class TextFeed:
     def once(self, most: int | None = None) -> Iterator[Examples]:
         return map(self.make, windows(self.split, self.length, self.batch, self.isolate, most=most))
 
+    def rows_of(self, most: int | None = None) -> int:
+        return window_count(self.split, self.length, most)
+
 
 @dataclass(frozen=True)
 class RecordFeed:
@@ -162,6 +180,9 @@ class RecordFeed:
 
     def once(self, most: int | None = None) -> Iterator[Examples]:
         return map(self.make, record_windows(self.table, self.rows, self.batch, most=most))
+
+    def rows_of(self, most: int | None = None) -> int:
+        return len(self.rows) if most is None else min(most, len(self.rows))
 
 
 def remade(feed: Feed, make: Callable[[RecordBatch], Examples]) -> Feed:

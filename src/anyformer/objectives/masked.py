@@ -36,7 +36,8 @@ class MaskedObjective(TextObjective, TokenObjective):
     unit: Literal["tokens", "words", "spans"] = "tokens"
     """What is hidden together: single tokens, whole words, or spans of several tokens."""
     span: Annotated[float, Field(ge=1)] = 3.8
-    """Mean length of a span in tokens, with `unit = "spans"`."""
+    """1 / p of the geometric lengths of spans in tokens, cut at 10, with `unit = "spans"`: 3.8 gives SpanBERT's p of about 0.26
+    and spans of 3.6 tokens on average."""
     masked: Share = 0.8
     """Share of the predicted tokens that become the mask token."""
     random: Share = 0.1

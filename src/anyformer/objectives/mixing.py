@@ -82,6 +82,9 @@ class MixtureFeed:
     def once(self, most: int | None = None) -> Iterator[Examples]:
         return chain.from_iterable(feed.once(rows) for feed, rows in self.held_out_rows(most).values())
 
+    def rows_of(self, most: int | None = None) -> int:
+        return sum(feed.rows_of(rows) for feed, rows in self.held_out_rows(most).values())
+
     def held_out_rows(self, most: int | None) -> dict[str, tuple[Feed, int | None]]:
         """The feed of each part, and how many rows of it are among `most` of all: one at least."""
         shares = [part.share for part in self.parts.values()]
@@ -138,9 +141,8 @@ def baseline_of(
         if one is None:
             return None
         words, loss = one
-        batches = [(examples.count, len(examples.rows)) for examples in feed.once(rows)]
         found.append(loss)
-        weights.append(share * sum(count for count, _ in batches) / max(1, sum(rows for _, rows in batches)))
+        weights.append(share * sum(examples.count for examples in feed.once(rows)) / max(1, feed.rows_of(rows)))
     return f"{words}, one for each part of the mixture", float(np.average(found, weights=weights))
 
 

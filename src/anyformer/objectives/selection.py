@@ -24,7 +24,7 @@ def chosen(
 ) -> Tensor:
     """(B, T) bool: the hidden tokens, about a share `rate` of the `free_BT` ones, none of the others.
 
-    `mean`: mean length of a span.
+    `mean`: 1 / p of the geometric lengths of spans, before they are cut at `LONGEST`.
     """
     drawn_BT = uniform(noise, 0, tokens_BT.shape)
     match unit:
@@ -48,8 +48,8 @@ def exactly(free_BT: Tensor, counts_B: Tensor, draws_BT: Tensor) -> Tensor:
 def spans(begins_BT: Tensor, lengths_BT: Tensor, rate: float, mean: float) -> Tensor:
     """(B, T) bool: the union of spans from two draws in (0, 1): where a span begins, and how long it is.
 
-    Lengths are geometric with this mean, cut at `LONGEST`. Spans begin at every place with the probability that leaves a token
-    outside all of them with 1 - `rate`, the first tokens of a row apart.
+    Lengths are geometric with this mean, then cut at `LONGEST`. Spans begin at every place with the probability that leaves a
+    token outside all of them with 1 - `rate`, the first tokens of a row apart.
     """
     stop = 1 / mean
     # Length n has probability stop * (1 - stop)^(n - 1); the mean of what is left by the cut decides how often spans begin.

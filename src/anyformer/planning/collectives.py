@@ -32,12 +32,13 @@ Bytes = Mapping[tuple[str, str], int]
 
 @dataclass(frozen=True)
 class Pieces:
-    """The micro-batches of a step, of all processes: `count` of `rows` rows of `length` positions, with `source` positions."""
+    """The micro-batches of a step, of all processes: `count` of `rows` rows of `length` positions, with `source` positions in
+    a second input."""
 
     count: int
     rows: int
     length: int
-    source: int = 0
+    source: int
 
 
 @dataclass(frozen=True)
@@ -113,9 +114,8 @@ def _of_weights(found: Counter[tuple[str, str]], weights: _Unit, mesh: Mesh, pie
             found["reduce-scatter", dimension] += learnt * passes
         if (mesh.data or 1) > 1:
             found["all-reduce", "data"] += learnt // parts * passes
-    if mesh.tensor > 1:
-        summed = sum(prod(weight.shape) * weight.learning for weight in weights.held if weight.summed)
-        found["all-reduce", "tensor"] += summed * FLOAT * passes
+    summed = sum(prod(weight.shape) * weight.learning for weight in weights.held if weight.summed)
+    found["all-reduce", "tensor"] += summed * FLOAT * passes
 
 
 def _of_positions(found: Counter[tuple[str, str]], architecture: Architecture, mesh: Mesh, pieces: Pieces) -> None:

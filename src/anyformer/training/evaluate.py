@@ -80,20 +80,20 @@ def evaluate(
         one.eval()
     sums: dict[str, _Sums] = {}
     shares: dict[str, float] = {}
+    rows: dict[str, int] = {}
     seen = 0
     try:
         with torch.no_grad(), autocast(plan, model.device):
-            for name, (part, rows, share) in parts_of(feed, most).items():
+            for name, (part, some, share) in parts_of(feed, most).items():
                 done = told(part, seen, ranks.replicas, progress)
-                own = _summed(model, objective, batches(part, rows, ranks), partners or {}, within, done)
+                own = _summed(model, objective, batches(part, some, ranks), partners or {}, within, done)
                 sums[name] = joined(ranks.of_replicas(own), objective)
-                seen += min(sums[name].rows * part.each, part.whole)
-                shares[name] = share
+                rows[name], shares[name] = part.rows_of(some), share
+                seen += min(rows[name] * part.each, part.whole)
     finally:
         for one, training in modes.items():
             one.train(training)
-    rows_of_all = sum(each.rows for each in sums.values())
-    factors = {name: shares[name] * (rows_of_all / max(1, each.rows)) for name, each in sums.items()}
+    factors = {name: shares[name] * (sum(rows.values()) / max(1, rows[name])) for name in sums}
     weighed = (
         {key: value if key in objective.each_row else value * factors[name] for key, value in each.totals.items()}
         for name, each in sums.items()
@@ -118,7 +118,6 @@ class _Sums:
 
     totals: Mapping[str, Tensor]
     count: float
-    rows: int
     loads: dict[str, Load]
 
     @property
@@ -164,7 +163,7 @@ def _summed(
             loads = add_loads(loads, auxiliary.loads)
             count, rows = count + examples.count, rows + len(examples.rows)
             done(rows)
-    return _Sums(totals, count, rows, loads)
+    return _Sums(totals, count, loads)
 
 
 def joined(found: Sequence[_Sums], objective: Objective) -> _Sums:
@@ -173,4 +172,4 @@ def joined(found: Sequence[_Sums], objective: Objective) -> _Sums:
     for each in found:
         loads = add_loads(loads, each.loads)
     totals = added((each.totals for each in found), objective.each_row)
-    return _Sums(totals, sum(each.count for each in found), sum(each.rows for each in found), loads)
+    return _Sums(totals, sum(each.count for each in found), loads)

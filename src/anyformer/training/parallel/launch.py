@@ -25,8 +25,6 @@ from anyformer.training.run import Run
 
 SHARED = ("auto", "fp32", "tf32", "bf16", "fp16")
 """Precisions of runs in several processes."""
-WAIT = timedelta(minutes=10)
-"""How long a process waits for the others before the run fails; the first may prepare data meanwhile."""
 
 
 class LostProcessError(UserError):
@@ -166,7 +164,7 @@ def joined(asked: Mesh, device: torch.device) -> Iterator[Ranks]:
         return
     from anyformer.training.parallel.together import Together
 
-    connect(device)
+    connect(device, mesh.timeout)
     try:
         yield Together.of(mesh, device)
     except RuntimeError as error:
@@ -188,8 +186,11 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
         error = error.__cause__
 
 
-def connect(device: torch.device) -> None:
-    """Connect this process to the others, once, until it ends: a launcher's processes find one another only once."""
+def connect(device: torch.device, timeout: float) -> None:
+    """Connect this process to the others, once, until it ends: a launcher's processes find one another only once.
+
+    `timeout`: seconds that it waits for them whenever they work together.
+    """
     if dist.is_initialized():
         return
     if "MASTER_ADDR" not in os.environ:
@@ -201,7 +202,7 @@ def connect(device: torch.device) -> None:
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
     # Weights that two dimensions of a mesh divide are gathered in two steps, as they must be.
     logging.getLogger("torch.distributed.tensor._redistribute").setLevel(logging.ERROR)
-    dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=WAIT)
+    dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=timedelta(seconds=timeout))
     atexit.register(disconnect)
 
 
