@@ -217,6 +217,34 @@ def test_the_towers_are_named(tmp_path):
     assert huggingface.told_of(tmp_path) == huggingface.told_of(tmp_path / "config.json")
 
 
+GEMMA = {
+    "architectures": ["Gemma3ForConditionalGeneration"], "boi_token_index": 255_999, "eoi_token_index": 256_000,
+    "eos_token_id": [1, 106], "image_token_index": 262_144, "initializer_range": 0.02, "mm_tokens_per_image": 256,
+    "text_config": {
+        "hidden_size": 2560, "intermediate_size": 10_240, "model_type": "gemma3_text", "num_hidden_layers": 34,
+        "rope_scaling": {"factor": 8.0, "rope_type": "linear"}, "sliding_window": 1024,
+    },
+    "vision_config": {
+        "hidden_size": 1152, "image_size": 896, "intermediate_size": 4304, "model_type": "siglip_vision_model",
+        "num_attention_heads": 16, "num_hidden_layers": 27, "patch_size": 14, "vision_use_head": False,
+    },
+}  # fmt: skip
+"""The keys of google/gemma-3-4b-it's config.json."""
+
+
+def test_a_published_configuration_and_what_the_guide_says_of_it():
+    guide = (Path(__file__).parents[2] / "docs" / "huggingface.md").read_text()
+    config = transformers.Gemma3Config(**{key: value for key, value in GEMMA.items() if key != "model_type"})
+    with torch.device("meta"):
+        theirs = transformers.Gemma3ForConditionalGeneration(config).model
+    text = sum(parameter.numel() for parameter in theirs.language_model.parameters())
+    assert af.cost(af.architecture({**GEMMA, "model_type": "gemma3"})).params.total == text
+    assert f"{text:,} parameters" in guide
+    for name in ("multi_modal_projector", "vision_tower"):
+        weights = [weight.numel() for weight in theirs.get_submodule(name).state_dict().values()]
+        assert str(huggingface.Tower(name, len(weights), sum(weights))) in guide
+
+
 def run(*words: object) -> str:
     result = CliRunner().invoke(app, [str(word) for word in words])
     assert result.exit_code == 0, result.output
