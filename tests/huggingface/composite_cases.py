@@ -18,6 +18,7 @@ for _case in CASES:
 PLAIN = {
     "emu3_text_model": "llama", "glm4v_text": "glm4", "glm_ocr_text": "glm4", "granite4_vision_text": "granite",
     "paddleocr_vl_text": "llama", "qwen2_vl_text": "qwen2", "qwen2_5_vl_text": "qwen2", "qwen2_5_omni_text": "qwen2",
+    "glm4v_moe_text": "glm4_moe", "granite_docling_text": "granite", "qwen3_omni_moe_text": "qwen3_moe",
     "qwen3_vl_text": "qwen3", "qwen3_vl_moe_text": "qwen3_moe",
 }  # fmt: skip
 """Type of a text model -> the type whose tiny configuration it takes."""
@@ -44,9 +45,15 @@ SECTIONED: dict[str, dict[str, Any]] = {
 OWN: Mapping[str, dict[str, Any]] = {
     **SECTIONED,
     "emu3_text_model": {"pad_token_id": 0},
+    "granite_docling_text": {"pad_token_id": 0},
     "glm4v_text": {"rope_parameters": {**SECTIONS, "mrope_section": [1, 1], "partial_rotary_factor": 0.5}},
     "paddleocr_vl_text": {"head_dim": 8, "rope_parameters": SECTIONS},
     "qwen3_vl_text": {"head_dim": 8, "rope_parameters": {**SECTIONS, "mrope_interleaved": True}},
+    "glm4v_moe_text": {
+        "use_qk_norm": False,
+        "rope_parameters": {**SECTIONS, "mrope_section": [1, 1], "partial_rotary_factor": 0.5},
+    },
+    "qwen3_omni_moe_text": {"head_dim": 8, "rope_parameters": {**SECTIONS, "mrope_interleaved": True}},
     "qwen3_vl_moe_text": {"head_dim": 8, "rope_parameters": {**SECTIONS, "mrope_interleaved": True}},
 }
 """Type of a text model -> what its tiny configuration has besides."""
@@ -76,8 +83,10 @@ TOWERS: Mapping[str, dict[str, Any]] = {
         "deepstack_layer_map": [[-1, 0]],
         "spatial_target_layers": [0, 1],
     },
+    "qwen3_omni_moe": {"enable_audio_output": False},
     "qwen2_5_omni": {"enable_audio_output": False},
     **{name: {"pad_token_id": 0} for name in ("idefics3", "qwen3_asr", "smolvlm")},
+    "granite_docling": {"pad_token_id": 0, "vision_config": {"out_hidden_size": 32}},
     "vibevoice_asr": {
         f"{kind}_tokenizer_encoder_config": {"depths": [1, 1], "downsampling_ratios": [2], "num_filters": 4, "hidden_size": 8}
         for kind in ("acoustic", "semantic")
@@ -104,7 +113,11 @@ def tiny(table: Mapping[str, Any]) -> dict[str, Any]:
 def config_of(model_type: str) -> dict[str, Any]:
     """The tiny configuration of a composite."""
     whole = transformers.CONFIG_MAPPING[model_type]().to_dict()
-    return _filled(whole, COMPOSITES[model_type].path) | TOWERS.get(model_type, {})
+    filled = _filled(whole, COMPOSITES[model_type].path)
+    for key, value in TOWERS.get(model_type, {}).items():
+        adds = isinstance(value, dict) and "model_type" not in value and key in filled
+        filled[key] = {**filled[key], **value} if adds else value
+    return filled
 
 
 def _filled(table: Mapping[str, Any], path: tuple[str, ...]) -> dict[str, Any]:

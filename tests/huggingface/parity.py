@@ -126,7 +126,7 @@ def text_model(theirs: Any) -> Any:
     outer = type(theirs).__name__
     if "Blip" in outer:
         return theirs.language_model
-    if outer == "Qwen2_5OmniForConditionalGeneration":
+    if outer in ("Qwen2_5OmniForConditionalGeneration", "Qwen3OmniMoeForConditionalGeneration"):
         return theirs.thinker
     return theirs.vlm.text_model if outer.startswith("ColModern") else theirs
 

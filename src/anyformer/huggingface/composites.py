@@ -88,6 +88,17 @@ SPELLED: Mapping[str, Spelled] = {
     "glm4v_text": Spelled(
         "glm4", _sized(4096, 40, 32, 13696, 151_552, num_key_value_heads=2, attention_bias=True, **_GLM_V), implied=True,
     ),
+    "glm4v_moe_text": Spelled(
+        "glm4_moe",
+        _sized(4096, 46, 96, 10944, 151_424, attention_bias=True, use_qk_norm=False, num_nextn_predict_layers=0),
+    ),
+    "granite_docling_text": Spelled(
+        "granite",
+        _sized(
+            1024, 28, 16, 2048, 133_800, num_key_value_heads=4, rms_norm_eps=1e-5, embedding_multiplier=12.0,
+            logits_scaling=4.0, residual_multiplier=0.263, attention_multiplier=0.015625,
+        ),
+    ),
     "glm_ocr_text": Spelled(
         "glm4", _sized(1024, 16, 16, 4096, 59_392, num_key_value_heads=8, attention_bias=False, **_GLM_V), implied=True,
     ),
@@ -109,6 +120,12 @@ SPELLED: Mapping[str, Spelled] = {
     "qwen2_5_vl_text": _QWEN_VL,
     "qwen2_5_omni_text": Spelled("qwen2", _sized(3584, 28, 28, 18944, 152_064, num_key_value_heads=4, rope_theta=_MILLION)),
     "qwen3": Spelled("qwen3", _sized(4096, 32, 32, 22016, 151_936)),
+    "qwen3_omni_moe_text": Spelled(
+        "qwen3_moe",
+        _sized(
+            2048, 28, 28, 18944, 3584, num_key_value_heads=4, rope_theta=_MILLION, num_experts=128, norm_topk_prob=True,
+        ),
+    ),
     "qwen3_vl_text": Spelled("qwen3", _sized(4096, 32, 32, 22016, 151_936, rope_theta=500_000.0)),
     "qwen3_vl_moe_text": Spelled(
         "qwen3_moe",
@@ -133,23 +150,25 @@ In this order: transformers 5 (`model.language_model.layers`, `lm_head`), publis
 """
 
 _OUTSIDE = """
-    _pad_token_id acoustic_tokenizer_chunk_size adapter_layer_norm_eps adaptor_intermediate_size
-    alignment_intermediate_size audio_bos_token_id audio_chunk_size audio_end_token_id audio_eos_token_id audio_frame_step
+    _pad_token_id acoustic_tokenizer_chunk_size adapter_layer_norm_eps adaptor_intermediate_size alignment_intermediate_size
+    assistant_token_id audio_bos_token_id audio_chunk_size audio_end_token_id audio_eos_token_id audio_frame_step
     audio_length_per_tok audio_merge_size audio_start_token_id audio_token_id audio_token_index boa_token_id boi_token_id
-    boi_token_index deepstack_layer_map default_num_delay_tokens downsample_factor downsample_mode downsample_rate
-    downsample_ratio drop_vision_last_layer embedding_dim enable_audio_output eoa_token_id eoa_token_index eoi_token_id
-    eoi_token_index has_lora_adapter ignore_index image_break_token_id image_end_id image_end_token_id image_grid_pinpoints
+    boi_token_index deepstack_layer_map default_num_delay_tokens density_router_hidden_size density_router_loss_weight
+    density_router_threshold downsample_factor downsample_mode downsample_rate downsample_ratio drop_vision_last_layer
+    embedding_dim enable_audio_output eoa_token_id eoa_token_index eoi_token_id eoi_token_index has_lora_adapter
+    ignore_index im_end_token_id im_start_token_id image_break_token_id image_end_id image_end_token_id image_grid_pinpoints
     image_newline_token_id image_seq_length image_start_id image_start_token_id image_text_hidden_size image_token_id
     image_token_index insert_layer_id media_placeholder_token_id merge_kernel_size merger_times mm_tokens_per_image
     multimodal_projector_bias newline_id num_query_tokens perceiver_hidden_size pixel_shuffle_factor position_id_per_seconds
     projection_dim projection_hidden_size projection_layer_norm_eps projector_bias projector_dropout projector_hidden_act
     projector_hidden_size projector_layernorm_eps projector_pooling_ratio projector_use_layernorm scale_factor
     seconds_per_chunk slice_end_id slice_start_id spatial_merge_size spatial_pool_mode spatial_pool_stride
-    spatial_target_layers spatial_vision_layer timestamp_token_id token_classification_bias use_decoder_only_language_model
-    use_image_newline_parameter use_unified_vision_chunk user_token_id video_end_token_id video_grid_pinpoints video_placeholder
-    video_seq_length video_start_token_id video_token_id video_token_index vision_aspect_ratio vision_end_token_id
-    vision_feature_layer vision_feature_select_strategy vision_soft_tokens_per_image vision_start_token_id vision_token_id
-    vision_use_cls_token visual_indicator_token_ids vocabulary_map
+    spatial_target_layers spatial_vision_layer system_token_id timestamp_token_id token_classification_bias tts_bos_token_id
+    tts_eos_token_id tts_pad_token_id use_decoder_only_language_model use_image_newline_parameter use_unified_vision_chunk
+    user_token_id video_end_token_id video_grid_pinpoints video_placeholder video_seq_length video_start_token_id
+    video_token_id video_token_index vision_aspect_ratio vision_end_token_id vision_feature_layer
+    vision_feature_select_strategy vision_soft_tokens_per_image vision_start_token_id vision_token_id vision_use_cls_token
+    visual_indicator_token_ids vocabulary_map
 """
 OUTSIDE = tuple(_OUTSIDE.split())
 """Keys of composites that say how images and sound become embeddings, as every `..._config` does; none changes text."""
@@ -238,6 +257,10 @@ _ROWS: tuple[Composite, ...] = (
     Composite("emu3", "Emu3ForConditionalGeneration", "emu3_text_model", False),
     Composite("glm46v", "Glm46VForConditionalGeneration", "glm4v_text", False),
     Composite("glm4v", "Glm4vForConditionalGeneration", "glm4v_text", False),
+    Composite("glm4v_moe", "Glm4vMoeForConditionalGeneration", "glm4v_moe_text", False),
+    Composite("granite_docling", "GraniteDoclingForConditionalGeneration", "granite_docling_text", True),
+    Composite("qwen3_omni_moe", "Qwen3OmniMoeForConditionalGeneration", "qwen3_omni_moe_text", False, _THINKER),
+    Composite("qwen3_omni_moe_thinker", "Qwen3OmniMoeThinkerForConditionalGeneration", "qwen3_omni_moe_text", False),
     Composite("glm_ocr", "GlmOcrForConditionalGeneration", "glm_ocr_text", False),
     Composite("glmga", "Glm46VForConditionalGeneration", "glm4v_text", False),
     Composite("granite4_vision", "Granite4VisionForConditionalGeneration", "granite4_vision_text", False),
