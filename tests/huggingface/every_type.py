@@ -15,7 +15,7 @@ TASKS = (
     "CAUSAL_LM", "MASKED_LM", "SEQ_TO_SEQ_CAUSAL_LM", "SPEECH_SEQ_2_SEQ", "IMAGE_TEXT_TO_TEXT", "MULTIMODAL_LM",
     "SEQUENCE_CLASSIFICATION", "TOKEN_CLASSIFICATION", "TEXT_ENCODING", "RETRIEVAL",
 )  # fmt: skip
-READ = frozenset(model_type for types in huggingface.FAMILIES.values() for model_type in types)
+READ = frozenset(model_type for types in huggingface.FAMILIES.values() for model_type in types) | huggingface.ALIASES.keys()
 DEFAULTS = {
     "bigbird_pegasus": "blocks of keys chosen at random, which the class has by default, are refused",
     "deepseek_v2": "the class's defaults leave out the number of experts per token",
@@ -46,6 +46,8 @@ def text_capable() -> dict[str, str]:
 def outcome(model_type: str) -> str:
     """What the page says of a model type."""
     note = f" ({DEFAULTS[model_type]})" if model_type in DEFAULTS else ""
+    if model_type in huggingface.ALIASES:
+        return f"read as `{huggingface.ALIASES[model_type]}`"
     if model_type in READ:
         return f"read{note}"
     if model_type in huggingface.COMPOSITES:

@@ -8,12 +8,13 @@ from anyformer.huggingface.family import Family
 from anyformer.huggingface.find import find_family
 from anyformer.huggingface.missing import MISSING
 from anyformer.huggingface.peft_files import read_adapter, write_adapter
-from anyformer.huggingface.registry import FAMILIES, family, family_of, own, read_architecture, text_keys
+from anyformer.huggingface.registry import ALIASES, FAMILIES, family, family_of, own, read_architecture, text_keys
 from anyformer.huggingface.towers import Tower, aside, left_aside, told_of
 from anyformer.huggingface.verify import Verdict, verify
 from anyformer.huggingface.writing import export
 
 __all__ = [
+    "ALIASES",
     "COMPOSITES",
     "FAMILIES",
     "MISSING",

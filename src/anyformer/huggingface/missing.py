@@ -1,6 +1,6 @@
 """Model types of transformers 5.23 that are not read, by the mechanism that is missing.
 
-Read from the modelling files of transformers; docs/families.md lists them, and a test keeps the list complete and true.
+The mechanism named is what stands in the way first. docs/families.md lists them, and a test keeps the list complete.
 """
 
 from __future__ import annotations
@@ -24,15 +24,12 @@ _BY_MECHANISM: Mapping[str, str] = {
     "compressed sparse attention, hyper-connections made doubly stochastic, and output projections in groups": "deepseek_v4",
     "a temperature and partial rotary positions in latent attention": "mistral4",
     "embeddings in each layer that are projected from the model's": "gemma4_assistant gemma4_unified_assistant",
-    "a spelling of Gemma 4's text model that reads all towers by one projection": "gemma4_unified gemma4_unified_text",
     "embeddings in each layer, alternating updates (AltUp), low-rank residuals (LAuReL) and sparse activations": "gemma3n "
     "gemma3n_text",
     "a convolution over keys, values and branches, and scores of relative positions that depend on content": "inkling_mm_model "
     "inkling_text inkling2 inkling2_text",
     "numbers of heads by type of layer, and a bound after the activation": "step3p5 step3p7",
     "experts of a narrower latent width, and a gated residual": "muse_spark muse_spark_text",
-    "a spelling of its gates, sandwich norms and layers without positions": "muse_glimmer muse_glimmer_text",
-    "a spelling of its convolutions, windows and gated heads": "lfm3 lfm3_vl",
     "a bias for each head in the gate of attention": "beam",
     "pooling over windows of its own": "cohere_compass cohere_compass_text",
     "denoising of blocks with self-conditioning (a diffusion model of text)": "diffusion_gemma diffusion_gemma_text",
@@ -53,8 +50,9 @@ _BY_MECHANISM: Mapping[str, str] = {
     "a mixture of experts in attention": "jetmoe",
     "a mask that is computed from the values, and experts by products of keys": "doge",
     "experts in fused tensors beside a shared one, under names of its own": "aria aria_text",
-    "a spelling of classes for tokens over gpt-oss's layers with windows to both sides": "openai_privacy_filter",
-    "a spelling of its layers": "esmc gpt-sw3 ultrabert ultravbert",
+    "classes for tokens over gpt-oss's layers with windows to both sides": "openai_privacy_filter",
+    "a family of its own in anyformer/huggingface/families, all parts of which are there": "esmc gemma4_unified "
+    "gemma4_unified_text lfm3 lfm3_vl muse_glimmer muse_glimmer_text ultrabert ultravbert",
     "exclusive self-attention, which takes out each value's own direction": "neomme",
     "a prompt that is read both ways before text that is not, in one mask": "git paligemma colpali",
     "LoRA weights for images and sound that stand beside those of text": "phi4_multimodal",
@@ -63,8 +61,8 @@ _BY_MECHANISM: Mapping[str, str] = {
     "ernie4_5_vl_moe",
     "rotary positions in four sections (XD-RoPE)": "hunyuan_vl",
     "names of weights without a prefix, beside those of a tower": "cosmos3_omni",
-    "a spelling of its network without a gate": "cosmos3_edge cosmos3_edge_text",
-    "a spelling of DeepSeek-V2's text model without latent attention": "deepseek_ocr2 unlimited_ocr",
+    "a family of its own, of Llama's layers with a network without a gate": "cosmos3_edge cosmos3_edge_text",
+    "a family of its own, of DeepSeek-V2's experts and Llama's attention": "deepseek_ocr2 unlimited_ocr",
     "images as tokens, with norms of queries and keys in groups and an order of norms of its own": "chameleon",
     "embeddings of new words in a second table, and fused projections of its own": "molmo2 molmo2_text",
     "an action expert beside the text model": "pi0",

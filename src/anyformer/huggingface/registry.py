@@ -100,8 +100,8 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
 }
 """File in `families` -> the model types in it, in the order in which an export tries them."""
 
-ALIASES: Mapping[str, str] = {"kimi_k2": "deepseek_v3"}
-"""Model type of files that bring their own code -> the one of transformers that computes the same."""
+ALIASES: Mapping[str, str] = {"kimi_k2": "deepseek_v3", "gpt-sw3": "gpt2"}
+"""Model type of files that bring their own code or tokenizer -> the one of transformers that computes the same."""
 
 OWN = "anyformer"
 """Model type and file of our own layout, which expresses every architecture."""
