@@ -3,6 +3,7 @@
     python -m benchmarks.mutations                 # goes on where it stopped; Ctrl-C at any time
     python -m benchmarks.mutations --survivors     # diffs of what survives and the score, without any trial
     python -m benchmarks.mutations --again         # tries what survived once more, after new tests
+    python -m benchmarks.mutations --again --of planning/ --tests tests/planning/test_layout.py    # asks these tests alone
     python -m benchmarks.mutations --known         # tries the mistakes of known.toml, which tests once did not notice
 
 First it records which test runs which line, then it tries the mutants in a copy of the tree. The score is killed / (tried -
@@ -45,7 +46,7 @@ SEVERAL = ("src/anyformer/training/parallel/", "src/anyformer/planning/collectiv
 SEVERAL_TESTS = "tests/parallel"
 """Code that runs in several processes, and the tests that start them: coverage does not see these, so all are asked."""
 COUNT, SEED = 600, 0
-KNOWN_SECONDS = SEVERAL_SECONDS = 120.0
+FILE_SECONDS = 120.0
 """Processor seconds that a file of tests may take."""
 STATE = ROOT / "build" / "mutations"
 TRIED = ROOT / "benchmarks" / "results" / "mutations.jsonl"
@@ -61,6 +62,8 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=COUNT, help=f"mutants (default: {COUNT})")
     parser.add_argument("--rooms", nargs="+", choices=NAMES, default=NAMES, metavar="ROOM", help="rooms to try (default: all)")
     parser.add_argument("--again", action="store_true", help="try survivors again")
+    parser.add_argument("--of", default="", metavar="PART", help="only mutants of files whose path has this in it")
+    parser.add_argument("--tests", nargs="+", metavar="FILE", help="ask these files of tests, not those that run the line")
     parser.add_argument("--survivors", action="store_true", help="show what survives, write the score, and end")
     parser.add_argument("--known", action="store_true", help="try the mistakes of known.toml, and end")
     given = parser.parse_args()
@@ -76,9 +79,9 @@ def main() -> None:
         left = [mutant for mutant in mutants if mutant.key not in outcomes]
         if given.again:
             left = report.survivors(mutants, outcomes, known)
-        left = [mutant for mutant in left if mutant.path.split("/")[2] in given.rooms]
+        left = [mutant for mutant in left if mutant.path.split("/")[2] in given.rooms and given.of in mutant.path]
         try:
-            attempt(left, (*given.rooms, *OTHERS), given.jobs, given.seconds, console)
+            attempt(left, (*given.rooms, *OTHERS), given.jobs, given.seconds, given.tests, console)
         except KeyboardInterrupt:
             console.print("stopped; the same command goes on")
         outcomes = read(TRIED)
@@ -97,7 +100,7 @@ def known_survivors(bar: Progress) -> list[str]:
     with trial.copied(ROOT, Path(tempfile.mkdtemp(prefix="mutations-"))) as tree:
         for each in known:
             mutant = each.mutant((tree / each.path).read_text(encoding="utf-8"))
-            outcome = trial.tried(tree, mutant, [covering.Test(each.tests, KNOWN_SECONDS, {})])
+            outcome = trial.tried(tree, mutant, whole([each.tests]))
             print(f"{each.says}: {outcome.kind} {outcome.by}", flush=True)
             if outcome.kind not in report.KILLED:
                 alive.append(f"{each.says}, {each.path}:{mutant.line}")
@@ -116,8 +119,10 @@ def drawn(count: int, bar: Progress) -> list[Mutant]:
     return mutants
 
 
-def attempt(mutants: list[Mutant], rooms: tuple[str, ...], jobs: int, seconds: float, console: Console) -> None:
-    """Record what is not recorded yet, then try each mutant and add a line to the results."""
+def attempt(
+    mutants: list[Mutant], rooms: tuple[str, ...], jobs: int, seconds: float, tests: list[str] | None, console: Console
+) -> None:
+    """Record what is not recorded yet, then try each mutant and add a line to the results. `tests`: ask these alone."""
     with ExitStack() as stack:
         bar = stack.enter_context(progress(console))
         trees: SimpleQueue[Path] = SimpleQueue()
@@ -142,19 +147,24 @@ def attempt(mutants: list[Mutant], rooms: tuple[str, ...], jobs: int, seconds: f
                     covering.write(STATE / "covering.json", recorded)
             bar.advance(first)
 
-        def trying(mutant: Mutant) -> None:
-            asked = [recorded[file] for file in files if file in recorded]
+        def asked(mutant: Mutant) -> list[list[covering.Test]]:
+            """The tests to ask, group after group: most mutants die by those of their own room, whose imports take less."""
+            if tests is not None:
+                return [whole(tests)]
             inside = covering.in_function((ROOT / mutant.path).read_text(encoding="utf-8"), mutant.line)
-            tests = covering.chosen(asked, mutant.path, mutant.line if inside else None, seconds)
-            own = [test for test in tests if test.name.startswith(f"tests/{mutant.path.split('/')[2]}/")]
-            others = [test for test in tests if test not in own]
+            known = [recorded[file] for file in files if file in recorded]
+            found = covering.chosen(known, mutant.path, mutant.line if inside else None, seconds)
+            own = [test for test in found if test.name.startswith(f"tests/{mutant.path.split('/')[2]}/")]
+            return [own, [test for test in found if test not in own], several if mutant.path.startswith(SEVERAL) else []]
+
+        def trying(mutant: Mutant) -> None:
+            groups = asked(mutant)
             with tree() as place:
-                # Most die by the tests of their own room, and the imports of all others take longer than these.
-                outcome = trial.tried(place, mutant, own)
-                for more in (others, several if mutant.path.startswith(SEVERAL) else []):
+                outcome = trial.tried(place, mutant, groups[0])
+                for more in groups[1:]:
                     if more and outcome.kind not in report.KILLED:
                         outcome = trial.tried(place, mutant, more)
-            row = {**asdict(mutant), "outcome": outcome.kind, "by": outcome.by, "tests": len(tests)}
+            row = {**asdict(mutant), "outcome": outcome.kind, "by": outcome.by, "tests": sum(map(len, groups))}
             with lock, TRIED.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(row) + "\n")
             bar.advance(second)
@@ -162,23 +172,29 @@ def attempt(mutants: list[Mutant], rooms: tuple[str, ...], jobs: int, seconds: f
         found = [file for room in rooms for file in (ROOT / "tests" / room).rglob("test_*.py")]
         files = sorted(file.relative_to(ROOT).as_posix() for file in found)
         paths = {mutant.path for mutant in mutants}
-        starting = sorted(file.relative_to(ROOT).as_posix() for file in (ROOT / SEVERAL_TESTS).glob("test_*.py"))
-        several = [covering.Test(file, SEVERAL_SECONDS, {}) for file in starting]
+        several = whole(sorted(file.relative_to(ROOT).as_posix() for file in (ROOT / SEVERAL_TESTS).glob("test_*.py")))
         recorded = covering.read(STATE / "covering.json")
-        left = [file for file in files if file not in recorded or not recorded[file].holds(ROOT, {file, *paths})]
+        stale = [file for file in files if file not in recorded or not recorded[file].holds(ROOT, {file, *paths})]
+        left = stale if tests is None else []
         first, second = bar.add_task("recording tests", total=len(left)), bar.add_task("trying mutants", total=len(mutants))
         pool, lock = ThreadPoolExecutor(jobs), Lock()
         stack.callback(pool.shutdown, cancel_futures=True)
         list(pool.map(recording, left))
         bar.refresh()
         with tree() as place:
-            check_unchanged(place, [recorded[file] for file in files if file in recorded])
+            known = [recorded[file].tests for file in files if file in recorded]
+            shortest = [min(each, key=lambda test: test.seconds) for each in known if each]
+            check_unchanged(place, shortest if tests is None else whole(tests))
         list(pool.map(trying, mutants))
 
 
-def check_unchanged(tree: Path, recorded: list[covering.Recorded]) -> None:
-    """Raise `RuntimeError` if a test of the unchanged tree fails when it is run as those of mutants are."""
-    tests = [min(each.tests, key=lambda test: test.seconds) for each in recorded if each.tests]
+def whole(files: list[str]) -> list[covering.Test]:
+    """All tests of some files."""
+    return [covering.Test(file, FILE_SECONDS, {}) for file in files]
+
+
+def check_unchanged(tree: Path, tests: list[covering.Test]) -> None:
+    """Raise `RuntimeError` if one of these tests fails when nothing is changed and they are run as those of mutants are."""
     found = trial.run(tree, tests)
     if found.kind != "survived":
         raise RuntimeError(f"nothing was changed, and yet {found.kind} by {found.by}: no outcome would mean anything")
