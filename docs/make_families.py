@@ -1,8 +1,8 @@
 """Writes `docs/families.md`: every family of Hugging Face models, and how far ours is from transformers, measured.
 
-python docs/make_families.py [MODEL_TYPE ...]
+python docs/make_families.py [--types | MODEL_TYPE ...]
 
-With model types only their rows are measured anew. Pages that count the model types are kept right. All take a minute or two: the tiny random models of tests/huggingface are
+With model types only their rows are measured anew, with --types none: only the list of every type is written. Pages that count the model types are kept right. All take a minute or two: the tiny random models of tests/huggingface are
 made by transformers, read, run and held against ours.
 """
 
@@ -34,6 +34,23 @@ Every configuration is also written back, and every model is exported and loaded
 no difference at all. `python docs/make_families.py` writes this page, and the tests check every figure and every export.
 
 """
+COMPOSITES = """
+## Composites
+
+{count} types of model hold a text model beside towers for images and sound, which are left aside when it is read, named, and carried
+when it is written again ([huggingface.md](huggingface.md#composites)). The figures are those of the table above, of tiny
+composites with tiny towers, given text alone.
+
+"""
+TYPES = """
+## Every text-capable model type
+
+transformers {transformers} has {count} types of model that read or write text (those of its auto classes for language modelling of
+all kinds, speech, images to text, classes, tokens, encoding and retrieval): {read} are read, {composites} are read as their text
+model, and {missing} are refused with the mechanism that is missing, which the error names too. A test holds this list against the
+default configuration of every one.
+
+"""
 GAPS = ("logits", "padded", "token by token", "gradients")
 
 
@@ -41,18 +58,49 @@ Exported = dict[str, str]
 """Name of a catalogue's row -> the model type that it is exported as."""
 
 
-def page(rows: dict[str, list[str]], exported: Exported) -> str:
-    """The whole page, from the row of each model type without its catalogue and the types of what is exported."""
+def page(rows: dict[str, list[str]], exported: Exported, composites: dict[str, list[str]]) -> str:
+    """The whole page, from the row of each family without its catalogue, the types of what is exported, and the composites'."""
     import torch
     import transformers
 
-    head = ["model type", "class", "file", "configurations", *GAPS, "catalogue", "notes"]
-    table = [head, ["---"] * len(head)]
+    from anyformer import huggingface
+    from huggingface.every_type import READ, outcome, text_capable
+
+    table = [["model type", "class", "file", "configurations", *GAPS, "catalogue", "notes"]]
     for model_type, row in sorted(rows.items(), key=lambda each: each[1][0]):
         table.append([*row[:-1], ", ".join(name for name, of in exported.items() if of == model_type), row[-1]])
-    return INTRODUCTION.format(count=len(rows), transformers=transformers.__version__, torch=torch.__version__) + "".join(
-        f"| {' | '.join(cells)} |\n" for cells in table
+    whole = [["model type", "class", "text model", *GAPS]]
+    whole += [row for _, row in sorted(composites.items())]
+    types = text_capable()
+    every = [["model type", "class", "here"]]
+    every += [[f"`{model_type}`", types[model_type], outcome(model_type)] for model_type in sorted(types)]
+    kinds = {"read": READ, "composites": huggingface.COMPOSITES.keys(), "missing": huggingface.MISSING.keys()}
+    counts = {name: sum(model_type in kind for model_type in types) for name, kind in kinds.items()}
+    versions = {"transformers": transformers.__version__, "torch": torch.__version__}
+    return "".join(
+        [
+            INTRODUCTION.format(count=len(rows), **versions),
+            _table(table),
+            COMPOSITES.format(count=len(composites)),
+            _table(whole),
+            TYPES.format(count=len(types), **counts, **versions),
+            _table(every),
+        ]
     )
+
+
+def _table(rows: list[list[str]]) -> str:
+    lines = [rows[0], ["---"] * len(rows[0]), *rows[1:]]
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
+
+
+def composite_row(model_type: str, measured: dict[str, float | None]) -> list[str]:
+    """The row of a composite, from its largest differences."""
+    from anyformer.huggingface import COMPOSITES as KNOWN
+
+    composite = KNOWN[model_type]
+    figures = [_figure(measured[gap]) for gap in GAPS]
+    return [f"`{model_type}`", composite.default_class, f"`{composite.text}`", *figures]
 
 
 def row_of(model_type: str, file: str, measured: dict[str, float | None]) -> list[str]:
@@ -67,12 +115,14 @@ def row_of(model_type: str, file: str, measured: dict[str, float | None]) -> lis
     return [f"`{model_type}`", family(model_type).default_class, link, str(len(cases)), *figures, notes]
 
 
-def written() -> tuple[dict[str, list[str]], Exported]:
-    """The rows that the page has, and what it says of the catalogue."""
+def written() -> tuple[dict[str, list[str]], Exported, dict[str, list[str]]]:
+    """The rows that the page has, what it says of the catalogue, and its composites."""
     lines = [line for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith("| `")]
-    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
-    exported = {name: row[0].strip("`") for row in cells for name in filter(None, row[-2].split(", "))}
-    return {row[0].strip("`"): [*row[:-2], row[-1]] for row in cells}, exported
+    cells = [[cell.strip() for cell in line.removeprefix("|").removesuffix("|").split("|")] for line in lines]
+    families = [row for row in cells if len(row) == 6 + len(GAPS)]
+    exported = {name: row[0].strip("`") for row in families for name in filter(None, row[-2].split(", "))}
+    composites = {row[0].strip("`"): row for row in cells if len(row) == 3 + len(GAPS)}
+    return {row[0].strip("`"): [*row[:-2], row[-1]] for row in families}, exported, composites
 
 
 def measure(cases: Iterable[object]) -> dict[str, dict[str, float | None]]:
@@ -127,21 +177,31 @@ def _figure(gap: float | None) -> str:
 def main(asked: list[str]) -> None:
     """Write the page, or the rows of the model types asked for."""
     sys.path.insert(0, str(ROOT / "tests"))
+    from anyformer.huggingface import COMPOSITES as KNOWN
     from anyformer.huggingface import FAMILIES
     from huggingface.cases import CASES
+    from huggingface.composite_cases import case_of
 
     files = {model_type: file for file, types in FAMILIES.items() for model_type in types}
-    unknown = sorted(set(asked) - set(files))
+    only_types = asked == ["--types"]
+    named = [] if only_types else asked
+    unknown = sorted(set(named) - set(files) - set(KNOWN))
     if unknown:
         sys.exit(f"no model type is called {', '.join(unknown)}")
-    rows, exported = written() if asked else ({}, {})
-    types = asked or list(files)
-    measured = measure(case for case in CASES if case.model_type in types)
+    rows, exported, composites = written() if asked else ({}, {}, {})
+    types = [name for name in named if name in files] if asked else list(files)
+    whole = [name for name in named if name in KNOWN] if asked else list(KNOWN)
+    cases = [case for case in CASES if case.model_type in types]
+    measured = measure([*cases, *map(case_of, whole)])
     rows |= {model_type: row_of(model_type, files[model_type], measured[model_type]) for model_type in types}
     rows = {model_type: row for model_type, row in rows.items() if model_type in files}
-    PAGE.write_text(page(rows, export(exported, types)), encoding="utf-8")
+    composites |= {model_type: composite_row(model_type, measured[model_type]) for model_type in whole}
+    composites = {model_type: row for model_type, row in composites.items() if model_type in KNOWN}
+    exported = export(exported, types) if types else exported
+    PAGE.write_text(page(rows, exported, composites), encoding="utf-8")
     for path in COUNTED:
         counted = re.sub(r"\d+ model types", f"{len(rows)} model types", path.read_text(encoding="utf-8"))
+        counted = re.sub(r"\d+ composites", f"{len(composites)} composites", counted)
         path.write_text(counted, encoding="utf-8")
 
 

@@ -109,8 +109,17 @@ def trained_length(path: str | Path) -> int | None:
     if (path / checkpoint.MANIFEST).is_file():
         return _whole(checkpoint.read_manifest(path).facts.get("length"))
     if (path / "config.json").is_file():
-        return _whole(huggingface.read_config(path)("max_position_embeddings", None))
+        return _whole(huggingface.text_keys(huggingface.read_config(path)).get("max_position_embeddings"))
     return None
+
+
+def imported_towers(path: str | Path) -> Path | None:
+    """The directory of the composite whose text model this is: itself, or where a checkpoint was imported from; else None."""
+    path = Path(path)
+    if (path / checkpoint.MANIFEST).is_file():
+        source = checkpoint.read_manifest(path).facts.get("towers")
+        return Path(source) if isinstance(source, str) else None
+    return path if huggingface.left_aside(path) else None
 
 
 def _whole(length: object) -> int | None:

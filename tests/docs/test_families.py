@@ -8,16 +8,18 @@ from pathlib import Path
 import pytest
 
 from anyformer.catalogue import architecture
-from anyformer.huggingface import FAMILIES, family, find_family
+from anyformer.huggingface import COMPOSITES, FAMILIES, family, find_family
 from huggingface.cases import CASES
+from huggingface.composite_cases import case_of
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "families.md"
-ROWS = {
-    cells[0].strip("`"): cells
-    for cells in ([cell.strip() for cell in line.strip("|").split("|")] for line in PAGE.read_text().splitlines())
-    if cells[0].startswith("`")
-}
+LINES = [line.removeprefix("|").removesuffix("|").split("|") for line in PAGE.read_text().splitlines() if line[:3] == "| `"]
+TABLES: dict[int, dict[str, list[str]]] = {}
+for cells in ([cell.strip() for cell in line] for line in LINES):
+    TABLES.setdefault(len(cells), {})[cells[0].strip("`")] = cells
+ROWS, WHOLE = TABLES[10], TABLES[7]
+"""The families, and the composites."""
 HINT = "run: python docs/make_families.py"
 
 
@@ -43,6 +45,15 @@ def test_every_figure_is_within_what_the_tests_allow():
         for figure in filter(None, cells[4:7]):
             assert float(figure) <= logits, (model_type, figure)
         assert float(cells[7]) <= max(case.gradients for case in cases), model_type
+
+
+def test_every_composite_has_its_row_with_figures_that_the_tests_allow():
+    assert set(WHOLE) == set(COMPOSITES), HINT
+    for model_type, (_, cls, text, *figures) in WHOLE.items():
+        assert (cls, text.strip("`")) == (COMPOSITES[model_type].default_class, COMPOSITES[model_type].text), HINT
+        case = case_of(model_type)
+        assert all(float(figure) <= case.logits for figure in filter(None, figures[:3])), model_type
+        assert float(figures[3]) <= case.gradients, model_type
 
 
 def test_what_the_catalogue_is_exported_as():

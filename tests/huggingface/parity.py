@@ -15,6 +15,7 @@ from torch import Tensor
 
 from anyformer import huggingface
 from anyformer.huggingface.files import Stored
+from anyformer.huggingface.fused import as_stored
 from anyformer.huggingface.rules import rules
 from anyformer.model import Transformer
 from anyformer.operations import Shape
@@ -60,7 +61,8 @@ def _made(model_type: str, key: str, task: str, kernel: str, untied: bool) -> tu
 
     config = transformers.AutoConfig.for_model(model_type, **json.loads(key))
     torch.manual_seed(0)
-    model = AUTO[task].from_config(config, attn_implementation=kernel).eval()
+    make = AUTO[task].from_config if task in AUTO else getattr(transformers, task)._from_config
+    model = make(config, attn_implementation=kernel).eval()
     if untied:
         head = model.get_output_embeddings()
         head.weight = torch.nn.Parameter(head.weight.detach().clone())
@@ -109,9 +111,24 @@ def pair(case: Case) -> Pair:
     """Theirs and ours."""
     import json
 
-    kernel = case.kernel or huggingface.family(case.model_type).kernel
+    kernel = case.kernel or family_of(case).kernel
     theirs, directory = _made(case.model_type, json.dumps(case.config), case.task, kernel, case.untied)
     return Pair(case, theirs, _ours(directory), directory)
+
+
+def family_of(case: Case) -> huggingface.Family:
+    """The family of a case; of a composite that of its text model."""
+    return huggingface.family_of(huggingface.Config({**case.config, "model_type": case.model_type}))
+
+
+def text_model(theirs: Any) -> Any:
+    """What reads text alone: the model, or the part of a composite whose own forward asks for more."""
+    outer = type(theirs).__name__
+    if "Blip" in outer:
+        return theirs.language_model
+    if outer in ("Qwen2_5OmniForConditionalGeneration", "Qwen3OmniMoeForConditionalGeneration"):
+        return theirs.thinker
+    return theirs.vlm.text_model if outer.startswith("ColModern") else theirs
 
 
 def given(case: Case, length: int = T, seed: int = 0) -> Tensor:
@@ -124,17 +141,19 @@ def their_logits(pair: Pair, tokens: Tensor, padding: Tensor | None = None, targ
     more: dict[str, Any] = dict(pair.case.calls)
     if padding is not None:
         more["attention_mask"] = (~padding).long()
-        if pair.case.task.startswith("Causal"):
+        if pair.case.task.startswith("Causal") or (pair.case.task not in AUTO and pair.ours.architecture.encoder is None):
             more["position_ids"] = ((~padding).cumsum(1) - 1).clamp(min=0)
     if target is not None:
         more["decoder_input_ids"] = target
-    turned = pair.theirs.main_input_name == "input_features" and not pair.case.time_first
-    more[pair.theirs.main_input_name] = tokens.mT if turned else tokens
+    theirs = text_model(pair.theirs)
+    main = "input_ids" if pair.ours.architecture.embedding.symbols else theirs.main_input_name
+    turned = main == "input_features" and not pair.case.time_first
+    more[main] = tokens.mT if turned else tokens
     try:
-        out = pair.theirs(**more)
+        out = theirs(**more)
     except TypeError:
         more.pop("position_ids", None)
-        out = pair.theirs(**more)
+        out = theirs(**more)
     if pair.case.task == "PreTraining":
         return out.logits[..., None]
     return out.logits if hasattr(out, "logits") else out.last_hidden_state
@@ -147,7 +166,7 @@ def gap(ours: Tensor, theirs: Tensor) -> float:
 
 def inputs(pair: Pair, seed: int = 0) -> tuple[Tensor, ...]:
     """Images, tokens or what else is read; of two inputs a source and a target."""
-    if pair.theirs.main_input_name == "pixel_values":
+    if pair.theirs.main_input_name == "pixel_values" and pair.ours.architecture.embedding.symbols is None:
         shape = B, pair.case.config["num_channels"], *[pair.case.config["image_size"]] * 2
         return (torch.randn(shape, generator=torch.Generator().manual_seed(seed)),)
     architecture = pair.ours.architecture
@@ -242,8 +261,11 @@ def _as_ours(pair: Pair) -> dict[str, Tensor]:
         parameter.data = kept[name]
     architecture = pair.ours.architecture
     shapes = {name: weight.shape for name, weight in architecture.cost(Shape()).weights.items()}
-    stored, found, buffers = Stored(directory), {}, {name for name, _ in pair.theirs.named_buffers()}
-    for rule in rules(huggingface.family(pair.case.model_type).names_of(architecture), shapes):
+    family = family_of(pair.case)
+    stored, found = Stored(directory, text_name=family.text_name), {}
+    own = family.text_name or str
+    buffers = {own(name) for name, _ in pair.theirs.named_buffers()}
+    for rule in as_stored(rules(family.names_of(architecture), shapes), stored):
         if buffers & set(rule.stored):
             continue
         read = rule.op.read([stored.tensor(name) for name in rule.stored], [shapes[name] for name in rule.parameters])

@@ -162,12 +162,12 @@ def test_a_place_that_cannot_be_written_is_refused_before_any_work(command, fold
 def test_a_disk_that_fills_up_leaves_nothing(folder, tmp_path, monkeypatch):
     import errno
 
-    from anyformer.huggingface import convert
+    from anyformer.huggingface import writing
 
     def full(*_, **more):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(convert, "write_shards", full)
+    monkeypatch.setattr(writing, "write_shards", full)
     with pytest.raises(UserError, match="the disk is full"):
         af.export(af.load(folder / "checkpoint")[0], tmp_path / "out")
     assert list(tmp_path.iterdir()) == []

@@ -12,6 +12,7 @@ from anyformer.cli.arguments import Model
 EXAMPLES = """
 anyformer export runs/2026-01-01-120000 exported
 anyformer export checkpoint exported --family llama
+anyformer export checkpoint exported --towers path/to/gemma3
 """
 
 
@@ -23,6 +24,14 @@ def run(
         typer.Option(
             help="Export as this model type of transformers. By default the first that expresses the architecture exactly.",
             metavar="MODEL_TYPE",
+        ),
+    ] = None,
+    towers: Annotated[
+        Path | None,
+        typer.Option(
+            help="Write a composite: the text model's weights, and the towers of this directory as they are. By default the "
+            "directory of which the model was imported, if that was a composite.",
+            metavar="DIRECTORY",
         ),
     ] = None,
     adapter: Annotated[
@@ -46,15 +55,19 @@ def run(
     from anyformer import huggingface
     from anyformer.describe import UserError
     from anyformer.files import check_directory
-    from anyformer.loading import load, trained_length
+    from anyformer.loading import imported_towers, load, trained_length
 
     check_directory(out)
     if base is not None and not adapter:
         raise UserError("--base says where the model beside an adapter is: give --adapter too, or leave it out")
     if adapter:
         return export_adapter(model, out, family, base)
+    if towers is None and (family is None or family in huggingface.COMPOSITES):
+        towers = imported_towers(model)
     loaded, tokenizer = load(model)
-    exported = huggingface.export(loaded, out, tokenizer=tokenizer, model_type=family, length=trained_length(model))
+    exported = huggingface.export(
+        loaded, out, tokenizer=tokenizer, model_type=family, length=trained_length(model), towers=towers
+    )
     is_own = exported is huggingface.own()
     print(f"{out}: {exported.model_type}{'; load it after `import anyformer.huggingface.auto`' if is_own else ''}")
     (name, *_) = huggingface.read_config(out)("architectures", None) or ("AutoModel",)

@@ -31,7 +31,7 @@ def run(
 
     A checkpoint holds a digest of every file, so that damage is noticed. `anyformer generate`, `export`, `verify`, `show`,
     `cost` and `diff` also read a Hugging Face directory as it is. `anyformer train` takes the architecture of either; with
-    --start-from it takes the weights and the tokenizer too.
+    --start-from it takes the weights and the tokenizer too. Of a composite the text model is read; its towers are left aside.
     """
     from anyformer import checkpoint, huggingface
     from anyformer.cli.verifying import report
@@ -46,7 +46,11 @@ def run(
         model, tokenizer = huggingface.load(directory, progress=True)
     else:
         model, tokenizer = load(directory, adapter=adapter)
+    towers = huggingface.left_aside(directory)
+    source = {"towers": str(directory.absolute())} if towers else {}
     with disk_errors(out):
-        checkpoint.save(model, out, tokenizer=tokenizer, facts={"length": trained_length(directory)})
+        checkpoint.save(model, out, tokenizer=tokenizer, facts={"length": trained_length(directory), **source})
     count = sum(parameter.numel() for parameter in model.parameters())
     print(f"{out}: {model.architecture.shape_of_model}, {count:,} parameters" + ("" if tokenizer else ", no tokenizer"))
+    if towers:
+        print(f"{huggingface.aside(towers)}; anyformer export writes them again from {directory}")

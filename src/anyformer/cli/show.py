@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import shutil
 from collections.abc import Iterator, Mapping
+from os.path import exists  # which no name is too long for
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -69,6 +70,11 @@ def run(
         words = shlex.join([what, *["--tiny"] * tiny, *(word for change in changes or [] for word in ("--set", change))])
         for line in summary(what, words, value, batch, length):
             print(line)
+        if exists(what):
+            from anyformer.huggingface import told_of
+
+            if line := told_of(what):
+                print(line)
 
 
 def find(what: str, changes: Mapping[str, object], *, tiny: bool = False) -> Value:

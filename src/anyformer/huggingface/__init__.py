@@ -1,32 +1,45 @@
 """Hugging Face checkpoints both ways: a directory of transformers' layout to a model of ours, and back."""
 
+from anyformer.huggingface.composites import COMPOSITES
 from anyformer.huggingface.config import Config, read_config
-from anyformer.huggingface.convert import architecture_of, export, load
+from anyformer.huggingface.convert import architecture_of, load
 from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.find import find_family
 from anyformer.huggingface.form import Form, form_of
+from anyformer.huggingface.missing import MISSING
 from anyformer.huggingface.peft_files import read_adapter, write_adapter
-from anyformer.huggingface.registry import FAMILIES, family, own, read_architecture
+from anyformer.huggingface.registry import ALIASES, FAMILIES, family, family_of, own, read_architecture, text_keys
+from anyformer.huggingface.towers import Tower, aside, left_aside, told_of
 from anyformer.huggingface.verify import Verdict, verify
+from anyformer.huggingface.writing import export
 
 __all__ = [
+    "ALIASES",
+    "COMPOSITES",
     "FAMILIES",
+    "MISSING",
     "Config",
     "Family",
     "Form",
     "HuggingFaceError",
+    "Tower",
     "Verdict",
     "architecture_of",
+    "aside",
     "export",
     "family",
+    "family_of",
     "find_family",
     "form_of",
+    "left_aside",
     "load",
     "own",
     "read_adapter",
     "read_architecture",
     "read_config",
+    "text_keys",
+    "told_of",
     "verify",
     "write_adapter",
 ]

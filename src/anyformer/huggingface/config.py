@@ -165,8 +165,9 @@ class Config:
             self.expect(name, value)
 
     def finish(self, inert: Iterable[str]) -> None:
-        """Refuse keys that were not read and are not `inert`."""
+        """Refuse keys that were not read and are not `inert`; those that are count as read."""
         unknown = sorted(self._left - {*INERT, *inert})
+        self._left = set(unknown)
         if unknown:
             listed = ", ".join(f"{name} = {shown(self._data[name])}" for name in unknown)
             raise HuggingFaceError(

@@ -1,40 +1,36 @@
-"""A Hugging Face directory to a model and back: configuration by the family, weights rule by rule."""
+"""A Hugging Face directory to a model: configuration by the family, weights rule by rule."""
 
 from __future__ import annotations
 
-import json
 import warnings
 from collections.abc import Iterator, Mapping, Sequence, Set
 from math import prod
 from os.path import isdir  # which no name is too long for
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from anyformer.data import Tokenizer
 from anyformer.data.progress import meter
-from anyformer.describe import Notice, UserError, change
-from anyformer.files import check_directory, writing_directory
+from anyformer.describe import Notice, change
 from anyformer.huggingface.config import Config, read_config
 from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.family import Family
-from anyformer.huggingface.files import Source, Stored, write_shards
-from anyformer.huggingface.find import find_family
+from anyformer.huggingface.files import Source, Stored
 from anyformer.huggingface.fixed_tables import EVERYWHERE, check_fixed_tables
+from anyformer.huggingface.fused import as_stored
 from anyformer.huggingface.gguf import GgufFile, is_gguf
-from anyformer.huggingface.registry import OWN, own, read_architecture, stored_format
+from anyformer.huggingface.registry import read_architecture, stored_format
 from anyformer.huggingface.rules import Rule, rules
-from anyformer.huggingface.seal import check_seal, seal
+from anyformer.huggingface.seal import check_seal
 from anyformer.huggingface.stored import PLAIN, Files, Joined
 from anyformer.huggingface.target import nowhere
 from anyformer.model import Architecture, Transformer
 from anyformer.operations import Shape
 from anyformer.plan import Plan
-from anyformer.quantising import dense
 
-_TOKENIZER, _LENGTH = "tokenizer.json", "max_position_embeddings"
+_TOKENIZER = "tokenizer.json"
 
 
 def architecture_of(directory: Path, dtype: torch.dtype | None = None) -> tuple[Architecture, Family, Stored]:
@@ -44,7 +40,7 @@ def architecture_of(directory: Path, dtype: torch.dtype | None = None) -> tuple[
     """
     config, source = opened(directory, dtype)
     architecture, family = read_architecture(config)
-    stored = Stored(directory, family.base, family.older_names, source)
+    stored = Stored(directory, family.base, family.older_names, family.text_name, source)
     untold = {key: value for name, (key, value) in family.told.items() if name in stored and key not in config}
     if untold:
         architecture = family.read(Config({**config.written, **untold}))
@@ -82,13 +78,13 @@ def load(
     architecture, family, stored = architecture_of(directory, dtype)
     with torch.device("meta"):
         model = Transformer(architecture, plan)
-    of_weights = rules(family.names_of(architecture), _shapes(architecture))
+    of_weights = as_stored(rules(family.names_of(architecture), shapes_of(architecture)), stored)
     computed = check_fixed_tables(stored, architecture, {**EVERYWHERE, **family.fixed})
     _check_names(of_weights, family, stored, computed)
     trained = {name: parameter.requires_grad for name, parameter in model.named_parameters()}
     if stored.source.aside:
         warnings.warn(_left_aside(directory, stored.source.aside), Notice, stacklevel=2)
-    shapes = _shapes(architecture)
+    shapes = shapes_of(architecture)
     with meter(f"reading {directory.name}", sum(map(prod, shapes.values())), progress, "numbers") as advance:
         for name, tensor in _parameters_of(of_weights, stored, shapes):
             owner, _, leaf = name.rpartition(".")
@@ -113,84 +109,16 @@ def _left_aside(directory: Path, names: Sequence[str]) -> str:
     )
 
 
-def export(
-    model: Transformer,
-    directory: str | Path,
-    *,
-    tokenizer: Tokenizer | None = None,
-    model_type: str | None = None,
-    length: int | None = None,
-    extra: Mapping[str, Any] | None = None,
-) -> Family:
-    """Write a directory that transformers' AutoModel loads; returns the family that expresses the model.
-
-    Where none does, the directory has our own layout, which transformers loads after `import anyformer.huggingface.auto`.
-    `model_type` asks for one family ("anyformer": our own). `length`: positions that the model was trained at, written as
-    `max_position_embeddings` of a model whose positions are computed; without it the family's value for no limit.
-    `extra`: keys of the configuration that no computation depends on. The directory is written whole or not at all.
-    """
-    directory = Path(directory)
-    check_directory(directory)
-    family, config = _chosen(model.architecture, model_type)
-    tokens = _tokens(model.architecture, tokenizer)
-    if length is not None and (_LENGTH in config or family is own()):
-        config = _with(config, {_LENGTH: length}, family)
-    config = _with(config, tokens, family)
-    declared = _shapes(model.architecture)
-    parameters = dict(dense(model).named_parameters())
-    with writing_directory(directory) as partial:
-        write_shards(partial, _tensors_of(rules(family.names_of(model.architecture), declared), parameters))
-        dtype = str(next(iter(parameters.values())).dtype).removeprefix("torch.")
-        written = {"architectures": [family.default_class], **config, "dtype": dtype, **(extra or {})}
-        _write_json(partial / "config.json", written)
-        if tokens:
-            _write_json(partial / "generation_config.json", {**tokens, "pad_token_id": tokens["eos_token_id"]})
-        if tokenizer is not None:
-            tokenizer.save(partial)
-        seal(partial)
-    return family
-
-
-def _tokens(architecture: Architecture, tokenizer: Tokenizer | None) -> dict[str, int]:
-    """Ids of the tokens before and after a text: the tokenizer's end of text serves as both."""
-    end = None if tokenizer is None else tokenizer.end_of_text
-    if end is None or architecture.decoder is None:
-        return {}
-    return {"eos_token_id": end} if architecture.two_inputs else {"bos_token_id": end, "eos_token_id": end}
-
-
-def _with(config: dict[str, Any], more: Mapping[str, int], family: Family) -> dict[str, Any]:
-    """The configuration with `more` keys, or without them where this family computes from one of them."""
-    changed = {**config, **more}
-    try:
-        return changed if family.read(Config(changed)) == family.read(Config(config)) else config
-    except UserError:
-        return config
-
-
-def _write_json(path: Path, table: Mapping[str, Any]) -> None:
-    path.write_text(json.dumps(table, indent=2, sort_keys=True) + "\n", encoding="utf-8")
-
-
-def _chosen(architecture: Architecture, model_type: str | None) -> tuple[Family, dict[str, Any]]:
-    """The family of `model_type` and its configuration, else the first that expresses the architecture, else our own."""
-    if model_type is not None:
-        return find_family(architecture, model_type)
-    try:
-        return find_family(architecture)
-    except HuggingFaceError:
-        return find_family(architecture, OWN)
-
-
-def _shapes(architecture: Architecture) -> dict[str, tuple[int, ...]]:
+def shapes_of(architecture: Architecture) -> dict[str, tuple[int, ...]]:
+    """Name of a weight that is trained or kept -> its shape."""
     return {name: weight.shape for name, weight in architecture.trained_cost(Shape()).weights.items()}
 
 
 def _later_as_stored(architecture: Architecture, family: Family, stored: Stored) -> Architecture:
     """The architecture, without predictions of later tokens if the files hold nothing of them: transformers saves none."""
     bare = architecture.but(mtp=None)
-    own = _shapes(architecture).keys() - _shapes(bare).keys()
-    of_weights = rules(family.names_of(architecture), _shapes(architecture)) if own else []
+    own = shapes_of(architecture).keys() - shapes_of(bare).keys()
+    of_weights = rules(family.names_of(architecture), shapes_of(architecture)) if own else []
     there = any(name in stored for rule in of_weights if own.issuperset(rule.parameters) for name in rule.stored)
     return architecture if there else bare
 
@@ -201,7 +129,7 @@ def _tied_as_stored(architecture: Architecture, family: Family, stored: Stored) 
     if head is None or not head.may_be_tied:
         return architecture
     untied, tied = (change(architecture, "head.tied", value) for value in (False, True))
-    stored_as = {rule.parameters: rule for rule in rules(family.names_of(untied), _shapes(untied))}
+    stored_as = {rule.parameters: rule for rule in rules(family.names_of(untied), shapes_of(untied))}
     own, shared = (stored_as.get((variant.head_table[0],)) for variant in (untied, tied) if variant.head_table)
     if own is None or own.stored[0] not in stored:
         return tied
@@ -253,7 +181,7 @@ def _parameters_of(
             yield name, tensor.clone() if len(read) > 1 or not tensor.is_contiguous() else tensor
 
 
-def _tensors_of(of_weights: list[Rule], parameters: Mapping[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
+def tensors_of(of_weights: list[Rule], parameters: Mapping[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
     """(name, tensor) to store, one rule at a time, on the CPU."""
     for rule in of_weights:
         written = rule.op.write([parameters[name].detach().cpu() for name in rule.parameters])

@@ -38,6 +38,14 @@ class Family:
     base: str = ""
     """Prefix of names that files saved from the headless model lack (GPT-2's `transformer.`)."""
 
+    text: Family | None = None
+    """Of a composite: the family of its text model, whose names these are."""
+    text_name: Callable[[str], str | None] | None = None
+    """Of a composite: name of a stored tensor -> the text model's own name; None for a tensor of a tower."""
+
+    text_path: tuple[str, ...] = ()
+    """Of a composite: keys down to the text model's table."""
+
     def write(self, architecture: Architecture) -> dict[str, Any]:
         """A configuration of this model type; `UserError` with the reason where it has no key for something.
 

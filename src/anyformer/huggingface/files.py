@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from safetensors.torch import save_file
@@ -53,7 +53,8 @@ class Source(Protocol):
 class Stored:
     """The tensors of a directory by name, each read from its file when needed.
 
-    `base`: prefix that names in the files may lack; `older_names`: pattern in names of older files -> today's; `source`: by
+    `base`: prefix that names in the files may lack; `older_names`: pattern in names of older files -> today's. `text_name`: of
+    a composite, name in the files -> the text model's own, None for a tensor of a tower, which is left aside. `source`: by
     default the safetensors of the directory, none of them in few bits.
     """
 
@@ -62,13 +63,18 @@ class Stored:
         directory: Path,
         base: str = "",
         older_names: Mapping[str, str] | None = None,
+        text_name: Callable[[str], str | None] | None = None,
         source: Source | None = None,
     ) -> None:
         self.directory = directory
         self.base = base
         self.source = source or Joined(Files(directory))
-        self.stored = {_renamed(name, older_names or {}): name for name in self.source.names}
-        self.files = {name: self.source.names[stored] for name, stored in self.stored.items()}
+        names = self.source.names
+        own = {name: name if text_name is None else text_name(name) for name in names}
+        self.stored = {_renamed(name, older_names or {}): file for file, name in own.items() if name is not None}
+        self.files = {name: names[stored] for name, stored in self.stored.items()}
+        self.aside = {name: names[name] for name, text in own.items() if text is None}
+        """Name of each tensor of a tower -> its file."""
 
     def __contains__(self, name: str) -> bool:
         return self._known_as(name) in self.files
@@ -110,6 +116,11 @@ def _renamed(name: str, older_names: Mapping[str, str]) -> str:
         name = re.sub(pattern, today, name)
     old = next((ending for ending in OLD if name.endswith(ending)), "")
     return name.removesuffix(old) + OLD[old] if old else name
+
+
+def write_json(path: Path, table: Mapping[str, Any]) -> None:
+    """Write a table of a Hugging Face directory."""
+    path.write_text(json.dumps(table, indent=2, sort_keys=True) + "\n", encoding="utf-8")
 
 
 def write_shards(directory: Path, tensors: Iterator[tuple[str, Tensor]], limit: int = SHARD) -> None:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from anyformer.describe import did_you_mean
+from anyformer.huggingface.composite import text_family, text_table
+from anyformer.huggingface.composites import COMPOSITES
 from anyformer.huggingface.config import FEW_BITS, Config
 from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.family import Family
+from anyformer.huggingface.missing import MISSING
 from anyformer.huggingface.stored import Format, format_of
 from anyformer.huggingface.target import nowhere
 from anyformer.model import Architecture
@@ -98,8 +102,8 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
 }
 """File in `families` -> the model types in it, in the order in which an export tries them."""
 
-ALIASES: Mapping[str, str] = {"kimi_k2": "deepseek_v3"}
-"""Model type of files that bring their own code -> the one of transformers that computes the same."""
+ALIASES: Mapping[str, str] = {"kimi_k2": "deepseek_v3", "gpt-sw3": "gpt2"}
+"""Model type of files that bring their own code or tokenizer -> the one of transformers that computes the same."""
 
 OWN = "anyformer"
 """Model type and file of our own layout, which expresses every architecture."""
@@ -110,10 +114,29 @@ _FILES: Mapping[str, str] = {model_type: file for file, types in FAMILIES.items(
 def family(model_type: str) -> Family:
     """The family of a model type; `HuggingFaceError` with suggestions for an unknown one."""
     model_type = ALIASES.get(model_type, model_type)
+    if model_type in COMPOSITES:
+        raise HuggingFaceError(
+            f"{model_type} is a composite of a text model and towers, which only its own files name: give its directory or its "
+            f"config.json to read it, and anyformer export --towers DIRECTORY to write it"
+        )
+    if model_type in MISSING:
+        raise HuggingFaceError(f"model type {model_type!r} is not read: it needs {MISSING[model_type]}")
     if model_type not in _FILES:
         hint = did_you_mean(model_type, sorted(_FILES.keys() - {OWN}), "docs/families.md")
         raise HuggingFaceError(f"model type {model_type!r} is not known here{hint}")
     return next(family for family in families_of(_FILES[model_type]) if family.model_type == model_type)
+
+
+def family_of(config: Config) -> Family:
+    """The family of a configuration: of a composite, the family of the text model in it."""
+    composite = COMPOSITES.get(config.model_type)
+    return family(config.model_type) if composite is None else text_family(composite, config, family)
+
+
+def text_keys(config: Config) -> dict[str, Any]:
+    """The keys of a configuration; of a composite, those of its text model."""
+    composite = COMPOSITES.get(config.model_type)
+    return config.written if composite is None else text_table(composite, config)[0]
 
 
 def own() -> Family:
@@ -130,7 +153,7 @@ def families_of(file: str) -> Iterable[Family]:
 def read_architecture(config: Config) -> tuple[Architecture, Family]:
     """The architecture and family of a configuration; every key is read, known to be inert, or refused by name."""
     stored_format(config)
-    reader = family(config.model_type)
+    reader = family_of(config)
     architecture = reader.read(config)
     config.finish(reader.inert)
     return architecture, reader

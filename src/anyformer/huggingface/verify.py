@@ -79,7 +79,8 @@ def verify(directory: str | Path, *, length: int = 32, batch: int = 2, seed: int
     for stack, (prefix, _) in family.names_of(architecture).layers.items():
         for i, layer in enumerate(ours.get_submodule(stack).layers):  # type: ignore[arg-type]
             _watch(layer, mine, f"{stack} layer {i}")
-            _watch(_module(theirs, prefix.replace("{i}", str(i)).rstrip(".")), other, f"{stack} layer {i}")
+            inner = prefix.replace("{i}", str(i)).rstrip(".")
+            _watch(_text_module(theirs, inner, family) or _module(theirs, inner), other, f"{stack} layer {i}")
     with torch.no_grad():
         mine["logits"] = ours(given) if target is None else ours(given, target)
         other["logits"] = _output(theirs, given, target)
@@ -132,6 +133,14 @@ def _fits(stacks: Mapping[str, Stack], length: int) -> int:
     return min([length, *(stack.max_length for stack in stacks.values() if stack.max_length is not None)])
 
 
+def _text_module(model: nn.Module, path: str, family: Family) -> nn.Module | None:
+    """Of a composite, the module to which the text model's own path leads."""
+    if family.text_name is None:
+        return None
+    # Names of modules are asked like those of their weights.
+    return next((module for name, module in model.named_modules() if family.text_name(f"{name}.") == f"{path}."), None)
+
+
 def _module(model: nn.Module, path: str) -> nn.Module:
     """The module of a stored name; a base model's names may lack the prefix."""
     try:
@@ -150,7 +159,7 @@ def _watch(module: nn.Module, outputs: dict[str, Tensor], where: str) -> None:
 
 
 def _output(theirs: nn.Module, given: Tensor, target: Tensor | None) -> Tensor:
-    main = getattr(theirs, "main_input_name", "input_ids")
+    main = "input_ids" if not given.is_floating_point() else getattr(theirs, "main_input_name", "input_ids")
     out = theirs(**{main: given}) if target is None else theirs(**{main: given, "decoder_input_ids": target})
     logits: Tensor = out["logits"] if "logits" in out else out["last_hidden_state"]
     return logits

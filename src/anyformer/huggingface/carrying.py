@@ -1,0 +1,114 @@
+"""A composite again: its towers, configuration and other files as they are, around the weights of a text model."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Mapping
+from os.path import isdir  # which no name is too long for
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from anyformer.files import writing_directory
+from anyformer.huggingface.config import read_table
+from anyformer.huggingface.convert import architecture_of, shapes_of, tensors_of
+from anyformer.huggingface.errors import HuggingFaceError
+from anyformer.huggingface.family import Family
+from anyformer.huggingface.files import Stored, write_json, write_shards
+from anyformer.huggingface.find import canonical, find_family
+from anyformer.huggingface.fused import as_stored
+from anyformer.huggingface.rules import Rule, rules
+from anyformer.huggingface.seal import DIGESTS, check_seal, seal
+from anyformer.huggingface.stored import INDEX, Files
+from anyformer.model import Architecture, Transformer
+from anyformer.quantising import dense
+
+_WRITTEN = (".safetensors", ".py", ".bin", ".pth", ".ckpt", ".h5", ".msgpack")
+"""Endings of files that are not copied: weights, and code, which nothing here runs."""
+
+
+def export_composite(
+    model: Transformer,
+    directory: Path,
+    source: Path,
+    *,
+    model_type: str | None = None,
+    extra: Mapping[str, Any] | None = None,
+) -> Family:
+    """Write the composite of `source` with the weights of a text model; returns its family.
+
+    Every tensor that is not the text model's is written bit for bit, under its name; so is every other file. Where the text
+    model's architecture has changed, its table in the configuration is written anew; its width must stay, which the towers
+    project to.
+    """
+    if not isdir(source):
+        raise HuggingFaceError(
+            f"{source}: no such directory, and the towers stand in it; give the directory that the model was imported from as "
+            f"towers (--towers DIRECTORY), or export the text model alone (--family, or no --towers)"
+        )
+    check_seal(source)
+    architecture, family, stored = architecture_of(source)
+    if family.text is None:
+        raise HuggingFaceError(f"{source}: {family.model_type} is no composite, so it has no towers; export without towers")
+    if any(way.restored for way in stored.source.held()):
+        raise HuggingFaceError(
+            f"{source}: holds weights in few bits, beside which an export would put plain ones; export the text model alone, "
+            f"without towers"
+        )
+    if model_type not in (None, family.model_type):
+        raise HuggingFaceError(f"{source}: holds the towers of {family.model_type}, and {model_type} is asked for")
+    parameters = dict(dense(model).named_parameters())
+    dtype = str(next(iter(parameters.values())).dtype).removeprefix("torch.")
+    config = {**_config(model.architecture, source, architecture, family), "dtype": dtype, **(extra or {})}
+    config.pop("torch_dtype", None)  # the older spelling
+    of_weights = as_stored(rules(family.names_of(model.architecture), shapes_of(model.architecture)), stored)
+    with writing_directory(directory) as partial:
+        write_shards(partial, _tensors(of_weights, parameters, stored))
+        write_json(partial / "config.json", config)
+        for path in sorted(source.iterdir()):
+            if path.is_file() and not path.name.endswith(_WRITTEN) and path.name not in ("config.json", INDEX, DIGESTS):
+                shutil.copyfile(path, partial / path.name)
+        seal(partial)
+    return family
+
+
+def _tensors(of_weights: list[Rule], parameters: Mapping[str, Tensor], stored: Stored) -> Iterator[tuple[str, Tensor]]:
+    """The text model's tensors under the names of the files, then every other tensor of the files as it is."""
+    needed = {name for rule in of_weights for name in rule.stored}
+    absent = sorted(needed - stored.stored.keys())
+    if absent:
+        raise HuggingFaceError(
+            f"{stored.directory}: the files of the composite have no {absent[0]}, which this model has ({len(absent)} such); "
+            f"export the text model alone, without towers"
+        )
+    written = set()
+    for own, tensor in tensors_of(of_weights, parameters):
+        if own in stored.stored:  # copies need not be there
+            written.add(stored.stored[own])
+            yield stored.stored[own], tensor
+    files = Files(stored.directory)
+    for name in (*(stored.stored[own] for own in stored.files), *stored.aside):
+        if name not in written:
+            yield name, files.raw(name)
+
+
+def _config(architecture: Architecture, source: Path, was: Architecture, family: Family) -> dict[str, Any]:
+    """The configuration of `source`, with the text model's table written anew where its architecture has changed."""
+    config = read_table(source / "config.json")
+    if canonical(architecture) == canonical(was):
+        return config
+    if architecture.width != was.width:
+        raise HuggingFaceError(
+            f"{source}: its towers project to embeddings of width {was.width}, and this model has width {architecture.width}; "
+            f"export the text model alone, without towers"
+        )
+    assert family.text is not None
+    text = find_family(architecture, family.text.model_type)[1]
+    table = config
+    for key in family.text_path:
+        table = table.get(key, table)
+    table.update({name: value for name, value in text.items() if name not in ("model_type", "architectures")})
+    if "tie_word_embeddings" in text:
+        config["tie_word_embeddings"] = text["tie_word_embeddings"]
+    return config

@@ -1,0 +1,108 @@
+"""A composite as a family: its text model, read from the composite's configuration and under the composite's names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from anyformer.describe import change_all
+from anyformer.huggingface.composites import BESIDE, OUTSIDE, SPELLED, Composite, Spelled
+from anyformer.huggingface.config import Config
+from anyformer.huggingface.errors import HuggingFaceError
+from anyformer.huggingface.family import Family
+from anyformer.model import Architecture
+
+_SECTIONS = ("mrope_section", "mrope_interleaved")
+_TABLES = ("rope_parameters", "rope_scaling")
+_TIED = "tie_word_embeddings"
+
+
+def text_family(composite: Composite, config: Config, family: Callable[[str], Family]) -> Family:
+    """The composite around the text model that a configuration names; `family`: of a model type."""
+    table, _ = text_table(composite, config)
+    named = str(table.get("model_type", composite.text))
+    spelled = SPELLED.get(named, Spelled(named))
+    try:
+        text = family(spelled.family)
+    except HuggingFaceError as error:
+        raise HuggingFaceError(f"{config.where}: the text model of {composite.model_type}: {error}") from None
+
+    def read(config: Config) -> Architecture:
+        return _read(composite, spelled, text, config)
+
+    return replace(
+        text,
+        model_type=composite.model_type,
+        read=read,
+        default_class=composite.default_class,
+        text=text,
+        text_name=composite.text_name,
+        text_path=composite.path,
+    )
+
+
+def _read(composite: Composite, spelled: Spelled, text: Family, config: Config) -> Architecture:
+    """The architecture of the text model; every key of both tables is read, known to change nothing of text, or refused."""
+    table, nested = text_table(composite, config)
+    plain = _without_sections(table)
+    tied = _around(composite, config).get(_TIED, composite.tied)
+    if tied is not None:
+        plain[_TIED] = tied
+    plain |= {"model_type": text.model_type, "architectures": [composite.headless or text.default_class]}
+    inner = Config(plain, f"{config.where}: {'.'.join(composite.path)}" if nested else config.where)
+    inner.assume(**composite.absent)
+    inner.assume(**spelled.absent)
+    if spelled.implied:
+        inner.assume(head_dim=inner("hidden_size") // inner("num_attention_heads"))
+    inner.expect_all(**spelled.only)
+    architecture = text.read(inner)
+    inner.finish((*text.inert, *OUTSIDE))
+    towers = tuple(name for name in config.written if name.endswith("_config"))
+    config.finish((*OUTSIDE, *towers, *BESIDE) if nested else (*config.written,))
+    return change_all(architecture, composite.changes) if composite.changes else architecture
+
+
+def text_table(composite: Composite, config: Config) -> tuple[dict[str, Any], bool]:
+    """The text model's keys, and whether they stand in a table of their own rather than beside the composite's."""
+    around = _around(composite, config)
+    last = composite.path[-1]
+    if around.get(last) is not None:
+        return dict(_table(around, last, config)), True
+    if composite.flat:
+        beside = {name: value for name, value in around.items() if not name.endswith("_config")}
+        return {name: value for name, value in beside.items() if name != "model_type"}, False
+    raise HuggingFaceError(f"{config.where}: {'.'.join(composite.path)} is missing, the table of the text model")
+
+
+def _around(composite: Composite, config: Config) -> Mapping[str, Any]:
+    """The table around the text model's."""
+    table: Mapping[str, Any] = config.written
+    for key in composite.path[:-1]:
+        table = _table(table, key, config)
+    return table
+
+
+def _table(table: Mapping[str, Any], key: str, config: Config) -> Mapping[str, Any]:
+    inside = table.get(key)
+    if not isinstance(inside, Mapping):
+        raise config.refused(key, inside, "a table of keys")
+    return inside
+
+
+def _without_sections(table: dict[str, Any]) -> dict[str, Any]:
+    """The table with plain rotary positions in place of sections for time, height and width (M-RoPE).
+
+    A token of text has one position in all three, so that every section turns by the same angle: "for textual inputs, these
+    components utilize identical position IDs, making M-RoPE functionally equivalent to 1D-RoPE" (Qwen2-VL, arXiv 2409.12191,
+    section 2.1). It holds for sections that follow each other and for those that alternate (Qwen3-VL), and for any share of a
+    head, since sections choose among positions and leave frequencies in place.
+    """
+    plain = dict(table)
+    for name in _TABLES:
+        rope = plain.get(name)
+        if isinstance(rope, Mapping) and any(key in rope for key in _SECTIONS):
+            kept = {key: value for key, value in rope.items() if key not in _SECTIONS}
+            kept |= {key: "default" for key in ("type", "rope_type") if kept.get(key) == "mrope"}
+            plain[name] = kept if set(kept) - {"type", "rope_type"} or name == "rope_parameters" else None
+    return plain

@@ -1,0 +1,292 @@
+"""The composites: model types of which a text model is one part, beside towers for images and sound that are left aside.
+
+Sources: the configuration classes of transformers 5.23 (keys, defaults, ties), the names of published files, and the
+computation of the text models, which tests/huggingface/test_composites.py holds against ours.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Spelled:
+    """A text model's own type: the family that computes the same of text, and what its configuration class means."""
+
+    family: str
+    absent: Mapping[str, Any] = field(default_factory=dict)
+    """Values of absent keys, where the family has none or others."""
+    implied: bool = False
+    """Whether heads have D / H features where no key says their width."""
+    only: Mapping[str, Any] = field(default_factory=dict)
+    """Keys that the family does not have -> the value that means what it computes."""
+
+
+@dataclass(frozen=True)
+class Composite:
+    """A model type whose configuration holds that of a text model."""
+
+    model_type: str
+    default_class: str
+    """The class of transformers that computes logits."""
+    text: str
+    """Type of the text model where its table does not say."""
+    tied: bool | None = None
+    """Whether head and embedding are tied where the table around the text model's does not say; None: what that one says."""
+    path: tuple[str, ...] = ("text_config",)
+    """Keys down to the text model's table."""
+    flat: bool = False
+    """Whether there are files without that table, older than it, with its keys beside the composite's own."""
+    absent: Mapping[str, Any] = field(default_factory=dict)
+    """Values of the text model's absent keys, where they are others in this composite."""
+    headless: str = ""
+    """Class of the text model alone, where the composite has no head for tokens."""
+    renamed: Mapping[str, str] = field(default_factory=dict)
+    """Pattern of the composite's own names -> the text model's, before those of `TEXT_NAMES`."""
+
+    changes: Mapping[str, Any] = field(default_factory=dict)
+    """Path in the text model's architecture -> its value where the composite's class computes another than the text model's."""
+
+    def text_name(self, name: str) -> str | None:
+        """The text model's own name of a stored tensor; None for a tensor of a tower."""
+        for pattern, own in {**self.renamed, **TEXT_NAMES}.items():
+            if re.fullmatch(pattern, name):
+                return re.sub(pattern, own, name, count=1)
+        return None
+
+
+def _sized(*sizes: int, **more: Any) -> dict[str, Any]:
+    """The sizes that a configuration class has where its keys are absent: D, layers, H, F, V."""
+    names = ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "vocab_size")
+    return {**dict(zip(names, sizes, strict=True)), **more}
+
+
+_MILLION = 1_000_000.0
+_QWEN_VL = Spelled(
+    "qwen2",
+    _sized(8192, 80, 64, 29568, 152_064, num_key_value_heads=8, max_window_layers=80, rms_norm_eps=1e-5, rope_theta=_MILLION),
+)
+_GLM_V: dict[str, Any] = {"rms_norm_eps": 1e-5, "partial_rotary_factor": 1.0}
+_BART: dict[str, Any] = {
+    "vocab_size": 50265, "d_model": 1024, "encoder_layers": 12, "encoder_attention_heads": 16, "encoder_ffn_dim": 4096,
+    "decoder_layers": 12, "decoder_attention_heads": 16, "decoder_ffn_dim": 4096,
+}  # fmt: skip
+SPELLED: Mapping[str, Spelled] = {
+    "bart": Spelled("bart", _BART),
+    "cohere2": Spelled("cohere2", _sized(8192, 40, 64, 22528, 256_000)),
+    "emu3_text_model": Spelled(
+        "llama",
+        _sized(
+            4096, 32, 32, 14336, 184_622, num_key_value_heads=8, rms_norm_eps=1e-5, rope_theta=_MILLION, attention_dropout=0.1,
+        ),
+    ),
+    "exaone4": Spelled("exaone4", _sized(4096, 32, 32, 16384, 102_400)),
+    "gemma3_text": Spelled("gemma3_text", _sized(2304, 26, 8, 9216, 262_208)),
+    "glm4v_text": Spelled(
+        "glm4", _sized(4096, 40, 32, 13696, 151_552, num_key_value_heads=2, attention_bias=True, **_GLM_V), implied=True,
+    ),
+    "glm4v_moe_text": Spelled(
+        "glm4_moe",
+        _sized(4096, 46, 96, 10944, 151_424, attention_bias=True, use_qk_norm=False, num_nextn_predict_layers=0),
+    ),
+    "granite_docling_text": Spelled(
+        "granite",
+        _sized(
+            1024, 28, 16, 2048, 133_800, num_key_value_heads=4, rms_norm_eps=1e-5, embedding_multiplier=12.0,
+            logits_scaling=4.0, residual_multiplier=0.263, attention_multiplier=0.015625,
+        ),
+    ),
+    "glm_ocr_text": Spelled(
+        "glm4", _sized(1024, 16, 16, 4096, 59_392, num_key_value_heads=8, attention_bias=False, **_GLM_V), implied=True,
+    ),
+    "granite": Spelled("granite", _sized(4096, 32, 32, 11008, 32_000)),
+    "granite4_vision_text": Spelled("granite", _sized(4096, 32, 32, 11008, 32_000)),
+    "hyperclovax": Spelled("hyperclovax", _sized(4096, 32, 32, 11008, 32_000)),
+    "llama": Spelled("llama", _sized(4096, 32, 32, 11008, 32_000)),
+    "llama4_text": Spelled("llama4_text", _sized(5120, 48, 40, 8192, 202_048)),
+    "mistral": Spelled("mistral", _sized(4096, 32, 32, 14336, 32_000)),
+    "modernbert": Spelled("modernbert", _sized(768, 22, 12, 1152, 50_368)),
+    "paddleocr_vl_text": Spelled(  # ERNIE 4.5 whose rotary pairs are halves, which is Llama
+        "llama",
+        _sized(1024, 18, 16, 3072, 103_424, num_key_value_heads=2, head_dim=128, rms_norm_eps=1e-5, rope_theta=500_000.0),
+        only={"use_bias": False},
+    ),
+    "persimmon": Spelled("persimmon", _sized(4096, 36, 64, 16384, 262_144)),
+    "qwen2": Spelled("qwen2", _sized(4096, 32, 32, 22016, 151_936)),
+    "qwen2_vl_text": _QWEN_VL,
+    "qwen2_5_vl_text": _QWEN_VL,
+    "qwen2_5_omni_text": Spelled("qwen2", _sized(3584, 28, 28, 18944, 152_064, num_key_value_heads=4, rope_theta=_MILLION)),
+    "qwen3": Spelled("qwen3", _sized(4096, 32, 32, 22016, 151_936)),
+    "qwen3_omni_moe_text": Spelled(
+        "qwen3_moe",
+        _sized(
+            2048, 28, 28, 18944, 3584, num_key_value_heads=4, rope_theta=_MILLION, num_experts=128, norm_topk_prob=True,
+        ),
+    ),
+    "qwen3_vl_text": Spelled("qwen3", _sized(4096, 32, 32, 22016, 151_936, rope_theta=500_000.0)),
+    "qwen3_vl_moe_text": Spelled(
+        "qwen3_moe",
+        _sized(
+            2048, 24, 16, 5632, 151_936, num_key_value_heads=16, rope_theta=500_000.0, moe_intermediate_size=1408,
+            num_experts_per_tok=4, num_local_experts=60, norm_topk_prob=True,
+        ),
+    ),
+}  # fmt: skip
+"""Type of a text model -> how it is read; a type that is not here is its own family."""
+
+TEXT_NAMES: Mapping[str, str] = {
+    r"(?:thinker\.|vlm\.)?model\.(?:language_model|text_model)\.(?:model\.)?(.*)": r"model.\1",
+    r"(?:language_model|text_model)\.((?:model\.|lm_head\.|final_logits_bias).*)": r"\1",
+    r"language_model\.(.*)": r"model.\1",
+    r"(?:thinker\.)?((?:model\.(?:layers|embed_tokens|norm)|lm_head|mtp)\..*)": r"\1",
+}
+"""Pattern of names of a composite's text weights -> the text model's own name, of which the first that fits counts.
+
+In this order: transformers 5 (`model.language_model.layers`, `lm_head`), published files (`language_model.model.layers`,
+`language_model.lm_head`), files without a head, and files whose towers stand beside a text model's own names (Qwen2-VL).
+"""
+
+_OUTSIDE = """
+    _pad_token_id acoustic_tokenizer_chunk_size adapter_layer_norm_eps adaptor_intermediate_size alignment_intermediate_size
+    assistant_token_id audio_bos_token_id audio_chunk_size audio_end_token_id audio_eos_token_id audio_frame_step
+    audio_length_per_tok audio_merge_size audio_start_token_id audio_token_id audio_token_index boa_token_id boi_token_id
+    boi_token_index deepstack_layer_map default_num_delay_tokens density_router_hidden_size density_router_loss_weight
+    density_router_threshold downsample_factor downsample_mode downsample_rate downsample_ratio drop_vision_last_layer
+    embedding_dim enable_audio_output eoa_token_id eoa_token_index eoi_token_id eoi_token_index has_lora_adapter
+    ignore_index im_end_token_id im_start_token_id image_break_token_id image_end_id image_end_token_id image_grid_pinpoints
+    image_newline_token_id image_seq_length image_start_id image_start_token_id image_text_hidden_size image_token_id
+    image_token_index insert_layer_id media_placeholder_token_id merge_kernel_size merger_times mm_tokens_per_image
+    multimodal_projector_bias newline_id num_query_tokens perceiver_hidden_size pixel_shuffle_factor position_id_per_seconds
+    projection_dim projection_hidden_size projection_layer_norm_eps projector_bias projector_dropout projector_hidden_act
+    projector_hidden_size projector_layernorm_eps projector_pooling_ratio projector_use_layernorm scale_factor
+    seconds_per_chunk slice_end_id slice_start_id spatial_merge_size spatial_pool_mode spatial_pool_stride
+    spatial_target_layers spatial_vision_layer system_token_id timestamp_token_id token_classification_bias tts_bos_token_id
+    tts_eos_token_id tts_pad_token_id use_decoder_only_language_model use_image_newline_parameter use_unified_vision_chunk
+    user_token_id video_end_token_id video_grid_pinpoints video_placeholder video_seq_length video_start_token_id
+    video_token_id video_token_index vision_aspect_ratio vision_end_token_id vision_feature_layer
+    vision_feature_select_strategy vision_soft_tokens_per_image vision_start_token_id vision_token_id vision_use_cls_token
+    visual_indicator_token_ids vocabulary_map
+"""
+OUTSIDE = tuple(_OUTSIDE.split())
+"""Keys of composites that say how images and sound become embeddings, as every `..._config` does; none changes text."""
+BESIDE = (
+    "classifier_bias", "classifier_pooling", "head_dim", "hidden_size", "image_size", "initializer_cutoff_factor",
+    "initializer_factor", "num_channels", "patch_size", "rope_parameters", "tie_word_embeddings", "vocab_size", "window_size",
+)  # fmt: skip
+"""Keys of a composite that mean nothing of text where the text model has a table of its own."""
+
+# The classes of transformers 5.23 multiply the last features by the head's matrix alone, whatever the text model's class does.
+_UNSCALED, _UNCAPPED, _UNBIASED = {"head.scale": 1.0}, {"head.softcap": None}, {"head.bias": False}
+_GLM_ASR = _sized(2048, 28, 16, 6144, 59_264, num_key_value_heads=4, rms_norm_eps=1e-5)
+_VOXTRAL = _sized(
+    3072, 30, 32, 8192, 131_072, num_key_value_heads=8, rms_norm_eps=1e-5, rope_theta=100_000_000.0, head_dim=128,
+)  # fmt: skip
+_THINKER = ("thinker_config", "text_config")
+_ROWS: tuple[Composite, ...] = (
+    # Text models with the names and the types of plain ones.
+    Composite("audioflamingo3", "AudioFlamingo3ForConditionalGeneration", "qwen2"),
+    Composite("aya_vision", "AyaVisionForConditionalGeneration", "cohere2", True, changes=_UNSCALED),
+    Composite("blip-2", "Blip2ForConditionalGeneration", "opt"),
+    Composite("cohere2_vision", "Cohere2VisionForConditionalGeneration", "cohere2", True, changes=_UNSCALED),
+    Composite("deepseek_vl", "DeepseekVLForConditionalGeneration", "llama", True),
+    Composite("deepseek_vl_hybrid", "DeepseekVLHybridForConditionalGeneration", "llama", True),
+    Composite("exaone4_5", "Exaone4_5_ForConditionalGeneration", "exaone4", False),
+    Composite("fast_vlm", "FastVlmForConditionalGeneration", "qwen2"),
+    Composite("florence2", "Florence2ForConditionalGeneration", "bart", True, changes=_UNBIASED),
+    Composite("fun_asr_nano", "FunAsrNanoForConditionalGeneration", "qwen3", True),
+    Composite("fuyu", "FuyuForCausalLM", "persimmon", False, flat=True),
+    Composite("gemma3", "Gemma3ForConditionalGeneration", "gemma3_text", True, changes=_UNCAPPED),
+    Composite("gemma4", "Gemma4ForConditionalGeneration", "gemma4_text", True),
+    Composite("glmasr", "GlmAsrForConditionalGeneration", "llama", True, absent=_GLM_ASR),
+    Composite("got_ocr2", "GotOcr2ForConditionalGeneration", "qwen2", True),
+    Composite("granite_speech", "GraniteSpeechForConditionalGeneration", "granite", True, changes=_UNSCALED),
+    Composite("granite_speech_plus", "GraniteSpeechPlusForConditionalGeneration", "granite", True, changes=_UNSCALED),
+    Composite("hyperclovax_vision_v2", "HyperCLOVAXVisionV2ForConditionalGeneration", "hyperclovax", True),
+    Composite("idefics2", "Idefics2ForConditionalGeneration", "mistral", False),
+    Composite("idefics3", "Idefics3ForConditionalGeneration", "llama", False),
+    Composite("instructblip", "InstructBlipForConditionalGeneration", "opt"),
+    Composite("instructblipvideo", "InstructBlipVideoForConditionalGeneration", "opt"),
+    Composite("internvl", "InternVLForConditionalGeneration", "qwen2", True),
+    Composite("janus", "JanusForConditionalGeneration", "llama", True),
+    Composite(
+        "kimi_k25",
+        "Kimi_K25ForConditionalGeneration",
+        "deepseek_v3",
+        True,
+        # transformers 5.23 saves the layers of text under the name of the tower's.
+        renamed={r"language_model\.model\.blocks\.(.*)": r"model.layers.\1"},
+    ),
+    Composite("lfm2_vl", "Lfm2VlForConditionalGeneration", "lfm2", True),
+    Composite("lighton_ocr", "LightOnOcrForConditionalGeneration", "qwen3", True),
+    Composite("llama4", "Llama4ForConditionalGeneration", "llama4_text", False),
+    Composite("llava", "LlavaForConditionalGeneration", "llama"),
+    Composite("llava_next", "LlavaNextForConditionalGeneration", "llama", False),
+    Composite("llava_next_video", "LlavaNextVideoForConditionalGeneration", "llama"),
+    Composite("llava_onevision", "LlavaOnevisionForConditionalGeneration", "qwen2"),
+    Composite("minicpm_ocr", "MiniCPMOcrForConditionalGeneration", "qwen3_5_text", True),
+    Composite("minicpmv4_6", "MiniCPMV4_6ForConditionalGeneration", "qwen3_5_text", False),
+    Composite("minicpmv4_7", "MiniCPMV4_7ForConditionalGeneration", "qwen3_5_text", False),
+    Composite("mistral3", "Mistral3ForConditionalGeneration", "mistral", True),
+    Composite("moss_transcribe_diarize", "MossTranscribeDiarizeForConditionalGeneration", "qwen3", True),
+    Composite("musicflamingo", "MusicFlamingoForConditionalGeneration", "qwen2"),
+    Composite("ovis2", "Ovis2ForConditionalGeneration", "qwen2", True),
+    Composite("perception_lm", "PerceptionLMForConditionalGeneration", "llama"),
+    Composite("pp_chart2table", "GotOcr2ForConditionalGeneration", "qwen2", True),
+    Composite(
+        "qianfan_ocr",
+        "QianfanOCRForConditionalGeneration",
+        "qwen3",
+        False,
+        renamed={r"language_model\.model\.encoder\.(layers\..*)": r"model.\1"},  # the same
+    ),
+    Composite("qwen2_audio", "Qwen2AudioForConditionalGeneration", "qwen2"),
+    Composite("qwen3_5", "Qwen3_5ForConditionalGeneration", "qwen3_5_text", False),
+    Composite("qwen3_5_moe", "Qwen3_5MoeForConditionalGeneration", "qwen3_5_moe_text", False),
+    Composite("qwen3_asr", "Qwen3ASRForConditionalGeneration", "qwen3", True),
+    Composite("shieldgemma2", "Gemma3ForConditionalGeneration", "gemma3_text", True, changes=_UNCAPPED),
+    Composite("smolvlm", "SmolVLMForConditionalGeneration", "llama", False),
+    Composite("vibevoice_asr", "VibeVoiceAsrForConditionalGeneration", "qwen2"),
+    Composite("video_llama_3", "VideoLlama3ForConditionalGeneration", "qwen2"),
+    Composite("video_llava", "VideoLlavaForConditionalGeneration", "llama", False),
+    Composite("vipllava", "VipLlavaForConditionalGeneration", "llama", False),
+    Composite("voxtral", "VoxtralForConditionalGeneration", "llama", absent=_VOXTRAL),
+    # Text models with types of their own.
+    Composite("emu3", "Emu3ForConditionalGeneration", "emu3_text_model", False),
+    Composite("glm46v", "Glm46VForConditionalGeneration", "glm4v_text", False),
+    Composite("glm4v", "Glm4vForConditionalGeneration", "glm4v_text", False),
+    Composite("glm4v_moe", "Glm4vMoeForConditionalGeneration", "glm4v_moe_text", False),
+    Composite("granite_docling", "GraniteDoclingForConditionalGeneration", "granite_docling_text", True),
+    Composite("qwen3_omni_moe", "Qwen3OmniMoeForConditionalGeneration", "qwen3_omni_moe_text", False, _THINKER),
+    Composite("qwen3_omni_moe_thinker", "Qwen3OmniMoeThinkerForConditionalGeneration", "qwen3_omni_moe_text", False),
+    Composite("glm_ocr", "GlmOcrForConditionalGeneration", "glm_ocr_text", False),
+    Composite("glmga", "Glm46VForConditionalGeneration", "glm4v_text", False),
+    Composite("granite4_vision", "Granite4VisionForConditionalGeneration", "granite4_vision_text", False),
+    Composite("paddleocr_vl", "PaddleOCRVLForConditionalGeneration", "paddleocr_vl_text", True, flat=True),
+    Composite("qwen2_5_omni", "Qwen2_5OmniForConditionalGeneration", "qwen2_5_omni_text", False, _THINKER),
+    Composite("qwen2_5_omni_thinker", "Qwen2_5OmniThinkerForConditionalGeneration", "qwen2_5_omni_text", False),
+    Composite("qwen2_5_vl", "Qwen2_5_VLForConditionalGeneration", "qwen2_5_vl_text", False, flat=True),
+    Composite("qwen2_vl", "Qwen2VLForConditionalGeneration", "qwen2_vl_text", False, flat=True),
+    Composite("qwen3_vl", "Qwen3VLForConditionalGeneration", "qwen3_vl_text", False),
+    Composite("qwen3_vl_moe", "Qwen3VLMoeForConditionalGeneration", "qwen3_vl_moe_text", False),
+    # Encoders.
+    Composite(
+        "modernvbert",
+        "ModernVBertForMaskedLM",
+        "modernbert",
+        False,
+        renamed={r"lm_head\.(.*)": r"decoder.\1", r"projection_head\.(.*)": r"head.\1"},
+    ),
+    Composite(
+        "colmodernvbert",
+        "ColModernVBertForRetrieval",
+        "modernbert",
+        path=("vlm_config", "text_config"),
+        headless="ModernBertModel",
+        renamed={r"vlm\.(?:model\.)?text_model\.(.*)": r"\1"},
+    ),
+)
+COMPOSITES: Mapping[str, Composite] = {row.model_type: row for row in _ROWS}
+"""Model type -> the composite."""

@@ -1,0 +1,96 @@
+"""Model types of transformers 5.23 that are not read, by the mechanism that is missing.
+
+The mechanism named is what stands in the way first. docs/families.md lists them, and a test keeps the list complete.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+_BY_MECHANISM: Mapping[str, str] = {
+    "Mamba-2 layers, a scan of a state with an input-dependent step and skip": "bamba granitemoehybrid mamba2 zamba2",
+    "Mamba-2 layers beside attention in one block": "falcon_h1",
+    "Mamba-2 layers, and experts of a narrower latent width": "nemotron_h nemotron_h_omni nemo_speechlm",
+    "Mamba-1 layers, a selective scan of a diagonal state for each channel": "falcon_mamba jamba mamba zamba",
+    "an indexer that chooses the keys of each query (DeepSeek sparse attention)": "deepseek_v32 dots3_note dots3_note_text "
+    "glm_moe_dsa",
+    "an indexer that chooses keys, and norms gated by their input": "axk2",
+    "an indexer that layers share, and hyper-connections of its own kind": "hy_v4",
+    "an indexer of pooled keys that layers share, and hyper-connections made doubly stochastic": "glm5_next glm5_next_text",
+    "an indexer that layers share, and keys and values of an earlier layer's latent": "mistral_large4 mistral_large4_text",
+    "an indexer that chooses blocks of keys": "minimax_m3_vl minimax_m3_vl_text",
+    "an indexer that chooses blocks of keys, tables of hashed n-grams, and hyper-connections of low rank": "qwen4_exp "
+    "qwen4_exp_text",
+    "compressed sparse attention, hyper-connections made doubly stochastic, and output projections in groups": "deepseek_v4",
+    "a temperature and partial rotary positions in latent attention": "mistral4",
+    "embeddings in each layer that are projected from the model's": "gemma4_assistant gemma4_unified_assistant",
+    "embeddings in each layer, alternating updates (AltUp), low-rank residuals (LAuReL) and sparse activations": "gemma3n "
+    "gemma3n_text",
+    "a convolution over keys, values and branches, and scores of relative positions that depend on content": "inkling_mm_model "
+    "inkling_text inkling2 inkling2_text",
+    "numbers of heads by type of layer, and a bound after the activation": "step3p5 step3p7",
+    "experts of a narrower latent width, and a gated residual": "muse_spark muse_spark_text",
+    "a bias for each head in the gate of attention": "beam",
+    "pooling over windows of its own": "cohere_compass cohere_compass_text",
+    "denoising of blocks with self-conditioning (a diffusion model of text)": "diffusion_gemma diffusion_gemma_text",
+    "a mixture of experts that spans two attention sublayers (shortcut-connected)": "longcat_flash",
+    "two stacks that run in cycles with feedback": "hrm_text",
+    "convolutions over compressed queries and keys, and a router with a state from layer to layer": "zaya",
+    "a recurrence of its own (WKV)": "rwkv",
+    "a gated linear recurrence (RG-LRU)": "recurrent_gemma",
+    "recurrences with matrix memories (mLSTM) and scalar ones (sLSTM)": "xlstm",
+    "queries, keys and values of their own for global tokens": "led longformer",
+    "random blocks of keys beside global ones and windows": "big_bird",
+    "global tokens with layers of their own, and staggered blocks": "pegasus_x",
+    "experts of an encoder and a decoder with a bound on each expert's tokens": "nllb-moe",
+    "bytes grouped into patches by a second model": "blt",
+    "hashed characters, down- and upsampled": "canine",
+    "gated cross-attention to images between the layers": "idefics mllama",
+    "attention to itself and to the encoder in one softmax": "t5gemma2",
+    "a mixture of experts in attention": "jetmoe",
+    "a mask that is computed from the values, and experts by products of keys": "doge",
+    "experts in fused tensors beside a shared one, under names of its own": "aria aria_text",
+    "classes for tokens over gpt-oss's layers with windows to both sides": "openai_privacy_filter",
+    "a family of its own in anyformer/huggingface/families, all parts of which are there": "esmc gemma4_unified "
+    "gemma4_unified_text lfm3 lfm3_vl muse_glimmer muse_glimmer_text ultrabert ultravbert",
+    "exclusive self-attention, which takes out each value's own direction": "neomme",
+    "a prompt that is read both ways before text that is not, in one mask": "git paligemma colpali",
+    "LoRA weights for images and sound that stand beside those of text": "phi4_multimodal",
+    "norms whose scale is a function of the delay between sound and text": "voxtral_realtime voxtral_realtime_text",
+    "rotary positions whose frequencies are shared out between time, height and width, and experts for each modality": ""
+    "ernie4_5_vl_moe",
+    "rotary positions in four sections (XD-RoPE)": "hunyuan_vl",
+    "names of weights without a prefix, beside those of a tower": "cosmos3_omni",
+    "a family of its own, of Llama's layers with a network without a gate": "cosmos3_edge cosmos3_edge_text",
+    "a family of its own, of DeepSeek-V2's experts and Llama's attention": "deepseek_ocr2 unlimited_ocr",
+    "images as tokens, with norms of queries and keys in groups and an order of norms of its own": "chameleon",
+    "embeddings of new words in a second table, and fused projections of its own": "molmo2 molmo2_text",
+    "an action expert beside the text model": "pi0",
+    "a decoder that generates codes of sound in several books": "dia kyutai_speech_to_text moshi musicgen musicgen_melody "
+    "vibevoice",
+    "an encoder of sound of its own": "canary cohere_asr moonshine moonshine_streaming pop2piano seamless_m4t seamless_m4t_v2 "
+    "speecht5",
+    "an encoder and a decoder of two other types": "encoder-decoder speech-encoder-decoder vision-encoder-decoder",
+    "cross-attention of a text decoder to images": "blip evolla kosmos-2 kosmos-2.5 pix2struct pp_formulanet trocr",
+    "positions of words on a page": "bros layoutlm layoutlmv2 layoutlmv3 lilt markuplm udop",
+    "prediction of several next tokens by streams of n-grams": "prophetnet",
+    "hashed attention and reversible layers": "reformer",
+    "embeddings of shapes and sounds of characters": "roc_bert",
+    "adapters for each language": "xmod",
+    "segments of prompts with relative positions between them": "cpmant",
+    "convolutions of spans beside attention": "convbert",
+    "Fourier transforms in place of attention": "fnet",
+    "layers that pool the sequence": "funnel",
+    "integers in place of real numbers": "ibert",
+    "embeddings of entities beside words": "luke",
+    "bottlenecks of several stacked networks": "mobilebert",
+    "approximations of attention (multiresolution, Nyström, sampling of a hash)": "mra nystromformer yoso",
+    "latents that attend to the input": "perceiver",
+    "grouped convolutions as projections": "squeezebert",
+    "positions of cells in a table": "tapas",
+    "a text tower trained with images, which has no head for tokens": "clip_text_model tipsv2_text_model",
+}
+"""Mechanism -> the model types that need it and otherwise would be read, with those of their text models."""
+
+MISSING: Mapping[str, str] = {model_type: needed for needed, types in _BY_MECHANISM.items() for model_type in types.split()}
+"""Model type -> the mechanism that it needs and that is missing here."""

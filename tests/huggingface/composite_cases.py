@@ -1,0 +1,137 @@
+"""Tiny composites: the first tiny configuration of a text model's family, beside towers made tiny key by key."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import transformers
+
+from anyformer.huggingface.composites import COMPOSITES
+from huggingface.case import VOCAB, Case
+from huggingface.cases import CASES
+
+TEXTS: dict[str, Case] = {}
+for _case in CASES:
+    TEXTS.setdefault(_case.model_type, _case)
+PLAIN = {
+    "emu3_text_model": "llama", "glm4v_text": "glm4", "glm_ocr_text": "glm4", "granite4_vision_text": "granite",
+    "paddleocr_vl_text": "llama", "qwen2_vl_text": "qwen2", "qwen2_5_vl_text": "qwen2", "qwen2_5_omni_text": "qwen2",
+    "glm4v_moe_text": "glm4_moe", "granite_docling_text": "granite", "qwen3_omni_moe_text": "qwen3_moe",
+    "qwen3_vl_text": "qwen3", "qwen3_vl_moe_text": "qwen3_moe",
+}  # fmt: skip
+"""Type of a text model -> the type whose tiny configuration it takes."""
+TINY: dict[str, Any] = {
+    "activation_function": "gelu", "base_channels": 32, "channel_multiplier": [1], "codebook_size": 8, "depth": 2,
+    "d_model": 32, "decoder_ffn_dim": 48, "depths": [1, 1], "dim": 32, "dim_embed": [32, 32], "embed_dim": 32,
+    "encoder_attention_heads": 4, "encoder_ffn_dim": 48, "encoder_layers": 2, "feedforward_dim": 48, "ffn_dim": 48,
+    "hidden_dim": 32, "hidden_size": 32, "hidden_stride": 2, "image_size": 28, "intermediate_size": 48, "mlp_dim": 48,
+    "mlp_channel_dim": 32, "n_layers": 2, "num_attention_heads": 4, "num_embeddings": 8, "num_global_layers": 1,
+    "num_groups": [4, 4], "num_heads": 4, "num_hidden_layers": 2, "num_key_value_heads": 4, "num_layers": 2,
+    "num_patches": 4, "num_position_embeddings": 16, "out_hidden_size": 64, "output_channels": 32, "patch_size": 14,
+    "projection_dim": 32, "projector_hidden_size": 32, "projector_input_dim": 32, "projector_output_dim": 32,
+    "vision_output_dim": 32, "vocab_size": 53, "visual_vocab_size": 32, "width": 32,
+}  # fmt: skip
+"""Key of a tower -> its tiny value."""
+SIGLIP = {"model_type": "siglip_vision_model", "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 1,
+          "num_attention_heads": 4, "image_size": 28, "patch_size": 14}  # fmt: skip
+SECTIONS = {"rope_type": "default", "rope_theta": 300.0, "mrope_section": [1, 1, 2]}
+"""Sections of positions in images, for heads of 8 features."""
+SECTIONED: dict[str, dict[str, Any]] = {
+    name: {"rope_parameters": SECTIONS}
+    for name in ("qwen2_vl_text", "qwen2_5_vl_text", "qwen2_5_omni_text", "glm4v_text", "glm_ocr_text")
+}
+OWN: Mapping[str, dict[str, Any]] = {
+    **SECTIONED,
+    "emu3_text_model": {"pad_token_id": 0},
+    "granite_docling_text": {"pad_token_id": 0},
+    "glm4v_text": {"rope_parameters": {**SECTIONS, "mrope_section": [1, 1], "partial_rotary_factor": 0.5}},
+    "paddleocr_vl_text": {"head_dim": 8, "rope_parameters": SECTIONS},
+    "qwen3_vl_text": {"head_dim": 8, "rope_parameters": {**SECTIONS, "mrope_interleaved": True}},
+    "glm4v_moe_text": {
+        "use_qk_norm": False,
+        "rope_parameters": {**SECTIONS, "mrope_section": [1, 1], "partial_rotary_factor": 0.5},
+    },
+    "qwen3_omni_moe_text": {"head_dim": 8, "rope_parameters": {**SECTIONS, "mrope_interleaved": True}},
+    "qwen3_vl_moe_text": {"head_dim": 8, "rope_parameters": {**SECTIONS, "mrope_interleaved": True}},
+}
+"""Type of a text model -> what its tiny configuration has besides."""
+TOWERS: Mapping[str, dict[str, Any]] = {
+    "fast_vlm": {"vision_config": SIGLIP},  # theirs needs timm
+    "perception_lm": {"vision_config": {**SIGLIP, "model_args": {"embed_dim": 32}}},
+    "emu3": {"vocabulary_map": {"<image>": 5, "<|extra_200|>": 6}},
+    "florence2": {
+        "vision_config": {
+            "model_type": "florence_vision",
+            "depths": [1],
+            "patch_size": [7],
+            "patch_stride": [4],
+            "patch_padding": [3],
+            "patch_prenorm": [False],
+            "embed_dim": [32],
+            "num_heads": [4],
+            "num_groups": [4],
+            "window_size": 4,
+            "projection_dim": 32,
+        }
+    },
+    "fun_asr_nano": {"adaptor_config": {"hidden_size": 32, "intermediate_size": 8, "num_attention_heads": 4}},
+    "granite4_vision": {
+        "vision_config": {**SIGLIP, "hidden_size": 64},
+        "downsample_rate": "1/2",
+        "deepstack_layer_map": [[-1, 0]],
+        "spatial_target_layers": [0, 1],
+    },
+    "qwen3_omni_moe": {"enable_audio_output": False},
+    "qwen2_5_omni": {"enable_audio_output": False},
+    **{name: {"pad_token_id": 0} for name in ("idefics3", "qwen3_asr", "smolvlm")},
+    "granite_docling": {"pad_token_id": 0, "vision_config": {"out_hidden_size": 32}},
+    "vibevoice_asr": {
+        f"{kind}_tokenizer_encoder_config": {"depths": [1, 1], "downsampling_ratios": [2], "num_filters": 4, "hidden_size": 8}
+        for kind in ("acoustic", "semantic")
+    },
+}
+"""Composite -> keys of its towers that are not tiny otherwise."""
+
+
+def text(model_type: str) -> dict[str, Any]:
+    """The tiny configuration of a text model's type."""
+    config = TEXTS[PLAIN.get(model_type, model_type)].config
+    return {"vocab_size": VOCAB, **config, **OWN.get(model_type, {}), "model_type": model_type}
+
+
+def tiny(table: Mapping[str, Any]) -> dict[str, Any]:
+    """A tower's table with every size that `TINY` names, in tables within it too."""
+    return {
+        key: tiny(value) if isinstance(value, dict) else TINY[key] if type(value) is type(TINY.get(key, ...)) else value
+        for key, value in table.items()
+        if key != "layer_types"
+    }
+
+
+def config_of(model_type: str) -> dict[str, Any]:
+    """The tiny configuration of a composite."""
+    whole = transformers.CONFIG_MAPPING[model_type]().to_dict()
+    filled = _filled(whole, COMPOSITES[model_type].path)
+    for key, value in TOWERS.get(model_type, {}).items():
+        adds = isinstance(value, dict) and "model_type" not in value and key in filled
+        filled[key] = {**filled[key], **value} if adds else value
+    return filled
+
+
+def _filled(table: Mapping[str, Any], path: tuple[str, ...]) -> dict[str, Any]:
+    """The tables in a table: down `path` the text model's, the others as towers."""
+    inside = {key: value for key, value in table.items() if key.endswith("_config") and isinstance(value, dict)}
+    filled = {key: tiny(value) for key, value in inside.items()}
+    first, *rest = path
+    own = inside[first]
+    filled[first] = _filled(own, tuple(rest)) | {"model_type": own["model_type"]} if rest else text(own["model_type"])
+    return filled
+
+
+def case_of(model_type: str) -> Case:
+    """The case of a composite: that of its text model."""
+    composite = COMPOSITES[model_type]
+    of = TEXTS[PLAIN.get(composite.text, composite.text)]
+    return replace(of, model_type=model_type, config=config_of(model_type), task=composite.default_class, name="composite")
