@@ -14,6 +14,7 @@ from anyformer.data.vocabulary import make_tokenizer
 from anyformer.describe import change
 from anyformer.generation import Sampling, compiled, continuations, generate, stream
 from anyformer.generation.decode import decode
+from anyformer.generation.steps import stepper
 from anyformer.model import InputError, Transformer, build
 
 GREEDY = Sampling(temperature=0)
@@ -186,7 +187,7 @@ def test_a_compiled_step_meets_another_shape_once_in_128_tokens(speaker):
         seen.append(state.slots.visible)
         return decode(model, tokens, state)
 
-    _, multiple = compiled.stepper(model, 130, True)
+    _, multiple = stepper(model, 130, True)
     list(continuations(model, [[1]], sampling=GREEDY, max_tokens=130, step=step, multiple=multiple))
     assert seen == [128] * 127 + [256] * 2
 

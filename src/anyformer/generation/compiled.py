@@ -13,11 +13,9 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from anyformer.describe import UserError
 from anyformer.generation.decode import Step, decode
 from anyformer.model import Transformer
 from anyformer.parts.call.stack_state import StackState
-from anyformer.quantising import Quantised
 
 LONG_JOB = 4096
 """New tokens from which compilation pays: it takes tens of seconds and saves a few milliseconds per token."""
@@ -46,15 +44,9 @@ def reduction(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     return (y if bias is None else y + bias.to(exact)).to(x.dtype)
 
 
-def stepper(model: Transformer, max_tokens: int, compile: bool | None) -> tuple[Step, int]:
-    """The decode step to use, and the slots by which the visible part of the state should grow."""
-    if any(isinstance(parameter, Quantised) for parameter in model.parameters()):
-        if compile:
-            raise UserError("a model whose matrices are in few bits is not compiled: leave compiling out")
-        return decode, 1
-    if compile or (compile is None and max_tokens >= LONG_JOB):
-        return _COMPILED.setdefault(model, CompiledDecode()), MULTIPLE
-    return decode, 1
+def of(model: Transformer) -> CompiledDecode:
+    """The compiled step of a model, which keeps what was compiled for it."""
+    return _COMPILED.setdefault(model, CompiledDecode())
 
 
 class CompiledDecode:

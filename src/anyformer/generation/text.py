@@ -10,9 +10,9 @@ from torch import Tensor
 from anyformer.data import StreamDecoder, Tokenizer
 from anyformer.data.chat import answer_end, prompt_tokens
 from anyformer.generation.checks import check, check_model, fills_masks
-from anyformer.generation.compiled import stepper
 from anyformer.generation.decode import continuations
 from anyformer.generation.sampling import Sampling
+from anyformer.generation.steps import stepper
 from anyformer.generation.unmasking import unmasked
 from anyformer.model import InputError, Transformer
 

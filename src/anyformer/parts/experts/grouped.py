@@ -11,6 +11,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.overrides import handle_torch_function, has_torch_function
 
 
 def grouped_product(rows_QI: Tensor, weight_XOI: Tensor, ends_X: Tensor | None, *, whole: bool = True) -> Tensor:
@@ -39,6 +40,10 @@ def _product(rows_QI: Tensor, weight_XOI: Tensor, ends_X: Tensor, whole: bool) -
 
 
 def _products(rows_QI: Tensor, weight_XOI: Tensor, ends_X: Tensor, whole: bool) -> Tensor:
+    """One call to whoever watches calls of torch: which products it makes depends on the routing."""
+    if has_torch_function((rows_QI, weight_XOI, ends_X)):
+        made: Tensor = handle_torch_function(_products, (rows_QI, weight_XOI, ends_X), rows_QI, weight_XOI, ends_X, whole)
+        return made
     outputs = weight_XOI.shape[1]
     if _fits_torch(rows_QI):
         weight_XIO, more = weight_XOI.transpose(1, 2), (0, _missing(weight_XOI[0].T), 0, _missing(rows_QI))

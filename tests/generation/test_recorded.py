@@ -1,0 +1,115 @@
+"""A recorded decode step has every bit of the plain one, whatever the decode state holds."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+from zoo import DECODERS, PAIRS
+
+from anyformer.generation import Sampling, continuations, recorded
+from anyformer.generation.decode import decode, prefill, read_source
+from anyformer.generation.memory import grown
+from anyformer.generation.recorded import RecordedDecode, Recorder
+from anyformer.generation.steps import stepper
+from anyformer.model import build
+
+GREEDY = Sampling(temperature=0)
+EVERY = {**DECODERS, **PAIRS}
+STEPS, MULTIPLE = 9, 8
+
+
+def begun(model):
+    """A state that has read prompts of unequal lengths, or sources and the first token of each target."""
+    tokens = torch.tensor([[0, 3, 1, 4], [2, 7, 1, 8], [5, 5, 6, 2]])
+    padding = torch.tensor([[True, False, False, False]] + [[False] * 4] * 2)
+    if model.architecture.two_inputs:
+        state = grown(model, None, batch=3, count=1, most=32, source=4)
+        read_source(model, tokens, padding, tokens[:, :1], None, state)
+        return state
+    state = grown(model, None, batch=3, count=4, most=32)
+    prefill(model, tokens, padding if state.allows_padding else None, state)
+    return state
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_every_step_has_the_bits_of_the_plain_one(name):
+    model = build(EVERY[name], seed=1).eval()
+    step, recordings, visible = RecordedDecode(), [], set()
+    with torch.inference_mode():
+        plain, other = begun(model), begun(model)
+        tokens = torch.tensor([1, 2, 3])
+        for _ in range(STEPS):
+            for state in (plain, other):
+                state.slots.reserve(1, MULTIPLE)
+            expected = decode(model, tokens, plain)
+            assert torch.equal(step(model, tokens, other), expected)
+            assert step.recording is not None
+            assert step.recording.repeat is not None
+            visible.add(other.slots.visible)
+            recordings += [step.recording] * (step.recording not in recordings[-1:])
+            tokens = expected.argmax(-1)
+    assert len(recordings) == len(visible) == 2
+
+
+def test_a_larger_state_and_another_model_are_recorded_anew():
+    model, other = build(DECODERS["llama"]).eval(), build(DECODERS["llama"], seed=5).eval()
+    step = RecordedDecode()
+    with torch.inference_mode():
+        small = begun(model)
+        small.slots.reserve(1, MULTIPLE)
+        step(model, torch.tensor([1, 2, 3]), small)
+        first = step.recording
+        large = grown(model, small, batch=3, count=40)
+        assert large is not small
+        for one, state in ((model, large), (other, begun(other))):
+            state.slots.reserve(1, MULTIPLE)
+            twin = state.fork(torch.arange(3))
+            twin.slots.start, twin.slots.visible = state.slots.start, state.slots.visible
+            assert torch.equal(step(one, torch.tensor([3, 2, 1]), state), decode(one, torch.tensor([3, 2, 1]), twin))
+            assert step.recording is not first
+
+
+def test_a_step_in_which_values_are_read_is_never_repeated(monkeypatch):
+    """Calls that depend on a value, here on the token, would be those of another token."""
+    model = build(DECODERS["llama"]).eval()
+    norm = type(model.get_submodule("decoder").final_norm)
+    forward = norm.forward
+    seen = []
+
+    def reading(self: nn.Module, x: torch.Tensor) -> torch.Tensor:
+        seen.append(x.sum().item() > 0)
+        return forward(self, x) if seen[-1] else forward(self, -x)
+
+    monkeypatch.setattr(norm, "forward", reading)
+    expected = [next_B.tolist() for next_B in continuations(model, [[1, 2]], sampling=GREEDY, max_tokens=6)]
+    step = RecordedDecode()
+    found = continuations(model, [[1, 2]], sampling=GREEDY, max_tokens=6, step=step, multiple=MULTIPLE)
+    assert [next_B.tolist() for next_B in found] == expected
+    assert step.recording is not None
+    assert step.recording.repeat is None
+
+
+def test_what_is_written_into_a_tensor_is_repeated():
+    kept, given = torch.zeros(1, 3), torch.tensor([[1.0, 2.0, 3.0]])
+
+    def call(x):
+        kept[:, 1:] = x[:, 1:] * 2
+        kept.add_(1)
+        first, _ = x.chunk(2, 1)
+        return kept.T + first.sum()
+
+    with Recorder((given,)) as recorder:
+        result = call(given)
+    repeat = recorder.repeating(result)
+    assert result.tolist() == [[4.0], [8.0], [10.0]]
+    assert repeat(torch.tensor([[0.0, 1.0, 1.0]])).tolist() == [[3.0], [4.0], [4.0]]
+    assert kept.tolist() == [[2.0, 3.0, 3.0]]
+
+
+def test_texts_are_recorded_unless_they_are_compiled():
+    model = build(DECODERS["llama"]).eval()
+    assert isinstance(stepper(model, 100, None)[0], RecordedDecode)
+    assert isinstance(stepper(model, 10**6, False)[0], RecordedDecode)
+    assert not isinstance(stepper(model, 10**6, None)[0], RecordedDecode)
+    assert stepper(model, 100, None)[1] == recorded.MULTIPLE
