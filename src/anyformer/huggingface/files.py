@@ -29,10 +29,6 @@ class Source(Protocol):
         """Name of each tensor -> the file that has it."""
 
     @property
-    def nbytes(self) -> int:
-        """Bytes of all files."""
-
-    @property
     def dtype(self) -> torch.dtype:
         """What weights in few bits become."""
 
@@ -83,11 +79,6 @@ class Stored:
         """The name in the files, which may lack `base`."""
         bare = name.removeprefix(self.base)
         return name if name in self.files or bare not in self.files else bare
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the files."""
-        return self.source.nbytes
 
     def tensor(self, name: str) -> Tensor:
         """One floating-point tensor, read from its file."""

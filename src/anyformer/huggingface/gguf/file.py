@@ -40,8 +40,13 @@ class Place:
     @property
     def shape(self) -> tuple[int, ...]:
         """The shape in the file."""
-        whole = tuple(int(size) for size in reversed(self.tensor.shape))
+        whole = shape_of(self.tensor)
         return whole if self.expert is None else whole[1:]
+
+
+def shape_of(tensor: Any) -> tuple[int, ...]:
+    """The shape of a tensor of the package, whose sizes run from the last dimension to the first."""
+    return tuple(int(size) for size in reversed(tensor.shape))
 
 
 class GgufFile:
@@ -71,7 +76,7 @@ class GgufFile:
         if architecture not in SPELLINGS:
             hint = did_you_mean(architecture, sorted(SPELLINGS), "docs/huggingface.md")
             raise HuggingFaceError(f"{path}: the architecture {architecture!r} is not read from GGUF files{hint}")
-        shapes = {name: tuple(int(size) for size in reversed(tensor.shape)) for name, tensor in self._tensors.items()}
+        shapes = {name: shape_of(tensor) for name, tensor in self._tensors.items()}
         self.keys = Keys(str(path), architecture, metadata, shapes, self._numbers)
         self.dtype = dtype or self._usual()
         self._places = dict(self._placed(SPELLINGS[architecture]))
@@ -86,11 +91,6 @@ class GgufFile:
             raise HuggingFaceError(f"{self.path}: its metadata or tensors are incomplete ({error!r})") from None
         self.keys.finish(INERT)
         return Config({name: value for name, value in table.items() if value is not None}, str(self.path))
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the file."""
-        return self.path.stat().st_size
 
     def shape(self, name: str) -> tuple[int, ...]:
         place = self._places[name]
@@ -145,7 +145,7 @@ class GgufFile:
 
     def _restored(self, tensor: Any, expert: int | None, dtype: torch.dtype) -> Tensor:
         """A tensor of the file as plain numbers."""
-        shape = tuple(int(size) for size in reversed(tensor.shape))
+        shape = shape_of(tensor)
         rows = tensor.data.reshape(-1, tensor.data.shape[-1])
         if expert is not None:
             each = len(rows) // shape[0]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from functools import cached_property
 from math import prod
 from pathlib import Path
 from types import MappingProxyType
@@ -56,11 +55,6 @@ class Files:
     def names(self) -> Mapping[str, str]:
         """Name of each tensor -> its file."""
         return self.of
-
-    @cached_property
-    def nbytes(self) -> int:
-        """Bytes of the files."""
-        return sum((self.directory / file).stat().st_size for file in set(self.of.values()))
 
     def path(self, name: str) -> Path:
         """The file of a tensor."""

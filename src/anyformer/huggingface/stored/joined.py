@@ -66,11 +66,6 @@ class Joined:
         first = {next(iter(packed.parts.values())): name for name, packed in self.packed.items()}
         return {first.get(name, name): file for name, file in self.files.names.items() if name in self.plain or name in first}
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all files."""
-        return self.files.nbytes
-
     def shape(self, name: str) -> Shape:
         packed = self.packed.get(name)
         return self.files.shape(name) if packed is None else self._checked(name, packed)
