@@ -26,7 +26,7 @@ FLOORS = [
     {"loading"},
     {"training"},
     {"differences", "evaluation", "measuring", "testing"},
-    {"surgery"},
+    {"surgery", "studies"},
     {"api"},
     {"cli"},
 ]

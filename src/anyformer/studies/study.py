@@ -1,0 +1,200 @@
+"""`Study`: a question about runs, as one frozen value and one TOML file: a base, arms, and how they are made comparable."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import BeforeValidator, Field, field_validator, model_validator
+
+from anyformer.describe import Choice, Count, DescriptionError, Named, Value, change_all, get, parse_assignment
+from anyformer.model import Architecture
+from anyformer.training import Run
+
+QUANTITIES = {
+    "params": "parameters",
+    "active_params": "active",
+    "flops": "training_flops",
+    "decode_bytes": "decode_bytes",
+}
+"""What arms can be matched in: the word of a study, and the target of `costs.Budget`."""
+DECIDED = {"seed": "seeds", "steps": "budget", "minutes": "budget"}
+"""Fields of a run that no arm may set, and the field of the study that decides them."""
+
+
+class Arm(Value):
+    """One side of the comparison: the base run with another architecture, or another run, and changes by path after that."""
+
+    architecture: Architecture | None = None
+    """In a file also a catalogue name or a path. Absent: that of the base."""
+    run: Run | None = None
+    """In a file also the path of a run's file. Absent: the base."""
+    set: tuple[str, ...] = ()
+    """Changes by path, written as on the command line: `set = ["decoder.layer.attention.kv_heads=1"]`."""
+    values: tuple[int | float, ...] = ()
+    """The grid of `tuning` for this arm alone, as many values as there; for another optimiser, which wants other rates."""
+
+    @property
+    def changes(self) -> dict[str, Any]:
+        """Values by path."""
+        return dict(map(parse_assignment, self.set))
+
+    def applied(self, base: Run) -> Run:
+        """The run of this arm, before it is matched. Raises `DescriptionError` where its changes do not fit."""
+        run = self.run or base
+        if self.architecture is not None:
+            run = run.but(architecture=self.architecture)
+        changes = self.changes
+        for path in changes:
+            if path in DECIDED:
+                raise DescriptionError(f"{path} is decided by the study, for all arms alike: set {DECIDED[path]}")
+        run = change_all(run, changes) if changes else run
+        return run.but(seed=base.seed, steps=base.steps, minutes=None)
+
+
+class Staircase(Value):
+    """Arms out of the differences from the base to another architecture: one change after the other, and all but one."""
+
+    to: Architecture
+    """In a file also a catalogue name or a path; `from` beside it names the base's architecture."""
+    without: bool = True
+    """Whether there are arms with all changes but one, beside those with one more each."""
+
+
+class Matching(Value):
+    """The sizes of every arm are moved until it costs as much as the base."""
+
+    by: tuple[Annotated[str, Choice(lambda: QUANTITIES)], ...] = Field(min_length=1, max_length=2)
+    """`params`, `active_params` (those that a token uses), `flops` (of training, per token) or `decode_bytes` (read to decode a
+    token), or two of them; FLOPs and decoding are counted at the base's `length`."""
+    move: tuple[Literal["width", "depth", "ffn"], ...] = Field(default=("width", "ffn"), min_length=1)
+    """The sizes that may change; the last one is adjusted most finely."""
+    multiple: Count = 8
+    """Widths are multiples of this."""
+    tolerance: Annotated[float, Field(gt=0, lt=0.1)] = 0.005
+    """The greatest relative distance from the base."""
+
+    @field_validator("by")
+    @classmethod
+    def _once(cls, by: tuple[str, ...]) -> tuple[str, ...]:
+        if len(set(by)) < len(by):
+            raise ValueError(f"names {by[0]!r} twice")
+        return by
+
+
+class Tuning(Value):
+    """Every arm is tried at every value of a grid, with a seed of its own; the best value is used for the other seeds.
+
+    Where the best value of an arm is at an end of the grid, one value more is tried at that end by all arms, so that all have
+    equally many trials: as far from its neighbour, as a ratio, as that one from the next.
+    """
+
+    path: str = "optimiser.learning_rate"
+    """What is tuned."""
+    values: tuple[int | float, ...] = Field(min_length=2)
+    """In rising order, more than 0."""
+    seed: Annotated[int, Field(ge=0)] = 0
+    """Of the trials; none of `seeds`."""
+    widen: Annotated[int, Field(ge=0)] = 2
+    """How often the grid may grow; a best value that is at an end after that is flagged."""
+
+    @field_validator("values")
+    @classmethod
+    def _rising(cls, values: tuple[int | float, ...]) -> tuple[int | float, ...]:
+        check_rising(values)
+        return values
+
+
+def check_rising(values: tuple[int | float, ...]) -> None:
+    """Raise `ValueError` for a grid that is no grid."""
+    if list(values) != sorted(set(values)) or min(values) <= 0:
+        raise ValueError(f"should be different numbers more than 0 in rising order, got {list(values)}")
+
+
+def _words(data: Any) -> Any:
+    """`match = "params"` and `match = ["params", "flops"]` in place of a table."""
+    if isinstance(data, str):
+        return {"by": [data]}
+    return {"by": data} if isinstance(data, list | tuple) else data
+
+
+class Study(Value):
+    """Base, arms, matching, budget, tuning and seeds: what `anyformer compare` answers."""
+
+    through: ClassVar[tuple[str, ...]] = ()
+    title: Annotated[str, Field(min_length=1)]
+    """The question."""
+    metric: str = "loss"
+    """What is compared: the held-out `loss`, or a metric of the objective such as `accuracy`."""
+    better: Literal["lower", "higher"] = "lower"
+    """Which values of the metric are better."""
+    seeds: tuple[Annotated[int, Field(ge=0)], ...] = Field(default=(1, 2, 3, 4, 5), min_length=1)
+    """Each arm is trained once with each of them; arms are compared seed by seed, since a seed gives all arms the same batches,
+    and the same initial values wherever names and shapes of weights agree."""
+    match: Annotated[Matching | None, BeforeValidator(_words)] = None
+    """What arms have as much of as the base; also `match = "params"`. Absent: sizes stay as they are."""
+    budget: Literal["tokens", "flops"] = "tokens"
+    """What all arms are trained with as much of as the base: tokens, or training FLOPs."""
+    tuning: Tuning | None = None
+    """Absent: every arm keeps its values."""
+    alpha: Annotated[float, Field(gt=0, lt=0.5)] = 0.05
+    """The greatest probability of any verdict "better" or "worse" where there is no difference, over all arms together."""
+    threads: Count = 1
+    """Threads of each trial; part of what it computes, since sums in another order differ in their last bits."""
+    base_name: Annotated[str, Field(pattern=r"\A[a-z][a-z0-9_]*\Z")] = "base"
+    """What the base is called."""
+    base: Run
+    """The run that arms change, and are compared with; in a file also a path."""
+    arms: Named[Arm] = Named()
+    """What is compared with the base, by name."""
+    staircase: Staircase | None = None
+    """More arms, each a part of the way from the base to another architecture."""
+
+    @model_validator(mode="after")
+    def _adds_up(self) -> Study:
+        if not self.arms and self.staircase is None:
+            raise ValueError("has nothing to compare: add arms or a staircase")
+        if self.base.steps is None:
+            raise ValueError(
+                "base.minutes: the updates of a comparison must not depend on how busy the machine is: set base.steps, and "
+                "leave minutes out"
+            )
+        if self.base_name in self.arms:
+            raise ValueError(f"arms.{self.base_name}: the base has this name: give the arm another one, or set base_name")
+        if len(set(self.seeds)) < len(self.seeds):
+            raise ValueError(f"seeds: {list(self.seeds)} holds one twice")
+        for name, arm in self.arms.items():
+            try:
+                run = arm.applied(self.base)
+                if self.tuning is not None:
+                    self._check_grid(arm, run)
+            except ValueError as error:
+                raise ValueError(f"arms.{name}: {error}") from None
+        if self.tuning is not None:
+            self._check_tuning(self.tuning)
+        return self
+
+    def _check_tuning(self, tuning: Tuning) -> None:
+        if tuning.seed in self.seeds:
+            raise ValueError(
+                f"tuning.seed = {tuning.seed} is one of seeds: what was chosen with a seed is too good with that seed; take others"
+            )
+        try:
+            get(self.base, tuning.path)
+        except DescriptionError as error:
+            raise ValueError(f"tuning.path: {error}") from None
+
+    def _check_grid(self, arm: Arm, run: Run) -> None:
+        assert self.tuning is not None
+        if arm.values:
+            check_rising(arm.values)
+            if len(arm.values) != len(self.tuning.values):
+                raise ValueError(
+                    f"values: has {len(arm.values)} values and tuning.values {len(self.tuning.values)}: every arm is tried equally "
+                    "often"
+                )
+        get(run, self.tuning.path)
+
+    def grid(self, name: str) -> tuple[int | float, ...]:
+        """The values that an arm is first tried at."""
+        assert self.tuning is not None
+        return (self.arms[name].values if name in self.arms else ()) or self.tuning.values
