@@ -56,7 +56,7 @@ def test_an_arm_with_its_own_grid_is_tried_equally_often(study):
     grid = Tuning(values=(1e-3, 2e-3, 4e-3))
     with pytest.raises(DescriptionError, match=r"arms\.a: values: has 2 values and tuning\.values 3"):
         study.but(tuning=grid, arms={"a": Arm(values=(0.1, 0.2))})
-    own = study.but(tuning=grid, arms={"a": Arm(set=("optimiser.kind=sgd",), values=(0.1, 0.2, 0.4))})
+    own = study.but(tuning=grid, arms={"a": Arm(set=('optimiser={kind="sgd"}',), values=(0.1, 0.2, 0.4))})
     assert own.grid("a") == (0.1, 0.2, 0.4)
     assert own.grid("base") == grid.values
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
@@ -120,7 +120,6 @@ def _words(data: Any) -> Any:
 class Study(Value):
     """Base, arms, matching, budget, tuning and seeds: what `anyformer compare` answers."""
 
-    through: ClassVar[tuple[str, ...]] = ()
     title: Annotated[str, Field(min_length=1)]
     """The question."""
     metric: str = "loss"
@@ -140,7 +139,7 @@ class Study(Value):
     """The greatest probability of any verdict "better" or "worse" where there is no difference, over all arms together."""
     threads: Count = 1
     """Threads of each trial; part of what it computes, since sums in another order differ in their last bits."""
-    base_name: Annotated[str, Field(pattern=r"\A[a-z][a-z0-9_]*\Z")] = "base"
+    base_name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")] = "base"
     """What the base is called."""
     base: Run
     """The run that arms change, and are compared with; in a file also a path."""
@@ -162,6 +161,8 @@ class Study(Value):
             raise ValueError(f"arms.{self.base_name}: the base has this name: give the arm another one, or set base_name")
         if len(set(self.seeds)) < len(self.seeds):
             raise ValueError(f"seeds: {list(self.seeds)} holds one twice")
+        if self.tuning is not None:
+            self._check_tuning(self.tuning)
         for name, arm in self.arms.items():
             try:
                 run = arm.applied(self.base)
@@ -169,8 +170,6 @@ class Study(Value):
                     self._check_grid(arm, run)
             except ValueError as error:
                 raise ValueError(f"arms.{name}: {error}") from None
-        if self.tuning is not None:
-            self._check_tuning(self.tuning)
         return self
 
     def _check_tuning(self, tuning: Tuning) -> None:

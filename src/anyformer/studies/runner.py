@@ -1,0 +1,168 @@
+"""Trials side by side, each a process, within the machine's cores and memory; what ended is never run again."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Protocol
+
+from anyformer.describe import UserError
+from anyformer.files import disk_errors
+from anyformer.studies.outcome import Ended, Outcome, read_outcome
+from anyformer.studies.process import HELD, holding, lay_out
+from anyformer.studies.trials import Stage, Trial
+from anyformer.training.stop import Stopped, listening
+
+PAUSE = 0.2
+"""Seconds between two looks at the processes."""
+TRIALS, OUTPUT = "trials", "output.txt"
+LAST_LINES = 3
+
+
+@dataclass(frozen=True)
+class Room:
+    """What trials may take of the machine together: `slots` trials at a time, `memory` bytes; one may always run."""
+
+    slots: int
+    memory: int
+    bytes_of: Callable[[Trial], int]
+
+    def holds(self, running: Mapping[str, Trial], trial: Trial) -> bool:
+        """Whether a trial may start beside those that run."""
+        if not running:
+            return True
+        taken = sum(self.bytes_of(each) for each in running.values())
+        return len(running) < self.slots and taken + self.bytes_of(trial) <= self.memory
+
+
+class Watcher(Protocol):
+    """Who is told how a study goes on."""
+
+    def __call__(self, stage: Stage, outcomes: Mapping[str, Outcome], running: Mapping[str, Trial]) -> None: ...
+
+
+@dataclass
+class Runner:
+    """The trials of a study in its directory; `stage`: what is needed, by the outcomes so far."""
+
+    directory: Path
+    stage: Callable[[Mapping[str, Outcome]], Stage]
+    room: Room
+    watcher: Watcher = lambda stage, outcomes, running: None
+    outcomes: dict[str, Outcome] = field(default_factory=dict)
+    _processes: dict[str, tuple[Trial, subprocess.Popen[bytes]]] = field(default_factory=dict, init=False)
+    _elsewhere: dict[str, Trial] = field(default_factory=dict, init=False)
+
+    def go(self) -> tuple[Stage, Mapping[str, Outcome]]:
+        """Run all trials that are needed, to the end. Ctrl-C stops and saves each of them, and raises `Stopped`."""
+        with disk_errors(self.directory):
+            (self.directory / TRIALS).mkdir(parents=True, exist_ok=True)
+        with listening(), self._ending():
+            while True:
+                due = self._due()
+                if not due and not self._processes:
+                    return self.stage(self.outcomes), self.outcomes
+                waiting = [trial for trial in due if trial.key not in self._processes]
+                self._elsewhere = {trial.key: trial for trial in waiting if self._held(trial)}
+                for trial in waiting:
+                    if trial.key not in self._elsewhere and self.room.holds(self.running, trial):
+                        self._start(trial)
+                self.watcher(self.stage(self.outcomes), self.outcomes, self.running)
+                time.sleep(PAUSE)
+                self._collect()
+
+    @property
+    def running(self) -> dict[str, Trial]:
+        """Trials that run now, here or in another process on this study."""
+        return {**{key: trial for key, (trial, _) in self._processes.items()}, **self._elsewhere}
+
+    def _due(self) -> list[Trial]:
+        """Trials that have no outcome yet, each once; those that ended meanwhile, elsewhere too, are read."""
+        while True:
+            trials = {trial.key: trial for trial in self.stage(self.outcomes).trials if trial.key not in self.outcomes}
+            found = {key: outcome for key, trial in trials.items() if (outcome := self._read(trial)) is not None}
+            if not found:
+                return list(trials.values())
+            self.outcomes |= found
+
+    def _read(self, trial: Trial) -> Outcome | None:
+        """The outcome of a trial that ended; a trial that failed in an earlier process is tried again."""
+        directory = self.place(trial)
+        ended = Ended.read(directory, trial.key)
+        if ended is None or ended.status == "failed":
+            return None
+        return read_outcome(directory, ended)
+
+    def place(self, trial: Trial) -> Path:
+        """The directory of a trial."""
+        return self.directory / TRIALS / trial.name
+
+    def _held(self, trial: Trial) -> bool:
+        """Whether another process on this study has the trial."""
+        with holding(self.place(trial)) as free:
+            return not free
+
+    def _start(self, trial: Trial) -> None:
+        directory = self.place(trial)
+        try:
+            lay_out(trial, directory)
+            with disk_errors(directory / OUTPUT), (directory / OUTPUT).open("ab") as output:
+                self._processes[trial.key] = trial, _process(directory, trial.threads, output)
+        except UserError as error:  # a full disk costs this trial alone
+            self.outcomes[trial.key] = Outcome("failed", str(error))
+
+    def _collect(self) -> None:
+        """Take note of processes that ended."""
+        for key, (trial, process) in list(self._processes.items()):
+            code = process.poll()
+            if code is None:
+                continue
+            del self._processes[key]
+            ended = Ended.read(self.place(trial), key)
+            if ended is not None:
+                self.outcomes[key] = read_outcome(self.place(trial), ended)
+            elif code != HELD:  # which another process may have been quicker to take
+                self.outcomes[key] = Outcome("failed", _reason(code, self.place(trial)))
+
+    @contextmanager
+    def _ending(self) -> Iterator[None]:
+        """Within, trials run; none goes on after it: a trial that is stopped saves what it has."""
+        try:
+            yield
+        except Stopped as stopped:
+            raise Stopped(stopped.exit_code - 128, "running trials; each is saved, and the same command goes on") from None
+        finally:
+            for _, process in self._processes.values():
+                with suppress(ProcessLookupError):
+                    process.send_signal(signal.SIGTERM)
+            for _, process in self._processes.values():
+                process.wait()
+
+
+def _process(directory: Path, threads: int, output: IO[bytes]) -> subprocess.Popen[bytes]:
+    """The process of a trial, in a session of its own: Ctrl-C in a terminal is the study's to hear."""
+    words = [sys.executable, "-m", "anyformer.studies.process", str(directory)]
+    count = {name: str(threads) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
+    return subprocess.Popen(
+        words, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, env={**os.environ, **count},
+        start_new_session=True,
+    )  # fmt: skip
+
+
+def _reason(code: int, directory: Path) -> str:
+    """Why a process ended that wrote no outcome: its signal, or the last lines that it printed."""
+    if code < 0:
+        hint = ": by the system, if memory ran out" if -code == signal.SIGKILL else ""
+        return f"killed by {signal.Signals(-code).name}{hint}"
+    try:
+        lines = (directory / OUTPUT).read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        lines = []
+    return f"ended with code {code}: {' / '.join(lines[-LAST_LINES:]) or 'it printed nothing'}"

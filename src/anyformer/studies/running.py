@@ -1,0 +1,99 @@
+"""A study from its value to the outcomes of all its trials, in a directory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from rich.console import Console
+
+from anyformer.costs.available import free_memory
+from anyformer.costs.foretold import NotEnoughMemoryError
+from anyformer.describe import UserError, from_toml, to_toml
+from anyformer.files import check_parents, disk_errors, locked, read_text, write_text
+from anyformer.plan import Plan
+from anyformer.precision import Auto
+from anyformer.studies.arms import ResolvedArm, resolve_arms
+from anyformer.studies.forecast import cores, predicted_bytes
+from anyformer.studies.live import watching
+from anyformer.studies.outcome import Outcome
+from anyformer.studies.runner import TRIALS, Room, Runner
+from anyformer.studies.study import Study
+from anyformer.studies.trials import Stage, Trial, stage
+from anyformer.training.loop import lasts
+from anyformer.training.precision import default_device, measured_host, resolve
+
+STUDY, PLAN = "study.toml", "plan.toml"
+SHARE = 0.9
+"""Share of the free memory that trials may take together."""
+
+
+class StudyDirectoryError(UserError):
+    """A directory is not one for a study."""
+
+
+@dataclass(frozen=True)
+class Ran:
+    """A study whose trials have all ended: its arms, trials, and outcomes by key."""
+
+    study: Study
+    directory: Path
+    arms: tuple[ResolvedArm, ...]
+    stage: Stage
+    outcomes: Mapping[str, Outcome]
+
+    def place(self, trial: Trial) -> Path:
+        return self.directory / TRIALS / trial.name
+
+
+def prepared(study: Study, directory: Path) -> Study:
+    """The study with every `auto` of the base's plan decided, once for this directory, and written there."""
+    check_parents(directory)
+    if directory.is_dir() and not (directory / STUDY).exists() and any(each.name != ".lock" for each in directory.iterdir()):
+        raise StudyDirectoryError(f"{directory}: holds other files, and no {STUDY}; give the directory of a study, or a new one")
+    with disk_errors(directory):
+        directory.mkdir(parents=True, exist_ok=True)
+    with locked(directory / ".lock"):
+        plan = study.base.plan
+        if plan.precision == Auto() or plan.compile == "auto":
+            if not (directory / PLAN).exists():
+                decided, _ = resolve(plan, measured_host(default_device()), study.base.tuning.base, long=lasts(study.base))
+                write_text(directory / PLAN, to_toml(decided))
+            kept = from_toml(Plan, read_text(directory / PLAN, StudyDirectoryError), str(directory / PLAN))
+            precision = kept.precision if plan.precision == Auto() else plan.precision
+            plan = plan.but(precision=precision, compile=kept.compile if plan.compile == "auto" else plan.compile)
+        study = study.but(base=study.base.but(plan=plan))
+        write_text(directory / STUDY, to_toml(study))
+    return study
+
+
+def room_of(study: Study, arms: tuple[ResolvedArm, ...], jobs: int | None = None) -> Room:
+    """What the trials may take of this machine. Raises `NotEnoughMemoryError` where one alone does not fit.
+
+    `jobs`: trials side by side, at most; by default as many as there are cores for their threads.
+    """
+    device = default_device()
+    memory = int(SHARE * free_memory(device))
+    needed = {arm.name: predicted_bytes(arm.run, device.type) for arm in arms}
+    for name, size in needed.items():
+        if size > memory / SHARE:
+            raise NotEnoughMemoryError(
+                f"arms.{name}: a trial needs {size / 1e9:.1f} GB, and {memory / SHARE / 1e9:.1f} GB are free: set a smaller batch, "
+                "accumulation or plan.checkpointing in the base"
+            )
+    slots = max(1, cores() // study.threads) if jobs is None else jobs
+    return Room(slots, memory, lambda trial: needed[trial.arm])
+
+
+def run_study(study: Study, directory: Path, *, jobs: int | None = None, console: Console | None = None) -> Ran:
+    """Run the trials that are not there yet. Ctrl-C raises `Stopped`; the same call goes on, in this process or another."""
+    console = console or Console(stderr=True)
+    study = prepared(study, directory)
+    arms = resolve_arms(study)
+    room = room_of(study, arms, jobs)
+    due = partial(stage, study, arms, default_device().type)
+    with watching(directory, console, room.slots, study.metric) as watcher:
+        found, outcomes = Runner(directory, due, room, watcher).go()
+    return Ran(study, directory, arms, found, outcomes)
