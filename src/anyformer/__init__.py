@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from anyformer.model import Architecture, Transformer, decoder_only, encoder_decoder, encoder_only
     from anyformer.plan import Plan
     from anyformer.resolving import architecture
+    from anyformer.studies import Study, compare
     from anyformer.training import Run, train
 
 __version__ = "0.1.0"
@@ -30,6 +31,7 @@ _HOMES = {
     "model": ("Architecture", "Transformer", "decoder_only", "encoder_decoder", "encoder_only"),
     "plan": ("Plan",),
     "resolving": ("architecture",),
+    "studies": ("Study", "compare"),
     "training": ("Run", "train"),
 }
 
@@ -38,10 +40,12 @@ __all__ = [
     "Budget",
     "Plan",
     "Run",
+    "Study",
     "Transformer",
     "architecture",
     "build",
     "change",
+    "compare",
     "cost",
     "decoder_only",
     "diff",

@@ -82,9 +82,7 @@ def studies(random, *, arms, seeds, effect=0.0, number=200):
         shared = random.normal(3, 0.05, seeds)
         losses = {f"arm_{i}": shared + random.normal(effect * (i == 0), 0.01, seeds) for i in range(arms)}
         base = shared + random.normal(0, 0.01, seeds)
-        yield compare(
-            dict(enumerate(base)), {name: dict(enumerate(found)) for name, found in losses.items()}, alpha=ALPHA
-        )
+        yield compare(dict(enumerate(base)), {name: dict(enumerate(found)) for name, found in losses.items()}, alpha=ALPHA)
 
 
 @pytest.mark.parametrize("arms", [1, 4])

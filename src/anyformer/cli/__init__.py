@@ -15,6 +15,7 @@ import typer
 
 from anyformer import __version__
 from anyformer.cli import (
+    comparing,
     costing,
     data,
     differing,
@@ -61,6 +62,7 @@ COMMANDS = {
     "train": (train, RUN),
     "generate": (generate, RUN),
     "eval": (evaluating, RUN),
+    "compare": (comparing, RUN),
     "transform": (transforming, RUN),
     "quantise": (quantising, RUN),
     "import": (importing, EXCHANGE),

@@ -1,7 +1,21 @@
 """Studies: runs that differ in what is asked, at matched sizes, tuned alike, over several seeds, with verdicts and costs."""
 
 from anyformer.studies.arms import ResolvedArm, resolve_arms
+from anyformer.studies.comparing import compare, forecast
+from anyformer.studies.findings import Findings
 from anyformer.studies.reading import load_study
 from anyformer.studies.study import Arm, Matching, Staircase, Study, Tuning
 
-__all__ = ["Arm", "Matching", "ResolvedArm", "Staircase", "Study", "Tuning", "load_study", "resolve_arms"]
+__all__ = [
+    "Arm",
+    "Findings",
+    "Matching",
+    "ResolvedArm",
+    "Staircase",
+    "Study",
+    "Tuning",
+    "compare",
+    "forecast",
+    "load_study",
+    "resolve_arms",
+]

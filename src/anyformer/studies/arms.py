@@ -99,9 +99,7 @@ def _budget(matching: Matching, base: Run) -> Budget:
 
 
 def _matched(run: Run, matching: Matching, budget: Budget) -> tuple[Run, Moved]:
-    found = match(
-        run.architecture, budget, move=matching.move, multiple=matching.multiple, tolerance=matching.tolerance
-    )
+    found = match(run.architecture, budget, move=matching.move, multiple=matching.multiple, tolerance=matching.tolerance)
     words = {target: word for word, target in QUANTITIES.items()}
     costs = {words[name]: (budget.targets[name], cost) for name, cost in found.costs.items()}
     before, after = sizes(run.architecture), found.sizes

@@ -82,7 +82,10 @@ class View:
             done, each = pace(self.directory / TRIALS / trial.name)
             steps = trial.run.steps or 0
             shown.add_row(
-                trial.name, f"{done:,}/{steps:,}", f"{losses[-1]:.3f}" if losses else "-", in_time((steps - done) * each) if each else "-"
+                trial.name,
+                f"{done:,}/{steps:,}",
+                f"{losses[-1]:.3f}" if losses else "-",
+                in_time((steps - done) * each) if each else "-",
             )
         keys = _keys(stage)
         failed = sum(outcomes[key].status != "finished" for key in keys if key in outcomes)

@@ -60,7 +60,9 @@ def run(directory: Path) -> int:
             return trained.exit_code
         last = next(row for row in reversed(read_metrics(directory)) if row.get("last"))
         finite = math.isfinite(last["loss"])
-        Ended(key, "finished" if finite else "diverged", "" if finite else f"the held-out loss is {last['loss']}").write(directory)
+        Ended(key, "finished" if finite else "diverged", "" if finite else f"the held-out loss is {last['loss']}").write(
+            directory
+        )
         return 0
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from anyformer.describe import DescriptionError, change_all, did_you_mean, read_data
-from anyformer.resolving import architecture, path_beside
+from anyformer.resolving import architecture, path_beside, pop_changes
 from anyformer.studies.study import Study
 from anyformer.training.run import load_run
 
@@ -16,12 +16,14 @@ def load_study(path: Path | str, changes: Mapping[str, Any] | None = None) -> St
     """The study that a TOML or JSON file describes, with `changes` by path.
 
     Where a run is expected the file may give the path of one, and where an architecture is, a catalogue name or a path; paths
-    are looked for beside the file first. `title` is by default the name of the file.
+    are looked for beside the file first. A table `[set]` may change the study by path, as in a run's file. `title` is by default
+    the name of the file.
     """
     path = Path(path)
     data = read_data(path)
     if not isinstance(data, dict):
         raise DescriptionError(f"should be a table, got {type(data).__name__}", where=str(path))
+    changes = {**pop_changes(data, str(path)), **(changes or {})}
     plain = {"title": path.stem.replace("-", " ").replace("_", " "), **data}
     arms = data.get("arms")
     if isinstance(arms, Mapping):

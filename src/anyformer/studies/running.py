@@ -52,7 +52,9 @@ def prepared(study: Study, directory: Path) -> Study:
     """The study with every `auto` of the base's plan decided, once for this directory, and written there."""
     check_parents(directory)
     if directory.is_dir() and not (directory / STUDY).exists() and any(each.name != ".lock" for each in directory.iterdir()):
-        raise StudyDirectoryError(f"{directory}: holds other files, and no {STUDY}; give the directory of a study, or a new one")
+        raise StudyDirectoryError(
+            f"{directory}: holds other files, and no {STUDY}; give the directory of a study, or a new one"
+        )
     with disk_errors(directory):
         directory.mkdir(parents=True, exist_ok=True)
     with locked(directory / ".lock"):

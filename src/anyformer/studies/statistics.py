@@ -189,14 +189,14 @@ class _Plain:
         verdict: Verdict = "cannot tell"
         needed = None
         if corrected <= alpha:
-            less = self.diverged[0] < self.diverged[1] if self.by_divergence else (float(np.mean(self.differences)) < 0) == lower
+            less = (
+                self.diverged[0] < self.diverged[1] if self.by_divergence else (float(np.mean(self.differences)) < 0) == lower
+            )
             verdict = "better" if less else "worse"
         elif not self.by_divergence:
             needed = seeds_to_tell(self.differences, alpha / arms)
         why = self._why(corrected, arms, alpha, count)
-        return Comparison(
-            name, self.seeds, self.differences, self.diverged, between, self.p, corrected, verdict, needed, why
-        )
+        return Comparison(name, self.seeds, self.differences, self.diverged, between, self.p, corrected, verdict, needed, why)
 
     def _why(self, corrected: float, arms: int, alpha: float, count: int) -> str:
         """The reason in words."""

@@ -1,0 +1,118 @@
+"""`anyformer compare`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from anyformer.cli import arguments
+from anyformer.cli.aligned import table, wrapped
+
+if TYPE_CHECKING:
+    from anyformer.studies.comparing import Expected, Forecast
+
+EXAMPLES = """
+anyformer compare recipes/studies/norms.toml --dry-run
+anyformer compare recipes/studies/norms.toml --out runs/norms
+anyformer compare recipes/studies/norms.toml --set base.steps=600 --jobs 1
+"""
+
+
+def run(
+    study: Annotated[
+        Path, typer.Argument(help="The TOML file of a study: base, arms, matching, tuning, seeds.", metavar="STUDY.toml")
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="The study's directory; trials that are finished there are not run again. By default runs/ and the file's name.",
+            metavar="DIRECTORY",
+        ),
+    ] = None,
+    changes: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            help="Change the value of the study at this path, as in --set base.steps=500 --set 'seeds=[1,2,3]'. Repeat it for "
+            "more changes.",
+            metavar="PATH=VALUE",
+        ),
+    ] = None,
+    jobs: Annotated[
+        int | None,
+        typer.Option(
+            help="Trials side by side, at most. By default as many as cores and predicted memory allow; no number depends on it.",
+            min=1,
+            metavar="COUNT",
+        ),
+    ] = None,
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", help="Train nothing: list the trials, the matched sizes, predicted memory and time."),
+    ] = False,
+) -> None:
+    """Compare architectures, or any changes to a run: matched sizes, equal budgets, tuned alike, several seeds, with intervals.
+
+    Every arm is trained with every seed, and compared with the base seed by seed. The answer is "better", "worse" or "cannot
+    tell", and how many seeds would tell; report.html, report.md and report.json in the study's directory show quality beside costs.
+
+    Ctrl-C saves every trial that runs; the same command goes on, and so does a second process beside the first.
+    """
+    print(f"anyformer compare {study}: loading torch", file=sys.stderr, flush=True)
+    from rich.console import Console
+
+    from anyformer.studies import compare, forecast, load_study
+    from anyformer.studies.words import verdict
+    from anyformer.training import Stopped
+
+    value = load_study(study, arguments.assigned(changes))
+    if dry_run:
+        show(forecast(value, jobs=jobs))
+        return
+    directory = Path("runs") / study.stem if out is None else out
+    try:
+        found = compare(value, directory, jobs=jobs, console=Console(stderr=True))
+    except Stopped as stopped:
+        print(f"anyformer: {stopped}", file=sys.stderr)
+        raise typer.Exit(stopped.exit_code) from None
+    print(found.title)
+    for each in found.comparisons:
+        print("\n".join(wrapped(verdict(each, found).replace("**", ""), 100, "  ")))
+    for note in found.notes:
+        print("\n".join(wrapped(f"Note: {note}.", 100, "  ")))
+    print(f"report: {directory / 'report.html'}")
+
+
+def show(found: Forecast) -> None:
+    """Print what a study would take."""
+    from anyformer.costs.figures import scaled
+    from anyformer.studies.live import in_time
+
+    columns = (
+        ("arm", lambda each: each.arm.name),
+        ("parameters", lambda each: f"{each.parameters:,}"),
+        ("updates", lambda each: f"{each.arm.run.steps:,}"),
+        ("tokens", lambda each: f"{each.arm.tokens:,}"),
+        ("trials", lambda each: str(each.trials)),
+        ("memory", lambda each: f"{scaled(each.bytes).strip()}B"),
+        ("a trial", lambda each: in_time(each.seconds)),
+    )
+    print(found.study.title)
+    print("\n".join(table(columns, found.arms, {head for head, _ in columns[1:]})))
+    for each in found.arms:
+        for line in matched(each):
+            print("\n".join(wrapped(line, 100, "  ")))
+    trials = sum(each.trials for each in found.arms)
+    more = "; a best value at an end of the grid adds more" if found.study.tuning is not None else ""
+    print(
+        f"{trials} trials, {found.slots} side by side with {found.study.threads} thread each: about {in_time(found.seconds)} of "
+        f"updates{more}"
+    )
+
+
+def matched(each: Expected) -> list[str]:
+    """What matching made of an arm, in words."""
+    return [f"{each.arm.name}: {each.arm.moved}"] if each.arm.moved is not None else []

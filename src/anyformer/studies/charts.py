@@ -1,0 +1,170 @@
+"""The pictures of a study: differences with intervals, curves with bands, quality against each cost, sensitivity."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from anyformer.pictures.style import FAINT, INK, MARKERS, drawing, line_of
+from anyformer.studies.findings import ArmFindings, Costs, Findings, mean_curve
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+COSTS: Mapping[str, Callable[[Costs], float | None]] = {
+    "parameters": lambda costs: costs.parameters,
+    "parameters that a token uses": lambda costs: costs.active,
+    "training FLOPs": lambda costs: costs.flops,
+    "seconds per million tokens": lambda costs: 1e6 / costs.tokens_per_second if costs.tokens_per_second else None,
+    "bytes of tensors": lambda costs: costs.memory,
+    "decode state, bytes per token": lambda costs: costs.state_bytes_per_token,
+}
+"""Costs of an arm, of all of which less is better."""
+ALIKE = 0.005
+"""Costs this close to each other are the same: no picture is needed of them."""
+
+
+def pictures(findings: Findings) -> dict[str, tuple[str, Callable[[Figure], None], tuple[float, float]]]:
+    """For each picture that there is something for: what it shows in words, how it is drawn, and inches."""
+    found: dict[str, tuple[str, Callable[[Figure], None], tuple[float, float]]] = {}
+    height = 1.3 + 0.42 * len(findings.comparisons)
+    if any(each.interval is not None for each in findings.comparisons):
+        said = f"Difference of each arm from {findings.base} in {findings.metric}, with its interval and each pair of seeds"
+        found["differences"] = said, lambda figure: differences(figure, findings), (7.5, height)
+    if any(arm.curves for arm in findings.arms):
+        said = "Held-out loss against tokens: the mean over seeds, and the band between the lowest and the highest"
+        found["curves"] = said, lambda figure: curves(figure, findings), (7.5, 4.2)
+    costs = dearer(findings)
+    if costs:
+        said = f"{findings.metric} against each cost in which arms differ; arms on the line are beaten by none in both"
+        found["pareto"] = said, lambda figure: pareto(figure, findings), (3.75 * min(2, len(costs)), 3.2 * -(-len(costs) // 2))
+    if any(arm.tuned is not None for arm in findings.arms):
+        said = f"{findings.metric} of each arm at each value of {findings.tuned_path}"
+        found["sensitivity"] = said, lambda figure: sensitivity(figure, findings), (7.5, 3.8)
+    return found
+
+
+def draw(findings: Findings, directory: Path, ending: str = ".svg") -> dict[str, str]:
+    """Write the pictures; what each file shows."""
+    written = {}
+    for name, (said, drawn, (width, height)) in pictures(findings).items():
+        with drawing(directory / f"{name}{ending}", width, height) as figure:
+            drawn(figure)
+        written[f"{name}{ending}"] = said
+    return written
+
+
+def differences(figure: Figure, findings: Findings) -> None:
+    """A line for each arm: the mean difference, its interval, and a dot for each pair."""
+    axes = figure.add_subplot(title=f"{findings.metric}, arm minus {findings.base}: {findings.better} is better")
+    shown = [each for each in findings.comparisons if each.interval is not None]
+    for row, each in enumerate(reversed(shown)):
+        between = each.interval
+        assert between is not None
+        style = line_of(_number(findings, each.name))
+        axes.plot(each.differences, [row] * len(each.differences), "o", color=style["color"], alpha=0.35, markersize=4)
+        axes.errorbar(
+            between.value, row, xerr=[[between.value - between.low], [between.high - between.value]],
+            fmt="D", color=style["color"], capsize=4, markersize=6, linewidth=1.8,
+        )  # fmt: skip
+        axes.annotate(each.verdict, (1.0, row), xycoords=("axes fraction", "data"), va="center", ha="right", color=INK)
+    axes.axvline(0, color=FAINT, linestyle=":")
+    axes.set_yticks(range(len(shown)), [each.name for each in reversed(shown)])
+    axes.set_ylim(-0.6, len(shown) - 0.4)
+    axes.margins(x=0.25)
+
+
+def curves(figure: Figure, findings: Findings) -> None:
+    """The mean held-out loss of each arm, with the band between its seeds."""
+    from matplotlib.ticker import EngFormatter
+
+    axes = figure.add_subplot(title="held-out loss", xlabel="tokens of training", ylabel="loss")
+    for number, arm in enumerate(findings.arms):
+        points = mean_curve(arm.curves)
+        if not points:
+            continue
+        tokens, means, low, high = zip(*points, strict=True)
+        style = line_of(number)
+        axes.plot(tokens, means, label=arm.name, **style)
+        axes.fill_between(tokens, low, high, color=style["color"], alpha=0.15, linewidth=0)
+    axes.xaxis.set_major_formatter(EngFormatter())
+    axes.grid()
+    axes.legend()
+
+
+def dearer(findings: Findings) -> list[str]:
+    """Costs in which arms differ."""
+    found = []
+    for name, of in COSTS.items():
+        values = [value for arm in findings.arms if arm.quality is not None and (value := of(arm.costs)) is not None]
+        if len(values) > 1 and max(values) - min(values) > ALIKE * max(values):
+            found.append(name)
+    return found
+
+
+def pareto(figure: Figure, findings: Findings) -> None:
+    """A panel for each cost in which arms differ, with the line of those that no other beats in both."""
+    from matplotlib.ticker import EngFormatter
+
+    shown = dearer(findings)
+    panels = figure.subplots(-(-len(shown) // 2), min(2, len(shown)), squeeze=False).flatten()
+    for place, name in zip(panels, shown, strict=False):
+        points = [
+            (value, arm.quality.value, number)
+            for number, arm in enumerate(findings.arms)
+            if arm.quality is not None and (value := COSTS[name](arm.costs)) is not None
+        ]
+        best = front([(x, y if findings.better == "lower" else -y) for x, y, _ in points])
+        _points(place, findings, points)
+        line = sorted(points[at][:2] for at in best)
+        place.plot([x for x, _ in line], [y for _, y in line], color=FAINT, linewidth=1, zorder=0)
+        place.set_xlabel(name)
+        place.set_ylabel(findings.metric)
+        place.xaxis.set_major_formatter(EngFormatter())
+        place.margins(0.2)
+        place.grid()
+    for place in panels[len(shown) :]:
+        place.set_axis_off()
+
+
+def _points(axes: Axes, findings: Findings, points: list[tuple[float, float, int]]) -> None:
+    for x, y, number in points:
+        arm: ArmFindings = findings.arms[number]
+        assert arm.quality is not None
+        reach = [[y - arm.quality.low], [arm.quality.high - y]] if math.isfinite(arm.quality.low) else None
+        axes.errorbar(x, y, yerr=reach, fmt=MARKERS[number % len(MARKERS)], color=line_of(number)["color"], capsize=3)
+        axes.annotate(arm.name, (x, y), xytext=(6, 4), textcoords="offset points", fontsize=8)
+
+
+def front(points: list[tuple[float, float]]) -> list[int]:
+    """Places of the points that no other is below in one coordinate and not above in the other."""
+    return [at for at, (x, y) in enumerate(points) if not any(a <= x and b <= y and (a < x or b < y) for a, b in points)]
+
+
+def sensitivity(figure: Figure, findings: Findings) -> None:
+    """The metric of each arm at each value that was tried; a cross at the top where it diverged."""
+    axes = figure.add_subplot(title="sensitivity", xlabel=findings.tuned_path, ylabel=findings.metric, xscale="log")
+    for number, arm in enumerate(findings.arms):
+        if arm.tuned is None:
+            continue
+        good = [(value, y) for value, y in arm.tuned.tried.items() if y is not None and math.isfinite(y)]
+        style = line_of(number)
+        axes.plot([x for x, _ in good], [y for _, y in good], marker=MARKERS[number % len(MARKERS)], label=arm.name, **style)
+        if arm.tuned.best is not None:
+            axes.plot(
+                arm.tuned.best, arm.tuned.tried[arm.tuned.best], "o", markersize=12, fillstyle="none", color=style["color"]
+            )
+        lost = [value for value, y in arm.tuned.tried.items() if y is not None and not math.isfinite(y)]
+        axes.plot(lost, [0.97] * len(lost), "x", color=style["color"], transform=axes.get_xaxis_transform())
+    values = sorted({value for arm in findings.arms if arm.tuned is not None for value in arm.tuned.tried})
+    axes.set_xticks(values, [f"{value:g}" for value in values])
+    axes.minorticks_off()
+    axes.grid()
+    axes.legend()
+
+
+def _number(findings: Findings, name: str) -> int:
+    return next(at for at, arm in enumerate(findings.arms) if arm.name == name)

@@ -1,0 +1,95 @@
+"""`compare`: a study from its file to its report; and what it would take, without training."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+
+from anyformer.describe import UserError
+from anyformer.operations import Shape
+from anyformer.studies.arms import ResolvedArm, resolve_arms
+from anyformer.studies.charts import draw
+from anyformer.studies.findings import REPORT, Findings, findings
+from anyformer.studies.forecast import predicted_bytes, predicted_seconds, this_machine
+from anyformer.studies.reading import load_study
+from anyformer.studies.running import room_of, run_study
+from anyformer.studies.study import Study
+from anyformer.studies.words import write_markdown
+
+MARKDOWN = "report.md"
+
+
+def compare(
+    study: Study | str | Path, out: str | Path = "study", *, jobs: int | None = None, console: Console | None = None
+) -> Findings:
+    """Train every arm of a study as often as it says, and report which are better.
+
+    `study`: the value, or the path of a TOML file. `out`: its directory, in which finished trials are found again. `jobs`: trials
+    side by side, by default as many as cores and memory allow; it changes no number. Raises `UserError` for a study that cannot
+    be run, before any work, and `Stopped`, a KeyboardInterrupt, at Ctrl-C.
+    """
+    if jobs is not None and jobs < 1:
+        raise UserError(f"jobs should be at least 1, got {jobs}")
+    value = study if isinstance(study, Study) else load_study(study)
+    ran = run_study(value, Path(out), jobs=jobs, console=console)
+    found = findings(ran)
+    report(found, Path(out))
+    return found
+
+
+def report(found: Findings, directory: Path) -> None:
+    """Write the report: numbers, pictures, words."""
+    found.write(directory / REPORT)
+    write_markdown(found, directory / MARKDOWN, draw(found, directory))
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What an arm would take: predicted bytes and seconds of one trial, and the number of its trials; tuning may add more."""
+
+    arm: ResolvedArm
+    parameters: int
+    bytes: int
+    seconds: float
+    trials: int
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What a study would take on this machine, `slots` trials side by side."""
+
+    study: Study
+    arms: Sequence[Expected]
+    slots: int
+
+    @property
+    def seconds(self) -> float:
+        """Until the end, without what widened grids add."""
+        return sum(each.seconds * each.trials for each in self.arms) / self.slots
+
+
+def forecast(study: Study, *, jobs: int | None = None) -> Forecast:
+    """The trials of a study with their matched sizes, predicted memory and time; nothing is trained or written."""
+    arms = resolve_arms(study)
+    room = room_of(study, arms, jobs)
+    hardware = this_machine(study.threads)
+    trials = len(study.seeds) + (0 if study.tuning is None else len(study.tuning.values))
+    found = [
+        Expected(
+            arm,
+            arm.run.architecture.folded_cost(Shape(source=1)).parameters,
+            predicted_bytes(arm.run),
+            predicted_seconds(arm.run, hardware),
+            trials,
+        )
+        for arm in arms
+    ]
+    return Forecast(study, found, _side_by_side(room.slots, room.memory, found))
+
+
+def _side_by_side(slots: int, memory: int, expected: Sequence[Expected]) -> int:
+    """Trials that fit beside each other, each taken for the largest."""
+    return max(1, min(slots, memory // max(each.bytes for each in expected)))

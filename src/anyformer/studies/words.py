@@ -1,0 +1,190 @@
+"""Findings in words and tables, the verdict first; what `report.md` holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from anyformer.costs.figures import scaled
+from anyformer.evaluation.intervals import Interval
+from anyformer.files import write_text
+from anyformer.studies.findings import ArmFindings, Findings
+from anyformer.studies.statistics import Comparison
+
+Table = tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]
+"""A head, and rows of as many cells."""
+
+
+def verdict(found: Comparison, findings: Findings) -> str:
+    """One sentence: what the arm is, by how much, and if nothing can be told, what would tell."""
+    base = findings.base
+    if found.verdict == "cannot tell":
+        said = f"**{found.name}: cannot tell with this budget** whether it is better or worse than {base}"
+    else:
+        said = f"**{found.name} is {found.verdict}** than {base}"
+    if found.interval is not None:
+        said += f": {findings.metric} {_signed(found.interval, findings.alpha)}"
+    more = ""
+    if found.verdict == "cannot tell" and any(found.differences) and not any(found.diverged):
+        seeds = len(findings.seeds)
+        advised = "more than 1,000 seeds" if found.needed is None else f"about {found.needed} seeds"
+        more = f" If the difference is the one seen, {advised} would tell (there were {seeds})."
+    return f"{said}. {found.why[0].upper()}{found.why[1:]}.{more}"
+
+
+def _signed(interval: Interval, alpha: float) -> str:
+    return f"{interval.value:+.4f} ({1 - alpha:.0%} interval {interval.low:+.4f} to {interval.high:+.4f})"
+
+
+def quality_table(findings: Findings) -> Table:
+    """Quality of every arm beside its costs."""
+    head = (
+        "arm", findings.metric, "parameters", "active", "training FLOPs", "tokens/s", "memory", "decode state per token",
+        "largest gradient norm", "spikes", "diverged",
+    )  # fmt: skip
+    return head, tuple(_row(arm, findings) for arm in findings.arms)
+
+
+def _row(arm: ArmFindings, findings: Findings) -> tuple[str, ...]:
+    costs, quality = arm.costs, arm.quality
+    shown = "-" if quality is None else f"{quality.value:.4f}"
+    if quality is not None and len(findings.seeds) > 1:
+        shown += f" ({quality.low:.4f} to {quality.high:.4f})"
+    return (
+        arm.name, shown, f"{costs.parameters:,}", f"{costs.active:,}", _amount(costs.flops),
+        "-" if costs.tokens_per_second is None else f"{costs.tokens_per_second:,.0f}",
+        "-" if costs.memory is None else f"{_amount(costs.memory)}B",
+        f"{costs.state_bytes_per_token:,} B",
+        "-" if arm.largest_gradient is None else f"{arm.largest_gradient:.3g}", str(arm.spikes),
+        f"{len(arm.diverged)} of {len(findings.seeds)}",
+    )  # fmt: skip
+
+
+def _amount(number: float) -> str:
+    return scaled(number).strip()
+
+
+def seeds_table(findings: Findings) -> Table:
+    """The metric of every arm with every seed."""
+    rows = tuple((arm.name, *(_number(arm.numbers, seed, arm.diverged) for seed in findings.seeds)) for arm in findings.arms)
+    return ("arm", *(f"seed {seed}" for seed in findings.seeds)), rows
+
+
+def _number(numbers: Mapping[int, float | None], seed: int, diverged: Mapping[int, str]) -> str:
+    number = numbers.get(seed)
+    return ("diverged" if seed in diverged else "-") if number is None else f"{number:.4f}"
+
+
+def tuning_table(findings: Findings) -> Table | None:
+    """The metric of every arm at every value that was tried."""
+    tuned = {arm.name: arm.tuned for arm in findings.arms if arm.tuned is not None}
+    if not tuned:
+        return None
+    values = sorted({value for found in tuned.values() for value in found.tried})
+    rows = []
+    for name, found in tuned.items():
+        cells = (("" if value not in found.tried else _tried(found.tried[value], value == found.best)) for value in values)
+        rows.append((name, *cells))
+    return ("arm", *(f"{value:g}" for value in values)), tuple(rows)
+
+
+def _tried(number: float | None, best: bool) -> str:
+    if number is None:
+        return "failed"
+    if abs(number) == float("inf"):
+        return "diverged"
+    return f"**{number:.4f}**" if best else f"{number:.4f}"
+
+
+def differences_table(findings: Findings) -> Table:
+    """What each arm changes, and what matching moved."""
+    rows = []
+    for arm in findings.arms:
+        if arm.name != findings.base:
+            changed = "; ".join(f"`{path}`: {old} -> {new}" for path, old, new in arm.differences) or "nothing"
+            rows.append((arm.name, changed, arm.moved or "not matched", f"{arm.updates:,}", f"{arm.tokens:,}"))
+    return ("arm", "differs from the base in", "matched by", "updates", "tokens"), tuple(rows)
+
+
+def how(findings: Findings) -> list[tuple[str, str]]:
+    """How arms were made comparable, in terms and what they were."""
+    pairs = "the same batches for all arms" if findings.paired else "not the same batches for all arms"
+    return [
+        ("Matched", findings.matched),
+        ("Budget", findings.budget),
+        ("Tuned", findings.tuning),
+        ("Seeds", f"{', '.join(map(str, findings.seeds))}; with each, {pairs}, and the same initial values where shapes agree"),
+        (
+            "Verdicts",
+            f"paired t test over seeds, all comparisons together wrong with a probability of at most {findings.alpha:g} where "
+            "nothing differs (Holm); never from fewer than three seeds",
+        ),
+        ("Held-out text", "the final numbers and those that chose the tuned value are of the same held-out part"),
+        ("Machine", machine(findings)),
+    ]
+
+
+def machine(findings: Findings) -> str:
+    """The machine in a line."""
+    facts = findings.environment
+    versions = facts.get("versions", {})
+    return ", ".join(
+        str(each)
+        for each in (
+            f"{facts['threads']} threads for each trial", facts["precision"], facts.get("platform"),
+            f"torch {versions['torch']}" if "torch" in versions else None, f"anyformer {facts['anyformer']}",
+        )
+        if each
+    )  # fmt: skip
+
+
+def write_markdown(findings: Findings, path: Path, pictures: Mapping[str, str]) -> None:
+    """`report.md`; `pictures`: files beside it, and what each shows."""
+    write_text(path, "\n".join(markdown(findings, pictures)) + "\n")
+
+
+def markdown(findings: Findings, pictures: Mapping[str, str]) -> Iterator[str]:
+    """The lines of the report."""
+    yield f"# {findings.title}\n"
+    for found in findings.comparisons:
+        yield f"- {verdict(found, findings)}"
+    yield ""
+    for note in findings.notes:
+        yield f"> Note: {note}."
+        yield ">"
+    yield ""
+    for name, said in pictures.items():
+        yield f"![{said}]({name})\n"
+    yield "## Quality and costs\n"
+    less = "less" if findings.better == "lower" else "more"
+    yield (
+        f"Held-out {findings.metric}, of which {less} is better, with its {1 - findings.alpha:.0%} interval over seeds. Tokens per "
+        "second and bytes of tensors are as measured, while trials shared the machine.\n"
+    )
+    yield from _lines(quality_table(findings))
+    yield from _lines(seeds_table(findings))
+    tuned = tuning_table(findings)
+    if tuned is not None:
+        yield f"## Sensitivity to `{findings.tuned_path}`\n"
+        yield from _lines(tuned)
+    yield "## What was compared, and how\n"
+    yield from _lines(differences_table(findings))
+    for term, said in how(findings):
+        yield f"- **{term}**: {said}."
+    yield "\n## To repeat a trial\n"
+    yield "In this directory, each of which has the resolved run in its `run.toml`:\n\n```"
+    yield from findings.commands.values()
+    yield "```"
+
+
+def _lines(table: Table) -> Iterator[str]:
+    head, rows = table
+    yield _line(head)
+    yield "|" + "---|" * len(head)
+    for row in rows:
+        yield _line(row)
+    yield ""
+
+
+def _line(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
