@@ -127,7 +127,7 @@ def test_pairs_see_what_groups_would_not():
 
 @pytest.mark.parametrize("count", range(1, FEWEST))
 def test_few_seeds_have_no_verdict(count):
-    base = {seed: 3.0 for seed in range(count)}
+    base = dict.fromkeys(range(count), 3.0)
     arm = {seed: 1.0 + 0.01 * seed for seed in range(count)}
     found = compare(base, {"a": arm})["a"]
     assert found.verdict == "cannot tell"
@@ -147,7 +147,7 @@ def test_holm():
 
 
 def test_an_arm_that_always_diverges_is_worse():
-    base = {seed: 3.0 for seed in range(3)}
+    base = dict.fromkeys(range(3), 3.0)
     found = compare(base, {"a": dict.fromkeys(range(3), math.inf), "b": {0: 3.0, 1: 3.1, 2: math.inf}})
     assert found["a"].p == pytest.approx(1 / 32, rel=1e-3)
     assert compare(base, {"a": dict.fromkeys(range(3), math.inf)})["a"].verdict == "worse"

@@ -28,7 +28,7 @@ def run(
     out: Annotated[
         Path | None,
         typer.Option(
-            help="The study's directory; trials that are finished there are not run again. By default runs/ and the file's name.",
+            help="The study's directory; what is finished there is not run again. By default runs/ and the file's name.",
             metavar="DIRECTORY",
         ),
     ] = None,
@@ -44,7 +44,7 @@ def run(
     jobs: Annotated[
         int | None,
         typer.Option(
-            help="Trials side by side, at most. By default as many as cores and predicted memory allow; no number depends on it.",
+            help="Trials side by side, at most. By default as many as cores and memory allow; no number depends on it.",
             min=1,
             metavar="COUNT",
         ),
@@ -57,7 +57,8 @@ def run(
     """Compare architectures, or any changes to a run: matched sizes, equal budgets, tuned alike, several seeds, with intervals.
 
     Every arm is trained with every seed, and compared with the base seed by seed. The answer is "better", "worse" or "cannot
-    tell", and how many seeds would tell; report.html, report.md and report.json in the study's directory show quality beside costs.
+    tell", and how many seeds would tell. In the study's directory, report.html, report.md and report.json show quality beside
+    costs.
 
     Ctrl-C saves every trial that runs; the same command goes on, and so does a second process beside the first.
     """
@@ -108,8 +109,8 @@ def show(found: Forecast) -> None:
     trials = sum(each.trials for each in found.arms)
     more = "; a best value at an end of the grid adds more" if found.study.tuning is not None else ""
     print(
-        f"{trials} trials, {found.slots} side by side with {found.study.threads} thread each: about {in_time(found.seconds)} of "
-        f"updates{more}"
+        f"{trials} trials, {found.slots} side by side (threads = {found.study.threads}): about {in_time(found.seconds)} of updates"
+        f"{more}"
     )
 
 

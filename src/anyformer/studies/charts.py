@@ -153,10 +153,8 @@ def sensitivity(figure: Figure, findings: Findings) -> None:
         good = [(value, y) for value, y in arm.tuned.tried.items() if y is not None and math.isfinite(y)]
         style = line_of(number)
         axes.plot([x for x, _ in good], [y for _, y in good], marker=MARKERS[number % len(MARKERS)], label=arm.name, **style)
-        if arm.tuned.best is not None:
-            axes.plot(
-                arm.tuned.best, arm.tuned.tried[arm.tuned.best], "o", markersize=12, fillstyle="none", color=style["color"]
-            )
+        best = [(value, y) for value, y in good if value == arm.tuned.best]
+        axes.plot([x for x, _ in best], [y for _, y in best], "o", markersize=12, fillstyle="none", color=style["color"])
         lost = [value for value, y in arm.tuned.tried.items() if y is not None and not math.isfinite(y)]
         axes.plot(lost, [0.97] * len(lost), "x", color=style["color"], transform=axes.get_xaxis_transform())
     values = sorted({value for arm in findings.arms if arm.tuned is not None for value in arm.tuned.tried})

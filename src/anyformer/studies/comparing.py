@@ -27,9 +27,9 @@ def compare(
 ) -> Findings:
     """Train every arm of a study as often as it says, and report which are better.
 
-    `study`: the value, or the path of a TOML file. `out`: its directory, in which finished trials are found again. `jobs`: trials
-    side by side, by default as many as cores and memory allow; it changes no number. Raises `UserError` for a study that cannot
-    be run, before any work, and `Stopped`, a KeyboardInterrupt, at Ctrl-C.
+    `study`: the value, or the path of a TOML file. `out`: its directory, in which finished trials are found again. `jobs`:
+    trials side by side, by default as many as cores and memory allow; it changes no number. Raises `UserError` for a study that
+    cannot be run, before any work, and `Stopped`, a KeyboardInterrupt, at Ctrl-C.
     """
     if jobs is not None and jobs < 1:
         raise UserError(f"jobs should be at least 1, got {jobs}")

@@ -45,8 +45,8 @@ class Costs:
 
 @dataclass(frozen=True)
 class ArmFindings:
-    """An arm in the final trials. `numbers`: the metric by seed, None where the trial diverged; `quality`: its mean over finished
-    seeds with the t interval at 1 - alpha; `differences` from the base in words; `moved`: by matching."""
+    """An arm in the final trials. `numbers`: the metric by seed, None where the trial diverged; `quality`: its mean over
+    finished seeds with the t interval at 1 - alpha; `differences` from the base in words; `moved`: by matching."""
 
     name: str
     differences: tuple[tuple[str, str, str], ...]
@@ -156,7 +156,8 @@ def _by_seed(ran: Ran, arm: str) -> dict[int, float]:
     """The metric of each seed, infinite where it diverged, and without those that failed."""
     worst = math.inf if ran.study.better == "lower" else -math.inf
     found = {trial.run.seed: outcome.number(ran.study.metric, worst) for trial, outcome in _finals(ran, arm)}
-    if ran.study.tuning is not None and ran.stage.tuned[arm].best is None:
+    tuned = ran.stage.tuned.get(arm)
+    if tuned is not None and tuned.best is None and None not in tuned.tried.values():
         return dict.fromkeys(ran.study.seeds, worst)  # it diverged at every value
     return {seed: number for seed, number in found.items() if number is not None}
 

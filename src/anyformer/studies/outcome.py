@@ -1,4 +1,4 @@
-"""What a trial gave, read from its directory: the file `outcome.json` says how it ended, the run's own files hold the numbers."""
+"""What a trial gave, read from its directory: `outcome.json` says how it ended, the run's own files hold the numbers."""
 
 from __future__ import annotations
 

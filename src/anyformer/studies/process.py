@@ -1,4 +1,4 @@
-"""The process of one trial: `python -m anyformer.studies.process DIRECTORY` trains the run that lies there, from where it stopped.
+"""The process of one trial: `python -m anyformer.studies.process DIRECTORY` trains the run there, from where it stopped.
 
 It holds a lock beside the directory from start to end, so that of two processes one trains and the other leaves with `HELD`.
 Whatever ends the training, a file then says how; where there is none, the process was stopped or killed, and goes on next time.
@@ -53,8 +53,8 @@ def run(directory: Path) -> int:
             return stopped.exit_code
         except Exception as error:
             traceback.print_exc()
-            how = "diverged" if isinstance(error, DIVERGED) else "failed"
-            Ended(key, how, str(error) if isinstance(error, UserError) else f"{type(error).__name__}: {error}").write(directory)
+            said = str(error) if isinstance(error, UserError) else f"{type(error).__name__}: {error}"
+            Ended(key, "diverged" if isinstance(error, DIVERGED) else "failed", said).write(directory)
             return 1
         if trained.exit_code:
             return trained.exit_code

@@ -16,8 +16,8 @@ def load_study(path: Path | str, changes: Mapping[str, Any] | None = None) -> St
     """The study that a TOML or JSON file describes, with `changes` by path.
 
     Where a run is expected the file may give the path of one, and where an architecture is, a catalogue name or a path; paths
-    are looked for beside the file first. A table `[set]` may change the study by path, as in a run's file. `title` is by default
-    the name of the file.
+    are looked for beside the file first. A table `[set]` may change the study by path, as in a run's file. `title` is by
+    default the name of the file.
     """
     path = Path(path)
     data = read_data(path)

@@ -82,8 +82,8 @@ def room_of(study: Study, arms: tuple[ResolvedArm, ...], jobs: int | None = None
     for name, size in needed.items():
         if size > memory / SHARE:
             raise NotEnoughMemoryError(
-                f"arms.{name}: a trial needs {size / 1e9:.1f} GB, and {memory / SHARE / 1e9:.1f} GB are free: set a smaller batch, "
-                "accumulation or plan.checkpointing in the base"
+                f"arms.{name}: a trial needs {size / 1e9:.1f} GB, and {memory / SHARE / 1e9:.1f} GB are free: set a "
+                "smaller batch, accumulation or plan.checkpointing in the base"
             )
     slots = max(1, cores() // study.threads) if jobs is None else jobs
     return Room(slots, memory, lambda trial: needed[trial.arm])

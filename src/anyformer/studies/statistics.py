@@ -68,7 +68,9 @@ def interval(values: Sequence[float], confidence: float = 0.95) -> Interval:
 
 
 def p_value(differences: Sequence[float]) -> float:
-    """The two-sided probability of so large a mean difference, or a larger one, where there is none: 2 P(T > |mean| sqrt(n) / s).
+    """The two-sided probability of so large a mean difference, or a larger one, where there is none.
+
+    It is 2 P(T > |mean| sqrt(n) / s) of Student's distribution with n - 1 degrees of freedom.
 
     Differences that are all the same number have no spread, and Student's distribution nothing to say: then that of their
     signs, 2 (1/2)^n, or 1 where all are 0. 1 for fewer than `FEWEST`.
@@ -133,7 +135,7 @@ class Comparison:
     """An arm against the base over seeds: pairs of which both have a number, and how many diverged of each.
 
     `interval`: of the mean difference, arm minus base, at 1 - alpha for this comparison alone; None without two pairs.
-    `p`: as it is; `corrected`: for all comparisons of the study; `needed`: see `seeds_to_tell`, None where no number is advised.
+    `p`: as it is; `corrected`: for all comparisons of the study; `needed`: `seeds_to_tell`, None where no number is advised.
     """
 
     name: str

@@ -175,7 +175,7 @@ class Study(Value):
     def _check_tuning(self, tuning: Tuning) -> None:
         if tuning.seed in self.seeds:
             raise ValueError(
-                f"tuning.seed = {tuning.seed} is one of seeds: what was chosen with a seed is too good with that seed; take others"
+                f"tuning.seed = {tuning.seed} is one of seeds: what was chosen with a seed is too good with it; take others"
             )
         try:
             get(self.base, tuning.path)
@@ -188,8 +188,8 @@ class Study(Value):
             check_rising(arm.values)
             if len(arm.values) != len(self.tuning.values):
                 raise ValueError(
-                    f"values: has {len(arm.values)} values and tuning.values {len(self.tuning.values)}: every arm is tried equally "
-                    "often"
+                    f"values: has {len(arm.values)} values and tuning.values {len(self.tuning.values)}: every arm is tried "
+                    "equally often"
                 )
         get(run, self.tuning.path)
 

@@ -22,8 +22,8 @@ Outcomes = Mapping[str, Outcome]
 
 @dataclass(frozen=True)
 class Trial:
-    """A run of one arm with one seed, on so many threads of a kind of device; `value`: of what is tuned; `tuning`: whether it is
-    there to choose that value."""
+    """A run of one arm with one seed, on so many threads of a kind of device; `value`: of what is tuned; `tuning`: whether it
+    is there to choose that value."""
 
     arm: str
     run: Run = field(repr=False)

@@ -158,8 +158,8 @@ def markdown(findings: Findings, pictures: Mapping[str, str]) -> Iterator[str]:
     yield "## Quality and costs\n"
     less = "less" if findings.better == "lower" else "more"
     yield (
-        f"Held-out {findings.metric}, of which {less} is better, with its {1 - findings.alpha:.0%} interval over seeds. Tokens per "
-        "second and bytes of tensors are as measured, while trials shared the machine.\n"
+        f"Held-out {findings.metric}, of which {less} is better, with its {1 - findings.alpha:.0%} interval over seeds. Tokens "
+        "per second and bytes of tensors are as measured, while trials shared the machine.\n"
     )
     yield from _lines(quality_table(findings))
     yield from _lines(seeds_table(findings))
