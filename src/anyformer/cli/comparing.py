@@ -109,8 +109,8 @@ def show(found: Forecast) -> None:
     trials = sum(each.trials for each in found.arms)
     more = "; a best value at an end of the grid adds more" if found.study.tuning is not None else ""
     print(
-        f"{trials} trials, {found.slots} side by side (threads = {found.study.threads}): about {in_time(found.seconds)} of updates"
-        f"{more}"
+        f"{trials} trials, {found.slots} side by side (threads = {found.study.threads}): about {in_time(found.seconds)} of "
+        f"updates{more}"
     )
 
 

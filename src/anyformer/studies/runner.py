@@ -56,6 +56,8 @@ class Runner:
     stage: Callable[[Mapping[str, Outcome]], Stage]
     room: Room
     watcher: Watcher = lambda stage, outcomes, running: None
+    launch: Callable[[Path, int, IO[bytes]], subprocess.Popen[bytes]] = lambda *how: process_of(*how)
+    """Starts the process of a trial: its directory, its threads, and where it writes."""
     outcomes: dict[str, Outcome] = field(default_factory=dict)
     _processes: dict[str, tuple[Trial, subprocess.Popen[bytes]]] = field(default_factory=dict, init=False)
     _elsewhere: dict[str, Trial] = field(default_factory=dict, init=False)
@@ -114,7 +116,7 @@ class Runner:
         try:
             lay_out(trial, directory)
             with disk_errors(directory / OUTPUT), (directory / OUTPUT).open("ab") as output:
-                self._processes[trial.key] = trial, _process(directory, trial.threads, output)
+                self._processes[trial.key] = trial, self.launch(directory, trial.threads, output)
         except UserError as error:  # a full disk costs this trial alone
             self.outcomes[trial.key] = Outcome("failed", str(error))
 
@@ -146,7 +148,7 @@ class Runner:
                 process.wait()
 
 
-def _process(directory: Path, threads: int, output: IO[bytes]) -> subprocess.Popen[bytes]:
+def process_of(directory: Path, threads: int, output: IO[bytes]) -> subprocess.Popen[bytes]:
     """The process of a trial, in a session of its own: Ctrl-C in a terminal is the study's to hear."""
     words = [sys.executable, "-m", "anyformer.studies.process", str(directory)]
     count = {name: str(threads) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")}

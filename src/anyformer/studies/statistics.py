@@ -209,5 +209,7 @@ class _Plain:
             return f"{count} pairs of seeds, and a verdict takes {FEWEST} at least"
         if not any(self.differences):
             return "the same numbers with every seed"
-        said = f"p = {corrected:.2g}{several}, {'at most' if corrected <= alpha else 'more than'} {alpha:g}"
+        lower = sum(each < 0 for each in self.differences)
+        pairs = f"lower with {lower} of {len(self.differences)} seeds; "
+        said = f"{pairs}p = {corrected:.2g}{several}, {'at most' if corrected <= alpha else 'more than'} {alpha:g}"
         return said if corrected <= alpha or self.p > alpha else f"{said}; alone it would be p = {self.p:.2g}"

@@ -29,7 +29,7 @@ def verdict(found: Comparison, findings: Findings) -> str:
         seeds = len(findings.seeds)
         advised = "more than 1,000 seeds" if found.needed is None else f"about {found.needed} seeds"
         more = f" If the difference is the one seen, {advised} would tell (there were {seeds})."
-    return f"{said}. {found.why[0].upper()}{found.why[1:]}.{more}"
+    return f"{said}; {found.why}.{more}"
 
 
 def _signed(interval: Interval, alpha: float) -> str:
@@ -101,7 +101,7 @@ def differences_table(findings: Findings) -> Table:
     rows = []
     for arm in findings.arms:
         if arm.name != findings.base:
-            changed = "; ".join(f"`{path}`: {old} -> {new}" for path, old, new in arm.differences) or "nothing"
+            changed = "; ".join(dict.fromkeys(f"`{path}`: {old} -> {new}" for path, old, new in arm.differences)) or "nothing"
             rows.append((arm.name, changed, arm.moved or "not matched", f"{arm.updates:,}", f"{arm.tokens:,}"))
     return ("arm", "differs from the base in", "matched by", "updates", "tokens"), tuple(rows)
 
@@ -131,7 +131,7 @@ def machine(findings: Findings) -> str:
     return ", ".join(
         str(each)
         for each in (
-            f"{facts['threads']} threads for each trial", facts["precision"], facts.get("platform"),
+            f"threads for each trial: {facts['threads']}", facts["precision"], facts.get("platform"),
             f"torch {versions['torch']}" if "torch" in versions else None, f"anyformer {facts['anyformer']}",
         )
         if each
@@ -150,9 +150,7 @@ def markdown(findings: Findings, pictures: Mapping[str, str]) -> Iterator[str]:
         yield f"- {verdict(found, findings)}"
     yield ""
     for note in findings.notes:
-        yield f"> Note: {note}."
-        yield ">"
-    yield ""
+        yield f"> Note: {note}.\n"
     for name, said in pictures.items():
         yield f"![{said}]({name})\n"
     yield "## Quality and costs\n"
@@ -172,7 +170,7 @@ def markdown(findings: Findings, pictures: Mapping[str, str]) -> Iterator[str]:
     for term, said in how(findings):
         yield f"- **{term}**: {said}."
     yield "\n## To repeat a trial\n"
-    yield "In this directory, each of which has the resolved run in its `run.toml`:\n\n```"
+    yield "In this directory; the resolved run of each trial is the `run.toml` that the command reads:\n\n```"
     yield from findings.commands.values()
     yield "```"
 
