@@ -56,7 +56,7 @@ def room(slots=2):
 
 def runner(study, directory, **more):
     due = partial(stage, study, resolve_arms(study), "cpu")
-    return Runner(directory, due, more.pop("room", room()), launch=stand_in, **more)
+    return Runner(directory, due, more.pop("room", room()), launch=stand_in, pause=0.02, **more)
 
 
 @pytest.fixture
@@ -149,7 +149,8 @@ def test_what_another_process_trains_is_waited_for(study, tmp_path):
         assert trial.name not in began(tmp_path)
         (place / "metrics.jsonl").write_text(
             "".join(
-                json.dumps({"kind": kind, "step": 1, "loss": 1.5, "tokens": 32, "seconds": 1.0, "gradient_norm": 1.0, **more}) + "\n"
+                json.dumps({"kind": kind, "step": 1, "loss": 1.5, "tokens": 32, "seconds": 1.0, "gradient_norm": 1.0, **more})
+                + "\n"
                 for kind, more in (("train", {"data": "d"}), ("validation", {"last": True}))
             )
         )
@@ -197,7 +198,9 @@ def test_tuning_chooses_and_widens_at_the_edge(study, tmp_path):
     assert all(trial.run.optimiser.learning_rate == trial.value for trial in inside.trials)
     assert {trial.run.seed for trial in inside.tuning} == {0}
     edge, _ = runner(study.but(tuning=Tuning(values=(1e-3, 3e-3))), tmp_path).go()
-    assert all(found.best == 3e-3 and not found.edge and list(found.tried) == [1e-3, 3e-3, 9e-3] for found in edge.tuned.values())
+    assert all(
+        found.best == 3e-3 and not found.edge and list(found.tried) == [1e-3, 3e-3, 9e-3] for found in edge.tuned.values()
+    )
     flagged, _ = runner(study.but(tuning=Tuning(values=(1e-3, 3e-3), widen=0)), tmp_path).go()
     assert all(found.edge for found in flagged.tuned.values())
 

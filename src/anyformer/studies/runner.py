@@ -48,6 +48,16 @@ class Watcher(Protocol):
     def __call__(self, stage: Stage, outcomes: Mapping[str, Outcome], running: Mapping[str, Trial]) -> None: ...
 
 
+def process_of(directory: Path, threads: int, output: IO[bytes]) -> subprocess.Popen[bytes]:
+    """The process of a trial, in a session of its own: Ctrl-C in a terminal is the study's to hear."""
+    words = [sys.executable, "-m", "anyformer.studies.process", str(directory)]
+    count = {name: str(threads) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
+    return subprocess.Popen(
+        words, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, env={**os.environ, **count},
+        start_new_session=True,
+    )  # fmt: skip
+
+
 @dataclass
 class Runner:
     """The trials of a study in its directory; `stage`: what is needed, by the outcomes so far."""
@@ -56,8 +66,9 @@ class Runner:
     stage: Callable[[Mapping[str, Outcome]], Stage]
     room: Room
     watcher: Watcher = lambda stage, outcomes, running: None
-    launch: Callable[[Path, int, IO[bytes]], subprocess.Popen[bytes]] = lambda *how: process_of(*how)
+    launch: Callable[[Path, int, IO[bytes]], subprocess.Popen[bytes]] = process_of
     """Starts the process of a trial: its directory, its threads, and where it writes."""
+    pause: float = PAUSE
     outcomes: dict[str, Outcome] = field(default_factory=dict)
     _processes: dict[str, tuple[Trial, subprocess.Popen[bytes]]] = field(default_factory=dict, init=False)
     _elsewhere: dict[str, Trial] = field(default_factory=dict, init=False)
@@ -77,7 +88,7 @@ class Runner:
                     if trial.key not in self._elsewhere and self.room.holds(self.running, trial):
                         self._start(trial)
                 self.watcher(self.stage(self.outcomes), self.outcomes, self.running)
-                time.sleep(PAUSE)
+                time.sleep(self.pause)
                 self._collect()
 
     @property
@@ -146,16 +157,6 @@ class Runner:
                     process.send_signal(signal.SIGTERM)
             for _, process in self._processes.values():
                 process.wait()
-
-
-def process_of(directory: Path, threads: int, output: IO[bytes]) -> subprocess.Popen[bytes]:
-    """The process of a trial, in a session of its own: Ctrl-C in a terminal is the study's to hear."""
-    words = [sys.executable, "-m", "anyformer.studies.process", str(directory)]
-    count = {name: str(threads) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
-    return subprocess.Popen(
-        words, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, env={**os.environ, **count},
-        start_new_session=True,
-    )  # fmt: skip
 
 
 def _reason(code: int, directory: Path) -> str:

@@ -8,6 +8,7 @@ doi 10.1080/00031305.2015.1089789; `tests/studies/test_statistics.py` measures b
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -51,7 +52,7 @@ def t_quantile(share: float, freedom: int) -> float:
     low, high = 0.0, 1.0
     while t_cdf(high, freedom) < share:
         high *= 2
-    for _ in range(100):
+    while high - low > 1e-13 * high:
         middle = (low + high) / 2
         low, high = (middle, high) if t_cdf(middle, freedom) < share else (low, middle)
     return (low + high) / 2
@@ -107,10 +108,12 @@ def seeds_to_tell(differences: Sequence[float], alpha: float = 0.05) -> int | No
     effect, spread = abs(float(numbers.mean())), float(numbers.std(ddof=1))
     if not effect:
         return None
-    for n in range(FEWEST, MOST_SEEDS + 1):
-        if (t_quantile(1 - alpha / 2, n - 1) + t_quantile(POWER, n - 1)) * spread <= effect * math.sqrt(n):
-            return n
-    return None
+
+    def tells(n: int) -> bool:
+        return (t_quantile(1 - alpha / 2, n - 1) + t_quantile(POWER, n - 1)) * spread <= effect * math.sqrt(n)
+
+    n = bisect_left(range(MOST_SEEDS + 1), True, lo=FEWEST, key=tells)
+    return n if n <= MOST_SEEDS else None
 
 
 @lru_cache(maxsize=1024)
