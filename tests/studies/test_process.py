@@ -36,7 +36,7 @@ def test_a_trial_finishes_and_its_numbers_are_read(base, tmp_path):
     assert found.status == "finished"
     assert set(found.numbers) == {"loss", "bits_per_byte", "accuracy"}
     assert (found.updates, found.tokens, len(found.training)) == (6, 6 * 4 * 32, 6)
-    assert [tokens for tokens, _ in found.curve][0] == 3 * 4 * 32
+    assert next(tokens for tokens, _ in found.curve) == 3 * 4 * 32
     assert found.largest_gradient > 0
     assert Ended.read(place, "another key") is None
     before = (place / "outcome.json").stat().st_mtime_ns

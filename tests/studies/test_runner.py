@@ -191,9 +191,7 @@ def test_ctrl_c_ends_every_trial(study, tmp_path, behave):
 def test_tuning_chooses_and_widens_at_the_edge(study, tmp_path):
     """The stand-in is best at 0.003: in the middle of one grid, at the upper end of the other."""
     inside, _ = runner(study.but(tuning=Tuning(values=(1e-3, 3e-3, 9e-3))), tmp_path).go()
-    assert {name: (found.best, found.edge, len(found.tried)) for name, found in inside.tuned.items()} == {
-        name: (3e-3, False, 3) for name in LOSSES
-    }
+    assert {name: (found.best, found.edge, len(found.tried)) for name, found in inside.tuned.items()} == dict.fromkeys(LOSSES, (0.003, False, 3))
     assert {trial.value for trial in inside.final} == {3e-3}
     assert all(trial.run.optimiser.learning_rate == trial.value for trial in inside.trials)
     assert {trial.run.seed for trial in inside.tuning} == {0}
@@ -222,6 +220,6 @@ def test_grids_grow_by_their_own_ratio():
 def test_more_may_be_better(study):
     by = study.but(metric="accuracy", better="higher", tuning=Tuning(values=(1, 2, 3)))
     arms = resolve_arms(study)[:1]
-    trials = [trial for trial in stage(by.but(tuning=Tuning(path="batch", values=(1, 2, 3))), arms, "cpu", {}).tuning]
+    trials = list(stage(by.but(tuning=Tuning(path="batch", values=(1, 2, 3))), arms, "cpu", {}).tuning)
     outcomes = {trial.key: Outcome("finished", numbers={"accuracy": trial.value / 10}) for trial in trials}
     assert tuned_arm(by, (1, 2, 3), trials, outcomes).best == 3

@@ -14,6 +14,7 @@ from anyformer.studies.arms import ResolvedArm, resolve_arms
 from anyformer.studies.charts import draw
 from anyformer.studies.findings import REPORT, Findings, findings
 from anyformer.studies.forecast import predicted_bytes, predicted_seconds, this_machine
+from anyformer.studies.page import PAGE, write_page
 from anyformer.studies.reading import load_study
 from anyformer.studies.running import room_of, run_study
 from anyformer.studies.study import Study
@@ -44,6 +45,7 @@ def report(found: Findings, directory: Path) -> None:
     """Write the report: numbers, pictures, words."""
     found.write(directory / REPORT)
     write_markdown(found, directory / MARKDOWN, draw(found, directory))
+    write_page(found, directory / PAGE)
 
 
 @dataclass(frozen=True)

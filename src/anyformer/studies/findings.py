@@ -109,7 +109,6 @@ def findings(ran: Ran) -> Findings:
     base = study.base_name
     others = {name: found for name, found in numbers.items() if name != base}
     compared = compare(numbers[base], others, lower=study.better == "lower", alpha=study.alpha)
-    finals = {trial.name: trial for trial in ran.stage.final}
     return Findings(
         title=titled(ran),
         question=study.title,
@@ -126,7 +125,7 @@ def findings(ran: Ran) -> Findings:
         comparisons=tuple(compared.values()),
         paired=paired(ran),
         commands={trial.name: _command(trial) for trial in ran.stage.trials},
-        runs={name: trial.run.plain() for name, trial in finals.items()},
+        runs={trial.name: trial.run.plain() for trial in ran.stage.trials},
         environment=_environment(ran),
         notes=tuple(_notes(ran, arms)),
         study=study.plain(),
