@@ -127,7 +127,7 @@ def test_no_more_run_than_there_is_room_for(study, tmp_path):
     seen.clear()
     small = Room(8, 5 * 10**8, lambda trial: 10**9)
     runner(study, tmp_path / "b", room=small, watcher=watch).go()
-    assert set(seen) == {1}  # one may always run
+    assert set(seen) == {0, 1}  # one may always run
 
 
 def test_what_another_process_trains_is_waited_for(study, tmp_path):
@@ -191,7 +191,9 @@ def test_ctrl_c_ends_every_trial(study, tmp_path, behave):
 def test_tuning_chooses_and_widens_at_the_edge(study, tmp_path):
     """The stand-in is best at 0.003: in the middle of one grid, at the upper end of the other."""
     inside, _ = runner(study.but(tuning=Tuning(values=(1e-3, 3e-3, 9e-3))), tmp_path).go()
-    assert {name: (found.best, found.edge, len(found.tried)) for name, found in inside.tuned.items()} == dict.fromkeys(LOSSES, (0.003, False, 3))
+    assert {name: (found.best, found.edge, len(found.tried)) for name, found in inside.tuned.items()} == dict.fromkeys(
+        LOSSES, (0.003, False, 3)
+    )
     assert {trial.value for trial in inside.final} == {3e-3}
     assert all(trial.run.optimiser.learning_rate == trial.value for trial in inside.trials)
     assert {trial.run.seed for trial in inside.tuning} == {0}

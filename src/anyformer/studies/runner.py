@@ -81,7 +81,9 @@ class Runner:
             while True:
                 due = self._due()
                 if not due and not self._processes:
-                    return self.stage(self.outcomes), self.outcomes
+                    found = self.stage(self.outcomes)
+                    self.watcher(found, self.outcomes, {})
+                    return found, self.outcomes
                 waiting = [trial for trial in due if trial.key not in self._processes]
                 self._elsewhere = {trial.key: trial for trial in waiting if self._held(trial)}
                 for trial in waiting:
