@@ -16,8 +16,8 @@ from anyformer.training.priced import flops_of
 
 Difference = tuple[str, Any, Any]
 """A path, the value of the base, and that of the arm."""
-TARGETS = ("data", "objective", "evaluation")
-"""Fields of a run on which it depends what the held-out loss is a loss of."""
+TARGETS = ("data.", "objective.", "evaluation.")
+"""Beginnings of paths to fields of a run on which it depends what the held-out loss is a loss of."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class ResolvedArm:
     @property
     def other_targets(self) -> tuple[str, ...]:
         """Paths of what makes its held-out loss a loss of something else than the base's."""
-        return tuple(path for path, _, _ in self.differences if path.split(".")[0] in TARGETS)
+        return tuple(path for path, _, _ in self.differences if f"{path}.".startswith(TARGETS))
 
 
 def resolve_arms(study: Study) -> tuple[ResolvedArm, ...]:

@@ -10,7 +10,6 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
-from anyformer import __version__
 from anyformer.costs import cost
 from anyformer.describe import brief
 from anyformer.describe.value import Value, as_data
@@ -239,8 +238,7 @@ def _notes(ran: Ran, arms: Sequence[ArmFindings]) -> list[str]:
 
 def _environment(ran: Ran) -> dict[str, Any]:
     """Of the machine, as the first finished trial recorded it, with the study's threads and precision."""
-    facts: dict[str, Any] = {"anyformer": __version__, "threads": ran.study.threads}
-    facts["precision"] = ran.study.base.plan.precision.kind
+    facts: dict[str, Any] = {"threads": ran.study.threads, "precision": ran.study.base.plan.precision.kind}
     for trial in ran.stage.trials:
         path = ran.place(trial) / ENVIRONMENT
         if path.is_file():

@@ -132,7 +132,7 @@ def machine(findings: Findings) -> str:
         str(each)
         for each in (
             f"threads for each trial: {facts['threads']}", facts["precision"], facts.get("platform"),
-            f"torch {versions['torch']}" if "torch" in versions else None, f"anyformer {facts['anyformer']}",
+            f"torch {versions['torch']}" if "torch" in versions else None, f"anyformer {versions['anyformer']}" if "anyformer" in versions else None,
         )
         if each
     )  # fmt: skip
