@@ -20,7 +20,7 @@ FLOORS = [
     {"model"},
     {"resizing", "quantising"},
     {"catalogue", "costs", "data"},
-    {"generation"},
+    {"generation", "tasks"},
     {"objectives", "checkpoint", "huggingface", "pictures", "planning"},
     {"resolving"},
     {"loading"},
