@@ -109,9 +109,9 @@ class Made:
 class Corpus:
     """Text prepared for training. `digest` (SHA-256 of tokenizer and tokens) is equal on every machine for equal content.
 
-    A split is running text, a table of records, or without end; of a mixture it is those of its parts. `sources`: every file read, with a
-    fingerprint of its content; `names`: the classes of the data, by the column that numbers them; `parts`: the corpora that a
-    mixture is made of, by name.
+    A split is running text, a table of records, or without end; of a mixture it is those of its parts. `sources`: every file
+    read, with a fingerprint of its content; `names`: the classes of the data, by the column that numbers them; `parts`: the
+    corpora that a mixture is made of, by name.
     """
 
     directory: Path

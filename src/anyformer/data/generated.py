@@ -29,7 +29,7 @@ class Generated(Data):
     @classmethod
     def _of_symbols(cls, tokenizer: TokenizerSpec) -> TokenizerSpec:
         if not isinstance(tokenizer, Symbols | TokenizerFile):
-            raise ValueError(f"kind = {tokenizer.kind!r} makes tokens of text, and this data has symbols of its own: leave it out")
+            raise ValueError(f"kind = {tokenizer.kind!r} is for text, and this data has symbols of its own: leave it out")
         return tokenizer
 
     @property

@@ -77,7 +77,7 @@ class TaskData(Generated):
             problem = f"data.longest = {longest} is longer than a row, length = {length}: set a greater length"
         elif shortest < self.task.least:
             problem = (
-                f"the task {self.task.kind} takes {self.task.least} positions at least, and its sequences would have {shortest}: "
+                f"the task {self.task.kind} takes {self.task.least} positions at least, and sequences would have {shortest}: "
                 "set a greater length, data.shortest or data.longest"
             )
         elif self.task.most is not None and longest > self.task.most:
@@ -114,12 +114,13 @@ class TaskData(Generated):
                 return result
         raise DataError(
             f"the task {self.task.kind} has too few sequences of {shortest} to {longest} positions: none of them is "
-            f"{'held out' if test else 'for training'}, with data.held_out = {self.held_out:g}. Set a greater length or more symbols"
+            f"{'held out' if test else 'for training'} with data.held_out = {self.held_out:g}; set a greater length, or more "
+            "symbols"
         )
 
 
 def is_held_out(tokens: Ints, share: float) -> NDArray[np.bool_]:
-    """(B,): whether each sequence (B, N) is one that is only tested: by a hash of its symbols, which padding does not change."""
+    """(B,): whether each sequence (B, N) is one that is only tested: by a hash of its symbols, not of its padding."""
     weights = hashed(np.arange(tokens.shape[1]), _SPLIT) | np.uint64(1)
     digest = hashed(((tokens - NOTHING).astype(np.uint64) * weights).sum(1, dtype=np.uint64))
     result: NDArray[np.bool_] = (digest >> np.uint64(11)) * 2.0**-53 < share

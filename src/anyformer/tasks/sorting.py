@@ -58,4 +58,5 @@ def likeliest(numbers: int, count: int) -> NDArray[np.float64]:
     # P(x_(k) <= v) for v = 0 ... numbers: at least k of the numbers are among the v smallest.
     at_most = np.cumsum(exactly[:, ::-1], axis=1)[:, ::-1][:, 1:]
     edges = np.concatenate([np.zeros((1, count)), at_most, np.ones((1, count))])
-    return np.diff(edges, axis=0).max(0)
+    result: NDArray[np.float64] = np.diff(edges, axis=0).max(0)
+    return result

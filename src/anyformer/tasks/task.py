@@ -115,11 +115,6 @@ class Task(Value):
         """The most positions that a sequence fills; None where any length can be filled."""
         return None
 
-    @property
-    def two_inputs(self) -> bool:
-        """Whether a sequence is a question and one answer behind it, which may be given as a source and a target."""
-        return False
-
     def chance(self, length: int) -> float:
         """Mean over the targets of `Drawn.chances`, at this length."""
         raise NotImplementedError

@@ -17,10 +17,6 @@ class Transduction(Task):
     inputs has x as its source and y as its target.
     """
 
-    @property
-    def two_inputs(self) -> bool:
-        return True
-
     def line(self, question: Ints, answer: Ints, chances: ArrayLike, sign: int, distances: Ints | None = None) -> Drawn:
         """The sequences of questions (B, S) and answers (B, A); `chances` and `distances`: of the answers, (B, A) or (A,)."""
         rows, S = question.shape
