@@ -45,7 +45,7 @@ class TaskSeq2SeqObjective(AnswersObjective):
         if not isinstance(data.task, Transduction):
             fitting = sorted(kind for kind, task in Task.kinds.items() if issubclass(task, Transduction))
             raise ValueError(
-                f"the {self.kind} objective needs a question and one answer behind it, which the task {data.task.kind} has not: "
+                f"the {self.kind} objective needs a question and one answer behind it, which {data.task.kind} has not: "
                 f"choose one of {', '.join(fitting)}, or objective.kind = 'task' and an architecture with one input"
             )
 
