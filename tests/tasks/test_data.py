@@ -1,4 +1,4 @@
-"""Data of a task: train and test are apart by construction, rows depend on nothing but their number, bad lengths are refused."""
+"""Data of a task: train and test are apart by construction, rows depend on their number alone, bad lengths are refused."""
 
 from __future__ import annotations
 
