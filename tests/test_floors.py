@@ -26,7 +26,7 @@ FLOORS = [
     {"loading"},
     {"training"},
     {"differences", "evaluation", "measuring", "testing"},
-    {"surgery"},
+    {"probing", "surgery"},
     {"api"},
     {"cli"},
 ]

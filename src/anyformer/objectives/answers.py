@@ -24,8 +24,9 @@ from anyformer.operations import Shape
 from anyformer.tasks import Drawn, TaskData
 
 _FIRST = np.zeros(1, dtype=np.int64)
-NUMBER, CHANCE = 0, 1
-"""What `Examples.facts` (B, T, 2) holds of each target: the number of its answer in the row, and its chance."""
+NUMBER, CHANCE, DISTANCE = 0, 1, 2
+"""What `Examples.facts` (B, T, 3) holds of each target: the number of its answer in the row, its chance, and how far back it
+stands (`Drawn`)."""
 
 
 class AnswersObjective(TokenObjective):
@@ -74,7 +75,7 @@ class AnswersObjective(TokenObjective):
     def made_up(self, architecture: Architecture, data: Data, shape: Shape) -> Examples:
         """As the base says, with padding and the facts of each position."""
         made = super().made_up(architecture, data, shape)
-        padding, facts = torch.zeros(made.targets.shape, dtype=torch.bool), torch.zeros(*made.targets.shape, 2)
+        padding, facts = torch.zeros(made.targets.shape, dtype=torch.bool), torch.zeros(*made.targets.shape, 3)
         return replace(made, padding=padding, facts=facts)
 
     def token_statistics(self, logits: Tensor, examples: Examples) -> dict[str, Tensor]:
@@ -108,5 +109,5 @@ class AnswersObjective(TokenObjective):
 
 
 def facts_of(drawn: Drawn) -> Tensor:
-    """(B, N, 2): `Examples.facts`."""
-    return torch.from_numpy(np.stack([drawn.answers, drawn.chances], axis=-1).astype(np.float32))
+    """(B, N, 3): `Examples.facts`."""
+    return torch.from_numpy(np.stack([drawn.answers, drawn.chances, drawn.distances], axis=-1).astype(np.float32))

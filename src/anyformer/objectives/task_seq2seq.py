@@ -62,7 +62,7 @@ class TaskSeq2SeqObjective(AnswersObjective):
             known.append(facts[row, source : source + len(answer)])
         shape = (len(rows), setting.length)
         source, target = (torch.from_numpy(padded(each, setting.length, -1)) for each in (sources, entered))
-        of_targets = np.zeros((*shape, 2), dtype=np.float32)
+        of_targets = np.zeros((*shape, facts.shape[-1]), dtype=np.float32)
         for row, fact in enumerate(known):
             of_targets[row, : len(fact)] = fact
         return Examples(
