@@ -16,6 +16,7 @@ from anyformer.cli.bars import bar
 if TYPE_CHECKING:
     from anyformer.evaluation import Subject
     from anyformer.probing import Bucket, Head, Lens, Level, Probed, Question
+    from anyformer.tasks import Task
 
 EXAMPLES = """
 anyformer probe runs/2026-01-01-120000

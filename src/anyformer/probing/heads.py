@@ -68,7 +68,10 @@ def attention_maps(model: Transformer, call: Callable[[], Any]) -> dict[str, Ten
             stack.callback(module.register_forward_hook(lambda *_: maps.inside.pop() and None).remove)
         with maps:
             call()
-    found = {name: torch.cat([_without_sink(modules[name], each) for each in parts], 1) for name, parts in maps.found.items()}
+    found = {
+        name.removesuffix(".sublayer"): torch.cat([_without_sink(modules[name], each) for each in parts], 1)
+        for name, parts in maps.found.items()
+    }
     return {name: weights for name, weights in found.items() if weights.dim() == 4}
 
 

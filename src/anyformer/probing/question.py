@@ -34,7 +34,7 @@ class Question:
 
     def feed(self, architecture: Architecture, length: int, sequences: int) -> TaskFeed:
         """So many held-out sequences of a length. Raises `ValueError` where the task or the model has no such length."""
-        objective, data = objective_of(architecture), self.data.but(shortest=None, longest=None, test=sequences)
+        objective, data = objective_of(architecture), self.data.but(shortest=None, longest=length, test=sequences)
         objective.check_sizes(architecture, data, length)
         for name, stack in architecture.stacks.items():
             if stack.max_length is not None and length > stack.max_length:
