@@ -3,8 +3,8 @@
     python -m benchmarks.known_answers                  # all three, two seeds each: about twenty minutes on one core
     python -m benchmarks.known_answers parity --seeds 3
 
-- recall: attention recalls many pairs; linear attention of the same width recalls few (Arora et al. 2023, arXiv 2312.04927).
-  Both have a gated short convolution in their first layer, as there.
+- recall: attention recalls what it was told; linear attention of the same width does not, the less the more pairs there are
+  (Arora et al. 2023, arXiv 2312.04927). Both have a gated short convolution in their first layer, as there.
 - parity: the delta rule with beta up to 2 keeps the parity far beyond the trained length; with beta up to 1, and attention, do
   not (Grazzi et al. 2024, arXiv 2411.12537).
 - induction: two layers of attention learn it, one does not (Olsson et al. 2022, arXiv 2209.11895).

@@ -42,7 +42,8 @@ def run(
     lengths: Annotated[
         str | None,
         typer.Option(
-            help="Ask at these lengths. By default half, once, twice and four times the trained one.", metavar="COUNT,COUNT"
+            help="Ask at these lengths, as in 64,128. By default half, once, twice and four times the trained one.",
+            metavar="COUNTS",
         ),
     ] = None,
     sequences: Annotated[
