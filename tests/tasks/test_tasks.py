@@ -153,7 +153,7 @@ def test_a_task_says_what_it_is(kind):
     entry = Task.kinds[kind]
     assert docstrings.first_sentence(entry)
     assert re.search(r"(arXiv )?\d{4}\.\d{5}", entry.paper)  # type: ignore[attr-defined]
-    assert re.search(r"\d{4}\.\d{5}", entry.__doc__ or "") or kind == "sorting"
+    assert re.search(r"\d{4}\.\d{5}", entry.__doc__ or "")
 
 
 def test_the_induction_head_is_not_replaced_by_a_fixed_distance():

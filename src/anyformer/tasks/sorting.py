@@ -16,7 +16,7 @@ from anyformer.tasks.transduction import Transduction
 
 
 class Sorting(Transduction):
-    """Random numbers, then the same numbers in ascending order: x_1 ... x_n = x_(1) ... x_(n).
+    """Random numbers, then the same numbers in ascending order: x_1 ... x_n = x_(1) ... x_(n) (Zhou et al. 2023, 2310.16028).
 
     The k-th smallest is likely about k / n of the greatest number, so a guess is better than one of all numbers: its chance is
     max_v P(x_(k) = v), P(x_(k) <= v) = sum_{j >= k} C(n, j) F^j (1 - F)^{n - j}, F = v / numbers.
