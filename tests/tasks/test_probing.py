@@ -16,7 +16,8 @@ from anyformer.data import IGNORED
 from anyformer.describe import UserError, change_all
 from anyformer.describe.value import subclasses
 from anyformer.evaluation import open_subject
-from anyformer.model import build
+from anyformer.model import build, decoder_only
+from anyformer.parts import EluPlusOne, Head, LinearAttention, RMSNorm, pre_norm
 from anyformer.plan import Plan
 from anyformer.probing import attention_maps, fitting, head_scores, lens, level_of, objective_of, probe, question
 from anyformer.probing.levels import buckets
@@ -234,3 +235,24 @@ def test_induction_is_asked_where_no_task_was_trained(tmp_path):
     checkpoint.save(build(architecture("llama-2-7b", tiny=True), seed=0), tmp_path / "checkpoint")
     asked = question(open_subject(tmp_path / "checkpoint"))
     assert (asked.data.task, asked.trained) == (Induction(), None)
+
+
+def test_a_model_without_attention_is_refused_before_any_work(tmp_path, call):
+    run = run_of("llama-2-7b")
+    mixer = LinearAttention(heads=2, feature_map=EluPlusOne(), eps=1e-6)
+    model = run.architecture
+    without = decoder_only(model.embedding, model.width, [pre_norm(RMSNorm(), mixer)], final_norm=RMSNorm(), head=Head())
+    folder = saved(tmp_path / "run", run.but(architecture=without))
+    shown = call("probe", str(folder), "--attention", "--out", str(tmp_path / "out"))
+    assert (shown.returncode, shown.stdout) == (2, "")
+    assert "this model has no attention" in shown.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_source_and_a_target_have_maps_and_a_lens_but_no_induction_scores(tmp_path, call):
+    folder = saved(tmp_path / "run", run_of("t5-small", {"kind": "reversal", "letters": 5}))
+    out = tmp_path / "out"
+    shown = call("probe", str(folder), "--attention", "--lens", "--out", str(out), "--sequences", "4")
+    assert shown.returncode == 0, shown.stderr
+    assert (out / "reversal-attention.png").is_file()
+    assert json.loads((out / "probe.json").read_text())["heads"] == []

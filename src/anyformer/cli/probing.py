@@ -68,15 +68,18 @@ def run(
 ) -> None:
     """Ask a trained model generated tasks: what it reaches by length, by position and by distance, beside the chance.
 
-    The sequences are held out by construction: no training of the same task has read one, whatever its seed. Lengths beyond
-    the trained one tell whether what was learnt holds there. A task that the model was not trained on has any tokens of its
+    The sequences are held out by construction: the run has read none of them, whatever its seed. Lengths beyond the trained
+    one tell whether what was learnt holds there. A task that the model was not trained on has any tokens of its
     vocabulary as symbols.
     """
     from anyformer.evaluation import open_subject
     from anyformer.files import check_directory
-    from anyformer.probing import draw_probed, probe
+    from anyformer.probing import attending, draw_probed, probe
 
     subject = open_subject(model)
+    seen = written_out(subject) if attention else None
+    if seen is not None:
+        attending(seen.model)
     asked, wanted = questions(subject, task), None if lengths is None else lengths_of(lengths)
     if out is not None:
         check_directory(out)
@@ -94,10 +97,10 @@ def run(
             draw_probed(found, out / f"{kind}.png", title=f"{subject.path.name}: {kind}")
         if lens:
             _lens(subject, each, out, report["tasks"][-1], lines)
-        if attention and out is not None:
-            _maps(subject, each, out)
-    if attention:
-        _heads(subject, report, lines)
+        if seen is not None and out is not None:
+            _maps(seen, each, out)
+    if seen is not None:
+        _heads(seen, report, lines)
     if out is not None:
         (out / "probe.json").write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
         lines += ["", f"pictures and probe.json: {out}"]
@@ -183,8 +186,10 @@ def _heads(subject: Subject, report: dict[str, Any], lines: list[str]) -> None:
     from anyformer.probing import head_scores
 
     vocab = min(subject.model.architecture.vocabularies.values())
-    found = sorted(head_scores(written_out(subject).model, vocab), key=lambda head: -head.induction)
+    found = sorted(head_scores(subject.model, vocab), key=lambda head: -head.induction)
     report["heads"] = [asdict(head) for head in found]
+    if not found:
+        return
     lines += ["", "induction and previous-token scores of heads, on repeated random tokens"]
     lines += aligned([("layer", "head", "induction", "previous"), *map(_head, found[:MOST_HEADS])], (False, True, True, True))
     if len(found) > MOST_HEADS:
@@ -199,7 +204,7 @@ def _maps(subject: Subject, asked: Question, out: Path) -> None:
     from anyformer.parts.call.reports import Auxiliary
     from anyformer.probing import attention_maps, draw_maps, objective_of
 
-    model, examples = written_out(subject).model, _one(subject, asked, 1)
+    model, examples = subject.model, _one(subject, asked, 1)
     objective = objective_of(model.architecture)
     maps = attention_maps(model, lambda: objective.logits(model, examples, None, Auxiliary()))
     words = [asked.tokenizer.token(number) or "" for number in examples.tokens[0].tolist()]

@@ -51,17 +51,23 @@ class _Maps(TorchFunctionMode):
         return result
 
 
+def attending(model: Transformer) -> dict[str, Attends]:
+    """The attention modules of a model by name; refuses one that has none, or does not write its weights out."""
+    modules = {name: module for name, module in model.named_modules() if isinstance(module, Attends)}
+    if not modules:
+        raise UserError("this model has no attention, so there is no map of it: leave --attention out")
+    if model.plan.attention != "plain":
+        raise UserError(f"attention maps need plan.attention = 'plain', and this model has {model.plan.attention!r}")
+    return modules
+
+
 def attention_maps(model: Transformer, call: Callable[[], Any]) -> dict[str, Tensor]:
     """The attention weights (B, H, T, S) of each attention of the model in one call of it, by the path of the layer.
 
     The model is computed with `plan.attention = "plain"`, which writes them out; refused is one that is not, or has none. Of a
     sink its own weight is left out. Attention by blocks of a window gives no map.
     """
-    if model.plan.attention != "plain":
-        raise UserError(f"attention maps need plan.attention = 'plain', and this model has {model.plan.attention!r}")
-    maps, modules = _Maps(), {name: module for name, module in model.named_modules() if isinstance(module, Attends)}
-    if not modules:
-        raise UserError("this model has no attention, so there is no map of it")
+    maps, modules = _Maps(), attending(model)
     with ExitStack() as stack, torch.no_grad():
         for name, module in modules.items():
             stack.callback(module.register_forward_pre_hook(lambda *_, name=name: maps.inside.append(name)).remove)
@@ -81,7 +87,9 @@ def _without_sink(module: nn.Module, weights: Tensor) -> Tensor:
 
 
 def head_scores(model: Transformer, vocab: int) -> tuple[Head, ...]:
-    """The scores of every head of a model that reads one sequence, on random tokens of its first `vocab`."""
+    """The scores of every head of a model that reads one sequence, on random tokens of its first `vocab`; none of others."""
+    if model.architecture.two_inputs:
+        return ()
     tokens = Draws.of(np.arange(ROWS), 0).below("tokens", vocab, REPEATED)
     row = torch.from_numpy(np.concatenate([tokens, tokens], axis=1)).to(model.device)
     found = []
