@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from itertools import product
 
 import numpy as np
 import pytest
@@ -11,7 +12,8 @@ from tests.tasks.oracles import ORACLES
 
 from anyformer.data import IGNORED
 from anyformer.describe import DescriptionError, docstrings
-from anyformer.tasks import NOTHING, Drawn, Draws, Memorisation, Task
+from anyformer.tasks import NOTHING, Drawn, Draws, Memorisation, Sorting, Task
+from anyformer.tasks.sorting import likeliest
 
 SMALL = {
     "mqar": {"pairs": 4, "keys": 8, "values": 6},
@@ -161,6 +163,14 @@ def test_the_induction_head_is_not_replaced_by_a_fixed_distance():
     made = drawn(small("induction"), 500)
     far = made.distances[:, -1]
     assert np.bincount(far).max() < 0.4 * len(far)
+
+
+def test_the_chance_of_a_sorted_number_is_that_of_all_rows_counted():
+    """All 3^4 rows of four of three numbers."""
+    rows = np.sort(np.array(list(product(range(3), repeat=4))), axis=1)
+    counted = [np.bincount(rows[:, place]).max() / len(rows) for place in range(4)]
+    assert likeliest(3, 4) == pytest.approx(counted)
+    assert Sorting(numbers=3).chance(8) == pytest.approx(np.mean(counted))
 
 
 def test_nested_brackets_reach_the_greatest_depth_and_no_more():
