@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,12 +20,12 @@ def reached(arms: Mapping[str, Arm], folder: Path) -> Found:
 
 
 def test_a_state_that_changes_sign_keeps_the_parity(tmp_path):
-    """In short: 8 bits, of which the delta rule with beta up to 1 and attention learn a part by heart."""
-    arms = parity(150, length=8)
-    found = reached({name: arm for name, arm in arms.items() if "delta" in name}, tmp_path)
+    """In short: 8 bits, of which the delta rule with beta up to 1 learns the first."""
+    arms = {name: replace(arm, lengths=(8, 32)) for name, arm in parity(100, length=8).items() if "delta" in name}
+    found = reached(arms, tmp_path)
     signed, positive = found["gated delta, beta up to 2"], found["gated delta, beta up to 1"]
     assert signed[0] > 0.95
-    assert signed[2] > positive[2] + 0.2, "at four times the trained length"
+    assert signed[1] > positive[1] + 0.2, "at four times the trained length"
 
 
 @pytest.mark.slow

@@ -249,10 +249,10 @@ def test_a_model_without_attention_is_refused_before_any_work(tmp_path, call):
     assert not (tmp_path / "out").exists()
 
 
-def test_a_source_and_a_target_have_maps_and_a_lens_but_no_induction_scores(tmp_path, call):
+def test_a_source_and_a_target_have_maps_but_no_induction_scores(tmp_path, call):
     folder = saved(tmp_path / "run", run_of("t5-small", {"kind": "reversal", "letters": 5}))
     out = tmp_path / "out"
-    shown = call("probe", str(folder), "--attention", "--lens", "--out", str(out), "--sequences", "4")
+    shown = call("probe", str(folder), "--attention", "--out", str(out), "--sequences", "4")
     assert shown.returncode == 0, shown.stderr
     assert (out / "reversal-attention.png").is_file()
     assert json.loads((out / "probe.json").read_text())["heads"] == []

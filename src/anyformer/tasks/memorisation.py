@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
@@ -9,7 +10,7 @@ from pydantic import Field
 
 from anyformer.data.order import permuted
 from anyformer.describe import Count
-from anyformer.tasks.draws import Draws
+from anyformer.tasks.draws import Draws, Ints
 from anyformer.tasks.task import Drawn, Task, named
 
 
@@ -44,5 +45,10 @@ class Memorisation(Task):
 
     def draw(self, draws: Draws, length: int) -> Drawn:
         keys = draws.below("keys", self.keys, length)
-        facts = permuted(np.arange(self.keys), self.keys, self.table) % self.values
-        return Drawn.of(keys, self.keys + facts[keys], self.chance(length))
+        return Drawn.of(keys, self.keys + facts(self.keys, self.values, self.table)[keys], self.chance(length))
+
+
+@lru_cache(maxsize=16)
+def facts(keys: int, values: int, table: int) -> Ints:
+    """(keys,): the value of each key in a table."""
+    return permuted(np.arange(keys), keys, table) % values
