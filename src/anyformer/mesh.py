@@ -30,8 +30,8 @@ class Mesh(Value):
     """Processes that divide each sublayer by heads and features, the vocabulary by tokens, and the stream between sublayers by
     positions (tensor and sequence parallelism, Shoeybi et al. 2019, arXiv 1909.08053; Korthikanti et al. 2022, 2205.05198)."""
     expert: Count = 1
-    """Processes, among those of `shard`, that divide experts: tokens travel to them and back (expert parallelism, Lepikhin et
-    al. 2020, arXiv 2006.16668). It divides `shard`; each of the others' weights is divided by all of `shard`."""
+    """Processes, among those of `context` and `shard`, that divide experts: tokens travel to them and back (expert
+    parallelism, Lepikhin et al. 2020, arXiv 2006.16668). It divides shard * context; all of these divide each other weight."""
 
     pipeline: Count = 1
     """Processes that divide the layers of the stack that the head reads: each computes some of them, and the pieces of a batch
@@ -44,10 +44,11 @@ class Mesh(Value):
 
     @model_validator(mode="after")
     def _experts_in_shard(self) -> Mesh:
-        if self.shard % self.expert:
+        if self.weights % self.expert:
+            own = f"shard = {self.shard}" if self.context == 1 else f"shard * context = {self.weights}"
             raise ValueError(
-                f"expert = {self.expert} processes are some of those of shard = {self.shard}, which it must divide: set shard "
-                f"to a multiple of {self.expert}"
+                f"expert = {self.expert} processes are some of those of {own}, which it must divide: set shard to a multiple "
+                f"of {self.expert}"
             )
         return self
 

@@ -79,6 +79,7 @@ PREFERRED = {"kind": "preferences", "chosen": "answer", "rejected": "worse"}
 RUNNING = {"kind": "text"}
 KEPT = {"kind": "distillation", "teacher": "teacher", "alpha": 0.5, "kept": 5}
 MIXTURE = {"kind": "mixture", "of": "text"}
+SMALL_RECALL = {"kind": "mqar", "pairs": 4, "keys": 8, "values": 8}
 CASES = {
     "causal": Case(tiny("llama-2-7b"), {"kind": "causal"}, RUNNING, TEXTS),
     "prefix": Case(prefix_model(), {"kind": "prefix"}, RUNNING, TEXTS),
@@ -99,6 +100,16 @@ CASES = {
     "vectors": Case(
         tiny("set-transformer-modelnet40"), {"kind": "vector_classification"}, {"kind": "arrays", "features": 3}, VECTORS, 8
     ),
+    "task": Case(tiny("llama-2-7b"), {"kind": "task"}, {"kind": "task", "task": SMALL_RECALL}, []),
+    "task_packed": Case(
+        tiny("llama-2-7b"), {"kind": "task", "pack": True}, {"kind": "task", "task": "parity", "shortest": 5, "longest": 15}, []
+    ),
+    "task_seq2seq": Case(
+        tiny("t5-small"),
+        {"kind": "task_seq2seq"},
+        {"kind": "task", "task": {"kind": "sorting", "numbers": 9}, "shortest": 8},
+        [],
+    ),
     "mixture": Case(tiny("llama-2-7b"), {"kind": "causal"}, MIXTURE, TEXTS),
     "mixture of pairs": Case(tiny("t5-small"), {"kind": "seq2seq"}, MIXTURE | {"of": "pairs"}, PAIRS),
     "instruction": Case(tiny("llama-2-7b"), {"kind": "instruction"}, {"kind": "chats"}, CHATS),
@@ -115,7 +126,9 @@ CASES = {
 
 
 def data_of(case: Case, folder: Path) -> dict[str, Any]:
-    """The case's data in a file; of a mixture every third row in a file of its own."""
+    """The case's data in a file; of a mixture every third row in a file of its own; of a task, which is made, as it is."""
+    if case.data["kind"] == "task":
+        return case.data
     held_out, tokenizer = {"validation": 0.2}, {"tokenizer": {"kind": "bytes"}}
     if case.data["kind"] != "mixture":
         return {**tokenizer, **held_out, "paths": [written(folder / "data.jsonl", case.rows)], **case.data}

@@ -12,13 +12,15 @@ from torch.distributed.tensor import DTensor, Shard
 from anyformer.api import architecture
 from anyformer.mesh import Mesh
 from anyformer.model import build
+from anyformer.model.loss import likeliest, mean_logits, token_losses
 from anyformer.training import load_run
 from anyformer.training.evaluate import Evaluated, evaluate
 from anyformer.training.held_out import corpus_of
 from anyformer.training.parallel import Alone, launch
-from anyformer.training.parallel.context import divide_positions
+from anyformer.training.parallel.context import divide_logits, divide_positions
 from anyformer.training.parallel.launch import LostProcessError, disconnect, joined
 from anyformer.training.parallel.together import Together
+from anyformer.training.parallel.vocabulary import divide_vocabulary
 from anyformer.training.precision import Host
 from anyformer.training.stop import Stop, Stopped
 from anyformer.training.trainer import Trainer
@@ -38,16 +40,24 @@ def test_processes_part_at_the_end(together):
     assert not dist.is_initialized()
 
 
-@pytest.mark.parametrize("vocabulary", [False, True])
-def test_logits_are_those_of_a_process_s_positions_where_they_may_be_divided(together, vocabulary):
+@pytest.mark.parametrize("vocabulary", [(), (Shard(1),), (Shard(1), Shard(2))])
+def test_logits_are_those_of_a_process_s_positions_and_tokens_where_they_may_be_divided(together, vocabulary):
     model = build(architecture("gpt2", tiny=True)).eval()
     tokens = torch.arange(14).view(2, 7)
     whole = model(tokens)
-    divide_positions(model, together.mesh["context"], logits=vocabulary)
+    divide_positions(model, together.mesh["context"])
+    if len(vocabulary) > 1:
+        divide_vocabulary(model, together.weights["tensor"])
+    if vocabulary:
+        divide_logits(model, together.mesh)
     logits = model(tokens)
-    assert isinstance(logits, DTensor) == vocabulary
-    if isinstance(logits, DTensor):
-        assert logits.placements == (Shard(1),)
+    if vocabulary:
+        assert isinstance(logits, DTensor)
+        assert logits.placements == vocabulary
+        for found, expected in zip(token_losses(logits, tokens), token_losses(whole, tokens), strict=True):
+            torch.testing.assert_close(found, expected)
+        torch.testing.assert_close(mean_logits(logits), mean_logits(whole))
+        assert likeliest(logits).equal(likeliest(whole))
         logits = logits.full_tensor()
     torch.testing.assert_close(logits, whole)
 

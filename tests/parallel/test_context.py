@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -115,17 +117,30 @@ def test_the_bytes_of_a_context_are_those_of_keys_values_and_the_stream():
     }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("changes", "says"),
-    [
-        ({"plan.mesh.tensor": 2}, r"plan.mesh.context beside plan.mesh.tensor is not built yet: set one of them"),
-        ({"plan.mesh.shard": 2, "plan.mesh.expert": 2}, r"plan.mesh.context beside plan.mesh.expert is not built yet"),
-        ({"tuning.adapter": {"kind": "lora"}}, r"plan.mesh.context is not built for adapters yet: set plan.mesh.shard"),
-    ],
-)
-def test_what_a_context_cannot_divide_is_refused(run_of, changes, says):
-    run = change_all(load_run(run_of("llama-3-8b")), {"plan.mesh.context": 2, **changes})
-    with pytest.raises(UserError, match=says):
+def test_a_part_of_a_part_of_the_positions_drops_what_the_whole_row_does():
+    """Seven positions for two processes, each of whose four a group of three divides: the last have padding twice."""
+    dropout = Dropout(0.5, "here").train()
+    expected = dropout(torch.ones(2, 7, 3), noise())
+    found = []
+    for own in (torch.arange(4), torch.arange(4, 8)):
+        for number in range(3):
+            dropout.divide(number, 3)
+            part = dropout(torch.ones(2, 2, 3), replace(noise(), span=Span(own, 7)))
+            found += [part[:, i] for i in range(2) if number * 2 + i < len(own) and own[number * 2 + i] < 7]
+    assert torch.stack(found, 1).equal(expected)
+
+
+def test_experts_are_divided_by_processes_of_shard_and_context():
+    assert Mesh(shard=1, context=4, expert=2).sizes == {"context": 4, "expert": 2}
+    with pytest.raises(ValueError, match=r"some of those of shard \* context = 6, which it must divide"):
+        Mesh(shard=3, context=2, expert=4)
+    with pytest.raises(ValueError, match=r"some of those of shard = 3, which it must divide: set shard to a multiple of 2"):
+        Mesh(shard=3, expert=2)
+
+
+def test_adapters_are_refused(run_of):
+    run = change_all(load_run(run_of("llama-3-8b")), {"plan.mesh.context": 2, "tuning.adapter": {"kind": "lora"}})
+    with pytest.raises(UserError, match=r"plan.mesh.context is not built for adapters yet: set plan.mesh.shard"):
         check_mesh(run, Alone(size=4, replicas=2))
 
 

@@ -69,7 +69,8 @@ def run(
     for line in planned(described, corpus):
         console.out(line, highlight=False)
     if action == "prepare":
-        console.out(f"kept in {corpus.directory}", highlight=False)
+        kept = f"kept in {corpus.directory}" if corpus.sources else "nothing is kept: this data is made as it is read"
+        console.out(kept, highlight=False)
         return
     console.print(f"\n[dim]{LEGEND}[/dim]")
     for seen in inspected(described, corpus, step, rows):

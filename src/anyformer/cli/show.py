@@ -123,8 +123,7 @@ def summary(what: str, words: str, value: Value, batch: int, length: int | None)
     if isinstance(value, Run):
         steps = f"{value.steps} steps" if value.steps else f"{value.minutes:g} minutes"
         yield f"run: {steps} of {value.batch} x {value.length} tokens, seed {value.seed}"
-        paths = [path for part in value.data.components.values() for path in part.paths]
-        yield f"data: {', '.join(paths)} ({value.data.kind}, {value.data.tokenizer.kind})"
+        yield f"data: {', '.join(value.data.places)} ({value.data.kind}, {value.data.tokenizer.kind})"
         yield f"objective: {value.objective.kind}"
         batch, length = value.batch, length or value.length
     yield ""

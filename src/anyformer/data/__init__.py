@@ -3,9 +3,10 @@
 from anyformer.data.baseline import interpolated_bigram_loss
 from anyformer.data.batches import IGNORED, Batch, Batches, spread, window_count, windows
 from anyformer.data.columns import Record, Table
-from anyformer.data.corpus import Corpus, Mixed, Split
+from anyformer.data.corpus import Corpus, Endless, Mixed, Split
 from anyformer.data.description import Data, Files, Text
 from anyformer.data.errors import DataError
+from anyformer.data.generated import Generated
 from anyformer.data.kinds import (
     Answers,
     Arrays,
@@ -37,6 +38,7 @@ from anyformer.data.tokenizer_specs import (
     Bytes,
     Characters,
     Learnt,
+    Symbols,
     TokenizerFile,
     TokenizerSpec,
     Unigram,
@@ -60,7 +62,9 @@ __all__ = [
     "Data",
     "DataError",
     "Dialogue",
+    "Endless",
     "Files",
+    "Generated",
     "Images",
     "Labelled",
     "Learnt",
@@ -83,6 +87,7 @@ __all__ = [
     "Specials",
     "Split",
     "StreamDecoder",
+    "Symbols",
     "Table",
     "Text",
     "Tokenizer",

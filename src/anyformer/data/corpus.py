@@ -48,6 +48,31 @@ class Split:
         return f"{len(self):,} tokens, {documents(len(self.starts))}"
 
 
+ENDLESS = 2**31
+"""The number of examples that stands for no end."""
+
+
+@dataclass(frozen=True, eq=False)
+class Endless:
+    """A split whose examples are made as they are asked for; `count`: how many are read where all are asked for."""
+
+    name: str
+    count: int
+
+    def __len__(self) -> int:
+        return self.count
+
+    @property
+    def bytes(self) -> int:
+        """Size of the text in UTF-8: there is none."""
+        return 0
+
+    @property
+    def words(self) -> str:
+        """Its size in words."""
+        return "without end" + ("" if self.count == ENDLESS else f", of which {self.count:,} sequences are read")
+
+
 @dataclass(frozen=True, eq=False)
 class Mixed:
     """The splits of all parts of a mixture under one name."""
@@ -84,15 +109,15 @@ class Made:
 class Corpus:
     """Text prepared for training. `digest` (SHA-256 of tokenizer and tokens) is equal on every machine for equal content.
 
-    A split is running text, or a table of records; of a mixture it is those of its parts. `sources`: every file read, with a
-    fingerprint of its content; `names`: the classes of the data, by the column that numbers them; `parts`: the corpora that a
-    mixture is made of, by name.
+    A split is running text, a table of records, or without end; of a mixture it is those of its parts. `sources`: every file
+    read, with a fingerprint of its content; `names`: the classes of the data, by the column that numbers them; `parts`: the
+    corpora that a mixture is made of, by name.
     """
 
     directory: Path
     tokenizer: Tokenizer
-    train: Split | Table | Mixed
-    validation: Split | Table | Mixed
+    train: Split | Table | Mixed | Endless
+    validation: Split | Table | Mixed | Endless
     skipped: tuple[Skipped, ...]
     digest: str
     sources: Mapping[str, str]

@@ -24,7 +24,7 @@ Path = Annotated[str, Field(min_length=1)]
 
 
 class Data(Value):
-    """Examples on disk, and the tokenizer of their texts. The base of every kind of data."""
+    """Examples, and the tokenizer of their texts. The base of every kind of data."""
 
     kinds: ClassVar[Registry] = Registry()
     kind: str
@@ -41,18 +41,23 @@ class Data(Value):
 
     @property
     def places(self) -> tuple[str, ...]:
-        """The paths of all of it."""
-        return tuple(path for part in self.components.values() for path in part.paths)
+        """Where all of it is: its paths."""
+        raise NotImplementedError
 
     @property
     def holds_out(self) -> bool:
         """Whether a share of it is held out."""
-        return any(part.validation for part in self.components.values())
+        raise NotImplementedError
 
     @property
-    def components(self) -> Mapping[str, Files]:
-        """The data of files that this is made of, by name: of one kind; itself, under an empty name, if it is no mixture."""
+    def components(self) -> Mapping[str, Data]:
+        """The data that this is made of, by name: of one kind; itself, under an empty name, if it is no mixture."""
         raise NotImplementedError
+
+    @property
+    def unused(self) -> tuple[str, ...]:
+        """The fields that only decide how batches are cut, and none of the prepared numbers."""
+        return ()
 
 
 class Files(Data):
@@ -68,13 +73,16 @@ class Files(Data):
     """Held-out examples, given like `paths`; a file that is in both is held out."""
 
     @property
-    def components(self) -> Mapping[str, Files]:
-        return {"": self}
+    def places(self) -> tuple[str, ...]:
+        return self.paths
 
     @property
-    def unused(self) -> tuple[str, ...]:
-        """The fields that only decide how batches are cut, and none of the prepared numbers."""
-        return ()
+    def holds_out(self) -> bool:
+        return bool(self.validation)
+
+    @property
+    def components(self) -> Mapping[str, Files]:
+        return {"": self}
 
     @property
     def special(self) -> Specials:

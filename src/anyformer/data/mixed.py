@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from anyformer.data.columns import Table
-from anyformer.data.corpus import Corpus, Mixed, Split
+from anyformer.data.corpus import Corpus, Endless, Mixed, Split
 from anyformer.data.errors import DataError
 from anyformer.data.kinds.mixture import Mixture
 
@@ -38,8 +38,8 @@ def mixed_corpus(data: Mixture, parts: Mapping[str, Corpus], cache: Path) -> Cor
     )
 
 
-def _whole(split: Split | Table | Mixed) -> Split | Table:
-    assert not isinstance(split, Mixed), "refused where the mixture is described"
+def _whole(split: Split | Table | Mixed | Endless) -> Split | Table:
+    assert not isinstance(split, Mixed | Endless), "refused where the mixture is described"
     return split
 
 

@@ -13,7 +13,8 @@ def pieces(tokenizer: Tokenizer) -> list[str]:
 
     Bytes that are no whole character become U+FFFD.
     """
-    decoder = (json.loads(tokenizer.definition).get("decoder") or {}).get("type")
+    definition = json.loads(tokenizer.definition)
+    decoder, model = (definition.get("decoder") or {}).get("type"), definition["model"].get("type")
     special, letters = frozenset(tokenizer.special_tokens.values()), byte_letters()
     texts = []
     for number in range(tokenizer.vocab_size):
@@ -25,6 +26,8 @@ def pieces(tokenizer: Tokenizer) -> list[str]:
             texts.append(bytes(letters[letter] for letter in word).decode("utf-8", "replace") if spelt else word)
         elif decoder == "WordPiece":
             texts.append(word.removeprefix("##") if word.startswith("##") else f" {word}")
+        elif model == "WordLevel":
+            texts.append(f" {word}")
         else:
             texts.append(word.replace("\u2581", " "))
     return texts

@@ -16,6 +16,7 @@ import tokenizers
 from anyformer.data.corpus import FORMAT, Corpus, Made, write_corpus
 from anyformer.data.description import Data, Files, Text
 from anyformer.data.errors import DataError
+from anyformer.data.generated import Generated
 from anyformer.data.kinds.mixture import Mixture
 from anyformer.data.mixed import mixed_corpus
 from anyformer.data.record_pipeline import RecordSurvey, make_records, record_sources
@@ -61,12 +62,14 @@ def prepare(
                 return mixed_corpus(data, parts, cache)
             case Files():
                 return _prepared(data, cache, workers, progress, verify, special)
+            case Generated():
+                return data.corpus(cache)
     except OSError as error:
         raise DataError(
             f"{error.filename or cache}: cannot be written ({error.strerror}); "
             "choose another place with the `cache` argument or the variable ANYFORMER_CACHE"
         ) from error
-    raise DataError(f"data of kind {data.kind!r} is neither in files nor a mixture of such data")
+    raise DataError(f"data of kind {data.kind!r} is neither in files nor a mixture of such data, nor generated")
 
 
 def _prepared(data: Files, cache: Path, workers: int, progress: bool, verify: bool, special: Specials) -> Corpus:

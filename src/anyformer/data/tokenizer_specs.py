@@ -78,6 +78,12 @@ class Characters(Value):
     """A character that is not in the data becomes an error, or U+FFFD."""
 
 
+class Symbols(Value):
+    """One token per symbol of generated data, by its name between blanks, beside `<|endoftext|>` and `[UNK]`."""
+
+    kind: Literal["symbols"] = "symbols"
+
+
 class TokenizerFile(Value):
     """An existing tokenizer: a `tokenizer.json`, or a directory (such as a Hugging Face model's) that has one."""
 
@@ -89,7 +95,7 @@ class TokenizerFile(Value):
 LearntSpec = Annotated[BytePairs | WordPiece | Unigram | Words, Field(discriminator="kind")]
 """The tokenizers that are learnt from text, each with a `vocab`."""
 TokenizerSpec = Annotated[
-    BytePairs | WordPiece | Unigram | Words | Bytes | Characters | TokenizerFile, Field(discriminator="kind")
+    BytePairs | WordPiece | Unigram | Words | Bytes | Characters | Symbols | TokenizerFile, Field(discriminator="kind")
 ]
 
 

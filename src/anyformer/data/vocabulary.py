@@ -14,7 +14,16 @@ from anyformer.data.learning import NONE, learn, learn_in_process
 from anyformer.data.lookup import byte_letters
 from anyformer.data.recipes import alphabet, byte_level, check_room
 from anyformer.data.specials import UNKNOWN, Specials
-from anyformer.data.tokenizer_specs import Bytes, Characters, LearntSpec, TokenizerFile, TokenizerSpec, WordPiece, Words
+from anyformer.data.tokenizer_specs import (
+    Bytes,
+    Characters,
+    LearntSpec,
+    Symbols,
+    TokenizerFile,
+    TokenizerSpec,
+    WordPiece,
+    Words,
+)
 from anyformer.data.tokenizers import Tokenizer
 
 TRAINING_PIECE = 16 * 1024
@@ -37,6 +46,8 @@ def make_tokenizer(
             return _bytes(special)
         case Characters():
             return _characters(spec, everything(), special)
+        case Symbols():
+            raise DataError("tokenizer kind 'symbols' is for generated data, and this data is text; choose another one")
         case _:
             return _learnt(spec, training, in_process, special)
 

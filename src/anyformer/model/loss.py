@@ -25,7 +25,8 @@ def token_losses(logits_BTV: Tensor, targets_BT: Tensor) -> tuple[Tensor, Tensor
         from anyformer.model.collectives import own
 
         targets = own(targets_BT, group_of(logits_BTV))
-        losses, log_z = _at_all_positions(torch.stack(token_losses(logits_BTV.to_local(), targets), -1), logits_BTV).unbind(-1)
+        found = torch.stack(token_losses(_of_own_positions(logits_BTV), targets), -1)
+        losses, log_z = _at_all_positions(found, logits_BTV).unbind(-1)
         return losses, log_z
     targets = targets_BT.clamp(min=0)
     if is_divided(logits_BTV):
@@ -42,7 +43,7 @@ def mean_logits(logits_BTV: Tensor) -> Tensor:
     if not is_divided(logits_BTV):
         return logits_BTV.float().mean(-1)
     if by_positions(logits_BTV):
-        return _at_all_positions(mean_logits(logits_BTV.to_local()), logits_BTV)
+        return _at_all_positions(mean_logits(_of_own_positions(logits_BTV)), logits_BTV)
     from anyformer.model.collectives import added_up
 
     own = logits_BTV.to_local().float()
@@ -54,7 +55,7 @@ def likeliest(logits_BTV: Tensor) -> Tensor:
     if not is_divided(logits_BTV):
         return logits_BTV.argmax(-1)
     if by_positions(logits_BTV):
-        return _at_all_positions(likeliest(logits_BTV.to_local()), logits_BTV)
+        return _at_all_positions(likeliest(_of_own_positions(logits_BTV)), logits_BTV)
     from anyformer.model.collectives import largest
 
     own, group = logits_BTV.to_local(), group_of(logits_BTV)
@@ -66,15 +67,24 @@ def likeliest(logits_BTV: Tensor) -> Tensor:
 
 
 def by_positions(logits_BTV: Tensor) -> TypeGuard[DTensor]:
-    """Whether this process has the logits of some positions, with all tokens'."""
+    """Whether this process has the logits of some positions; those of all tokens, or of some."""
     return is_divided(logits_BTV) and logits_BTV.placements[0].is_shard(1) and logits_BTV.dim() > 2
 
 
 def group_of(logits: DTensor) -> Group:
-    """The processes that divide logits."""
+    """The processes that divide logits, by positions where they do both."""
     from anyformer.model.collectives import Group
 
-    return Group.of(logits.device_mesh.get_group())
+    return Group.of(logits.device_mesh.get_group(0))
+
+
+def _of_own_positions(logits_BTV: DTensor) -> Tensor:
+    """The logits of this process's positions, of which the processes of another dimension may divide the tokens."""
+    mesh, (_, *tokens) = logits_BTV.device_mesh, logits_BTV.placements
+    if not tokens:
+        return logits_BTV.to_local()
+    assert mesh.mesh_dim_names is not None, "it is a part of the run's"
+    return type(logits_BTV).from_local(logits_BTV.to_local(), mesh[mesh.mesh_dim_names[1]], tokens, run_check=False)
 
 
 def _at_all_positions(x: Tensor, logits_BTV: DTensor) -> Tensor:

@@ -25,6 +25,8 @@ from anyformer.objectives.signal import ObjectiveSignal
 from anyformer.objectives.simpo import SimPOObjective
 from anyformer.objectives.span_corruption import SpanCorruptionObjective
 from anyformer.objectives.spans import SpansObjective
+from anyformer.objectives.task import TaskObjective
+from anyformer.objectives.task_seq2seq import TaskSeq2SeqObjective
 from anyformer.objectives.token_labels import TokenLabelsObjective
 from anyformer.objectives.ul2 import Denoiser, UL2Objective
 from anyformer.objectives.vector_classification import VectorClassificationObjective
@@ -58,6 +60,8 @@ __all__ = [
     "SimPOObjective",
     "SpanCorruptionObjective",
     "SpansObjective",
+    "TaskObjective",
+    "TaskSeq2SeqObjective",
     "TokenLabelsObjective",
     "UL2Objective",
     "VectorClassificationObjective",

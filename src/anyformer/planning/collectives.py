@@ -19,7 +19,7 @@ from anyformer.model.unlearnt import unlearnt
 from anyformer.operations import Shape
 from anyformer.parts.call.shared import SOURCE
 from anyformer.parts.layers.stack import Stack
-from anyformer.parts.sublayer import Routed
+from anyformer.parts.sublayer import Routed, Sublayer
 from anyformer.plan import Plan
 from anyformer.planning.staged import Staged, stages_of
 
@@ -104,7 +104,8 @@ def _of_weights(found: Counter[tuple[str, str]], weights: _Unit, mesh: Mesh, pie
     """Weights are gathered before they are used, and their gradients summed."""
     passes = pieces.count * mesh.alike
     dividing = "shard" if mesh.context == 1 else "context" if mesh.shard == 1 else "weights"
-    groups = ((dividing, mesh.weights, False), ("outer", mesh.weights // mesh.expert, True))
+    outer = "shard" if mesh.expert == mesh.context else "outer"
+    groups = ((dividing, mesh.weights, False), (outer, mesh.weights // mesh.expert, True))
     for dimension, parts, expert in groups:
         own = [weight for weight in weights.held if weight.expert == expert]
         learnt = sum(weight.padded(parts) * weight.learning for weight in own)
@@ -121,11 +122,8 @@ def _of_weights(found: Counter[tuple[str, str]], weights: _Unit, mesh: Mesh, pie
 def _of_positions(found: Counter[tuple[str, str]], architecture: Architecture, mesh: Mesh, pieces: Pieces) -> None:
     """The stream is gathered before each sublayer and scattered behind it, and so are gradients."""
     for stack in architecture.stacks.values():
-        length, ways, passes = (
-            _length(stack, architecture, pieces),
-            mesh.tensor,
-            pieces.count * _times(stack, architecture, mesh),
-        )
+        ways, passes = mesh.tensor, pieces.count * _times(stack, architecture, mesh) * mesh.context
+        length = -(-_length(stack, architecture, pieces) // mesh.context)
         each = pieces.rows * -(-length // ways) * ways * architecture.width * FLOAT * passes * ways
         divided = divided_branches(stack, architecture.width, ways)
         streams = stack.streams.count if stack.streams else 1
@@ -146,7 +144,8 @@ def _of_context(
     found: Counter[tuple[str, str]], architecture: Architecture, mesh: Mesh, pieces: Pieces, *, logits: bool, penalties: bool
 ) -> None:
     """Keys and values are gathered, or the stream where a sublayer computes all positions, and the stream behind the layers;
-    two numbers of each position behind a head. Gradients are scattered the other way round."""
+    two numbers of each position behind a head. Gradients are scattered the other way round. Processes that divide heads gather
+    those that they have, and each of them everything else."""
     ways, width, mtp, numbers, only_there = mesh.context, architecture.width, architecture.mtp, 0, 0
 
     def of_all(length: int) -> int:
@@ -156,8 +155,7 @@ def _of_context(
         length = of_all(_length(stack, architecture, pieces)) * _times(stack, architecture, mesh)
         numbers += length * width
         goes_on = stack.depth - len(stages_of(stack.depth, mesh.pipeline)[-1]) if stack is architecture.output_stack else 0
-        layers = [(i, sublayer) for i, name in enumerate(stack.layers) for sublayer in stack.variants[name].sublayers]
-        for i, sublayer in layers:
+        for i, sublayer in _sublayers(stack, width, mesh.tensor):
             network, gathers = sublayer.resizing.network, sublayer.gathers(width)
             features = width if gathers is None else gathers
             # Routers' logits are gathered for penalties, which a stage of a pipeline sends on, asked for or not.
@@ -172,7 +170,7 @@ def _of_context(
     if logits and architecture.head is not None:
         ahead = 0 if mtp is None else mtp.depth
         numbers += sum(2 * of_all(pieces.length - k) for k in range(ahead + 1))
-    each = pieces.rows * FLOAT * pieces.count * ways
+    each = pieces.rows * FLOAT * pieces.count * mesh.alike
     found["all-gather", "context"] += each * (numbers + only_there)
     found["reduce-scatter", "context"] += each * numbers
 
@@ -197,38 +195,48 @@ def _of_stages(
 
 def _of_vocabulary(found: Counter[tuple[str, str]], architecture: Architecture, mesh: Mesh, pieces: Pieces) -> None:
     """Embedded tokens are summed; behind the head the gradient of its input, and three numbers of each position."""
-    passes, stages, head = pieces.count * mesh.tensor, mesh.pipeline, architecture.head
+    ways, stages, head = mesh.context, mesh.pipeline, architecture.head
     assert head is not None, "logits are divided"
     ahead = 0 if architecture.mtp is None else architecture.mtp.depth
-    predicted = pieces.rows * sum(pieces.length - k for k in range(ahead + 1))
-    # Every stage of a pipeline embeds, and the last one alone predicts.
+    predicted = pieces.rows * sum(-(-(pieces.length - k) // ways) for k in range(ahead + 1))
+    # Every stage of a pipeline embeds, and the last one alone predicts; all embed every position.
     embedded = pieces.rows * (pieces.length + (pieces.source if architecture.two_inputs else 0)) * stages
     features = head.features(architecture.width, architecture.table_width)
     sizes = embedded * architecture.table_width + predicted * (features + 3)
-    found["all-reduce", "tensor"] += sizes * FLOAT * passes
+    found["all-reduce", "tensor"] += sizes * FLOAT * pieces.count * mesh.alike
 
 
 def _of_experts(found: Counter[tuple[str, str]], architecture: Architecture, mesh: Mesh, pieces: Pieces) -> None:
     """Rows travel to their experts and back, and so do gradients; the numbers of rows travel before."""
     for routed in _routed(architecture, mesh, pieces):
         sizes = 4 * routed.rows * architecture.width * FLOAT + routed.experts * INTEGER
-        found["all-to-all", "expert"] += sizes * pieces.count * mesh.tensor
+        found["all-to-all", "expert"] += sizes * pieces.count * mesh.alike
 
 
 def _routed(architecture: Architecture, mesh: Mesh, pieces: Pieces) -> Iterator[Routed]:
-    """What travels to experts, of every mixture."""
+    """What travels to experts from a process, of every mixture."""
+    width, mtp = architecture.width, architecture.mtp
     passed = [
-        (stack.variants[variant], _length(stack, architecture, pieces))
+        (sublayer, -(-length // (mesh.context if sublayer.gathers(width) is not None else 1)))
         for stack in architecture.stacks.values()
-        for variant in stack.layers * _times(stack, architecture, mesh)
+        for length in [_length(stack, architecture, pieces)] * _times(stack, architecture, mesh)
+        for variant in stack.layers
+        for sublayer in stack.variants[variant].sublayers
     ]
-    if architecture.mtp is not None:
-        layer = architecture.mtp.layer(architecture.output_stack)
-        passed += [(layer, pieces.length - k) for k in range(1, architecture.mtp.depth + 1)]
-    for block, length in passed:
-        for sublayer in block.sublayers:
-            if (routed := sublayer.routed(pieces.rows * length)) is not None:
-                yield routed
+    if mtp is not None:
+        layer = mtp.layer(architecture.output_stack)
+        passed += [(sublayer, pieces.length - k) for k in range(1, mtp.depth + 1) for sublayer in layer.sublayers]
+    for sublayer, length in passed:
+        if (routed := sublayer.routed(pieces.rows * length)) is not None:
+            yield routed
+
+
+def _sublayers(stack: Stack, width: int, ways: int) -> Iterator[tuple[int, Sublayer]]:
+    """What each of `ways` processes computes of every sublayer, beside the number of its layer."""
+    divided = divided_branches(stack, width, ways) if ways > 1 else {}
+    for i, variant in enumerate(stack.layers):
+        for name, branch in stack.variants[variant].branches.items():
+            yield i, divided.get((variant, name), branch.sublayer)
 
 
 def _times(stack: Stack, architecture: Architecture, mesh: Mesh) -> int:

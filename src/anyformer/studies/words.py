@@ -128,14 +128,9 @@ def machine(findings: Findings) -> str:
     """The machine in a line."""
     facts = findings.environment
     versions = facts.get("versions", {})
-    return ", ".join(
-        str(each)
-        for each in (
-            f"threads for each trial: {facts['threads']}", facts["precision"], facts.get("platform"),
-            f"torch {versions['torch']}" if "torch" in versions else None, f"anyformer {versions['anyformer']}" if "anyformer" in versions else None,
-        )
-        if each
-    )  # fmt: skip
+    named = (f"{name} {versions[name]}" for name in ("torch", "anyformer") if name in versions)
+    said = (f"threads for each trial: {facts['threads']}", facts["precision"], facts.get("platform"), *named)
+    return ", ".join(str(each) for each in said if each)
 
 
 def write_markdown(findings: Findings, path: Path, pictures: Mapping[str, str]) -> None:

@@ -120,7 +120,7 @@ class Display:
             nonlocal said
             if time.monotonic() - said > self.plain_every:
                 said = time.monotonic()
-                self.console.out(f"evaluated {tokens:,} of {total:,} tokens", highlight=False)
+                self.console.out(f"evaluated {tokens:,} of {total:,} {unit}", highlight=False)
 
         return done
 

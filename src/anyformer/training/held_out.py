@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import ceil
 
-from anyformer.data import Corpus, DataError, Files, prepare
+from anyformer.data import Corpus, Data, DataError, Files, prepare
 from anyformer.describe import DescriptionError
 from anyformer.training.run import Run
 
@@ -26,8 +26,9 @@ def corpus_of(run: Run) -> Corpus:
     return corpus
 
 
-def _not_held_out(run: Run, data: Files, corpus: Corpus) -> str:
+def _not_held_out(run: Run, data: Data, corpus: Corpus) -> str:
     """The error for too little held-out data, with the amount needed."""
+    assert isinstance(data, Files), "of what is made there is always more"
     share, held, objective = data.validation, len(corpus.validation), run.objective
     unit = "tokens" if objective.least_held_out > 1 else "records"
     if data.validation_paths:

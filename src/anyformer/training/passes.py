@@ -83,8 +83,8 @@ def loss_function(compute: Compute, plan: Plan, within: Within = directly) -> Lo
     return loss
 
 
-def one_by_one(loss: LossFunction) -> Passes:
-    """Passes of one micro-batch after another."""
+def one_by_one(loss: LossFunction, alike: int = 1) -> Passes:
+    """Passes of one micro-batch after another. `alike`: the processes that compute this loss, whose gradients are added."""
 
     def passes(
         micro_batches: Sequence[Examples],
@@ -96,7 +96,8 @@ def one_by_one(loss: LossFunction) -> Passes:
         for examples in micro_batches:
             summed, more = loss(examples, noise(examples))
             mean = summed / count
-            (mean if scale is None else scale.times(mean)).backward()  # type: ignore[no-untyped-call]
+            own = mean / alike
+            (own if scale is None else scale.times(own)).backward()  # type: ignore[no-untyped-call]
             total += mean.item()
             loads = add_loads(loads, more)
         return total, loads

@@ -89,5 +89,13 @@ class Mixture(Data):
         return self
 
     @property
+    def places(self) -> tuple[str, ...]:
+        return tuple(path for part in self.parts for path in part.files.paths)
+
+    @property
+    def holds_out(self) -> bool:
+        return any(part.files.validation for part in self.parts)
+
+    @property
     def components(self) -> Mapping[str, Files]:
         return {part.called: part.files.but(tokenizer=self.tokenizer) for part in self.parts}

@@ -167,8 +167,9 @@ class Context:
         noise = None if self.noise is None else replace(self.noise, span=None)
         tables = self.once("of all positions", dict[Hashable, Any])
         return replace(
-            self.share.whole, noise=noise, auxiliary=self.auxiliary, variant=self.variant, shared=self.shared, _tables=tables
-        )
+            self.share.whole, noise=noise, source=self.source, auxiliary=self.auxiliary, variant=self.variant,
+            shared=self.shared, _tables=tables,
+        )  # fmt: skip
 
     def leave(self, name: str, value: object) -> None:
         """Leave a value for later layers under the name of this variant, or of the stack if `variant` is None."""

@@ -94,10 +94,11 @@ def bits(noise: Noise, site: int, shape: torch.Size, part: Part | None = None, a
     found = torch.zeros((), device=noise.rows.device, dtype=torch.int64)
     for dimension, size in enumerate(shape[1:], 1):
         whole, own = size, torch.arange(size, device=noise.rows.device)
-        if noise.span is not None and dimension == along:
-            whole, own = noise.span.length, noise.span.numbers
         if part is not None and dimension == part.dimension:
             whole, own = size * part.count, own + part.number * size
+        if noise.span is not None and dimension == along:
+            # Of positions that are divided twice, the last part may have padding behind the last of them.
+            whole, own = noise.span.length, noise.span.numbers[own.clamp(max=len(noise.span.numbers) - 1)]
         found = found[..., None] * whole + own
     return bits_of(noise, site, found)
 

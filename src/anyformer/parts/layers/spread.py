@@ -8,6 +8,7 @@ from typing import Protocol
 from torch import Tensor, nn
 
 from anyformer.parts.call.context import Context
+from anyformer.parts.call.state import State
 
 
 class Spread(Protocol):
@@ -18,6 +19,9 @@ class Spread(Protocol):
 
     def leave(self, x: Tensor, length: int) -> Tensor:
         """The stream with all `length` positions."""
+
+    def of(self, length: int) -> int:
+        """The positions, of `length`, that this process has between; the last ones may be padding."""
 
 
 class Relay(Protocol):
@@ -31,3 +35,9 @@ class Crossing(Protocol):
     """The way of a branch through its sublayer: from this process's positions to all, and back."""
 
     def __call__(self, sublayer: nn.Module, x: Tensor, context: Context) -> Tensor: ...
+
+
+def through(sublayer: nn.Module, x: Tensor, context: Context, crossing: Crossing | None, state: State | None = None) -> Tensor:
+    """What a sublayer makes of x, by its crossing where it has one."""
+    y: Tensor = sublayer(x, context, state) if crossing is None else crossing(sublayer, x, context)
+    return y

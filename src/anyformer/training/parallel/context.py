@@ -2,7 +2,7 @@
 
 (Grattafiori et al. 2024, arXiv 2407.21783, section 3.3.2). A sublayer that cannot (`Sublayer.gathers`) every process computes
 whole. The gradient of each operation is its own in every process, so that gradients of weights are added over the group, as
-those of other rows are; each process computes the whole loss, so that their sum is divided by the number of processes.
+those of other rows are; each process computes the whole loss, so that each begins its backward pass with a share of it.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh
-from torch.distributed.tensor import DTensor, Shard
+from torch.distributed.tensor import DTensor, Placement, Shard
 
 from anyformer.model import Transformer
 from anyformer.model.collectives import Group, gathered, numbers, own
+from anyformer.model.divided import is_divided, local
 from anyformer.parts.call.context import Context
-from anyformer.parts.embedding.vocabulary import Whole
+from anyformer.parts.embedding.vocabulary import WHOLE_VOCABULARY, Vocabulary
 from anyformer.parts.layers.branch import BranchModule
 from anyformer.parts.layers.stack import StackModule
 
@@ -37,6 +38,9 @@ class Apart:
     def leave(self, x: Tensor, length: int) -> Tensor:
         return gathered(x, length, self.group)
 
+    def of(self, length: int) -> int:
+        return -(-length // self.group.size)
+
 
 @dataclass(frozen=True)
 class OfAll:
@@ -49,24 +53,30 @@ class OfAll:
 
 
 @dataclass(frozen=True)
-class ByPositions(Whole):
-    """`Vocabulary` whose logits each process computes of its positions."""
+class ByPositions:
+    """`Vocabulary` whose logits each process computes of its positions, and of those the part that `within` computes."""
 
     group: Group
     mesh: DeviceMesh
+    """Over `context` and, where `within` divides tokens, `tensor`."""
+    within: Vocabulary
+
+    def rows(self, table_VD: Tensor, tokens: Tensor) -> Tensor:
+        return self.within.rows(table_VD, tokens)
 
     def logits(self, x_D: Tensor, table_VD: Tensor, bias_V: Tensor | None) -> Tensor:
         if x_D.dim() != 3:
-            return super().logits(x_D, table_VD, bias_V)
-        own_BTV = super().logits(own(x_D, self.group), table_VD, bias_V)
-        shape = torch.Size((*x_D.shape[:2], own_BTV.shape[-1]))
+            return self.within.logits(x_D, table_VD, bias_V)
+        found = self.within.logits(own(x_D, self.group), table_VD, bias_V)
+        placements: list[Placement] = [Shard(1), Shard(2)] if is_divided(found) else [Shard(1)]
+        shape = torch.Size((*x_D.shape[:2], found.shape[-1]))
         return DTensor.from_local(
-            own_BTV, self.mesh, [Shard(1)], run_check=False, shape=shape, stride=(shape[1] * shape[2], shape[2], 1)
+            local(found), self.mesh, placements, run_check=False, shape=shape, stride=(shape[1] * shape[2], shape[2], 1)
         )
 
 
-def divide_positions(model: Transformer, mesh: DeviceMesh, *, logits: bool) -> None:
-    """Divide the positions of a model's stacks over a mesh of one dimension, `context`; `logits`: and those of its logits."""
+def divide_positions(model: Transformer, mesh: DeviceMesh) -> None:
+    """Divide the positions of a model's stacks over a mesh of one dimension, `context`."""
     group, width = Group.of(mesh.get_group()), model.architecture.width
     for place in model.architecture.stacks:
         module = model.get_submodule(place)
@@ -75,5 +85,12 @@ def divide_positions(model: Transformer, mesh: DeviceMesh, *, logits: bool) -> N
         for branch in module.layers.modules():
             if isinstance(branch, BranchModule) and branch.branch.sublayer.gathers(width) is None:
                 branch.crossing = OfAll(group)
-    if logits and model.head is not None:
-        model.head.vocabulary = ByPositions(group, mesh)
+
+
+def divide_logits(model: Transformer, mesh: DeviceMesh) -> None:
+    """Divide the positions of a model's logits over the dimension `context` of a mesh; its vocabulary may be divided already,
+    over the dimension `tensor`."""
+    head = model.head
+    if head is not None:
+        over = mesh["context"] if head.vocabulary is WHOLE_VOCABULARY else mesh["context", "tensor"]
+        head.vocabulary = ByPositions(Group.of(mesh.get_group("context")), over, head.vocabulary)

@@ -116,10 +116,7 @@ def mesh_lines(run: Run, ranks: Ranks) -> list[str]:
 
 def _check_positions(run: Run) -> None:
     """Raise `UserError` for a run whose positions cannot be divided."""
-    mesh, architecture = run.plan.mesh, run.architecture
-    if mesh.tensor > 1 or mesh.expert > 1:
-        other = "tensor" if mesh.tensor > 1 else "expert"
-        raise UserError(f"plan.mesh.context beside plan.mesh.{other} is not built yet: set one of them, and plan.mesh.shard")
+    architecture = run.architecture
     if run.tuning.adapter is not None:
         raise UserError("plan.mesh.context is not built for adapters yet: set plan.mesh.shard, or leave tuning.adapter out")
     blocks = [block for stack in architecture.stacks.values() for block in stack.variants.values()]

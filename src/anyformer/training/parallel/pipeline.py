@@ -78,22 +78,23 @@ class Stage(nn.Module):
 
 
 class Pipelined:
-    """`Passes` over the stages of a line. `beside`: the weights that learn and that every process has."""
+    """`Passes` over the stages of a line. `beside`: the weights that learn and that every process has; `alike`: the processes
+    of a stage that compute the same loss, whose gradients are added."""
 
-    def __init__(self, stage: Stage, beside: Sequence[nn.Parameter]) -> None:
-        self.stage, self.beside = stage, beside
+    def __init__(self, stage: Stage, beside: Sequence[nn.Parameter], alike: int) -> None:
+        self.stage, self.beside, self.alike = stage, beside, alike
         self.learning: Sequence[nn.Parameter] | None = None
         self.schedules: dict[tuple[object, ...], Schedule1F1B] = {}
 
     @staticmethod
-    def of(compute: Compute, model: Transformer, root: Root) -> Pipelined:
+    def of(compute: Compute, model: Transformer, root: Root, alike: int) -> Pipelined:
         """The passes of a model whose layers and weights are divided, beside which others may learn in the same root."""
         stack = model.get_submodule(model.output)
         assert isinstance(stack, StackModule), "it is the stack of the head"
         assert isinstance(stack.relay, Line), "its layers are divided"
         staged = {weight for name, weight in model.named_parameters() if name in model.stage_of}
         beside = [weight for weight in root.parameters() if weight.requires_grad and weight not in staged]
-        return Pipelined(Stage(root, compute, stack.relay), beside)
+        return Pipelined(Stage(root, compute, stack.relay), beside, alike)
 
     def __call__(
         self,
@@ -140,7 +141,8 @@ class Pipelined:
         assert pieces is not None, "a schedule runs within `__call__`"
         mean = summed / pieces.count
         pieces.means.append(mean.item())
-        return mean if pieces.scale is None else pieces.scale.times(mean)
+        own = mean / self.alike
+        return own if pieces.scale is None else pieces.scale.times(own)
 
     @torch.no_grad()
     def _add_up(self) -> None:

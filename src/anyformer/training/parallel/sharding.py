@@ -68,9 +68,8 @@ class Apart:
         return lambda weight: ShardPlacementResult(Shard(0), info) if weight in own else None
 
 
-def sharded(models: Sequence[Transformer], mesh: DeviceMesh, apart: Apart, *, compiled: bool, alike: int = 1) -> Root:
-    """Divide the weights of models over the mesh, `alike` of whose processes each compute the same loss; `compiled`: each
-    layer."""
+def sharded(models: Sequence[Transformer], mesh: DeviceMesh, apart: Apart, *, compiled: bool) -> Root:
+    """Divide the weights of models over the mesh; `compiled`: each layer."""
     root = Root(models)
     kept = {weight for model in models for name, weight in model.named_parameters() if name in unlearnt(model.architecture)}
     placement = apart.placement()
@@ -84,7 +83,7 @@ def sharded(models: Sequence[Transformer], mesh: DeviceMesh, apart: Apart, *, co
         if isinstance(module, FSDPModule):
             # Losses are divided by the targets of all processes, so gradients are summed; gloo has no sum with a factor.
             module.set_force_sum_reduction_for_comms(True)
-            module.set_gradient_divide_factor(float(alike))
+            module.set_gradient_divide_factor(1.0)
     return root
 
 

@@ -21,34 +21,44 @@ from anyformer.model.unlearnt import unlearnt
 from anyformer.parts.call.context import Context
 from anyformer.parts.call.noise import Dropout
 from anyformer.parts.layers.branch import BranchModule
+from anyformer.parts.layers.spread import Crossing, Spread, through
 from anyformer.parts.layers.stack import StackModule
 from anyformer.training.parallel.locals import hold
 
 
 @dataclass(frozen=True)
 class Positions:
-    """`Spread` of a stream whose positions the processes of a group divide."""
+    """`Spread` of a stream whose positions the processes of a group divide, or of those that `apart` leaves to the group."""
 
     group: Group
+    apart: Spread | None
 
     def enter(self, x: Tensor, context: Context) -> tuple[Tensor, Context]:
+        if self.apart is not None:
+            x, context = self.apart.enter(x, context)
         return sliced(x, self.group), context
 
     def leave(self, x: Tensor, length: int) -> Tensor:
-        return gathered_alike(x, length, self.group)
+        if self.apart is None:
+            return gathered_alike(x, length, self.group)
+        return self.apart.leave(gathered_alike(x, self.apart.of(length), self.group), length)
+
+    def of(self, length: int) -> int:
+        return -(-(length if self.apart is None else self.apart.of(length)) // self.group.size)
 
 
 @dataclass(frozen=True)
 class InPart:
-    """`Crossing` of a branch of whose sublayer each process computes a part."""
+    """`Crossing` of a branch of whose sublayer each process computes a part; `within`: its way around the sublayer itself."""
 
     group: Group
+    within: Crossing | None
 
     def __call__(self, sublayer: nn.Module, x: Tensor, context: Context) -> Tensor:
         reports = context.auxiliary and context.auxiliary.emptied()
         source = None if context.source is None else entering(context.source, self.group)
         own = replace(context, source=source, auxiliary=reports)
-        y: Tensor = sublayer(gathered(x, context.positions.shape[1], self.group), own, None)
+        y = through(sublayer, gathered(x, context.positions.shape[1], self.group), own, self.within)
         if context.auxiliary is not None and reports is not None:
             found = {path: report.of_each(self.group.size) for path, report in reports.reports.items()}
             context.auxiliary.reports.update(found)
@@ -57,21 +67,23 @@ class InPart:
 
 @dataclass(frozen=True)
 class Alike:
-    """`Crossing` of a branch whose sublayer all processes compute whole."""
+    """`Crossing` of a branch whose sublayer all processes compute whole; `within`: its way around the sublayer itself."""
 
     group: Group
+    within: Crossing | None
 
     def __call__(self, sublayer: nn.Module, x: Tensor, context: Context) -> Tensor:
-        return sliced(sublayer(gathered_alike(x, context.positions.shape[1], self.group), context, None), self.group)
+        whole = gathered_alike(x, context.positions.shape[1], self.group)
+        return sliced(through(sublayer, whole, context, self.within), self.group)
 
 
 def divide_layers(model: Transformer, mesh: DeviceMesh) -> None:
-    """Divide the layers of a model over a mesh of one dimension, `tensor`."""
+    """Divide the layers of a model, whose positions may be divided already, over a mesh of one dimension, `tensor`."""
     group, width = Group.of(mesh.get_group()), model.architecture.width
     for place, stack in model.architecture.stacks.items():
         module = model.get_submodule(place)
         assert isinstance(module, StackModule)
-        module.spread = Positions(group)
+        module.spread = Positions(group, module.spread)
         divided = divided_branches(stack, width, group.size)
         for block, variant in dict(zip(module.layers, stack.layers, strict=True)).items():
             for name, branch in block.named_children():
@@ -83,7 +95,7 @@ def divide_layers(model: Transformer, mesh: DeviceMesh) -> None:
 def _divide(branch: BranchModule, model: Transformer, mesh: DeviceMesh, group: Group, *, narrow: bool) -> None:
     """Divide the sublayer of a branch if it can be, and the positions around it."""
     branch.dropout.divide(group.rank, group.size)
-    branch.crossing = InPart(group) if narrow else Alike(group)
+    branch.crossing = InPart(group, branch.crossing) if narrow else Alike(group, branch.crossing)
     if not narrow:
         return
     width, whole, kept = model.architecture.width, branch.sublayer, unlearnt(model.architecture)

@@ -21,7 +21,7 @@ from anyformer.model import Transformer
 from anyformer.model.collectives import Group
 from anyformer.model.divided import whole
 from anyformer.plan import Plan
-from anyformer.training.parallel.context import divide_positions
+from anyformer.training.parallel.context import divide_logits, divide_positions
 from anyformer.training.parallel.experts import divide_experts
 from anyformer.training.parallel.pipeline import Pipelined
 from anyformer.training.parallel.relay import divide_stages
@@ -161,23 +161,25 @@ class Together:
             divide_stages(models[0], Group.of(self.mesh["pipeline"].get_group()))
         for model in models:
             if self.asked.context > 1:
-                divide_positions(model, self.mesh["context"], logits=vocabulary)
+                divide_positions(model, self.mesh["context"])
             if self.asked.tensor > 1:
                 divide_layers(model, self.weights["tensor"])
                 if vocabulary:
                     divide_vocabulary(model, self.weights["tensor"])
+            if self.asked.context > 1 and vocabulary:
+                divide_logits(model, self.mesh)
         if self.experts is not None:
             over = self.experts["expert", "tensor"]
             weights = [weight for model in models for weight in divide_experts(model, over)]
             apart = Apart(weights, self.experts["data", "outer"])
         over = self.weights["data", "weights"]
-        return sharded(models, over, apart, compiled=plan.compile == "on", alike=self.asked.context)
+        return sharded(models, over, apart, compiled=plan.compile == "on")
 
     def passes(self, compute: Compute, model: Transformer, plan: Plan, within: Within) -> Passes:
         if self.asked.pipeline == 1:
-            return one_by_one(loss_function(compute, plan, within))
+            return one_by_one(loss_function(compute, plan, within), self.asked.context)
         assert isinstance(within, Root), "`divide` gave it"
-        return Pipelined.of(compute, model, within)
+        return Pipelined.of(compute, model, within, self.asked.context)
 
     def taking(self, take: Take) -> Take:
         takes = self.rank % self._stage == 0

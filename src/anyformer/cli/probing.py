@@ -1,0 +1,243 @@
+"""`anyformer probe`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from anyformer.cli.aligned import aligned
+from anyformer.cli.arguments import Json, Model, output_option, picture_option
+from anyformer.cli.bars import bar
+
+if TYPE_CHECKING:
+    from anyformer.evaluation import Subject
+    from anyformer.probing import Bucket, Head, Lens, Level, Probed, Question
+    from anyformer.tasks import Task
+
+EXAMPLES = """
+anyformer probe runs/2026-01-01-120000
+anyformer probe runs/2026-01-01-120000 --lengths 64,128,256 --out pictures
+anyformer probe runs/2026-01-01-120000 --task parity --task '{kind="mqar",pairs=16}' --json
+anyformer probe checkpoint --task induction --attention --lens --out pictures
+"""
+ALL = "all"
+MOST_HEADS = 8
+"""Heads that are printed; JSON has all of them."""
+
+
+def run(
+    model: Model,
+    task: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Ask this task: its kind, a table, or all, for every one whose symbols the vocabulary has room for. Repeat it "
+            "for more. By default the one that the run was trained on, or else induction.",
+            metavar="KIND|TABLE|all",
+        ),
+    ] = None,
+    lengths: Annotated[
+        str | None,
+        typer.Option(
+            help="Ask at these lengths, as in 64,128. By default half, once, twice and four times the trained one.",
+            metavar="COUNTS",
+        ),
+    ] = None,
+    sequences: Annotated[
+        int, typer.Option(help="Ask this many held-out sequences of each length.", min=1, metavar="COUNT")
+    ] = 256,
+    attention: Annotated[
+        bool,
+        picture_option(
+            "--attention",
+            help="Tell the induction score of each head; with --out draw the attention maps of one sequence.",
+            metavar=None,
+        ),
+    ] = False,
+    lens: Annotated[
+        bool,
+        picture_option("--lens", help="Tell what the head would say after each layer; with --out draw it.", metavar=None),
+    ] = False,
+    out: Annotated[
+        Path | None, output_option(help="Write pictures and probe.json into this directory.", metavar="DIRECTORY")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Ask a trained model generated tasks: what it reaches by length, by position and by distance, beside the chance.
+
+    The sequences are held out by construction: the run has read none of them, whatever its seed. Lengths beyond the trained
+    one tell whether what was learnt holds there. A task that the model was not trained on has any tokens of its
+    vocabulary as symbols.
+    """
+    from anyformer.evaluation import open_subject
+    from anyformer.files import check_directory
+    from anyformer.probing import attending, draw_probed, probe
+
+    subject = open_subject(model)
+    seen = written_out(subject) if attention else None
+    if seen is not None:
+        attending(seen.model)
+    asked, wanted = questions(subject, task), None if lengths is None else lengths_of(lengths)
+    if out is not None:
+        check_directory(out)
+        out.mkdir(parents=True, exist_ok=True)
+    report: dict[str, Any] = {"model": str(model), "tasks": []}
+    lines: list[str] = []
+    for each in asked:
+        kind = each.data.task.kind
+        steps = len(each.lengths(subject.model.architecture) if wanted is None else wanted)
+        with bar(kind, steps) as done:
+            found = probe(subject.model, each, wanted, sequences, done)
+        report["tasks"].append(found.facts)
+        lines += ["", *page(found)]
+        if out is not None and found.levels:
+            draw_probed(found, out / f"{kind}.png", title=f"{subject.path.name}: {kind}")
+        if lens:
+            _lens(subject, each, out, report["tasks"][-1], lines)
+        if seen is not None and out is not None:
+            _maps(seen, each, out)
+    if seen is not None:
+        _heads(seen, report, lines)
+    if out is not None:
+        (out / "probe.json").write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+        lines += ["", f"pictures and probe.json: {out}"]
+    print(json.dumps(report, indent=2) if as_json else "\n".join(lines).lstrip("\n"))
+
+
+def questions(subject: Subject, wanted: Sequence[str] | None) -> list[Question]:
+    """What the options ask; refused before any work if the model cannot be asked it."""
+    from anyformer.describe import UserError
+    from anyformer.probing import fitting, question
+
+    if not wanted:
+        return [question(subject)]
+    if ALL not in wanted:
+        return [question(subject, task_in(text)) for text in wanted]
+    tasks = fitting(subject)
+    if not tasks:
+        raise UserError(f"{subject.path}: no task has symbols few enough for its vocabulary; give one with fewer, --task TABLE")
+    return [question(subject, each) for each in tasks]
+
+
+def task_in(text: str) -> Task:
+    """The task that an option names, by its kind or as a table."""
+    from anyformer.describe import parse_assignment
+    from anyformer.tasks import TaskData
+
+    return TaskData.parse({"task": parse_assignment(f"task={text}")[1]}, where="--task").task
+
+
+def lengths_of(text: str) -> tuple[int, ...]:
+    """`64,128` as numbers, ascending, each once."""
+    from anyformer.describe import UserError
+
+    try:
+        found = sorted({int(part) for part in text.split(",")})
+    except ValueError:
+        found = []
+    if not found or found[0] < 1:
+        raise UserError(f"--lengths {text!r}: give whole numbers with commas between, as in --lengths 64,128,256")
+    return tuple(found)
+
+
+def page(found: Probed) -> Iterator[str]:
+    """The tables of a task."""
+    trained = "not trained on it" if found.trained is None else f"trained up to length {found.trained:,}"
+    yield f"{found.task.kind}: {trained}; {type(found.task).scored}"
+    heads = ("length", "sequences", "accuracy", "chance", "whole answers", "chance")
+    rows = [_row(level) for level in found.levels]
+    if rows:
+        yield from aligned([heads, *rows], (True,) * len(heads))
+    for length, reason in found.refused.items():
+        yield f"length {length:,} is left out: {reason}"
+    if found.levels:
+        last = found.levels[-1]
+        yield from _buckets(f"position, at length {last.length:,}", last.by_position)
+        yield from _buckets(f"distance, at length {last.length:,}", last.by_distance)
+
+
+def _row(level: Level) -> tuple[str, ...]:
+    shares = (level.targets, level.answers)
+    figures = (f"{value:.4f}" for share in shares for value in (share.accuracy, share.chance))
+    return f"{level.length:,}", f"{level.sequences:,}", *figures
+
+
+def _buckets(what: str, found: Sequence[Bucket]) -> Iterator[str]:
+    if len(found) < 2:
+        return
+    rows = [
+        (
+            str(each.first) if each.first == each.last else f"{each.first:,} to {each.last:,}",
+            f"{each.share.asked:,}", f"{each.share.accuracy:.4f}",
+        )
+        for each in found
+    ]  # fmt: skip
+    yield ""
+    yield from aligned([(what, "targets", "accuracy"), *rows], (False, True, True))
+
+
+def _heads(subject: Subject, report: dict[str, Any], lines: list[str]) -> None:
+    """The scores of every head, the greatest first."""
+    from dataclasses import asdict
+
+    from anyformer.probing import head_scores
+
+    vocab = min(subject.model.architecture.vocabularies.values())
+    found = sorted(head_scores(subject.model, vocab), key=lambda head: -head.induction)
+    report["heads"] = [asdict(head) for head in found]
+    if not found:
+        return
+    lines += ["", "induction and previous-token scores of heads, on repeated random tokens"]
+    lines += aligned([("layer", "head", "induction", "previous"), *map(_head, found[:MOST_HEADS])], (False, True, True, True))
+    if len(found) > MOST_HEADS:
+        lines.append(f"and {len(found) - MOST_HEADS} more (--json)")
+
+
+def _head(head: Head) -> tuple[str, ...]:
+    return head.layer, str(head.head), f"{head.induction:.3f}", f"{head.previous:.3f}"
+
+
+def _maps(subject: Subject, asked: Question, out: Path) -> None:
+    from anyformer.parts.call.reports import Auxiliary
+    from anyformer.probing import attention_maps, draw_maps, objective_of
+
+    model, examples = subject.model, _one(subject, asked, 1)
+    objective = objective_of(model.architecture)
+    maps = attention_maps(model, lambda: objective.logits(model, examples, None, Auxiliary()))
+    words = [asked.tokenizer.token(number) or "" for number in examples.tokens[0].tolist()]
+    kind = asked.data.task.kind
+    draw_maps(maps, words, out / f"{kind}-attention.png", title=f"{subject.path.name}: attention on {kind}")
+
+
+def _lens(subject: Subject, asked: Question, out: Path | None, report: dict[str, Any], lines: list[str]) -> None:
+    from anyformer.probing import draw_lens, objective_of
+    from anyformer.probing import lens as looked
+
+    found: Lens = looked(subject.model, objective_of(subject.model.architecture), _one(subject, asked, 32))
+    report["lens"] = {"accuracy": list(found.accuracy)}
+    lines += ["", "logit lens: accuracy after each layer"]
+    lines += aligned(
+        [("layer", "accuracy"), *((str(number), f"{each:.4f}") for number, each in enumerate(found.accuracy, 1))], (True, True)
+    )
+    kind = asked.data.task.kind
+    if out is not None:
+        draw_lens(found, out / f"{kind}-lens.png", title=f"{subject.path.name}: logit lens on {kind}")
+
+
+def _one(subject: Subject, asked: Question, rows: int) -> Any:
+    """Examples of the trained length, or of the shortest that is asked."""
+    length = asked.trained or asked.lengths(subject.model.architecture)[0]
+    return next(iter(asked.feed(subject.model.architecture, length, rows).once())).to(subject.model.device)
+
+
+def written_out(subject: Subject) -> Subject:
+    """The same model, computed so that its attention weights are written out."""
+    from dataclasses import replace
+
+    from anyformer.evaluation.subject import PLAN
+    from anyformer.loading import load
+
+    return replace(subject, model=load(subject.path, plan=PLAN.but(attention="plain"))[0])

@@ -1,0 +1,59 @@
+"""Logit lens: what the head would say after each layer."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from anyformer.data import IGNORED
+from anyformer.model import Transformer
+from anyformer.model.loss import likeliest
+from anyformer.objectives import Examples
+from anyformer.objectives.answers import AnswersObjective
+from anyformer.parts.call.reports import Auxiliary
+
+
+@dataclass(frozen=True)
+class Lens:
+    """After each layer of the stack that the head reads: `accuracy` of all targets, and `probabilities` (layers, targets) of
+    the targets of the first row, which stand at `positions`."""
+
+    accuracy: tuple[float, ...]
+    probabilities: tuple[tuple[float, ...], ...]
+    positions: tuple[int, ...]
+
+
+def lens(model: Transformer, objective: AnswersObjective, examples: Examples) -> Lens:
+    """The stream after each layer, through the final norm and the head (the logit lens, nostalgebraist 2020).
+
+    The last one is what the model says. Residual streams are summed first, where there are several.
+    """
+    stack, streams = model.get_submodule(model.output), list[Tensor]()
+
+    def keep(module: Any, given: Any, output: Tensor) -> None:
+        streams.append(output)
+
+    with ExitStack() as hooks, torch.no_grad():
+        for layer in stack.layers:  # type: ignore[union-attr]
+            hooks.callback(layer.register_forward_hook(keep).remove)
+        last = objective.logits(model, examples, None, Auxiliary(objective.counted(examples)))
+        lines = [_said(model, stream) for stream in streams]
+    valid = examples.targets != IGNORED
+    first = valid[0]
+    wanted = examples.targets[0][first]
+    accuracy, probabilities = [], []
+    for logits in (each[:, -last.shape[1] :] for each in lines):
+        accuracy.append(float((likeliest(logits) == examples.targets)[valid].float().mean()))
+        probabilities.append(logits[0][first].float().softmax(-1).gather(1, wanted[:, None])[:, 0])
+    return Lens(
+        tuple(accuracy), tuple(tuple(row.tolist()) for row in probabilities), tuple(torch.nonzero(first)[:, 0].tolist())
+    )
+
+
+def _said(model: Transformer, stream: Tensor) -> Tensor:
+    summed = stream.sum(2) if stream.dim() == 4 else stream
+    return model.logits(model.get_submodule(model.output).final_norm(summed))  # type: ignore[operator]

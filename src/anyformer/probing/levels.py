@@ -1,0 +1,113 @@
+"""What a model reaches on a task: at each length, by position and by distance, beside the chance; as values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anyformer.tasks import Task
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Share:
+    """How many of `asked` are right, and how many a guess is right about, on average."""
+
+    asked: int
+    right: int
+    guessed: float
+
+    @property
+    def accuracy(self) -> float:
+        """The share that is right; 0 where nothing is asked."""
+        return self.right / max(1, self.asked)
+
+    @property
+    def chance(self) -> float:
+        """The share that a guess reaches."""
+        return self.guessed / max(1, self.asked)
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """Plain data."""
+        return {"asked": self.asked, "accuracy": self.accuracy, "chance": self.chance}
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """The targets at positions, or with distances, from `first` to `last`."""
+
+    first: int
+    last: int
+    share: Share
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """Plain data."""
+        return {"first": self.first, "last": self.last, **self.share.facts}
+
+
+@dataclass(frozen=True)
+class Level:
+    """`sequences` held-out ones of `length` positions: their targets, and their answers, which are right if all targets are.
+
+    `by_position`: position in the row, from 0, or with two inputs in the answer. `by_distance`: positions back to where the
+    target stands; empty in tasks where it stands nowhere.
+    """
+
+    length: int
+    sequences: int
+    targets: Share
+    answers: Share
+    by_position: tuple[Bucket, ...]
+    by_distance: tuple[Bucket, ...]
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """Plain data."""
+        return {
+            "length": self.length, "sequences": self.sequences, **self.targets.facts,
+            "whole_answers": self.answers.facts,
+            "by_position": [bucket.facts for bucket in self.by_position],
+            "by_distance": [bucket.facts for bucket in self.by_distance],
+        }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Probed:
+    """What a model reaches on a task. `trained`: the length that it was trained at, None if it was not trained on the task.
+
+    `refused`: lengths at which it could not be asked, each with the reason.
+    """
+
+    task: Task
+    trained: int | None
+    levels: tuple[Level, ...]
+    refused: Mapping[int, str] = field(default_factory=dict)
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """Plain data."""
+        return {
+            "task": self.task.kind, "description": self.task.plain(), "trained_length": self.trained,
+            "levels": [level.facts for level in self.levels],
+            "refused": {str(length): reason for length, reason in self.refused.items()},
+        }  # fmt: skip
+
+
+def buckets(numbers: NDArray[np.int64], right: NDArray[np.bool_], guessed: Floats) -> tuple[Bucket, ...]:
+    """Targets by a number of each (0, 1, 2 to 3, 4 to 7, ...), without empty ones."""
+    # The exponent of n: 0 -> 0, 1 -> 1, 2 and 3 -> 2, ...
+    order = np.frexp(numbers.astype(np.float64))[1]
+    found = []
+    for power in np.unique(order).tolist():
+        here = order == power
+        first, last = (0, 0) if power == 0 else (2 ** (power - 1), 2**power - 1)
+        share = Share(int(here.sum()), int(right[here].sum()), float(guessed[here].sum()))
+        found.append(Bucket(first, min(last, int(numbers.max())), share))
+    return tuple(found)

@@ -1,0 +1,41 @@
+"""Generated tasks that tell architectures apart, one in each file; a class enters the registry of `Task` by being defined."""
+
+from anyformer.tasks.compression import Compression
+from anyformer.tasks.copying import Copying
+from anyformer.tasks.data import TaskData
+from anyformer.tasks.draws import Draws
+from anyformer.tasks.dyck import Dyck
+from anyformer.tasks.fuzzy_recall import FuzzyRecall
+from anyformer.tasks.induction import Induction
+from anyformer.tasks.memorisation import Memorisation
+from anyformer.tasks.modular_addition import ModularAddition
+from anyformer.tasks.mqar import MQAR
+from anyformer.tasks.needle import Needle
+from anyformer.tasks.parity import Parity
+from anyformer.tasks.reversal import Reversal
+from anyformer.tasks.selective_copying import SelectiveCopying
+from anyformer.tasks.sorting import Sorting
+from anyformer.tasks.task import NOTHING, Drawn, Task
+from anyformer.tasks.transduction import Transduction
+
+__all__ = [
+    "MQAR",
+    "NOTHING",
+    "Compression",
+    "Copying",
+    "Drawn",
+    "Draws",
+    "Dyck",
+    "FuzzyRecall",
+    "Induction",
+    "Memorisation",
+    "ModularAddition",
+    "Needle",
+    "Parity",
+    "Reversal",
+    "SelectiveCopying",
+    "Sorting",
+    "Task",
+    "TaskData",
+    "Transduction",
+]

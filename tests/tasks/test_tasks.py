@@ -1,0 +1,203 @@
+"""Every task: what is asked follows from what is read, the stated chance is that of the best guess, and draws are pure."""
+
+from __future__ import annotations
+
+import math
+import re
+from itertools import product
+
+import numpy as np
+import pytest
+from tests.tasks.oracles import ORACLES
+
+from anyformer.data import IGNORED
+from anyformer.describe import DescriptionError, docstrings
+from anyformer.tasks import NOTHING, Drawn, Draws, Memorisation, Sorting, Task
+from anyformer.tasks.sorting import likeliest
+
+SMALL = {
+    "mqar": {"pairs": 4, "keys": 8, "values": 6},
+    "induction": {"letters": 20},
+    "copying": {"letters": 5},
+    "reversal": {"letters": 5},
+    "selective_copying": {"items": 4, "letters": 5},
+    "needle": {"needles": 3, "keys": 5, "values": 6, "letters": 7},
+    "sorting": {"numbers": 9},
+    "parity": {},
+    "modular_addition": {"modulus": 11},
+    "dyck": {"brackets": 3, "depth": 3},
+    "fuzzy_recall": {"pairs": 3, "span": 3, "letters": 4},
+    "compression": {"letters": 5, "places": 16},
+    "memorisation": {"keys": 20, "values": 6},
+}
+"""Fields under which a guess is often right, so that few rows tell its chance."""
+LENGTH = 24
+ROWS = 4000
+
+
+def small(kind: str) -> Task:
+    return Task.kinds[kind].parse(SMALL[kind])  # type: ignore[attr-defined,no-any-return]
+
+
+def length_of(task: Task) -> int:
+    return max(task.least, LENGTH if task.most is None else min(LENGTH, task.most))
+
+
+def drawn(task: Task, rows: int = ROWS, seed: int = 1, length: int | None = None) -> Drawn:
+    made = task.draw(Draws.of(np.arange(rows), seed), length or length_of(task))
+    return made.those(np.flatnonzero(made.valid))
+
+
+def row_of(task: Task, numbers: np.ndarray) -> list[str]:
+    return [task.symbols[number] for number in numbers.tolist() if number != NOTHING]
+
+
+def test_every_task_is_tested():
+    assert SMALL.keys() == Task.kinds.keys()
+    assert SMALL.keys() - ORACLES.keys() == {"memorisation"}
+
+
+@pytest.mark.parametrize("kind", ORACLES)
+def test_answers_are_those_of_a_plain_solution(kind):
+    task = small(kind)
+    made = drawn(task, 200)
+    for tokens, targets in zip(made.tokens, made.targets, strict=True):
+        asked = {place: task.symbols[target] for place, target in enumerate(targets.tolist()) if target != IGNORED}
+        assert asked == ORACLES[kind](row_of(task, tokens))
+
+
+def test_facts_are_one_table_in_training_and_test_and_another_for_another_seed():
+    task = Memorisation(keys=20, values=6)
+    made, other = drawn(task), drawn(task.but(table=1))
+    known = dict(zip(made.tokens.ravel().tolist(), made.targets.ravel().tolist(), strict=True))
+    assert len(known) == 20
+    assert [known[key] for key in made.tokens.ravel().tolist()] == made.targets.ravel().tolist()
+    assert max(np.bincount([value - 20 for value in known.values()])) == math.ceil(20 / 6)
+    assert known != dict(zip(other.tokens.ravel().tolist(), other.targets.ravel().tolist(), strict=True))
+
+
+@pytest.mark.parametrize("kind", SMALL)
+def test_the_chance_is_that_of_the_best_guess_that_has_read_nothing(kind):
+    """For each place of an answer the likeliest target of half of the rows is guessed for the other half."""
+    task = small(kind)
+    made = drawn(task)
+    asked = made.targets != IGNORED
+    places = np.broadcast_to(np.arange(asked.shape[1]), asked.shape)
+    half = np.arange(len(made))[:, None] < len(made) // 2
+    right = 0
+    for place in np.unique(places[asked]):
+        here = asked & (places == place)
+        guess = np.bincount(made.targets[here & half]).argmax()
+        right += int((made.targets[here & ~half] == guess).sum())
+    count = int((asked & ~half).sum())
+    # Targets of a row are not independent of each other: as if each row had but one.
+    spread = 4 * math.sqrt(0.25 / (len(made) // 2))
+    stated = task.chance(length_of(task))
+    assert right / count == pytest.approx(stated, abs=spread)
+    assert made.chances[asked].mean() == pytest.approx(stated)
+    assert not made.chances[~asked].any()
+
+
+@pytest.mark.parametrize("kind", SMALL)
+def test_a_guess_among_all_answers_is_no_better_than_stated(kind):
+    task = small(kind)
+    made = drawn(task)
+    asked = made.targets != IGNORED
+    possible = np.unique(made.targets[asked])
+    guesses = np.random.default_rng(0).choice(possible, size=made.targets.shape)
+    share = (guesses == made.targets)[asked].mean()
+    assert share <= task.chance(length_of(task)) + 4 * math.sqrt(0.25 / asked.sum())
+
+
+@pytest.mark.parametrize("kind", SMALL)
+def test_a_sequence_depends_on_its_number_and_the_seed_alone(kind):
+    task = small(kind)
+    n = length_of(task)
+    numbers = np.array([7, 3, 11, 3])
+    together, alone = task.draw(Draws.of(numbers, 5), n), [task.draw(Draws.of(numbers[i : i + 1], 5), n) for i in range(4)]
+    for name in ("tokens", "targets", "answers", "distances"):
+        assert (getattr(together, name) == np.concatenate([getattr(each, name) for each in alone])).all()
+    assert (together.tokens[1] == together.tokens[3]).all()
+    assert (together.tokens != task.draw(Draws.of(numbers, 6), n).tokens).any()
+
+
+@pytest.mark.parametrize("kind", SMALL)
+def test_a_distance_leads_back_to_the_target(kind):
+    task = small(kind)
+    made = drawn(task, 200)
+    rows, places = np.nonzero(made.distances)
+    back = places - made.distances[rows, places]
+    assert (made.tokens[rows, back] == made.targets[rows, places]).all()
+    told = kind not in ("parity", "modular_addition", "memorisation")
+    assert (((made.targets != IGNORED) & (made.distances > 0)).sum() == (made.targets != IGNORED).sum()) == told
+
+
+@pytest.mark.parametrize("kind", SMALL)
+def test_any_length_from_the_least_on_is_filled(kind):
+    task = small(kind)
+    lengths = [task.least, task.least + 1, max(task.least, LENGTH + 5)]
+    for length in (min(length, task.most or length) for length in lengths):
+        made = drawn(task, 50, length=length)
+        assert made.tokens.shape[1] <= length
+        assert made.tokens.max() < len(task.symbols)
+        assert (made.targets != IGNORED).any()
+
+
+@pytest.mark.parametrize("kind", SMALL)
+def test_symbols_are_words_of_their_own(kind):
+    symbols = Task.kinds[kind]().symbols  # type: ignore[attr-defined]
+    assert len(set(symbols)) == len(symbols)
+    assert all(re.fullmatch(r"\S+", symbol) for symbol in symbols)
+
+
+@pytest.mark.parametrize("kind", SMALL)
+def test_a_task_says_what_it_is(kind):
+    entry = Task.kinds[kind]
+    assert docstrings.first_sentence(entry)
+    assert re.search(r"(arXiv )?\d{4}\.\d{5}", entry.paper)  # type: ignore[attr-defined]
+    assert re.search(r"\d{4}\.\d{5}", entry.__doc__ or "")
+
+
+def test_the_induction_head_is_not_replaced_by_a_fixed_distance():
+    """How far back the piece stands differs from row to row."""
+    made = drawn(small("induction"), 500)
+    far = made.distances[:, -1]
+    assert np.bincount(far).max() < 0.4 * len(far)
+
+
+def test_the_chance_of_a_sorted_number_is_that_of_all_rows_counted():
+    """All 3^4 rows of four of three numbers."""
+    rows = np.sort(np.array(list(product(range(3), repeat=4))), axis=1)
+    counted = [np.bincount(rows[:, place]).max() / len(rows) for place in range(4)]
+    assert likeliest(3, 4) == pytest.approx(counted)
+    assert Sorting(numbers=3).chance(8) == pytest.approx(np.mean(counted))
+
+
+def test_nested_brackets_reach_the_greatest_depth_and_no_more():
+    made = drawn(small("dyck"), 500, length=60)
+    depth = np.cumsum(np.where(made.tokens == 3, -1, 1), axis=1)
+    assert (depth.min(), depth.max()) == (0, 3)
+
+
+def test_needles_stand_anywhere_and_none_on_another():
+    made = drawn(small("needle"), 3000, length=12)
+    told = made.tokens[:, :-2]
+    keys = told < 5
+    assert (keys.sum(1) == 3).all()
+    assert keys.any(0)[:-1].all()
+    rows, places = np.nonzero(keys)
+    values = told[rows, places + 1]
+    assert ((values >= 5) & (values < 11)).all()
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields", "message"),
+    [
+        ("mqar", {"pairs": 9, "keys": 8}, "pairs = 9 need as many different keys, and keys = 8"),
+        ("needle", {"needles": 9, "keys": 8}, "needles = 9 need as many different keys, and keys = 8"),
+        ("mqar", {"pairz": 9}, "did you mean 'pairs'"),
+    ],
+)
+def test_fields_that_make_no_task_are_refused(kind, fields, message):
+    with pytest.raises(DescriptionError, match=message):
+        Task.kinds[kind].parse(fields)  # type: ignore[attr-defined]
