@@ -38,8 +38,10 @@ class Done:
 def here():
     """Trials are trained in this process: another would import torch for seconds."""
     with pytest.MonkeyPatch.context() as patch:
+
         def launch(directory, threads, output):
             return Done(run(directory))
+
         patch.setattr(running, "Runner", partial(Runner, launch=launch, pause=0.0))
         yield
 

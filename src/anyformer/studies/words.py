@@ -129,8 +129,8 @@ def machine(findings: Findings) -> str:
     facts = findings.environment
     versions = facts.get("versions", {})
     named = (f"{name} {versions[name]}" for name in ("torch", "anyformer") if name in versions)
-    said = (f"threads for each trial: {facts['threads']}", facts["precision"], facts.get("platform"), *named)
-    return ", ".join(str(each) for each in said if each)
+    said = (f"threads for each trial: {facts['threads']}", facts["precision"], *named)
+    return ", ".join(said)
 
 
 def write_markdown(findings: Findings, path: Path, pictures: Mapping[str, str]) -> None:
