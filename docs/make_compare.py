@@ -1,0 +1,65 @@
+"""Fills in `docs/compare.md`: every key of a study, from the descriptions themselves, and the committed study of norms.
+
+python docs/make_compare.py
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import runpy
+from pathlib import Path
+
+from anyformer.studies import Study
+
+DOCS = Path(__file__).parent
+PAGE = DOCS / "compare.md"
+NORMS = DOCS / "studies" / "norms"
+WORDS = {"see [architectures](architectures.md) | `Named()`": "tables by name | none", "list of one of several kinds": "list of number"}
+"""What the tables of a run say of kinds of values that it does not have."""
+MAKE_TRAIN = runpy.run_path(str(DOCS / "make_train.py"))
+
+
+def page() -> str:
+    """The page as of today."""
+    text = PAGE.read_text(encoding="utf-8")
+    for name, made in (("norms", norms()), ("keys", keys())):
+        text = re.sub(rf"(?<=<!-- {name} -->\n).*?(?=<!-- end of {name} -->)", lambda _, made=made: made, text, flags=re.S)
+    return text
+
+
+def keys() -> str:
+    """A table of the study, then one of each of its parts; runs and architectures have guides of their own."""
+    elsewhere = ("base", "arms.run", "architecture", "staircase.to")
+    sections = dict.fromkeys(
+        (name, kind) for name, kind in MAKE_TRAIN["sections"]("", Study) if not name.startswith(elsewhere)
+    )
+    lines = [line for name, kind in sections for line in MAKE_TRAIN["table"](name, kind)]
+    text = "\n".join(lines).replace("### The run\n", "### The study\n", 1) + "\n"
+    for said, better in WORDS.items():
+        text = text.replace(said, better)
+    return text
+
+
+def norms() -> str:
+    """What the committed study says."""
+    found = json.loads((NORMS / "report.json").read_text(encoding="utf-8"))
+    base, arm = found["arms"]
+    (compared,) = found["comparisons"]
+    between = compared["interval"]
+    wins = sum(difference < 0 for difference in compared["differences"])
+    numbers = ", ".join(f"{number:.2f}" for number in arm["numbers"].values())
+    needed = f"about {compared['needed']} seeds" if compared["needed"] else "more than 1,000 seeds"
+    return (
+        f"[The report](studies/norms/report.md) ([as a page](studies/norms/report.html)) of `recipes/studies/norms.toml`: without "
+        f"warm-up, pre-norm was best at a\nlearning rate of {base['value']:g} and post-norm at {arm['value']:g}. Verdict on post-norm: "
+        f"**{compared['verdict']}**, {between['value']:+.3f} nats per byte ({between['low']:+.3f} to\n{between['high']:+.3f}). It was "
+        f"the lower one with {wins} of {len(compared['differences'])} seeds, and its losses are {numbers}: one that lies far off "
+        f"makes the interval wide, and\n{needed} would tell.\n\n"
+        "![The difference, with its interval and each pair of seeds](studies/norms/differences.svg)\n\n"
+        "![Loss at each learning rate](studies/norms/sensitivity.svg)\n"
+    )
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")
