@@ -15,7 +15,10 @@ from anyformer.studies import Study
 DOCS = Path(__file__).parent
 PAGE = DOCS / "compare.md"
 NORMS = DOCS / "studies" / "norms"
-WORDS = {"see [architectures](architectures.md) | `Named()`": "tables by name | none", "list of one of several kinds": "list of number"}
+WORDS = {
+    "see [architectures](architectures.md) | `Named()`": "tables by name | none",
+    "list of one of several kinds": "list of number",
+}
 """What the tables of a run say of kinds of values that it does not have."""
 MAKE_TRAIN = runpy.run_path(str(DOCS / "make_train.py"))
 
@@ -31,9 +34,7 @@ def page() -> str:
 def keys() -> str:
     """A table of the study, then one of each of its parts; runs and architectures have guides of their own."""
     elsewhere = ("base", "arms.run", "architecture", "staircase.to")
-    sections = dict.fromkeys(
-        (name, kind) for name, kind in MAKE_TRAIN["sections"]("", Study) if not name.startswith(elsewhere)
-    )
+    sections = dict.fromkeys((name, kind) for name, kind in MAKE_TRAIN["sections"]("", Study) if not name.startswith(elsewhere))
     lines = [line for name, kind in sections for line in MAKE_TRAIN["table"](name, kind)]
     text = "\n".join(lines).replace("### The run\n", "### The study\n", 1) + "\n"
     for said, better in WORDS.items():

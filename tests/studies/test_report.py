@@ -200,6 +200,7 @@ def test_a_study_of_which_everything_diverged_has_a_report(compared, tmp_path):
 
 def test_the_front():
     assert front([(1, 5), (2, 4), (3, 4.5), (2, 4)]) == [0, 1, 3]
+    assert front([(1, 5), (1, 4), (2, 4)]) == [1]
 
 
 def test_bands_are_over_all_seeds():

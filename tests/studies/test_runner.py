@@ -40,8 +40,8 @@ loss = dict(base=3.0, one_head=3.2, gelu=2.9)[facts["arm"]] + 0.01 * facts["seed
 row = dict(step=1, loss=loss, tokens=32)
 rows = [dict(kind="train", gradient_norm=1.0, seconds=0.1, data="d", **row), dict(kind="validation", last=True, **row)]
 (place / "metrics.jsonl").write_text("".join(json.dumps(each) + "\\n" for each in rows))
-status = "diverged" if how == "diverge" else "finished"
-(place / "outcome.json").write_text(json.dumps(dict(key=facts["key"], status=status, reason="")))
+status = dict(diverge="diverged", fail="failed").get(how, "finished")
+(place / "outcome.json").write_text(json.dumps(dict(key=facts["key"], status=status, reason="bad luck")))
 """
 
 
@@ -85,6 +85,14 @@ def test_a_seed_more_runs_that_seed_alone(study, tmp_path):
     assert len(began(tmp_path)) == 12
 
 
+def test_an_arm_of_another_name_is_not_run_again(study, tmp_path):
+    runner(study, tmp_path).go()
+    found, outcomes = runner(study.but(arms={"narrow": study.arms["one_head"]}, base_name="plain"), tmp_path).go()
+    assert [trial.arm for trial in found.final] == ["plain", "narrow"] * 3
+    assert len(outcomes) == 6
+    assert len(began(tmp_path)) == 9
+
+
 def test_threads_and_precision_are_of_the_key(study, tmp_path):
     runner(study, tmp_path).go()
     runner(study.but(threads=2), tmp_path).go()
@@ -93,7 +101,7 @@ def test_threads_and_precision_are_of_the_key(study, tmp_path):
     assert len(began(tmp_path)) == 27
 
 
-@pytest.mark.parametrize(("how", "reason"), [("die", "code 3: no such luck"), ("killed", "SIGKILL")])
+@pytest.mark.parametrize(("how", "reason"), [("die", "code 3: no such luck"), ("killed", "SIGKILL"), ("fail", "bad luck")])
 def test_a_failure_costs_its_own_trials_and_is_tried_again(study, tmp_path, behave, how, reason):
     behave(gelu=how)
     found, outcomes = runner(study, tmp_path).go()
@@ -222,6 +230,6 @@ def test_grids_grow_by_their_own_ratio():
 def test_more_may_be_better(study):
     by = study.but(metric="accuracy", better="higher", tuning=Tuning(values=(1, 2, 3)))
     arms = resolve_arms(study)[:1]
-    trials = list(stage(by.but(tuning=Tuning(path="batch", values=(1, 2, 3))), arms, "cpu", {}).tuning)
+    trials = list(stage(by.but(tuning=Tuning(path="schedule.warmup", values=(1, 2, 3))), arms, "cpu", {}).tuning)
     outcomes = {trial.key: Outcome("finished", numbers={"accuracy": trial.value / 10}) for trial in trials}
     assert tuned_arm(by, (1, 2, 3), trials, outcomes).best == 3

@@ -123,7 +123,7 @@ def findings(ran: Ran) -> Findings:
         arms=arms,
         comparisons=tuple(compared.values()),
         paired=paired(ran),
-        commands={trial.name: _command(trial) for trial in ran.stage.trials},
+        commands={trial.name: _command(ran, trial) for trial in ran.stage.trials},
         runs={trial.name: trial.run.plain() for trial in ran.stage.trials},
         environment=_environment(ran),
         notes=tuple(_notes(ran, arms)),
@@ -243,15 +243,14 @@ def _environment(ran: Ran) -> dict[str, Any]:
         path = ran.place(trial) / ENVIRONMENT
         if path.is_file():
             found = json.loads(path.read_text(encoding="utf-8"))
-            return facts | {
-                name: found[name] for name in ("python", "device", "cores", "versions") if name in found
-            }
+            return facts | {name: found[name] for name in ("python", "device", "cores", "versions") if name in found}
     return facts
 
 
-def _command(trial: Trial) -> str:
+def _command(ran: Ran, trial: Trial) -> str:
     """What repeats a trial alone."""
-    return f"OMP_NUM_THREADS={trial.threads} anyformer train trials/{trial.name}/{RUN} --out again"
+    file = (ran.place(trial) / RUN).relative_to(ran.directory)
+    return f"OMP_NUM_THREADS={trial.threads} anyformer train {file.as_posix()} --out again"
 
 
 def _shown(value: Any) -> str:

@@ -7,16 +7,16 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import fmean
 
 from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from anyformer.studies.outcome import Outcome, pace
-from anyformer.studies.runner import TRIALS, Watcher
+from anyformer.studies.outcome import Outcome, Pace, pace
+from anyformer.studies.runner import Watcher, place_of
 from anyformer.studies.trials import Stage, Trial
-from anyformer.training.journal import read_metrics
 
 REFRESH = 1.0
 """Seconds between two pictures of the table."""
@@ -76,41 +76,41 @@ class View:
         shown = Table(box=None, pad_edge=False)
         for column in ("trial", "update", "loss", "left"):
             shown.add_column(column, justify="left" if column == "trial" else "right")
-        for trial in running.values():
-            rows = read_metrics(self.directory / TRIALS / trial.name)
-            losses = [row["loss"] for row in rows if row["kind"] == "train"]
-            done, each = pace(self.directory / TRIALS / trial.name)
-            steps = trial.run.steps or 0
-            shown.add_row(
-                trial.name,
-                f"{done:,}/{steps:,}",
-                f"{losses[-1]:.3f}" if losses else "-",
-                in_time((steps - done) * each) if each else "-",
-            )
+        paces = {key: pace(place_of(self.directory, trial)) for key, trial in running.items()}
+        for key, trial in running.items():
+            here, steps = paces[key], trial.run.steps or 0
+            loss = "-" if here.loss is None else f"{here.loss:.3f}"
+            left = in_time((steps - here.updates) * here.seconds) if here.seconds else "-"
+            shown.add_row(trial.name, f"{here.updates:,}/{steps:,}", loss, left)
         keys = _keys(stage)
         failed = sum(outcomes[key].status != "finished" for key in keys if key in outcomes)
         done = sum(key in outcomes for key in keys)
-        left = self.left(stage, outcomes, running)
+        whole = self.left(stage, outcomes, running, paces)
         more = "" if stage.final else ", then the final ones"
         facts = f"{done} of {len(keys)} trials{more}" + (f", {failed} did not finish" if failed else "")
-        return Group(Text(facts + ("" if left is None else f"; about {in_time(left)} left for these")), shown)
+        return Group(Text(facts + ("" if whole is None else f"; about {in_time(whole)} left for these")), shown)
 
-    def left(self, stage: Stage, outcomes: Mapping[str, Outcome], running: Mapping[str, Trial]) -> float | None:
+    def left(
+        self,
+        stage: Stage,
+        outcomes: Mapping[str, Outcome],
+        running: Mapping[str, Trial],
+        now: Mapping[str, Pace],
+    ) -> float | None:
         """Seconds until all trials known so far have ended, from the pace of updates so far; None before there is one."""
-        paces: dict[str, list[float]] = {}
+        arms: dict[str, list[float]] = {}
         due = {trial.key: trial for trial in stage.trials if trial.key not in outcomes}
         for trial in stage.trials:
             if (outcome := outcomes.get(trial.key)) is not None and outcome.updates:
-                paces.setdefault(trial.arm, []).append(outcome.seconds / outcome.updates)
-        made = {}
+                arms.setdefault(trial.arm, []).append(outcome.seconds / outcome.updates)
         for key, trial in running.items():
-            made[key], each = pace(self.directory / TRIALS / trial.name)
-            if each:
-                paces.setdefault(trial.arm, []).append(each)
-        if not paces:
+            if now[key].seconds:
+                arms.setdefault(trial.arm, []).append(now[key].seconds)
+        if not arms:
             return None
-        means = {arm: sum(found) / len(found) for arm, found in paces.items()}
-        usual = sum(means.values()) / len(means)
+        means = {arm: fmean(found) for arm, found in arms.items()}
+        usual = fmean(means.values())
+        made = {key: here.updates for key, here in now.items()}
         work = sum(((trial.run.steps or 0) - made.get(key, 0)) * means.get(trial.arm, usual) for key, trial in due.items())
         return work / max(1, min(self.slots, len(due)))
 

@@ -45,7 +45,8 @@ class Ended:
 @dataclass(frozen=True)
 class Outcome:
     """The numbers of a trial. `numbers`: the held-out loss and the objective's metrics at the end, empty unless it finished;
-    `curve`: (tokens, held-out loss), `training`: (tokens, mean training loss); `digests`: of the batches, in one."""
+    `curve`: (tokens, held-out loss), `training`: (tokens, mean training loss); `batches`: digests of the
+    first and the last one."""
 
     status: Status
     reason: str = ""
@@ -80,7 +81,7 @@ def read_outcome(directory: Path, ended: Ended) -> Outcome:
     return Outcome(
         status=ended.status,
         reason=ended.reason,
-        numbers=_numbers(evaluations) if ended.status == "finished" else {},
+        numbers=_numbers(evaluations, directory) if ended.status == "finished" else {},
         curve=[(row["tokens"], row["loss"]) for row in evaluations],
         training=_means(updates),
         updates=len(updates),
@@ -100,9 +101,11 @@ def spikes(losses: Sequence[float]) -> int:
     return sum(rule.spike(losses[max(0, at - rule.window) : at], loss) is not None for at, loss in enumerate(losses))
 
 
-def _numbers(evaluations: Rows) -> dict[str, float]:
+def _numbers(evaluations: Rows, where: Path) -> dict[str, float]:
     """The loss and the other metrics of the last evaluation."""
-    last: Mapping[str, Any] = next(row for row in reversed(evaluations) if row.get("last"))
+    last: Mapping[str, Any] = next((row for row in reversed(evaluations) if row.get("last")), {})
+    if not last:
+        raise UserError(f"{where}: its metrics are damaged; delete the directory, and the trial is run again")
     found = {"loss": last["loss"], "bits_per_byte": last.get("bits_per_byte"), **last.get("metrics", {})}
     return {name: number for name, number in found.items() if number is not None}
 
@@ -114,7 +117,16 @@ def _means(updates: Rows) -> list[tuple[int, float]]:
     return [(group[-1]["tokens"], sum(row["loss"] for row in group) / len(group)) for group in groups]
 
 
-def pace(directory: Path) -> tuple[int, float]:
-    """Updates made so far and the seconds of the median one, of a trial that goes on."""
-    seconds = [row["seconds"] for row in read_metrics(directory) if row["kind"] == "train"]
-    return len(seconds), median(seconds) if seconds else 0.0
+@dataclass(frozen=True)
+class Pace:
+    """Updates made so far, the seconds of the median one and the loss of the last one, of a trial that goes on."""
+
+    updates: int = 0
+    seconds: float = 0.0
+    loss: float | None = None
+
+
+def pace(directory: Path) -> Pace:
+    """How far a trial is."""
+    rows = [row for row in read_metrics(directory) if row["kind"] == "train"]
+    return Pace(len(rows), median(row["seconds"] for row in rows), rows[-1]["loss"]) if rows else Pace()

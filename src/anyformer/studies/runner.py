@@ -17,7 +17,7 @@ from anyformer.describe import UserError
 from anyformer.files import disk_errors
 from anyformer.studies.outcome import Ended, Outcome, read_outcome
 from anyformer.studies.process import HELD, holding, lay_out
-from anyformer.studies.trials import Stage, Trial
+from anyformer.studies.trials import DIGITS, Stage, Trial
 from anyformer.training.stop import Stopped, listening
 
 PAUSE = 0.2
@@ -48,6 +48,12 @@ class Watcher(Protocol):
     def __call__(self, stage: Stage, outcomes: Mapping[str, Outcome], running: Mapping[str, Trial]) -> None: ...
 
 
+def place_of(study: Path, trial: Trial) -> Path:
+    """The directory of a trial in that of its study: the one that ends in its key, also where the arm was called otherwise."""
+    trials = study / TRIALS
+    return next(iter(sorted(trials.glob(f"*-{trial.key[:DIGITS]}"))), trials / trial.name)
+
+
 def process_of(directory: Path, threads: int, output: IO[bytes]) -> subprocess.Popen[bytes]:
     """The process of a trial, in a session of its own: Ctrl-C in a terminal is the study's to hear."""
     words = [sys.executable, "-m", "anyformer.studies.process", str(directory)]
@@ -72,6 +78,7 @@ class Runner:
     outcomes: dict[str, Outcome] = field(default_factory=dict)
     _processes: dict[str, tuple[Trial, subprocess.Popen[bytes]]] = field(default_factory=dict, init=False)
     _elsewhere: dict[str, Trial] = field(default_factory=dict, init=False)
+    _known: tuple[int, Stage] = field(default=(-1, Stage()), init=False)
 
     def go(self) -> tuple[Stage, Mapping[str, Outcome]]:
         """Run all trials that are needed, to the end. Ctrl-C stops and saves each of them, and raises `Stopped`."""
@@ -81,15 +88,14 @@ class Runner:
             while True:
                 due = self._due()
                 if not due and not self._processes:
-                    found = self.stage(self.outcomes)
-                    self.watcher(found, self.outcomes, {})
-                    return found, self.outcomes
+                    self.watcher(self._now(), self.outcomes, {})
+                    return self._now(), self.outcomes
                 waiting = [trial for trial in due if trial.key not in self._processes]
                 self._elsewhere = {trial.key: trial for trial in waiting if self._held(trial)}
                 for trial in waiting:
                     if trial.key not in self._elsewhere and self.room.holds(self.running, trial):
                         self._start(trial)
-                self.watcher(self.stage(self.outcomes), self.outcomes, self.running)
+                self.watcher(self._now(), self.outcomes, self.running)
                 time.sleep(self.pause)
                 self._collect()
 
@@ -101,7 +107,7 @@ class Runner:
     def _due(self) -> list[Trial]:
         """Trials that have no outcome yet, each once; those that ended meanwhile, elsewhere too, are read."""
         while True:
-            trials = {trial.key: trial for trial in self.stage(self.outcomes).trials if trial.key not in self.outcomes}
+            trials = {trial.key: trial for trial in self._now().trials if trial.key not in self.outcomes}
             found = {key: outcome for key, trial in trials.items() if (outcome := self._read(trial)) is not None}
             if not found:
                 return list(trials.values())
@@ -117,7 +123,14 @@ class Runner:
 
     def place(self, trial: Trial) -> Path:
         """The directory of a trial."""
-        return self.directory / TRIALS / trial.name
+        return place_of(self.directory, trial)
+
+    def _now(self) -> Stage:
+        """What is needed by the outcomes so far, which only ever become more."""
+        count, known = self._known
+        if count != len(self.outcomes):
+            self._known = len(self.outcomes), (known := self.stage(self.outcomes))
+        return known
 
     def _held(self, trial: Trial) -> bool:
         """Whether another process on this study has the trial."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from anyformer.studies.arms import ResolvedArm, resolve_arms
 from anyformer.studies.forecast import cores, predicted_bytes
 from anyformer.studies.live import watching
 from anyformer.studies.outcome import Outcome
-from anyformer.studies.runner import TRIALS, Room, Runner
+from anyformer.studies.runner import Room, Runner, place_of
 from anyformer.studies.study import Study
 from anyformer.studies.trials import Stage, Trial, stage
 from anyformer.training.loop import lasts
@@ -45,7 +45,8 @@ class Ran:
     outcomes: Mapping[str, Outcome]
 
     def place(self, trial: Trial) -> Path:
-        return self.directory / TRIALS / trial.name
+        """The directory of a trial."""
+        return place_of(self.directory, trial)
 
 
 def prepared(study: Study, directory: Path) -> Study:
@@ -61,14 +62,19 @@ def prepared(study: Study, directory: Path) -> Study:
         plan = study.base.plan
         if plan.precision == Auto() or plan.compile == "auto":
             if not (directory / PLAN).exists():
-                decided, _ = resolve(plan, measured_host(default_device()), study.base.tuning.base, long=lasts(study.base))
-                write_text(directory / PLAN, to_toml(decided))
+                found, _ = resolve(plan, measured_host(default_device()), study.base.tuning.base, long=lasts(study.base))
+                write_text(directory / PLAN, to_toml(found))
             kept = from_toml(Plan, read_text(directory / PLAN, StudyDirectoryError), str(directory / PLAN))
-            precision = kept.precision if plan.precision == Auto() else plan.precision
-            plan = plan.but(precision=precision, compile=kept.compile if plan.compile == "auto" else plan.compile)
+            plan = decided_as(plan, kept)
         study = study.but(base=study.base.but(plan=plan))
         write_text(directory / STUDY, to_toml(study))
     return study
+
+
+def decided_as(plan: Plan, other: Plan) -> Plan:
+    """The plan, with what it leaves to be measured as in another one, so that all trials are computed alike."""
+    precision = other.precision if plan.precision == Auto() else plan.precision
+    return plan.but(precision=precision, compile=other.compile if plan.compile == "auto" else plan.compile)
 
 
 def room_of(study: Study, arms: tuple[ResolvedArm, ...], jobs: int | None = None) -> Room:
@@ -93,7 +99,7 @@ def run_study(study: Study, directory: Path, *, jobs: int | None = None, console
     """Run the trials that are not there yet. Ctrl-C raises `Stopped`; the same call goes on, in this process or another."""
     console = console or Console(stderr=True)
     study = prepared(study, directory)
-    arms = resolve_arms(study)
+    arms = tuple(replace(arm, run=arm.run.but(plan=decided_as(arm.run.plan, study.base.plan))) for arm in resolve_arms(study))
     room = room_of(study, arms, jobs)
     due = partial(stage, study, arms, default_device().type)
     with watching(directory, console, room.slots, study.metric) as watcher:

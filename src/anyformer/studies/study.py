@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from anyformer.describe import Choice, Count, DescriptionError, Named, Value, change_all, get, parse_assignment
+from anyformer.describe import Choice, Count, DescriptionError, Named, Value, change, change_all, parse_assignment
 from anyformer.model import Architecture
 from anyformer.training import Run
 
@@ -19,6 +19,8 @@ QUANTITIES = {
 """What arms can be matched in: the word of a study, and the target of `costs.Budget`."""
 DECIDED = {"seed": "seeds", "steps": "budget", "minutes": "budget"}
 """Fields of a run that no arm may set, and the field of the study that decides them."""
+FIXED = ("seed", "steps", "batch", "length", "architecture")
+"""Fields of a run that tuning may not change: seeds, budget and matching depend on them."""
 
 
 class Arm(Value):
@@ -178,9 +180,13 @@ class Study(Value):
                 f"tuning.seed = {tuning.seed} is one of seeds: what was chosen with a seed is too good with it; take others"
             )
         try:
-            get(self.base, tuning.path)
+            tried = [change(self.base, tuning.path, value) for value in tuning.values]
         except DescriptionError as error:
-            raise ValueError(f"tuning.path: {error}") from None
+            raise ValueError(f"tuning: {error}") from None
+        if any(getattr(run, name) != getattr(self.base, name) for run in tried for name in FIXED):
+            raise ValueError(
+                f"tuning.path: {tuning.path} changes what is equal for all arms ({', '.join(FIXED)}): make arms of its values"
+            )
 
     def _check_grid(self, arm: Arm, run: Run) -> None:
         assert self.tuning is not None
@@ -191,7 +197,8 @@ class Study(Value):
                     f"values: has {len(arm.values)} values and tuning.values {len(self.tuning.values)}: every arm is tried "
                     "equally often"
                 )
-        get(run, self.tuning.path)
+        for value in arm.values or self.tuning.values:
+            change(run, self.tuning.path, value)
 
     def grid(self, name: str) -> tuple[int | float, ...]:
         """The values that an arm is first tried at."""

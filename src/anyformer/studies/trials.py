@@ -18,6 +18,8 @@ from anyformer.training import Run
 Grid = tuple[int | float, ...]
 Outcomes = Mapping[str, Outcome]
 """Outcomes by the key of their trial."""
+DIGITS = 8
+"""Digits of a key in the name of a directory."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,7 @@ class Trial:
     def name(self) -> str:
         """Of its directory: arm, value and seed to read, and the first digits of the key."""
         value = "" if self.value is None else f"-{self.value:g}"
-        return f"{self.arm}{value}-seed{self.run.seed}-{self.key[:8]}"
+        return f"{self.arm}{value}-seed{self.run.seed}-{self.key[:DIGITS]}"
 
 
 @dataclass(frozen=True)
