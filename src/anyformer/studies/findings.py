@@ -243,9 +243,7 @@ def _environment(ran: Ran) -> dict[str, Any]:
         path = ran.place(trial) / ENVIRONMENT
         if path.is_file():
             found = json.loads(path.read_text(encoding="utf-8"))
-            return facts | {
-                name: found[name] for name in ("python", "device", "cores", "versions") if name in found
-            }
+            return facts | {name: found[name] for name in ("python", "device", "cores", "versions") if name in found}
     return facts
 
 
