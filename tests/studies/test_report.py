@@ -8,19 +8,22 @@ import xml.etree.ElementTree as ElementTree
 from dataclasses import replace
 from functools import partial
 from html.parser import HTMLParser
+from pathlib import Path
 
 import pytest
 
 import anyformer as af
 from anyformer.describe import from_toml, to_toml
 from anyformer.evaluation.intervals import Interval
-from anyformer.studies import Matching, Study, Tuning, running
+from anyformer.studies import Matching, Study, Tuning, resolve_arms, running
 from anyformer.studies.charts import dearer, front, pictures
 from anyformer.studies.comparing import report
-from anyformer.studies.findings import mean_curve
+from anyformer.studies.findings import findings, mean_curve
+from anyformer.studies.outcome import Outcome
 from anyformer.studies.page import page
 from anyformer.studies.process import run
 from anyformer.studies.runner import Runner
+from anyformer.studies.trials import stage
 from anyformer.studies.words import markdown, verdict
 
 
@@ -236,3 +239,19 @@ def test_the_command_refuses_before_any_work(place, call):
     (place / "full" / "x").write_text("")
     (place / "study.toml").write_text('base = "run.toml"\n[arms.a]\nset = ["batch=2"]\n')
     assert "holds other files" in call("compare", "study.toml", "--out", "full", cwd=place).stderr
+
+
+def test_an_arm_that_diverged_at_every_value_is_counted_so(study):
+    """It has no final trials, and diverges with every seed for the verdict and the table alike."""
+    tuned = study.but(arms={"gelu": study.arms["gelu"]}, tuning=Tuning(values=(3e-3, 6e-3), widen=0))
+    arms = resolve_arms(tuned)
+    good = Outcome("finished", numbers={"loss": 3.0})
+    outcomes: dict[str, Outcome] = {}
+    while due := [trial for trial in stage(tuned, arms, "cpu", outcomes).trials if trial.key not in outcomes]:
+        outcomes |= {trial.key: good if trial.arm == "base" else Outcome("diverged", "at step 2") for trial in due}
+    ran = running.Ran(tuned, Path("nowhere"), arms, stage(tuned, arms, "cpu", outcomes), outcomes)
+    found = findings(ran)
+    assert found.comparisons[0].diverged == (3, 0)
+    assert found.comparisons[0].verdict == "worse"
+    assert list(found.arm["gelu"].diverged) == [1, 2, 3]
+    assert any("diverged or failed at every value" in note for note in found.notes)

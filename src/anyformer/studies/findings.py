@@ -180,7 +180,7 @@ def _arm(ran: Ran, arm: ResolvedArm) -> ArmFindings:
         numbers={seed: number if math.isfinite(number) else None for seed, number in numbers.items()},
         quality=interval(finite, 1 - ran.study.alpha) if finite else None,
         failed=_reasons(finals, "failed"),
-        diverged=_reasons(finals, "diverged"),
+        diverged=_reasons(finals, "diverged") if finals else dict.fromkeys(numbers, "at every value that was tried"),
         largest_gradient=max(gradients, default=None),
         spikes=sum(each.spikes for each in outcomes),
         curves={trial.run.seed: outcome.curve for trial, outcome in finals},
