@@ -77,7 +77,7 @@ FIELDS = {
     "H": {"heads"},
     "I": {"features", "channels"},
     "K": {"kv_heads", "value_heads"},
-    "M": {"key_width"},
+    "M": {"key_width", "state_width"},
     "N": {"count"},
     "P": {"kv_rank", "width"},
     "R": {"rope_width"},

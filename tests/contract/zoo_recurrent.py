@@ -10,9 +10,11 @@ from anyformer.parts import (
     ExponentialNormalised,
     Gate,
     GatedConvolution,
+    GroupedRMSNorm,
     Identity,
     LightningAttention,
     LinearAttention,
+    Mamba2,
     PositiveRandom,
     RandomFourier,
     Rectified,
@@ -76,7 +78,27 @@ MIXERS = {
         convolution=ShortConvolution(kernel=7, activation="silu", bias=True),
         bias=("gate_before", "gate_after", "value", "output"),
     ),
+    "mamba2": Mamba2(
+        heads=4,
+        head_width=6,
+        state_width=5,
+        groups=2,
+        convolution=ShortConvolution(activation="silu", bias=True),
+        norm=GroupedRMSNorm(groups=2, eps=1e-3, gain="one_plus_weight", cast="after_gain"),
+    ),
+    "mamba2_bare": Mamba2(heads=3, head_width=4, state_width=6),
+    "mamba2_limits": Mamba2(
+        heads=2,
+        head_width=5,
+        state_width=3,
+        groups=2,
+        step_floor=0.02,
+        step_ceiling=0.06,
+        norm=RMSNorm(eps=1e-2),
+        gate_at="after_norm",
+        bias=("gate", "value", "key", "query", "step", "output"),
+    ),
 }
 
-HYBRIDS = ["lightning", "delta_gated", "delta_channels", "gated_convolution"]
+HYBRIDS = ["lightning", "delta_gated", "delta_channels", "gated_convolution", "mamba2"]
 """Those that stand beside attention."""

@@ -9,7 +9,7 @@ import pytest
 from anyformer.catalogue import architecture
 from anyformer.costs.elementwise import elementwise
 from anyformer.operations import Shape
-from anyformer.parts import BatchNorm, GroupedLayerNorm, LayerNorm, QKNorm, RMSNorm
+from anyformer.parts import BatchNorm, GroupedLayerNorm, GroupedRMSNorm, LayerNorm, QKNorm, RMSNorm
 
 
 class Counted:
@@ -94,6 +94,7 @@ CASES = {
     "layer_olmo": (LayerNorm(gain="none", bias=False), centred),
     "groups": (GroupedLayerNorm(groups=3), in_pieces(centred, 3)),
     "groups_bare": (GroupedLayerNorm(groups=4, gain="none", bias=False), in_pieces(centred, 4)),
+    "groups_rms": (GroupedRMSNorm(groups=3), in_pieces(rms, 3)),
     "batch": (BatchNorm(), standing),
     "batch_position": (BatchNorm(over="position", gain="none"), standing),
 }

@@ -98,6 +98,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "minimax": ("minimax",),
     "lfm": ("lfm2", "lfm2_moe"),
     "olmo_hybrid": ("olmo_hybrid",),
+    "mamba": ("mamba2",),
     "minicpm3": ("youtu", "minicpm3"),
 }
 """File in `families` -> the model types in it, in the order in which an export tries them."""

@@ -57,6 +57,15 @@ INTEGERS = _list_of(INTEGER, "whole numbers")
 NUMBERS = _list_of(NUMBER, "numbers")
 TABLE = Kind("a table of keys", lambda value: isinstance(value, Mapping) and all(map(NAME.fits, value)))
 MAPPING = Kind("a table", lambda value: isinstance(value, Mapping))
+LIMITS = Kind(
+    "a list of a least and a largest number",
+    lambda value: (
+        isinstance(value, list | tuple)
+        and len(value) == 2
+        and _is_number(value[0])
+        and (_is_number(value[1]) or value[1] in (math.inf, {"__float__": "Infinity"}))
+    ),
+)
 RUNS = Kind(
     "a list of [list of strings, whole number]",
     lambda value: (
@@ -75,21 +84,22 @@ _KEYS: tuple[tuple[Kind, str], ...] = (
     (
         SIZE,
         """attention_chunk_size attention_head_dim attention_head_size attention_heads block_ff_dim block_multiple_of
-        conv_L_cache conv_channels d_ff d_head d_inner d_kv d_model decoder_attention_heads decoder_ffn_dim
+        conv_L_cache conv_channels conv_kernel d_ff d_head d_inner d_kv d_model decoder_attention_heads decoder_ffn_dim
         decoder_vocab_size dff dim dim_model_base emb_dim embedding_size encoder_attention_heads encoder_ffn_dim
-        expansion_ratio expert_capacity experts_per_token ff_factor ffn_dim ffn_hidden_size floor_scale
+        expand expansion_ratio expert_capacity experts_per_token ff_factor ffn_dim ffn_hidden_size floor_scale
         full_attention_interval full_attn_mod global_attn_every_n_layers global_head_dim head_dim hidden_dim hidden_size
         image_size input_channels input_embedding_size input_feat_per_channel interleave_moe_layer_step
         intermediate_multiple_size intermediate_size intermediate_size_mlp interpolate_factor kv_lora_rank kv_n_heads
         layer_group_size layer_switch linear_conv_kernel_dim linear_head_dim linear_key_head_dim linear_num_heads
         linear_num_key_heads linear_num_value_heads linear_value_head_dim local_attention local_radius
-        max_position_embeddings max_source_positions max_target_positions mlp_ratio moe_intermediate_size moe_k
-        moe_layer_interval moe_top_k n_embd n_embed n_group n_head n_heads n_inner n_langs n_positions n_words
+        max_position_embeddings max_source_positions max_target_positions mamba_d_conv
+        mamba_d_state mamba_expand mamba_n_groups mamba_n_heads mlp_ratio moe_intermediate_size moe_k
+        moe_layer_interval moe_top_k n_groups n_embd n_embed n_group n_head n_heads n_inner n_langs n_positions n_words
         num_attention_heads num_channels num_expert_group num_expert_groups num_experts_per_tok num_experts_per_token
         num_global_key_value_heads num_heads num_hidden_groups num_key_value_heads num_kv_heads num_limited_groups
         num_mel_bins original_max_position_embeddings output_embedding_size patch_size pooler_hidden_size
         prefix_dense_intermediate_size qk_head_dim qk_nope_head_dim qk_rope_head_dim relative_attention_max_distance
-        relative_attention_num_buckets short_conv_kernel_size sliding_window_size src_vocab_size swa_head_dim
+        relative_attention_num_buckets short_conv_kernel_size state_size sliding_window_size src_vocab_size swa_head_dim
         swa_num_attention_heads swa_num_key_value_heads swa_v_head_dim tgt_vocab_size top_k_experts topk_group v_head_dim
         vocab_size window_size word_embed_proj_dim""",
     ),
@@ -131,13 +141,15 @@ _KEYS: tuple[tuple[Kind, str], ...] = (
         attn_temperature_tuning attn_uses_sequence_id bi_data bias block_auto_adjust_ff_dim block_use_swiglu causal
         classifier_bias conv_bias decoder_bias do_layer_norm_before emb_layer_norm_before enable_bias enable_moe_block
         gelu_activation group_limited_greedy is_causal is_decoder is_encoder is_folding_model is_gated_act kda_safe_gate
-        layer_norm_elementwise_affine learned_embeddings legacy linear_allow_neg_eigval lm_head_bias mla_use_nope mlp_bias
+        layer_norm_elementwise_affine learned_embeddings legacy linear_allow_neg_eigval mamba_conv_bias mamba_proj_bias
+        lm_head_bias mla_use_nope mlp_bias
         moe_apply_router_weight_on_input moe_renormalize multi_query mup_enabled new_decoder_architecture no_bias norm_bias
         norm_topk_prob parallel_attn position_biased_input position_embedding_xdrope post_norm pre_norm prefix_lm
         qk_layernorm qk_ln qk_norm qkv_bias relative_attention rope_interleave rotary rotary_value route_norm router_bias
         same_length scale_attn_by_inverse_layer_idx scale_attn_weights scale_decoder_outputs scale_embedding
         scale_embeddings share_att_key share_encoder_decoder_embeddings share_inout_emb talking_head tie_embedding
-        tie_word_embeddings token_dropout truncate untie_r use_bias use_cla use_double_wide_mlp use_embedding_sharing
+        tie_word_embeddings token_dropout truncate untie_r use_bias use_cla use_conv_bias
+        use_double_wide_mlp use_embedding_sharing
         use_expert_bias use_gated_activation use_lang_emb use_mixed_mlp_moe use_mla use_mrope use_parallel_block
         use_parallel_residual use_pos_enc use_post_norm use_prompt use_qk_norm use_qkv_bias use_rotary_pos_emb
         use_routing_bias use_sliding_window use_swiglu_ffn use_task_id""",
@@ -153,7 +165,7 @@ _KEYS: tuple[tuple[Kind, str], ...] = (
     (NAMES, """architectures attention_layers layer_types mlp_layer_types"""),
     (NAMES | NAME, """pos_att_type"""),
     (FLAG | NAME, """gating use_bidirectional_attention"""),
-    (WHOLE | NAME, """sliding_window_pattern"""),
+    (WHOLE | NAME, """mamba_d_head sliding_window_pattern"""),
     (
         INTEGERS,
         """attn_type_list conv_kernel_sizes full_attn_idxs full_attn_layers hybrid_layer_pattern kda_layers mlp_only_layers
@@ -162,6 +174,7 @@ _KEYS: tuple[tuple[Kind, str], ...] = (
     (WHOLE | INTEGERS, """moe_layer_freq moe_topk"""),
     (NUMBERS, """layer_rope_theta long_factor short_factor"""),
     (RUNS, """attention_types"""),
+    (LIMITS, """time_step_limit"""),
     (
         TABLE,
         """attn_config decoder encoder ffn_act_fn ffn_config full_attention linear_attn_config per_layer_config

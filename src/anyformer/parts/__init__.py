@@ -34,7 +34,7 @@ from anyformer.parts.masks.mask import AllOf, AnyOf
 from anyformer.parts.masks.simple import Bidirectional, Causal, Prefix, Window
 from anyformer.parts.masks.sparse import BlockWindow, Chunk, Fixed, GlobalTokens, Strided, VerticalStride
 from anyformer.parts.norms.batch_norm import BatchNorm
-from anyformer.parts.norms.layer_norm import GroupedLayerNorm, LayerNorm, RMSNorm
+from anyformer.parts.norms.layer_norm import GroupedLayerNorm, GroupedRMSNorm, LayerNorm, RMSNorm
 from anyformer.parts.pointwise.gain import Gain
 from anyformer.parts.pointwise.gate import Gate
 from anyformer.parts.positions.absolute import LearnedPosition, SinusoidalPosition
@@ -55,6 +55,7 @@ from anyformer.parts.recurrence.feature_map import (
 from anyformer.parts.recurrence.gated_convolution import GatedConvolution
 from anyformer.parts.recurrence.lightning_attention import LightningAttention
 from anyformer.parts.recurrence.linear_attention import LinearAttention
+from anyformer.parts.recurrence.mamba2 import Mamba2
 from anyformer.parts.recurrence.short_convolution import ShortConvolution
 
 __all__ = [
@@ -93,6 +94,7 @@ __all__ = [
     "GatedFrames",
     "GlobalTokens",
     "GroupedLayerNorm",
+    "GroupedRMSNorm",
     "Groups",
     "Hashed",
     "Head",
@@ -113,6 +115,7 @@ __all__ = [
     "Llama3Scaling",
     "LogTemperature",
     "LongRoPE",
+    "Mamba2",
     "MaskedTokens",
     "Normal",
     "ParallelPrediction",

@@ -69,6 +69,9 @@ NORMS = {
     "rms_norm": lambda part, own, v: v / torch.sqrt((v * v).sum() / len(v) + part.eps),
     "layer_norm": lambda part, own, v: layer(v, part.eps),
     "grouped_layer_norm": lambda part, own, v: torch.cat([layer(group, part.eps) for group in v.chunk(part.groups)]),
+    "grouped_rms_norm": lambda part, own, v: torch.cat(
+        [g / torch.sqrt((g * g).sum() / len(g) + part.eps) for g in v.chunk(part.groups)]
+    ),
     "batch_norm": lambda part, own, v: (v - own("running_mean")) / torch.sqrt(own("running_variance") + part.eps),
 }
 """Formulas before gain and bias, by kind; `own`: a weight of the norm by its name."""

@@ -6,8 +6,8 @@ import math
 
 import torch
 
-from naive.basics import linear, norm
-from naive.networks import activate, gate
+from naive.basics import linear, norm, softplus
+from naive.networks import ACTIVATIONS, activate, gate
 from naive.positions import rotate
 
 
@@ -149,9 +149,35 @@ def gated_convolution(part, name, weights, x, run):
     return [project("output", project("gate_after", v) * y) for v, y in zip(x, mixed, strict=True)]
 
 
+def mamba2(part, name, weights, x, run):
+    """Token after token, head after head."""
+    H, E, M = part.heads, part.head_width, part.state_width
+    streams = {}
+    for kind in ("value", "key", "query"):
+        projected = [linear(f"{name}.{kind}", weights, v) for v in x]
+        streams[kind] = convolution(part.convolution, f"{name}.{kind}_convolution", weights, projected)
+    rate, skip = torch.exp(weights[f"{name}.A_log"]), weights[f"{name}.skip"]
+    states, out = [torch.zeros(M, E, dtype=torch.float64) for _ in range(H)], []
+    for t, v in enumerate(x):
+        dt = softplus(linear(f"{name}.step", weights, v) + weights[f"{name}.dt_bias"])
+        dt = dt.clamp(part.step_floor, math.inf if part.step_ceiling is None else part.step_ceiling)
+        mixed = []
+        for h in range(H):
+            value, group = streams["value"][t].view(H, E)[h], h // (H // part.groups)
+            key, query = (streams[kind][t].view(part.groups, M)[group] for kind in ("key", "query"))
+            states[h] = torch.exp(-dt[h] * rate[h]) * states[h] + dt[h] * torch.outer(key, value)
+            mixed.append(query @ states[h] + skip[h] * value)
+        y, opened = torch.cat(mixed), ACTIVATIONS["silu"](linear(f"{name}.gate", weights, v))
+        normed = lambda y: norm(part.norm, f"{name}.norm", weights, y)  # noqa: E731
+        y = normed(y * opened) if part.gate_at == "before_norm" else normed(y) * opened
+        out.append(linear(f"{name}.output", weights, y))
+    return out
+
+
 RECURRENT = {
     "linear_attention": linear_attention,
     "lightning_attention": lightning_attention,
     "delta_attention": delta_attention,
     "gated_convolution": gated_convolution,
+    "mamba2": mamba2,
 }

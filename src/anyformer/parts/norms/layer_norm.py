@@ -1,4 +1,4 @@
-"""Norms over the features of one position: RMSNorm, LayerNorm, and LayerNorm by groups of features."""
+"""Norms over the features of one position: RMSNorm and LayerNorm, of all features or of each group of them."""
 
 from __future__ import annotations
 
@@ -65,18 +65,12 @@ class _Groups(Norm):
     groups: Count
 
 
-class GroupedLayerNorm(FeatureNorm, _Groups):
-    """LayerNorm of each of `groups` equal groups of features of one position, then one gain and bias over all of them.
-
-    Not GroupNorm (Wu & He 2018, arXiv 1803.08494), whose statistics run over a group's channels and all pixels: over text a
-    token would see later ones.
-    """
-
-    kind: Literal["grouped_layer_norm"] = "grouped_layer_norm"
+class _GroupedNorm(FeatureNorm, _Groups):
+    """The base of norms of equal groups of features."""
 
     def build(self, width: int) -> NormModule:
         self.check(width)
-        return NormModule(self, width, partial(normalise_groups, groups=self.groups, eps=self.eps, centre=True))
+        return NormModule(self, width, partial(normalise_groups, groups=self.groups, eps=self.eps, centre=self.centres))
 
     def check(self, width: int) -> None:
         if width % self.groups:
@@ -84,6 +78,28 @@ class GroupedLayerNorm(FeatureNorm, _Groups):
 
     def work(self, width: int, vectors: int, groups: int = 1) -> Elementwise:
         return super().work(width, vectors, self.groups * groups)
+
+
+class GroupedRMSNorm(_GroupedNorm):
+    """RMSNorm of each of `groups` equal groups of features of one position, then one gain over all of them.
+
+    Of the heads of Mamba-2 (Dao & Gu 2024, arXiv 2405.21060, section 8.2), so that processes that share the heads need not sum.
+    """
+
+    centres: ClassVar[bool] = False
+    kind: Literal["grouped_rms_norm"] = "grouped_rms_norm"
+    bias: bool = False
+    cast: Literal["before_gain", "after_gain"] = "before_gain"
+
+
+class GroupedLayerNorm(_GroupedNorm):
+    """LayerNorm of each of `groups` equal groups of features of one position, then one gain and bias over all of them.
+
+    Not GroupNorm (Wu & He 2018, arXiv 1803.08494), whose statistics run over a group's channels and all pixels: over text a
+    token would see later ones.
+    """
+
+    kind: Literal["grouped_layer_norm"] = "grouped_layer_norm"
 
 
 def of_each_head(norm: RMSNorm | LayerNorm, heads: int, head_width: int) -> NormModule:

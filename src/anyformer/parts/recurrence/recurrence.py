@@ -115,15 +115,20 @@ def delta_step(
     return q @ state, state
 
 
-def linear_flops(batch: int, heads: int, groups: int, key: int, value: int, length: int, chunk: int) -> Tally:
-    """FLOPs of `linear_recurrence` from an empty state, with `heads` queries, `groups` states, one decay per head or none."""
+def linear_flops(
+    batch: int, heads: int, groups: int, key: int, value: int, length: int, chunk: int, *, pairs: int | None = None
+) -> Tally:
+    """FLOPs of `linear_recurrence` from an empty state, with `heads` outputs, `groups` states, one decay per head or none.
+
+    `pairs`: heads of which queries meet keys: as many as outputs unless several states share both.
+    """
     if length == 1:
         return _even(read=2 * batch * heads * key * value)
     size, chunks = _cut(length, chunk, channels=False)
     rows = batch * chunks * size
     write, read = 2 * rows * groups * key * value, 2 * rows * heads * key * value
     alone = chunks == 1
-    return _even(scores=2 * rows * heads * size * key, mix=2 * rows * heads * size * value) + Tally(
+    return _even(scores=2 * rows * (pairs or heads) * size * key, mix=2 * rows * heads * size * value) + Tally(
         own_work={
             "write": Contraction(write, no_gradient=2 * write if alone else 0),
             "read": Contraction(read, no_gradient=read if alone else 0),

@@ -1,0 +1,108 @@
+"""State-space layers: the keys of Mamba-2 in every spelling, and the names of its weights."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from anyformer.huggingface.config import Config
+from anyformer.huggingface.errors import HuggingFaceError, MismatchError
+from anyformer.huggingface.rules import Rows, Table, To
+from anyformer.huggingface.target import Target
+from anyformer.huggingface.words.activations import activation
+from anyformer.huggingface.words.names import fused_convolutions
+from anyformer.model import Architecture
+from anyformer.parts import GroupedRMSNorm, Mamba2, ShortConvolution
+from anyformer.parts.norms.norm import Norm
+from anyformer.parts.recurrence.mamba2 import CONVOLVED, PROJECTIONS
+
+MAMBA2 = "mamba2"
+HYBRID_KEYS: Mapping[str, str] = {
+    "heads": "mamba_n_heads", "head_width": "mamba_d_head", "state_width": "mamba_d_state", "groups": "mamba_n_groups",
+    "expand": "mamba_expand", "kernel": "mamba_d_conv", "conv_bias": "mamba_conv_bias", "bias": "mamba_proj_bias",
+}  # fmt: skip
+"""What a hybrid's configuration calls the sizes of its Mamba-2 layers."""
+HYBRID: Mapping[str, Any] = {
+    "heads": 128, "head_width": None, "state_width": 256, "groups": 1, "expand": 2, "kernel": 4, "conv_bias": True,
+    "bias": False,
+}  # fmt: skip
+"""The defaults of its keys."""
+_INFINITE = {"__float__": "Infinity"}
+"""How transformers writes a number that JSON lacks."""
+_PLACES: Mapping[str, Any] = {
+    "heads": f"{MAMBA2}.heads", "head_width": f"{MAMBA2}.head_width", "state_width": f"{MAMBA2}.state_width",
+    "groups": f"{MAMBA2}.groups", "kernel": f"{MAMBA2}.convolution.kernel", "conv_bias": f"{MAMBA2}.convolution.bias",
+    "bias": lambda target: bool(target(f"{MAMBA2}.bias")), "expand": lambda target: expansion(target),
+}  # fmt: skip
+
+
+def mamba2(
+    config: Config, *, eps: float, keys: Mapping[str, str] = HYBRID_KEYS, absent: Mapping[str, Any] = HYBRID, **fields: Any
+) -> Mamba2:
+    """The layer; `keys`: what the family calls its sizes; `absent`: their defaults; `eps`: of its norm by groups.
+
+    `fields` replace the norm and others. Refuses heads whose widths do not add up to `expand` times the width.
+    """
+    given = {name: config(key, absent[name], _PLACES[name]) for name, key in keys.items()}
+    inner = int(given["expand"] * config("hidden_size")) if "expand" in given else None
+    heads, width, groups = given["heads"], given["head_width"], given["groups"]
+    if inner is not None and width in (None, "auto"):
+        width = inner // heads
+    if inner is not None and heads * width != inner:
+        raise HuggingFaceError(
+            f"{config.where}: {keys['heads']} x {keys['head_width']} should be {keys['expand']} x hidden_size = {inner}, "
+            f"got {heads} x {width} = {heads * width}"
+        )
+    norm: Norm | None = GroupedRMSNorm(groups=groups, eps=eps)
+    floor, ceiling = step_limits(config)
+    return Mamba2(**{
+        "heads": heads, "head_width": width, "state_width": given["state_width"], "groups": groups,
+        "convolution": ShortConvolution(
+            kernel=given["kernel"], activation=activation(config, at=scanned_activation), bias=given["conv_bias"]
+        ),
+        "norm": norm, "step_floor": floor, "step_ceiling": ceiling, "bias": PROJECTIONS if given["bias"] else (), **fields,
+    })  # fmt: skip
+
+
+def step_limits(config: Config) -> tuple[float, float | None]:
+    """The least and the largest time step by `time_step_limit`; None where there is no largest."""
+    floor, ceiling = config("time_step_limit", None, _limits) or (0.0, math.inf)
+    return float(floor), None if ceiling in (_INFINITE, math.inf) else float(ceiling)
+
+
+def _limits(target: Target) -> list[Any]:
+    floor, ceiling = target(f"{MAMBA2}.step_floor"), target(f"{MAMBA2}.step_ceiling")
+    if not floor and ceiling is None:
+        raise MismatchError("time steps have no limits")
+    return [floor, _INFINITE if ceiling is None else ceiling]
+
+
+def expansion(target: Target) -> int:
+    """The features of all heads, of the width; `MismatchError` where they are no multiple."""
+    inner, width = target(f"{MAMBA2}.heads") * target(f"{MAMBA2}.head_width"), target.architecture.width
+    if inner % width:
+        raise MismatchError(f"the heads of Mamba-2 have {inner} features, no multiple of the width {width}")
+    return int(inner // width)
+
+
+def scanned_activation(target: Target) -> str:
+    """The activation of networks; of a model without networks, that of the convolutions before the scan."""
+    networks = target.get("feedforward.activation") or target.get("experts.activation")
+    return str(networks or target(f"{MAMBA2}.convolution.activation"))
+
+
+def mamba2_names(architecture: Architecture, theirs: str) -> Table:
+    """Names of Mamba-2's weights in a module that transformers calls `theirs`."""
+    kernel = Target(architecture).get(f"{MAMBA2}.convolution.kernel", 0)
+    filters = [tuple(f"{MAMBA2}.{side}_convolution.{leaf}" for side in CONVOLVED) for leaf in ("weight", "bias")]
+    return {
+        tuple(f"{MAMBA2}.{side}" for side in PROJECTIONS[:-1]): To(f"{theirs}.in_proj", Rows()),
+        filters[0]: To(f"{theirs}.conv1d.weight", fused_convolutions(kernel)),
+        filters[1]: To(f"{theirs}.conv1d.bias", Rows()),
+        f"{MAMBA2}.A_log": f"{theirs}.A_log",
+        f"{MAMBA2}.dt_bias": f"{theirs}.dt_bias",
+        f"{MAMBA2}.skip": f"{theirs}.D",
+        f"{MAMBA2}.norm": f"{theirs}.norm",
+        f"{MAMBA2}.output": f"{theirs}.out_proj",
+    }

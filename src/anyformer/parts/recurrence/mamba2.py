@@ -1,0 +1,199 @@
+"""Mamba-2: a state-space layer whose heads each have one decay, computed in chunks of matrix products."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+import torch
+import torch.nn.functional as F
+from pydantic import model_validator
+from torch import Tensor, nn
+
+from anyformer.describe import Count, NotNegative, Positive
+from anyformer.operations import Fill, Shape, Tally, Weight, matrix, total
+from anyformer.parts.attention.heads_sketch import heads_cell
+from anyformer.parts.call.context import Context
+from anyformer.parts.call.recurrent_state import SUM_BYTES, RecurrentState
+from anyformer.parts.norms.norm import Norm
+from anyformer.parts.pointwise.activation import ACTIVATIONS
+from anyformer.parts.recurrence.recurrence import exact, exactly, linear_flops, linear_recurrence, recurrent
+from anyformer.parts.recurrence.recurrent_heads import heads_first, split_heads, time_first
+from anyformer.parts.recurrence.short_convolution import ShortConvolution
+from anyformer.parts.sketch import Cell, Sketch, biases, chain, fan, number
+from anyformer.parts.sublayer import Sublayer, Traits, each_once
+from anyformer.plan import Plan
+
+Projection = Literal["gate", "value", "key", "query", "step", "output"]
+PROJECTIONS: tuple[Projection, ...] = ("gate", "value", "key", "query", "step", "output")
+CONVOLVED = ("value", "key", "query")
+
+
+class Mamba2(Sublayer):
+    """S_t = exp(-dt_t exp(A_log)) S_{t-1} + dt_t k_t v_t^T, o_t = q_t S_t + skip * v_t, then norm(o * silu(x W_gate)) W_o.
+
+    v: (B, T, H, E), k and q: (B, T, K, M), short convolutions of x W; dt = softplus(x W_step + dt_bias): (B, T, H), clamped;
+    A_log, dt_bias and skip: (H,); S: (M, E) per head, in fp32, its keys and queries those of its group (Dao & Gu 2024, arXiv
+    2405.21060: state-space duality). The paper's x, B, C, z are our value, key, query, gate; its D is skip, P is E, N is M.
+    """
+
+    kind: Literal["mamba2"] = "mamba2"
+    heads: Count
+    """H, heads of values, steps and states."""
+    head_width: Count
+    """E, features of a value head."""
+    state_width: Count
+    """M, features of a key or query."""
+    groups: Count = 1
+    """Heads of keys and queries (K), each of which H / K states share."""
+    convolution: ShortConvolution | None = None
+    """Convolution of values, keys and queries, each with weights of its own (the paper: kernel 4, silu, bias)."""
+    step_floor: NotNegative = 0.0
+    """The smallest dt."""
+    step_ceiling: Positive | None = None
+    """The largest dt."""
+    norm: Norm | None = None
+    """Norm of all heads side by side (the paper: RMSNorm, by groups where several processes share the heads)."""
+    gate_at: Literal["before_norm", "after_norm"] = "before_norm"
+    """Where the gate multiplies."""
+    bias: Annotated[tuple[Projection, ...], each_once(*PROJECTIONS)] = ()
+    """Projections that add a bias."""
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Mamba2:
+        if self.heads % self.groups:
+            raise ValueError(f"heads must be a multiple of groups, got heads = {self.heads} and groups = {self.groups}")
+        if self.step_ceiling is not None and self.step_ceiling < self.step_floor:
+            raise ValueError(
+                f"step_ceiling must not be below step_floor, got step_ceiling = {self.step_ceiling:g} and "
+                f"step_floor = {self.step_floor:g}"
+            )
+        return self
+
+    @property
+    def widths(self) -> dict[str, int]:
+        """Features of each projection that may be convolved."""
+        keys = self.groups * self.state_width
+        return {"value": self.heads * self.head_width, "key": keys, "query": keys}
+
+    @property
+    def outputs(self) -> dict[str, int]:
+        """Features of each projection that reads the stream."""
+        return {"gate": self.heads * self.head_width, **self.widths, "step": self.heads}
+
+    @property
+    def tp_divisors(self) -> tuple[int, ...]:
+        return self.heads, self.groups
+
+    def narrowed(self, width: int, ways: int) -> Self | None:
+        if self.groups % ways or self.norm is not None:
+            return None
+        return self.but(heads=self.heads // ways, groups=self.groups // ways)
+
+    def sketch(self, width: int) -> Sketch:
+        H, E, K, M = self.heads, self.head_width, self.groups, self.state_width
+        read = fan(heads_cell("x", H, E), heads_cell("B", K, M), heads_cell("C", K, M))
+        convolved = None if self.convolution is None else Cell(self.convolution.words, "mix")
+        state = fan(chain(read, convolved), Cell(f"dt {H}", "memory"))
+        mixed = chain(state, Cell(f"state {H} × ({M} × {E}), decay per head", "memory"))
+        gate = chain(Cell(f"gate {number(H * E)}"), Cell("silu", "pointwise"))
+        norm = None if self.norm is None else Cell("norm of all heads", "norm")
+        before = self.gate_at == "before_norm"
+        gated = chain(fan(mixed, gate, join="×"), norm) if before else fan(chain(mixed, norm), gate, join="×")
+        return Sketch("Mamba-2", biases(self.bias, len(PROJECTIONS)), chain(gated, Cell(f"output {number(width)}")))
+
+    @property
+    def traits(self) -> Traits:
+        return Traits("Mamba-2")
+
+    def check(self, width: int) -> None:
+        if self.norm is not None:
+            self.norm.check(self.heads * self.head_width)
+
+    def build(self, width: int, plan: Plan, name: str) -> Mamba2Module:
+        return Mamba2Module(self, width, plan)
+
+    def cost(self, width: int, shape: Shape, plan: Plan) -> Tally:
+        B, rows, H, E, M = shape.batch, shape.rows, self.heads, self.head_width, self.state_width
+        parts, inner, state = Tally(), {}, B * H * M * E * SUM_BYTES
+        for name, features in self.outputs.items():
+            parts += matrix(name, width, features, rows, role="column", bias=name in self.bias)
+        if self.convolution is not None:
+            for name, features in self.widths.items():
+                inner[f"{name}_convolution"] = self.convolution.cost(features, rows)
+                state += self.convolution.state_elements(features, B) * plan.activation_bytes
+        parts += matrix("output", H * E, width, rows, role="row", bias="output" in self.bias, fill="residual")
+        inner["gate_activation"] = ACTIVATIONS["silu"].cost(H * E, rows, gated=True)
+        if self.norm is not None:
+            inner["norm"] = self.norm.cost(H * E, rows)
+        fills: dict[str, Fill] = {"A_log": "log_rate", "dt_bias": "time_step", "skip": "ones"}
+        vectors = Tally({name: Weight((H,), "column", fill) for name, fill in fills.items()})
+        scan = linear_flops(B, H, H, M, E, shape.length, plan.chunk, pairs=self.groups)
+        return parts + vectors + scan + total(inner) + Tally(own_state=recurrent(state, shape, H))
+
+    def state(
+        self, width: int, batch: int, capacity: int, source: int, dtype: torch.dtype, device: torch.device
+    ) -> RecurrentState:
+        """B * H * M * E sums and the convolutions' latest inputs, for any capacity."""
+        convolution, K = self.convolution, self.groups
+        recent = (
+            {} if convolution is None else {name: convolution.state(w, batch, dtype, device) for name, w in self.widths.items()}
+        )
+        sums = (batch, K, self.heads // K, self.state_width, self.head_width)
+        return RecurrentState.empty(*sums, device=device, convolutions=recent)
+
+
+class Mamba2Module(nn.Module):
+    """(B, T, D) -> (B, T, D)."""
+
+    def __init__(self, mamba: Mamba2, width: int, plan: Plan) -> None:
+        super().__init__()
+        self.mamba, self.chunk = mamba, plan.chunk
+        for name, features in mamba.outputs.items():
+            self.add_module(name, nn.Linear(width, features, bias=name in mamba.bias))
+            if name in mamba.widths and mamba.convolution is not None:
+                self.add_module(f"{name}_convolution", mamba.convolution.build(features))
+        self.A_log, self.dt_bias, self.skip = (nn.Parameter(torch.empty(mamba.heads)) for _ in range(3))
+        self.norm = mamba.norm.build(mamba.heads * mamba.head_width) if mamba.norm else nn.Identity()
+        self.output = nn.Linear(mamba.heads * mamba.head_width, width, bias="output" in mamba.bias)
+
+    def extra_repr(self) -> str:
+        m = self.mamba
+        return f"heads={m.heads}, groups={m.groups}, widths={m.head_width}, {m.state_width}"
+
+    def forward(self, x_BTD: Tensor, context: Context, state: RecurrentState | None = None) -> Tensor:
+        value, key, query = (self._convolved(name, x_BTD, context, state) for name in CONVOLVED)
+        mixed = self.recur(value, key, query, self.get_submodule("step")(x_BTD), context, state)
+        gate = F.silu(exact(self.get_submodule("gate")(x_BTD)))
+        mixed = self.norm(mixed * gate) if self.mamba.gate_at == "before_norm" else self.norm(mixed) * gate
+        return self.output(mixed.to(x_BTD.dtype))  # type: ignore[no-any-return]
+
+    def recur(
+        self, value: Tensor, key: Tensor, query: Tensor, step: Tensor, context: Context, state: RecurrentState | None = None
+    ) -> Tensor:
+        """The heads side by side in fp32 at least, (B, T, H * E), of projected and convolved inputs."""
+        m = self.mamba
+        with exactly(value):
+            dt_BTH = F.softplus(exact(step) + exact(self.dt_bias)).clamp(m.step_floor, m.step_ceiling)
+            if context.valid is not None:
+                # A step of no time writes nothing and decays nothing.
+                dt_BTH = dt_BTH.masked_fill(~context.valid[..., None], 0)
+            v_BTHE = split_heads(exact(value), m.heads)
+            mixed, sums = linear_recurrence(
+                heads_first(split_heads(exact(query), m.groups), m.groups),
+                heads_first(split_heads(exact(key), m.groups), m.groups),
+                heads_first(v_BTHE * dt_BTH[..., None], m.groups),
+                heads_first((-exact(self.A_log).exp() * dt_BTH)[..., None], m.groups),
+                None if state is None else state.sums.to(v_BTHE.dtype),
+                chunk=self.chunk,
+                segments=context.segments,
+            )
+            if state is not None:
+                state.sums.copy_(sums)
+            return (time_first(mixed) + exact(self.skip)[:, None] * v_BTHE).flatten(2)
+
+    def _convolved(self, name: str, x_BTD: Tensor, context: Context, state: RecurrentState | None) -> Tensor:
+        y: Tensor = self.get_submodule(name)(x_BTD)
+        if self.mamba.convolution is None:
+            return y
+        recent = None if state is None else state.convolutions[name]
+        return self.get_submodule(f"{name}_convolution")(y, context, recent)  # type: ignore[no-any-return]
