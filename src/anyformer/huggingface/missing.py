@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 _BY_MECHANISM: Mapping[str, str] = {
-    "Mamba-2 layers, a scan of a state with an input-dependent step and skip": "bamba granitemoehybrid zamba2",
+    "Mamba-2 layers, a scan of a state with an input-dependent step and skip": "zamba2",
     "Mamba-2 layers beside attention in one block": "falcon_h1",
     "Mamba-2 layers, and experts of a narrower latent width": "nemotron_h nemotron_h_omni nemo_speechlm",
     "Mamba-1 layers, a selective scan of a diagonal state for each channel": "falcon_mamba jamba mamba zamba",

@@ -26,7 +26,15 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "gemma": ("gemma", "gemma2", "vaultgemma", "gemma3_text"),
     "gemma4": ("gemma4_text",),
     "cohere": ("cohere", "cohere2"),
-    "granite": ("granite", "granite_swa", "hyperclovax", "granitemoe", "granitemoeshared", "granitemoe_swa"),
+    "granite": (
+        "granite",
+        "granite_swa",
+        "hyperclovax",
+        "granitemoe",
+        "granitemoeshared",
+        "granitemoe_swa",
+        "granitemoehybrid",
+    ),
     "exaone": ("exaone4",),
     "bert": ("bert", "ernie", "megatron-bert"),
     "roberta": ("roberta", "xlm-roberta", "camembert", "data2vec-text", "roberta-prelayernorm", "xlm-roberta-xl", "mpnet"),
@@ -99,6 +107,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "lfm": ("lfm2", "lfm2_moe"),
     "olmo_hybrid": ("olmo_hybrid",),
     "mamba": ("mamba2",),
+    "bamba": ("bamba",),
     "minicpm3": ("youtu", "minicpm3"),
 }
 """File in `families` -> the model types in it, in the order in which an export tries them."""

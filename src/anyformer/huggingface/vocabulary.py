@@ -168,7 +168,8 @@ _KEYS: tuple[tuple[Kind, str], ...] = (
     (WHOLE | NAME, """mamba_d_head sliding_window_pattern"""),
     (
         INTEGERS,
-        """attn_type_list conv_kernel_sizes full_attn_idxs full_attn_layers hybrid_layer_pattern kda_layers mlp_only_layers
+        """attn_layer_indices attn_type_list conv_kernel_sizes full_attn_idxs full_attn_layers
+        hybrid_layer_pattern kda_layers mlp_only_layers
         moe_layers no_rope_layers num_attention_heads_per_layer""",
     ),
     (WHOLE | INTEGERS, """moe_layer_freq moe_topk"""),

@@ -1,4 +1,7 @@
-"""Granite: Llama with its scales as numbers; HyperCLOVA X: norms after branches too; Granite MoE; SWA: windows and sinks."""
+"""Granite: Llama with its scales as numbers; HyperCLOVA X: norms after branches too; Granite MoE; SWA: windows and sinks.
+
+Granite 4 (granitemoehybrid): Mamba-2 in most layers, with or without experts beside a shared one.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +11,14 @@ from anyformer.huggingface import words
 from anyformer.huggingface.config import Config
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.places import FULL, SLIDING, has_part
-from anyformer.huggingface.rules import Rows, Table, To
+from anyformer.huggingface.rules import Names, Rows, Table, To
+from anyformer.huggingface.target import Target, nowhere
 from anyformer.huggingface.vocabulary import POSITIVE
-from anyformer.huggingface.words.layers import Layers
+from anyformer.huggingface.words.layers import MIXERS, Layers
 from anyformer.huggingface.words.names import ATTENTION, FEEDFORWARD, NORMS, SINKS, decoder_names
+from anyformer.huggingface.words.state_space import KERNELS, LINEAR, MAMBA2, mamba2, mamba2_names
 from anyformer.model import Architecture
-from anyformer.parts import Attention, Block, Experts, FeedForward, Router, pre_norm, sandwich
+from anyformer.parts import Attention, Block, Experts, FeedForward, Mamba2, Router, pre_norm, sandwich
 
 
 def read(config: Config) -> Architecture:
@@ -46,6 +51,41 @@ def read_shared(config: Config) -> Architecture:
 def read_moe_swa(config: Config) -> Architecture:
     config.assume(sliding_window=128)
     return _by_layer(config, _heads_of_moe(config, sink="head"), _experts_beside_shared(config))
+
+
+def read_hybrid(config: Config) -> Architecture:
+    config.assume(vocab_size=32_000, hidden_size=4096, num_hidden_layers=32)
+    config.expect("normalization_function", "rmsnorm")
+    positions = words.rotary(config)
+    rotary = positions if config("position_embedding_type", None, _rotation) == "rope" else None
+    scale = config("attention_multiplier", 1.0, kind=POSITIVE)
+    mixers: dict[str, Any] = {
+        "full": words.attention(config, heads=32, rotary=rotary, scale=scale),
+        "linear": mamba2(config, eps=config("rms_norm_eps", 1e-6)),
+    }
+    kinds = words.types(config, lambda layer: LINEAR, known=MIXERS, at=lambda target: target.branches(_BRANCHES))
+    network = _network_of_hybrid(config)
+    return _model(
+        config, words.layered(lambda kind: _block(config, mixers[kind], network), kinds), words.logits_divided(config)
+    )
+
+
+_BRANCHES = {MAMBA2: LINEAR, "attention": FULL}
+
+
+def _rotation(target: Target) -> str | None:
+    return "rope" if any(target.each("attention.rotary")) else None
+
+
+def _network_of_hybrid(config: Config) -> FeedForward | Experts:
+    """Experts beside a shared one; with no experts the shared one alone."""
+    if config("num_local_experts", 8, lambda target: target.get("experts.experts", 0)):
+        config.assume(intermediate_size=11008)
+        experts = _experts(config)
+        return words.shared_of_width(config, experts, 1024, "shared_intermediate_size")
+    for unused in ("intermediate_size", "num_experts_per_tok"):
+        config(unused, None, nowhere)
+    return words.feedforward(config, size="shared_intermediate_size", width=1024)
 
 
 def _network(config: Config) -> FeedForward:
@@ -81,7 +121,7 @@ def _by_layer(config: Config, heads: Attention, network: FeedForward | Experts) 
     return _model(config, layers, words.logits_divided(config))
 
 
-def _block(config: Config, heads: Attention, network: FeedForward | Experts, wired: Any = pre_norm) -> Block:
+def _block(config: Config, heads: Attention | Mamba2, network: FeedForward | Experts, wired: Any = pre_norm) -> Block:
     return words.multiplied(wired(words.rms_norm(config), heads, network), float(config("residual_multiplier", 1.0)))
 
 
@@ -104,6 +144,17 @@ _SHARED: Table = {
     ("experts.shared.gate", "experts.shared.up"): To("shared_mlp.input_linear", Rows()),
     "experts.shared.down": "shared_mlp.output_linear",
 }
+_DENSE: Table = {
+    ("feedforward.gate", "feedforward.up"): To("shared_mlp.input_linear", Rows()),
+    "feedforward.down": "shared_mlp.output_linear",
+    f"{MAMBA2}.norm_before": "input_layernorm",
+}
+
+
+def names_of_hybrid(architecture: Architecture) -> Names:
+    return decoder_names(ATTENTION, _FUSED, _SHARED, NORMS, _DENSE, mamba2_names(architecture, "mamba"))
+
+
 _AFTER = {"attention.norm_after": "post_norm1", "feedforward.norm_after": "post_norm2"}
 _NAMES = decoder_names(ATTENTION, SINKS, FEEDFORWARD, NORMS, _AFTER)
 _MOE_NAMES = decoder_names(ATTENTION, _FUSED, _SHARED, NORMS)
@@ -113,5 +164,6 @@ FAMILIES = (
     Family("hyperclovax", read_clova, _NAMES, "HyperCLOVAXForCausalLM"),
     Family("granitemoe", read_moe, _MOE_NAMES, "GraniteMoeForCausalLM"),
     Family("granitemoeshared", read_shared, _MOE_NAMES, "GraniteMoeSharedForCausalLM"),
+    Family("granitemoehybrid", read_hybrid, names_of_hybrid, "GraniteMoeHybridForCausalLM", inert=(*KERNELS, "init_method")),
     Family("granitemoe_swa", read_moe_swa, decoder_names(ATTENTION, SINKS, _PLAIN, _SHARED, NORMS), "GraniteMoeSWAForCausalLM"),
 )

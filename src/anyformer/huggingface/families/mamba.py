@@ -7,7 +7,7 @@ from anyformer.huggingface.config import Config
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.rules import Names, Table
 from anyformer.huggingface.words.names import decoder_names
-from anyformer.huggingface.words.state_space import MAMBA2, mamba2, mamba2_names
+from anyformer.huggingface.words.state_space import KERNELS, MAMBA2, mamba2, mamba2_names
 from anyformer.model import Architecture
 from anyformer.parts import pre_norm
 
@@ -37,8 +37,8 @@ def names_2(architecture: Architecture) -> Names:
 
 
 _INERT = (
-    "chunk_size", "layer_types", "rescale_prenorm_residual", "residual_in_fp32", "time_step_floor", "time_step_max",
+    *KERNELS, "layer_types", "rescale_prenorm_residual", "residual_in_fp32", "time_step_floor", "time_step_max",
     "time_step_min", "time_step_rank",
 )  # fmt: skip
-"""Keys of initialisation and of the kernels' chunks; the stream is as wide in bits as the plan's activations."""
+"""Keys of kernels and of initialisation; the stream is as wide in bits as the plan's activations."""
 FAMILIES = (Family("mamba2", read_2, names_2, "Mamba2ForCausalLM", inert=_INERT),)

@@ -16,7 +16,13 @@ Layers = Sequence[tuple[str, Block]]
 """(name of the variant, block) of every layer."""
 MASKS: Mapping[str, str] = {SLIDING: "local", FULL: "full"}
 NETWORKS: Mapping[str, str] = {"sparse": "experts", "dense": "dense"}
-MIXERS: Mapping[str, str] = {FULL: "full", "linear_attention": "linear", "conv": "convolution"}
+MIXERS: Mapping[str, str] = {
+    FULL: "full",
+    "linear_attention": "linear",
+    "mamba": "linear",
+    "attention": "full",
+    "conv": "convolution",
+}
 """Type of layer in a configuration -> our word."""
 
 

@@ -18,6 +18,10 @@ from anyformer.parts.norms.norm import Norm
 from anyformer.parts.recurrence.mamba2 import CONVOLVED, PROJECTIONS
 
 MAMBA2 = "mamba2"
+LINEAR = "linear_attention"
+"""Transformers' type of a layer with a recurrence."""
+KERNELS = ("chunk_size", "mamba_chunk_size", "mamba_ssm_cache_dtype", "use_mamba_kernels")
+"""Keys of kernels: how many positions they take at a time, and the type of the decode state."""
 HYBRID_KEYS: Mapping[str, str] = {
     "heads": "mamba_n_heads", "head_width": "mamba_d_head", "state_width": "mamba_d_state", "groups": "mamba_n_groups",
     "expand": "mamba_expand", "kernel": "mamba_d_conv", "conv_bias": "mamba_conv_bias", "bias": "mamba_proj_bias",
