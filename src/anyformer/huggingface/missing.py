@@ -10,7 +10,7 @@ from collections.abc import Mapping
 _BY_MECHANISM: Mapping[str, str] = {
     "Mamba-2 layers, a scan of a state with an input-dependent step and skip": "zamba2",
     "Mamba-2 layers beside attention in one block": "falcon_h1",
-    "Mamba-2 layers, and experts of a narrower latent width": "nemotron_h nemotron_h_omni nemo_speechlm",
+    "towers for images or sound beside Nemotron-H": "nemotron_h_omni nemo_speechlm",
     "Mamba-1 layers, a selective scan of a diagonal state for each channel": "falcon_mamba jamba mamba zamba",
     "an indexer that chooses the keys of each query (DeepSeek sparse attention)": "deepseek_v32 dots3_note dots3_note_text "
     "glm_moe_dsa",

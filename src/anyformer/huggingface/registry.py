@@ -108,6 +108,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "olmo_hybrid": ("olmo_hybrid",),
     "mamba": ("mamba2",),
     "bamba": ("bamba",),
+    "nemotron_h": ("nemotron_h",),
     "minicpm3": ("youtu", "minicpm3"),
 }
 """File in `families` -> the model types in it, in the order in which an export tries them."""

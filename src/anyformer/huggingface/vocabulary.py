@@ -92,8 +92,9 @@ _KEYS: tuple[tuple[Kind, str], ...] = (
         intermediate_multiple_size intermediate_size intermediate_size_mlp interpolate_factor kv_lora_rank kv_n_heads
         layer_group_size layer_switch linear_conv_kernel_dim linear_head_dim linear_key_head_dim linear_num_heads
         linear_num_key_heads linear_num_value_heads linear_value_head_dim local_attention local_radius
-        max_position_embeddings max_source_positions max_target_positions mamba_d_conv
+        max_position_embeddings max_source_positions max_target_positions mamba_d_conv mamba_head_dim mamba_num_heads
         mamba_d_state mamba_expand mamba_n_groups mamba_n_heads mlp_ratio moe_intermediate_size moe_k
+        moe_shared_expert_intermediate_size ssm_state_size
         moe_layer_interval moe_top_k n_groups n_embd n_embed n_group n_head n_heads n_inner n_langs n_positions n_words
         num_attention_heads num_channels num_expert_group num_expert_groups num_experts_per_tok num_experts_per_token
         num_global_key_value_heads num_heads num_hidden_groups num_key_value_heads num_kv_heads num_limited_groups
@@ -132,7 +133,7 @@ _KEYS: tuple[tuple[Kind, str], ...] = (
         moe_normalize_expert_weights moe_routed_scaling_factor moe_router_logit_softcapping mscale mscale_all_dim norm_eps
         norm_epsilon partial_rotary_factor resid_dropout resid_pdrop residual_dropout residual_multiplier rms_norm_eps
         rotary_pct route_scale routed_scaling_factor router_jitter_noise router_scaling_factor scale_emb softmax_scale
-        swiglu_alpha swiglu_limit""",
+        swiglu_alpha swiglu_limit time_step_min""",
     ),
     (
         FLAG,
@@ -157,12 +158,14 @@ _KEYS: tuple[tuple[Kind, str], ...] = (
     (
         NAME,
         """activation activation_function afn attention_type attn_type classifier_activation classifier_pooling dense_act_fn
-        dtype encoder_attention_type expert_selection_fn feed_forward_proj ff_activation hidden_act hidden_activation mlp_type
-        model_type moe_router_activation_func name norm_rel_ebd norm_type order_of_interleaved_layers pooler_hidden_act
+        dtype encoder_attention_type expert_selection_fn feed_forward_proj ff_activation hidden_act hidden_activation
+        mamba_hidden_act mlp_hidden_act mlp_type normalization_function
+        hybrid_override_pattern model_type
+        moe_router_activation_func name norm_rel_ebd norm_type order_of_interleaved_layers pooler_hidden_act
         position_embedding_type qk_norm_type rope_type router_dtype score_func scoring_func
         shared_expert_combination_strategy topk_method torch_dtype type""",
     ),
-    (NAMES, """architectures attention_layers layer_types mlp_layer_types"""),
+    (NAMES, """architectures attention_layers layer_types layers_block_type mlp_layer_types"""),
     (NAMES | NAME, """pos_att_type"""),
     (FLAG | NAME, """gating use_bidirectional_attention"""),
     (WHOLE | NAME, """mamba_d_head sliding_window_pattern"""),

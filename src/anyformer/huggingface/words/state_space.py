@@ -42,11 +42,20 @@ _PLACES: Mapping[str, Any] = {
 
 
 def mamba2(
-    config: Config, *, eps: float, keys: Mapping[str, str] = HYBRID_KEYS, absent: Mapping[str, Any] = HYBRID, **fields: Any
+    config: Config,
+    *,
+    eps: float,
+    keys: Mapping[str, str] = HYBRID_KEYS,
+    absent: Mapping[str, Any] = HYBRID,
+    activated: str | None = None,
+    limits: tuple[float, float | None] | None = None,
+    **fields: Any,
 ) -> Mamba2:
     """The layer; `keys`: what the family calls its sizes; `absent`: their defaults; `eps`: of its norm by groups.
 
-    `fields` replace the norm and others. Refuses heads whose widths do not add up to `expand` times the width.
+    `activated`: the key of the convolution's activation, if networks have another; `limits`: of the time step, where
+    `time_step_limit` does not say them; `fields` replace the norm and others. Refuses heads whose widths do not add up to
+    `expand` times the width.
     """
     given = {name: config(key, absent[name], _PLACES[name]) for name, key in keys.items()}
     inner = int(given["expand"] * config("hidden_size")) if "expand" in given else None
@@ -59,11 +68,13 @@ def mamba2(
             f"got {heads} x {width} = {heads * width}"
         )
     norm: Norm | None = GroupedRMSNorm(groups=groups, eps=eps)
-    floor, ceiling = step_limits(config)
+    floor, ceiling = step_limits(config) if limits is None else limits
+    of_convolution = f"{MAMBA2}.convolution.activation"
+    act = activation(config, at=scanned_activation) if activated is None else activation(config, activated, at=of_convolution)
     return Mamba2(**{
         "heads": heads, "head_width": width, "state_width": given["state_width"], "groups": groups,
         "convolution": ShortConvolution(
-            kernel=given["kernel"], activation=activation(config, at=scanned_activation), bias=given["conv_bias"]
+            kernel=given["kernel"], activation=act, bias=given["conv_bias"]
         ),
         "norm": norm, "step_floor": floor, "step_ceiling": ceiling, "bias": PROJECTIONS if given["bias"] else (), **fields,
     })  # fmt: skip
