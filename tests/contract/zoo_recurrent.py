@@ -14,6 +14,7 @@ from anyformer.parts import (
     Identity,
     LightningAttention,
     LinearAttention,
+    Mamba,
     Mamba2,
     PositiveRandom,
     RandomFourier,
@@ -78,6 +79,14 @@ MIXERS = {
         convolution=ShortConvolution(kernel=7, activation="silu", bias=True),
         bias=("gate_before", "gate_after", "value", "output"),
     ),
+    "mamba": Mamba(
+        channels=10,
+        state_width=4,
+        step_rank=3,
+        convolution=ShortConvolution(activation="silu", bias=True),
+        inner_norm=RMSNorm(eps=1e-3),
+    ),
+    "mamba_bare": Mamba(channels=8, state_width=3, step_rank=2, bias=("gate", "value", "output")),
     "mamba2": Mamba2(
         heads=4,
         head_width=6,
@@ -100,5 +109,5 @@ MIXERS = {
     ),
 }
 
-HYBRIDS = ["lightning", "delta_gated", "delta_channels", "gated_convolution", "mamba2"]
+HYBRIDS = ["lightning", "delta_gated", "delta_channels", "gated_convolution", "mamba", "mamba2"]
 """Those that stand beside attention."""

@@ -11,7 +11,7 @@ _BY_MECHANISM: Mapping[str, str] = {
     "Mamba-2 layers, a scan of a state with an input-dependent step and skip": "zamba2",
     "Mamba-2 layers beside attention in one block": "falcon_h1",
     "towers for images or sound beside Nemotron-H": "nemotron_h_omni nemo_speechlm",
-    "Mamba-1 layers, a selective scan of a diagonal state for each channel": "falcon_mamba jamba mamba zamba",
+    "Mamba-1 layers, a selective scan of a diagonal state for each channel": "jamba zamba",
     "an indexer that chooses the keys of each query (DeepSeek sparse attention)": "deepseek_v32 dots3_note dots3_note_text "
     "glm_moe_dsa",
     "an indexer that chooses keys, and norms gated by their input": "axk2",

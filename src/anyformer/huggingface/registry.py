@@ -106,7 +106,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "minimax": ("minimax",),
     "lfm": ("lfm2", "lfm2_moe"),
     "olmo_hybrid": ("olmo_hybrid",),
-    "mamba": ("mamba2",),
+    "mamba": ("mamba", "falcon_mamba", "mamba2"),
     "bamba": ("bamba",),
     "nemotron_h": ("nemotron_h",),
     "minicpm3": ("youtu", "minicpm3"),

@@ -128,7 +128,7 @@ _KEYS: tuple[tuple[Kind, str], ...] = (
         embedding_multiplier final_logit_softcapping full_attn_alpha_factor full_attn_beta_factor hidden_dropout
         hidden_dropout_prob init_std initializer_cutoff_factor initializer_factor initializer_range kda_lower_bound
         layer_norm_eps layer_norm_epsilon layerdrop layernorm_epsilon layernorm_full_attention_beta
-        layernorm_linear_attention_beta layernorm_mlp_beta layerscale_value linear_attn_alpha_factor
+        layernorm_linear_attention_beta layernorm_mlp_beta mixer_rms_eps layerscale_value linear_attn_alpha_factor
         linear_attn_beta_factor logit_scale mlp_alpha_factor mlp_beta_factor mlp_dropout moe_jitter_eps moe_norm_min
         moe_normalize_expert_weights moe_routed_scaling_factor moe_router_logit_softcapping mscale mscale_all_dim norm_eps
         norm_epsilon partial_rotary_factor resid_dropout resid_pdrop residual_dropout residual_multiplier rms_norm_eps
@@ -168,7 +168,7 @@ _KEYS: tuple[tuple[Kind, str], ...] = (
     (NAMES, """architectures attention_layers layer_types layers_block_type mlp_layer_types"""),
     (NAMES | NAME, """pos_att_type"""),
     (FLAG | NAME, """gating use_bidirectional_attention"""),
-    (WHOLE | NAME, """mamba_d_head sliding_window_pattern"""),
+    (WHOLE | NAME, """mamba_d_head mamba_dt_rank time_step_rank sliding_window_pattern"""),
     (
         INTEGERS,
         """attn_layer_indices attn_type_list conv_kernel_sizes full_attn_idxs full_attn_layers

@@ -64,8 +64,8 @@ class Weight:
 
     @property
     def decays(self) -> bool:
-        """Whether weight decay applies: to matrices, not to gains and biases; stacked experts have one dimension more."""
-        return len(self.shape) >= (3 if self.role == "expert" else 2)
+        """Whether weight decay applies: to matrices, no gains, biases or rates; stacked experts have one dimension more."""
+        return self.fill != "log_rate" and len(self.shape) >= (3 if self.role == "expert" else 2)
 
     @property
     def is_matrix(self) -> bool:

@@ -55,6 +55,7 @@ from anyformer.parts.recurrence.feature_map import (
 from anyformer.parts.recurrence.gated_convolution import GatedConvolution
 from anyformer.parts.recurrence.lightning_attention import LightningAttention
 from anyformer.parts.recurrence.linear_attention import LinearAttention
+from anyformer.parts.recurrence.mamba import Mamba
 from anyformer.parts.recurrence.mamba2 import Mamba2
 from anyformer.parts.recurrence.short_convolution import ShortConvolution
 
@@ -115,6 +116,7 @@ __all__ = [
     "Llama3Scaling",
     "LogTemperature",
     "LongRoPE",
+    "Mamba",
     "Mamba2",
     "MaskedTokens",
     "Normal",

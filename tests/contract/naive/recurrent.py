@@ -149,6 +149,24 @@ def gated_convolution(part, name, weights, x, run):
     return [project("output", project("gate_after", v) * y) for v, y in zip(x, mixed, strict=True)]
 
 
+def mamba(part, name, weights, x, run):
+    """Token after token; the state of all channels at once, entry by entry."""
+    values = convolution(part.convolution, f"{name}.convolution", weights, [linear(f"{name}.value", weights, v) for v in x])
+    rate, skip = torch.exp(weights[f"{name}.A_log"]), weights[f"{name}.skip"]
+    state, out = torch.zeros(part.channels, part.state_width, dtype=torch.float64), []
+    for v, value in zip(x, values, strict=True):
+        projected = {"step": "step_down", "key": "key", "query": "query"}
+        narrow = {
+            kind: norm(part.inner_norm, f"{name}.{kind}_norm", weights, linear(f"{name}.{theirs}", weights, value))
+            for kind, theirs in projected.items()
+        }
+        dt = softplus(linear(f"{name}.step", weights, narrow["step"]) + weights[f"{name}.dt_bias"])
+        state = torch.exp(-dt[:, None] * rate) * state + torch.outer(dt * value, narrow["key"])
+        y = state @ narrow["query"] + skip * value
+        out.append(linear(f"{name}.output", weights, y * ACTIVATIONS["silu"](linear(f"{name}.gate", weights, v))))
+    return out
+
+
 def mamba2(part, name, weights, x, run):
     """Token after token, head after head."""
     H, E, M = part.heads, part.head_width, part.state_width
@@ -179,5 +197,6 @@ RECURRENT = {
     "lightning_attention": lightning_attention,
     "delta_attention": delta_attention,
     "gated_convolution": gated_convolution,
+    "mamba": mamba,
     "mamba2": mamba2,
 }

@@ -1,4 +1,4 @@
-"""Mamba-2: groups, biases, limits of the time step."""
+"""Mamba and Falcon Mamba: ranks, kernels, biases; Mamba-2: groups, biases, limits of the time step."""
 
 from __future__ import annotations
 
@@ -10,7 +10,16 @@ BASE = {
 }  # fmt: skip
 LEAK = "transformers zeroes padding before the projection, whose bias then enters the convolution"
 
+SELECTIVE = {"hidden_size": 24, "state_size": 5, "num_hidden_layers": 2, "layer_norm_epsilon": 1e-3}
+OTHER = {
+    "time_step_rank": 3, "expand": 3, "conv_kernel": 3, "use_conv_bias": False, "hidden_act": "relu",
+    "tie_word_embeddings": False,
+}  # fmt: skip
+
 CASES = [
+    *cases("mamba", SELECTIVE, OTHER),
+    *cases("falcon_mamba", SELECTIVE | {"mixer_rms_eps": 1e-2}, OTHER),
+    Case("mamba", {"vocab_size": VOCAB} | SELECTIVE | {"use_bias": True}, name="use_bias", unpadded=LEAK),
     *cases(
         "mamba2",
         BASE,

@@ -1,4 +1,4 @@
-"""State-space layers: the keys of Mamba-2 in every spelling, and the names of its weights."""
+"""State-space layers: the keys of Mamba and Mamba-2 in every spelling, and the names of their weights."""
 
 from __future__ import annotations
 
@@ -11,17 +11,20 @@ from anyformer.huggingface.errors import HuggingFaceError, MismatchError
 from anyformer.huggingface.rules import Rows, Table, To
 from anyformer.huggingface.target import Target
 from anyformer.huggingface.words.activations import activation
-from anyformer.huggingface.words.names import fused_convolutions
+from anyformer.huggingface.words.names import convolution, fused_convolutions
 from anyformer.model import Architecture
-from anyformer.parts import GroupedRMSNorm, Mamba2, ShortConvolution
+from anyformer.parts import GroupedRMSNorm, Mamba, Mamba2, ShortConvolution
 from anyformer.parts.norms.norm import Norm
 from anyformer.parts.recurrence.mamba2 import CONVOLVED, PROJECTIONS
 
-MAMBA2 = "mamba2"
+MAMBA, MAMBA2 = "mamba", "mamba2"
 LINEAR = "linear_attention"
 """Transformers' type of a layer with a recurrence."""
-KERNELS = ("chunk_size", "mamba_chunk_size", "mamba_ssm_cache_dtype", "use_mamba_kernels")
-"""Keys of kernels: how many positions they take at a time, and the type of the decode state."""
+KERNELS = (
+    "chunk_size", "mamba_chunk_size", "mamba_ssm_cache_dtype", "use_associative_scan", "use_falcon_mambapy", "use_mamba_kernels",
+    "use_mambapy",
+)  # fmt: skip
+"""Keys of kernels: which one, how many positions it takes at a time, and the type of the decode state."""
 HYBRID_KEYS: Mapping[str, str] = {
     "heads": "mamba_n_heads", "head_width": "mamba_d_head", "state_width": "mamba_d_state", "groups": "mamba_n_groups",
     "expand": "mamba_expand", "kernel": "mamba_d_conv", "conv_bias": "mamba_conv_bias", "bias": "mamba_proj_bias",
@@ -80,6 +83,62 @@ def mamba2(
     })  # fmt: skip
 
 
+def mamba(
+    config: Config,
+    *,
+    keys: Mapping[str, str],
+    rank_key: str,
+    biased: tuple[str, str],
+    inner_norm: Norm | None = None,
+) -> Mamba:
+    """Mamba's layer; `keys`: of its state's width, expansion and kernel; `rank_key`: of the rank of its steps.
+
+    `biased`: keys of the biases of the projections and of the convolution.
+    """
+    at = {"state_width": "state_width", "kernel": "convolution.kernel"}
+    given = {name: config(keys[name], default, f"{MAMBA}.{at[name]}") for name, default in (("state_width", 16), ("kernel", 4))}
+    width, expand = config("hidden_size"), config(keys["expand"], 2, _channels_by_width)
+    rank = config(rank_key, None, f"{MAMBA}.step_rank")
+    bias = config(biased[0], False, lambda target: bool(target(f"{MAMBA}.bias")))
+    act = activation(config, at=scanned_activation)
+    return Mamba(
+        channels=expand * width,
+        state_width=given["state_width"],
+        step_rank=-(-width // 16) if rank in (None, "auto") else rank,
+        convolution=ShortConvolution(
+            kernel=given["kernel"], activation=act, bias=config(biased[1], True, f"{MAMBA}.convolution.bias")
+        ),
+        inner_norm=inner_norm,
+        bias=("gate", "value", "output") if bias else (),
+    )
+
+
+def _channels_by_width(target: Target) -> int:
+    channels, width = target(f"{MAMBA}.channels"), target.architecture.width
+    if channels % width:
+        raise MismatchError(f"Mamba has {channels} channels, no multiple of the width {width}")
+    return int(channels // width)
+
+
+def mamba_names(architecture: Architecture, theirs: str) -> Table:
+    """Names of Mamba's weights in a module that transformers calls `theirs`."""
+    kernel = Target(architecture).get(f"{MAMBA}.convolution.kernel", 0)
+    return {
+        (f"{MAMBA}.value", f"{MAMBA}.gate"): To(f"{theirs}.in_proj", Rows()),
+        f"{MAMBA}.convolution.weight": To(f"{theirs}.conv1d.weight", convolution(kernel)),
+        f"{MAMBA}.convolution.bias": f"{theirs}.conv1d.bias",
+        (f"{MAMBA}.step_down", f"{MAMBA}.key", f"{MAMBA}.query"): To(f"{theirs}.x_proj", Rows()),
+        f"{MAMBA}.step": f"{theirs}.dt_proj",
+        f"{MAMBA}.dt_bias": f"{theirs}.dt_proj.bias",
+        f"{MAMBA}.step_norm": f"{theirs}.dt_layernorm",
+        f"{MAMBA}.key_norm": f"{theirs}.b_layernorm",
+        f"{MAMBA}.query_norm": f"{theirs}.c_layernorm",
+        f"{MAMBA}.A_log": f"{theirs}.A_log",
+        f"{MAMBA}.skip": f"{theirs}.D",
+        f"{MAMBA}.output": f"{theirs}.out_proj",
+    }
+
+
 def step_limits(config: Config) -> tuple[float, float | None]:
     """The least and the largest time step by `time_step_limit`; None where there is no largest."""
     floor, ceiling = config("time_step_limit", None, _limits) or (0.0, math.inf)
@@ -104,7 +163,8 @@ def expansion(target: Target) -> int:
 def scanned_activation(target: Target) -> str:
     """The activation of networks; of a model without networks, that of the convolutions before the scan."""
     networks = target.get("feedforward.activation") or target.get("experts.activation")
-    return str(networks or target(f"{MAMBA2}.convolution.activation"))
+    mixer = MAMBA if target.has(MAMBA) else MAMBA2
+    return str(networks or target(f"{mixer}.convolution.activation"))
 
 
 def mamba2_names(architecture: Architecture, theirs: str) -> Table:

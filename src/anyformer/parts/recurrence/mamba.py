@@ -1,0 +1,162 @@
+"""Mamba: a state-space layer in which every channel has a state, and what it reads and writes is chosen by the input."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from anyformer.describe import Count
+from anyformer.operations import Shape, Tally, Weight, matrix, total
+from anyformer.parts.call.context import Context
+from anyformer.parts.call.recurrent_state import SUM_BYTES, RecurrentState
+from anyformer.parts.norms.norm import Norm
+from anyformer.parts.pointwise.activation import ACTIVATIONS
+from anyformer.parts.recurrence.recurrence import exact, exactly, recurrent
+from anyformer.parts.recurrence.selective_scan import scan_flops, selective_scan
+from anyformer.parts.recurrence.short_convolution import ShortConvolution
+from anyformer.parts.sketch import Cell, Sketch, biases, chain, fan, number
+from anyformer.parts.sublayer import Sublayer, Traits, each_once
+from anyformer.plan import Plan
+
+Projection = Literal["gate", "value", "output"]
+PROJECTIONS: tuple[Projection, ...] = ("gate", "value", "output")
+NARROW = ("step", "key", "query")
+
+
+class Mamba(Sublayer):
+    """h_t = exp(-dt_t exp(A_log)) h_{t-1} + dt_t v_t k_t^T, o_t = h_t q_t + skip * v_t, then (o * silu(x W_gate)) W_o.
+
+    v: (B, T, W), the short convolution of x W_value; k = v W_key and q = v W_query: (B, T, M), shared by all channels;
+    dt = softplus(v W_down W_step + dt_bias): (B, T, W), W_down: (W, P); A_log: (W, M), dt_bias and skip: (W,); h: (W, M), in
+    fp32 (Gu & Dao 2023, arXiv 2312.00752: the selective scan, S6). The paper's x, B, C, z, Delta are our value, key, query,
+    gate, step; its D is skip, N is M. The scan is element-wise but for q, which alone has FLOPs.
+    """
+
+    kind: Literal["mamba"] = "mamba"
+    channels: Count
+    """Channels (W), each with a state of its own; 2 D in the paper."""
+    state_width: Count
+    """M, entries of a channel's state; 16 in the paper."""
+    step_rank: Count
+    """Features (P) through which dt is computed; D / 16 in the paper."""
+    convolution: ShortConvolution | None = None
+    """Convolution of the values (the paper: kernel 4, silu, bias)."""
+    inner_norm: Norm | None = None
+    """Norms of the narrow steps, the keys and the queries, each with a gain of its own (Jamba 2403.19887, Falcon Mamba
+    2410.05355)."""
+    bias: Annotated[tuple[Projection, ...], each_once(*PROJECTIONS)] = ()
+    """Projections that add a bias."""
+
+    @property
+    def narrow(self) -> dict[str, int]:
+        """Features of what each value is projected to."""
+        return {"step": self.step_rank, "key": self.state_width, "query": self.state_width}
+
+    @property
+    def tp_divisors(self) -> tuple[int, ...]:
+        return (self.channels,)
+
+    def sketch(self, width: int) -> Sketch:
+        W, M, P = self.channels, self.state_width, self.step_rank
+        convolved = None if self.convolution is None else Cell(self.convolution.words, "mix")
+        norm = None if self.inner_norm is None else Cell("norms", "norm")
+        chosen = chain(fan(Cell(f"dt {P}"), Cell(f"B {M}"), Cell(f"C {M}")), norm)
+        state = Cell(f"state {number(W)} × {M}, selective scan", "memory")
+        mixed = chain(Cell(f"x {number(W)}"), convolved, chosen, state)
+        gate = chain(Cell(f"gate {number(W)}"), Cell("silu", "pointwise"))
+        facts = biases(self.bias, len(PROJECTIONS))
+        return Sketch("Mamba", facts, chain(fan(mixed, gate, join="×"), Cell(f"output {number(width)}")))
+
+    @property
+    def traits(self) -> Traits:
+        return Traits("Mamba")
+
+    def check(self, width: int) -> None:
+        if self.inner_norm is not None:
+            for features in self.narrow.values():
+                self.inner_norm.check(features)
+
+    def build(self, width: int, plan: Plan, name: str) -> MambaModule:
+        return MambaModule(self, width, plan)
+
+    def cost(self, width: int, shape: Shape, plan: Plan) -> Tally:
+        B, rows, W, M = shape.batch, shape.rows, self.channels, self.state_width
+        parts, inner, state = Tally(), {}, B * W * M * SUM_BYTES
+        for name in ("gate", "value"):
+            parts += matrix(name, width, W, rows, role="column", bias=name in self.bias)
+        for name, features in self.narrow.items():
+            parts += matrix(f"{name}_down" if name == "step" else name, W, features, rows, role="row")
+            if self.inner_norm is not None:
+                inner[f"{name}_norm"] = self.inner_norm.cost(features, rows)
+        parts += matrix("step", self.step_rank, W, rows, role="column")
+        parts += matrix("output", W, width, rows, role="row", bias="output" in self.bias, fill="residual")
+        if self.convolution is not None:
+            inner["convolution"] = self.convolution.cost(W, rows)
+            state += self.convolution.state_elements(W, B) * plan.activation_bytes
+        inner["gate_activation"] = ACTIVATIONS["silu"].cost(W, rows, gated=True)
+        parts += Tally({
+            "A_log": Weight((W, M), "column", "log_rate", linear=False),
+            "dt_bias": Weight((W,), "column", "time_step"),
+            "skip": Weight((W,), "column", "ones"),
+        })  # fmt: skip
+        return parts + scan_flops(B, W, M, shape.length) + total(inner) + Tally(own_state=recurrent(state, shape))
+
+    def state(
+        self, width: int, batch: int, capacity: int, source: int, dtype: torch.dtype, device: torch.device
+    ) -> RecurrentState:
+        """B * W * M sums and the convolution's latest inputs, for any capacity."""
+        convolution = self.convolution
+        recent = {} if convolution is None else {"value": convolution.state(self.channels, batch, dtype, device)}
+        return RecurrentState.empty(batch, self.channels, self.state_width, device=device, convolutions=recent)
+
+
+class MambaModule(nn.Module):
+    """(B, T, D) -> (B, T, D)."""
+
+    def __init__(self, mamba: Mamba, width: int, plan: Plan) -> None:
+        super().__init__()
+        self.mamba, self.chunk = mamba, plan.chunk
+        W, M, P, norm = mamba.channels, mamba.state_width, mamba.step_rank, mamba.inner_norm
+        self.gate = nn.Linear(width, W, bias="gate" in mamba.bias)
+        self.value = nn.Linear(width, W, bias="value" in mamba.bias)
+        self.convolution = mamba.convolution.build(W) if mamba.convolution else None
+        self.step_down = nn.Linear(W, P, bias=False)
+        self.key, self.query = nn.Linear(W, M, bias=False), nn.Linear(W, M, bias=False)
+        self.step_norm, self.key_norm, self.query_norm = (
+            norm.build(features) if norm else nn.Identity() for features in mamba.narrow.values()
+        )
+        self.step = nn.Linear(P, W, bias=False)
+        self.A_log = nn.Parameter(torch.empty(W, M))
+        self.dt_bias, self.skip = nn.Parameter(torch.empty(W)), nn.Parameter(torch.empty(W))
+        self.output = nn.Linear(W, width, bias="output" in mamba.bias)
+
+    def extra_repr(self) -> str:
+        return f"channels={self.mamba.channels}, state_width={self.mamba.state_width}"
+
+    def forward(self, x_BTD: Tensor, context: Context, state: RecurrentState | None = None) -> Tensor:
+        value_BTW = self.value(x_BTD)
+        if self.convolution is not None:
+            value_BTW = self.convolution(value_BTW, context, None if state is None else state.convolutions["value"])
+        mixed_BTW = self.recur(value_BTW, context, state) * F.silu(exact(self.gate(x_BTD)))
+        return self.output(mixed_BTW.to(x_BTD.dtype))  # type: ignore[no-any-return]
+
+    def recur(self, value: Tensor, context: Context, state: RecurrentState | None = None) -> Tensor:
+        """The outputs of the scan in fp32 at least, (B, T, W), of convolved values."""
+        step = self.step(self.step_norm(self.step_down(value)))
+        key, query = self.key_norm(self.key(value)), self.query_norm(self.query(value))
+        with exactly(value):
+            dt_BTW, v_BTW = F.softplus(exact(step) + exact(self.dt_bias)), exact(value)
+            if context.valid is not None:
+                # A step of no time writes nothing and decays nothing.
+                dt_BTW = dt_BTW.masked_fill(~context.valid[..., None], 0)
+            past = None if state is None else state.sums.to(v_BTW.dtype)
+            rate_WM, k_BTM, q_BTM = exact(self.A_log).exp(), exact(key), exact(query)
+            mixed_BTW, sums = selective_scan(
+                v_BTW, dt_BTW, rate_WM, k_BTM, q_BTM, past, chunk=self.chunk, segments=context.segments
+            )
+            if state is not None:
+                state.sums.copy_(sums)
+            return mixed_BTW + exact(self.skip) * v_BTW
