@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 _BY_MECHANISM: Mapping[str, str] = {
-    "Mamba-2 layers, a scan of a state with an input-dependent step and skip": "zamba2",
+    "attention blocks that layers share with LoRA weights of their own, beside Mamba-2 layers": "zamba2",
     "Mamba-2 layers beside attention in one block": "falcon_h1",
     "towers for images or sound beside Nemotron-H": "nemotron_h_omni nemo_speechlm",
-    "Mamba-1 layers, a selective scan of a diagonal state for each channel": "jamba zamba",
+    "one attention block that layers share, beside Mamba layers, and that reads the embeddings again": "zamba",
     "an indexer that chooses the keys of each query (DeepSeek sparse attention)": "deepseek_v32 dots3_note dots3_note_text "
     "glm_moe_dsa",
     "an indexer that chooses keys, and norms gated by their input": "axk2",

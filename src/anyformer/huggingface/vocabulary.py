@@ -83,36 +83,35 @@ _KEYS: tuple[tuple[Kind, str], ...] = (
     ),
     (
         SIZE,
-        """attention_chunk_size attention_head_dim attention_head_size attention_heads block_ff_dim block_multiple_of
-        conv_L_cache conv_channels conv_kernel d_ff d_head d_inner d_kv d_model decoder_attention_heads decoder_ffn_dim
-        decoder_vocab_size dff dim dim_model_base emb_dim embedding_size encoder_attention_heads encoder_ffn_dim
-        expand expansion_ratio expert_capacity experts_per_token ff_factor ffn_dim ffn_hidden_size floor_scale
-        full_attention_interval full_attn_mod global_attn_every_n_layers global_head_dim head_dim hidden_dim hidden_size
-        image_size input_channels input_embedding_size input_feat_per_channel interleave_moe_layer_step
-        intermediate_multiple_size intermediate_size intermediate_size_mlp interpolate_factor kv_lora_rank kv_n_heads
-        layer_group_size layer_switch linear_conv_kernel_dim linear_head_dim linear_key_head_dim linear_num_heads
-        linear_num_key_heads linear_num_value_heads linear_value_head_dim local_attention local_radius
+        """attention_chunk_size attention_head_dim attn_layer_period attention_head_size attention_heads block_ff_dim
+        block_multiple_of conv_L_cache conv_channels conv_kernel d_ff d_head d_inner d_kv d_model decoder_attention_heads
+        decoder_ffn_dim decoder_vocab_size dff dim dim_model_base emb_dim embedding_size encoder_attention_heads
+        encoder_ffn_dim expand expansion_ratio expert_capacity expert_layer_period experts_per_token ff_factor ffn_dim
+        ffn_hidden_size floor_scale full_attention_interval full_attn_mod global_attn_every_n_layers global_head_dim
+        head_dim hidden_dim hidden_size image_size input_channels input_embedding_size input_feat_per_channel
+        interleave_moe_layer_step intermediate_multiple_size intermediate_size intermediate_size_mlp interpolate_factor
+        kv_lora_rank kv_n_heads layer_group_size layer_switch linear_conv_kernel_dim linear_head_dim linear_key_head_dim
+        linear_num_heads linear_num_key_heads linear_num_value_heads linear_value_head_dim local_attention local_radius
         max_position_embeddings max_source_positions max_target_positions mamba_d_conv mamba_head_dim mamba_num_heads
         mamba_d_state mamba_expand mamba_n_groups mamba_n_heads mlp_ratio moe_intermediate_size moe_k
-        moe_shared_expert_intermediate_size ssm_state_size
-        moe_layer_interval moe_top_k n_groups n_embd n_embed n_group n_head n_heads n_inner n_langs n_positions n_words
-        num_attention_heads num_channels num_expert_group num_expert_groups num_experts_per_tok num_experts_per_token
-        num_global_key_value_heads num_heads num_hidden_groups num_key_value_heads num_kv_heads num_limited_groups
-        num_mel_bins original_max_position_embeddings output_embedding_size patch_size pooler_hidden_size
-        prefix_dense_intermediate_size qk_head_dim qk_nope_head_dim qk_rope_head_dim relative_attention_max_distance
-        relative_attention_num_buckets short_conv_kernel_size state_size sliding_window_size src_vocab_size swa_head_dim
-        swa_num_attention_heads swa_num_key_value_heads swa_v_head_dim tgt_vocab_size top_k_experts topk_group v_head_dim
-        vocab_size window_size word_embed_proj_dim""",
+        moe_shared_expert_intermediate_size ssm_state_size moe_layer_interval moe_top_k n_groups n_embd n_embed n_group
+        n_head n_heads n_inner n_langs n_positions n_words num_attention_heads num_channels num_expert_group
+        num_expert_groups num_experts_per_tok num_experts_per_token num_global_key_value_heads num_heads num_hidden_groups
+        num_key_value_heads num_kv_heads num_limited_groups num_mel_bins original_max_position_embeddings
+        output_embedding_size patch_size pooler_hidden_size prefix_dense_intermediate_size qk_head_dim qk_nope_head_dim
+        qk_rope_head_dim relative_attention_max_distance relative_attention_num_buckets short_conv_kernel_size state_size
+        sliding_window_size src_vocab_size swa_head_dim swa_num_attention_heads swa_num_key_value_heads swa_v_head_dim
+        tgt_vocab_size top_k_experts topk_group v_head_dim vocab_size window_size word_embed_proj_dim""",
     ),
     (
         WHOLE,
-        """alibi_bias_max conv_kernel_size decoder_sparse_step encoder_sparse_step first_k_dense_replace
-        hidden_size_per_layer_input max_window_layers moe_layer_num_skipped moe_layer_start_index moe_num_experts
-        moe_num_shared_experts n_routed_experts n_shared_experts no_rope_layer_interval num_dense_layers num_experts
-        num_kv_shared_layers num_labels num_ln_in_parallel_attn num_local_experts num_shared_expert num_shared_experts
-        num_sparse_decoder_layers num_sparse_encoder_layers prefix_dense_sliding_window_pattern q_lora_rank rotary_dim
-        mtp_num_hidden_layers num_nextn_predict_layers
-        shared_expert_intermediate_size shared_intermediate_size sliding_window type_vocab_size""",
+        """alibi_bias_max attn_layer_offset expert_layer_offset conv_kernel_size decoder_sparse_step encoder_sparse_step
+        first_k_dense_replace hidden_size_per_layer_input max_window_layers moe_layer_num_skipped moe_layer_start_index
+        moe_num_experts moe_num_shared_experts n_routed_experts n_shared_experts no_rope_layer_interval num_dense_layers
+        num_experts num_kv_shared_layers num_labels num_ln_in_parallel_attn num_local_experts num_shared_expert
+        num_shared_experts num_sparse_decoder_layers num_sparse_encoder_layers prefix_dense_sliding_window_pattern
+        q_lora_rank rotary_dim mtp_num_hidden_layers num_nextn_predict_layers shared_expert_intermediate_size
+        shared_intermediate_size sliding_window type_vocab_size""",
     ),
     (INTEGER, """clamp_len mask_token_id max_relative_positions moe_layer_end_index pad_token_id position_buckets"""),
     (
@@ -143,24 +142,22 @@ _KEYS: tuple[tuple[Kind, str], ...] = (
         classifier_bias conv_bias decoder_bias do_layer_norm_before emb_layer_norm_before enable_bias enable_moe_block
         gelu_activation group_limited_greedy is_causal is_decoder is_encoder is_folding_model is_gated_act kda_safe_gate
         layer_norm_elementwise_affine learned_embeddings legacy linear_allow_neg_eigval mamba_conv_bias mamba_proj_bias
-        lm_head_bias mla_use_nope mlp_bias
-        moe_apply_router_weight_on_input moe_renormalize multi_query mup_enabled new_decoder_architecture no_bias norm_bias
-        norm_topk_prob parallel_attn position_biased_input position_embedding_xdrope post_norm pre_norm prefix_lm
-        qk_layernorm qk_ln qk_norm qkv_bias relative_attention rope_interleave rotary rotary_value route_norm router_bias
-        same_length scale_attn_by_inverse_layer_idx scale_attn_weights scale_decoder_outputs scale_embedding
-        scale_embeddings share_att_key share_encoder_decoder_embeddings share_inout_emb talking_head tie_embedding
-        tie_word_embeddings token_dropout truncate untie_r use_bias use_cla use_conv_bias
-        use_double_wide_mlp use_embedding_sharing
-        use_expert_bias use_gated_activation use_lang_emb use_mixed_mlp_moe use_mla use_mrope use_parallel_block
-        use_parallel_residual use_pos_enc use_post_norm use_prompt use_qk_norm use_qkv_bias use_rotary_pos_emb
-        use_routing_bias use_sliding_window use_swiglu_ffn use_task_id""",
+        lm_head_bias mla_use_nope mlp_bias moe_apply_router_weight_on_input moe_renormalize multi_query mup_enabled
+        new_decoder_architecture no_bias norm_bias norm_topk_prob parallel_attn position_biased_input
+        position_embedding_xdrope post_norm pre_norm prefix_lm qk_layernorm qk_ln qk_norm qkv_bias relative_attention
+        rope_interleave rotary rotary_value route_norm router_bias same_length scale_attn_by_inverse_layer_idx
+        scale_attn_weights scale_decoder_outputs scale_embedding scale_embeddings share_att_key
+        share_encoder_decoder_embeddings share_inout_emb talking_head tie_embedding tie_word_embeddings token_dropout
+        truncate untie_r use_bias use_cla use_conv_bias use_double_wide_mlp use_embedding_sharing use_expert_bias
+        use_gated_activation use_lang_emb use_mixed_mlp_moe use_mla use_mrope use_parallel_block use_parallel_residual
+        use_pos_enc use_post_norm use_prompt use_qk_norm use_qkv_bias use_rotary_pos_emb use_routing_bias
+        use_sliding_window use_swiglu_ffn use_task_id""",
     ),
     (
         NAME,
         """activation activation_function afn attention_type attn_type classifier_activation classifier_pooling dense_act_fn
         dtype encoder_attention_type expert_selection_fn feed_forward_proj ff_activation hidden_act hidden_activation
-        mamba_hidden_act mlp_hidden_act mlp_type normalization_function
-        hybrid_override_pattern model_type
+        mamba_hidden_act mlp_hidden_act mlp_type normalization_function hybrid_override_pattern model_type
         moe_router_activation_func name norm_rel_ebd norm_type order_of_interleaved_layers pooler_hidden_act
         position_embedding_type qk_norm_type rope_type router_dtype score_func scoring_func
         shared_expert_combination_strategy topk_method torch_dtype type""",
@@ -171,9 +168,8 @@ _KEYS: tuple[tuple[Kind, str], ...] = (
     (WHOLE | NAME, """mamba_d_head mamba_dt_rank time_step_rank sliding_window_pattern"""),
     (
         INTEGERS,
-        """attn_layer_indices attn_type_list conv_kernel_sizes full_attn_idxs full_attn_layers
-        hybrid_layer_pattern kda_layers mlp_only_layers
-        moe_layers no_rope_layers num_attention_heads_per_layer""",
+        """attn_layer_indices attn_type_list conv_kernel_sizes full_attn_idxs full_attn_layers hybrid_layer_pattern kda_layers
+        mlp_only_layers moe_layers no_rope_layers num_attention_heads_per_layer""",
     ),
     (WHOLE | INTEGERS, """moe_layer_freq moe_topk"""),
     (NUMBERS, """layer_rope_theta long_factor short_factor"""),
@@ -187,8 +183,7 @@ _KEYS: tuple[tuple[Kind, str], ...] = (
     (MAPPING, """architecture compression_config id2label quantization_config"""),
 )
 _NULL = """attention_multiplier attn_logit_softcapping clip_qkv dim_model_base final_logit_softcapping head_dim
-    moe_normalize_expert_weights num_key_value_heads q_lora_rank scale_depth
-    sliding_window"""
+        moe_normalize_expert_weights num_key_value_heads q_lora_rank scale_depth sliding_window"""
 NULL = frozenset(_NULL.split())
 """Keys whose null and whose absence differ in some family."""
 

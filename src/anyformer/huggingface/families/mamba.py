@@ -61,8 +61,8 @@ def names_2(architecture: Architecture) -> Names:
 
 
 _INERT = (
-    *KERNELS, "layer_types", "rescale_prenorm_residual", "residual_in_fp32", "time_step_floor", "time_step_init_scheme", "time_step_max",
-    "time_step_min", "time_step_scale",
+    *KERNELS, "layer_types", "rescale_prenorm_residual", "residual_in_fp32", "time_step_floor",
+    "time_step_init_scheme", "time_step_max",    "time_step_min", "time_step_scale",
 )  # fmt: skip
 """Keys of kernels and of initialisation; the stream is as wide in bits as the plan's activations."""
 FAMILIES = (

@@ -21,8 +21,8 @@ MAMBA, MAMBA2 = "mamba", "mamba2"
 LINEAR = "linear_attention"
 """Transformers' type of a layer with a recurrence."""
 KERNELS = (
-    "chunk_size", "mamba_chunk_size", "mamba_ssm_cache_dtype", "use_associative_scan", "use_falcon_mambapy", "use_mamba_kernels",
-    "use_mambapy",
+    "chunk_size", "mamba_chunk_size", "mamba_ssm_cache_dtype", "use_associative_scan", "use_falcon_mambapy",
+    "use_mamba_kernels", "use_mambapy",
 )  # fmt: skip
 """Keys of kernels: which one, how many positions it takes at a time, and the type of the decode state."""
 HYBRID_KEYS: Mapping[str, str] = {
