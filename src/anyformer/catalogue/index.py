@@ -56,6 +56,7 @@ LINEAGES = {
     "minimax": "MiniMax",
     "hunyuan": "Tencent",
     "liquid": "Liquid AI",
+    "state_space": "Carnegie Mellon and Princeton",
     "grok": "xAI",
     "undisclosed": "",
 }
