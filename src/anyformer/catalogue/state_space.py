@@ -85,8 +85,9 @@ def bamba() -> Architecture:
     feedforward = FeedForward(width=14_336, activation="silu", gated=True)
     linear, full = (pre_norm(NORM, mixer, feedforward) for mixer in (dual(4096), attention))
     order = [full if i in (9, 18, 27) else linear for i in range(32)]
-    variants = Named({"linear": linear, "full": full})
-    return decoder_only(Embedding(vocab=128_256), 4096, order, names=variants, final_norm=NORM, head=Head())
+    return decoder_only(
+        Embedding(vocab=128_256), 4096, order, names=Named(linear=linear, full=full), final_norm=NORM, head=Head()
+    )
 
 
 def nemotron_h(*, width: int, ffn: int, order: str) -> Architecture:
