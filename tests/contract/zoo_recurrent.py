@@ -93,7 +93,7 @@ MIXERS = {
         state_width=5,
         groups=2,
         convolution=ShortConvolution(activation="silu", bias=True),
-        norm=GroupedRMSNorm(groups=2, eps=1e-3, gain="one_plus_weight", cast="after_gain"),
+        norm=GroupedRMSNorm(groups=2, eps=1e-3, gain="one_plus_weight", bias=True, cast="after_gain"),
     ),
     "mamba2_bare": Mamba2(heads=3, head_width=4, state_width=6),
     "mamba2_limits": Mamba2(

@@ -38,7 +38,17 @@ from anyformer.parts.recurrence.recurrence import delta_recurrence, linear_recur
 from anyformer.plan import Plan
 
 recurrent = pytest.mark.parametrize("name", [name for name in RECURRENT if name in DECODERS])
-FEW = ["linear_elu", "linear_identity_rotary", "lightning", "delta", "delta_gated", "delta_channels", "gated_convolution_wide"]
+FEW = [
+    "linear_elu",
+    "linear_identity_rotary",
+    "lightning",
+    "delta",
+    "delta_gated",
+    "delta_channels",
+    "gated_convolution_wide",
+    "mamba",
+    "mamba2",
+]
 few = pytest.mark.parametrize("name", FEW)
 X = torch.randint(0, 37, (2, 23), generator=torch.Generator().manual_seed(0))
 B, K, G, M, E = 2, 2, 3, 4, 5
