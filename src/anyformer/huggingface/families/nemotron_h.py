@@ -34,7 +34,8 @@ _ACTIVATION = "mlp_hidden_act"
 
 def read(config: Config) -> Architecture:
     config.assume(vocab_size=131_072, hidden_size=4096)
-    config.expect_all(moe_latent_size=None, num_nextn_predict_layers=0, sliding_window=None)
+    config.expect("moe_latent_size", None, why="experts of a narrower latent width are not described yet")
+    config.expect_all(num_nextn_predict_layers=0, sliding_window=None)
     config.put(num_hidden_layers=lambda target: target.depth())
     norm = words.rms_norm(config, 1e-5, "layer_norm_epsilon", cast="after_gain")
     biased = config("mlp_bias", False, _biased)
