@@ -25,22 +25,24 @@ def load(
     device: torch.device | str = "cpu",
     dtype: torch.dtype | None = None,
     adapter: str | Path | None = None,
+    images: bool = False,
 ) -> tuple[Transformer, Tokenizer | None]:
     """The model of a checkpoint, a run's latest undamaged one, a Hugging Face directory or a GGUF file, in evaluation mode.
 
     And its tokenizer, None if absent. Only safetensors are read, never pickles. `dtype`: of the weights, by default as stored.
     `adapter`: a directory that PEFT wrote for this model, which becomes one with its weights; the adapter of a run already is.
+    `images`: of a composite in Hugging Face's layout, with its tower for images; by default its text model alone is read.
     A `Notice` warns of each damaged checkpoint that is skipped.
     """
     path = Path(path)
     if adapter is not None:
-        model, tokenizer = load(path, plan=plan, device=device, dtype=dtype)
+        model, tokenizer = load(path, plan=plan, device=device, dtype=dtype, images=images)
         family = _family(path, model)
         found, own = huggingface.read_adapter(adapter, model.architecture, family)
         weights = {name: parameter.detach() for name, parameter in model.named_parameters()}
         return made_of(adapted(model.architecture, found), model.plan, found.merged(weights, own)), tokenizer
     if path.suffix == ".gguf" and isfile(path):
-        return huggingface.load(path, plan=plan, device=device, dtype=dtype)
+        return huggingface.load(path, plan=plan, device=device, dtype=dtype, images=images)
     if not isdir(path):
         if str(path) in (entry.name for entry in catalogue.listing()):
             raise checkpoint.CheckpointError(
@@ -52,7 +54,7 @@ def load(
             f"{path}: {problem}; give the directory of a run, a checkpoint or a Hugging Face model"
         )
     if isfile(path / "config.json") and not isfile(path / checkpoint.MANIFEST):
-        return huggingface.load(path, plan=plan, device=device, dtype=dtype)
+        return huggingface.load(path, plan=plan, device=device, dtype=dtype, images=images)
     if checkpoint.steps(path):
         newest, damaged = checkpoint.latest(path)
         if newest is None:

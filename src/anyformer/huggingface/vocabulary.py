@@ -45,6 +45,7 @@ def _list_of(kind: Kind, words: str) -> Kind:
 
 
 LAYERS = _whole(1, MOST_LAYERS)
+LAYER = _whole(-MOST_LAYERS, MOST_LAYERS)
 SIZE = _whole(1)
 WHOLE = _whole(0)
 INTEGER = _whole(-1)
@@ -91,12 +92,13 @@ _KEYS: tuple[tuple[Kind, str], ...] = (
         prefix_dense_intermediate_size qk_head_dim qk_nope_head_dim qk_rope_head_dim relative_attention_max_distance
         relative_attention_num_buckets short_conv_kernel_size sliding_window_size src_vocab_size swa_head_dim
         swa_num_attention_heads swa_num_key_value_heads swa_v_head_dim tgt_vocab_size top_k_experts topk_group v_head_dim
-        vocab_size window_size word_embed_proj_dim""",
+        mm_tokens_per_image vocab_size window_size word_embed_proj_dim""",
     ),
     (
         WHOLE,
         """alibi_bias_max conv_kernel_size decoder_sparse_step encoder_sparse_step first_k_dense_replace
-        hidden_size_per_layer_input max_window_layers moe_layer_num_skipped moe_layer_start_index moe_num_experts
+        hidden_size_per_layer_input image_token_id image_token_index max_window_layers
+        moe_layer_num_skipped moe_layer_start_index moe_num_experts
         moe_num_shared_experts n_routed_experts n_shared_experts no_rope_layer_interval num_dense_layers num_experts
         num_kv_shared_layers num_labels num_ln_in_parallel_attn num_local_experts num_shared_expert num_shared_experts
         num_sparse_decoder_layers num_sparse_encoder_layers prefix_dense_sliding_window_pattern q_lora_rank rotary_dim
@@ -132,6 +134,7 @@ _KEYS: tuple[tuple[Kind, str], ...] = (
         classifier_bias conv_bias decoder_bias do_layer_norm_before emb_layer_norm_before enable_bias enable_moe_block
         gelu_activation group_limited_greedy is_causal is_decoder is_encoder is_folding_model is_gated_act kda_safe_gate
         layer_norm_elementwise_affine learned_embeddings legacy linear_allow_neg_eigval lm_head_bias mla_use_nope mlp_bias
+        multimodal_projector_bias
         moe_apply_router_weight_on_input moe_renormalize multi_query mup_enabled new_decoder_architecture no_bias norm_bias
         norm_topk_prob parallel_attn position_biased_input position_embedding_xdrope post_norm pre_norm prefix_lm
         qk_layernorm qk_ln qk_norm qkv_bias relative_attention rope_interleave rotary rotary_value route_norm router_bias
@@ -147,8 +150,8 @@ _KEYS: tuple[tuple[Kind, str], ...] = (
         """activation activation_function afn attention_type attn_type classifier_activation classifier_pooling dense_act_fn
         dtype encoder_attention_type expert_selection_fn feed_forward_proj ff_activation hidden_act hidden_activation mlp_type
         model_type moe_router_activation_func name norm_rel_ebd norm_type order_of_interleaved_layers pooler_hidden_act
-        position_embedding_type qk_norm_type rope_type router_dtype score_func scoring_func
-        shared_expert_combination_strategy topk_method torch_dtype type""",
+        position_embedding_type projector_hidden_act qk_norm_type rope_type router_dtype score_func scoring_func
+        shared_expert_combination_strategy topk_method torch_dtype type vision_feature_select_strategy""",
     ),
     (NAMES, """architectures attention_layers layer_types mlp_layer_types"""),
     (NAMES | NAME, """pos_att_type"""),
@@ -167,7 +170,8 @@ _KEYS: tuple[tuple[Kind, str], ...] = (
         """attn_config decoder encoder ffn_act_fn ffn_config full_attention linear_attn_config per_layer_config
         rope_parameters rope_scaling sliding_attention""",
     ),
-    (MAPPING, """architecture compression_config id2label quantization_config"""),
+    (LAYER, """vision_feature_layer"""),
+    (MAPPING, """architecture compression_config id2label quantization_config vision_config"""),
 )
 _NULL = """attention_multiplier attn_logit_softcapping clip_qkv dim_model_base final_logit_softcapping head_dim
     moe_normalize_expert_weights num_key_value_heads q_lora_rank scale_depth

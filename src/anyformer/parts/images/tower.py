@@ -132,7 +132,7 @@ class ImageTowerModule(nn.Module):
     ) -> Tensor:
         """The embeddings (B, T, D) that `text` gives of the tokens, with those of the images at theirs."""
         inside = tokens_BT == self.tower.token
-        x_BTD = text(tokens_BT.masked_fill(inside, 0), padding, types)
+        x_BTD: Tensor = text(tokens_BT.masked_fill(inside, 0), padding, types)
         return x_BTD.masked_scatter(inside[:, :, None], self(images).to(x_BTD.dtype))
 
     def until(self, tokens_BT: Tensor, positions: Tensor) -> Tensor | None:
