@@ -57,7 +57,7 @@ def test_the_file_holds_the_bytes_of_the_price(place):
 def test_it_generates_evaluates_and_exports(place, call):
     for words in (
         ["generate", "small", "the quick", "--max-tokens", "4"],
-        ["generate", "whole", "the quick", "--max-tokens", "4", "--quantise", "int8", "--precision", "fp32"],
+        ["generate", "whole", "the quick", "--max-tokens", "4", "--weights", "int8"],
         ["eval", "small", "--data", "text.txt", "--precision", "fp32"],
         ["export", "small", "exported"],
     ):
@@ -83,7 +83,7 @@ def test_words_that_are_wrong_are_refused(place, call):
         ),
         (["quantise", "small", "--format", "int8", "--out", "other"], "in few bits already"),
         (["quantise", "whole", "--format", "nf4", "--calibrate", "text.txt", "--out", "other"], "nf4 has no calibrated form"),
-        (["generate", "whole", "a", "--quantise", "int5"], "'int5' is no format"),
+        (["generate", "whole", "a", "--weights", "int5"], "'int5' is no format"),
     ):
         made = call(*words, cwd=place)
         assert made.returncode == 2

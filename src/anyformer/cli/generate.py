@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 
@@ -12,6 +12,7 @@ from anyformer.cli.arguments import Model
 EXAMPLES = """
 anyformer generate runs/2026-01-01-120000 "def parse(" --temperature 0.7 --top-p 0.95
 anyformer generate checkpoint "Once upon" "A time" --max-tokens 64 --stop "The end"
+anyformer generate checkpoint "Once upon" --weights int8
 anyformer generate runs/2026-01-01-120000 "What does `json.dumps` do?" --chat
 """
 sampling_option = partial(typer.Option, rich_help_panel="Sampling")
@@ -67,20 +68,14 @@ def run(
         ),
     ] = None,
     seed: Annotated[int, sampling_option(help="The same seed gives the same text.", min=0, metavar="SEED")] = 0,
-    precision: Annotated[
-        Literal["stored", "fp32", "bf16"],
+    weights: Annotated[
+        str,
         computing_option(
-            help="Compute with weights in this number format: as stored, fp32 or bf16.", metavar="stored|fp32|bf16"
+            help="Hold the weights in this format: as stored, or all in 32 or 16 bits, or the matrices of layers in 8 or 4. A "
+            "token waits for the bytes of the weights, so fewer are faster; anyformer quantise measures what they cost.",
+            metavar="stored|fp32|bf16|fp8|fp8-row|int8|int4|int4-64|int4-32|nf4",
         ),
     ] = "stored",
-    quantise: Annotated[
-        str | None,
-        computing_option(
-            help="Round the matrices of layers to this format first: less memory, not less time. anyformer quantise stores "
-            "them so, calibrates them and measures the loss.",
-            metavar="fp8|fp8-row|int8|int4|int4-64|int4-32|nf4",
-        ),
-    ] = None,
     block: Annotated[
         int | None,
         sampling_option(
@@ -103,9 +98,9 @@ def run(
 
     from anyformer.cli.generated import shown
     from anyformer.describe import UserError
-    from anyformer.generation import Sampling, generate, stream
+    from anyformer.generation import Sampling, check_weights, generate, generating, stream
+    from anyformer.generation.steps import compiles
     from anyformer.loading import load
-    from anyformer.quantising import format_of, quantised
 
     if (not prompts) == (not tokens):
         raise UserError("give either prompts of text, or token numbers as in --tokens 1,2,3")
@@ -113,13 +108,9 @@ def run(
         raise UserError("--chat writes prompts of text by a template, and --tokens gives token numbers: leave one of them out")
     numbers = [_numbers(text) for text in tokens or []]
     sampling = Sampling(temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p, seed=seed)
-    dtype = {"stored": None, "fp32": torch.float32, "bf16": torch.bfloat16}[precision]
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    format = None if quantise is None else format_of(quantise)
-    loaded, tokenizer = load(model, device=device, dtype=dtype)
-    if format is not None:
-        loaded, _ = quantised(loaded, format)
-        loaded = loaded if dtype is None else loaded.to(dtype)
+    check_weights(weights)
+    loaded, tokenizer = load(model, device="cuda" if torch.cuda.is_available() else "cpu")
+    loaded = generating(loaded, weights, compiled=compiles(max_tokens, compile))
     settings: dict[str, Any] = {
         "max_tokens": max_tokens, "sampling": sampling, "stop": tuple(stop or ()), "compile": compile,
     }  # fmt: skip

@@ -49,8 +49,8 @@ def run(
 ) -> None:
     """Store a trained model's matrices in 8 or 4 bits, and say what it saves and costs.
 
-    `anyformer generate`, `eval`, `show` and `export` read the result. Matrices are restored for each product, so it is memory
-    that becomes less, not time.
+    `anyformer generate`, `eval`, `show` and `export` read the result. `generate` multiplies few rows by a matrix in int8 or
+    int4 as it is stored, on a CPU; all else restores a matrix for each product, so that memory becomes less, not time.
     """
     from anyformer import checkpoint, surgery
     from anyformer.files import check_directory, disk_errors

@@ -3,5 +3,16 @@
 from anyformer.generation.decode import continuations, decode, prefill
 from anyformer.generation.sampling import Sampling
 from anyformer.generation.text import generate, generate_tokens, stream
+from anyformer.generation.weights import check_weights, generating
 
-__all__ = ["Sampling", "continuations", "decode", "generate", "generate_tokens", "prefill", "stream"]
+__all__ = [
+    "Sampling",
+    "check_weights",
+    "continuations",
+    "decode",
+    "generate",
+    "generate_tokens",
+    "generating",
+    "prefill",
+    "stream",
+]

@@ -18,11 +18,15 @@ from torch.utils._pytree import tree_any, tree_map_only
 from anyformer.generation.decode import decode
 from anyformer.model import Transformer
 from anyformer.parts.call.stack_state import StackState
+from anyformer.quantising import Packed
 
 MULTIPLE = 256
 """Slots by which the visible part of the state grows: recording takes as long as some ten steps of a small model."""
 READS = frozenset({"item", "tolist", "numpy", "__bool__", "__int__", "__float__", "__index__", "__iter__"})
 """Calls by which Python learns the values of a tensor, on which it may decide what it calls next."""
+
+CASTS = frozenset({"to", "float", "type_as", "contiguous"})
+"""Calls that give the tensor itself where it is already as they ask."""
 
 
 class Recorder(TorchFunctionMode):
@@ -43,10 +47,17 @@ class Recorder(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
+        if any(issubclass(each, Packed) for each in types):
+            with self:  # so that the calls that read its planes are put down
+                made = Packed.instead(func, args, kwargs)
+            if made is not None:
+                return made
         self.whole = self.whole and func.__name__ not in READS
         made = func(*args, **kwargs)
         # `x[i] = y` gives nothing; what gives only numbers, such as a shape, changes nothing and is the same next time.
-        if self.whole and (made is None or tree_any(lambda each: isinstance(each, Tensor), made)):
+        gives = made is None or tree_any(lambda each: isinstance(each, Tensor), made)
+        needless = func.__name__ in CASTS and made is args[0]
+        if self.whole and gives and not needless:
             words = tree_map_only(Tensor, self._node, (args, kwargs))
             if func.__name__ == "__get__":  # such as `x.T`
                 func, words = getattr, ((words[0][0], func.__self__.__name__), {})

@@ -132,6 +132,8 @@ def rounded(tensor: Tensor, format: NumberFormat, overflow: Overflow = "saturate
     in_range = overflow == "saturate" or format.bits > 8
     if in_range and tensor.dtype in EXACT_CASTS and format.dtype is not None and format.exponent:
         return tensor.to(format.dtype).to(tensor.dtype)
+    if overflow == "saturate" and not format.exponent:  # whole numbers
+        return tensor.round()
     return on_grid(tensor.double(), format).to(tensor.dtype)
 
 

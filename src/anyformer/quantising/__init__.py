@@ -2,17 +2,19 @@
 
 from anyformer.quantising.calibrated import calibrated
 from anyformer.quantising.formats import FORMATS, HALF, USUAL, Format, Grouped, Half, NormalFloat, Quantising
-from anyformer.quantising.model import Report, dense, format_of, hold, quantisable, quantised
-from anyformer.quantising.tensor import Quantised, format_named, restored, stored_bytes
+from anyformer.quantising.model import WHOLE, Report, dense, format_of, hold, quantisable, quantised
+from anyformer.quantising.tensor import Packed, Quantised, format_named, restored, stored_bytes
 
 __all__ = [
     "FORMATS",
     "HALF",
     "USUAL",
+    "WHOLE",
     "Format",
     "Grouped",
     "Half",
     "NormalFloat",
+    "Packed",
     "Quantised",
     "Quantising",
     "Report",

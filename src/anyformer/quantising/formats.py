@@ -13,6 +13,7 @@ from torch import Tensor
 from anyformer.operations import Weight
 from anyformer.precision import E4M3, INT8, NumberFormat, rounded
 from anyformer.quantising.packing import packed, unpacked
+from anyformer.quantising.products import Product, of_bf16, of_int4, of_int8
 
 Plane = tuple[tuple[int, ...], torch.dtype]
 """Shape and type of one of the tensors that a matrix is stored in."""
@@ -70,6 +71,14 @@ class Quantising(Format):
     def restored(self, planes: Mapping[str, Tensor], shape: tuple[int, ...]) -> Tensor:
         """The matrix that the planes hold, fp32."""
         raise NotImplementedError
+
+    def product(self, planes: Mapping[str, Tensor], shape: tuple[int, ...]) -> Product | None:
+        """The product with the matrix (O, I) as it is stored, where torch has a kernel for it."""
+        return None
+
+    def one(self, planes: Mapping[str, Tensor], index: int) -> Mapping[str, Tensor] | None:
+        """The planes of one of several matrices (X, O, I), as views; None where they cannot be told apart."""
+        return None
 
 
 @dataclass(frozen=True)
@@ -149,6 +158,22 @@ class Grouped(Quantising):
         zeros = unpacked(planes["zeros"], outputs * self.groups(inputs)).reshape(*stacked, outputs, -1).float()
         return self.numbers(codes, scales, self._spread(zeros, inputs))
 
+    def product(self, planes: Mapping[str, Tensor], shape: tuple[int, ...]) -> Product | None:
+        if self.one_scale or len(shape) != 2:
+            return None
+        outputs, inputs = shape
+        match self.number, self.group:
+            case NumberFormat(), None if self.number == INT8:
+                return of_int8(planes["codes"], planes["scales"])
+            case None, int(group):
+                codes = unpacked(planes["codes"], outputs * inputs).reshape(shape)
+                zeros = unpacked(planes["zeros"], outputs * self.groups(inputs)).reshape(outputs, -1)
+                return of_int4(codes, planes["scales"].float(), zeros.float(), group)
+        return None
+
+    def one(self, planes: Mapping[str, Tensor], index: int) -> Mapping[str, Tensor]:
+        return {name: plane[index] for name, plane in planes.items()}
+
     def _spread(self, shared: Tensor, inputs: int) -> Tensor:
         """(..., O, groups) beside every input."""
         return shared if self.group is None else shared.repeat_interleave(self.group, -1)[..., :inputs]
@@ -166,6 +191,12 @@ class Half(Quantising):
 
     def restored(self, planes: Mapping[str, Tensor], shape: tuple[int, ...]) -> Tensor:
         return planes["codes"].float()
+
+    def product(self, planes: Mapping[str, Tensor], shape: tuple[int, ...]) -> Product | None:
+        return of_bf16(planes["codes"]) if len(shape) == 2 else None
+
+    def one(self, planes: Mapping[str, Tensor], index: int) -> Mapping[str, Tensor]:
+        return {"codes": planes["codes"][index]}
 
 
 # Quantiles of a normal distribution between -1 and 1, with 0 among them: appendix E of QLoRA (arXiv 2305.14314).

@@ -17,6 +17,7 @@ from anyformer.quantising.formats import FORMATS, Format, Grouped, Quantising
 from anyformer.quantising.tensor import Quantised, restored, stored_bytes
 
 WHOLE = {16: torch.bfloat16, 32: torch.float32}
+"""The type of plain numbers of so many bits."""
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from functools import cached_property
+from typing import Any, Self
 
 import torch
 import torch.nn.functional as F
@@ -11,24 +12,26 @@ from torch import Tensor
 from torch.utils._pytree import tree_map_only
 
 from anyformer.describe import UserError
+from anyformer.parts.experts.grouped import grouped_products, one_by_one
 from anyformer.quantising.formats import FORMATS, HALF, Half, Quantising
+from anyformer.quantising.products import Product
 
 _ATEN = torch.ops.aten
-_SAME = (_ATEN.detach.default, _ATEN.alias.default, _ATEN.clone.default, _ATEN._to_copy.default)
+_SAME = (_ATEN.detach.default, _ATEN.alias.default, _ATEN.clone.default, _ATEN._to_copy.default, _ATEN.to.dtype)
 
 
 class Quantised(Tensor):
     """A matrix (..., O, I) of type `dtype` that holds the planes of a format, and is not trained.
 
-    Every operation but a copy to another type or device, which stays quantised, sees the restored matrix. A linear map keeps
-    the planes alone for its backward pass.
+    Every operation sees the restored matrix, but two that stay quantised: a copy to another type or device, and one of several
+    matrices. A linear map keeps the planes alone for its backward pass.
     """
 
     format: Quantising
     planes: Mapping[str, Tensor]
 
     @staticmethod
-    def __new__(cls, planes: Mapping[str, Tensor], format: Quantising, shape: tuple[int, ...], dtype: torch.dtype) -> Quantised:
+    def __new__(cls, planes: Mapping[str, Tensor], format: Quantising, shape: tuple[int, ...], dtype: torch.dtype) -> Self:
         device = planes["codes"].device
         made = torch.Tensor._make_wrapper_subclass(cls, shape, dtype=dtype, device=device)
         made.format, made.planes = format, dict(planes)
@@ -37,7 +40,7 @@ class Quantised(Tensor):
         return made
 
     @classmethod
-    def of(cls, matrix: Tensor, format: Quantising) -> Quantised:
+    def of(cls, matrix: Tensor, format: Quantising) -> Self:
         """The matrix, each number rounded to the nearest."""
         return cls(format.quantised(matrix.detach()), format, tuple(matrix.shape), matrix.dtype)
 
@@ -45,6 +48,11 @@ class Quantised(Tensor):
     def restored(self) -> Tensor:
         """The matrix as plain numbers."""
         return self.format.restored(self.planes, tuple(self.shape)).to(self.dtype)
+
+    def one(self, dimension: int, index: int) -> Self | None:
+        """One of several matrices (X, O, I), in few bits; None where the format cannot tell them apart."""
+        planes = self.format.one(self.planes, index) if self.dim() == 3 and dimension in (0, -3) else None
+        return None if planes is None else type(self)(planes, self.format, tuple(self.shape[1:]), self.dtype)
 
     @property
     def stored_bytes(self) -> int:
@@ -92,11 +100,49 @@ class Quantised(Tensor):
         if func in _SAME and kwargs.get("layout") in (None, torch.strided):
             held, device, copies = args[0], kwargs.get("device"), func is _ATEN.clone.default
             planes = {name: plane.to(device, copy=copies) for name, plane in held.planes.items()}
-            return Quantised(planes, held.format, tuple(held.shape), kwargs.get("dtype") or held.dtype)
+            dtype = args[1] if func is _ATEN.to.dtype else kwargs.get("dtype")
+            return type(held)(planes, held.format, tuple(held.shape), dtype or held.dtype)
         # In inference mode a view of this tensor, which was not made there, may not be one that was.
         with torch.inference_mode(torch.is_inference_mode_enabled() and not func.is_view):
+            if func is _ATEN.select.int and (one := args[0].one(*args[1:])) is not None:
+                return one
             args, kwargs = tree_map_only(Quantised, lambda held: held.restored, (args, kwargs))
             return func(*args, **kwargs)
+
+
+class Packed(Quantised):
+    """A quantised matrix for generating: few rows are multiplied by it as it is stored, where torch has a kernel for that.
+
+    The kernels round what they multiply to bf16.
+    """
+
+    @cached_property
+    def product(self) -> Product | None:
+        """The kernel's product, made at its first use; it may hold the numbers in an order of its own."""
+        return self.format.product(self.planes, tuple(self.shape))
+
+    @staticmethod
+    def instead(func: Any, args: Any, kwargs: dict[str, Any]) -> Tensor | None:
+        """What `func` gives, by calls that read the planes alone; None for calls that need the restored matrix."""
+        if func is F.linear and not torch.is_grad_enabled():
+            bound = dict(zip(("input", "weight", "bias"), args, strict=False)) | kwargs
+            x, weight, bias = bound["input"], bound["weight"], bound.get("bias")
+            product = weight.product if isinstance(weight, Packed) else None
+            if product is not None and product.suits(x):
+                return product(x) if bias is None else product(x) + bias
+        if func is F.embedding:
+            index, table = args
+            if isinstance(table.format, Half):
+                rows: Tensor = F.embedding(index, table.planes["codes"]).to(table.dtype)
+                return rows
+        return None
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        made = cls.instead(func, args, kwargs or {})
+        if made is None and func is grouped_products:
+            made = one_by_one(*args)
+        return super().__torch_function__(func, types, args, kwargs) if made is None else made
 
 
 class _Linear(torch.autograd.Function):

@@ -30,19 +30,21 @@ def grouped_product(rows_QI: Tensor, weight_XOI: Tensor, ends_X: Tensor | None, 
         product: Tensor = _product(rows_QI, weight_XOI, ends_X, whole)
         return product
     # For one token the call of the operator takes longer than its products.
-    return _products(rows_QI, weight_XOI, ends_X, whole)
+    return grouped_products(rows_QI, weight_XOI, ends_X, whole)
 
 
 @torch.library.custom_op("anyformer::grouped_product", mutates_args=())
 def _product(rows_QI: Tensor, weight_XOI: Tensor, ends_X: Tensor, whole: bool) -> Tensor:
     """(Q, I), (X, O, I) -> (Q, O)."""
-    return _products(rows_QI, weight_XOI, ends_X, whole)
+    return grouped_products(rows_QI, weight_XOI, ends_X, whole)
 
 
-def _products(rows_QI: Tensor, weight_XOI: Tensor, ends_X: Tensor, whole: bool) -> Tensor:
+def grouped_products(rows_QI: Tensor, weight_XOI: Tensor, ends_X: Tensor, whole: bool) -> Tensor:
     """One call to whoever watches calls of torch: which products it makes depends on the routing."""
     if has_torch_function((rows_QI, weight_XOI, ends_X)):
-        made: Tensor = handle_torch_function(_products, (rows_QI, weight_XOI, ends_X), rows_QI, weight_XOI, ends_X, whole)
+        made: Tensor = handle_torch_function(
+            grouped_products, (rows_QI, weight_XOI, ends_X), rows_QI, weight_XOI, ends_X, whole
+        )
         return made
     outputs = weight_XOI.shape[1]
     if _fits_torch(rows_QI):
@@ -52,9 +54,14 @@ def _products(rows_QI: Tensor, weight_XOI: Tensor, ends_X: Tensor, whole: bool) 
         y_QO = F.grouped_mm(_aligned(rows_QI), weight_XIO, offs=ends_X.int())[:, :outputs].contiguous()
         # torch leaves the other rows undefined, even NaN.
         return y_QO if whole else y_QO.masked_fill(_after(ends_X, len(rows_QI)), 0)
-    y_QO = rows_QI.new_empty(len(rows_QI), outputs)
+    return one_by_one(rows_QI, weight_XOI, ends_X, whole)
+
+
+def one_by_one(rows_QI: Tensor, weight_XOI: Tensor, ends_X: Tensor, whole: bool) -> Tensor:
+    """The product of each group that has rows, one after the other."""
+    y_QO = rows_QI.new_empty(len(rows_QI), weight_XOI.shape[1])
     for x, start, stop in _groups(ends_X):
-        torch.mm(rows_QI[start:stop], weight_XOI[x].T, out=y_QO[start:stop])
+        y_QO[start:stop] = F.linear(rows_QI[start:stop], weight_XOI[x])
     return y_QO if whole else y_QO.masked_fill_(_after(ends_X, len(rows_QI)), 0)
 
 

@@ -1,0 +1,148 @@
+"""Weights held for generating: every form computes what plain matrices do, and few rows are multiplied as they are stored."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+
+import pytest
+import torch
+import torch.nn.functional as F
+from zoo import DECODERS, PAIRS
+
+from anyformer.catalogue.llama import llama
+from anyformer.describe import UserError
+from anyformer.generation import Sampling, decode, generate_tokens, generating, prefill, weights
+from anyformer.generation.recorded import RecordedDecode
+from anyformer.model import build
+from anyformer.quantising import FORMATS, HALF, Packed, Quantised, dense, quantised
+
+KERNELS = {"bf16": HALF, **{name: FORMATS[name] for name in ("int8", "int4", "int4-64", "int4-32")}}
+FEW_BITS = ("fp8", "int8", "int4-32", "nf4")
+LLAMA = llama(width=128, depth=2, heads=4, kv_heads=2, ffn=192, vocab=96)
+"""Sizes that torch's kernels take."""
+MODELS = {
+    "llama": LLAMA,
+    "pair": PAIRS["original"],
+    **{name: DECODERS[name] for name in ("gpt2", "latent", "experts", "delta")},
+}
+
+
+@pytest.fixture
+def fp32(monkeypatch):
+    """A processor without instructions for bf16."""
+    monkeypatch.setattr(weights, "computing", lambda device: torch.float32)
+
+
+def off(found: torch.Tensor, wanted: torch.Tensor) -> float:
+    """The largest difference, as a share of the largest number."""
+    return float((found.float() - wanted.float()).abs().max() / wanted.float().abs().max())
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("name", KERNELS)
+def test_few_rows_are_multiplied_as_the_matrix_is_stored(name, dtype, monkeypatch):
+    torch.manual_seed(0)
+    W = torch.randn(48, 256) * torch.linspace(0.1, 3, 48)[:, None]
+    held = Packed.of(W, KERNELS[name]).to(dtype)
+    plain, bias = held.restored.float(), torch.randn(48, dtype=dtype)
+    monkeypatch.setattr(Packed, "restored", property(lambda self: pytest.fail("restored")))
+    with torch.inference_mode():
+        for shape in ((256,), (1, 256), (2, 1, 256), (4, 256)):
+            x = torch.randn(shape, dtype=dtype)
+            assert (y := F.linear(x, held)).dtype == dtype
+            assert off(y, F.linear(x.float(), plain)) < 0.01
+            assert off(F.linear(x, held, bias), F.linear(x.float(), plain, bias.float())) < 0.01
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_many_rows_and_gradients_meet_the_restored_matrix(name):
+    held = Packed.of(torch.randn(48, 256), KERNELS[name])
+    x = torch.randn(70, 256, requires_grad=True)
+    assert torch.equal(F.linear(x, held), F.linear(x, held.restored))
+    with torch.no_grad():
+        assert torch.equal(F.linear(x, held), F.linear(x, held.restored))
+    F.linear(x[:1], held).sum().backward()
+    torch.testing.assert_close(x.grad[0], held.restored.sum(0))
+
+
+@pytest.mark.parametrize(("outputs", "inputs"), [(40, 250), (33, 60), (40, 32), (7, 64)])
+@pytest.mark.parametrize("name", KERNELS)
+def test_sizes_without_a_kernel_are_restored(name, outputs, inputs):
+    held, x = Packed.of(torch.randn(outputs, inputs), KERNELS[name]), torch.randn(1, inputs)
+    with torch.inference_mode():
+        assert off(F.linear(x, held), F.linear(x, held.restored)) < 0.01
+    if name != "bf16":
+        assert held.product is None
+
+
+@pytest.mark.parametrize("form", ["fp32", "bf16", *FEW_BITS])
+@pytest.mark.parametrize("name", MODELS)
+def test_every_model_computes_what_its_plain_matrices_do(name, form, fp32):
+    model = build(MODELS[name], seed=3).eval()
+    wanted = {"fp32": deepcopy(model), "bf16": deepcopy(model).bfloat16().float()}
+    plain = wanted.get(form) or dense(quantised(model, FORMATS[form])[0]).float()
+    made = generating(model, form)
+    tokens = torch.randint(0, 16, (1, 5), generator=torch.Generator().manual_seed(0))
+    inputs = (tokens, tokens[:, :1]) if made.architecture.two_inputs else (tokens,)
+    with torch.inference_mode():
+        assert off(made(*inputs), plain(*inputs)) < (1e-5 if form == "fp32" else 0.03)
+    assert not any(parameter.requires_grad for parameter in made.parameters())
+    assert {parameter.dtype for parameter in made.parameters()} == {torch.float32}
+
+
+def test_fp32_stays_itself_with_tall_matrices_column_by_column(fp32):
+    model = build(LLAMA, seed=3).eval()
+    plain = deepcopy(model)
+    made = generating(model)
+    assert made is model
+    up, down = made.get_parameter("decoder.layers.0.feedforward.sublayer.up.weight"), made.embedding.weight
+    assert (up.stride(), down.stride()) == ((1, 192), (128, 1))
+    settings = {"max_tokens": 12, "sampling": Sampling(temperature=0)}
+    assert generate_tokens(made, [[1, 2, 3]], **settings) == generate_tokens(plain, [[1, 2, 3]], **settings)
+
+
+@pytest.mark.parametrize("form", ["bf16", "int8", "int4-64"])
+def test_a_recorded_step_repeats_the_kernels_bit_for_bit(form, fp32, monkeypatch):
+    model = generating(build(LLAMA, seed=3).eval(), form)
+    step, tokens = RecordedDecode(), torch.tensor([[1, 2, 3]])
+    with torch.inference_mode():
+        states = [model.state(1, 16) for _ in range(2)]
+        for state in states:
+            prefill(model, tokens, None, state)
+        if form != "bf16":
+            monkeypatch.setattr(Packed, "restored", property(lambda self: pytest.fail("restored")))
+        for token in (4, 5, 6, 7):
+            for state in states:
+                state.slots.reserve(1, 16)
+            next_B = torch.tensor([token])
+            assert torch.equal(step(model, next_B, states[0]), decode(model, next_B, states[1]))
+    assert step.recording.repeat is not None
+
+
+def test_experts_that_are_not_chosen_are_not_restored(monkeypatch):
+    model = generating(build(DECODERS["experts"], seed=3).eval(), "int8")
+    seen = []
+    whole = Quantised.restored.fget
+    monkeypatch.setattr(Quantised, "restored", property(lambda self: seen.append(self.dim()) or whole(self)))
+    with torch.inference_mode():
+        model(torch.tensor([[1]]))
+    assert 2 in seen
+    assert 3 not in seen
+
+
+def test_a_compiler_sees_plain_matrices():
+    made = generating(build(LLAMA).eval(), "bf16", compiled=True)
+    assert {(type(value), value.dtype, value.requires_grad) for value in made.parameters()} == {
+        (torch.nn.Parameter, torch.bfloat16, False)
+    }
+    assert all(value.is_contiguous() for value in made.parameters())
+
+
+def test_a_word_that_is_no_format_and_a_second_rounding_are_refused():
+    with pytest.raises(UserError, match="'int5' is no format of weights; there are fp32"):
+        weights.check_weights("int5")
+    few = quantised(build(LLAMA), FORMATS["int8"])[0]
+    assert any(isinstance(value, Packed) for value in generating(few).parameters())
+    for form, said in (("bf16", "leave --weights out"), ("int4", "in few bits already")):
+        with pytest.raises(UserError, match=said):
+            generating(quantised(build(LLAMA), FORMATS["int8"])[0], form)
