@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from os.path import exists, isdir, isfile  # which no name is too long for
 from pathlib import Path
 
@@ -94,7 +95,8 @@ def adapter_of(path: str | Path) -> tuple[Transformer, Tokenizer | None, Adapter
 def _family(path: Path, model: Transformer) -> huggingface.Family:
     """The family whose names the weights of a model have: that of its directory, else the first that expresses it."""
     if isfile(path / "config.json") and not isfile(path / checkpoint.MANIFEST):
-        return huggingface.read_architecture(huggingface.read_config(path))[1]
+        images = model.architecture.images is not None
+        return huggingface.read_architecture(huggingface.read_config(path), images=images)[1]
     return huggingface.find_family(model.architecture)[0]
 
 
@@ -122,6 +124,17 @@ def imported_towers(path: str | Path) -> Path | None:
         source = checkpoint.read_manifest(path).facts.get("towers")
         return Path(source) if isinstance(source, str) else None
     return path if huggingface.left_aside(path) else None
+
+
+def pixels(path: str | Path, files: Sequence[str | Path]) -> Tensor:
+    """Files of images as (n, 3, height, width) for the model at `path`, a composite or a checkpoint imported from one.
+
+    They are resized, cropped and centred as its `preprocessor_config.json` says, beside its weights or where they came from.
+    """
+    source = imported_towers(path)
+    if source is None:
+        raise checkpoint.CheckpointError(f"{path}: was not imported from a composite, so nothing says how it reads images")
+    return huggingface.pixels(files, source)
 
 
 def _whole(length: object) -> int | None:

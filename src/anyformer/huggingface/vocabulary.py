@@ -97,7 +97,7 @@ _KEYS: tuple[tuple[Kind, str], ...] = (
     (
         WHOLE,
         """alibi_bias_max conv_kernel_size decoder_sparse_step encoder_sparse_step first_k_dense_replace
-        hidden_size_per_layer_input image_token_id image_token_index max_window_layers
+        hidden_size_per_layer_input image_token_id image_token_index max_window_layers resample
         moe_layer_num_skipped moe_layer_start_index moe_num_experts
         moe_num_shared_experts n_routed_experts n_shared_experts no_rope_layer_interval num_dense_layers num_experts
         num_kv_shared_layers num_labels num_ln_in_parallel_attn num_local_experts num_shared_expert num_shared_experts
@@ -124,7 +124,7 @@ _KEYS: tuple[tuple[Kind, str], ...] = (
         moe_normalize_expert_weights moe_routed_scaling_factor moe_router_logit_softcapping mscale mscale_all_dim norm_eps
         norm_epsilon partial_rotary_factor resid_dropout resid_pdrop residual_dropout residual_multiplier rms_norm_eps
         rotary_pct route_scale routed_scaling_factor router_jitter_noise router_scaling_factor scale_emb softmax_scale
-        swiglu_alpha swiglu_limit""",
+        rescale_factor swiglu_alpha swiglu_limit""",
     ),
     (
         FLAG,
@@ -134,7 +134,7 @@ _KEYS: tuple[tuple[Kind, str], ...] = (
         classifier_bias conv_bias decoder_bias do_layer_norm_before emb_layer_norm_before enable_bias enable_moe_block
         gelu_activation group_limited_greedy is_causal is_decoder is_encoder is_folding_model is_gated_act kda_safe_gate
         layer_norm_elementwise_affine learned_embeddings legacy linear_allow_neg_eigval lm_head_bias mla_use_nope mlp_bias
-        multimodal_projector_bias
+        do_center_crop do_resize multimodal_projector_bias
         moe_apply_router_weight_on_input moe_renormalize multi_query mup_enabled new_decoder_architecture no_bias norm_bias
         norm_topk_prob parallel_attn position_biased_input position_embedding_xdrope post_norm pre_norm prefix_lm
         qk_layernorm qk_ln qk_norm qkv_bias relative_attention rope_interleave rotary rotary_value route_norm router_bias
@@ -148,7 +148,8 @@ _KEYS: tuple[tuple[Kind, str], ...] = (
     (
         NAME,
         """activation activation_function afn attention_type attn_type classifier_activation classifier_pooling dense_act_fn
-        dtype encoder_attention_type expert_selection_fn feed_forward_proj ff_activation hidden_act hidden_activation mlp_type
+        dtype encoder_attention_type expert_selection_fn feature_extractor_type feed_forward_proj ff_activation
+        image_processor_type hidden_act hidden_activation mlp_type
         model_type moe_router_activation_func name norm_rel_ebd norm_type order_of_interleaved_layers pooler_hidden_act
         position_embedding_type projector_hidden_act qk_norm_type rope_type router_dtype score_func scoring_func
         shared_expert_combination_strategy topk_method torch_dtype type vision_feature_select_strategy""",
@@ -163,7 +164,8 @@ _KEYS: tuple[tuple[Kind, str], ...] = (
         moe_layers no_rope_layers num_attention_heads_per_layer""",
     ),
     (WHOLE | INTEGERS, """moe_layer_freq moe_topk"""),
-    (NUMBERS, """layer_rope_theta long_factor short_factor"""),
+    (SIZE | MAPPING, """crop_size size"""),
+    (NUMBERS, """image_mean image_std layer_rope_theta long_factor short_factor"""),
     (RUNS, """attention_types"""),
     (
         TABLE,
