@@ -134,7 +134,7 @@ _KEYS: tuple[tuple[Kind, str], ...] = (
         classifier_bias conv_bias decoder_bias do_layer_norm_before emb_layer_norm_before enable_bias enable_moe_block
         gelu_activation group_limited_greedy is_causal is_decoder is_encoder is_folding_model is_gated_act kda_safe_gate
         layer_norm_elementwise_affine learned_embeddings legacy linear_allow_neg_eigval lm_head_bias mla_use_nope mlp_bias
-        do_center_crop do_resize multimodal_projector_bias
+        do_center_crop do_pad do_pan_and_scan do_resize multimodal_projector_bias
         moe_apply_router_weight_on_input moe_renormalize multi_query mup_enabled new_decoder_architecture no_bias norm_bias
         norm_topk_prob parallel_attn position_biased_input position_embedding_xdrope post_norm pre_norm prefix_lm
         qk_layernorm qk_ln qk_norm qkv_bias relative_attention rope_interleave rotary rotary_value route_norm router_bias
