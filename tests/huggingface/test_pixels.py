@@ -140,6 +140,6 @@ def test_prompts_with_images_in_a_program():
 
 def test_what_is_shown_of_a_model_with_images(tmp_path):
     checkpoint.save(whole("gemma3").ours, tmp_path / "kept")
-    said = run("show", tmp_path / "kept")
+    said = " ".join(run("show", tmp_path / "kept").split())
     assert "28 x 28 pixels, each 4 tokens, of which one sees all of its image" in said
     assert "image layers" in said
