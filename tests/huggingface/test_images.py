@@ -211,6 +211,48 @@ def test_parameters_are_those_of_transformers_but_for_what_nothing_reads(name):
     assert af.cost(both.ours.architecture).params.total == sum(theirs.values())
 
 
+PUBLISHED = {
+    "llava": {  # llava-hf/llava-1.5-7b-hf
+        "ignore_index": -100, "image_token_index": 32_000, "pad_token_id": 32_001, "projector_hidden_act": "gelu",
+        "text_config": {
+            "max_position_embeddings": 4096, "model_type": "llama", "rms_norm_eps": 1e-5, "torch_dtype": "float16",
+            "vocab_size": 32_064,
+        },
+        "tie_word_embeddings": False, "torch_dtype": "float16", "vision_feature_layer": -2,
+        "vision_config": {
+            "hidden_size": 1024, "image_size": 336, "intermediate_size": 4096, "model_type": "clip_vision_model",
+            "num_attention_heads": 16, "num_hidden_layers": 24, "patch_size": 14, "projection_dim": 768, "vocab_size": 32_000,
+        },
+        "vision_feature_select_strategy": "default", "vocab_size": 32_064,
+    },
+    "gemma3": {  # google/gemma-3-4b-it
+        "boi_token_index": 255_999, "eoi_token_index": 256_000, "image_token_index": 262_144, "mm_tokens_per_image": 256,
+        "text_config": {
+            "hidden_size": 2560, "intermediate_size": 10_240, "model_type": "gemma3_text", "num_hidden_layers": 34,
+            "rope_scaling": {"factor": 8.0, "rope_type": "linear"}, "sliding_window": 1024,
+        },
+        "vision_config": {
+            "hidden_size": 1152, "image_size": 896, "intermediate_size": 4304, "model_type": "siglip_vision_model",
+            "num_attention_heads": 16, "num_hidden_layers": 27, "patch_size": 14, "vision_use_head": False,
+        },
+    },
+}  # fmt: skip
+
+
+@kinds
+def test_published_configurations(name):
+    """The tokens of an image, and all parameters but those of LLaVA's last layer and the norm behind it."""
+    config = {**PUBLISHED[name], "model_type": name}
+    architecture, family = huggingface.read_architecture(huggingface.Config(config), images=True)
+    assert architecture.images.tokens == {"llava": 576, "gemma3": 256}[name]
+    with torch.device("meta"):
+        theirs = transformers.AutoModelForImageTextToText.from_config(transformers.AutoConfig.for_model(**config))
+    read = {name_of: p.numel() for name_of, p in theirs.named_parameters() if family.text_name(name_of) is not None}
+    assert af.cost(architecture).params.total == sum(read.values())
+    left = {name_of for name_of, _ in theirs.named_parameters()} - read.keys()
+    assert all(".23." in name_of or "post_layernorm" in name_of for name_of in left)
+
+
 def test_what_cannot_be_read_says_why(tmp_path):
     config = json.loads((whole("llava").directory / "config.json").read_text())
 
@@ -253,3 +295,13 @@ def test_images_that_do_not_fit_the_text_are_refused(name):
 
 def test_every_composite_with_images_is_a_composite():
     assert VISION.keys() <= huggingface.COMPOSITES.keys()
+
+
+@kinds
+def test_verify_compares_the_tower_too(name):
+    both = whole(name)
+    verdict = huggingface.verify(both.directory, images=True, length=9)
+    assert verdict.agrees
+    layers = [drift for drift in verdict.drifts if drift.where.startswith("images.stack layer")]
+    assert len(layers) == both.tower.stack.depth
+    assert all(drift.agrees for drift in verdict.drifts)

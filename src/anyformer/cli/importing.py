@@ -45,7 +45,7 @@ def run(
     from anyformer.loading import load, trained_length
 
     check_directory(out)
-    if check and not report(huggingface.verify(directory)):
+    if check and not report(huggingface.verify(directory, images=images)):
         raise UserError(f"{directory}: the logits differ from those of transformers, so nothing was written")
     if adapter is None:
         model, tokenizer = huggingface.load(directory, progress=True, images=images)

@@ -19,6 +19,8 @@ class Vision:
 
     read: Callable[[Config], ImageTower]
     projector: Table
+    marks: str = ""
+    """The argument of transformers' class that is 1 at tokens of images; empty without one."""
 
 
 def llava(config: Config) -> ImageTower:
@@ -50,5 +52,5 @@ _POOLED: Table = {
     "images.projector.norm": "mm_soft_emb_norm",
     "images.projector.projection.weight": To("mm_input_projection_weight", Transposed()),
 }
-VISION: Mapping[str, Vision] = {"llava": Vision(llava, _TWO_LAYER), "gemma3": Vision(gemma3, _POOLED)}
+VISION: Mapping[str, Vision] = {"llava": Vision(llava, _TWO_LAYER), "gemma3": Vision(gemma3, _POOLED, "token_type_ids")}
 """Model type of a composite -> its images."""

@@ -53,7 +53,7 @@ def with_images(config: Config, composite: Family) -> Family:
         tower_name = _tower_name(stored)
         return tower_name if tower_name in needed else None
 
-    return replace(composite, read=read, names=names_of, text_name=own_name)
+    return replace(composite, read=read, names=names_of, text_name=own_name, marks_images=vision.marks)
 
 
 def _tower_name(stored: str) -> str:
@@ -69,6 +69,10 @@ def _names(tower: ImageTower, vision: Vision) -> Names:
 
 
 def _needed(tower: ImageTower, vision: Vision) -> frozenset[str]:
-    """The stored tensors that the tower computes with: layers behind the one that is read, and heads, are not among them."""
+    """The stored tensors that the tower computes with, and its layers with a dot behind their names.
+
+    Layers behind the one that is read, and heads, are not among them.
+    """
     shapes = {f"images.{name}": weight.shape for name, weight in tower.cost(1, 0, Plan()).weights.items()}
-    return frozenset(name for rule in rules(_names(tower, vision), shapes) for name in rule.stored)
+    layers = {f"{_TOWER}encoder.layers.{i}." for i in range(tower.stack.depth)}
+    return frozenset(layers | {name for rule in rules(_names(tower, vision), shapes) for name in rule.stored})

@@ -88,6 +88,13 @@ class ImageTower(Drawn):
                 f"write {self.tokens} of them for every image"
             )
 
+    def example(self, tokens_BT: Tensor, seed: int = 0) -> tuple[Tensor, Tensor]:
+        """The rows with a random image behind each first token, and the images, for measurements and trials."""
+        rows, generator = len(tokens_BT), torch.Generator().manual_seed(seed)
+        shown = tokens_BT.new_full((rows, self.tokens), self.token)
+        images = torch.randn(rows, self.patches.channels, self.image, self.image, generator=generator)
+        return torch.cat([tokens_BT[:, :1], shown, tokens_BT[:, 1:]], 1), images
+
     def build(self, width: int, plan: Plan, name: str) -> ImageTowerModule:
         return ImageTowerModule(self, width, plan, name)
 
