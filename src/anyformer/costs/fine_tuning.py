@@ -18,11 +18,12 @@ from anyformer.costs.kernel import Kernel
 from anyformer.costs.kernels import kernels
 from anyformer.costs.memory import MASTER, States
 from anyformer.costs.moments import PeakMemory
-from anyformer.costs.peak import LOSS_COPIES, Find, peak_of
+from anyformer.costs.peak import Find, peak_of
 from anyformer.costs.roofline import step_of
 from anyformer.costs.saved import Learning, Signal
 from anyformer.model import Architecture
 from anyformer.model.adapters import adapted
+from anyformer.model.cross_entropy import backward_bytes
 from anyformer.operations import Address, Flops, Shape, Tally, Weight
 from anyformer.plan import Plan
 from anyformer.quantising import FORMATS, Format
@@ -147,7 +148,7 @@ class FineTuning:
             gradient_bytes=self.states.gradients,
             copies=self._copies(saved),
             accumulates=accumulation > 1,
-            loss_copies=LOSS_COPIES if self.signal is None else self.signal.loss_copies,
+            loss_bytes=backward_bytes if self.signal is None else self.signal.loss_bytes,
         )
 
     def memory(self, batch: int) -> Holding:

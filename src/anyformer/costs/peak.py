@@ -18,15 +18,13 @@ from anyformer.costs.memory import MASTER, States, states_of
 from anyformer.costs.moments import PeakMemory
 from anyformer.costs.saved import SavedTensor, Signal
 from anyformer.model import Architecture
+from anyformer.model.cross_entropy import backward_bytes
 from anyformer.operations import Address, Shape
 from anyformer.plan import Plan
 from anyformer.tuning import Optimiser
 
 Find = Callable[[str], tuple[Address, str]]
 """A function from a path to its address, as `located` gives it."""
-LOSS_COPIES = 4
-"""Tensors as large as the logits in fp32 that the backward pass of log Z - z_y makes beside them: the gradient of z_y, and
-of log Z the difference z - log Z, its exponential, and the product with the incoming gradient."""
 GRADIENTS_PER_SAVED = 1.5
 """Bytes of gradients that live in the backward pass of one operation, for each byte that it saved: a product x y saves two
 tensors, receives one gradient and gives two; a fused attention kernel saves four, receives one and gives three."""
@@ -88,7 +86,7 @@ def peak_memory(
         gradient_bytes=states.gradients,
         copies=copies,
         accumulates=accumulation > 1,
-        loss_copies=LOSS_COPIES if signal is None else signal.loss_copies,
+        loss_bytes=backward_bytes if signal is None else signal.loss_bytes,
     )
 
 
@@ -105,15 +103,15 @@ def peak_of(
     gradient_bytes: int,
     copies: int,
     accumulates: bool = False,
-    loss_copies: int = LOSS_COPIES,
+    loss_bytes: Callable[[int, int], int] = backward_bytes,
 ) -> PeakMemory:
     """Peak memory, given the saved tensors, those saved where nothing is recomputed, and the sizes of the learned weights.
 
     In the backward pass, at operation i: persistent + saved[..i] + gradients of the weights passed, `gradient_bytes` per
     number, + gradients of activations: `GRADIENTS_PER_SAVED` saved[i] and the one of the part's output. `find`: addresses of
     the paths of weights and saved tensors; `copies`: bytes of weights in the type of products. `accumulates`: over several
-    micro-batches gradients stay from one to the next, and each new one stands beside the old one for a moment. `loss_copies`:
-    tensors as large as the logits that the backward pass of the loss makes.
+    micro-batches gradients stay from one to the next, and each new one stands beside the old one for a moment. `loss_bytes`:
+    as `Signal.loss_bytes`.
     """
     logits, size = saved.logits, plan.activation_bytes
     extra = {
@@ -130,13 +128,13 @@ def peak_of(
         copies,
         gradient_bytes=0 if accumulates else gradient_bytes,
         stream=size * shape.batch * max(shape.length, shape.source) * architecture.width,
-        logits=size * logits // 4,
+        logits=logits,
         others={**OTHERS_PER_SAVED, "attend_blocks": BLOCK_BYTES / size},
     )
     largest = max(backward, key=lambda holding: holding.total, default=Holding())
     return PeakMemory(
         persistent=base.total,
-        at_loss=base + Holding(copies=copies, activations=saved.saved, logits=saved.loss, temporaries=loss_copies * logits),
+        at_loss=base + Holding(copies=copies, activations=saved.saved, logits=saved.loss, temporaries=loss_bytes(logits, size)),
         in_backward=base + largest + Holding(gradients=newest),
         at_update=replace(
             base,

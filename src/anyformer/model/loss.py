@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeGuard
 import torch
 from torch import Tensor
 
+from anyformer.model.cross_entropy import CrossEntropy
 from anyformer.model.divided import is_divided
 
 if TYPE_CHECKING:
@@ -30,12 +31,14 @@ def token_losses(logits_BTV: Tensor, targets_BT: Tensor) -> tuple[Tensor, Tensor
         return losses, log_z
     targets = targets_BT.clamp(min=0)
     if is_divided(logits_BTV):
-        log_z, chosen = _of_parts(logits_BTV, targets)
-    else:
+        losses, log_z = _of_parts(logits_BTV, targets)
+    elif torch.compiler.is_compiling():  # A compiler makes one loop of it, and fuses that with what is around.
         logits = logits_BTV.float()
         log_z = torch.logsumexp(logits, -1)
-        chosen = logits.gather(-1, targets[..., None])[..., 0]
-    return torch.where(targets_BT < 0, 0.0, log_z - chosen), log_z
+        losses = log_z - logits.gather(-1, targets[..., None])[..., 0]
+    else:
+        losses, log_z = CrossEntropy.apply(logits_BTV, targets)  # type: ignore[no-untyped-call]
+    return torch.where(targets_BT < 0, 0.0, losses), log_z
 
 
 def mean_logits(logits_BTV: Tensor) -> Tensor:
@@ -95,7 +98,7 @@ def _at_all_positions(x: Tensor, logits_BTV: DTensor) -> Tensor:
 
 
 def _of_parts(logits_BTV: DTensor, targets_BT: Tensor) -> tuple[Tensor, Tensor]:
-    """log Z and the target's logit, (B, T): three numbers of each position travel, and no logits."""
+    """The loss and log Z, (B, T): three numbers of each position travel, and no logits."""
     from anyformer.model.collectives import added_up, largest
 
     own, group = logits_BTV.to_local().float(), group_of(logits_BTV)
@@ -104,4 +107,4 @@ def _of_parts(logits_BTV: DTensor, targets_BT: Tensor) -> tuple[Tensor, Tensor]:
     target = targets_BT - group.rank * own.shape[-1]
     mine = (target >= 0) & (target < own.shape[-1])
     chosen = own.gather(-1, (target * mine)[..., None])[..., 0] * mine
-    return log_z, added_up(chosen, group)
+    return log_z - added_up(chosen, group), log_z

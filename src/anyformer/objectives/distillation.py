@@ -85,10 +85,9 @@ class DistillationObjective(Objective):
     def position_bytes(self) -> int:
         return self.of.position_bytes + ANSWER_BYTES * (self.kept or 0)
 
-    @property
-    def loss_copies(self) -> int:
-        # Of log Z alone, after which the tensor that the rest is summed over is free: the data's own loss then has room.
-        return super().loss_copies - (self.kept is not None)
+    def loss_bytes(self, logits: int, each: int) -> int:
+        # Of all tokens, the gradients of both logarithms and what they are made of; of the likeliest, those of log Z alone.
+        return logits * (4 if self.kept is None else 3)
 
     def check_partner(self, name: str, partner: Architecture, own: Architecture) -> None:
         """Refuse a teacher that gives other logits than the student, or cannot be asked about these examples."""

@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 
 from anyformer.costs.examples import examples as inputs_of
-from anyformer.costs.peak import LOSS_COPIES
 from anyformer.data import IGNORED, Corpus, Data, Specials, Tokenizer
 from anyformer.describe import NotNegative, Registry, Value
 from anyformer.model import Architecture, Transformer
+from anyformer.model.cross_entropy import backward_bytes
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.feed import Feed
 from anyformer.objectives.kept import Asked
@@ -160,10 +160,10 @@ class Objective(Value):
         """Bytes of each position of a batch beside those of tokens, targets and masks."""
         return 0
 
-    @property
-    def loss_copies(self) -> int:
-        """Tensors as large as the logits in fp32 that the backward pass of the loss makes at once beside those it saved."""
-        return LOSS_COPIES
+    def loss_bytes(self, logits: int, each: int) -> int:
+        """Bytes that the backward pass of the loss takes beside what it saved, of which the logits are `logits`; each of those
+        that the model gives has `each` bytes."""
+        return backward_bytes(logits, each)
 
     def check_partner(self, name: str, partner: Architecture, own: Architecture) -> None:
         """Refuse a second model that does not suit the run's own architecture."""

@@ -44,9 +44,8 @@ class ObjectiveSignal:
     def position_bytes(self) -> int:
         return self.objective.position_bytes
 
-    @property
-    def loss_copies(self) -> int:
-        return self.objective.loss_copies
+    def loss_bytes(self, logits: int, each: int) -> int:
+        return self.objective.loss_bytes(logits, each)
 
     @property
     def others(self) -> Mapping[str, Architecture]:

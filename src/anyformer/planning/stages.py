@@ -179,7 +179,7 @@ def row_of(architecture: Architecture, length: int, plan: Plan, source_length: i
                     heaviest=_heaviest(groups[holder]),
                 )
             )
-    logits = (plan.activation_bytes + 4) * architecture.trained_logits(shape)
+    logits = plan.activation_bytes * architecture.trained_logits(shape)
     last = [at for at in saved if at == EXIT or place(find(at)[0], architecture) == EXIT]
     exit = dict.fromkeys(CHECKPOINTING, sum((saved[at]["none"] for at in last), SavedBytes(logits)))
     units.append(PipelineUnit(EXIT, (EXIT, *_tied(architecture)), EXIT, flops.get(EXIT, 0), exit, 1, (), False))

@@ -56,9 +56,9 @@ class Signal(Protocol):
     def position_bytes(self) -> int:
         """Bytes of each position of a batch beside those of tokens, targets and masks."""
 
-    @property
-    def loss_copies(self) -> int:
-        """Tensors as large as the logits in fp32 that the backward pass of the loss makes at once beside those it saved."""
+    def loss_bytes(self, logits: int, each: int) -> int:
+        """Bytes that the backward pass of the loss takes beside what it saved, of which the logits are `logits`; each of those
+        that the model gives has `each` bytes."""
 
     @property
     def others(self) -> Mapping[str, Architecture]:

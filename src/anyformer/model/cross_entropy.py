@@ -1,0 +1,57 @@
+"""Cross-entropy of whole rows of logits, a few rows at a time: no copy of all logits in fp32, forward or backward."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+
+PIECE = {"cpu": 2**20, "cuda": 2**26}
+"""Logits whose numbers in fp32 stand at once: on a CPU what stays in its cache, elsewhere what fills the device."""
+
+
+class CrossEntropy(torch.autograd.Function):
+    """-log softmax(z)[y] and log Z of logits z (..., V) and targets y (...), both (...) in fp32.
+
+    The gradient of z is (softmax(z) - e_y) g + softmax(z) h for those of both outputs, g and h; it has the type of z.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, logits: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+        z, y = logits.reshape(-1, logits.shape[-1]), targets.reshape(-1)
+        log_z = torch.empty(len(z), device=z.device)
+        for rows in _pieces(z):
+            log_z[rows] = z[rows].float().logsumexp(-1)
+        chosen = z.gather(1, y[:, None])[:, 0].float()
+        ctx.save_for_backward(logits, targets, log_z)
+        return (log_z - chosen).view(targets.shape), log_z.view(targets.shape)
+
+    @staticmethod
+    def backward(ctx: Any, of_loss: Tensor, of_log_z: Tensor) -> tuple[Tensor, None]:
+        logits, targets, log_z = ctx.saved_tensors
+        z, y, g = logits.reshape(-1, logits.shape[-1]), targets.reshape(-1, 1), of_loss.reshape(-1, 1)
+        both, gradient = g + of_log_z.reshape(-1, 1), torch.empty_like(z)
+        for rows in _pieces(z):
+            gradient[rows] = _softmax(z[rows], log_z[rows]).mul_(both[rows]).scatter_add_(1, y[rows], -g[rows])
+        return gradient.view(logits.shape), None
+
+
+def backward_bytes(logits: int, each: int) -> int:
+    """Bytes that the backward pass takes on a CPU beside what it saved, for `logits` bytes of logits of `each` bytes.
+
+    Their gradient; a piece of the softmax in fp32; and a piece of the logits in fp32, where they have another type.
+    """
+    return logits + min(logits // each, PIECE["cpu"]) * (4 if each == 4 else 8)
+
+
+def _softmax(z: Tensor, log_z: Tensor) -> Tensor:
+    """exp(z - log Z) in fp32, of some rows."""
+    return (z.float() - log_z[:, None]).exp_()
+
+
+def _pieces(z: Tensor) -> Iterator[slice]:
+    """The rows in pieces of at most `PIECE` numbers, or of one row."""
+    size = max(1, PIECE[z.device.type] // z.shape[1]) if z.device.type in PIECE else len(z)
+    return (slice(start, start + size) for start in range(0, len(z), max(1, size)))
