@@ -38,6 +38,7 @@ PARTS = [
     {"embedding", "attention", "feedforward"},
     {"experts", "recurrence"},
     {"layers"},
+    {"images"},
 ]
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
 FILES = sorted(path for path in SOURCE.rglob("*.py") if path.parent != SOURCE or path.name[:2] != "__")

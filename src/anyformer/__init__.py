@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from anyformer.describe import change, diff, get
     from anyformer.generation import generate
     from anyformer.huggingface import export
-    from anyformer.loading import load
+    from anyformer.loading import load, pixels
     from anyformer.model import Architecture, Transformer, decoder_only, encoder_decoder, encoder_only
     from anyformer.plan import Plan
     from anyformer.resolving import architecture
@@ -27,7 +27,7 @@ _HOMES = {
     "describe": ("change", "diff", "get"),
     "generation": ("generate",),
     "huggingface": ("export",),
-    "loading": ("load",),
+    "loading": ("load", "pixels"),
     "model": ("Architecture", "Transformer", "decoder_only", "encoder_decoder", "encoder_only"),
     "plan": ("Plan",),
     "resolving": ("architecture",),
@@ -57,6 +57,7 @@ __all__ = [
     "get",
     "load",
     "match",
+    "pixels",
     "train",
     "transform",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from os.path import exists, isdir, isfile  # which no name is too long for
 from pathlib import Path
 
@@ -25,22 +26,24 @@ def load(
     device: torch.device | str = "cpu",
     dtype: torch.dtype | None = None,
     adapter: str | Path | None = None,
+    images: bool = False,
 ) -> tuple[Transformer, Tokenizer | None]:
     """The model of a checkpoint, a run's latest undamaged one, a Hugging Face directory or a GGUF file, in evaluation mode.
 
     And its tokenizer, None if absent. Only safetensors are read, never pickles. `dtype`: of the weights, by default as stored.
     `adapter`: a directory that PEFT wrote for this model, which becomes one with its weights; the adapter of a run already is.
+    `images`: of a composite in Hugging Face's layout, with its tower for images; by default its text model alone is read.
     A `Notice` warns of each damaged checkpoint that is skipped.
     """
     path = Path(path)
     if adapter is not None:
-        model, tokenizer = load(path, plan=plan, device=device, dtype=dtype)
+        model, tokenizer = load(path, plan=plan, device=device, dtype=dtype, images=images)
         family = _family(path, model)
         found, own = huggingface.read_adapter(adapter, model.architecture, family)
         weights = {name: parameter.detach() for name, parameter in model.named_parameters()}
         return made_of(adapted(model.architecture, found), model.plan, found.merged(weights, own)), tokenizer
     if path.suffix == ".gguf" and isfile(path):
-        return huggingface.load(path, plan=plan, device=device, dtype=dtype)
+        return huggingface.load(path, plan=plan, device=device, dtype=dtype, images=images)
     if not isdir(path):
         if str(path) in (entry.name for entry in catalogue.listing()):
             raise checkpoint.CheckpointError(
@@ -52,7 +55,7 @@ def load(
             f"{path}: {problem}; give the directory of a run, a checkpoint or a Hugging Face model"
         )
     if isfile(path / "config.json") and not isfile(path / checkpoint.MANIFEST):
-        return huggingface.load(path, plan=plan, device=device, dtype=dtype)
+        return huggingface.load(path, plan=plan, device=device, dtype=dtype, images=images)
     if checkpoint.steps(path):
         newest, damaged = checkpoint.latest(path)
         if newest is None:
@@ -92,7 +95,8 @@ def adapter_of(path: str | Path) -> tuple[Transformer, Tokenizer | None, Adapter
 def _family(path: Path, model: Transformer) -> huggingface.Family:
     """The family whose names the weights of a model have: that of its directory, else the first that expresses it."""
     if isfile(path / "config.json") and not isfile(path / checkpoint.MANIFEST):
-        return huggingface.read_architecture(huggingface.read_config(path))[1]
+        images = model.architecture.images is not None
+        return huggingface.read_architecture(huggingface.read_config(path), images=images)[1]
     return huggingface.find_family(model.architecture)[0]
 
 
@@ -120,6 +124,17 @@ def imported_towers(path: str | Path) -> Path | None:
         source = checkpoint.read_manifest(path).facts.get("towers")
         return Path(source) if isinstance(source, str) else None
     return path if huggingface.left_aside(path) else None
+
+
+def pixels(path: str | Path, files: Sequence[str | Path]) -> Tensor:
+    """Files of images as (n, 3, height, width) for the model at `path`, a composite or a checkpoint imported from one.
+
+    They are resized, cropped and centred as its `preprocessor_config.json` says, beside its weights or where they came from.
+    """
+    source = imported_towers(path)
+    if source is None:
+        raise checkpoint.CheckpointError(f"{path}: was not imported from a composite, so nothing says how it reads images")
+    return huggingface.pixels(files, source)
 
 
 def _whole(length: object) -> int | None:

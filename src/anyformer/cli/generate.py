@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -29,6 +30,14 @@ def run(
         typer.Option(
             help="A prompt as token numbers, as in 1,2,3, for a model without a tokenizer. Repeat it for more prompts.",
             metavar="NUMBERS",
+        ),
+    ] = None,
+    image: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="A file of an image, for a model imported with --images; the prompt has the token for images where it stands. "
+            "Repeat it for more images.",
+            metavar="FILE",
         ),
     ] = None,
     chat: Annotated[
@@ -100,7 +109,7 @@ def run(
     from anyformer.describe import UserError
     from anyformer.generation import Sampling, check_weights, generate, generating, stream
     from anyformer.generation.steps import compiles
-    from anyformer.loading import load
+    from anyformer.loading import load, pixels
 
     if (not prompts) == (not tokens):
         raise UserError("give either prompts of text, or token numbers as in --tokens 1,2,3")
@@ -109,10 +118,11 @@ def run(
     numbers = [_numbers(text) for text in tokens or []]
     sampling = Sampling(temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p, seed=seed)
     check_weights(weights)
-    loaded, tokenizer = load(model, device="cuda" if torch.cuda.is_available() else "cpu")
+    loaded, tokenizer = load(model, device="cuda" if torch.cuda.is_available() else "cpu", images=bool(image))
     loaded = generating(loaded, weights, compiled=compiles(max_tokens, compile))
     settings: dict[str, Any] = {
         "max_tokens": max_tokens, "sampling": sampling, "stop": tuple(stop or ()), "compile": compile,
+        "images": pixels(model, image) if image else None,
     }  # fmt: skip
     if numbers:
         for given, continuation in zip(numbers, generate(loaded, tokenizer, numbers, **settings), strict=True):

@@ -13,6 +13,7 @@ EXAMPLES = """
 anyformer import path/to/model checkpoint
 anyformer import path/to/model checkpoint --check
 anyformer import path/to/model checkpoint --adapter path/to/lora
+anyformer import path/to/gemma3 checkpoint --images
 """
 
 
@@ -23,6 +24,9 @@ def run(
         Path | None,
         typer.Option(help="Merge this adapter, a directory that PEFT wrote, into the weights.", metavar="DIRECTORY"),
     ] = None,
+    images: Annotated[
+        bool, typer.Option("--images", help="Of a composite read the tower for images too, and not the text model alone.")
+    ] = False,
     check: Annotated[
         bool, typer.Option("--check", help="Compare the logits with those of transformers first, as `anyformer verify` does.")
     ] = False,
@@ -31,7 +35,8 @@ def run(
 
     A checkpoint holds a digest of every file, so that damage is noticed. `anyformer generate`, `export`, `verify`, `show`,
     `cost` and `diff` also read a Hugging Face directory as it is. `anyformer train` takes the architecture of either; with
-    --start-from it takes the weights and the tokenizer too. Of a composite the text model is read; its towers are left aside.
+    --start-from it takes the weights and the tokenizer too. Of a composite the text model is read,
+    and with --images its images; the other towers are left aside.
     """
     from anyformer import checkpoint, huggingface
     from anyformer.cli.verifying import report
@@ -40,14 +45,14 @@ def run(
     from anyformer.loading import load, trained_length
 
     check_directory(out)
-    if check and not report(huggingface.verify(directory)):
+    if check and not report(huggingface.verify(directory, images=images)):
         raise UserError(f"{directory}: the logits differ from those of transformers, so nothing was written")
     if adapter is None:
-        model, tokenizer = huggingface.load(directory, progress=True)
+        model, tokenizer = huggingface.load(directory, progress=True, images=images)
     else:
-        model, tokenizer = load(directory, adapter=adapter)
-    towers = huggingface.left_aside(directory)
-    source = {"towers": str(directory.absolute())} if towers else {}
+        model, tokenizer = load(directory, adapter=adapter, images=images)
+    towers = huggingface.left_aside(directory, images=images)
+    source = {"towers": str(directory.absolute())} if towers or images else {}
     with disk_errors(out):
         checkpoint.save(model, out, tokenizer=tokenizer, facts={"length": trained_length(directory), **source})
     count = sum(parameter.numel() for parameter in model.parameters())

@@ -12,6 +12,7 @@ from anyformer.cli.arguments import HuggingFace
 EXAMPLES = """
 anyformer verify path/to/model
 anyformer verify path/to/model --length 256
+anyformer verify path/to/gemma3 --images
 """
 
 if TYPE_CHECKING:
@@ -22,6 +23,10 @@ def run(
     directory: HuggingFace,
     length: Annotated[int, typer.Option(help="Compare on two random texts of this many tokens.", min=1, metavar="TOKENS")] = 32,
     seed: Annotated[int, typer.Option(help="Draw the random texts from this seed.", min=0, metavar="SEED")] = 0,
+    images: Annotated[
+        bool,
+        typer.Option("--images", help="Of a composite compare what it says of random images, and the layers of their tower."),
+    ] = False,
 ) -> None:
     """Compare the logits of a Hugging Face model with those that transformers computes, in fp32.
 
@@ -30,7 +35,7 @@ def run(
     """
     from anyformer import huggingface
 
-    if not report(huggingface.verify(directory, length=length, seed=seed)):
+    if not report(huggingface.verify(directory, length=length, seed=seed, images=images)):
         raise typer.Exit(1)
 
 

@@ -39,6 +39,7 @@ def check(
     max_tokens: int,
     start: int | None,
     source: Tensor | None = None,
+    images: Tensor | None = None,
 ) -> None:
     """Refuse prompts that `model` cannot continue for `max_tokens` tokens."""
     check_model(model)
@@ -58,7 +59,8 @@ def check(
     if source is not None and len(source) != len(prompts):
         raise InputError(f"there are {len(source)} sources and {len(prompts)} prompts; give one of each per row")
     embedding = architecture.output_embedding if start is None else architecture.embedding
-    lowest, highest = (bound(token for prompt in prompts for token in prompt) for bound in (min, max))
+    shown = None if images is None or architecture.images is None else architecture.images.token
+    lowest, highest = (bound((t for prompt in prompts for t in prompt if t != shown), default=0) for bound in (min, max))
     if embedding.symbols is None:
         raise InputError(
             f"the source is {embedding.kind}, not text: give it as source, and the beginning of the target as prompt"

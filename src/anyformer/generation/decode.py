@@ -18,11 +18,13 @@ from anyformer.parts.call.stack_state import StackState
 Step = Callable[[Transformer, Tensor, StackState], Tensor]
 
 
-def prefill(model: Transformer, tokens_BT: Tensor, padding_BT: Tensor | None, state: StackState) -> Tensor:
+def prefill(
+    model: Transformer, tokens_BT: Tensor, padding_BT: Tensor | None, state: StackState, images: Tensor | None = None
+) -> Tensor:
     """Read the prompts into `state`; logits of the next token, (B, V). Prefix masks see the prompts as a prefix."""
     lengths = torch.full((len(tokens_BT),), tokens_BT.shape[1], device=tokens_BT.device)
     prefix = lengths if padding_BT is None else (~padding_BT).sum(1)
-    features = model.features(tokens_BT, padding=padding_BT, prefix=prefix, state=state)
+    features = model.features(tokens_BT, padding=padding_BT, prefix=prefix, state=state, images=images)
     return model.logits(features[:, -1])
 
 
@@ -55,6 +57,7 @@ def continuations(
     start: int | None = None,
     source: Tensor | None = None,
     source_padding: Tensor | None = None,
+    images: Tensor | None = None,
     step: Step = decode,
     multiple: int = 1,
 ) -> Iterator[Tensor]:
@@ -65,8 +68,9 @@ def continuations(
 
     For a model with two inputs, either prompts are sources of text and `start` is the first token of every target; or
     `source` holds the sources, of any kind that the model reads, with `source_padding`, and prompts begin the targets.
+    `images`: those that the prompts show, in order, each with all of its tokens in its prompt.
     """
-    check(model, prompts, max_tokens, start, source)
+    check(model, prompts, max_tokens, start, source, images)
     device = model.device
     tokens, padding = pad_left(prompts, device)
     if start is not None:
@@ -77,7 +81,7 @@ def continuations(
     grow = partial(grown, model, batch=len(prompts), most=most, source=read)
     state = grow(None, count=tokens.shape[1])
     if source is None:
-        logits = prefill(model, tokens, padding, state)
+        logits = prefill(model, tokens, padding, state, images)
     else:
         logits = read_source(model, source, source_padding, tokens, padding, state)
     rows = torch.arange(len(prompts), device=device)

@@ -11,6 +11,7 @@ from anyformer.data import StreamDecoder, Tokenizer
 from anyformer.data.chat import answer_end, prompt_tokens
 from anyformer.generation.checks import check, check_model, fills_masks
 from anyformer.generation.decode import continuations
+from anyformer.generation.images import with_images
 from anyformer.generation.sampling import Sampling
 from anyformer.generation.steps import stepper
 from anyformer.generation.unmasking import unmasked
@@ -27,10 +28,12 @@ def generate(
     stop: Sequence[str] = (),
     compile: bool | None = None,
     chat: bool = False,
+    images: Tensor | None = None,
 ) -> Any:
     """The continuation of a prompt, without it: text for text, token numbers for token numbers; a list for several prompts.
 
     Token numbers need no tokenizer; with one, its end-of-text token ends them. Other arguments as in `stream`.
+    `images` (n, channels, height, width): those of all prompts in order, each where its prompt has the token for an image.
     """
     one = isinstance(prompt, str) or (len(prompt) > 0 and isinstance(prompt[0], int))
     prompts: Any = [prompt] if one else list(prompt)
@@ -39,11 +42,13 @@ def generate(
             word = "stop strings are" if stop else "a chat is"
             raise InputError(f"{word} text, and the prompts are token numbers: leave {'stop' if stop else 'chat'} out")
         end = None if tokenizer is None else tokenizer.end_of_text
-        tokens = generate_tokens(model, prompts, max_tokens=max_tokens, sampling=sampling, end=end, compile=compile)
+        tokens = generate_tokens(
+            model, prompts, max_tokens=max_tokens, sampling=sampling, end=end, compile=compile, images=images
+        )
         return tokens[0] if one else tokens
     texts = ["" for _ in prompts]
     settings: dict[str, Any] = {"max_tokens": max_tokens, "sampling": sampling, "stop": stop, "compile": compile, "chat": chat}
-    for row, piece in stream(model, tokenizer, prompts, **settings):
+    for row, piece in stream(model, tokenizer, prompts, images=images, **settings):
         texts[row] += piece
     return texts[0] if one else texts
 
@@ -56,9 +61,11 @@ def generate_tokens(
     sampling: Sampling | None = None,
     end: int | None = None,
     compile: bool | None = None,
+    images: Tensor | None = None,
 ) -> list[list[int]]:
     """The tokens that follow each prompt of token numbers, up to `end`, which is left out, or `max_tokens`."""
-    columns = [next_B.tolist() for next_B in _steps(model, prompts, max_tokens, sampling, end, compile)]
+    prompts = with_images(model, prompts, images)
+    columns = [next_B.tolist() for next_B in _steps(model, prompts, max_tokens, sampling, end, compile, images)]
     rows: list[list[int]] = [list(row) for row in zip(*columns, strict=True)]
     return [row[: row.index(end)] if end is not None and end in row else row for row in rows]
 
@@ -74,6 +81,7 @@ def stream(
     compile: bool | None = None,
     block: int | None = None,
     chat: bool = False,
+    images: Tensor | None = None,
 ) -> Iterator[tuple[int, str]]:
     """(row, text) as the text comes. A row ends at the end-of-text token, before the first `stop` string, or at `max_tokens`.
 
@@ -102,9 +110,9 @@ def stream(
     if fills_masks(model) and tokenizer.find("mask") is not None:
         return _revealed(model, tokenizer, given, max_tokens, sampling or Sampling(), stop, block)
     check_model(model)
-    tokens = [each or ([] if end is None else [end]) for each in given]
-    check(model, tokens, max_tokens, end if model.architecture.two_inputs else None)
-    steps = _steps(model, tokens, max_tokens, sampling, end, compile)
+    tokens = with_images(model, [each or ([] if end is None else [end]) for each in given], images)
+    check(model, tokens, max_tokens, end if model.architecture.two_inputs else None, images=images)
+    steps = _steps(model, tokens, max_tokens, sampling, end, compile, images)
     return _pieces(steps, [_Row(tokenizer, stop, end) for _ in prompts])
 
 
@@ -142,12 +150,14 @@ def _steps(
     sampling: Sampling | None,
     end: int | None,
     compile: bool | None,
+    images: Tensor | None = None,
 ) -> Iterator[Tensor]:
     """The next token of every prompt, (B,), step by step; targets of a model with two inputs start with `end`."""
     step, multiple = stepper(model, max_tokens, compile)
     return continuations(
         model, prompts, sampling=sampling or Sampling(), max_tokens=max_tokens, end=end,
         start=end if model.architecture.two_inputs else None, step=step, multiple=multiple,
+        images=None if images is None else images.to(model.device),
     )  # fmt: skip
 
 

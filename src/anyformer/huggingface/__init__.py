@@ -9,6 +9,7 @@ from anyformer.huggingface.find import find_family
 from anyformer.huggingface.form import Form, form_of
 from anyformer.huggingface.missing import MISSING
 from anyformer.huggingface.peft_files import read_adapter, write_adapter
+from anyformer.huggingface.pixels import pixels
 from anyformer.huggingface.registry import ALIASES, FAMILIES, family, family_of, own, read_architecture, text_keys
 from anyformer.huggingface.towers import Tower, aside, left_aside, told_of
 from anyformer.huggingface.verify import Verdict, verify
@@ -35,6 +36,7 @@ __all__ = [
     "left_aside",
     "load",
     "own",
+    "pixels",
     "read_adapter",
     "read_architecture",
     "read_config",

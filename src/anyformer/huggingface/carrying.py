@@ -48,7 +48,7 @@ def export_composite(
             f"towers (--towers DIRECTORY), or export the text model alone (--family, or no --towers)"
         )
     check_seal(source)
-    architecture, family, stored = architecture_of(source)
+    architecture, family, stored = architecture_of(source, images=model.architecture.images is not None)
     if family.text is None:
         raise HuggingFaceError(f"{source}: {family.model_type} is no composite, so it has no towers; export without towers")
     if any(way.restored for way in stored.source.held()):
@@ -103,8 +103,13 @@ def _config(architecture: Architecture, source: Path, was: Architecture, family:
             f"{source}: its towers project to embeddings of width {was.width}, and this model has width {architecture.width}; "
             f"export the text model alone, without towers"
         )
+    if architecture.images != was.images:
+        raise HuggingFaceError(
+            f"{source}: the tower for images of this model is not that of the files, and only a text model may change; "
+            f"export the text model alone, without towers and images"
+        )
     assert family.text is not None
-    text = find_family(architecture, family.text.model_type)[1]
+    text = find_family(architecture.but(images=None), family.text.model_type)[1]
     table = config
     for key in family.text_path:
         table = table.get(key, table)

@@ -33,13 +33,16 @@ from anyformer.plan import Plan
 _TOKENIZER = "tokenizer.json"
 
 
-def architecture_of(directory: Path, dtype: torch.dtype | None = None) -> tuple[Architecture, Family, Stored]:
+def architecture_of(
+    directory: Path, dtype: torch.dtype | None = None, *, images: bool = False
+) -> tuple[Architecture, Family, Stored]:
     """The architecture, family and tensors of a directory; the weights, not a flag, say whether head and embedding are tied.
 
-    `dtype`: what weights that are stored in few bits become, by default what the configuration says.
+    `dtype`: what weights that are stored in few bits become, by default what the configuration says. `images`: of a composite,
+    with its tower for images.
     """
     config, source = opened(directory, dtype)
-    architecture, family = read_architecture(config)
+    architecture, family = read_architecture(config, images=images)
     stored = Stored(directory, family.base, family.older_names, family.text_name, source)
     untold = {key: value for name, (key, value) in family.told.items() if name in stored and key not in config}
     if untold:
@@ -67,15 +70,17 @@ def load(
     device: torch.device | str = "cpu",
     dtype: torch.dtype | None = None,
     progress: bool = False,
+    images: bool = False,
 ) -> tuple[Transformer, Tokenizer | None]:
     """The model in evaluation mode, in the files' own type unless `dtype` is given; and its tokenizer, None if absent.
 
     Weights in few bits are restored one by one, to `dtype` or what the configuration says. A `Notice` names scales of
-    activations and of the cache that are left aside: they belong to a computation in few bits.
+    activations and of the cache that are left aside: they belong to a computation in few bits. Of a composite the text model is
+    read; `images`: with its tower and projector for images.
     """
     directory = Path(directory)
     check_seal(directory)
-    architecture, family, stored = architecture_of(directory, dtype)
+    architecture, family, stored = architecture_of(directory, dtype, images=images)
     with torch.device("meta"):
         model = Transformer(architecture, plan)
     of_weights = as_stored(rules(family.names_of(architecture), shapes_of(architecture)), stored)

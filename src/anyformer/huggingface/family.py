@@ -43,6 +43,9 @@ class Family:
     text_name: Callable[[str], str | None] | None = None
     """Of a composite: name of a stored tensor -> the text model's own name; None for a tensor of a tower."""
 
+    marks_images: str = ""
+    """Of a composite with its images: the argument of transformers' class that is 1 at tokens of images; empty without one."""
+
     text_path: tuple[str, ...] = ()
     """Of a composite: keys down to the text model's table."""
 

@@ -15,6 +15,7 @@ from anyformer.huggingface.family import Family
 from anyformer.huggingface.missing import MISSING
 from anyformer.huggingface.stored import Format, format_of
 from anyformer.huggingface.target import nowhere
+from anyformer.huggingface.vision.whole import with_images
 from anyformer.model import Architecture
 
 FAMILIES: Mapping[str, tuple[str, ...]] = {
@@ -139,10 +140,11 @@ def family(model_type: str) -> Family:
     return next(family for family in families_of(_FILES[model_type]) if family.model_type == model_type)
 
 
-def family_of(config: Config) -> Family:
-    """The family of a configuration: of a composite, the family of the text model in it."""
+def family_of(config: Config, *, images: bool = False) -> Family:
+    """The family of a configuration: of a composite, the family of the text model in it, with its `images` if asked for."""
     composite = COMPOSITES.get(config.model_type)
-    return family(config.model_type) if composite is None else text_family(composite, config, family)
+    found = family(config.model_type) if composite is None else text_family(composite, config, family)
+    return with_images(config, found) if images else found
 
 
 def text_keys(config: Config) -> dict[str, Any]:
@@ -162,10 +164,13 @@ def families_of(file: str) -> Iterable[Family]:
     return families
 
 
-def read_architecture(config: Config) -> tuple[Architecture, Family]:
-    """The architecture and family of a configuration; every key is read, known to be inert, or refused by name."""
+def read_architecture(config: Config, *, images: bool = False) -> tuple[Architecture, Family]:
+    """The architecture and family of a configuration; every key is read, known to be inert, or refused by name.
+
+    `images`: with the tower for images of a composite, of which otherwise the text model alone is read.
+    """
     stored_format(config)
-    reader = family_of(config)
+    reader = family_of(config, images=images)
     architecture = reader.read(config)
     config.finish(reader.inert)
     return architecture, reader

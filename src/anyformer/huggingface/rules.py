@@ -197,7 +197,8 @@ def rules(names: Names, declared: Mapping[str, tuple[int, ...]]) -> list[Rule]:
     for source, target in names.outside.items():
         made += _matching("", source, target, "", short, declared)
     for stack, (prefix, table) in names.layers.items():
-        numbers = sorted({int(name.split(".")[2]) for name in declared if name.startswith(f"{stack}.layers.")})
+        within = f"{stack}.layers."
+        numbers = sorted({int(name.removeprefix(within).split(".")[0]) for name in declared if name.startswith(within)})
         for i in numbers:
             for source, target in table.items():
                 for rule in _matching(f"{stack}.layers.{i}.", source, target, prefix, short, declared):

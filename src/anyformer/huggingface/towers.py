@@ -31,12 +31,15 @@ class Tower:
         return f"{self.name} ({self.tensors:,} tensors, {count} parameters)"
 
 
-def left_aside(directory: str | Path) -> tuple[Tower, ...]:
-    """The towers of a directory; none where it is no composite, or holds no weights."""
+def left_aside(directory: str | Path, *, images: bool = False) -> tuple[Tower, ...]:
+    """The towers of a directory; none where it is no composite, or holds no weights.
+
+    `images`: what is left aside of them when the composite is read with its images.
+    """
     directory = Path(directory)
     if not (isfile(directory / "config.json") and any(isfile(directory / name) for name in (INDEX, WHOLE))):
         return ()
-    family = family_of(read_config(directory))
+    family = family_of(read_config(directory), images=images)
     return towers_of(Stored(directory, family.base, family.older_names, family.text_name))
 
 

@@ -64,14 +64,25 @@ class Verdict:
         return next((drift for drift in self.drifts if not drift.agrees), None)
 
 
-def verify(directory: str | Path, *, length: int = 32, batch: int = 2, seed: int = 0) -> Verdict:
-    """Run both models in fp32 on the same random input; needs transformers (the extra `hf`)."""
+def verify(directory: str | Path, *, length: int = 32, batch: int = 2, seed: int = 0, images: bool = False) -> Verdict:
+    """Run both models in fp32 on the same random input; needs transformers (the extra `hf`).
+
+    `images`: of a composite compare the tower for images and the text model that reads an image, not the text model alone.
+    """
     directory = Path(directory)
-    architecture, family, _ = architecture_of(directory)
-    ours, _ = load(directory, dtype=torch.float32)  # before transformers, for its errors name the file that is wrong
+    architecture, family, _ = architecture_of(directory, images=images)
+    ours, _ = load(
+        directory, dtype=torch.float32, images=images
+    )  # before transformers, for its errors name the file that is wrong
     theirs = _in_transformers(directory, family)
     given = architecture.embedding.example(batch, _fits(architecture.stacks, length), seed=seed)
     target = architecture.output_embedding.example(batch, length, seed=seed + 1) if architecture.two_inputs else None
+    shown: dict[str, Tensor] = {}
+    if architecture.images is not None:
+        given = given.masked_fill(given == architecture.images.token, 0)
+        given, shown["pixel_values"] = architecture.images.example(given, seed)
+        if family.marks_images:
+            shown[family.marks_images] = (given == architecture.images.token).long()
     if family is own():
         return _own(ours, theirs, given, target)
     mine: dict[str, Tensor] = {}
@@ -82,8 +93,8 @@ def verify(directory: str | Path, *, length: int = 32, batch: int = 2, seed: int
             inner = prefix.replace("{i}", str(i)).rstrip(".")
             _watch(_text_module(theirs, inner, family) or _module(theirs, inner), other, f"{stack} layer {i}")
     with torch.no_grad():
-        mine["logits"] = ours(given) if target is None else ours(given, target)
-        other["logits"] = _output(theirs, given, target)
+        mine["logits"] = ours(given, target, images=shown.get("pixel_values"))
+        other["logits"] = _output(theirs, given, target, shown)
     return Verdict(family.model_type, tuple(Drift(where, _gap(mine[where], other[where])) for where in mine if where in other))
 
 
@@ -158,9 +169,10 @@ def _watch(module: nn.Module, outputs: dict[str, Tensor], where: str) -> None:
     module.register_forward_hook(record)
 
 
-def _output(theirs: nn.Module, given: Tensor, target: Tensor | None) -> Tensor:
+def _output(theirs: nn.Module, given: Tensor, target: Tensor | None, shown: Mapping[str, Tensor] | None = None) -> Tensor:
     main = "input_ids" if not given.is_floating_point() else getattr(theirs, "main_input_name", "input_ids")
-    out = theirs(**{main: given}) if target is None else theirs(**{main: given, "decoder_input_ids": target})
+    more = {**(shown or {}), **({} if target is None else {"decoder_input_ids": target})}
+    out = theirs(**{main: given}, **more)
     logits: Tensor = out["logits"] if "logits" in out else out["last_hidden_state"]
     return logits
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import lru_cache
 from typing import Literal
 
@@ -10,14 +11,14 @@ from pydantic import model_validator
 
 from anyformer.describe import Count, DescriptionError, Problem, change_all, numbers
 from anyformer.dims import LARGEST
-from anyformer.model.fitting import check_mtp, check_virtual_tokens
+from anyformer.model.fitting import check_images, check_mtp, check_sources, check_virtual_tokens
 from anyformer.model.lengths import behind, decoder_shape
 from anyformer.model.shown import Shown, layers
 from anyformer.operations import Limit, Shape, Tally, Weight, total
 from anyformer.parts.attention.latents import Latents
-from anyformer.parts.call.shared import SOURCE
 from anyformer.parts.embedding.embedding import Embedding, Input
 from anyformer.parts.embedding.head import Head
+from anyformer.parts.images.tower import ImageTower
 from anyformer.parts.initialisation import Initialisation
 from anyformer.parts.layers.multi_token import MultiToken
 from anyformer.parts.layers.stack import Stack
@@ -52,6 +53,8 @@ class Architecture(Shown):
     """The map from features to logits; absent, the model returns features."""
     mtp: MultiToken | None = None
     """Predictions of tokens after the next one, in training alone; counted beside the model."""
+    images: ImageTower | None = None
+    """An encoder of images whose features replace the embeddings of the tokens that stand for them in a text."""
     virtual_tokens: Count | None = None
     """Learnt vectors in front of every text, without outputs: prompt tuning (Lester et al. 2021, arXiv 2104.08691)."""
     initialisation: Initialisation = Initialisation()
@@ -63,7 +66,7 @@ class Architecture(Shown):
         ]
         if too_large:
             raise DescriptionError(too_large)
-        self._check_stacks()
+        check_sources(self.encoder, self.decoder, self.latents, self.source, two_inputs=self.two_inputs)
         self._check_inputs()
         one_text = not self.two_inputs and self.latents is None
         if self.mtp is not None:
@@ -71,6 +74,9 @@ class Architecture(Shown):
             check_mtp(self.mtp, self.decoder if continues else None, self.width, self.table_width)
         if self.virtual_tokens is not None:
             check_virtual_tokens(self.shape_of_model, self.mtp, one_text=one_text and self.embedding.symbols is not None)
+        if self.images is not None:
+            mixed = not one_text or self.embedding.symbols is None or self.virtual_tokens is not None
+            check_images(mixed=mixed, predicts_later=self.mtp is not None)
         if self.head is not None:
             self.head.check(
                 self.output_embedding, self.width, self.table_width, decodes=self.decoder is not None and not self.latents
@@ -80,27 +86,6 @@ class Architecture(Shown):
         for name, part in self.stacks.items():
             part.check(self.width, self.table_width, name)
         return self
-
-    def _check_stacks(self) -> None:
-        """Refuse stacks that lack a source to read, or a source that no stack reads."""
-        if self.encoder is None and self.decoder is None:
-            raise ValueError("needs an encoder, a decoder or both")
-        if self.encoder is not None and SOURCE in self.encoder.reads:
-            raise ValueError("encoder: cross-attention belongs into a decoder; an encoder has no other sequence to read")
-        reads = self.decoder is not None and SOURCE in self.decoder.reads
-        if self.latents is not None and not reads:
-            raise ValueError("latents: a decoder with cross-attention must let them read the input")
-        if self.source == "prefix" and not self.two_inputs:
-            raise ValueError("source = 'prefix' needs a source: an encoder, or a decoder_embedding for the target")
-        if self.source == "prefix" and reads:
-            raise ValueError("source = 'prefix' already puts the source before the target: take cross-attention out")
-        if self.source == "attended" and self.two_inputs and not reads:
-            raise ValueError("decoder: no layer reads the source: give one cross-attention, or set source = 'prefix'")
-        if reads and not self.two_inputs and self.latents is None:
-            raise ValueError(
-                "decoder: cross-attention needs an encoder to read from, latents that read the input, "
-                "or a decoder_embedding, so that the input is the source"
-            )
 
     def _check_inputs(self) -> None:
         """Refuse layers that read tokens of an input without tokens, and a second table without a second input."""
@@ -242,6 +227,9 @@ class Architecture(Shown):
         parts = {"embedding": self.embedding.cost(self.table_width, shape.batch, read)}
         if self.decoder_embedding is not None:
             parts["decoder_embedding"] = self.decoder_embedding.cost(self.table_width, shape.batch, shape.length)
+        if self.images is not None:
+            shape = replace(shape, ahead=self.images.ahead(shape))
+            parts["images"] = self.images.cost(self.table_width, shape.batch * shape.images, plan, price)
         if self.latents is not None:
             parts["latents"] = self.latents.cost(self.width)
         if self.encoder is not None:

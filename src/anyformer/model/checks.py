@@ -45,6 +45,8 @@ def check_inputs(architecture: Architecture, tally: Tally, call: Call, *, traini
         raise InputError("tokens are missing; they may be None only in a model of two inputs whose state holds the source")
     if state is not None and (documents is not None or positions is not None):
         raise InputError("decode state keeps its own positions and one document per row: leave documents and positions out")
+    if call.images is not None and architecture.images is None:
+        raise InputError("this model reads no images: leave them out, or load a composite with its tower (images=True)")
     packed = tally.breaks("packed", training=training)
     if documents is not None and packed:
         raise InputError(f"documents cannot be packed in one row: {'; '.join(packed)}")
@@ -54,6 +56,8 @@ def check_inputs(architecture: Architecture, tally: Tally, call: Call, *, traini
     length = read
     if decoder_tokens is not None:
         length = _positions(architecture.output_embedding, "decoder_tokens", decoder_tokens, call.decoder_padding)
+    if call.images is not None and architecture.images is not None and tokens is not None:
+        architecture.images.check(call.images, tokens)
     for name, value, like in (
         ("padding", padding, tokens), ("decoder_padding", call.decoder_padding, decoder_tokens),
         ("documents", documents, tokens), ("types", call.types, tokens),

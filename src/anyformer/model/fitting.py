@@ -1,9 +1,53 @@
-"""Checks of what an architecture may carry beside its stacks: predictions of later tokens, and virtual tokens."""
+"""Checks of an architecture: that its decoder has what it reads, and what it may carry beside its stacks."""
 
 from __future__ import annotations
 
+from typing import Literal
+
+from anyformer.parts.attention.latents import Latents
+from anyformer.parts.call.shared import SOURCE
 from anyformer.parts.layers.multi_token import MultiToken
 from anyformer.parts.layers.stack import Stack
+
+
+def check_sources(
+    encoder: Stack | None,
+    decoder: Stack | None,
+    latents: Latents | None,
+    source: Literal["attended", "prefix"],
+    *,
+    two_inputs: bool,
+) -> None:
+    """Refuse stacks that lack a source to read, or a source that no stack reads."""
+    if encoder is None and decoder is None:
+        raise ValueError("needs an encoder, a decoder or both")
+    if encoder is not None and SOURCE in encoder.reads:
+        raise ValueError("encoder: cross-attention belongs into a decoder; an encoder has no other sequence to read")
+    reads = decoder is not None and SOURCE in decoder.reads
+    if latents is not None and not reads:
+        raise ValueError("latents: a decoder with cross-attention must let them read the input")
+    if source == "prefix" and not two_inputs:
+        raise ValueError("source = 'prefix' needs a source: an encoder, or a decoder_embedding for the target")
+    if source == "prefix" and reads:
+        raise ValueError("source = 'prefix' already puts the source before the target: take cross-attention out")
+    if source == "attended" and two_inputs and not reads:
+        raise ValueError("decoder: no layer reads the source: give one cross-attention, or set source = 'prefix'")
+    if reads and not two_inputs and latents is None:
+        raise ValueError(
+            "decoder: cross-attention needs an encoder to read from, latents that read the input, "
+            "or a decoder_embedding, so that the input is the source"
+        )
+
+
+def check_images(*, mixed: bool, predicts_later: bool) -> None:
+    """Refuse images where there is not one text of tokens alone, or where later tokens are predicted."""
+    if mixed:
+        raise ValueError(
+            "images: stand among the tokens of one text, and this model reads two inputs, reads them into a latent array, "
+            "reads no tokens, or has virtual_tokens in front of its text: leave images out"
+        )
+    if predicts_later:
+        raise ValueError("images: predictions of later tokens (mtp) know no tokens that stand for images: leave mtp out")
 
 
 def check_mtp(mtp: MultiToken, decoder: Stack | None, width: int, narrow: int) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypedDict
 
 import torch
@@ -24,6 +24,7 @@ class CallOptions(TypedDict, total=False):
     prefix: Tensor | None
     positions: Tensor | None
     types: Tensor | None
+    images: Tensor | None
     state: StackState | None
     noise: Noise | None
     auxiliary: Auxiliary | None
@@ -41,6 +42,7 @@ class Call:
     prefix: Tensor | None = None
     positions: Tensor | None = None
     types: Tensor | None = None
+    images: Tensor | None = None
     state: StackState | None = None
     noise: Noise | None = None
     auxiliary: Auxiliary | None = None
@@ -53,6 +55,15 @@ class Call:
         tokens = self.tokens if self.decoder_tokens is None else self.decoder_tokens
         assert tokens is not None, "checked when the model is called"
         return tokens
+
+    def behind(self, first: int) -> Call:
+        """The same call of a text with `first` positions in front of it."""
+        prefix, positions = self.prefix, self.positions
+        if positions is not None:
+            counted = torch.arange(first, device=positions.device, dtype=positions.dtype).expand(len(positions), -1)
+            positions = torch.cat([counted, positions + first], 1)
+        auxiliary = self.auxiliary and self.auxiliary.after(first)
+        return replace(self, positions=positions, prefix=None if prefix is None else prefix + first, auxiliary=auxiliary)
 
     def of_source(self) -> Call:
         """The call of the encoder: noise, and the collector of its expert layers' reports."""

@@ -51,6 +51,7 @@ class Transformer(Described):
         self.virtual_tokens = None if virtual is None else nn.Parameter(torch.empty(virtual, narrow))
         second = architecture.decoder_embedding
         self.decoder_embedding = second.build(narrow) if second else None
+        self.images = architecture.images.build(narrow, self.plan, "images") if architecture.images else None
         self.latents = architecture.latents.build(width) if architecture.latents else None
         for name, stack in architecture.stacks.items():
             self.add_module(name, stack.build(width, narrow, self.plan, name))
@@ -110,6 +111,7 @@ class Transformer(Described):
         documents (B, T) int: tokens see only tokens of the same number; positions restart at each document.
         prefix (B,) int: the number of first positions that see each other both ways (prefix masks); decode state stores it. A
         source that stands before the target is always a prefix.
+        images (n, C, height, width): those of all rows, in the order in which their tokens stand there (`ImageTower`).
         positions (B, T) int: by default counted; types (B, T) int: kinds of segments, for an embedding with a table of types.
         state: decode state, extended by this call; noise: for dropout.
         auxiliary: collects penalties and statistics of expert layers.
@@ -122,7 +124,7 @@ class Transformer(Described):
             call = replace(call, noise=Noise.fresh(len(call.generated), call.generated.device))
         for dropout in self._inputs:
             dropout.noise = call.noise
-        source = None if call.tokens is None else self._enter(call.tokens, call.padding, call.types)
+        source = None if call.tokens is None else self._enter(call.tokens, call.padding, call.types, images=call.images)
         if call.decoder_tokens is None:
             assert source is not None, "checked above"
             if self.latents is not None:
@@ -182,11 +184,22 @@ class Transformer(Described):
         stack = self.architecture.output_stack
         return stack.state(self.architecture.width, batch, capacity, source, dtype or weight.dtype, weight.device)
 
-    def _enter(self, given: Tensor, padding: Tensor | None, types: Tensor | None = None, *, target: bool = False) -> StackInput:
+    def _enter(
+        self,
+        given: Tensor,
+        padding: Tensor | None,
+        types: Tensor | None = None,
+        *,
+        images: Tensor | None = None,
+        target: bool = False,
+    ) -> StackInput:
         """Embed the input or the source, or the target."""
         second = self.decoder_embedding if target else None
         entrance = self.architecture.output_embedding if target else self.architecture.embedding
-        x_BTD = (second or self.embedding)(given, padding, types)
+        if self.images is None or images is None:
+            x_BTD = (second or self.embedding)(given, padding, types)
+        else:
+            x_BTD = self.images.among(self.embedding, given, images, padding, types)
         return StackInput(x_BTD, entrance.padding(padding), None if entrance.symbols is None else given)
 
     def _encoded(self, source: StackInput, call: Call) -> StackInput:
@@ -212,19 +225,8 @@ class Transformer(Described):
         """The features of a text behind the virtual tokens, which the state holds after its first chunk."""
         if call.state is not None and call.state.slots.used:
             return self._stack(text, call)
-        first, prefix = len(virtual_PD), call.prefix
         whole = text.after(StackInput(virtual_PD.to(text.x.dtype).expand(len(text.x), -1, -1)))
-        positions = call.positions
-        if positions is not None:
-            counted = torch.arange(first, device=positions.device, dtype=positions.dtype).expand(len(positions), -1)
-            positions = torch.cat([counted, positions + first], 1)
-        call = replace(
-            call,
-            positions=positions,
-            prefix=None if prefix is None else prefix + first,
-            auxiliary=call.auxiliary and call.auxiliary.after(first),
-        )
-        return self._stack(whole, call)[:, first:]
+        return self._stack(whole, call.behind(len(virtual_PD)))[:, len(virtual_PD) :]
 
     def _stack(self, given: StackInput, call: Call, source: StackInput | None = None) -> Tensor:
         """Reserve slots in the state, then run the stack that the head reads."""
@@ -254,6 +256,9 @@ class Transformer(Described):
         else:
             positions = count_positions(given.x, padding, documents)
         counted = call.positions is None
+        until = None
+        if self.images is not None and call.images is not None and given.tokens is not None:
+            until = self.images.until(given.tokens, positions)
         context = Context(
             positions,
             self.plan,
@@ -261,6 +266,7 @@ class Transformer(Described):
             padded=padding is not None or not counted,
             documents=documents,
             prefix=prefix,
+            until=until,
             noise=call.noise,
             tokens=given.tokens,
             auxiliary=auxiliary,

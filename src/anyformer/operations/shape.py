@@ -7,7 +7,11 @@ from dataclasses import dataclass
 from anyformer.describe import UserError
 from anyformer.dims import LARGEST, LONGEST
 
-_BOUNDS = (("batch", 1, LARGEST), ("length", 1, LONGEST), *((name, 0, LONGEST) for name in ("past", "source", "prefix")))
+_BOUNDS = (
+    ("batch", 1, LARGEST),
+    ("length", 1, LONGEST),
+    *((name, 0, LONGEST) for name in ("past", "source", "prefix", "images", "ahead")),
+)
 """(field, least, greatest value)."""
 
 
@@ -16,7 +20,8 @@ class Shape:
     """The sizes of one call: B rows of T new positions after `past` cached ones; S keys in all.
 
     `source`: the length of the encoder's output; `prefix`: positions at the start that see each other both ways; `capacity`:
-    the positions for which decode state is allocated (default: past + length).
+    the positions for which decode state is allocated (default: past + length); `images`: of each row; `ahead`: pairs of a row
+    in which a query sees a later key beside those of its mask.
     """
 
     batch: int = 1
@@ -25,6 +30,8 @@ class Shape:
     source: int = 0
     prefix: int = 0
     capacity: int | None = None
+    images: int = 0
+    ahead: int = 0
 
     def __post_init__(self) -> None:
         for name, low, high in _BOUNDS:

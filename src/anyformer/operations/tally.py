@@ -110,6 +110,11 @@ class Tally:
             {path: replace(inner, tally=inner.tally.without(*what)) for path, inner in self.inner.items()},
         )
 
+    def as_parts(self) -> Tally:
+        """These declarations as those of one component: its layers and branches are parts of it like all others."""
+        parts = {path: replace(each, tally=each.tally.as_parts(), level="part", name=path) for path, each in self.inner.items()}
+        return replace(self, inner=parts)
+
     def counted(self, *axes: Dimension) -> Tally:
         """This tally, each of its own weights with these factors of its dimensions."""
         return replace(self, own_weights={name: replace(each, axes=axes) for name, each in self.own_weights.items()})

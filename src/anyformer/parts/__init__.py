@@ -22,6 +22,9 @@ from anyformer.parts.experts.router import Renormalise, Router
 from anyformer.parts.experts.selection import Groups, Hashed, Sampled, ScoreCorrectionBias, SparseMixer, TopK
 from anyformer.parts.experts.shared import SharedExpert
 from anyformer.parts.feedforward.feedforward import FeedForward, gated_width
+from anyformer.parts.images.pooled import PooledProjector
+from anyformer.parts.images.tower import ImageTower
+from anyformer.parts.images.two_layer import TwoLayerProjector
 from anyformer.parts.initialisation import FanIn, Initialisation, Normal, TruncatedNormal, Xavier
 from anyformer.parts.layers.block import Block, Step
 from anyformer.parts.layers.branch import Branch
@@ -101,6 +104,7 @@ __all__ = [
     "Head",
     "HyperConnections",
     "Identity",
+    "ImageTower",
     "InducedAttention",
     "Initialisation",
     "InputProjection",
@@ -122,6 +126,7 @@ __all__ = [
     "Normal",
     "ParallelPrediction",
     "Patches",
+    "PooledProjector",
     "PositiveRandom",
     "Prefix",
     "Proportional",
@@ -152,6 +157,7 @@ __all__ = [
     "Transform",
     "TransformerXL",
     "TruncatedNormal",
+    "TwoLayerProjector",
     "UnitLength",
     "ValueResidual",
     "VerticalStride",

@@ -59,7 +59,8 @@ def attention(part, name, weights, x, run):
     out = []
     for t, v in enumerate(x):
         queries = heads_of("query", v, t, H)
-        seen = [s for s in range(len(reads)) if cross or allowed(part.mask, t, s, run.prefix)]
+        until = run.until[t] if run.until else t
+        seen = [s for s in range(len(reads)) if cross or allowed(part.mask, t, s, run.prefix) or t < s <= until]
         virtual = range(0 if cross else part.virtual_tokens or 0)
 
         def share(h, t=t, queries=queries, seen=seen, virtual=virtual):

@@ -108,6 +108,8 @@ class Context:
     """Whether some positions may be EMPTY."""
     documents: Tensor | None = None
     prefix: Tensor | None = None
+    until: Tensor | None = None
+    """(B, T): the last position that each query sees even if its mask does not allow it, such as the end of its image."""
     noise: Noise | None = None
     tokens: Tensor | None = None
     """(B, T): the tokens that were embedded."""
@@ -140,6 +142,7 @@ class Context:
             positions=self.positions[:, :count],
             documents=None if documents is None else documents[:, :count],
             prefix=None,
+            until=None if self.until is None else self.until[:, :count],
             tokens=None if self.tokens is None else self.tokens[:, :count],
             auxiliary=self.auxiliary and self.auxiliary.ahead(k, documents),
             shared={},
@@ -155,6 +158,7 @@ class Context:
             positions=torch.where(numbers < length, self.positions[:, own], EMPTY),
             padded=True,
             documents=None if self.documents is None else self.documents[:, own],
+            until=None if self.until is None else self.until[:, own],
             tokens=None if self.tokens is None else self.tokens[:, own],
             noise=None if self.noise is None else replace(self.noise, span=Span(numbers, length)),
             share=Share(self, gather),
@@ -226,12 +230,14 @@ class Context:
 
         None on the meta device too, where every pair is counted.
         """
-        if self.padded or self.prefix is not None or self.share is not None or keys.label != "self" or self.positions.is_meta:
+        special = self.prefix is not None or self.until is not None or self.share is not None
+        if self.padded or special or keys.label != "self" or self.positions.is_meta:
             return None
         return band_of(mask, self.positions.shape[1], aligned=self.aligned)
 
     def _visible(self, mask: Digested[Mask], keys: Keys, band: Band | None) -> Visible:
-        square = self.aligned and self.prefix is None and self.chunk is None and self.share is None
+        whole = self.chunk is None and self.share is None
+        square = self.aligned and self.prefix is None and self.until is None and whole
         if square and mask.digest == _CAUSAL:
             return Visible(causal=True)
         if band is not None:
@@ -241,6 +247,8 @@ class Context:
         allowed = mask.value.allowed(query, key, prefix)
         if square:
             return Visible(allowed[:, None])
+        if self.until is not None:
+            allowed = allowed | ((key > query) & (key <= self.until[:, :, None]))
         allowed = allowed & (key != EMPTY)
         if self.documents is not None:
             of_keys = self.documents if self.share is None else self.share.whole.documents

@@ -93,7 +93,7 @@ class Mask(Value):
 
     def pairs(self, shape: Shape) -> int:
         """Allowed (query, key) pairs of one head of one row: `shape.length` queries after `shape.past` cached positions."""
-        return count_pairs(self, shape.past, shape.keys, shape.prefix)
+        return count_pairs(self, shape.past, shape.keys, shape.prefix) + (0 if self.looks_ahead else shape.ahead)
 
     def counts(self, shape: Shape) -> Integers:
         """The number of keys that each query of one row sees, (T,); `pairs` is their sum."""

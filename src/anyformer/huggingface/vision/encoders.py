@@ -1,0 +1,118 @@
+"""CLIP's and SigLIP's encoders of images, as towers of a composite."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from anyformer.describe import did_you_mean
+from anyformer.huggingface import words
+from anyformer.huggingface.config import Config
+from anyformer.huggingface.errors import HuggingFaceError
+from anyformer.huggingface.rules import Shaped, Table, To
+from anyformer.parts import Attention, Bidirectional, Block, LayerNorm, LearnedPosition, Patches, Stack, pre_norm, stack
+
+WITH_FINAL_NORM = None
+"""The layer of an encoder that is read with all its layers and the norm behind them."""
+Layer = int | None
+"""A number among the values between layers, the embedded patches first, negative from the last; or `WITH_FINAL_NORM`."""
+
+
+@dataclass(frozen=True)
+class Encoder:
+    """An encoder of images in the fields of an `ImageTower`."""
+
+    image: int
+    width: int
+    patches: Patches
+    norm: LayerNorm
+    """The norm of its layers."""
+    stack: Stack
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        return {"image": self.image, "width": self.width, "patches": self.patches, "stack": self.stack}
+
+
+def clip(config: Config, layer: Layer) -> Encoder:
+    """Radford et al. 2021 (arXiv 2103.00020): a class token, patches without bias, a norm before the layers."""
+    config.assume(patch_size=32)
+    norm = words.layer_norm(config, 1e-5)
+    patches = Patches(size=config("patch_size"), channels=config("num_channels", 3), class_tokens=1, bias=False)
+    return _encoder(config, patches, _block(config, norm, "quick_gelu"), norm, layer, input_norm=norm)
+
+
+def siglip(config: Config, layer: Layer) -> Encoder:
+    """Zhai et al. 2023 (arXiv 2303.15343): patches alone; the head that pools them is not read."""
+    config.assume(patch_size=16)
+    norm = words.layer_norm(config, 1e-6)
+    patches = Patches(size=config("patch_size"), channels=config("num_channels", 3))
+    return _encoder(config, patches, _block(config, norm, "gelu_pytorch_tanh"), norm, layer)
+
+
+def _block(config: Config, norm: LayerNorm, activation: str) -> Block:
+    config.expect("attention_dropout", 0.0, 0, why="towers are computed without dropout")
+    attention = Attention(heads=config("num_attention_heads", 12), bias=words.ALL, mask=Bidirectional())
+    config.assume(intermediate_size=3072)
+    return pre_norm(norm, attention, words.plain(config, activation))
+
+
+def _encoder(config: Config, patches: Patches, block: Block, norm: LayerNorm, layer: Layer, **around: Any) -> Encoder:
+    image, depth = config("image_size", 224), config("num_hidden_layers", 12)
+    position = LearnedPosition(length=patches.class_tokens + (image // patches.size) ** 2)
+    if layer is WITH_FINAL_NORM:
+        around["final_norm"] = norm
+    computed = depth if layer is WITH_FINAL_NORM else layer if layer >= 0 else depth + 1 + layer
+    if not 1 <= computed <= depth:
+        raise HuggingFaceError(f"{config.where}: layer {layer} of the tower is asked for, and it has {depth}")
+    layers = stack([block] * computed, position=position, **around)
+    return Encoder(image, config("hidden_size", 768), patches, norm, layers)
+
+
+READERS: Mapping[str, Callable[[Config, Layer], Encoder]] = {"clip_vision_model": clip, "siglip_vision_model": siglip}
+"""Model type of a tower -> its reader."""
+_INERT = (
+    "initializer_factor", "projection_dim", "projection_size", "vision_use_head", "vocab_size", "max_position_embeddings",
+)  # fmt: skip
+
+
+def encoder(config: Config, layer: Layer, *, usual: str) -> Encoder:
+    """The encoder that the `vision_config` of a composite describes; `usual`: the type where it names none."""
+    where = f"{config.where}: vision_config"
+    table = {"model_type": usual, **config("vision_config")}
+    inner = Config(table, where)
+    named = inner.model_type
+    if named not in READERS:
+        raise HuggingFaceError(
+            f"{where}: a tower of type {named!r} is not read{did_you_mean(named, READERS)}, only {', '.join(READERS)}: "
+            f"read the text model alone, without images"
+        )
+    found = READERS[named](inner, layer)
+    inner.finish(_INERT)
+    return found
+
+
+def names(tower: Patches, width: int) -> Table:
+    """Names of the weights outside of layers, ours to those of `vision_tower`."""
+    return {
+        "images.patches.projection.weight": To(
+            "embeddings.patch_embedding.weight", Shaped((width, tower.channels, tower.size, tower.size))
+        ),
+        "images.patches.projection.bias": "embeddings.patch_embedding.bias",
+        "images.patches.class_tokens": To("embeddings.class_embedding", Shaped((-1,))),
+        "images.stack.position.weight": "embeddings.position_embedding.weight",
+        "images.stack.input_norm": "pre_layrnorm",
+        "images.stack.final_norm": "post_layernorm",
+    }
+
+
+LAYER: Table = {
+    **{f"attention.{side}": f"self_attn.{side[0]}_proj" for side in words.QKV},
+    "attention.output": "self_attn.out_proj",
+    "attention.norm_before": "layer_norm1",
+    "feedforward.norm_before": "layer_norm2",
+    "feedforward.up": "mlp.fc1",
+    "feedforward.down": "mlp.fc2",
+}
+"""Names in a layer."""

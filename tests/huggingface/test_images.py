@@ -1,0 +1,307 @@
+"""Composites read whole, with their images, against transformers: logits, decoding, gradients, files."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+import transformers
+from safetensors.torch import load_file, save_file
+
+import anyformer as af
+from anyformer import checkpoint, huggingface
+from anyformer.huggingface.files import Stored
+from anyformer.huggingface.rules import rules
+from anyformer.huggingface.vision.models import VISION
+from anyformer.model import InputError, build
+from anyformer.operations import Shape
+from huggingface.parity import gap
+from huggingface.whole import CASES, TOKEN, Whole, pixels, text, their_logits, whole
+
+TOLERANCE = 1e-5
+every = pytest.mark.parametrize("name", CASES)
+kinds = pytest.mark.parametrize("name", ["llava", "gemma3"])
+
+
+def wide(tokens: torch.Tensor, by: int = 3) -> tuple[torch.Tensor, torch.Tensor]:
+    """The first row `by` tokens shorter and padded on the left; and the padding."""
+    padding = torch.zeros_like(tokens, dtype=torch.bool)
+    padding[0, :by] = True
+    moved = tokens.clone()
+    moved[0, by:], moved[0, :by] = tokens[0, :-by], 0
+    return moved, padding
+
+
+@every
+@pytest.mark.parametrize("images", [(1,), (2,), (1, 0, 2), (0,)], ids=str)
+def test_logits(name, images):
+    both = whole(name)
+    tokens, shown = text(both, images), pixels(both, sum(images)) if sum(images) else None
+    with torch.no_grad():
+        assert gap(both.ours(tokens, images=shown), their_logits(both, tokens, shown)) <= TOLERANCE
+
+
+@every
+def test_a_padded_row(name):
+    both = whole(name)
+    tokens, padding = wide(text(both, (1, 1)))
+    shown = pixels(both, 2)
+    with torch.no_grad():
+        ours, theirs = both.ours(tokens, images=shown, padding=padding), their_logits(both, tokens, shown, padding)
+    assert gap(ours[~padding], theirs[~padding]) <= TOLERANCE
+
+
+@every
+def test_prefill_and_then_token_by_token(name):
+    """Images of two chunks, a padded row, and a state that holds them; as their whole forward."""
+    both = whole(name)
+    tokens, padding = wide(text(both, (2, 1), length=44))
+    shown, second = pixels(both, 3), 2 + both.tower.tokens + 2
+    with torch.no_grad():
+        theirs = their_logits(both, tokens, shown, padding)
+        state = both.ours.state(2, 44)
+        first = both.ours(tokens[:, :40], images=shown, padding=padding[:, :40], state=state)
+        rest = [both.ours(piece, state=state) for piece in tokens[:, 40:].split(1, 1)]
+        assert gap(torch.cat([first, *rest], 1)[~padding], theirs[~padding]) <= TOLERANCE
+        row, state = tokens[1:], both.ours.state(1, 44)
+        cut = min(second + 1, 40)
+        chunks = [both.ours(row[:, :cut], images=shown[2:], state=state), both.ours(row[:, cut:], state=state)]
+        assert gap(torch.cat(chunks, 1), theirs[1:]) <= TOLERANCE
+
+
+@kinds
+def test_an_image_in_a_later_chunk(name):
+    both = whole(name)
+    tokens, shown = text(both, (2,)), pixels(both, 2)
+    cut = 2 + both.tower.tokens + 1
+    state = both.ours.state(1, 40)
+    with torch.no_grad():
+        pieces = [both.ours(tokens[:, :cut], images=shown[:1], state=state)]
+        pieces.append(both.ours(tokens[:, cut:], images=shown[1:], state=state))
+        assert gap(torch.cat(pieces, 1), their_logits(both, tokens, shown)) <= TOLERANCE
+
+
+@kinds
+def test_transformers_generates_the_same(name):
+    both = whole(name)
+    tokens, shown = text(both, (1, 1), length=12), pixels(both, 2)
+    more = {"token_type_ids": (tokens == TOKEN).long()} if name == "gemma3" else {}
+    with torch.no_grad():
+        theirs = both.theirs.generate(
+            input_ids=tokens,
+            pixel_values=shown,
+            max_new_tokens=6,
+            do_sample=False,
+            attention_mask=torch.ones_like(tokens),
+            **more,
+        )
+        state, pieces = both.ours.state(2, 18), []
+        logits = both.ours(tokens, images=shown, state=state)
+        for _ in range(6):
+            pieces.append(logits[:, -1].argmax(-1, keepdim=True))
+            logits = both.ours(pieces[-1], state=state)
+    assert torch.equal(torch.cat(pieces, 1), theirs[:, 12:])
+
+
+@every
+def test_gradients_of_every_weight_and_of_the_images(name, tmp_path):
+    both = whole(name)
+    tokens, (ours, theirs) = text(both, (1, 2)), (pixels(both, 3).requires_grad_() for _ in range(2))
+    both.ours.zero_grad()
+    both.theirs.zero_grad()
+    for logits in (both.ours(tokens, images=ours), their_logits(both, tokens, theirs)):
+        logits.square().mean().sqrt().backward()
+    assert gap(ours.grad, theirs.grad) <= 1e-4
+    kept = {name: parameter.data for name, parameter in both.theirs.named_parameters()}
+    for parameter in both.theirs.parameters():
+        parameter.data = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
+    both.theirs.save_pretrained(tmp_path)
+    for name_of, parameter in both.theirs.named_parameters():
+        parameter.data = kept[name_of]
+    read = gradients(both, tmp_path)
+    scale = max(float(value.abs().max()) for value in read.values())
+    for name_of, parameter in both.ours.named_parameters():
+        size = max(float(read[name_of].abs().max()), 1e-3 * scale)
+        assert float((parameter.grad - read[name_of]).abs().max()) / size <= 1e-3, name_of
+
+
+def gradients(both: Whole, directory: Path) -> dict[str, torch.Tensor]:
+    """Their gradients by our names, read by the rules of the weights."""
+    architecture = both.ours.architecture
+    shapes = {name: weight.shape for name, weight in architecture.cost(Shape()).weights.items()}
+    family = huggingface.read_architecture(huggingface.read_config(directory), images=True)[1]
+    stored, found = Stored(directory, text_name=family.text_name), {}
+    for rule in rules(family.names_of(architecture), shapes):
+        read = rule.op.read([stored.tensor(name) for name in rule.stored], [shapes[name] for name in rule.parameters])
+        found |= dict(zip(rule.parameters, read, strict=True))
+    return found
+
+
+@every
+def test_its_files_are_written_again_bit_for_bit(name, tmp_path):
+    both = whole(name)
+    huggingface.export(both.ours, tmp_path / "again", towers=both.directory)
+    before, after = (load_file(path / "model.safetensors") for path in (both.directory, tmp_path / "again"))
+    assert before.keys() == after.keys()
+    assert all(torch.equal(before[name_of], after[name_of]) for name_of in before)
+    written, config = (json.loads((path / "config.json").read_text()) for path in (tmp_path / "again", both.directory))
+    assert written == config
+
+
+@kinds
+def test_a_changed_tower_is_what_transformers_loads(name, tmp_path):
+    both = whole(name)
+    changed = build(both.ours.architecture, seed=3).eval()
+    huggingface.export(changed, tmp_path / "again", towers=both.directory)
+    theirs = transformers.AutoModelForImageTextToText.from_pretrained(tmp_path / "again", attn_implementation="eager").eval()
+    tokens, shown = text(both, (1,)), pixels(both, 1)
+    with torch.no_grad():
+        assert gap(changed(tokens, images=shown), their_logits(Whole(theirs, changed, tmp_path), tokens, shown)) <= TOLERANCE
+
+
+@kinds
+@pytest.mark.parametrize("layout", ["published", "five"])
+def test_names_of_published_files_and_of_transformers_5(name, layout, tmp_path):
+    both = whole(name)
+    source = Path(shutil.copytree(both.directory, tmp_path / "other"))
+    tensors = {}
+    for old, tensor in load_file(source / "model.safetensors").items():
+        new = old.replace("vision_tower.", "vision_tower.vision_model.") if layout == "published" else f"model.{old}"
+        new = new.removeprefix("model.") if old.startswith(("language_model.lm_head", "lm_head")) else new
+        new = new.replace("model.language_model.model.", "model.language_model.") if layout == "five" else new
+        tensors[new.replace("model.model.", "model.")] = tensor
+    save_file(tensors, source / "model.safetensors", metadata={"format": "pt"})
+    ours, _ = af.load(source, images=True)
+    tokens, shown = text(both, (1,)), pixels(both, 1)
+    with torch.no_grad():
+        assert torch.equal(ours(tokens, images=shown), both.ours(tokens, images=shown))
+
+
+def test_text_alone_is_what_is_read_by_default():
+    both = whole("gemma3")
+    alone, _ = af.load(both.directory)
+    assert alone.architecture == both.ours.architecture.but(images=None)
+    tokens = text(both, (0,))
+    with torch.no_grad():
+        assert torch.equal(alone(tokens), both.ours(tokens))
+
+
+@kinds
+def test_a_checkpoint_keeps_the_images(name, tmp_path):
+    both = whole(name)
+    checkpoint.save(both.ours, tmp_path / "kept")
+    again, _ = af.load(tmp_path / "kept")
+    tokens, shown = text(both, (1,)), pixels(both, 1)
+    with torch.no_grad():
+        assert torch.equal(again.eval()(tokens, images=shown), both.ours(tokens, images=shown))
+
+
+@kinds
+def test_parameters_are_those_of_transformers_but_for_what_nothing_reads(name):
+    both = whole(name)
+    unread = ("vision_tower.encoder.layers.2.", "vision_tower.post_layernorm") if name == "llava" else ("vision_tower.head.",)
+    theirs = {
+        name_of: parameter.numel()
+        for name_of, parameter in both.theirs.named_parameters()
+        if not name_of.removeprefix("model.").startswith(unread)
+    }
+    assert af.cost(both.ours.architecture).params.total == sum(theirs.values())
+
+
+PUBLISHED = {
+    "llava": {  # llava-hf/llava-1.5-7b-hf
+        "ignore_index": -100, "image_token_index": 32_000, "pad_token_id": 32_001, "projector_hidden_act": "gelu",
+        "text_config": {
+            "max_position_embeddings": 4096, "model_type": "llama", "rms_norm_eps": 1e-5, "torch_dtype": "float16",
+            "vocab_size": 32_064,
+        },
+        "tie_word_embeddings": False, "torch_dtype": "float16", "vision_feature_layer": -2,
+        "vision_config": {
+            "hidden_size": 1024, "image_size": 336, "intermediate_size": 4096, "model_type": "clip_vision_model",
+            "num_attention_heads": 16, "num_hidden_layers": 24, "patch_size": 14, "projection_dim": 768, "vocab_size": 32_000,
+        },
+        "vision_feature_select_strategy": "default", "vocab_size": 32_064,
+    },
+    "gemma3": {  # google/gemma-3-4b-it
+        "boi_token_index": 255_999, "eoi_token_index": 256_000, "image_token_index": 262_144, "mm_tokens_per_image": 256,
+        "text_config": {
+            "hidden_size": 2560, "intermediate_size": 10_240, "model_type": "gemma3_text", "num_hidden_layers": 34,
+            "rope_scaling": {"factor": 8.0, "rope_type": "linear"}, "sliding_window": 1024,
+        },
+        "vision_config": {
+            "hidden_size": 1152, "image_size": 896, "intermediate_size": 4304, "model_type": "siglip_vision_model",
+            "num_attention_heads": 16, "num_hidden_layers": 27, "patch_size": 14, "vision_use_head": False,
+        },
+    },
+}  # fmt: skip
+
+
+@kinds
+def test_published_configurations(name):
+    """The tokens of an image, and all parameters but those of LLaVA's last layer and the norm behind it."""
+    config = {**PUBLISHED[name], "model_type": name}
+    architecture, family = huggingface.read_architecture(huggingface.Config(config), images=True)
+    assert architecture.images.tokens == {"llava": 576, "gemma3": 256}[name]
+    with torch.device("meta"):
+        theirs = transformers.AutoModelForImageTextToText.from_config(transformers.AutoConfig.for_model(**config))
+    read = {name_of: p.numel() for name_of, p in theirs.named_parameters() if family.text_name(name_of) is not None}
+    assert af.cost(architecture).params.total == sum(read.values())
+    left = {name_of for name_of, _ in theirs.named_parameters()} - read.keys()
+    assert all(".23." in name_of or "post_layernorm" in name_of for name_of in left)
+
+
+def test_what_cannot_be_read_says_why(tmp_path):
+    config = json.loads((whole("llava").directory / "config.json").read_text())
+
+    def refused(**changes: object) -> str:
+        with pytest.raises(huggingface.HuggingFaceError) as error:
+            huggingface.read_architecture(huggingface.Config({**config, **changes}), images=True)
+        return str(error.value)
+
+    assert "only clip_vision_model" in refused(vision_config={**config["vision_config"], "model_type": "pixtral"})
+    assert "frobnication" in refused(vision_config={**config["vision_config"], "frobnication": 1})
+    assert "vision_feature_layer" in refused(vision_feature_layer=[-2, -5])
+    assert "layer -9" in refused(vision_feature_layer=-9)
+    assert "vision_config = null should be a table" in refused(vision_config=None)
+    assert "attention_dropout" in refused(vision_config={**config["vision_config"], "attention_dropout": 0.1})
+    assert "images of mistral3 are not read" in refused(model_type="mistral3")
+    with pytest.raises(huggingface.HuggingFaceError, match="no tower for images"):
+        huggingface.read_architecture(huggingface.Config({**config["text_config"]}), images=True)
+
+
+def test_another_tower_than_that_of_the_files_is_not_written(tmp_path):
+    both = whole("gemma3")
+    changed = af.architecture(both.ours.architecture, changes={"images.seen": "earlier"})
+    with pytest.raises(huggingface.HuggingFaceError, match="the tower for images of this model is not that of the files"):
+        huggingface.export(build(changed), tmp_path / "again", towers=both.directory)
+
+
+@kinds
+def test_images_that_do_not_fit_the_text_are_refused(name):
+    both = whole(name)
+    tokens, shown = text(both, (1,)), pixels(both, 1)
+    with pytest.raises(InputError, match="tokens 59"):
+        both.ours(tokens, images=pixels(both, 2))
+    with pytest.raises(InputError, match="should have shape"):
+        both.ours(tokens, images=shown[:, :, :-1])
+    with pytest.raises(InputError, match="real numbers"):
+        both.ours(tokens, images=shown.long())
+    with pytest.raises(InputError, match="reads no images"):
+        af.load(both.directory)[0](tokens, images=shown)
+
+
+def test_every_composite_with_images_is_a_composite():
+    assert VISION.keys() <= huggingface.COMPOSITES.keys()
+
+
+@kinds
+def test_verify_compares_the_tower_too(name):
+    both = whole(name)
+    verdict = huggingface.verify(both.directory, images=True, length=9)
+    assert verdict.agrees
+    layers = [drift for drift in verdict.drifts if drift.where.startswith("images.stack layer")]
+    assert len(layers) == both.tower.stack.depth
+    assert all(drift.agrees for drift in verdict.drifts)

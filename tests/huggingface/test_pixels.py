@@ -1,0 +1,145 @@
+"""Files of images as the pixels that transformers' processors make of them; text of them, from files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from transformers.models.clip.image_processing_pil_clip import CLIPImageProcessorPil
+from transformers.models.gemma3.image_processing_pil_gemma3 import Gemma3ImageProcessorPil
+from transformers.models.siglip.image_processing_pil_siglip import SiglipImageProcessorPil
+from typer.testing import CliRunner
+
+import anyformer as af
+from anyformer import checkpoint, huggingface
+from anyformer.cli import app
+from anyformer.generation import Sampling
+from anyformer.model import InputError
+from huggingface.whole import TOKEN, pixels, their_logits, whole
+
+CLIP = {"size": {"shortest_edge": 28}, "crop_size": {"height": 28, "width": 28}}
+PROCESSORS = {
+    "clip": CLIPImageProcessorPil(**CLIP),
+    "clip_without_crop": CLIPImageProcessorPil(size={"height": 20, "width": 30}, do_center_crop=False, resample=2),
+    "clip_as_it_is": CLIPImageProcessorPil(do_resize=False, crop_size={"height": 20, "width": 24}, rescale_factor=0.01),
+    "siglip": SiglipImageProcessorPil(size={"height": 28, "width": 28}),
+    "gemma3": Gemma3ImageProcessorPil(size={"height": 28, "width": 28}),
+}
+
+
+def photo(path: Path, height: int = 41, width: int = 67, mode: str = "RGB") -> Path:
+    grid = np.random.default_rng(height).integers(0, 256, (height, width, 3), dtype=np.uint8)
+    Image.fromarray(grid).convert(mode).save(path)
+    return path
+
+
+@pytest.mark.parametrize("name", PROCESSORS)
+@pytest.mark.parametrize(("height", "width", "mode"), [(41, 67, "RGB"), (97, 33, "RGB"), (50, 50, "L"), (40, 44, "RGBA")])
+def test_pixels_are_those_of_transformers(name, height, width, mode, tmp_path):
+    processor = PROCESSORS[name]
+    processor.save_pretrained(tmp_path)
+    file = photo(tmp_path / "image.png", height, width, mode)
+    theirs = processor(Image.open(file).convert("RGB"), return_tensors="pt")["pixel_values"]
+    torch.testing.assert_close(huggingface.pixels([file], tmp_path), theirs, rtol=1e-5, atol=1e-5)
+
+
+def test_absent_keys_mean_the_defaults_of_the_class(tmp_path):
+    file = photo(tmp_path / "image.png", 300, 260)
+    for kind in (CLIPImageProcessorPil, SiglipImageProcessorPil, Gemma3ImageProcessorPil):
+        for named in (kind.__name__.removesuffix("Pil"), kind.__name__.replace("Pil", "Fast")):
+            (tmp_path / "preprocessor_config.json").write_text(json.dumps({"image_processor_type": named}))
+            theirs = kind()(Image.open(file), return_tensors="pt")["pixel_values"]
+            torch.testing.assert_close(huggingface.pixels([file], tmp_path), theirs, rtol=1e-5, atol=1e-5)
+
+
+def test_older_and_newer_spellings(tmp_path):
+    file = photo(tmp_path / "image.png")
+    PROCESSORS["clip"].save_pretrained(tmp_path)
+    written = json.loads((tmp_path / "preprocessor_config.json").read_text())
+    expected = huggingface.pixels([file], tmp_path)
+    older = {**written, "size": 28, "crop_size": 28, "feature_extractor_type": "CLIPFeatureExtractor"}
+    del older["image_processor_type"]
+    (tmp_path / "preprocessor_config.json").write_text(json.dumps(older))
+    assert torch.equal(huggingface.pixels([file], tmp_path), expected)
+    (tmp_path / "preprocessor_config.json").unlink()
+    (tmp_path / "processor_config.json").write_text(json.dumps({"image_processor": written}))
+    assert torch.equal(huggingface.pixels([file], tmp_path), expected)
+
+
+def test_what_cannot_be_prepared_says_why(tmp_path):
+    file = photo(tmp_path / "image.png")
+
+    def refused(files: list[Path] | None = None, **changes: object) -> str:
+        kept = {"image_processor_type": "CLIPImageProcessor", **CLIP, **changes}
+        (tmp_path / "preprocessor_config.json").write_text(json.dumps(kept))
+        with pytest.raises(huggingface.HuggingFaceError) as error:
+            huggingface.pixels(files or [file], tmp_path)
+        return str(error.value)
+
+    assert "not known here" in refused(image_processor_type="PixtralImageProcessor")
+    assert "do_pad" in refused(do_pad=True)
+    assert "frobnication" in refused(frobnication=1)
+    assert "three numbers" in refused(image_mean=[0.5])
+    assert "sides in pixels" in refused(size={"shortest_edge": -3})
+    assert "height and width, or shortest_edge" in refused(size={"longest": 3})
+    assert "crop_size is larger" in refused(size={"shortest_edge": 20})
+    assert "no such image" in refused([tmp_path / "absent.png"])
+    assert "not an image" in refused([tmp_path / "preprocessor_config.json"])
+    (tmp_path / "preprocessor_config.json").unlink()
+    with pytest.raises(huggingface.HuggingFaceError, match="says how images become pixels"):
+        huggingface.pixels([file], tmp_path)
+
+
+def run(*words: object) -> str:
+    result = CliRunner().invoke(app, [str(word) for word in words])
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def test_text_of_an_image_by_the_command_line(tmp_path):
+    """The directory and the checkpoint imported from it say what transformers says of the same file."""
+    both = whole("gemma3")
+    PROCESSORS["gemma3"].save_pretrained(both.directory)
+    file, prompt = photo(tmp_path / "image.png"), f"7,8,{TOKEN},9"
+    shown = PROCESSORS["gemma3"](Image.open(file), return_tensors="pt")["pixel_values"]
+    tokens = [7, 8, *[TOKEN] * both.tower.tokens, 9]
+    for _ in range(4):
+        with torch.no_grad():
+            tokens.append(int(their_logits(both, torch.tensor([tokens]), shown)[0, -1].argmax()))
+    expected = ",".join(map(str, [7, 8, TOKEN, 9, *tokens[-4:]]))
+    said = run("import", both.directory, tmp_path / "kept", "--images")
+    assert "left aside: vision_tower" in said
+    assert "multi_modal_projector" not in said
+    for model in (both.directory, tmp_path / "kept"):
+        out = run("generate", model, "--tokens", prompt, "--image", file, "--max-tokens", 4, "--temperature", 0)
+        assert out.strip().splitlines()[-1] == expected
+    run("export", tmp_path / "kept", tmp_path / "again")
+    assert huggingface.load(tmp_path / "again", images=True)[0].architecture == both.ours.architecture
+
+
+def test_prompts_with_images_in_a_program():
+    both = whole("llava")
+    shown, greedy = pixels(both, 3), Sampling(temperature=0)
+    short = [[5, TOKEN, 6], [TOKEN, 7, TOKEN]]
+    long = [[token for token in row for _ in range(both.tower.tokens if token == TOKEN else 1)] for row in short]
+    by_both = [af.generate(both.ours, None, row, images=shown, max_tokens=5, sampling=greedy) for row in (short, long)]
+    assert by_both[0] == by_both[1]
+    alone = af.generate(both.ours, None, short[1], images=shown[1:], max_tokens=5, sampling=greedy)
+    assert alone == by_both[0][1]
+    with pytest.raises(InputError, match="2 images are given, and the prompts have 3 tokens 59"):
+        af.generate(both.ours, None, short, images=shown[:2])
+    with pytest.raises(InputError, match="reads no images"):
+        af.generate(af.load(both.directory)[0], None, short, images=shown)
+    with pytest.raises(checkpoint.CheckpointError, match="not imported from a composite"):
+        af.pixels("nowhere", ["image.png"])
+
+
+def test_what_is_shown_of_a_model_with_images(tmp_path):
+    checkpoint.save(whole("gemma3").ours, tmp_path / "kept")
+    said = " ".join(run("show", tmp_path / "kept").split())
+    assert "28 x 28 pixels, each 4 tokens, of which one sees all of its image" in said
+    assert "image layers" in said
