@@ -52,6 +52,7 @@ def _softmax(z: Tensor, log_z: Tensor) -> Tensor:
 
 
 def _pieces(z: Tensor) -> Iterator[slice]:
-    """The rows in pieces of at most `PIECE` numbers, or of one row."""
-    size = max(1, PIECE[z.device.type] // z.shape[1]) if z.device.type in PIECE else len(z)
-    return (slice(start, start + size) for start in range(0, len(z), max(1, size)))
+    """The rows in pieces of at most `PIECE` numbers, or of one row; all of a tensor without numbers, such as a price reads."""
+    in_pieces = type(z) is Tensor and z.device.type in PIECE
+    size = max(1, PIECE[z.device.type] // z.shape[1] if in_pieces else len(z))
+    return (slice(start, start + size) for start in range(0, len(z), size))
