@@ -2,6 +2,7 @@
 
     python -m benchmarks.compare training --peers-python .venv-peers/bin/python
     python -m benchmarks.compare decoding --peers-python .venv-peers/bin/python --with llama.cpp
+    python -m benchmarks.compare decoding --weights int8 --with llama.cpp
     python -m benchmarks.compare training --fp32
     python -m benchmarks.compare training --against f64efbf
 
@@ -45,8 +46,10 @@ TRAINING = {
     },
 }
 DECODING = {
-    "anyformer compiled": ["-m", "benchmarks.ours_decode", "--peer", OURS, "--mode", "compiled"],
-    "anyformer eager": ["-m", "benchmarks.ours_decode", "--peer", OURS, "--mode", "eager"],
+    **{
+        f"anyformer {mode}": ["-m", "benchmarks.ours_decode", "--peer", OURS, "--mode", mode]
+        for mode in ("default", "compiled", "eager")
+    },
     **{
         f"{peer} {mode}": ["-m", "benchmarks.peers.decode", "--peer", peer, "--mode", mode]
         for peer in ("litgpt", "transformers")
@@ -54,13 +57,19 @@ DECODING = {
     },
 }
 EXTRAS = {
-    "llama.cpp": {"llama.cpp bf16": ["-m", "benchmarks.peers.decode", "--peer", "llama.cpp"]},
+    "llama.cpp": {"llama.cpp": ["-m", "benchmarks.peers.decode", "--peer", "llama.cpp"]},
     "tuned": {
         f"{peer} {mode}": ["-m", "benchmarks.peers.decode", "--peer", peer, "--mode", mode]
         for peer in ("litgpt", "transformers")
         for mode in ("frozen", "tuned")
     },
 }
+WEIGHTS = {"bf16": "bf16", "f32": "f32", "int8": "q8_0", "int4": "q4_0"}
+"""The weights of a decoding model, and what llama.cpp calls the same number of bits."""
+PLAIN = ("bf16", "f32")
+"""Weights that every contender has; others are those of llama.cpp and of our default."""
+BASE = {"training": f"{OURS} compiled", "decoding": f"{OURS} default"}
+"""The contender that all others are compared with."""
 
 
 @dataclass
@@ -125,9 +134,9 @@ def start(name: str, command: list[str], peers_python: str, environment: dict[st
     return contender
 
 
-def summary(contenders: list[Contender], rounds: int) -> list[dict[str, Any]]:
-    """Median tokens/s of each, and the median over rounds of (ours, compiled) / (it)."""
-    ours = next(c for c in contenders if c.name == f"{OURS} compiled")
+def summary(contenders: list[Contender], rounds: int, base: str) -> list[dict[str, Any]]:
+    """Median tokens/s of each, and the median over rounds of (`base`, ours) / (it)."""
+    ours = next(c for c in contenders if c.name == base)
     rows = []
     for contender in contenders:
         rates = [contender.rate(i) for i in range(rounds)]
@@ -149,6 +158,11 @@ def summary(contenders: list[Contender], rounds: int) -> list[dict[str, Any]]:
     return rows
 
 
+def _weights(name: str, weights: str) -> str:
+    """What a contender calls these weights."""
+    return WEIGHTS[weights] if name == "llama.cpp" else weights
+
+
 def machine() -> dict[str, Any]:
     lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
     model = next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), platform.processor())
@@ -165,7 +179,8 @@ def main() -> None:
     parser.add_argument("--units", type=int, default=3, help="steps or generations per round")
     parser.add_argument("--with", dest="extras", action="append", default=[], choices=list(EXTRAS))
     parser.add_argument("--tuned-malloc", action="store_true", help="give every contender the malloc settings anyformer uses")
-    parser.add_argument("--fp32", action="store_true", help="in fp32 instead of bf16, for processors that emulate bf16")
+    parser.add_argument("--fp32", action="store_true", help="train in fp32 instead of bf16, for processors that emulate it")
+    parser.add_argument("--weights", choices=tuple(WEIGHTS), default="bf16", help="of decoding")
     parser.add_argument("--only", help="contenders whose names contain this, beside ours")
     parser.add_argument("--against", metavar="REVISION", help="anyformer of another revision, in place of the peers")
     arguments = parser.parse_args()
@@ -174,9 +189,12 @@ def main() -> None:
         commands |= EXTRAS[extra]
     if arguments.only:
         commands = {n: c for n, c in commands.items() if n.startswith(OURS) or arguments.only in n}
-    if arguments.fp32:
-        option = {"training": ["--precision", "fp32"], "decoding": ["--weights", "f32"]}[arguments.what]
-        commands = {name: [*command, *option] for name, command in commands.items()}
+    if arguments.what == "decoding":
+        if arguments.weights not in PLAIN:
+            commands = {name: command for name, command in commands.items() if name in (BASE["decoding"], "llama.cpp")}
+        commands = {name: [*command, "--weights", _weights(name, arguments.weights)] for name, command in commands.items()}
+    elif arguments.fp32:
+        commands = {name: [*command, "--precision", "fp32"] for name, command in commands.items()}
     malloc = MALLOC if arguments.tuned_malloc else {}
     with ExitStack() as stack:
         trees: dict[str, Path | None] = dict.fromkeys(commands)
@@ -195,13 +213,21 @@ def main() -> None:
                 f"round {number + 1} of {arguments.rounds}: " + ", ".join(f"{c.rate(number):,.0f}" for c in contenders),
                 flush=True,
             )
-    rows = summary(contenders, arguments.rounds)
+    rows = summary(contenders, arguments.rounds, BASE[arguments.what])
     for row in rows:
         print(f"{row['name']:32} {row['tokens_per_second']:>10,.1f} tokens/s   ours / it {row['ours_is_faster_by']:.2f}")
-    record = {"what": arguments.what, "date": date.today().isoformat(), "machine": machine(), "malloc": malloc, "results": rows}
+    record = {
+        "what": arguments.what,
+        "base": BASE[arguments.what],
+        "date": date.today().isoformat(),
+        "machine": machine(),
+        "malloc": malloc,
+        "results": rows,
+    }
     if not arguments.only:
         variant = f"-against-{arguments.against}" if arguments.against else ""
-        variant += ("-fp32" if arguments.fp32 else "") + ("-tuned-malloc" if malloc else "")
+        number = arguments.weights if arguments.what == "decoding" else "fp32" if arguments.fp32 else "bf16"
+        variant += ("" if number == "bf16" else f"-{number}") + ("-tuned-malloc" if malloc else "")
         path = RESULTS / f"{arguments.what}{variant}.json"
         path.write_text(json.dumps(record, indent=1) + "\n")
         print(f"written: {path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path}")

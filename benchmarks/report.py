@@ -11,11 +11,18 @@ PAGE = Path(__file__).parents[1] / "docs" / "speed.md"
 FIGURES = re.compile(r"(?<=<!-- figures -->\n).*?(?=<!-- end of figures -->)", re.S)
 
 
+SITTINGS = {
+    "training": "Training, bf16", "decoding": "Decoding, bf16", "decoding-f32": "Decoding, fp32",
+    "decoding-int8": "Decoding, weights in 8 bits", "decoding-int4": "Decoding, weights in 4 bits",
+}  # fmt: skip
+"""The title of each sitting of `benchmarks.compare`, by its result file."""
+
+
 def table(what: str) -> str:
     """One sitting as Markdown, fastest first. The last column divides our speed by theirs."""
     record = json.loads((RESULTS / f"{what}.json").read_text())
     rows = sorted(record["results"], key=lambda row: -row["tokens_per_second"])
-    lines = [f"### {what.capitalize()}\n", "| | tokens/s | speed of anyformer compiled / its speed |", "|---|---|---|"]
+    lines = [f"### {SITTINGS[what]}\n", f"| | tokens/s | speed of {record['base']} / its speed |", "|---|---|---|"]
     lines += [f"| {row['name']} | {row['tokens_per_second']:,.0f} | {row['ours_is_faster_by']:.2f} |" for row in rows]
     machine = record["machine"]
     return "\n".join([*lines, "", f"{record['date']}, {machine['cpu']}, {machine['cores']} cores.", ""])
@@ -65,7 +72,7 @@ A thousand sizes of {" or ".join(solver)} are priced in {max(solver.values()):.1
 
 def report() -> str:
     """All figures."""
-    return "\n".join([*(table(what) for what in ("training", "decoding")), parts(), costs()])
+    return "\n".join([*map(table, SITTINGS), parts(), costs()])
 
 
 def page() -> str:
