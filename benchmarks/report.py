@@ -77,8 +77,8 @@ def floors() -> str:
     forms = list(next(iter(products.values())))
     lines = [
         "### Floors\n",
-        f"{record['threads']} threads read memory at {record['reading'] / 1e9:.0f} GB/s. Products of few rows, in microseconds and "
-        "in GB/s of the matrix:\n",
+        f"{record['threads']} threads read memory at {record['reading'] / 1e9:.0f} GB/s. "
+        "Products of few rows, in microseconds, and in brackets GB/s of the matrix:\n",
         f"| rows x inputs -> outputs | {' | '.join(forms)} |",
         "|---" * (len(forms) + 1) + "|",
     ]
