@@ -11,10 +11,7 @@ PAGE = Path(__file__).parents[1] / "docs" / "speed.md"
 FIGURES = re.compile(r"(?<=<!-- figures -->\n).*?(?=<!-- end of figures -->)", re.S)
 
 
-SITTINGS = {
-    "training": "Training, bf16", "decoding": "Decoding, bf16", "decoding-f32": "Decoding, fp32",
-    "decoding-int8": "Decoding, weights in 8 bits", "decoding-int4": "Decoding, weights in 4 bits",
-}  # fmt: skip
+SITTINGS = {"training": "Training, bf16", "decoding": "Decoding, bf16"}
 """The title of each sitting of `benchmarks.compare`, by its result file."""
 
 
@@ -70,31 +67,9 @@ A thousand sizes of {" or ".join(solver)} are priced in {max(solver.values()):.1
 """
 
 
-def floors() -> str:
-    """What reading memory, products of few rows and the loss take by themselves."""
-    record = json.loads((RESULTS / "floors.json").read_text())
-    machine, products, losses = record["machine"], record["products"], record["losses"]
-    forms = list(next(iter(products.values())))
-    lines = [
-        "### Floors\n",
-        f"{record['threads']} threads read memory at {record['reading'] / 1e9:.0f} GB/s. "
-        "Products of few rows, in microseconds, and in brackets GB/s of the matrix:\n",
-        f"| rows x inputs -> outputs | {' | '.join(forms)} |",
-        "|---" * (len(forms) + 1) + "|",
-    ]
-    for name, found in products.items():
-        cells = (f"{found[form]['microseconds']:,.0f} ({found[form]['bytes_per_second'] / 1e9:.1f})" for form in forms)
-        lines.append(f"| {name} | {' | '.join(cells)} |")
-    lines += ["", "Cross-entropy and its gradient:\n", "| logits | at once | in pieces |", "|---|---|---|"]
-    for name, found in losses.items():
-        cells = (f"{each['milliseconds']:,.0f} ms, {each['bytes'] / 1e6:,.0f} MB" for each in found.values())
-        lines.append(f"| {name} | {' | '.join(cells)} |")
-    return "\n".join([*lines, "", f"{record['date']}, {machine['cpu']}, {machine['cores']} cores.", ""])
-
-
 def report() -> str:
     """All figures."""
-    return "\n".join([*map(table, SITTINGS), floors(), parts(), costs()])
+    return "\n".join([*map(table, SITTINGS), parts(), costs()])
 
 
 def page() -> str:
