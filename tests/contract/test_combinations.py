@@ -163,7 +163,7 @@ SENSELESS = {
     ),
     "a norm by its former name": (
         lambda: FeedForward.parse({"width": 4, "sub_norm": {"kind": "group_norm", "groups": 2}}),
-        "did you mean 'grouped_layer_norm'",
+        "did you mean 'grouped_rms_norm'",
     ),
     "groups with a gain for each head": (
         lambda: Attention(heads=2, qk_norm=QKNorm(norm=GroupedLayerNorm(groups=2), over="each_head")),

@@ -116,8 +116,8 @@ def test_the_page_holds_the_memory_of_today(maker):
         assert f"| {' | '.join(maker.memory_line(source, name, reported, found))} |\n" in PAGE
         ratios.setdefault(source.split(",")[0], []).append(found.memory.total / reported)
     eager, compiled = ratios["torchtitan"][::2], ratios["torchtitan"][1::2]
-    assert max(abs(ratio - 1) for ratio in eager) < 0.02
-    assert all(1 < ratio < 1.1 for ratio in compiled), "a compiler keeps less"
+    assert all(0.88 < ratio < 1 for ratio in eager), "torchtitan keeps logits in fp32"
+    assert all(0.95 < ratio < 1 for ratio in compiled), "a compiler keeps less"
     megatron = [abs(ratio - 1) for ratio in ratios["SimuMax 1.2"]]
     assert len(megatron) == 36
     assert statistics.median(megatron) < 0.03

@@ -86,23 +86,23 @@ _KEYS: tuple[tuple[Kind, str], ...] = (
         SIZE,
         """attention_chunk_size attention_head_dim attention_head_size attention_heads attn_layer_period block_ff_dim
         block_multiple_of conv_L_cache conv_channels conv_kernel d_ff d_head d_inner d_kv d_model decoder_attention_heads
-        decoder_ffn_dim decoder_vocab_size dff dim dim_model_base emb_dim embedding_size encoder_attention_heads
-        encoder_ffn_dim expand expansion_ratio expert_capacity expert_layer_period experts_per_token ff_factor ffn_dim
-        ffn_hidden_size floor_scale full_attention_interval full_attn_mod global_attn_every_n_layers global_head_dim head_dim
-        hidden_dim hidden_size image_size input_channels input_embedding_size input_feat_per_channel
-        interleave_moe_layer_step intermediate_multiple_size intermediate_size intermediate_size_mlp interpolate_factor
-        kv_lora_rank kv_n_heads layer_group_size layer_switch linear_conv_kernel_dim linear_head_dim linear_key_head_dim
-        linear_num_heads linear_num_key_heads linear_num_value_heads linear_value_head_dim local_attention local_radius
-        mamba_d_conv mamba_d_state mamba_expand mamba_head_dim mamba_n_groups mamba_n_heads mamba_num_heads
-        max_position_embeddings max_source_positions max_target_positions mlp_ratio mm_tokens_per_image moe_intermediate_size
-        moe_k moe_layer_interval moe_shared_expert_intermediate_size moe_top_k n_embd n_embed n_group n_groups n_head n_heads
-        n_inner n_langs n_positions n_words num_attention_heads num_channels num_expert_group num_expert_groups
-        num_experts_per_tok num_experts_per_token num_global_key_value_heads num_heads num_hidden_groups num_key_value_heads
-        num_kv_heads num_limited_groups num_mel_bins original_max_position_embeddings output_embedding_size patch_size
-        pooler_hidden_size prefix_dense_intermediate_size qk_head_dim qk_nope_head_dim qk_rope_head_dim
-        relative_attention_max_distance relative_attention_num_buckets short_conv_kernel_size sliding_window_size
-        src_vocab_size ssm_state_size state_size swa_head_dim swa_num_attention_heads swa_num_key_value_heads swa_v_head_dim
-        tgt_vocab_size top_k_experts topk_group v_head_dim vocab_size window_size word_embed_proj_dim""",
+        decoder_ffn_dim decoder_vocab_size dff dim dim_model_base emb_dim embedding_size encoder_attention_heads encoder_ffn_dim
+        expand expansion_ratio expert_capacity expert_layer_period experts_per_token ff_factor ffn_dim ffn_hidden_size
+        floor_scale full_attention_interval full_attn_mod global_attn_every_n_layers global_head_dim head_dim hidden_dim
+        hidden_size image_size input_channels input_embedding_size input_feat_per_channel interleave_moe_layer_step
+        intermediate_multiple_size intermediate_size intermediate_size_mlp interpolate_factor kv_lora_rank kv_n_heads
+        layer_group_size layer_switch linear_conv_kernel_dim linear_head_dim linear_key_head_dim linear_num_heads
+        linear_num_key_heads linear_num_value_heads linear_value_head_dim local_attention local_radius mamba_d_conv
+        mamba_d_state mamba_expand mamba_head_dim mamba_n_groups mamba_n_heads mamba_num_heads max_position_embeddings
+        max_source_positions max_target_positions mlp_ratio mm_tokens_per_image moe_intermediate_size moe_k moe_latent_size
+        moe_layer_interval moe_shared_expert_intermediate_size moe_top_k n_embd n_embed n_group n_groups n_head n_heads n_inner
+        n_langs n_positions n_words num_attention_heads num_channels num_expert_group num_expert_groups num_experts_per_tok
+        num_experts_per_token num_global_key_value_heads num_heads num_hidden_groups num_key_value_heads num_kv_heads
+        num_limited_groups num_mel_bins original_max_position_embeddings output_embedding_size patch_size pooler_hidden_size
+        prefix_dense_intermediate_size qk_head_dim qk_nope_head_dim qk_rope_head_dim relative_attention_max_distance
+        relative_attention_num_buckets short_conv_kernel_size sliding_window_size src_vocab_size ssm_state_size state_size
+        swa_head_dim swa_num_attention_heads swa_num_key_value_heads swa_v_head_dim tgt_vocab_size top_k_experts topk_group
+        v_head_dim vocab_size window_size word_embed_proj_dim""",
     ),
     (
         WHOLE,
