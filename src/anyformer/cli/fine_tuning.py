@@ -89,7 +89,9 @@ def _answer(choice: Choice, on: Hardware) -> str:
 def _memory(choices: Sequence[Choice]) -> Section:
     """Bytes by purpose at the peak of a step."""
     held = [what for what in PURPOSES if any(getattr(each.memory, what) for each in choices)]
-    rows = [Row(each.name, (*(_some(getattr(each.memory, what)) for what in held), size(each.memory.total))) for each in choices]
+    rows = [
+        Row(each.name, (*(_some(getattr(each.memory, what)) for what in held), size(each.memory.total))) for each in choices
+    ]
     return Section("Memory at its peak", (*held, "together"), tuple(rows))
 
 
