@@ -1,0 +1,59 @@
+"""The benchmark on a GPU compares equal models, and every one of its jobs runs."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+import torch
+from benchmarks import gpu
+from benchmarks.gpu_models import MODELS, PEERS, transformers
+
+from anyformer.model import build
+
+CPU = torch.device("cpu")
+
+
+def learned(module: torch.nn.Module) -> int:
+    return sum(weight.numel() for weight in module.parameters())
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_model_of_transformers_has_the_same_parameters(name):
+    model = MODELS[name].tiny
+    with torch.device("meta"):
+        theirs, _ = transformers(model)
+    assert learned(theirs) == learned(build(model.architecture(), device="meta"))
+
+
+@pytest.mark.parametrize(
+    ("name", "total", "active"), [("gpt2", 124e6, 124e6), ("llama-1.2b", 1.24e9, 1.24e9), ("experts", 3.5e9, 1.1e9)]
+)
+def test_the_models_have_the_sizes_that_are_said(name, total, active):
+    cost = MODELS[name].architecture().trained_cost(gpu.Shape(batch=1, length=8))
+    assert cost.parameters == pytest.approx(total, rel=0.03)
+    assert cost.active_parameters == pytest.approx(active, rel=0.06)
+
+
+def test_every_job_runs_and_a_peer_that_is_not_installed_has_a_row(monkeypatch):
+    for name in ("WARM", "STEPS", "ROUNDS"):
+        monkeypatch.setattr(gpu, name, 1)
+    monkeypatch.setattr(gpu, "NEW", 4)
+    monkeypatch.setattr(gpu, "BATCHES", {1: 8, 3: 16})
+    on, model = gpu.calibrated(seconds=0.1, device="cpu"), replace(MODELS["gpt2"].tiny, length=32)
+    jobs = gpu.jobs(model, ["fp8"], [], CPU, on)
+    assert len(jobs) == 2 + 2 * len(PEERS) + 4
+    found = {name: job() for name, job in jobs.items() if "compiled" not in name}
+    trained = found["training, anyformer, fp8, eager"]
+    assert trained["bytes"] == pytest.approx(trained["foretold_bytes"], rel=0.2)
+    assert {"foretold_tokens_per_second", "share_of_products"} <= trained.keys()
+    assert found["training, transformers, bf16, eager"]["tokens_per_second"] > 0
+    assert all(row["tokens_per_second"] > 0 for name, row in found.items() if name.startswith("decoding"))
+    monkeypatch.setitem(gpu.PEERS, "absent", _absent)
+    assert gpu.jobs(model, [], [], CPU, on)["training, absent, bf16, eager"]() == {"missing": "no such library"}
+    json.dumps(found)
+
+
+def _absent(model):
+    raise ImportError("no such library")
