@@ -29,6 +29,12 @@ def result(name: str) -> Any:
     return json.loads((RESULTS / name).read_text(encoding="utf-8"))
 
 
+@cache
+def computed(figures: Callable[[], Figures]) -> Figures:
+    """Several claims may ask about the same figures."""
+    return figures()
+
+
 def never(figures: Figures) -> bool:
     return False
 
@@ -66,7 +72,7 @@ class Claim:
     def known(self) -> Figures:
         """Figures of today; of measured claims those of the committed measurement."""
         if self.how != "measured":
-            return self.figures()
+            return computed(self.figures)
         found: Figures = result(RESULT.name)["figures"][self.name]
         return found
 
