@@ -39,7 +39,8 @@ def tally() -> str:
     told = ", ".join(f"{count} {way}" for way, count in ways.most_common())
     return (
         f"Of {len(CLAIMS)} claims ({told}) **{verdicts['holds']} hold**, **{verdicts['holds when']} hold under a condition** that "
-        f"the notes do not state or state elsewhere, and **{verdicts['does not hold']} do not hold**.\n\n"
+        f"the notes do not state or state elsewhere, **{verdicts['does not hold']} do not hold**, and "
+        f"**{verdicts['cannot be told here']}** cannot be told from the results so far.\n\n"
     )
 
 

@@ -60,6 +60,8 @@ class Claim:
     when: str = ""
     command: str = ""
     shows: tuple[str, ...] = ()
+    open: Rule = never
+    """Where the figures decide nothing."""
     how: How = "counted"
     file: str = ""
     """The file that a claim from results reads."""
@@ -77,6 +79,8 @@ class Claim:
         return found
 
     def verdict(self, figures: Figures) -> str:
+        if self.open(figures):
+            return "cannot be told here"
         if self.holds(figures):
             return "holds"
         return f"holds when {self.when.format(**figures)}" if self.partly(figures) else "does not hold"

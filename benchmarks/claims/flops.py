@@ -153,7 +153,8 @@ TOPIC = Topic(
             "GPT-2, 1,024 tokens, 12 heads of 64 against 3 of 256: {products} FLOPs of products apart; {softmax:g} times the "
             "operations of softmax",
             lambda f: f["products"] == 0 and f["softmax"] == 1, lambda f: f["products"] == 0, "only matrix products count",
-            command=f"anyformer diff gpt2 gpt2 --set {HEADS}=3 --set {KV}=3", shows=("parameters, FLOPs and decode state stay the same",),
+            command=f"anyformer diff gpt2 gpt2 --set {HEADS}=3 --set {KV}=3",
+            shows=("parameters, FLOPs and decode state stay the same",),
         ),
         Claim(
             "attention-is-quadratic", "A 4.10", "Scores and mixing cost O(L^2), so long inputs are dominated by them.", squares,
