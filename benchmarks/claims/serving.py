@@ -75,7 +75,7 @@ TOPIC = Topic(
             "LLaMA 7B after 2,048 tokens: {one:.2f} FLOPs per byte, where an H100 needs {ridge:.0f}",
             lambda f: f["one"] < f["ridge"] / 10,
             command="anyformer cost llama-7b --length 2k --mode decode",
-            shows=("FLOPs per byte                                         {one:.1f}", "memory 96%"), how="priced",
+            shows=("FLOPs per byte {one:.1f}", "memory 96%"), how="priced",
         ),
         Claim(
             "batches-help-decoding", "B 6", "Decoding needs large batches.", batches,
