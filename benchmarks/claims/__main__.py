@@ -12,9 +12,11 @@ from __future__ import annotations
 import argparse
 import json
 from datetime import date
+from typing import Any
 
 import torch
 from benchmarks.claims import CLAIMS, RESULT, Claim
+from benchmarks.claims.claim import computed
 from benchmarks.compare import machine
 from benchmarks.protocol import versions
 
@@ -25,12 +27,17 @@ def say(claim: Claim, *, again: bool) -> None:
     print(f"{claim.name} ({claim.how}): {claim.sentence}\n  {claim.told(figures)}\n  {claim.verdict(figures)}")
 
 
+def rounded(value: Any) -> Any:
+    """Six digits, of which a page shows fewer."""
+    return float(f"{value:.6g}") if isinstance(value, float) else value
+
+
 def write() -> None:
     """Measure every measured claim, one thread, and keep the figures."""
     found = {}
     for claim in CLAIMS.values():
         if claim.how == "measured":
-            found[claim.name] = dict(claim.figures())
+            found[claim.name] = {name: rounded(value) for name, value in computed(claim.figures).items()}
             print(f"{claim.name}: {found[claim.name]}", flush=True)
     record = {"date": date.today().isoformat(), "machine": machine(), "versions": versions("torch"), "figures": found}
     RESULT.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")

@@ -16,14 +16,20 @@ from anyformer.model import Architecture
 from anyformer.operations import Shape
 
 
+@cache
+def made_of(name: str) -> Architecture:
+    """An architecture of the catalogue, made once."""
+    return af.architecture(name)
+
+
 def changed(name: str, changes: Mapping[str, object]) -> Architecture:
     """An entry of the catalogue with values changed by path, all at once."""
-    return change_all(af.architecture(name), changes)
+    return change_all(made_of(name), changes)
 
 
 def sheet(what: str | Architecture, length: int, mode: str = "prefill", **asked: Any) -> CostSheet:
     """The cost sheet of an entry or a description."""
-    return af.cost(what, length=length, mode=mode, **asked)
+    return af.cost(made_of(what) if isinstance(what, str) else what, length=length, mode=mode, **asked)
 
 
 def forward(what: str | Architecture, length: int) -> int:
@@ -33,7 +39,7 @@ def forward(what: str | Architecture, length: int) -> int:
 
 def pairs(what: str | Architecture, length: int, *, exact: bool = False) -> int:
     """FLOPs of scores and of mixing values: of every pair of positions, or `exact` of those that masks allow."""
-    made = af.architecture(what) if isinstance(what, str) else what
+    made = made_of(what) if isinstance(what, str) else what
     flops = made.folded_cost(Shape(length=length, source=length * made.two_inputs)).flops
     return sum(f.exact if exact else f.dense for name, f in flops.items() if name.endswith(("scores", "mix")))
 
@@ -41,9 +47,9 @@ def pairs(what: str | Architecture, length: int, *, exact: bool = False) -> int:
 def entries(least: float = 0, *, shape: str = "decoder-only", since: int = 0) -> list[Listed]:
     """Entries of one shape with at least so many parameters, published in this year or later; stand-ins left out."""
     return [
-        entry
-        for entry in listing()
-        if entry.columns.shape == shape and entry.columns.parameters >= least and entry.year >= since and not entry.stand_in
+        row
+        for row in listing()
+        if row.columns.shape == shape and row.columns.parameters >= least and row.year >= since and not row.stand_in
     ]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from benchmarks.claims.asked import changed, entries, first, sheet
+from benchmarks.claims.asked import changed, entries, first, made_of, sheet
 from benchmarks.claims.claim import Claim, Topic
 
 import anyformer as af
@@ -44,7 +44,7 @@ def linear() -> Mapping[str, float]:
     """How the decode state grows from 32k to 64k tokens, of every entry."""
     growth = {}
     for entry in entries():
-        made = af.architecture(entry.name)
+        made = made_of(entry.name)
         short, long = (sheet(made, length).state for length in (32_768, 65_536))
         before, after = (sum(memory.bytes for memory in state.memories) for state in (short, long))
         growth[entry.name] = after / before if before else 1.0
@@ -69,7 +69,7 @@ def window() -> Mapping[str, float]:
 
 
 def latent() -> Mapping[str, float]:
-    made = af.architecture("deepseek-v2")
+    made = made_of("deepseek-v2")
     per_layer = sheet(made, 4096).state_bytes_per_token // (2 * made.decoder.depth)
     heads = sheet("llama-2-7b", 4096).state_bytes_per_token // (2 * 32)
     return {"numbers": per_layer, "latent": 512, "rotated": per_layer - 512, "more": (per_layer - 512) / 512, "llama": heads}

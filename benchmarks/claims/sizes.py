@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from benchmarks.claims.asked import changed, component_shares, entries, median, network_share, sheet
+from benchmarks.claims.asked import changed, component_shares, entries, made_of, median, network_share, sheet
 from benchmarks.claims.claim import Claim, Topic
-
-import anyformer as af
 
 GATED = ("SwiGLU", "GeGLU")
 
@@ -55,7 +53,7 @@ def expansion() -> Mapping[str, float]:
     """How many times the width of the model a network has, in every dense decoder of one kind of layer."""
     found: dict[bool, list[float]] = {True: [], False: []}
     for entry in entries(1e9):
-        made = af.architecture(entry.name)
+        made = made_of(entry.name)
         block = next(iter(made.decoder.variants.values())) if made.decoder else None
         network = next((each for each in block.sublayers if each.kind == "feedforward"), None) if block else None
         if network is not None and not entry.columns.experts:
@@ -89,7 +87,7 @@ def heads_fill() -> Mapping[str, float]:
     """In how many decoders H heads of width E make up the width of the model."""
     equal, asked = 0, 0
     for entry in entries():
-        made = af.architecture(entry.name)
+        made = made_of(entry.name)
         for block in made.decoder.variants.values() if made.decoder else ():
             found = next((each for each in block.sublayers if each.kind == "attention"), None)
             if found is not None:
