@@ -1,0 +1,11 @@
+"""Claims of the lecture notes that can be counted or measured: `python -m benchmarks.claims`."""
+
+from __future__ import annotations
+
+from benchmarks.claims import caches, exact, experts, flops, formats, initial, serving, sizes, studies
+from benchmarks.claims.claim import NOTES, RESULT, Claim, Figures, Topic
+
+__all__ = ["CLAIMS", "NOTES", "RESULT", "TOPICS", "Claim", "Figures", "Topic"]
+
+TOPICS = tuple(room.TOPIC for room in (caches, flops, sizes, experts, serving, formats, initial, exact, studies))
+CLAIMS = {claim.name: claim for topic in TOPICS for claim in topic.claims}
