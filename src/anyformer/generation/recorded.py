@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from operator import getitem
 from typing import Any
+from weakref import WeakSet
 
 from torch import Tensor, fx
 from torch.overrides import TorchFunctionMode
@@ -18,7 +20,7 @@ from torch.utils._pytree import tree_any, tree_map_only
 from anyformer.generation.decode import decode
 from anyformer.model import Transformer
 from anyformer.parts.call.stack_state import StackState
-from anyformer.quantising import Packed
+from anyformer.quantising import Packed, join
 
 MULTIPLE = 256
 """Slots by which the visible part of the state grows: recording takes as long as some ten steps of a small model."""
@@ -104,13 +106,24 @@ class Recording:
         return self.model is model and self.state is state and self.visible == state.slots.visible
 
 
+_JOINED: WeakSet[Transformer] = WeakSet()
+"""The models that were watched in a step, and whose matrices that read one input are joined."""
+
+
 @dataclass
 class RecordedDecode:
-    """`decode` for the steps of one text, recorded anew where a step reads other memory than the one before."""
+    """`decode` for the steps of one text, recorded anew where a step reads other memory than the one before.
+
+    The first step of a model of packed matrices is watched: those that read the same input are joined for all that follow.
+    """
 
     recording: Recording | None = None
 
     def __call__(self, model: Transformer, tokens_B: Tensor, state: StackState) -> Tensor:
+        if model not in _JOINED:
+            _JOINED.add(model)
+            if any(isinstance(value, Packed) for value in model.parameters()):
+                return join(model, partial(decode, model, tokens_B, state))
         if self.recording is None or not self.recording.fits(model, state):
             with Recorder((tokens_B, state.slots.start)) as recorder:
                 logits = decode(model, tokens_B, state)
