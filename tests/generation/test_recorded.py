@@ -10,7 +10,8 @@ from zoo import DECODERS, PAIRS
 from anyformer.generation import Sampling, continuations, recorded
 from anyformer.generation.decode import decode, prefill, read_source
 from anyformer.generation.memory import grown
-from anyformer.generation.recorded import RecordedDecode, Recorder
+from anyformer.generation.recorded import RecordedDecode
+from anyformer.generation.recorder import Recorder
 from anyformer.generation.steps import stepper
 from anyformer.model import build
 
@@ -45,7 +46,7 @@ def test_every_step_has_the_bits_of_the_plain_one(name):
             expected = decode(model, tokens, plain)
             assert torch.equal(step(model, tokens, other), expected)
             assert step.recording is not None
-            assert step.recording.repeat is not None
+            assert step.recording.calls is not None
             visible.add(other.slots.visible)
             recordings += [step.recording] * (step.recording not in recordings[-1:])
             tokens = expected.argmax(-1)
@@ -70,6 +71,23 @@ def test_a_larger_state_and_another_model_are_recorded_anew():
             assert step.recording is not first
 
 
+@pytest.mark.parametrize("name", ["llama", "window", "latent", "delta", "experts"])
+def test_what_was_recorded_for_one_text_serves_another(name, monkeypatch):
+    model = build(DECODERS[name], seed=1).eval()
+    tokens, made = torch.tensor([1, 2, 3]), []
+    monkeypatch.setattr(recorded, "Recorder", lambda given: made.append(given) or Recorder(given))
+    with torch.inference_mode():
+        for text in range(3):
+            plain, other = begun(model), begun(model)
+            step = RecordedDecode()
+            for _ in range(STEPS):
+                for state in (plain, other):
+                    state.slots.reserve(1, MULTIPLE)
+                next_B = (tokens + text) % 8
+                assert torch.equal(step(model, next_B, other), decode(model, next_B, plain))
+            assert len(made) == 2
+
+
 def test_a_step_in_which_values_are_read_is_never_repeated(monkeypatch):
     """Calls that depend on a value, here on the token, would be those of another token."""
     model = build(DECODERS["llama"]).eval()
@@ -87,7 +105,7 @@ def test_a_step_in_which_values_are_read_is_never_repeated(monkeypatch):
     found = continuations(model, [[1, 2]], sampling=GREEDY, max_tokens=6, step=step, multiple=MULTIPLE)
     assert [next_B.tolist() for next_B in found] == expected
     assert step.recording is not None
-    assert step.recording.repeat is None
+    assert step.recording.calls is None
 
 
 def test_what_is_written_into_a_tensor_is_repeated():
@@ -101,9 +119,9 @@ def test_what_is_written_into_a_tensor_is_repeated():
 
     with Recorder((given,)) as recorder:
         result = call(given)
-    repeat = recorder.repeating(result)
+    assert recorder.kept == [kept]
     assert result.tolist() == [[4.0], [8.0], [10.0]]
-    assert repeat(torch.tensor([[0.0, 1.0, 1.0]])).tolist() == [[3.0], [4.0], [4.0]]
+    assert recorder.calls(result)(kept, torch.tensor([[0.0, 1.0, 1.0]])).tolist() == [[3.0], [4.0], [4.0]]
     assert kept.tolist() == [[2.0, 3.0, 3.0]]
 
 

@@ -161,7 +161,7 @@ def test_a_recorded_step_repeats_the_kernels_bit_for_bit(form, monkeypatch):
                 state.slots.reserve(1, 16)
             next_B = torch.tensor([token])
             assert torch.equal(step(model, next_B, states[0]), decode(model, next_B, states[1]))
-    assert step.recording.repeat is not None
+    assert step.recording.calls is not None
 
 
 def test_experts_that_are_not_chosen_are_not_restored(monkeypatch):
