@@ -14,7 +14,8 @@ from anyformer.describe import UserError
 from anyformer.generation import Sampling, decode, generate_tokens, generating, prefill, weights
 from anyformer.generation.recorded import RecordedDecode
 from anyformer.model import build
-from anyformer.quantising import FORMATS, HALF, SINGLE, Packed, Quantised, dense, join, quantised
+from anyformer.parts.experts.grouped import grouped_product
+from anyformer.quantising import FORMATS, HALF, SINGLE, Packed, Plain, Quantised, dense, join, quantised
 
 KERNELS = {"bf16": HALF, "fp32": SINGLE, **{name: FORMATS[name] for name in ("int8", "int4", "int4-64", "int4-32")}}
 FEW_BITS = ("fp8", "int8", "int4-32", "nf4")
@@ -96,13 +97,20 @@ def test_fp32_gives_the_same_tokens_from_matrices_in_a_kernels_order():
     assert generate_tokens(made, [[1, 2, 3]], **settings) == generate_tokens(plain, [[1, 2, 3]], **settings)
 
 
-def test_experts_lie_in_a_kernels_order_each():
-    experts = torch.randn(3, 32, 64)
-    held = Packed(SINGLE.ordered(experts), SINGLE, (3, 32, 64), torch.float32)
-    assert torch.equal(held.restored, experts)
+@pytest.mark.parametrize("whole", [True, False])
+@pytest.mark.parametrize("name", ["fp32", "bf16", "int8", "int4-32", "nf4"])
+def test_rows_meet_the_experts_of_their_groups(name, whole):
+    torch.manual_seed(0)
+    experts, format = torch.randn(3, 32, 64), FORMATS["nf4"] if name == "nf4" else KERNELS[name]
+    planes = format.ordered(experts) if isinstance(format, Plain) else format.quantised(experts)
+    held = Packed(planes, format, (3, 32, 64), torch.float32)
+    if name == "fp32":
+        assert torch.equal(held.restored, experts)
+    rows, ends = torch.randn(5, 64), torch.tensor([2, 2, 5 if whole else 4])
     with torch.inference_mode():
-        assert held[1].product is held[1].product
-        torch.testing.assert_close(F.linear(torch.ones(1, 64), held[2]), F.linear(torch.ones(1, 64), experts[2]))
+        for _ in range(2):
+            y = grouped_product(rows, held, ends, whole=whole)
+            assert off(y, grouped_product(rows, held.restored, ends, whole=whole)) < 0.01
 
 
 @pytest.mark.parametrize("name", ["bf16", "fp32", "int8", "int4-32"])

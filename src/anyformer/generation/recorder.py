@@ -44,7 +44,7 @@ class Recorder(TorchFunctionMode):
                 made = Packed.instead(func, args, kwargs)
             if made is not None:
                 return made
-            if func not in MADE_OF_PRODUCTS and func.__name__ != "__get__":
+            if func not in MADE_OF_PRODUCTS and func.__name__ not in (*CASTS, "__get__"):
                 args, kwargs = _each(_whole, (args, kwargs))
         self.whole = self.whole and func.__name__ not in READS
         made = func(*args, **kwargs)

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.utils._pytree import tree_map_only
 
 from anyformer.describe import UserError
-from anyformer.parts.experts.grouped import grouped_products, one_by_one
+from anyformer.parts.experts.grouped import grouped_products, groups_with_rows, one_by_one
 from anyformer.quantising.format import Quantising
 from anyformer.quantising.formats import FORMATS, HALF, SINGLE
 from anyformer.quantising.plain import Plain
@@ -138,17 +138,26 @@ class Packed(Quantised):
         return self.restored
 
     @cached_property
-    def _products(self) -> dict[int, Product | None]:
-        """The kernels' products with those of several matrices that were asked for."""
+    def _each(self) -> dict[int, Packed]:
+        """Those of several matrices that were multiplied by: a kernel's product may take long to make."""
         return {}
 
-    def one(self, dimension: int, index: int) -> Self | None:
-        made = super().one(dimension, index)
-        if made is not None:
-            if index not in self._products:
-                self._products[index] = made.product
-            made.product = self._products[index]
-        return made
+    def grouped(self, rows: Tensor, ends: Tensor, whole: bool) -> Tensor:
+        """(Q, I) -> (Q, O) by several matrices, as `grouped_products` has it."""
+        if self.format.one(self.planes, 0) is None:
+            return one_by_one(rows, self.restored, ends, whole)
+        size = (len(rows), self.shape[1])
+        y = rows.new_empty(size) if whole else rows.new_zeros(size)
+        for x, start, stop in groups_with_rows(ends):
+            y[start:stop] = self._one(x).times(rows[start:stop], None)
+        return y
+
+    def _one(self, index: int) -> Packed:
+        if index not in self._each:
+            planes = self.format.one(self.planes, index)
+            assert planes is not None, "the format tells them apart"
+            self._each[index] = type(self)(planes, self.format, tuple(self.shape[1:]), self.dtype)
+        return self._each[index]
 
     def times(self, x: Tensor, bias: Tensor | None) -> Tensor:
         """x W^T + b, by a kernel where one suits."""
@@ -176,7 +185,8 @@ class Packed(Quantised):
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         made = cls.instead(func, args, kwargs or {})
         if made is None and func is grouped_products:
-            made = one_by_one(*args)
+            rows, held, ends, whole = args
+            made = held.grouped(rows, ends, whole)
         return super().__torch_function__(func, types, args, kwargs) if made is None else made
 
 
