@@ -183,14 +183,6 @@ def test_experts_that_are_not_chosen_are_not_restored(monkeypatch):
     assert 3 not in seen
 
 
-def test_a_compiler_sees_plain_matrices():
-    made = generating(build(LLAMA).eval(), "bf16", compiled=True)
-    assert {(type(value), value.dtype, value.requires_grad) for value in made.parameters()} == {
-        (torch.nn.Parameter, torch.bfloat16, False)
-    }
-    assert all(value.is_contiguous() for value in made.parameters())
-
-
 def test_a_word_that_is_no_format_and_a_second_rounding_are_refused():
     with pytest.raises(UserError, match="'int5' is no format of weights; there are fp32"):
         weights.check_weights("int5")

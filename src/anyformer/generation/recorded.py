@@ -7,8 +7,8 @@ the same shapes, so what was recorded for one text serves all later ones.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary
 from torch import Tensor
 
 from anyformer.generation.decode import decode
-from anyformer.generation.recorder import Recorder
+from anyformer.generation.recorder import Calls, Recorder
 from anyformer.model import Transformer
 from anyformer.parts.call.stack_state import StackState
 from anyformer.quantising import Packed, join
@@ -28,12 +28,13 @@ Repeat = Callable[[Tensor, Tensor], Tensor]
 
 
 class RecordedDecode:
-    """`decode` for the steps of one text.
+    """`decode` for the steps of one text; `finish` makes a function of what was recorded.
 
     The first step of a model of packed matrices is watched: those that read the same input are joined for all that follow.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, finish: Callable[[Recorder, Tensor], Calls] = Recorder.calls) -> None:
+        self._finish = finish
         self.recording: Recording | None = None
         self._state: StackState | None = None
         self._visible = 0
@@ -42,20 +43,24 @@ class RecordedDecode:
     def __call__(self, model: Transformer, tokens_B: Tensor, state: StackState) -> Tensor:
         if self._repeat is not None and self._state is state and self._visible == state.slots.visible:
             return self._repeat(tokens_B, state.slots.start)
-        if model not in _RECORDED:
-            _RECORDED[model] = {}
-            if any(isinstance(value, Packed) for value in model.parameters()):
-                return join(model, partial(decode, model, tokens_B, state))
+        known = _known(model)
+        if known.unjoined:
+            known.unjoined = False
+            logits = join(model, partial(decode, model, tokens_B, state))
+            known.weights = _weights(model)
+            return logits
         self._state, self._visible = state, state.slots.visible
         memory = dict(_tensors(state))
-        kind = (state.slots.visible, model.training, *((place, each.shape, each.dtype) for place, each in memory.items()))
-        self.recording = _RECORDED[model].get(kind)
+        shapes = tuple((place, each.shape, each.dtype) for place, each in memory.items())
+        kind = (self._finish, state.slots.visible, model.training, shapes)
+        self.recording = known.recordings.get(kind)
         if self.recording is not None:
             self._repeat = self.recording.repeating(model, state, memory)
             return self._repeat(tokens_B, state.slots.start)
         with Recorder((tokens_B, state.slots.start)) as recorder:
             logits = decode(model, tokens_B, state)
-        _RECORDED[model][kind] = self.recording = Recording.of(recorder, logits, memory)
+        calls = self._finish(recorder, logits) if recorder.whole else None
+        known.recordings[kind] = self.recording = Recording.of(calls, recorder.kept, memory)
         self._repeat = self.recording.repeating(model, state, memory)
         return logits
 
@@ -67,26 +72,44 @@ class Recording:
     That is so where Python read values, on which its next calls may depend.
     """
 
-    calls: Callable[..., Tensor] | None
+    calls: Calls | None
     kept: tuple[Tensor | str, ...]
 
     @staticmethod
-    def of(recorder: Recorder, logits: Tensor, memory: dict[str, Tensor]) -> Recording:
+    def of(calls: Calls | None, kept: Sequence[Tensor], memory: Mapping[str, Tensor]) -> Recording:
         """What was recorded, bound to no text."""
-        if not recorder.whole:
-            return Recording(None, ())
         places = {id(tensor): place for place, tensor in memory.items()}
-        return Recording(recorder.calls(logits), tuple(places.get(id(tensor), tensor) for tensor in recorder.kept))
+        return Recording(calls, () if calls is None else tuple(places.get(id(tensor), tensor) for tensor in kept))
 
-    def repeating(self, model: Transformer, state: StackState, memory: dict[str, Tensor]) -> Repeat:
+    def repeating(self, model: Transformer, state: StackState, memory: Mapping[str, Tensor]) -> Repeat:
         """The step for the text of this state."""
         if self.calls is None:
             return lambda tokens_B, _: decode(model, tokens_B, state)
         return partial(self.calls, *(memory[each] if isinstance(each, str) else each for each in self.kept))
 
 
-_RECORDED: WeakKeyDictionary[Transformer, dict[Hashable, Recording]] = WeakKeyDictionary()
-"""The recordings of a model, by what is visible and the shapes of the decode state."""
+@dataclass
+class _Known:
+    """What was recorded of a model while it had these weights, by number of each tensor in memory."""
+
+    weights: tuple[int, ...]
+    unjoined: bool
+    recordings: dict[Hashable, Recording] = field(default_factory=dict)
+
+
+_KNOWN: WeakKeyDictionary[Transformer, _Known] = WeakKeyDictionary()
+
+
+def _known(model: Transformer) -> _Known:
+    """What was recorded of a model; nothing, where some of its weights are others by now."""
+    weights = _weights(model)
+    if model not in _KNOWN or _KNOWN[model].weights != weights:
+        _KNOWN[model] = _Known(weights, any(isinstance(value, Packed) for value in model.parameters()))
+    return _KNOWN[model]
+
+
+def _weights(model: Transformer) -> tuple[int, ...]:
+    return tuple(map(id, model.parameters()))
 
 
 def _tensors(value: Any, place: str = "") -> Iterator[tuple[str, Tensor]]:

@@ -21,6 +21,9 @@ MADE_OF_PRODUCTS = frozenset({grouped_products})
 """Calls that take packed matrices as they are, and choose among them by values."""
 
 
+Calls = Callable[..., Tensor]
+
+
 class Recorder(TorchFunctionMode):
     """Inside, every call of torch is made and put down in `graph`.
 
@@ -52,19 +55,25 @@ class Recorder(TorchFunctionMode):
         gives = made is None or _holds_tensor(made)
         needless = func.__name__ in CASTS and made is args[0]
         if self.whole and gives and not needless:
-            words = _each(self._node, (args, kwargs))
+            words = _each(self.node, (args, kwargs))
             if func.__name__ == "__get__":  # such as `x.T`
                 func, words = getattr, ((words[0][0], func.__self__.__name__), {})
             self._put_down(self.graph.call_function(func, *words), made)
         return made
 
-    def calls(self, result: Tensor) -> Callable[..., Tensor]:
+    def calls(self, result: Tensor) -> Calls:
         """A function of the kept and then the given tensors that makes all calls again, and gives what `result` then is."""
+        return self.in_order(self.module(result).forward)
+
+    def module(self, result: Tensor) -> fx.GraphModule:
+        """The calls as a module, whose arguments are in the order of the graph."""
         self.graph.output(self._nodes[id(result)])
-        calls = fx.GraphModule({}, self.graph).forward
+        return fx.GraphModule({}, self.graph)
+
+    def in_order(self, calls: Calls) -> Calls:
+        """`calls`, as of `module`, with its arguments in the order of `kept`: those that were met first stand last there."""
         count = len(self.kept)
-        # Those that were met first stand last in the graph.
-        return lambda *tensors: calls(*tensors[count - 1 :: -1], *tensors[count:]) if count else calls(*tensors)
+        return lambda *tensors: calls(*reversed(tensors[:count]), *tensors[count:])
 
     def _put_down(self, node: fx.Node, made: Any) -> None:
         if isinstance(made, Tensor):
@@ -74,7 +83,8 @@ class Recorder(TorchFunctionMode):
             for number, each in enumerate(made):
                 self._put_down(self.graph.call_function(getitem, (node, number)), each)
 
-    def _node(self, tensor: Tensor) -> fx.Node:
+    def node(self, tensor: Tensor) -> fx.Node:
+        """The node that gives a tensor; one that no call made is kept from now on."""
         if id(tensor) not in self._nodes:
             with self.graph.inserting_before(next(iter(self.graph.nodes))):
                 self._name(tensor, self.graph.placeholder(f"kept_{len(self.kept)}"))

@@ -28,17 +28,17 @@ def check_weights(weights: str) -> None:
         format_of(weights)
 
 
-def generating(model: Transformer, weights: str = STORED, *, compiled: bool = False) -> Transformer:
+def generating(model: Transformer, weights: str = STORED) -> Transformer:
     """A model whose weights are held for generating, and learn no more: `model` itself, changed, or for few bits another one.
 
     `weights`: as they are stored, `fp32`, `bf16`, or a format of 8 or 4 bits for the matrices of layers, beside 16 bits for all
-    others. `compiled`: a compiler is to see plain matrices. Otherwise matrices lie in the order in which products of few rows
+    others. Matrices lie in the order in which products of few rows
     read them fastest, and all is computed as `computing` says. Raises `UserError` for a format that there is not, and for a
     model in few bits that is to be in others.
     """
     if weights != STORED:
         model = _in_format(model, format_of(weights))
-    return model.requires_grad_(False) if compiled else _laid_out(model)
+    return _laid_out(model)
 
 
 def _in_format(model: Transformer, format: Format) -> Transformer:

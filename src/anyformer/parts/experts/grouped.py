@@ -19,7 +19,8 @@ def grouped_product(rows_QI: Tensor, weight_XOI: Tensor, ends_X: Tensor | None, 
 
     2 * Q * I * O FLOPs whatever the groups. Not `whole`: rows after the last end belong to no group, and become 0.
     """
-    weight_XOI = weight_XOI.to(rows_QI.dtype)
+    if weight_XOI.dtype != rows_QI.dtype:
+        weight_XOI = weight_XOI.to(rows_QI.dtype)
     if ends_X is None:
         rows = rows_QI.view(len(weight_XOI), -1, rows_QI.shape[1])
         return torch.bmm(rows, weight_XOI.transpose(1, 2)).flatten(0, 1)
