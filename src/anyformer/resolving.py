@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeAlias, TypeVar
 
 from anyformer import catalogue
-from anyformer.describe import DescriptionError, change_all, read_data
+from anyformer.describe import PLUGINS, DescriptionError, change_all, read_data
 
 if TYPE_CHECKING:
     from anyformer.model import Architecture
@@ -132,7 +132,7 @@ def _from_data(data: Any, where: str, beside: Path, chain: tuple[str, ...]) -> A
     if isinstance(named, str):
         base = _resolve(path_beside(named, beside), (*chain, where))
     else:
-        base = Architecture.parse(named, where=where)
+        base = Architecture.parse(inside(data, named), where=where)
     # Of a run's changes only those of its architecture: their paths begin with one of its fields.
     fields = ("architecture", *Architecture.model_fields)
     changes = {path: value for path, value in pop_changes(data, where).items() if path.split(".")[0] in fields}
@@ -145,6 +145,11 @@ def pop_changes(data: dict[str, Any], where: str) -> Mapping[str, Any]:
     if not isinstance(changes, Mapping):
         raise DescriptionError(f"set: should be a table of values by path, got {type(changes).__name__}", where=where)
     return changes
+
+
+def inside(data: Mapping[str, Any], table: Any) -> Any:
+    """A table of a file's data with the names of the plug-ins that the file was written with."""
+    return {PLUGINS: data[PLUGINS], **table} if PLUGINS in data and isinstance(table, Mapping) else table
 
 
 def path_beside(named: str, beside: Path) -> str | Path:

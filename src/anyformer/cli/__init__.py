@@ -35,6 +35,7 @@ from anyformer.cli import (
 )
 from anyformer.cli.aligned import folded
 from anyformer.cli.help_page import Command, Group
+from anyformer.cli.plugins import with_plugins
 from anyformer.describe import Notice, UserError
 
 app = typer.Typer(
@@ -93,7 +94,7 @@ def _options(
 
 
 for verb, (module, group) in COMMANDS.items():
-    app.command(verb, cls=CLASSES.get(verb, Command), epilog=module.EXAMPLES, rich_help_panel=group)(module.run)
+    app.command(verb, cls=CLASSES.get(verb, Command), epilog=module.EXAMPLES, rich_help_panel=group)(with_plugins(module.run))
 
 
 @contextlib.contextmanager

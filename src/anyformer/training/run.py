@@ -16,7 +16,7 @@ from anyformer.model.adapters import adapted
 from anyformer.objectives import CausalObjective, Objective, default_objective
 from anyformer.operations import Shape
 from anyformer.plan import Plan
-from anyformer.resolving import architecture, path_beside, pop_changes
+from anyformer.resolving import architecture, inside, path_beside, pop_changes
 from anyformer.training.average import Average
 from anyformer.training.instability import NonFinite, Spikes, StopRun
 from anyformer.training.loggers import LoggerList
@@ -195,11 +195,11 @@ def load_run(path: Path | str, changes: Mapping[str, Any] | None = None) -> Run:
     data = completed({**data, "start_from": source}, path.parent)
     if isinstance(named := data.get("architecture"), str):
         data["architecture"] = architecture(path_beside(named, path.parent)).plain()
-    inside = {key.removeprefix(_INSIDE): value for key, value in changes.items() if key.startswith(_INSIDE)}
+    own = {key.removeprefix(_INSIDE): value for key, value in changes.items() if key.startswith(_INSIDE)}
     others = {key: value for key, value in changes.items() if not key.startswith(_INSIDE)}
-    if inside and "architecture" in data:
+    if own and "architecture" in data:
         # First of all, since the file's objective may suit the changed architecture alone.
-        changed = change_all(Architecture.parse(data["architecture"], where=str(path)), inside)
+        changed = change_all(Architecture.parse(inside(data, data["architecture"]), where=str(path)), own)
         try:
             run = Run.parse({**data, "architecture": changed.plain()}, where=str(path))
             return change_all(run, others) if others else run
