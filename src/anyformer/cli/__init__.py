@@ -15,6 +15,7 @@ import typer
 
 from anyformer import __version__
 from anyformer.cli import (
+    checking,
     comparing,
     costing,
     data,
@@ -52,7 +53,8 @@ app = typer.Typer(
     anyformer train llama-12m --data python-stdlib
     """,
 )
-LOOK, PRICE, RUN, EXCHANGE = "Look", "Price", "Train and run", "Exchange with Hugging Face"
+LOOK, PRICE, RUN = "Look", "Price", "Train and run"
+EXCHANGE, EXTEND = "Exchange with Hugging Face", "Extend"
 COMMANDS = {
     "list": (listing, LOOK),
     "show": (show, LOOK),
@@ -71,6 +73,7 @@ COMMANDS = {
     "import": (importing, EXCHANGE),
     "export": (exporting, EXCHANGE),
     "verify": (verifying, EXCHANGE),
+    "check": (checking, EXTEND),
 }
 """Each command: the module of its `run` and `EXAMPLES`, and its group in `anyformer --help`."""
 CLASSES = {"cost": costing.Command}

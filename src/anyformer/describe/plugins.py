@@ -21,7 +21,7 @@ from types import ModuleType
 from anyformer.describe.errors import Notice, UserError
 
 VARIABLE = "ANYFORMER_PLUGINS"
-"""The environment's variable that names plug-ins, with `os.pathsep` between them; processes that this one starts have it too."""
+"""The environment's variable that names plug-ins, with `os.pathsep` between; processes that this one starts have it too."""
 PARTS, FAMILIES = "anyformer.parts", "anyformer.families"
 """Groups of entry points: of whatever has a kind, and of families of Hugging Face models."""
 NAME = re.compile(r"[\w./-]+(==[\w.+!-]+)?\Z")
@@ -137,9 +137,9 @@ def _file(path: Path) -> ModuleType:
     if not path.stem.isidentifier():
         raise PluginError(f"plug-in {path}: name it with letters, digits and underscores, since it is imported by its name")
     if path.stem in sys.modules:
+        other = _place(sys.modules[path.stem]) or "of Python"
         raise PluginError(
-            f"plug-in {path}: a module called {path.stem!r} is there already ({_place(sys.modules[path.stem]) or 'of Python'}); "
-            f"give the file another name"
+            f"plug-in {path}: a module called {path.stem!r} is there already ({other}); give the file another name"
         )
     if str(path.parent) not in sys.path:
         sys.path.append(str(path.parent))  # for files beside it, and for what is unpickled elsewhere

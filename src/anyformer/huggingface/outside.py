@@ -36,6 +36,11 @@ def families() -> Iterable[Family]:
     return tuple(_REGISTERED.values())
 
 
+def families_of_module(name: str) -> list[Family]:
+    """The families that a module, or a module inside it, has registered."""
+    return [each for each in _REGISTERED.values() if f"{each.read.__module__}.".startswith(f"{name}.")]
+
+
 def plugins_of(family: Family, architecture: Architecture) -> list[str]:
     """The plug-ins that a configuration of this family needs, by name."""
     named = {plugin_of(family.read.__module__), *architecture.with_plugins().get("plugins", ())}
