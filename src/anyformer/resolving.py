@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 ArchitectureLike: TypeAlias = "Architecture | str | Path | Mapping[str, Any]"
 RUN, CHECKPOINT, CONFIG = "run.toml", "architecture.json", "config.json"
 GGUF = ".gguf"
+_INSIDE = "architecture."
+"""What the paths into a run's architecture begin with."""
 _LONGEST_CHAIN = 8
 """Longest chain of files, each of which names the next."""
 P = ParamSpec("P")
@@ -41,7 +43,7 @@ def architecture(what: ArchitectureLike, *, tiny: bool = False, changes: Mapping
         from anyformer.resizing.tiny import tiny as shrink
 
         resolved = shrink(resolved)
-    values = {path.removeprefix("architecture."): value for path, value in (changes or {}).items()}
+    values = {path.removeprefix(_INSIDE): value for path, value in (changes or {}).items()}
     return change_all(resolved, values) if values else resolved
 
 
@@ -136,7 +138,8 @@ def _from_data(data: Any, where: str, beside: Path, chain: tuple[str, ...]) -> A
     # Of a run's changes only those of its architecture: their paths begin with one of its fields.
     fields = ("architecture", *Architecture.model_fields)
     changes = {path: value for path, value in pop_changes(data, where).items() if path.split(".")[0] in fields}
-    return architecture(base, changes=changes)
+    values = {path.removeprefix(_INSIDE): value for path, value in changes.items()}
+    return change_all(base, values, data.get(PLUGINS, ())) if values else base
 
 
 def pop_changes(data: dict[str, Any], where: str) -> Mapping[str, Any]:

@@ -55,7 +55,7 @@ def load_plugins(group: str = PARTS) -> None:
     An installed one that cannot be imported is a `Notice`: it may have nothing to do with what is looked for.
     """
     for name in named_plugins():
-        _imported(name)
+        _imported(_absolute(name))
     for entry in entry_points(group=group):
         if (entry.value, group) not in _tried:
             _tried.add((entry.value, group))
@@ -74,9 +74,9 @@ def plugin_of(home: str) -> str | None:
         if entry.module.partition(".")[0] == home.partition(".")[0]:
             return _distribution(entry)
     file = _place(sys.modules.get(home))
-    if "." not in home and file is not None and Path(file).stem != "__init__":
-        return Path(file).name
-    return None if home == "__main__" else home
+    single = "." not in home and file is not None and Path(file).stem != "__init__"
+    name = Path(file).name if single and file is not None else home
+    return name if name != "__main__" and NAME.match(name) else None  # a notebook has no file, and a script any name
 
 
 def absent(names: Iterable[str]) -> list[str]:
@@ -89,8 +89,8 @@ def absent(names: Iterable[str]) -> list[str]:
 
 def remedy(names: Iterable[str]) -> str:
     """How to load plug-ins that a description names."""
-    ways = [f"pip install {name}" if "==" in name else f"add --plugin {name}" for name in names]
-    return f"{' and '.join(ways)}, or in Python call anyformer.load_plugin"
+    ways = [f"pip install {name}" if "==" in name else f"add --plugin {name} (in Python: load_plugin)" for name in names]
+    return " and ".join(ways)
 
 
 HINT = "a part of your own needs its plug-in, --plugin FILE.py, or import the module that defines it first"
