@@ -6,6 +6,10 @@ import pytest
 from tests.testing.unloading import forgetting, page_code
 
 CODE = page_code()
+BY_ROWS = """
+    def token_loss(self, logits, examples):
+        return super().token_loss(logits, examples) / len(examples.targets)
+"""
 
 
 @pytest.fixture(autouse=True)
@@ -52,12 +56,12 @@ FAULTS = {
     "division": ("self.features // ways)", "self.features // ways, keep=0.5)", "parts of sublayers add up", ""),
     "its twin": ("total = part.keep * total +", "total = 0.8 * total +", "sublayer equals its twin", "outputs beside the twin"),
     "the cut of a batch": (
-        "torch.where(late, self.factor, 1.0)", "torch.where(late, self.factor, 4.0 / len(batch.rows))",
+        "    factor: Annotated[float, Field(gt=0)] = 2.0\n", "    factor: Annotated[float, Field(gt=0)] = 2.0\n" + BY_ROWS,
         "loss does not depend on the cut", "the loss in pieces",
     ),
     "chance": (
-        "return 1 / self.letters", "return 1.5 / self.letters",
-        "chance is that of the best guess", "the stated chance is 12.5%",
+        "return 1 / self.letters", "return 3 / self.letters",
+        "chance is that of the best guess", "the stated chance is 25.0%",
     ),
     "draws": (
         'draws.shuffled("letters"', 'Draws.of(np.arange(len(draws)), 3).shuffled("letters"',
