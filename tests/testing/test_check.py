@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from tests.testing.unloading import forgetting, page_code
+
+from anyformer.describe import to_toml
+from anyformer.parts import Head
+from anyformer.resolving import architecture
 
 CODE = page_code()
 BY_ROWS = """
@@ -151,6 +157,49 @@ def test_every_kind_of_part_has_a_place_to_stand(kind, base, home, tmp_path, cal
     said = checked(call, tmp_path, code, "--only", "declared")
     assert said.returncode == 0, said.stdout + said.stderr
     assert "declared flops are counted" in said.stdout
+
+
+def test_an_error_of_its_own_code_is_a_line_too(tmp_path, call):
+    code = (
+        "from typing import Literal\n\nfrom anyformer.parts.sublayer import Sublayer\n\n\n"
+        "class Unfinished(Sublayer):\n    kind: Literal['unfinished'] = 'unfinished'\n\n"
+        "    def state(self, *sizes):\n        raise RuntimeError('not written yet')\n"
+    )
+    said = checked(call, tmp_path, code)
+    assert said.returncode == 1
+    assert "Traceback" not in said.stdout + said.stderr
+    assert "DOES NOT HOLD     its description can be asked" in said.stdout
+    assert "RuntimeError: not written yet" in said.stdout
+
+
+OBJECTIVE = """
+from typing import Literal
+
+from anyformer.objectives import ClassificationObjective
+from anyformer.testing import Checks
+
+
+class Mine(ClassificationObjective):
+    kind: Literal["mine"] = "mine"
+
+
+DATA = {"kind": "labelled", "paths": ["rows.jsonl"], "tokenizer": {"kind": "bytes"}, "validation": 0.2}
+"""
+
+
+def test_an_objective_on_other_data_is_given_a_run(tmp_path, call):
+    rows = [{"text": f"{'even' if n % 2 else 'odd'} things {n}", "label": "ab"[n % 2]} for n in range(60)]
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    model = architecture("bert-base-uncased", tiny=True).but(head=Head(pool="first", outputs=2))
+    (tmp_path / "model.toml").write_text(to_toml(model))
+    with forgetting():
+        said = checked(call, tmp_path, OBJECTIVE)
+        assert (said.returncode, "MISSING           a run" in said.stdout) == (1, True)
+        assert "give a tiny one in Checks(runs=[...])" in said.stdout
+    given = "CHECKS = Checks(runs=[{'objective': {'kind': 'mine'}, 'data': DATA, 'architecture': 'model.toml'}])\n"
+    said = checked(call, tmp_path, OBJECTIVE + given)
+    assert said.returncode == 0, said.stdout + said.stderr
+    assert said.stdout.count("  holds  ") == 4
 
 
 def test_a_module_that_defines_nothing(tmp_path, call):

@@ -76,16 +76,31 @@ def promises(module: ModuleType) -> Iterator[Promise]:
     folder = Path(str(vars(module).get("__file__", "."))).parent
     for defined in classes_of(module):
         of = f"{_base(defined).__name__.lower()} {_kind(defined)}"
-        if issubclass(defined, Objective):
-            yield from _of_objective(of, defined, given, folder)
-        elif examples := _examples(defined, given):
-            for number, example in enumerate(examples, 1):
-                named = of if len(examples) == 1 else f"{of} ({number})"
-                yield from _of_task(named, example, given) if isinstance(example, Task) else _of_part(named, example, given)
-        else:
-            yield Promise(of, "an example", missing=f"{_required(defined)}: give one in Checks(examples=[...])")
+        owes = _of_objective(of, defined, given, folder) if issubclass(defined, Objective) else _of_class(of, defined, given)
+        yield from _whatever_it_raises(of, owes)
     for family in families_of_module(module.__name__):
-        yield from _of_family(family, given)
+        yield from _whatever_it_raises(f"family {family.model_type}", _of_family(family, given))
+
+
+def _whatever_it_raises(of: str, owes: Iterator[Promise]) -> Iterator[Promise]:
+    """Promises; an error of the plug-in's own code, already when these are gathered, breaks one more."""
+    try:
+        yield from owes
+    except Exception as error:  # any exception of a plug-in
+        yield Promise(of, "its description can be asked", partial(_again, error))
+
+
+def _again(error: Exception) -> None:
+    raise error
+
+
+def _of_class(of: str, defined: type[Value], given: Checks) -> Iterator[Promise]:
+    examples = _examples(defined, given)
+    if not examples:
+        yield Promise(of, "an example", missing=f"{_required(defined)}: give one in Checks(examples=[...])")
+    for number, example in enumerate(examples, 1):
+        named = of if len(examples) == 1 else f"{of} ({number})"
+        yield from _of_task(named, example, given) if isinstance(example, Task) else _of_part(named, example, given)
 
 
 def classes_of(module: ModuleType) -> list[type[Value]]:
