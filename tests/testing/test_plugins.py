@@ -232,6 +232,14 @@ def test_a_file_is_one_module_however_it_is_named(tmp_path, monkeypatch):
     assert Sublayer.kinds["plain_matrix"] is module.Plain
 
 
+def test_the_environment_may_name_a_file_beside_the_process(tmp_path, monkeypatch):
+    (tmp_path / "plain_part.py").write_text(PART)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("ANYFORMER_PLUGINS", "plain_part.py")
+    assert Sublayer.kinds["plain_matrix"].__module__ == "plain_part"
+    assert "absent" not in Sublayer.kinds  # which asks for every plug-in again
+
+
 def distribution(folder: Path, code: str, entry: str) -> None:
     """An installed distribution in a folder of `sys.path`."""
     (folder / "plain_part.py").write_text(code)
@@ -277,6 +285,10 @@ def test_a_family_is_found_by_its_entry_point(tmp_path, monkeypatch):
 def test_families_are_registered_once():
     with pytest.raises(UserError, match="'llama' is read here already"):
         huggingface.register(Family("llama", lambda config: decoder_of(), {}, "X"))
+    theirs = eval("lambda config: None", {"__name__": "another_plugin"})
+    huggingface.register(Family("mine_alone", lambda config: decoder_of(), {}, "X"))
+    with pytest.raises(UserError, match=r"'mine_alone' is that of a family in .*test_plugins already"):
+        huggingface.register(Family("mine_alone", theirs, {}, "X"))
     with pytest.raises(HuggingFaceError, match=r"'unheard_of' is not known here.*--plugin FILE\.py"):
         huggingface.family("unheard_of")
 
