@@ -26,6 +26,9 @@ PARTS, FAMILIES = "anyformer.parts", "anyformer.families"
 """Groups of entry points: of whatever has a kind, and of families of Hugging Face models."""
 NAME = re.compile(r"[\w./-]+(==[\w.+!-]+)?\Z")
 """A plug-in's name in a description: a file `my_parts.py`, a distribution `retention==1.0`, or a module `my_package.parts`."""
+HINT = "a part of your own needs its plug-in, --plugin FILE.py, or import the module that defines it first"
+SHORT = "one of your own needs --plugin FILE.py"
+"""The remedy for an unknown kind; the short one stands beside a suggestion."""
 _tried: set[tuple[str, str]] = set()
 """Entry points that were loaded, or could not be."""
 
@@ -91,9 +94,6 @@ def remedy(names: Iterable[str]) -> str:
     """How to load plug-ins that a description names."""
     ways = [f"pip install {name}" if "==" in name else f"add --plugin {name} (in Python: load_plugin)" for name in names]
     return " and ".join(ways)
-
-
-HINT = "a part of your own needs its plug-in, --plugin FILE.py, or import the module that defines it first"
 
 
 def named_plugins() -> list[str]:

@@ -9,7 +9,7 @@ from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from anyformer.describe.errors import did_you_mean
 from anyformer.describe.nearest import nearest
-from anyformer.describe.plugins import HINT, load_plugins
+from anyformer.describe.plugins import HINT, SHORT, load_plugins
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -72,8 +72,7 @@ class Registry(Mapping[str, "type[BaseModel]"]):
         kind = data["kind"]
         if not isinstance(kind, str) or kind not in self:
             hint = did_you_mean(str(kind), sorted(self))
-            if not nearest(str(kind), self):
-                hint += f"; {HINT}"
+            hint += f"; {SHORT if nearest(str(kind), self) else HINT}"
             raise PydanticCustomError("kind_unknown", "{kind} is no kind{hint}", {"kind": repr(kind), "hint": hint})
         return self[kind].model_validate(data)
 

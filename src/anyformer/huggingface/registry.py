@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from anyformer.describe import PLUGINS, UserError, did_you_mean, without_plugins
+from anyformer.describe.plugins import SHORT
 from anyformer.huggingface import outside
 from anyformer.huggingface.composite import text_family, text_table
 from anyformer.huggingface.composites import COMPOSITES
@@ -139,7 +140,7 @@ def family(model_type: str) -> Family:
         raise HuggingFaceError(f"model type {model_type!r} is not read: it needs {MISSING[model_type]}")
     if model_type not in _FILES:
         hint = did_you_mean(model_type, sorted(_FILES.keys() - {OWN}), "docs/families.md")
-        raise HuggingFaceError(f"model type {model_type!r} is not known here{hint}; one of your own needs --plugin FILE.py")
+        raise HuggingFaceError(f"model type {model_type!r} is not known here{hint}; {SHORT}")
     return next(family for family in families_of(_FILES[model_type]) if family.model_type == model_type)
 
 
