@@ -6,7 +6,9 @@ import importlib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from anyformer.describe import did_you_mean
+from anyformer.describe import PLUGINS, UserError, did_you_mean, without_plugins
+from anyformer.describe.plugins import SHORT
+from anyformer.huggingface import outside
 from anyformer.huggingface.composite import text_family, text_table
 from anyformer.huggingface.composites import COMPOSITES
 from anyformer.huggingface.config import FEW_BITS, Config
@@ -132,17 +134,30 @@ def family(model_type: str) -> Family:
             f"{model_type} is a composite of a text model and towers, which only its own files name: give its directory or its "
             f"config.json to read it, and anyformer export --towers DIRECTORY to write it"
         )
+    if model_type not in _FILES and (found := outside.found(model_type)):
+        return found
     if model_type in MISSING:
         raise HuggingFaceError(f"model type {model_type!r} is not read: it needs {MISSING[model_type]}")
     if model_type not in _FILES:
         hint = did_you_mean(model_type, sorted(_FILES.keys() - {OWN}), "docs/families.md")
-        raise HuggingFaceError(f"model type {model_type!r} is not known here{hint}")
+        raise HuggingFaceError(f"model type {model_type!r} is not known here{hint}; {SHORT}")
     return next(family for family in families_of(_FILES[model_type]) if family.model_type == model_type)
+
+
+def register(*families: Family) -> None:
+    """Know families of a plug-in by their model types: they are read, written and loaded like those of this package."""
+    for each in families:
+        if each.model_type in {*_FILES, *ALIASES, *COMPOSITES}:
+            raise UserError(f"model type {each.model_type!r} is read here already: give the family another model type")
+        outside.enter(each)
 
 
 def family_of(config: Config, *, images: bool = False) -> Family:
     """The family of a configuration: of a composite, the family of the text model in it, with its `images` if asked for."""
     composite = COMPOSITES.get(config.model_type)
+    _, named = without_plugins({PLUGINS: config(outside.KEY, [], nowhere)}, config.where)
+    if named and config.model_type not in _FILES and outside.found(config.model_type) is None:
+        outside.check_plugins(config.model_type, named)
     found = family(config.model_type) if composite is None else text_family(composite, config, family)
     return with_images(config, found) if images else found
 

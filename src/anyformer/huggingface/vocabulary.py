@@ -164,7 +164,7 @@ _KEYS: tuple[tuple[Kind, str], ...] = (
         pooler_hidden_act position_embedding_type projector_hidden_act qk_norm_type rope_type router_dtype score_func
         scoring_func shared_expert_combination_strategy topk_method torch_dtype type vision_feature_select_strategy""",
     ),
-    (NAMES, """architectures attention_layers layer_types layers_block_type mlp_layer_types"""),
+    (NAMES, """anyformer_plugins architectures attention_layers layer_types layers_block_type mlp_layer_types"""),
     (NAMES | NAME, """pos_att_type"""),
     (FLAG | NAME, """gating use_bidirectional_attention"""),
     (WHOLE | NAME, """mamba_d_head mamba_dt_rank time_step_rank sliding_window_pattern"""),

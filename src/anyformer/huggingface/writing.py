@@ -16,6 +16,7 @@ from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.files import write_json, write_shards
 from anyformer.huggingface.find import find_family
+from anyformer.huggingface.outside import KEY, plugins_of
 from anyformer.huggingface.registry import OWN, own
 from anyformer.huggingface.rules import rules
 from anyformer.huggingface.seal import seal
@@ -59,6 +60,8 @@ def export(
         write_shards(partial, tensors_of(rules(family.names_of(model.architecture), declared), parameters))
         dtype = str(next(iter(parameters.values())).dtype).removeprefix("torch.")
         written = {"architectures": [family.default_class], **config, "dtype": dtype, **(extra or {})}
+        if family is not own() and (plugins := plugins_of(family, model.architecture)):
+            written[KEY] = plugins
         write_json(partial / "config.json", written)
         if tokens:
             write_json(partial / "generation_config.json", {**tokens, "pad_token_id": tokens["eos_token_id"]})

@@ -95,17 +95,22 @@ def _wider(config: Config, kinds: list[str]) -> dict[int, dict[str, Any]]:
 def _written_wider(target: Target) -> dict[str, dict[str, Any]]:
     return {
         str(layer): {theirs: heads.plain().get(ours) for theirs, ours in _OURS.items()}
-        for layer, heads in enumerate(target.each("attention.sublayer"))
-        if not heads.mask.window
+        for layer, (heads, mask) in enumerate(_masked(target))
+        if not mask.window
     }
+
+
+def _masked(target: Target) -> list[tuple[Any, Any]]:
+    """(heads, their mask) of every layer; `MismatchError` where what mixes positions has no mask."""
+    return list(zip(target.each("attention.sublayer"), target.each("attention.mask"), strict=True))
 
 
 def _usual(field: str) -> Callable[[Target], Any]:
     """A field of the heads of local layers, else of the first."""
 
     def value(target: Target) -> Any:
-        heads = target.each("attention.sublayer")
-        return next((local for local in heads if local.mask.window), heads[0]).plain().get(field)
+        heads = _masked(target)
+        return next((local for local, mask in heads if mask.window), heads[0][0]).plain().get(field)
 
     return value
 
