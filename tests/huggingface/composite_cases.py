@@ -16,6 +16,7 @@ TEXTS: dict[str, Case] = {}
 for _case in CASES:
     TEXTS.setdefault(_case.model_type, _case)
 PLAIN = {
+    "cosmos3_edge_text": "arcee",
     "emu3_text_model": "llama", "glm4v_text": "glm4", "glm_ocr_text": "glm4", "granite4_vision_text": "granite",
     "paddleocr_vl_text": "llama", "qwen2_vl_text": "qwen2", "qwen2_5_vl_text": "qwen2", "qwen2_5_omni_text": "qwen2",
     "glm4v_moe_text": "glm4_moe", "granite_docling_text": "granite", "qwen3_omni_moe_text": "qwen3_moe",
@@ -44,6 +45,7 @@ SECTIONED: dict[str, dict[str, Any]] = {
 }
 OWN: Mapping[str, dict[str, Any]] = {
     **SECTIONED,
+    "cosmos3_edge_text": {"head_dim": 8, "rope_parameters": SECTIONS, "mlp_bias": False},
     "emu3_text_model": {"pad_token_id": 0},
     "granite_docling_text": {"pad_token_id": 0},
     "glm4v_text": {"rope_parameters": {**SECTIONS, "mrope_section": [1, 1], "partial_rotary_factor": 0.5}},
@@ -75,6 +77,26 @@ TOWERS: Mapping[str, dict[str, Any]] = {
             "window_size": 4,
             "projection_dim": 32,
         }
+    },
+    "gemma4_unified": {
+        "vision_config": {
+            "model_type": "gemma4_unified_vision",
+            "patch_size": 4,
+            "pooling_kernel_size": 2,
+            "mm_embed_dim": 32,
+            "mm_posemb_size": 8,
+            "output_proj_dims": 32,
+        },
+        "audio_config": {"model_type": "gemma4_unified_audio", "audio_embed_dim": 16},
+    },
+    "nemo_speechlm": {
+        "word_timestamp_config": {"blank_token_id": 52},
+        "audio_config": {
+            "diarization_config": {
+                "audio_config": {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 1, "num_attention_heads": 4},
+                "head_config": {"hidden_size": 32, "audio_hidden_size": 32},
+            }
+        },
     },
     "fun_asr_nano": {"adaptor_config": {"hidden_size": 32, "intermediate_size": 8, "num_attention_heads": 4}},
     "granite4_vision": {

@@ -33,8 +33,8 @@ from huggingface.parity import (
 )
 
 ONE_OF_A_KIND = (
-    "blip-2", "colmodernvbert", "florence2", "gemma3", "idefics3", "llava", "modernvbert", "qwen2_5_omni", "qwen2_vl",
-    "qwen3_5", "qwen3_vl_moe",
+    "blip-2", "colmodernvbert", "cosmos3_omni", "florence2", "gemma3", "idefics3", "llava", "modernvbert",
+    "nemo_speechlm", "qwen2_5_omni", "qwen2_vl", "qwen3_5", "qwen3_vl_moe",
 )  # fmt: skip
 """Composites that differ in names, layout of the configuration or kind of text model; `make test-slow` tries them all."""
 every = pytest.mark.parametrize("composite", COMPOSITES)

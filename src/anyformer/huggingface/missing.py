@@ -10,7 +10,6 @@ from collections.abc import Mapping
 _BY_MECHANISM: Mapping[str, str] = {
     "attention blocks that layers share with LoRA weights of their own, beside Mamba-2 layers": "zamba2",
     "Mamba-2 layers beside attention in one block": "falcon_h1",
-    "towers for images or sound beside Nemotron-H": "nemotron_h_omni nemo_speechlm",
     "one attention block that layers share, beside Mamba layers, and that reads the embeddings again": "zamba",
     "an indexer that chooses the keys of each query (DeepSeek sparse attention)": "deepseek_v32 dots3_note dots3_note_text "
     "glm_moe_dsa",
@@ -49,10 +48,9 @@ _BY_MECHANISM: Mapping[str, str] = {
     "attention to itself and to the encoder in one softmax": "t5gemma2",
     "a mixture of experts in attention": "jetmoe",
     "a mask that is computed from the values, and experts by products of keys": "doge",
-    "experts in fused tensors beside a shared one, under names of its own": "aria aria_text",
     "classes for tokens over gpt-oss's layers with windows to both sides": "openai_privacy_filter",
-    "a family of its own in anyformer/huggingface/families, all parts of which are there": "esmc gemma4_unified "
-    "gemma4_unified_text lfm3 lfm3_vl muse_glimmer muse_glimmer_text ultrabert ultravbert",
+    "a family of its own in anyformer/huggingface/families, all parts of which are there": ""
+    "muse_glimmer muse_glimmer_text ultrabert ultravbert",
     "exclusive self-attention, which takes out each value's own direction": "neomme",
     "a prompt that is read both ways before text that is not, in one mask": "git paligemma colpali",
     "LoRA weights for images and sound that stand beside those of text": "phi4_multimodal",
@@ -60,8 +58,6 @@ _BY_MECHANISM: Mapping[str, str] = {
     "rotary positions whose frequencies are shared out between time, height and width, and experts for each modality": ""
     "ernie4_5_vl_moe",
     "rotary positions in four sections (XD-RoPE)": "hunyuan_vl",
-    "names of weights without a prefix, beside those of a tower": "cosmos3_omni",
-    "a family of its own, of Llama's layers with a network without a gate": "cosmos3_edge cosmos3_edge_text",
     "a family of its own, of DeepSeek-V2's experts and Llama's attention": "deepseek_ocr2 unlimited_ocr",
     "images as tokens, with norms of queries and keys in groups and an order of norms of its own": "chameleon",
     "embeddings of new words in a second table, and fused projections of its own": "molmo2 molmo2_text",

@@ -25,7 +25,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "smollm": ("smollm3",),
     "olmo": ("olmo", "olmo2", "olmo3", "olmoe", "flex_olmo"),
     "gemma": ("gemma", "gemma2", "vaultgemma", "gemma3_text"),
-    "gemma4": ("gemma4_text",),
+    "gemma4": ("gemma4_text", "gemma4_unified_text"),
     "cohere": ("cohere", "cohere2"),
     "granite": (
         "granite",
@@ -105,13 +105,15 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "bailing": ("bailing_hybrid",),
     "qwen_next": ("qwen3_next", "qwen3_5_moe_text", "qwen3_5_text"),
     "minimax": ("minimax",),
-    "lfm": ("lfm2", "lfm2_moe"),
+    "lfm": ("lfm2", "lfm2_moe", "lfm3"),
     "olmo_hybrid": ("olmo_hybrid",),
     "mamba": ("mamba", "falcon_mamba", "mamba2"),
     "bamba": ("bamba",),
     "jamba": ("jamba",),
     "nemotron_h": ("nemotron_h",),
     "minicpm3": ("youtu", "minicpm3"),
+    "esmc": ("esmc",),
+    "aria": ("aria_text",),
 }
 """File in `families` -> the model types in it, in the order in which an export tries them."""
 
