@@ -39,7 +39,6 @@ _BY_MECHANISM: Mapping[str, str] = {
     "a gated linear recurrence (RG-LRU)": "recurrent_gemma",
     "recurrences with matrix memories (mLSTM) and scalar ones (sLSTM)": "xlstm",
     "queries, keys and values of their own for global tokens": "led longformer",
-    "random blocks of keys beside global ones and windows": "big_bird",
     "global tokens with layers of their own, and staggered blocks": "pegasus_x",
     "experts of an encoder and a decoder with a bound on each expert's tokens": "nllb-moe",
     "bytes grouped into patches by a second model": "blt",
@@ -48,7 +47,6 @@ _BY_MECHANISM: Mapping[str, str] = {
     "attention to itself and to the encoder in one softmax": "t5gemma2",
     "a mixture of experts in attention": "jetmoe",
     "a mask that is computed from the values, and experts by products of keys": "doge",
-    "classes for tokens over gpt-oss's layers with windows to both sides": "openai_privacy_filter",
     "a family of its own in anyformer/huggingface/families, all parts of which are there": ""
     "muse_glimmer muse_glimmer_text ultrabert ultravbert",
     "exclusive self-attention, which takes out each value's own direction": "neomme",
@@ -77,14 +75,12 @@ _BY_MECHANISM: Mapping[str, str] = {
     "convolutions of spans beside attention": "convbert",
     "Fourier transforms in place of attention": "fnet",
     "layers that pool the sequence": "funnel",
-    "integers in place of real numbers": "ibert",
     "embeddings of entities beside words": "luke",
     "bottlenecks of several stacked networks": "mobilebert",
     "approximations of attention (multiresolution, Nyström, sampling of a hash)": "mra nystromformer yoso",
     "latents that attend to the input": "perceiver",
     "grouped convolutions as projections": "squeezebert",
     "positions of cells in a table": "tapas",
-    "a text tower trained with images, which has no head for tokens": "clip_text_model tipsv2_text_model",
 }
 """Mechanism -> the model types that need it and otherwise would be read, with those of their text models."""
 

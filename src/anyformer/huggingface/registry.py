@@ -37,8 +37,17 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
         "granitemoehybrid",
     ),
     "exaone": ("exaone4",),
-    "bert": ("bert", "ernie", "megatron-bert"),
-    "roberta": ("roberta", "xlm-roberta", "camembert", "data2vec-text", "roberta-prelayernorm", "xlm-roberta-xl", "mpnet"),
+    "bert": ("bert", "ernie", "megatron-bert", "big_bird"),
+    "roberta": (
+        "roberta",
+        "xlm-roberta",
+        "camembert",
+        "data2vec-text",
+        "roberta-prelayernorm",
+        "xlm-roberta-xl",
+        "mpnet",
+        "ibert",
+    ),
     "distilbert": ("distilbert",),
     "electra": ("electra", "rembert", "roformer"),
     "albert": ("albert",),
@@ -76,7 +85,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "qwen_moe": ("qwen2_moe", "qwen3_moe"),
     "dbrx": ("dbrx",),
     "phimoe": ("phimoe",),
-    "gpt_oss": ("gpt_oss",),
+    "gpt_oss": ("gpt_oss", "openai_privacy_filter"),
     "glm_moe": ("glm4_moe", "solar_open", "dots1", "exaone_moe"),
     "afmoe": ("afmoe",),
     "laguna": ("laguna",),
@@ -114,6 +123,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "minicpm3": ("youtu", "minicpm3"),
     "esmc": ("esmc",),
     "aria": ("aria_text",),
+    "clip_text": ("clip_text_model", "tipsv2_text_model"),
 }
 """File in `families` -> the model types in it, in the order in which an export tries them."""
 

@@ -147,13 +147,13 @@ _KEYS: tuple[tuple[Kind, str], ...] = (
         moe_apply_router_weight_on_input moe_renormalize multi_query multimodal_projector_bias mup_enabled
         new_decoder_architecture no_bias norm_bias norm_topk_prob parallel_attn position_biased_input
         position_embedding_xdrope post_norm pre_norm prefix_lm qk_layernorm qk_ln qk_norm qkv_bias relative_attention
-        rope_interleave rotary rotary_value route_norm router_bias same_length scale_attn_by_inverse_layer_idx
-        scale_attn_weights scale_decoder_outputs scale_embedding scale_embeddings share_att_key
-        share_encoder_decoder_embeddings share_inout_emb talking_head tie_embedding tie_word_embeddings token_dropout
-        truncate untie_r use_attention_gate use_bias use_cla use_conv_bias use_double_wide_mlp use_embedding_sharing
-        use_expert_bias use_gated_activation use_lang_emb use_mixed_mlp_moe use_mla use_mrope use_parallel_block
-        use_parallel_residual use_pos_enc use_post_norm use_prompt use_qk_norm use_qkv_bias use_rotary_pos_emb
-        use_routing_bias use_sandwich_norm use_sliding_window use_swiglu_ffn use_task_id""",
+        rescale_embeddings rope_interleave rotary rotary_value route_norm router_bias same_length
+        scale_attn_by_inverse_layer_idx scale_attn_weights scale_decoder_outputs scale_embedding scale_embeddings
+        scale_sqrt_depth share_att_key share_encoder_decoder_embeddings share_inout_emb talking_head tie_embedding
+        tie_word_embeddings token_dropout truncate untie_r use_attention_gate use_bias use_cla use_conv_bias
+        use_double_wide_mlp use_embedding_sharing use_expert_bias use_gated_activation use_lang_emb use_mixed_mlp_moe
+        use_mla use_mrope use_parallel_block use_parallel_residual use_pos_enc use_post_norm use_prompt use_qk_norm
+        use_qkv_bias use_rotary_pos_emb use_routing_bias use_sandwich_norm use_sliding_window use_swiglu_ffn use_task_id""",
     ),
     (
         NAME,
