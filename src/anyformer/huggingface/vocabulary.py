@@ -146,8 +146,8 @@ _KEYS: tuple[tuple[Kind, str], ...] = (
         linear_allow_neg_eigval lm_head_bias mamba_conv_bias mamba_proj_bias mla_use_nope mlp_bias
         moe_apply_router_weight_on_input moe_renormalize multi_query multimodal_projector_bias mup_enabled
         new_decoder_architecture no_bias norm_bias norm_topk_prob parallel_attn position_biased_input
-        position_embedding_xdrope post_norm pre_norm prefix_lm qk_layernorm qk_ln qk_norm qkv_bias relative_attention
-        rescale_embeddings rope_interleave rotary rotary_value route_norm router_bias same_length
+        position_embedding_xdrope post_norm pre_norm prefix_lm qk_layernorm qk_ln qk_norm qkv_bias quant_mode
+        relative_attention rescale_embeddings rope_interleave rotary rotary_value route_norm router_bias same_length
         scale_attn_by_inverse_layer_idx scale_attn_weights scale_decoder_outputs scale_embedding scale_embeddings
         scale_sqrt_depth share_att_key share_encoder_decoder_embeddings share_inout_emb talking_head tie_embedding
         tie_word_embeddings token_dropout truncate untie_r use_attention_gate use_bias use_cla use_conv_bias
