@@ -15,6 +15,20 @@ from huggingface.cases import CASES
 TEXTS: dict[str, Case] = {}
 for _case in CASES:
     TEXTS.setdefault(_case.model_type, _case)
+INNER = [
+    Case(
+        "deepseek_ocr2_text",
+        {
+            "hidden_size": 32, "intermediate_size": 40, "num_hidden_layers": 2, "num_attention_heads": 4,
+            "num_key_value_heads": 2, "max_position_embeddings": 64, "rms_norm_eps": 1e-3, "moe_intermediate_size": 12,
+            "n_routed_experts": 6, "num_experts_per_tok": 2, "n_shared_experts": 1, "routed_scaling_factor": 1.7,
+            "topk_method": "group_limited_greedy", "n_group": 3, "topk_group": 2, "mlp_layer_types": ["dense", "sparse"],
+        },
+    ),
+]  # fmt: skip
+"""Tiny text models that no class of transformers loads alone."""
+for _case in INNER:
+    TEXTS[_case.model_type] = _case
 PLAIN = {
     "cosmos3_edge_text": "arcee",
     "emu3_text_model": "llama", "glm4v_text": "glm4", "glm_ocr_text": "glm4", "granite4_vision_text": "granite",

@@ -116,6 +116,7 @@ _ROWS: tuple[Composite, ...] = (
     Composite("aya_vision", "AyaVisionForConditionalGeneration", "cohere2", True, changes=_UNSCALED),
     Composite("blip-2", "Blip2ForConditionalGeneration", "opt"),
     Composite("cohere2_vision", "Cohere2VisionForConditionalGeneration", "cohere2", True, changes=_UNSCALED),
+    Composite("deepseek_ocr2", "DeepseekOcr2ForConditionalGeneration", "deepseek_ocr2_text", False),
     Composite("deepseek_vl", "DeepseekVLForConditionalGeneration", "llama", True),
     Composite("deepseek_vl_hybrid", "DeepseekVLHybridForConditionalGeneration", "llama", True),
     Composite("exaone4_5", "Exaone4_5_ForConditionalGeneration", "exaone4", False),

@@ -56,7 +56,7 @@ _BY_MECHANISM: Mapping[str, str] = {
     "rotary positions whose frequencies are shared out between time, height and width, and experts for each modality": ""
     "ernie4_5_vl_moe",
     "rotary positions in four sections (XD-RoPE)": "hunyuan_vl",
-    "a family of its own, of DeepSeek-V2's experts and Llama's attention": "deepseek_ocr2 unlimited_ocr",
+    "windows that begin where the prompt ends": "unlimited_ocr",
     "images as tokens, with norms of queries and keys in groups and an order of norms of its own": "chameleon",
     "embeddings of new words in a second table, and fused projections of its own": "molmo2 molmo2_text",
     "an action expert beside the text model": "pi0",

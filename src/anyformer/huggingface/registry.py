@@ -130,10 +130,20 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
 ALIASES: Mapping[str, str] = {"kimi_k2": "deepseek_v3", "gpt-sw3": "gpt2"}
 """Model type of files that bring their own code or tokenizer -> the one of transformers that computes the same."""
 
+READ_ONLY: Mapping[str, tuple[str, ...]] = {
+    "remote_llama": ("exaone", "qwen", "minicpm", "internlm", "internlm2", "baichuan", "mimo"),
+    "remote_nas": ("nemotron-nas",),
+    "remote_experts": ("deepseek", "sarvam_moe", "deepseek_ocr2_text"),
+}
+"""File in `families` -> types that are read, and that no class of transformers loads alone: those of files that bring code of
+their own, which is never run, and text models that only composites have. An export writes them as another type."""
+
 OWN = "anyformer"
 """Model type and file of our own layout, which expresses every architecture."""
 
-_FILES: Mapping[str, str] = {model_type: file for file, types in FAMILIES.items() for model_type in types} | {OWN: OWN}
+_FILES: Mapping[str, str] = {model_type: file for file, types in {**FAMILIES, **READ_ONLY}.items() for model_type in types} | {
+    OWN: OWN
+}
 
 
 def family(model_type: str) -> Family:
