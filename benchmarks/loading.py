@@ -4,8 +4,8 @@
 
 Random weights of a Llama in bf16 are written to a temporary directory in shards. Each measurement is a fresh process: it
 imports what it needs, loads (`mapped`: both map the files, so that little is read yet), and then reads a number of every 2 KiB
-of every weight (`read`: from the beginning of loading to the end of that). `process` is the whole process, imports included. Both must
-come to the same sum. The files are in the page cache, as after a download.
+of every weight (`read`: from the beginning of loading to the end of that). `process` is the whole process, imports included.
+Both must come to the same sum. The files are in the page cache, as after a download.
 """
 
 from __future__ import annotations

@@ -162,7 +162,7 @@ def read_baichuan(config: Config) -> Architecture:
     norm = words.rms_norm(config)
     turns = "max_position_embeddings" in config
     positions = {"rotary": Rotary()} if turns else {"score_bias": ALiBi()}
-    heads = words.attention(config, bias=(), dropout=0.0, **positions)  # type: ignore[arg-type]
+    heads = words.attention(config, bias=(), dropout=0.0, **positions)
     return words.decoder(config, words.repeated(config, pre_norm(norm, heads, words.feedforward(config))), norm)
 
 

@@ -43,7 +43,7 @@ def read(config: Config) -> Architecture:
                 raise config.refused(f"block_configs.{number}.attention.n_heads_in_group", group, "a divisor of the heads")
             sublayers.append(heads.but(kv_heads=heads.heads // group))
         if not feeds.get("no_op"):
-            times = feeds.get("ffn_mult")
+            times: Any = feeds.get("ffn_mult")
             if type(times) not in (int, float) or not 0 < times < 1000:
                 raise config.refused(f"block_configs.{number}.ffn.ffn_mult", times, "a number above 0")
             width = int(2 * times * config("hidden_size") / 3)

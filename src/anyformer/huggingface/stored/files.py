@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from math import prod
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 import safetensors
 import torch
@@ -50,7 +51,7 @@ class Files:
         self.directory = directory
         self.of = _files(directory)
         self._headers: dict[str, Mapping[str, tuple[torch.dtype, tuple[int, ...]]]] = {}
-        self._last: tuple[Path, safe_open] | None = None
+        self._last: tuple[Path, Any] | None = None
         """The file of the last weight: the next is mostly of the same, and opening it maps it anew."""
 
     @property
