@@ -8,7 +8,7 @@ from typing import Any
 
 from anyformer.describe import change_all
 from anyformer.huggingface.composites import BESIDE, OUTSIDE, Composite
-from anyformer.huggingface.config import Config
+from anyformer.huggingface.config import FEW_BITS, Config
 from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.spelled import SPELLED, Spelled
@@ -46,7 +46,7 @@ def text_family(composite: Composite, config: Config, family: Callable[[str], Fa
 def _read(composite: Composite, spelled: Spelled, text: Family, config: Config) -> Architecture:
     """The architecture of the text model; every key of both tables is read, known to change nothing of text, or refused."""
     table, nested = text_table(composite, config)
-    plain = _without_sections(table)
+    plain = {key: value for key, value in _without_sections(table).items() if key not in FEW_BITS}
     tied = _around(composite, config).get(_TIED, composite.tied)
     if tied is not None:
         plain[_TIED] = tied

@@ -199,5 +199,11 @@ def read_architecture(config: Config, *, images: bool = False) -> tuple[Architec
 
 
 def stored_format(config: Config) -> Format | None:
-    """The format in which a configuration says that weights are stored in few bits; None where they are plain numbers."""
-    return format_of({key: config(key, None, nowhere) for key in FEW_BITS}, config.where)
+    """The format in which a configuration says that weights are stored in few bits; None where they are plain numbers.
+
+    A composite may say it in its own table or in that of its text model.
+    """
+    table = {key: config(key, None, nowhere) for key in FEW_BITS}
+    if config.model_type in COMPOSITES and not any(table.values()):
+        table = {key: text_keys(config).get(key) for key in FEW_BITS}
+    return format_of(table, config.where)
