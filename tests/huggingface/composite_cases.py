@@ -25,6 +25,27 @@ INNER = [
             "topk_method": "group_limited_greedy", "n_group": 3, "topk_group": 2, "mlp_layer_types": ["dense", "sparse"],
         },
     ),
+    Case(
+        "kosmos_2_text_model",
+        {
+            "embed_dim": 32, "layers": 2, "ffn_dim": 40, "attention_heads": 4, "max_position_embeddings": 64,
+            "layer_norm_eps": 1e-3,
+        },
+        unpadded="transformers counts positions by its own padding id",
+    ),
+    Case(
+        "kosmos_2_5_text_model",
+        {"embed_dim": 32, "layers": 2, "ffn_dim": 40, "attention_heads": 4, "max_position_embeddings": 64},
+        unpadded="transformers counts positions by its own padding id",
+    ),
+    Case(
+        "muse_glimmer_text",
+        {
+            "hidden_size": 32, "intermediate_size": 40, "num_hidden_layers": 4, "num_attention_heads": 4,
+            "num_key_value_heads": 2, "head_dim": 8, "max_position_embeddings": 64, "rms_norm_eps": 1e-3, "sliding_window": 4,
+            "post_norm_eps": 1e-2, "rope_parameters": {"rope_type": "default", "rope_theta": 300.0},
+        },
+    ),
 ]  # fmt: skip
 """Tiny text models that no class of transformers loads alone."""
 for _case in INNER:

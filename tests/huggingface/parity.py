@@ -124,8 +124,8 @@ def family_of(case: Case) -> huggingface.Family:
 def text_model(theirs: Any) -> Any:
     """What reads text alone: the model, or the part of a composite whose own forward asks for more."""
     outer = type(theirs).__name__
-    if "Blip" in outer:
-        return theirs.language_model
+    if "Blip" in outer or "Kosmos" in outer:
+        return theirs.text_model if "Kosmos" in outer else theirs.language_model
     if outer in ("Qwen2_5OmniForConditionalGeneration", "Qwen3OmniMoeForConditionalGeneration"):
         return theirs.thinker
     return theirs.vlm.text_model if outer.startswith("ColModern") else theirs

@@ -47,8 +47,7 @@ _BY_MECHANISM: Mapping[str, str] = {
     "attention to itself and to the encoder in one softmax": "t5gemma2",
     "a mixture of experts in attention": "jetmoe",
     "a mask that is computed from the values, and experts by products of keys": "doge",
-    "a family of its own in anyformer/huggingface/families, all parts of which are there": ""
-    "muse_glimmer muse_glimmer_text ultrabert ultravbert",
+    "a family of its own in anyformer/huggingface/families, all parts of which are there": "ultrabert ultravbert",
     "exclusive self-attention, which takes out each value's own direction": "neomme",
     "a prompt that is read both ways before text that is not, in one mask": "git paligemma colpali",
     "LoRA weights for images and sound that stand beside those of text": "phi4_multimodal",
@@ -65,7 +64,7 @@ _BY_MECHANISM: Mapping[str, str] = {
     "an encoder of sound of its own": "canary cohere_asr moonshine moonshine_streaming pop2piano seamless_m4t seamless_m4t_v2 "
     "speecht5",
     "an encoder and a decoder of two other types": "encoder-decoder speech-encoder-decoder vision-encoder-decoder",
-    "cross-attention of a text decoder to images": "blip evolla kosmos-2 kosmos-2.5 pix2struct pp_formulanet trocr",
+    "cross-attention of a text decoder to images": "blip evolla pix2struct pp_formulanet trocr",
     "positions of words on a page": "bros layoutlm layoutlmv2 layoutlmv3 lilt markuplm udop",
     "prediction of several next tokens by streams of n-grams": "prophetnet",
     "hashed attention and reversible layers": "reformer",

@@ -77,6 +77,17 @@ SPELLED: Mapping[str, Spelled] = {
     "granite": Spelled("granite", sized(4096, 32, 32, 11008, 32_000)),
     "granite4_vision_text": Spelled("granite", sized(4096, 32, 32, 11008, 32_000)),
     "hyperclovax": Spelled("hyperclovax", sized(4096, 32, 32, 11008, 32_000)),
+    "kosmos_2_text_model": Spelled(
+        "kosmos_2_text_model",
+        {"vocab_size": 65_037, "embed_dim": 2048, "layers": 24, "ffn_dim": 8192, "attention_heads": 32},
+    ),
+    "kosmos_2_5_text_model": Spelled(
+        "kosmos_2_5_text_model",
+        {
+            "vocab_size": 108_481, "embed_dim": 1536, "layers": 24, "ffn_dim": 6144, "attention_heads": 16,
+            "attention_dropout": 0.0,
+        },
+    ),
     "llama": Spelled("llama", sized(4096, 32, 32, 11008, 32_000)),
     "llama4_text": Spelled("llama4_text", sized(5120, 48, 40, 8192, 202_048)),
     "mistral": Spelled("mistral", sized(4096, 32, 32, 14336, 32_000)),

@@ -80,14 +80,14 @@ RUNS = Kind(
 _KEYS: tuple[tuple[Kind, str], ...] = (
     (
         LAYERS,
-        """decoder_layers encoder_layers inner_group_num n_layer n_layers num_conv_layers num_decoder_layers num_hidden_layers
-        num_layers""",
+        """decoder_layers encoder_layers inner_group_num layers n_layer n_layers num_conv_layers num_decoder_layers
+        num_hidden_layers num_layers""",
     ),
     (
         SIZE,
         """attention_chunk_size attention_head_dim attention_head_size attention_heads attn_layer_period block_ff_dim
         block_multiple_of conv_L_cache conv_channels conv_kernel d_ff d_head d_inner d_kv d_model decoder_attention_heads
-        decoder_ffn_dim decoder_vocab_size dff dim dim_model_base emb_dim embedding_size encoder_attention_heads
+        decoder_ffn_dim decoder_vocab_size dff dim dim_model_base emb_dim embed_dim embedding_size encoder_attention_heads
         encoder_ffn_dim expand expansion_ratio expert_capacity expert_layer_period experts_per_token ff_factor ffn_dim
         ffn_hidden_size floor_scale full_attention_interval full_attn_mod global_attn_every_n_layers global_head_dim
         head_dim hidden_dim hidden_size image_size input_channels input_embedding_size input_feat_per_channel
@@ -133,20 +133,20 @@ _KEYS: tuple[tuple[Kind, str], ...] = (
         layernorm_full_attention_beta layernorm_linear_attention_beta layernorm_mlp_beta layerscale_value
         linear_attn_alpha_factor linear_attn_beta_factor logit_scale mixer_rms_eps mlp_alpha_factor mlp_beta_factor
         mlp_dropout moe_jitter_eps moe_norm_min moe_normalize_expert_weights moe_routed_scaling_factor
-        moe_router_logit_softcapping mscale mscale_all_dim norm_eps norm_epsilon output_dropout partial_rotary_factor
-        rescale_factor resid_dropout resid_pdrop residual_dropout residual_multiplier rms_norm_eps rotary_pct route_scale
-        routed_scaling_factor router_jitter_noise router_scaling_factor scale_emb softmax_scale swiglu_alpha swiglu_limit
-        time_step_min""",
+        moe_router_logit_softcapping mscale mscale_all_dim norm_eps norm_epsilon output_dropout output_multiplier
+        partial_rotary_factor post_norm_eps qk_scale_factor rescale_factor resid_dropout resid_pdrop residual_dropout
+        residual_multiplier rms_norm_eps rotary_pct route_scale routed_scaling_factor router_jitter_noise
+        router_scaling_factor scale_emb softmax_scale swiglu_alpha swiglu_limit time_step_min""",
     ),
     (
         FLAG,
-        """_remove_final_layer_norm add_classification_head add_full_attention_sink_bias add_swa_attention_sink_bias alibi
-        apply_residual_connection_post_layernorm asm attention_bias attention_k_eq_v attention_out_bias
-        attn_temperature_tuning attn_uses_sequence_id bi_data bias block_auto_adjust_ff_dim block_use_swiglu causal
-        classifier_bias conv_bias decoder_bias do_center_crop do_layer_norm_before do_pad do_pan_and_scan do_resize
-        emb_layer_norm_before enable_bias enable_moe_block gelu_activation group_limited_greedy is_causal is_decoder
-        is_encoder is_folding_model is_gated_act kda_safe_gate layer_norm_elementwise_affine learned_embeddings legacy
-        linear_allow_neg_eigval lm_head_bias mamba_conv_bias mamba_proj_bias mla_use_nope mlp_bias
+        """_remove_final_layer_norm add_classification_head add_cross_attention add_full_attention_sink_bias
+        add_swa_attention_sink_bias alibi apply_residual_connection_post_layernorm asm attention_bias attention_k_eq_v
+        attention_out_bias attn_temperature_tuning attn_uses_sequence_id bi_data bias block_auto_adjust_ff_dim
+        block_use_swiglu causal classifier_bias conv_bias decoder_bias do_center_crop do_layer_norm_before do_pad
+        do_pan_and_scan do_resize emb_layer_norm_before enable_bias enable_moe_block gelu_activation group_limited_greedy
+        is_causal is_decoder is_encoder is_folding_model is_gated_act kda_safe_gate layer_norm_elementwise_affine
+        learned_embeddings legacy linear_allow_neg_eigval lm_head_bias mamba_conv_bias mamba_proj_bias mla_use_nope mlp_bias
         moe_apply_router_weight_on_input moe_renormalize moe_router_enable_expert_bias multi_query multimodal_projector_bias
         mup_enabled new_decoder_architecture no_bias norm_bias norm_topk_prob parallel_attn position_biased_input
         position_embedding_xdrope post_norm pre_norm prefix_lm qk_layernorm qk_ln qk_norm qkv_bias quant_mode
