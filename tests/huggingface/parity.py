@@ -262,7 +262,7 @@ def _as_ours(pair: Pair) -> dict[str, Tensor]:
     architecture = pair.ours.architecture
     shapes = {name: weight.shape for name, weight in architecture.cost(Shape()).weights.items()}
     family = family_of(pair.case)
-    stored, found = Stored(directory, text_name=family.text_name), {}
+    stored, found = Stored(directory, older_names=family.older_names, text_name=family.text_name), {}
     own = family.text_name or str
     buffers = {own(name) for name, _ in pair.theirs.named_buffers()}
     for rule in as_stored(rules(family.names_of(architecture), shapes), stored):

@@ -233,6 +233,13 @@ _ROWS: tuple[Composite, ...] = (
         renamed={r"lm_head\.(.*)": r"decoder.\1", r"projection_head\.(.*)": r"head.\1"},
     ),
     Composite(
+        "ultravbert",
+        "UltraVBertForMaskedLM",
+        "ultrabert",
+        False,
+        renamed={r"(?:lm_head|head\.decoder)\.(.*)": r"cls.\1", r"(?:projection_head|head)\.(linear.*)": r"head.\1"},
+    ),
+    Composite(
         "colmodernvbert",
         "ColModernVBertForRetrieval",
         "modernbert",

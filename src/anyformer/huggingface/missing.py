@@ -47,7 +47,6 @@ _BY_MECHANISM: Mapping[str, str] = {
     "attention to itself and to the encoder in one softmax": "t5gemma2",
     "a mixture of experts in attention": "jetmoe",
     "a mask that is computed from the values, and experts by products of keys": "doge",
-    "a family of its own in anyformer/huggingface/families, all parts of which are there": "ultrabert ultravbert",
     "exclusive self-attention, which takes out each value's own direction": "neomme",
     "a prompt that is read both ways before text that is not, in one mask": "git paligemma colpali",
     "LoRA weights for images and sound that stand beside those of text": "phi4_multimodal",

@@ -122,6 +122,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "nemotron_h": ("nemotron_h",),
     "minicpm3": ("youtu", "minicpm3"),
     "esmc": ("esmc",),
+    "ultrabert": ("ultrabert",),
     "aria": ("aria_text",),
     "clip_text": ("clip_text_model", "tipsv2_text_model"),
 }

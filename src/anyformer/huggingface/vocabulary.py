@@ -100,11 +100,11 @@ _KEYS: tuple[tuple[Kind, str], ...] = (
         n_embed n_group n_groups n_head n_heads n_inner n_langs n_positions n_words num_attention_heads num_channels
         num_expert_group num_expert_groups num_experts_per_tok num_experts_per_token num_global_key_value_heads num_heads
         num_hidden_groups num_key_value_heads num_kv_heads num_limited_groups num_mel_bins original_max_position_embeddings
-        output_embedding_size patch_size pooler_hidden_size prefix_dense_intermediate_size qk_head_dim qk_nope_head_dim
-        qk_rope_head_dim relative_attention_max_distance relative_attention_num_buckets seq_length short_conv_kernel_size
-        sliding_window_size src_vocab_size ssm_state_size state_size swa_head_dim swa_num_attention_heads
-        swa_num_key_value_heads swa_v_head_dim tgt_vocab_size top_k_experts topk_group v_head_dim vocab_size window_size
-        word_embed_proj_dim""",
+        output_embedding_size patch_size pooler_hidden_size prediction_head_size prefix_dense_intermediate_size qk_head_dim
+        qk_nope_head_dim qk_rope_head_dim relative_attention_max_distance relative_attention_num_buckets seq_length
+        short_conv_kernel_size sliding_window_size src_vocab_size ssm_state_size state_size swa_head_dim
+        swa_num_attention_heads swa_num_key_value_heads swa_v_head_dim tgt_vocab_size top_k_experts topk_group v_head_dim
+        vocab_size window_size word_embed_proj_dim""",
     ),
     (
         WHOLE,
