@@ -24,7 +24,7 @@ def read(config: Config) -> Architecture:
     pool = _POOLS[config("classifier_pooling", "cls", lambda target: back.get(target("head.pool"), "cls"))]
     norm, network = words.rms_norm(config), words.feedforward(config, bias=config("mlp_bias", False))
     heads = words.attention(config)
-    tables = words.tables_by_type(config, {theirs: theta for theirs, theta in _THETA.values()})
+    tables = words.tables_by_type(config, dict(_THETA.values()))
     radius = config("sliding_window", 128, lambda target: window(target) - 1)
     masks = {"full": Bidirectional(), "local": Window(size=radius + 1, after=radius)}
     kinds = words.types(config, lambda i: SLIDING if (i + 1) % 3 else FULL)

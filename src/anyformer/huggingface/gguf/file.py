@@ -76,8 +76,8 @@ class GgufFile:
             raise HuggingFaceError(f"{path}: cannot be read as GGUF ({error}); it may be cut off: download it anew") from None
         if pieces != len(readers) or tensors != len(self._tensors):
             raise HuggingFaceError(
-                f"{path}: is one of {pieces} files with {tensors} tensors, and {len(readers)} with {len(self._tensors)} are here; "
-                f"put all of them beside each other, under their names NAME-00001-of-{pieces:05}{SUFFIX} and so on"
+                f"{path}: is one of {pieces} files with {tensors} tensors, and {len(readers)} with {len(self._tensors)} are "
+                f"here; put all of them beside each other, under their names NAME-00001-of-{pieces:05}{SUFFIX} and so on"
             )
         if architecture not in SPELLINGS:
             hint = did_you_mean(architecture, sorted(SPELLINGS), "docs/huggingface.md")
