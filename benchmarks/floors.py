@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from benchmarks.compare import RESULTS, machine
+from benchmarks.sitting import RESULTS, machine
 from torch import Tensor
 
 from anyformer.costs.allocated import peak_above
