@@ -88,13 +88,14 @@ FORMS = {
     "fp8 in blocks": ("float-quantized", {"num_bits": 8, "type": "float", "strategy": "block", "block_structure": [16, 32]}),
     "nvfp4": ("nvfp4-pack-quantized", {"num_bits": 4, "type": "float", "strategy": "tensor_group", "group_size": 16}),
     "mxfp4": ("mxfp4-pack-quantized", {"num_bits": 4, "type": "float", "strategy": "group", "group_size": 32}),
+    "mxfp8": ("mxfp8-quantized", {"num_bits": 8, "type": "float", "strategy": "group", "group_size": 32}),
 }
 
 
 @pytest.mark.parametrize("form", FORMS)
 def test_compressed_tensors(tmp_path, form):
     packing, args = FORMS[form]
-    if form == "mxfp4":
+    if form.startswith("mxfp"):
         args = {**args, "scale_dtype": torch.uint8}
     args = QuantizationArgs(**args)
     made = write(tmp_path, LLAMA, settings(packing, (["Linear"], args, {})), compress(packing, args))

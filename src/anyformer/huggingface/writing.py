@@ -17,7 +17,7 @@ from anyformer.huggingface.family import Family
 from anyformer.huggingface.files import write_json, write_shards
 from anyformer.huggingface.find import find_family
 from anyformer.huggingface.outside import KEY, plugins_of
-from anyformer.huggingface.registry import OWN, own
+from anyformer.huggingface.registry import OWN, READ_ONLY, own
 from anyformer.huggingface.rules import rules
 from anyformer.huggingface.seal import seal
 from anyformer.model import Architecture, Transformer
@@ -90,6 +90,11 @@ def _with(config: dict[str, Any], more: Mapping[str, int], family: Family) -> di
 
 def _chosen(architecture: Architecture, model_type: str | None) -> tuple[Family, dict[str, Any]]:
     """The family of `model_type` and its configuration, else the first that expresses the architecture, else our own."""
+    if any(model_type in types for types in READ_ONLY.values()):
+        raise HuggingFaceError(
+            f"{model_type} is read, and no class of transformers loads it without code of its own: leave --family out, and the "
+            f"model is written as a type that computes the same"
+        )
     if model_type is not None:
         return find_family(architecture, model_type)
     try:

@@ -63,9 +63,16 @@ def read(config: Config) -> Architecture:
     return made.but(decoder=None, encoder=made.decoder) if both_ways else made
 
 
+def read_unified(config: Config) -> Architecture:
+    """Gemma 4's layers without experts and without inputs of each layer, and other sizes where keys are absent."""
+    config.assume(hidden_size=2304, intermediate_size=9216, num_hidden_layers=30, num_attention_heads=8)
+    config.assume(vocab_size=262_144, hidden_size_per_layer_input=0, enable_moe_block=False, sliding_window=1024)
+    return read(config)
+
+
 def _doubles(target: Target) -> bool:
     widths = target.each("feedforward.width")
-    return bool(widths[-1] != widths[0])
+    return bool(widths) and widths[-1] != widths[0]
 
 
 def _rotary(config: Config) -> dict[str, Any]:
@@ -178,4 +185,5 @@ FAMILIES = (
         # Unused weights in published files of layers that read another's keys and values.
         ignored=(r".*self_attn\.[kv]_(proj|norm)\..*",),
     ),
+    Family("gemma4_unified_text", read_unified, names, "Gemma4UnifiedForCausalLM"),
 )
