@@ -58,7 +58,7 @@ class Ours:
         self.arguments = arguments
         self.sizes: Decoder = DECODERS[arguments.model].tiny if arguments.tiny else DECODERS[arguments.model]
         made = build_model(decoder(self.sizes), seed=arguments.seed).eval()
-        self.model = generating(made, FORMATS[arguments.weights], compiled=arguments.mode != "default")
+        self.model = generating(made, FORMATS[arguments.weights])
         self.exact = exact_twin(self.model)
 
     def at(self, batch: int, context: int) -> Worker:
@@ -90,7 +90,7 @@ class Ours:
     def _stepper(self) -> tuple[Step, int]:
         if self.arguments.mode == "eager":
             return decode, 1
-        return stepper(self.model, NEW, MODES[self.arguments.mode])
+        return stepper(NEW, MODES[self.arguments.mode])
 
     @torch.inference_mode()
     def _gap(self, runs: Generations, logits: Tensor, row: int) -> float:
