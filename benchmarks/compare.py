@@ -151,6 +151,10 @@ def compare(arguments: argparse.Namespace) -> None:
         "shape": contenders[0].ready["shape"],
         "results": rows,
     }
+    if arguments.what == "decoding":
+        from benchmarks.floors import reading
+
+        record["reading"] = round(reading())  # bytes per second, the bound of `bytes_per_step`
     path = arguments.output or (None if arguments.only or arguments.tiny else RESULTS / f"{name_of(arguments)}.json")
     if path is not None:
         written(path, record)
