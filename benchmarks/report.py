@@ -1,4 +1,4 @@
-"""Writes the figures of `docs/speed.md` from the committed results: `python -m benchmarks.report`. A test compares."""
+"""Writes the figures of `docs/performance.md` from the committed results: `python -m benchmarks.report`. A test compares."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from benchmarks.sitting import OURS
 
 RESULTS = Path(__file__).parent / "results"
-PAGE = Path(__file__).parents[1] / "docs" / "speed.md"
+PAGE = Path(__file__).parents[1] / "docs" / "performance.md"
 FIGURES = re.compile(r"(?<=<!-- figures -->\n).*?(?=<!-- end of figures -->)", re.S)
 
 
