@@ -66,7 +66,7 @@ def run(
     from rich.console import Console
 
     from anyformer.studies import compare, forecast, load_study
-    from anyformer.studies.words import verdict
+    from anyformer.studies.words import smaller_sizes, verdict
     from anyformer.training import Stopped
 
     value = load_study(study, arguments.assigned(changes))
@@ -82,6 +82,9 @@ def run(
     print(found.title)
     for each in found.comparisons:
         print("\n".join(wrapped(verdict(each, found).replace("**", ""), 100, "  ")))
+    for _, said, _ in smaller_sizes(found):
+        for line in said:
+            print("\n".join(wrapped(line.replace("**", "") + ".", 100, "  ")))
     for note in found.notes:
         print("\n".join(wrapped(f"Note: {note}.", 100, "  ")))
     print(f"report: {directory / 'report.html'}")
@@ -93,7 +96,7 @@ def show(found: Forecast) -> None:
     from anyformer.studies.live import in_time
 
     columns = (
-        ("arm", lambda each: each.arm.name),
+        ("arm", lambda each: each.arm.name if each.arm.size == 1 else f"{each.arm.name}, at {each.arm.size:g}"),
         ("parameters", lambda each: f"{each.parameters:,}"),
         ("updates", lambda each: f"{each.arm.run.steps:,}"),
         ("tokens", lambda each: f"{each.arm.tokens:,}"),

@@ -17,7 +17,16 @@ from anyformer.files import write_text
 from anyformer.pictures.style import FAINT, HUES, INK, STYLE
 from anyformer.studies.charts import pictures
 from anyformer.studies.findings import Findings
-from anyformer.studies.words import Table, differences_table, how, quality_table, seeds_table, tuning_table, verdict
+from anyformer.studies.size_words import Table
+from anyformer.studies.words import (
+    differences_table,
+    how,
+    quality_table,
+    seeds_table,
+    smaller_sizes,
+    tuning_table,
+    verdict,
+)
 
 PAGE = "report.html"
 TEMPLATE = Path(__file__).with_name("report.html.jinja")
@@ -40,7 +49,8 @@ def page(findings: Findings) -> str:
     return template.render(
         findings=findings, verdict=verdict, figure=figure, table=table, colours=list(zip(HUES, DARK, strict=True)),
         sections=SECTIONS, pictures=drawn(findings), tables=_tables(findings), differences=differences_table(findings),
-        how=how(findings), runs={name: tomli_w.dumps(run) for name, run in findings.runs.items()},
+        how=how(findings), smaller=list(smaller_sizes(findings)),
+        runs={name: tomli_w.dumps(run) for name, run in findings.runs.items()},
     )  # fmt: skip
 
 
