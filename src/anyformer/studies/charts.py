@@ -130,6 +130,7 @@ def pareto(figure: Figure, findings: Findings) -> None:
         place.set_ylabel(findings.metric)
         place.xaxis.set_major_formatter(EngFormatter())
         place.margins(0.2)
+        place.locator_params(axis="x", nbins=5)
         place.grid()
     for place in panels[len(shown) :]:
         place.set_axis_off()

@@ -33,7 +33,6 @@ TEMPLATE = Path(__file__).with_name("report.html.jinja")
 DARK = ("#8fb8e8", "#f0a95c", "#4fc7b8", "#ee8570", "#b79be0", "#c5e0f5")
 """`HUES` on a dark ground, in their order."""
 GRID = STYLE["grid.color"]
-SECTIONS = ("answer", "pictures", "numbers", "method", "trials")
 
 
 def write_page(findings: Findings, path: Path) -> None:
@@ -46,12 +45,20 @@ def page(findings: Findings) -> str:
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=False)
     environment.filters["marked"] = marked
     template = environment.from_string(TEMPLATE.read_text(encoding="utf-8"))
+    smaller = list(smaller_sizes(findings))
     return template.render(
         findings=findings, verdict=verdict, figure=figure, table=table, colours=list(zip(HUES, DARK, strict=True)),
-        sections=SECTIONS, pictures=drawn(findings), tables=_tables(findings), differences=differences_table(findings),
-        how=how(findings), smaller=list(smaller_sizes(findings)),
+        sections=("answer", "pictures", "numbers", *(title.lower() for title, _, _ in smaller), "method", "trials"),
+        pictures=drawn(findings), tables=_tables(findings), differences=differences_table(findings),
+        how=how(findings), smaller=smaller,
+        arm_of={name: _arm_of(name, findings) for name in findings.runs},
         runs={name: tomli_w.dumps(run) for name, run in findings.runs.items()},
     )  # fmt: skip
+
+
+def _arm_of(trial: str, findings: Findings) -> str:
+    """The arm of a trial by the name of its directory; nothing of one that a gate left out."""
+    return next((arm.name for arm in findings.arms if trial.startswith(f"{arm.name}-")), "")
 
 
 def _tables(findings: Findings) -> list[tuple[str, Table]]:
@@ -79,7 +86,8 @@ def table(caption: str, rows: Table) -> Markup:
     head, body = rows
     heads = "".join(f'<th scope="col">{marked(cell)}</th>' for cell in head)
     lines = "".join(
-        f'<tr><th scope="row">{marked(name)}</th>{"".join(f"<td>{marked(cell)}</td>" for cell in cells)}</tr>'
+        f'<tr data-arm="{html.escape(name)}"><th scope="row">{marked(name)}</th>'
+        f"{''.join(f'<td>{marked(cell)}</td>' for cell in cells)}</tr>"
         for name, *cells in body
     )
     said = html.escape(caption)

@@ -26,7 +26,8 @@ def verdict(found: Comparison, findings: Findings) -> str:
     if found.verdict == "cannot tell" and any(found.differences) and not any(found.diverged):
         seeds = len(findings.seeds)
         advised = "more than 1,000 seeds" if found.needed is None else f"about {found.needed} seeds"
-        more = f" If the difference is the one seen, {advised} would tell (there were {seeds})."
+        if found.needed is None or found.needed > seeds:
+            more = f" If the difference is the one seen, {advised} would tell (there were {seeds})."
     return f"{said}; {found.why}.{more}"
 
 
