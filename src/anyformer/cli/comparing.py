@@ -18,6 +18,7 @@ EXAMPLES = """
 anyformer compare recipes/studies/norms.toml --dry-run
 anyformer compare recipes/studies/norms.toml --out runs/norms
 anyformer compare recipes/studies/norms.toml --set base.steps=600 --jobs 1
+anyformer compare recipes/studies/norms.toml --engine slurm --engine-set slurm_partition=long
 """
 
 
@@ -49,6 +50,22 @@ def run(
             metavar="COUNT",
         ),
     ] = None,
+    engine: Annotated[
+        str | None,
+        typer.Option(
+            help="Run trials as Ray tasks (ray) or as one Slurm array by submitit (slurm), which all see this directory.",
+            metavar="ray|slurm",
+        ),
+    ] = None,
+    options: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--engine-set",
+            help="An option of the engine: of ray.init, as in address=auto, or of submitit, as in slurm_partition=long, "
+            "timeout_min=600 or cluster=local. Repeat it for more.",
+            metavar="NAME=VALUE",
+        ),
+    ] = None,
     dry_run: Annotated[
         bool,
         typer.Option("--dry-run", help="Train nothing: list the trials, the matched sizes, predicted memory and time."),
@@ -75,7 +92,9 @@ def run(
         return
     directory = Path("runs") / study.stem if out is None else out
     try:
-        found = compare(value, directory, jobs=jobs, console=Console(stderr=True))
+        found = compare(
+            value, directory, jobs=jobs, console=Console(stderr=True), engine=engine, options=arguments.assigned(options)
+        )
     except Stopped as stopped:
         print(f"anyformer: {stopped}", file=sys.stderr)
         raise typer.Exit(stopped.exit_code) from None

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 from rich.console import Console
 
@@ -24,18 +26,25 @@ MARKDOWN = "report.md"
 
 
 def compare(
-    study: Study | str | Path, out: str | Path = "study", *, jobs: int | None = None, console: Console | None = None
+    study: Study | str | Path,
+    out: str | Path = "study",
+    *,
+    jobs: int | None = None,
+    console: Console | None = None,
+    engine: str | None = None,
+    options: Mapping[str, Any] = MappingProxyType({}),
 ) -> Findings:
     """Train every arm of a study as often as it says, and report which are better.
 
     `study`: the value, or the path of a TOML file. `out`: its directory, in which finished trials are found again. `jobs`:
-    trials side by side, by default as many as cores and memory allow; it changes no number. Raises `UserError` for a study that
-    cannot be run, before any work, and `Stopped`, a KeyboardInterrupt, at Ctrl-C.
+    trials side by side, by default as many as cores and memory allow; it changes no number. `engine`: `ray` or `slurm`, with
+    its `options`; by default processes of this machine. Raises `UserError` for a study that cannot be run, before any work, and
+    `Stopped`, a KeyboardInterrupt, at Ctrl-C.
     """
     if jobs is not None and jobs < 1:
         raise UserError(f"jobs should be at least 1, got {jobs}")
     value = study if isinstance(study, Study) else load_study(study)
-    ran = run_study(value, Path(out), jobs=jobs, console=console)
+    ran = run_study(value, Path(out), jobs=jobs, console=console, engine=engine, options=options)
     found = findings(ran)
     report(found, Path(out))
     return found

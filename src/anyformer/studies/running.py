@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 from rich.console import Console
 
@@ -16,6 +18,7 @@ from anyformer.files import check_parents, disk_errors, locked, read_text, write
 from anyformer.plan import Plan
 from anyformer.precision import Auto
 from anyformer.studies.arms import ResolvedArm, resolve_arms, smaller_arms
+from anyformer.studies.engines import engine_of
 from anyformer.studies.forecast import cores, predicted_bytes
 from anyformer.studies.live import watching
 from anyformer.studies.outcome import Outcome
@@ -26,6 +29,8 @@ from anyformer.training.loop import lasts
 from anyformer.training.precision import default_device, measured_host, resolve
 
 STUDY, PLAN = "study.toml", "plan.toml"
+MOST = 10_000
+"""Trials that an engine is given at a time."""
 SHARE = 0.9
 """Share of the free memory that trials may take together."""
 
@@ -98,15 +103,31 @@ def room_of(study: Study, arms: tuple[ResolvedArm, ...], jobs: int | None = None
     return Room(slots, memory, lambda trial: needed[trial.arm])
 
 
-def run_study(study: Study, directory: Path, *, jobs: int | None = None, console: Console | None = None) -> Ran:
-    """Run the trials that are not there yet. Ctrl-C raises `Stopped`; the same call goes on, in this process or another."""
+def run_study(
+    study: Study,
+    directory: Path,
+    *,
+    jobs: int | None = None,
+    console: Console | None = None,
+    engine: str | None = None,
+    options: Mapping[str, Any] = MappingProxyType({}),
+) -> Ran:
+    """Run the trials that are not there yet. Ctrl-C raises `Stopped`; the same call goes on, in this process or another.
+
+    `engine`: of `engines.ENGINES`, with its `options`; it has its own cores and memory, so that only `jobs` bounds how many
+    trials it has at a time.
+    """
     console = console or Console(stderr=True)
     study = prepared(study, directory)
     arms, smaller = decided_arms(study)
-    room = room_of(study, arms, jobs)
+    launch = engine_of(engine, directory, options)
+    room = room_of(study, arms, jobs) if engine is None else Room(jobs or MOST, 0, lambda trial: 0)
     due = partial(stage, study, arms, default_device().type, smaller=smaller)
     with watching(directory, console, room.slots, study.metric) as watcher:
-        found, outcomes = Runner(directory, due, room, watcher).go()
+        runner = Runner(directory, due, room, watcher)
+        if engine is not None:
+            runner.launch = launch
+        found, outcomes = runner.go()
     left_out = tuple(name for gate in found.gates for name in gate.left_out)
     there = tuple(arm for arm in arms if arm.name not in left_out)
     return Ran(study, directory, there, found, outcomes, smaller, left_out)
