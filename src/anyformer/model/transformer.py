@@ -13,9 +13,10 @@ from anyformer.model.architecture import Architecture
 from anyformer.model.checks import check_ahead, check_inputs, check_weights
 from anyformer.model.initialise import Described, assemble
 from anyformer.model.inputs import Call, CallOptions, StackInput, count_positions, rearranged
+from anyformer.model.mup import based, computed
 from anyformer.model.narrow import narrow_products
 from anyformer.model.prefix import reads_prefix
-from anyformer.operations import Shape, Weight
+from anyformer.operations import Weight
 from anyformer.parts.attention.latents import LatentsModule
 from anyformer.parts.call.context import Context
 from anyformer.parts.call.noise import Draws, InputDropout, Noise
@@ -43,8 +44,9 @@ class Transformer(Described):
         self.adapter: Adapter | None = None
         self.added: dict[str, Weight] = {}
         self.stage_of: dict[str, int] = {}
-        self._tally = architecture.trained_cost(Shape())
+        self._tally = based(architecture)
         check_weights(self._tally)
+        architecture = computed(architecture)
         width, narrow = architecture.width, architecture.table_width
         self.embedding = architecture.embedding.build(narrow)
         virtual = architecture.virtual_tokens
@@ -90,7 +92,7 @@ class Transformer(Described):
         like = next(self.parameters())
         made = torch.empty(architecture.virtual_tokens, architecture.table_width, dtype=like.dtype, device=like.device)
         self.architecture, self.virtual_tokens = architecture, nn.Parameter(made)
-        self._tally = architecture.trained_cost(Shape())
+        self._tally = based(architecture)
 
     def forward(self, tokens: Tensor | None, decoder_tokens: Tensor | None = None, **options: Unpack[CallOptions]) -> Tensor:
         """Logits (B, T, V), or (B, V) of a head that pools; without a head features (B, T, D). Arguments: see `features`."""
