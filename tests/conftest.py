@@ -17,6 +17,7 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 if isa := os.environ.get("ATEN_CPU_CAPABILITY"):
     # Compiled code lies in a cache that does not ask for which processor it was made, and another one's crashes.
     os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", f"{tempfile.gettempdir()}/torchinductor-{isa}")
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # every process that a test starts would compile the whole package again
 os.environ.pop("COLUMNS", None)  # pytest-xdist gives its workers one, and a pipe has no width
 
 import pytest
