@@ -11,9 +11,8 @@ import torch
 from anyformer import huggingface
 from anyformer.huggingface.files import Stored
 from anyformer.model import Transformer
-from anyformer.parts import Initialisation
+from anyformer.testing import families
 from covering import cover
-from huggingface.case import Case
 from huggingface.cases import CASES
 from huggingface.parity import (
     AUTO,
@@ -28,8 +27,6 @@ from huggingface.parity import (
     pair,
     their_logits,
 )
-
-PLAIN = Initialisation()
 
 
 def whole() -> frozenset[str]:
@@ -51,8 +48,9 @@ WHOLE = whole()
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_it_computes_what_transformers_computes(case, tmp_path):
     both = pair(case)
-    the_configuration_there_and_back(both)
-    an_unknown_key_is_refused_by_name(both)
+    saved = json.loads((both.directory / "config.json").read_text())
+    families.configuration_there_and_back(saved)
+    families.unknown_key_is_refused_by_name(saved)
     logits(both)
     if str(case) in WHOLE:
         more(both, tmp_path)
@@ -70,18 +68,6 @@ def more(both: Pair, place: Path) -> None:
         assert cached_gap(both) <= both.case.logits
     assert gradient_gap(both) <= both.case.gradients
     an_export_is_loaded_by_transformers_and_computes_the_same(both, place / "exported")
-
-
-def the_configuration_there_and_back(both: Pair) -> None:
-    case: Case = both.case
-    config = huggingface.read_config(both.directory)
-    architecture, family = huggingface.read_architecture(config)
-    written = family.write(architecture)
-    again = family.read(huggingface.Config({**written, "model_type": case.model_type}))
-    lost = sorted(case.config.keys() - written.keys())
-    assert again.but(initialisation=PLAIN) == architecture.but(initialisation=PLAIN), (
-        f"keys of the case that were not written (has each a place, in huggingface/places.py or where it is read?): {lost}"
-    )
 
 
 def keys_that_are_absent_mean_what_transformers_takes_them_for(both: Pair) -> None:
@@ -120,9 +106,3 @@ def an_export_is_loaded_by_transformers_and_computes_the_same(both: Pair, target
     ours, theirs = Stored(target), Stored(both.directory)
     for name in ours.files:
         assert torch.equal(ours.tensor(name), theirs.tensor(name)), name
-
-
-def an_unknown_key_is_refused_by_name(both: Pair) -> None:
-    config = json.loads((both.directory / "config.json").read_text())
-    with pytest.raises(huggingface.HuggingFaceError, match="frobnication_factor"):
-        huggingface.read_architecture(huggingface.Config(config | {"frobnication_factor": 3}))

@@ -108,7 +108,6 @@ def run(
     from anyformer.cli.generated import shown
     from anyformer.describe import UserError
     from anyformer.generation import Sampling, check_weights, generate, generating, stream
-    from anyformer.generation.steps import compiles
     from anyformer.loading import load, pixels
 
     if (not prompts) == (not tokens):
@@ -119,7 +118,7 @@ def run(
     sampling = Sampling(temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p, seed=seed)
     check_weights(weights)
     loaded, tokenizer = load(model, device="cuda" if torch.cuda.is_available() else "cpu", images=bool(image))
-    loaded = generating(loaded, weights, compiled=compiles(max_tokens, compile))
+    loaded = generating(loaded, weights)
     settings: dict[str, Any] = {
         "max_tokens": max_tokens, "sampling": sampling, "stop": tuple(stop or ()), "compile": compile,
         "images": pixels(model, image) if image else None,

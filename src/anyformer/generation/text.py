@@ -153,7 +153,7 @@ def _steps(
     images: Tensor | None = None,
 ) -> Iterator[Tensor]:
     """The next token of every prompt, (B,), step by step; targets of a model with two inputs start with `end`."""
-    step, multiple = stepper(model, max_tokens, compile)
+    step, multiple = stepper(max_tokens, compile)
     return continuations(
         model, prompts, sampling=sampling or Sampling(), max_tokens=max_tokens, end=end,
         start=end if model.architecture.two_inputs else None, step=step, multiple=multiple,
