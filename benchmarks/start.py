@@ -1,6 +1,9 @@
-"""How long importing and `--help` take, and how much memory a training step needs against what its shapes require.
+"""How long a person waits for a command, and how much memory a training step needs against what its shapes require.
 
     python -m benchmarks.start
+
+Seconds are medians over rounds of one sitting: each round starts every command once, a bare `import torch` among them, so that
+what else the machine does falls on all alike. Bytecode is written before, as an installation leaves it.
 
 In the precision that is faster here. The floor of memory: fp32 weights, gradients and two moments, in bf16 also the copies
 of the weights, the tensors that autograd keeps (measured with saved_tensors_hooks in eager mode with the attention kernel
@@ -11,10 +14,12 @@ Measured: the peak of resident memory of a fresh process that trains, less that 
 from __future__ import annotations
 
 import json
+import os
 import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from datetime import date
 from typing import Any
 
@@ -42,19 +47,47 @@ def output_of(code: str) -> int:
     return int(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()[-1])
 
 
+WAITS = {
+    "python alone": ("-c", "pass"),
+    "import torch alone": ("-c", "import torch"),
+    "import anyformer": ("-c", "import anyformer"),
+    "import anyformer, with torch and every room": ("-c", IMPORTS),
+    "anyformer --help": ("-m", "anyformer", "--help"),
+    "anyformer list": ("-m", "anyformer", "list"),
+    "anyformer show gpt2": ("-m", "anyformer", "show", "gpt2"),
+    "anyformer show deepseek-v3": ("-m", "anyformer", "show", "deepseek-v3"),
+    "anyformer cost gpt2": ("-m", "anyformer", "cost", "gpt2"),
+    "anyformer cost deepseek-v3": ("-m", "anyformer", "cost", "deepseek-v3"),
+}
+"""What is waited for, and the arguments of Python."""
+
+
 def seconds(*command: str, rounds: int = 7) -> float:
     """Median wall-clock seconds of a command."""
-    times = []
-    for _ in range(rounds):
-        begin = time.perf_counter()
-        subprocess.run(command, capture_output=True, check=True)
-        times.append(time.perf_counter() - begin)
-    return round(statistics.median(times), 3)
+    return round(statistics.median(elapsed(command) for _ in range(rounds)), 3)
+
+
+def elapsed(command: Sequence[str]) -> float:
+    """Wall-clock seconds of a command, whose Python writes bytecode."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    begin = time.perf_counter()
+    subprocess.run(command, capture_output=True, check=True, env=environment)
+    return time.perf_counter() - begin
+
+
+def waits(rounds: int = 9) -> dict[str, float]:
+    """Median seconds of everything that is waited for, after a round that is not counted."""
+    times: dict[str, list[float]] = {what: [] for what in WAITS}
+    for number in range(rounds + 1):
+        for what, arguments in WAITS.items():
+            took = elapsed((sys.executable, *arguments))
+            if number:
+                times[what].append(took)
+    return {what: round(statistics.median(each), 3) for what, each in times.items()}
 
 
 def main() -> None:
     """Measure, print, write."""
-    python = sys.executable
     parameters = 13_767_552
     peaks_of_products = measured_host(default_device()).peaks
     precision = max(peaks_of_products, key=lambda name: peaks_of_products[name])
@@ -75,12 +108,7 @@ def main() -> None:
     record: dict[str, Any] = {
         "date": date.today().isoformat(),
         "machine": machine(),
-        "seconds": {
-            "import anyformer": seconds(python, "-c", "import anyformer"),
-            "import anyformer, with torch and every room": seconds(python, "-c", IMPORTS),
-            "import torch alone": seconds(python, "-c", "import torch"),
-            "anyformer --help": seconds(python, "-c", "from anyformer.cli import main; main()", "--help"),
-        },
+        "seconds": waits(),
         "memory": memory,
     }
     print(json.dumps(record, indent=1))

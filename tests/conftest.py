@@ -3,7 +3,9 @@
 The workers share the cores, and threads that fight over them make every test slower.
 """
 
+import base64
 import contextlib
+import functools
 import io
 import os
 import subprocess
@@ -17,6 +19,7 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 if isa := os.environ.get("ATEN_CPU_CAPABILITY"):
     # Compiled code lies in a cache that does not ask for which processor it was made, and another one's crashes.
     os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", f"{tempfile.gettempdir()}/torchinductor-{isa}")
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # every process that a test starts would compile the whole package again
 os.environ.pop("COLUMNS", None)  # pytest-xdist gives its workers one, and a pipe has no width
 
 import pytest
@@ -35,6 +38,30 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _measured_once() -> Iterator[None]:
+    """A run measures the products of its machine for half a second, and draws its curve for a third: the first is done once for
+    all tests, the second only for those that use `drawn_curves`."""
+    from anyformer.training import ending, precision
+
+    def undrawn(rows: object, path: Path, **labels: object) -> None:
+        path.write_bytes(DOT)
+
+    rate = functools.cache(precision._rate)
+    with mock.patch.object(precision, "_rate", rate), mock.patch.object(ending, "draw_losses", undrawn):
+        yield
+
+
+@pytest.fixture
+def drawn_curves(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs draw their losses, as they do outside the tests."""
+    from anyformer.training import chart, ending
+
+    monkeypatch.setattr(ending, "draw_losses", chart.draw_losses)
+
+
+DOT = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGP4DwABAQEAsTj2FAAAAABJRU5ErkJggg==")
+"""The smallest picture."""
 Call = Callable[..., subprocess.CompletedProcess[str]]
 
 

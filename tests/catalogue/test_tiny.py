@@ -17,6 +17,7 @@ from anyformer.operations import Shape
 from anyformer.parts import Proportional, Rotary
 from anyformer.parts.call.state import Slots
 from anyformer.plan import Plan
+from covering import others_slow
 
 ENTRIES = {entry.name: entry for entry in listing()}
 DISTINCT = {architecture(name, tiny=True): name for name in reversed(ENTRIES)}
@@ -43,7 +44,7 @@ def generative(made: Architecture) -> bool:
     return made.decoder is not None and made.latents is None and not made.cost(Shape(source=1)).breaks("stepwise")
 
 
-GENERATIVE = tuple(name for name, made in ALIVE.items() if generative(made))
+GENERATIVE = {name: made for name, made in ALIVE.items() if generative(made)}
 
 
 class Task:
@@ -67,16 +68,15 @@ class Task:
         return torch.nn.functional.cross_entropy(logits.flatten(0, 1), self.tokens.flatten())
 
 
-@pytest.mark.parametrize("name", ENTRIES)
-def test_a_tiny_variant_keeps_every_mechanism(name):
-    made, there = architecture(name, tiny=True), ENTRIES[name].columns
-    here = columns(made)
-    for column in ("shape", "norm", "placement", "wiring", "position", "activation", "attention", "stability"):
-        assert getattr(here, column) == getattr(there, column), column
-    assert kinds(here.window) == kinds(there.window)
-    assert here.chosen == min(there.chosen, 2)
-    assert here.parameters < 36_000
-    assert 2 <= here.layers <= 8
+def test_a_tiny_variant_keeps_every_mechanism():
+    for name, entry in ENTRIES.items():
+        here, there = columns(architecture(name, tiny=True)), entry.columns
+        for column in ("shape", "norm", "placement", "wiring", "position", "activation", "attention", "stability"):
+            assert getattr(here, column) == getattr(there, column), (name, column)
+        assert kinds(here.window) == kinds(there.window), name
+        assert here.chosen == min(there.chosen, 2), name
+        assert here.parameters < 36_000, name
+        assert 2 <= here.layers <= 8, name
 
 
 def test_parts_of_heads_stay_parts_and_factors_fit_the_pairs():
@@ -108,7 +108,7 @@ def test_tiny_of_tiny_changes_nothing():
         assert tiny(made) == made
 
 
-@pytest.mark.parametrize("name", ALIVE)
+@pytest.mark.parametrize("name", others_slow(ALIVE))
 def test_every_tiny_variant_trains(name):
     """A few steps on one batch, with dropout and all that is random in training: the loss falls, and gradients are finite."""
     made = ALIVE[name]
@@ -126,7 +126,7 @@ def test_every_tiny_variant_trains(name):
     assert after < before
 
 
-@pytest.mark.parametrize("name", ALIVE)
+@pytest.mark.parametrize("name", others_slow(ALIVE))
 def test_declared_costs_of_every_tiny_variant_are_those_of_its_module(name):
     """Parameters, FLOPs forward and backward as PyTorch counts them, and bytes of decode state: difference 0."""
     made, rows, length, plan = ALIVE[name], 2, 24, Plan(precision="fp32")
@@ -151,7 +151,7 @@ def test_declared_costs_of_every_tiny_variant_are_those_of_its_module(name):
         assert state.nbytes == declared.total_state_bytes + Slots.bytes(rows, room)
 
 
-@pytest.mark.parametrize("name", GENERATIVE)
+@pytest.mark.parametrize("name", others_slow(GENERATIVE))
 def test_every_generative_variant_generates_what_the_whole_computes(name):
     made, count = ALIVE[name], 4
     model = build(made, seed=0).eval()
@@ -170,7 +170,7 @@ def test_every_generative_variant_generates_what_the_whole_computes(name):
     torch.testing.assert_close(taken, best, atol=1e-4, rtol=1e-4)
 
 
-@pytest.mark.parametrize("name", sorted(set(ALIVE) - set(GENERATIVE)))
+@pytest.mark.parametrize("name", sorted(ALIVE.keys() - GENERATIVE.keys()))
 def test_the_others_say_why_they_do_not_generate(name):
     with pytest.raises(InputError):
         next(continuations(build(ALIVE[name], seed=0).eval(), [[5, 3]], sampling=Sampling(temperature=0), max_tokens=1))

@@ -22,6 +22,7 @@ from anyformer.parts.attention.relative import TransformerXL
 from anyformer.parts.attention.score_bias import ALiBi, RelativeBuckets
 from anyformer.plan import Plan
 from anyformer.training.precision import autocast
+from covering import cover
 
 CPU = torch.device("cpu")
 B, T, S = 2, 11, 7
@@ -53,9 +54,13 @@ def assert_exact(architecture: Architecture, plan: Plan, shape: Shape) -> None:
     assert declared.saved + declared.loss + declared.casts == measured
 
 
-@pytest.mark.parametrize("kernel", ["sdpa", "plain"])
-@pytest.mark.parametrize("precision", ["fp32", "bf16"])
-@pytest.mark.parametrize("name", ZOO)
+EVERY = [(name, *way) for name in ZOO for way in (("fp32", "sdpa"), ("fp32", "plain"), ("bf16", "sdpa"), ("bf16", "plain"))]
+FAST = {(name, *way) for name in cover(ZOO) for way in (("fp32", "sdpa"), ("bf16", "plain"))}
+
+
+@pytest.mark.parametrize(
+    ("name", "precision", "kernel"), [each if each in FAST else pytest.param(*each, marks=pytest.mark.slow) for each in EVERY]
+)
 def test_declared_bytes_are_those_that_autograd_keeps(name, precision, kernel):
     assert_exact(ZOO[name], plan_of(precision, kernel), shape_of(ZOO[name]))
 

@@ -15,6 +15,7 @@ from anyformer.generation.recorded import RecordedDecode
 from anyformer.generation.recorder import Recorder
 from anyformer.generation.steps import stepper
 from anyformer.model import build
+from covering import others_slow
 
 GREEDY = Sampling(temperature=0)
 EVERY = {**DECODERS, **PAIRS}
@@ -34,7 +35,7 @@ def begun(model):
     return state
 
 
-@pytest.mark.parametrize("name", EVERY)
+@pytest.mark.parametrize("name", others_slow(EVERY))
 def test_every_step_has_the_bits_of_the_plain_one(name):
     model = build(EVERY[name], seed=1).eval()
     step, recordings, visible = RecordedDecode(), [], set()

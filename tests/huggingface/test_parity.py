@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 import torch
@@ -11,9 +12,11 @@ from anyformer import huggingface
 from anyformer.huggingface.files import Stored
 from anyformer.model import Transformer
 from anyformer.testing import families
+from covering import cover
 from huggingface.cases import CASES
 from huggingface.parity import (
     AUTO,
+    Pair,
     cached_gap,
     decodes,
     gradient_gap,
@@ -25,20 +28,52 @@ from huggingface.parity import (
     their_logits,
 )
 
-every = pytest.mark.parametrize("case", CASES, ids=str)
+
+def whole() -> frozenset[str]:
+    """The cases of which everything is asked in each run of the tests: one of each model type, and of each mechanism.
+
+    Of the others the logits are, and the configuration; `make test-slow` asks the rest.
+    """
+    architectures = {
+        str(case): huggingface.read_architecture(huggingface.Config({**case.config, "model_type": case.model_type}))[0]
+        for case in CASES
+    }
+    of_types = {case.model_type: str(case) for case in reversed(CASES)}
+    return cover(architectures) | frozenset(of_types.values())
 
 
-@every
-def test_the_configuration_there_and_back(case):
-    families.configuration_there_and_back(json.loads((pair(case).directory / "config.json").read_text()))
+WHOLE = whole()
 
 
-@every
-def test_keys_that_are_absent_mean_what_transformers_takes_them_for(case):
-    """transformers saves every key; the case as it is written leaves most out."""
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_it_computes_what_transformers_computes(case, tmp_path):
     both = pair(case)
-    whole = json.loads((both.directory / "config.json").read_text())
-    keys = case.config | {name: whole[name] for name in ("model_type", "architectures")}
+    saved = json.loads((both.directory / "config.json").read_text())
+    families.configuration_there_and_back(saved)
+    families.unknown_key_is_refused_by_name(saved)
+    logits(both)
+    if str(case) in WHOLE:
+        more(both, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", [case for case in CASES if str(case) not in WHOLE], ids=str)
+def test_the_others_decode_learn_and_are_exported(case, tmp_path):
+    more(pair(case), tmp_path)
+
+
+def more(both: Pair, place: Path) -> None:
+    keys_that_are_absent_mean_what_transformers_takes_them_for(both)
+    if decodes(both):
+        assert cached_gap(both) <= both.case.logits
+    assert gradient_gap(both) <= both.case.gradients
+    an_export_is_loaded_by_transformers_and_computes_the_same(both, place / "exported")
+
+
+def keys_that_are_absent_mean_what_transformers_takes_them_for(both: Pair) -> None:
+    """transformers saves every key; the case as it is written leaves most out."""
+    saved = json.loads((both.directory / "config.json").read_text())
+    keys = both.case.config | {name: saved[name] for name in ("model_type", "architectures")}
     architecture, _ = huggingface.read_architecture(huggingface.Config(keys))
     architecture = architecture.but(mtp=None)  # of which transformers computes and saves nothing
     with torch.device("meta"):
@@ -49,36 +84,15 @@ def test_keys_that_are_absent_mean_what_transformers_takes_them_for(case):
         assert torch.equal(again(*x), both.ours(*x))
 
 
-@every
-def test_logits(case):
-    assert logit_gap(pair(case)) <= case.logits
+def logits(both: Pair) -> None:
+    """Plain, and where transformers masks the padding, padded."""
+    assert logit_gap(both) <= both.case.logits
+    if pads(both):
+        assert padded_gap(both) <= both.case.logits
 
 
-@every
-def test_logits_of_a_padded_batch(case):
-    both = pair(case)
-    if not pads(both):
-        pytest.skip(case.unpadded or "transformers masks no padding of sources that are not tokens")
-    assert padded_gap(both) <= case.logits
-
-
-@every
-def test_logits_token_by_token(case):
-    both = pair(case)
-    if not decodes(both):
-        pytest.skip("does not decode")
-    assert cached_gap(both) <= case.logits
-
-
-@every
-def test_gradients(case):
-    assert gradient_gap(pair(case)) <= case.gradients
-
-
-@every
-def test_export_is_loaded_by_transformers_and_computes_the_same(case, tmp_path):
-    both = pair(case)
-    target = tmp_path / "exported"
+def an_export_is_loaded_by_transformers_and_computes_the_same(both: Pair, target: Path) -> None:
+    case = both.case
     family = huggingface.export(both.ours, target, model_type=case.model_type)
     again = AUTO[case.task].from_pretrained(target, attn_implementation=case.kernel or family.kernel).eval()
     for parameter in again.parameters():
@@ -92,8 +106,3 @@ def test_export_is_loaded_by_transformers_and_computes_the_same(case, tmp_path):
     ours, theirs = Stored(target), Stored(both.directory)
     for name in ours.files:
         assert torch.equal(ours.tensor(name), theirs.tensor(name)), name
-
-
-@every
-def test_an_unknown_key_is_refused_by_name(case):
-    families.unknown_key_is_refused_by_name(json.loads((pair(case).directory / "config.json").read_text()))

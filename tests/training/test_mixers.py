@@ -1,4 +1,7 @@
-"""Every mixer trains through the normal loop, and what it learnt generates."""
+"""Every mixer trains through the normal loop, and what it learnt generates.
+
+Some in each run of the tests; there the contracts hold every mixer's gradients against its twin, and the catalogue trains it.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +57,12 @@ KINDS = {
 }
 
 
-@pytest.mark.parametrize("name", [*KINDS, "experts"])
+FAST = ("window", "latent", "virtual_tokens", "streams", "experts", next(iter(HYBRIDS)))
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[] if name in FAST else pytest.mark.slow) for name in [*KINDS, "experts"]]
+)
 def test_it_trains_and_generates(name, tiny, tmp_path):
     feed = Experts(experts=4, chosen=2, width=16) if name == "experts" else FeedForward(width=32)
     around = {"relative": RelativeTable(span=16)} if name == "disentangled" else {}

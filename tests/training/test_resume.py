@@ -60,17 +60,20 @@ def losses_so_far(directory) -> list[str]:
     return [line for line in path.read_text().splitlines() if '"train"' in line] if path.exists() else []
 
 
-CASES = [("fp32", "off"), ("bf16", "off"), ("fp32", "on"), pytest.param("bf16", "on", marks=pytest.mark.slow)]
+MORE = [(precision, compile, 3 if compile == "off" else 2) for precision in ("fp32", "bf16") for compile in ("off", "on")]
 
 
-@pytest.mark.parametrize(("precision", "compile"), CASES)
-def test_killed_and_resumed_equals_never_interrupted(tiny, tmp_path, precision, compile):
+@pytest.mark.parametrize(
+    ("precision", "compile", "kills"),
+    [("fp32", "on", 1), *(pytest.param(*case, marks=pytest.mark.slow) for case in MORE)],
+)
+def test_killed_and_resumed_equals_never_interrupted(tiny, tmp_path, precision, compile, kills):
+    """tests/faults kills more often, at every stage of a save."""
     if compile == "on" and compile_problem("cpu"):
         pytest.skip(f"torch.compile does not work here: {compile_problem('cpu')}")
     changes = {"plan.precision": precision, "plan.compile": compile, "steps": 24, "checkpoints.every": 5, "evaluation.every": 7}
     run = tmp_path / "run.toml"
     run.write_text(to_toml(change_all(tiny, changes)))
     assert start(run, tmp_path / "whole").wait() == 0
-    kills = 3 if compile == "off" else 2
     assert kill_until_done(run, tmp_path / "killed", kills, random.Random(precision + compile)) >= 1
     assert outcome(tmp_path / "killed") == outcome(tmp_path / "whole")

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 
 import pytest
@@ -104,13 +103,12 @@ def test_the_second_signal_ends_once_the_writer_has(tiny, tmp_path, monkeypatch)
 
 
 def test_learning_tokens_ends_with_a_signal_and_leaves_no_process(monkeypatch):
-    """The child stands in for the library, which hears nothing while it counts."""
-    monkeypatch.setattr(learning, "CODE", "import sys, time; sys.stdin.buffer.read(); time.sleep(600)")
+    """The child stands in for the library, which hears nothing while it counts; the signal comes once it has all texts."""
+    code = "import os, signal, sys, time; sys.stdin.buffer.read(); os.kill(os.getppid(), signal.SIGINT); time.sleep(600)"
+    monkeypatch.setattr(learning, "CODE", code)
     started = []
     real = subprocess.Popen
     monkeypatch.setattr(learning.subprocess, "Popen", lambda *a, **k: started.append(real(*a, **k)) or started[-1])
-    timer = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
-    timer.start()
     with pytest.raises(KeyboardInterrupt):
         learn_in_process(BytePairs(vocab=300), ["some text"])
     assert started[0].returncode == -signal.SIGKILL

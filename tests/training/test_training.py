@@ -43,6 +43,7 @@ def same(a, b) -> bool:
     return all(torch.equal(a[name], b[name]) for name in a)
 
 
+@pytest.mark.usefixtures("drawn_curves")
 def test_it_learns_and_leaves_a_whole_directory(tiny, tmp_path):
     run = change_all(tiny, {"steps": 60, "evaluation.baseline": True})
     trained = train(run, tmp_path / "run", console=QUIET)

@@ -24,6 +24,7 @@ anyformer show runs/2026-01-01-120000
 if TYPE_CHECKING:
     from anyformer.describe import Value
     from anyformer.model import Architecture
+    from anyformer.training import Run
 
 
 def run(
@@ -104,32 +105,42 @@ def architecture_of(value: Value) -> Architecture:
     """A run's architecture, or the value itself."""
     from anyformer.model import Architecture
 
+    if run := run_of(value):
+        return run.architecture
+    assert isinstance(value, Architecture)
+    return value
+
+
+def run_of(value: Value) -> Run | None:
+    """The value itself if it is a run. For an architecture nothing of training is imported: it takes longer than the answer."""
+    from anyformer.model import Architecture
+
     if isinstance(value, Architecture):
-        return value
+        return None
     from anyformer.training import Run
 
     assert isinstance(value, Run)
-    return value.architecture
+    return value
 
 
 def summary(what: str, words: str, value: Value, batch: int, length: int | None) -> Iterator[str]:
     """Lines for people: the source of an architecture, its parts, its costs in short. `words`: the command's arguments."""
     from anyformer.catalogue import listed
     from anyformer.cli.summary import described, introduction, short_costs, trained_with
-    from anyformer.training import Run
 
     width = shutil.get_terminal_size().columns
     yield from introduction(words, listed(what), width)
-    if isinstance(value, Run):
-        steps = f"{value.steps} steps" if value.steps else f"{value.minutes:g} minutes"
-        yield f"run: {steps} of {value.batch} x {value.length} tokens, seed {value.seed}"
-        yield f"data: {', '.join(value.data.places)} ({value.data.kind}, {value.data.tokenizer.kind})"
-        yield f"objective: {value.objective.kind}"
-        batch, length = value.batch, length or value.length
+    run = run_of(value)
+    if run:
+        steps = f"{run.steps} steps" if run.steps else f"{run.minutes:g} minutes"
+        yield f"run: {steps} of {run.batch} x {run.length} tokens, seed {run.seed}"
+        yield f"data: {', '.join(run.data.places)} ({run.data.kind}, {run.data.tokenizer.kind})"
+        yield f"objective: {run.objective.kind}"
+        batch, length = run.batch, length or run.length
     yield ""
     architecture = architecture_of(value)
     yield from described(architecture, width)
-    if not isinstance(value, Run):
+    if run is None:
         yield from trained_with(architecture, width)
     yield ""
     yield from short_costs(architecture, batch, length, stored_form(what))

@@ -12,6 +12,7 @@ from anyformer.costs import scaled, step_time
 from anyformer.costs.counted import counted
 from anyformer.costs.kernels import kernels
 from anyformer.costs.step import Step
+from anyformer.model import Architecture
 from anyformer.operations import Shape
 from anyformer.plan import Plan
 from anyformer.training.loss_scale import scale_note
@@ -169,12 +170,16 @@ def update_figures(step: Step, piece: Shape, accumulation: int, plan: Plan) -> t
     if step.seconds or not (step.method is None or step.method.tuning.everything):
         found = counted_flops(step, piece, plan)
         return Prediction(accumulation * step.flops(piece, plan), accumulation * found), peak
-    sums = {one.quantity: one for one in counted(step.architecture, piece, plan) if not one.component}
-    forward, backward = sums["forward FLOPs"], sums["backward FLOPs"]
-    flops = Prediction(
-        accumulation * (forward.predicted + backward.predicted), accumulation * (forward.measured + backward.measured)
-    )
-    return flops, peak
+    predicted, measured = piece_flops(step.architecture, piece, plan)
+    return Prediction(accumulation * predicted, accumulation * measured), peak
+
+
+@lru_cache(maxsize=16)
+def piece_flops(architecture: Architecture, piece: Shape, plan: Plan) -> tuple[float, float]:
+    """FLOPs of a micro-batch, forward and backward: as declared, and as counted."""
+    sums = {one.quantity: one for one in counted(architecture, piece, plan) if not one.component}
+    both = [sums[f"{direction} FLOPs"] for direction in ("forward", "backward")]
+    return sum(each.predicted for each in both), sum(each.measured for each in both)
 
 
 def _row(what: str, figure: Prediction, written: Callable[[float], str]) -> tuple[str, str, str, str]:

@@ -53,7 +53,9 @@ def _trace(question: Question, small: Reduced) -> Saved:
             else:
                 output = _own_loss(question, question.signal, model, call)
             call.walk(output)
-    return Saved(tuple(call.recomputed() if question.recomputed else call.saved()), small.like, tuple(call.standing()))
+    found = Saved(tuple(call.recomputed() if question.recomputed else call.saved()), small.like, tuple(call.standing()))
+    call.release()
+    return found
 
 
 def _next_token_loss(question: Question, small: Reduced, model: Transformer, call: Watched) -> Tensor:

@@ -52,16 +52,13 @@ class Watched(Paper):  # type: ignore[no-untyped-call]
         super().__init__()
         self.question, self.small, self.model = question, small, model
         self.layer = self.path = ""
-        self._notes: list[_Note] = []
-        self._inputs: list[_Note] = []
-        self._products: list[_Note] = []
+        self._notes, self._inputs, self._products, self._unpacked = (list[_Note]() for _ in range(4))
         self._weights: dict[int, str] = {}
         self._original: dict[str, str] = {}
         self._copies: set[int] = set()
         self._dividing = Dividing({})
         self._logits: set[int] = set()
         self._count = 0
-        self._unpacked: list[_Note] = []
         self._unread: set[int] = set()
         self._alive = Alive()
         self._stacks: list[str] = []
@@ -127,6 +124,11 @@ class Watched(Paper):  # type: ignore[no-untyped-call]
     def pack(self, x: Tensor) -> _Note:
         self._notes.append(note := self._note(x))
         return note
+
+    def release(self) -> None:
+        """Let go of what was saved: the graph holds the notes and their tensors the graph, unseen by Python's collector."""
+        for note in self._notes:
+            del note.tensor
 
     def unpack(self, note: _Note) -> Tensor:
         """Note that the operation whose saved tensors are read saved this one."""

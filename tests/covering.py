@@ -1,0 +1,60 @@
+"""A few architectures that together have every mechanism of many: what expensive tests ask, the rest being `slow`.
+
+Computed, so that a part that is added is asked without a list being kept: its architecture has what no other has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+
+from anyformer.describe import Value
+from anyformer.model import Architecture
+
+Mechanism = tuple[str, ...]
+"""A kind of description, one of its fields and what it holds; or a kind alone."""
+
+
+def mechanisms(value: Any) -> Iterator[Mechanism]:
+    """Every kind in a description, and every field that is not at its default: with what it holds."""
+    if isinstance(value, Value):
+        own = type(value).__name__
+        yield (own,)
+        for name, field in type(value).model_fields.items():
+            inner = getattr(value, name)
+            if inner != field.get_default(call_default_factory=True):
+                yield (own, name, held(inner))
+            yield from mechanisms(inner)
+    elif isinstance(value, Mapping):
+        for inner in value.values():
+            yield from mechanisms(inner)
+    elif isinstance(value, tuple):
+        for inner in value:
+            yield from mechanisms(inner)
+
+
+def held(value: Any) -> str:
+    """What a field holds, without what is only another number or another name."""
+    if isinstance(value, Value):
+        return type(value).__name__
+    return str(value) if isinstance(value, bool | str | None) else type(value).__name__
+
+
+def cover(architectures: Mapping[str, Architecture]) -> frozenset[str]:
+    """Names of a few architectures that have every mechanism of all: each next one has the most that are missing."""
+    having = {name: frozenset(mechanisms(each)) for name, each in architectures.items()}
+    missing = frozenset[Mechanism]().union(*having.values())
+    chosen = set()
+    while missing:
+        best = max(having, key=lambda name: len(having[name] & missing))
+        chosen.add(best)
+        missing -= having[best]
+    return frozenset(chosen)
+
+
+def others_slow(architectures: Mapping[str, Architecture]) -> list[Any]:
+    """The names as parameters of a test: all, of which those outside the cover are `slow`."""
+    chosen = cover(architectures)
+    return [name if name in chosen else pytest.param(name, marks=pytest.mark.slow) for name in architectures]
