@@ -14,6 +14,7 @@ EXAMPLES = """
 anyformer generate runs/2026-01-01-120000 "def parse(" --temperature 0.7 --top-p 0.95
 anyformer generate checkpoint "Once upon" "A time" --max-tokens 64 --stop "The end"
 anyformer generate checkpoint "Once upon" --weights int8
+anyformer generate checkpoint --file prompts.txt --batch 8 > texts.txt
 anyformer generate runs/2026-01-01-120000 "What does `json.dumps` do?" --chat
 """
 sampling_option = partial(typer.Option, rich_help_panel="Sampling")
@@ -30,6 +31,13 @@ def run(
         typer.Option(
             help="A prompt as token numbers, as in 1,2,3, for a model without a tokenizer. Repeat it for more prompts.",
             metavar="NUMBERS",
+        ),
+    ] = None,
+    file: Annotated[
+        Path | None,
+        typer.Option(
+            help="Read prompts from this file, one a line; of a .jsonl file, each line is a string, or has one as prompt.",
+            metavar="FILE",
         ),
     ] = None,
     image: Annotated[
@@ -93,6 +101,14 @@ def run(
             metavar="TOKENS",
         ),
     ] = None,
+    batch: Annotated[
+        int,
+        computing_option(
+            help="Compute this many prompts together; one that ends leaves its place to the next. The texts are the same.",
+            min=1,
+            metavar="PROMPTS",
+        ),
+    ] = 16,
     compile: Annotated[
         bool | None,
         computing_option(help="Compile the model first, or never. By default only very long jobs are compiled."),
@@ -105,14 +121,18 @@ def run(
     """
     import torch
 
+    from anyformer.cli.bars import bar
     from anyformer.cli.generated import shown
+    from anyformer.cli.prompts import prompts_of
     from anyformer.describe import UserError
     from anyformer.generation import Sampling, check_weights, generate, generating, stream
     from anyformer.generation.steps import compiles
     from anyformer.loading import load, pixels
 
-    if (not prompts) == (not tokens):
-        raise UserError("give either prompts of text, or token numbers as in --tokens 1,2,3")
+    if sum(map(bool, (prompts, tokens, file))) != 1:
+        raise UserError("give either prompts of text, or token numbers as in --tokens 1,2,3, or a --file of prompts")
+    if file is not None:
+        prompts = prompts_of(file)
     if chat and tokens:
         raise UserError("--chat writes prompts of text by a template, and --tokens gives token numbers: leave one of them out")
     numbers = [_numbers(text) for text in tokens or []]
@@ -122,14 +142,15 @@ def run(
     loaded = generating(loaded, weights, compiled=compiles(max_tokens, compile))
     settings: dict[str, Any] = {
         "max_tokens": max_tokens, "sampling": sampling, "stop": tuple(stop or ()), "compile": compile,
-        "images": pixels(model, image) if image else None,
+        "images": pixels(model, image) if image else None, "batch": batch,
     }  # fmt: skip
     if numbers:
         for given, continuation in zip(numbers, generate(loaded, tokenizer, numbers, **settings), strict=True):
             print(",".join(map(str, given + continuation)))
         return
     assert prompts
-    pieces = stream(loaded, tokenizer, prompts, block=block, chat=chat, **settings)
+    over = list[int]()
+    pieces = stream(loaded, tokenizer, prompts, block=block, chat=chat, done=over.append, **settings)
     between = "\n" if chat else ""
     if len(prompts) == 1:
         print(shown(prompts[0], bold=True), end=between, flush=True)
@@ -138,8 +159,10 @@ def run(
         print()
         return
     texts = [""] * len(prompts)
-    for row, piece in pieces:
-        texts[row] += piece
+    with bar("prompts", len(prompts)) as moved:
+        for row, piece in pieces:
+            texts[row] += piece
+            moved(len(over))
     for number, (prompt, text) in enumerate(zip(prompts, texts, strict=True), start=1):
         print(f"--- {number} of {len(texts)}\n{shown(prompt, bold=True)}{between}{shown(text)}")
 

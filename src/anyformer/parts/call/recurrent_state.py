@@ -28,6 +28,12 @@ class ConvolutionState:
     def take(self, other: ConvolutionState) -> None:
         self.recent.copy_(other.recent)
 
+    def put(self, rows: Tensor, other: ConvolutionState, start: int, count: int) -> None:
+        self.recent[rows] = other.recent
+
+    def shift(self, count: int, used: int) -> None:
+        """It has no slots."""
+
     def check_trim(self, written: int, count: int) -> None:
         if count:
             raise StateError(
@@ -59,6 +65,14 @@ class RecurrentState:
         self.sums.copy_(other.sums)
         for name, state in self.convolutions.items():
             state.take(other.convolutions[name])
+
+    def put(self, rows: Tensor, other: RecurrentState, start: int, count: int) -> None:
+        self.sums[rows] = other.sums
+        for name, state in self.convolutions.items():
+            state.put(rows, other.convolutions[name], start, count)
+
+    def shift(self, count: int, used: int) -> None:
+        """It has no slots."""
 
     def check_trim(self, written: int, count: int) -> None:
         if count:

@@ -48,6 +48,29 @@ class StackState:
                 state.take(theirs[name])
         self.source_padding, self.prefix = other.source_padding, other.prefix
 
+    def put(self, rows: Tensor, other: StackState) -> None:
+        """Rows `rows` (n,) become those of `other`, a state of the same stack and capacity with n rows, in the same memory.
+
+        Its last slot comes to stand where the last of this one is, so it may have no more slots in use: `shift` makes room.
+        """
+        start, count = self.slots.used - other.slots.used, other.slots.used
+        assert start >= 0, "there is room for it"
+        self.slots.put(rows, other.slots)
+        for mine, theirs in zip(self.layers, other.layers, strict=True):
+            for name, state in mine.items():
+                state.put(rows, theirs[name], start, count)
+        for held, given in ((self.source_padding, other.source_padding), (self.prefix, other.prefix)):
+            if held is not None:
+                assert given is not None, "all rows are read by calls of one form"
+                held[rows] = given
+
+    def shift(self, count: int) -> None:
+        """Move all slots by `count`: forward, to put longer rows beside, or back, where no row holds the first ones."""
+        for layer in self.layers:
+            for state in layer.values():
+                state.shift(count, self.slots.used)
+        self.slots.shift(count)
+
     def trim(self, count: int) -> None:
         """Forget the last `count` positions, as after a rejected draft; `StateError` if a layer's memory cannot."""
         if not 0 <= count <= self.slots.used:

@@ -44,6 +44,14 @@ class State(Protocol):
         """Copy the contents of `other`, a state of the same layer that is no larger."""
         ...
 
+    def put(self, rows: Tensor, other: Any, start: int, count: int) -> None:
+        """Rows `rows` become those of `other`, a state of the same layer and size; its `count` slots begin at `start`."""
+        ...
+
+    def shift(self, count: int, used: int) -> None:
+        """Move the contents of the first `used` slots by `count` slots, back where that is below 0, over what stands there."""
+        ...
+
     def check_trim(self, written: int, count: int) -> None:
         """Raise `StateError` if the last `count` of `written` slots cannot be forgotten."""
         ...
@@ -110,6 +118,23 @@ class Slots:
         self.used -= count
         self.positions[:, self.used :] = EMPTY
 
+    def put(self, rows: Tensor, other: Slots) -> None:
+        """Rows `rows` hold the positions of `other`, which has no more slots in use: its last where the last of this one is."""
+        self.clear(rows)
+        self.positions[rows, self.used - other.used : self.used] = other.positions[:, : other.used]
+
+    def clear(self, rows: Tensor) -> None:
+        """Rows `rows` hold nothing; their next position is the first."""
+        self.positions[rows] = EMPTY
+
+    def shift(self, count: int) -> None:
+        """Move all positions by `count` slots, back where that is below 0; those moved beyond the first are forgotten."""
+        assert 0 <= self.used + count <= self.capacity, "asked for within the capacity"
+        moved(self.positions, count, self.used, 1)
+        self.used += count
+        self.positions[:, : max(count, 0)] = EMPTY
+        self.positions[:, self.used :] = EMPTY
+
     def fork(self, rows: Tensor) -> Slots:
         return Slots(self.positions[rows].clone(), self.used)
 
@@ -134,6 +159,14 @@ class Chunk:
 def take_over(larger: Tensor, smaller: Tensor) -> None:
     """Copy `smaller` to the beginning of `larger`, along the slots (B, K, slots, E)."""
     larger[:, :, : smaller.shape[2]] = smaller
+
+
+def moved(held: Tensor, count: int, used: int, dimension: int) -> None:
+    """Move the first `used` places along a dimension by `count`, in place; those that leave at the beginning are lost."""
+    first = max(-count, 0)
+    length = used - first
+    if length > 0:
+        held.narrow(dimension, first + count, length).copy_(held.narrow(dimension, first, length).clone())
 
 
 class KeyValueState:
@@ -166,6 +199,14 @@ class FullState(KeyValueState):
         self.value.index_copy_(2, chunk.slots, value.to(self.value.dtype))
         visible = chunk.slot_positions.shape[1]
         return self.key[:, :, :visible], self.value[:, :, :visible], Keys(chunk.slot_positions, "full")
+
+    def put(self, rows: Tensor, other: FullState, start: int, count: int) -> None:
+        self.key[rows, :, start : start + count] = other.key[:, :, :count]
+        self.value[rows, :, start : start + count] = other.value[:, :, :count]
+
+    def shift(self, count: int, used: int) -> None:
+        moved(self.key, count, used, 2)
+        moved(self.value, count, used, 2)
 
     def check_trim(self, written: int, count: int) -> None:
         """Every position is stored, so any number can be forgotten."""
@@ -207,6 +248,14 @@ class RingState(KeyValueState):
         held = chunk.slot_positions.index_select(1, slot.clamp(min=0))
         return torch.where(slot >= 0, held, EMPTY)
 
+    def put(self, rows: Tensor, other: RingState, start: int, count: int) -> None:
+        # Slot s of the other becomes slot s + start, which has another place in the ring.
+        self.key[rows], self.value[rows] = other.key.roll(start, 2), other.value.roll(start, 2)
+
+    def shift(self, count: int, used: int) -> None:
+        self.key.copy_(self.key.roll(count, 2))
+        self.value.copy_(self.value.roll(count, 2))
+
     def check_trim(self, written: int, count: int) -> None:
         if written > self.size:
             raise StateError(
@@ -223,6 +272,12 @@ class CrossState(KeyValueState):
     def fill(self, key: Tensor, value: Tensor) -> None:
         self.key.copy_(key)
         self.value.copy_(value)
+
+    def put(self, rows: Tensor, other: CrossState, start: int, count: int) -> None:
+        self.key[rows], self.value[rows] = other.key, other.value
+
+    def shift(self, count: int, used: int) -> None:
+        """The source has places of its own."""
 
     def check_trim(self, written: int, count: int) -> None:
         """The source does not grow with the target, so there is nothing to forget."""
