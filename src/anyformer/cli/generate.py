@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import sys
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from anyformer.cli.arguments import Model
 
+if TYPE_CHECKING:
+    from anyformer.generation import Acceptance, Drafter
+
 EXAMPLES = """
 anyformer generate runs/2026-01-01-120000 "def parse(" --temperature 0.7 --top-p 0.95
 anyformer generate checkpoint "Once upon" "A time" --max-tokens 64 --stop "The end"
 anyformer generate checkpoint "Once upon" --weights int8
+anyformer generate checkpoint "Once upon" --draft smaller
 anyformer generate checkpoint --file prompts.txt --batch 8 > texts.txt
 anyformer generate runs/2026-01-01-120000 "What does `json.dumps` do?" --chat
 """
@@ -102,13 +107,27 @@ def run(
         ),
     ] = None,
     batch: Annotated[
-        int,
+        int | None,
         computing_option(
-            help="Compute this many prompts together; one that ends leaves its place to the next. The texts are the same.",
+            help="Compute this many prompts together; one that ends leaves its place to the next. The texts are the same. By "
+            "default 16, with --draft 1.",
             min=1,
             metavar="PROMPTS",
         ),
-    ] = 16,
+    ] = None,
+    draft: Annotated[
+        str | None,
+        computing_option(
+            help="Let this smaller model of the same vocabulary write ahead, and verify several of its tokens in one pass; or, "
+            "with the word lookup, what followed the last tokens where they stood before. The text has the same distribution, "
+            "and with --temperature 0 it is the same.",
+            metavar="MODEL|lookup",
+        ),
+    ] = None,
+    draft_tokens: Annotated[
+        int | None,
+        computing_option(help="Let --draft propose so many tokens at most: by default 4, lookup 8.", min=1, metavar="TOKENS"),
+    ] = None,
     compile: Annotated[
         bool | None,
         computing_option(help="Compile the model first, or never. By default only very long jobs are compiled."),
@@ -125,7 +144,7 @@ def run(
     from anyformer.cli.generated import shown
     from anyformer.cli.prompts import prompts_of
     from anyformer.describe import UserError
-    from anyformer.generation import Sampling, check_weights, generate, generating, stream
+    from anyformer.generation import Acceptance, Sampling, check_weights, generate, generating, stream
     from anyformer.generation.steps import compiles
     from anyformer.loading import load, pixels
 
@@ -138,15 +157,20 @@ def run(
     numbers = [_numbers(text) for text in tokens or []]
     sampling = Sampling(temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p, seed=seed)
     check_weights(weights)
+    if draft is None and draft_tokens is not None:
+        raise UserError("--draft-tokens says how many tokens --draft proposes: give --draft, or leave it out")
     loaded, tokenizer = load(model, device="cuda" if torch.cuda.is_available() else "cpu", images=bool(image))
     loaded = generating(loaded, weights, compiled=compiles(max_tokens, compile))
+    drafter, acceptance = None if draft is None else _drafter(draft, draft_tokens, weights), Acceptance()
     settings: dict[str, Any] = {
         "max_tokens": max_tokens, "sampling": sampling, "stop": tuple(stop or ()), "compile": compile,
-        "images": pixels(model, image) if image else None, "batch": batch,
+        "images": pixels(model, image) if image else None, "batch": batch or (16 if draft is None else None),
+        "draft": drafter, "acceptance": acceptance,
     }  # fmt: skip
     if numbers:
         for given, continuation in zip(numbers, generate(loaded, tokenizer, numbers, **settings), strict=True):
             print(",".join(map(str, given + continuation)))
+        _report(drafter, acceptance)
         return
     assert prompts
     over = list[int]()
@@ -157,6 +181,7 @@ def run(
         for _, piece in pieces:
             print(shown(piece), end="", flush=True)
         print()
+        _report(drafter, acceptance)
         return
     texts = [""] * len(prompts)
     with bar("prompts", len(prompts)) as moved:
@@ -165,6 +190,27 @@ def run(
             moved(len(over))
     for number, (prompt, text) in enumerate(zip(prompts, texts, strict=True), start=1):
         print(f"--- {number} of {len(texts)}\n{shown(prompt, bold=True)}{between}{shown(text)}")
+    _report(drafter, acceptance)
+
+
+def _drafter(draft: str, tokens: int | None, weights: str) -> Drafter:
+    """What --draft names."""
+    import torch
+
+    from anyformer.generation import Draft, Lookup, generating
+    from anyformer.loading import load
+
+    if draft == "lookup":
+        return Lookup() if tokens is None else Lookup(tokens=tokens)
+    loaded, _ = load(Path(draft), device="cuda" if torch.cuda.is_available() else "cpu")
+    model = generating(loaded, weights)
+    return Draft(model) if tokens is None else Draft(model, tokens=tokens)
+
+
+def _report(drafter: Drafter | None, acceptance: Acceptance) -> None:
+    """What came of speculation, on standard error."""
+    if drafter is not None:
+        print(f"draft: {acceptance}", file=sys.stderr)
 
 
 def _numbers(text: str) -> list[int]:

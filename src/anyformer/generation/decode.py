@@ -59,6 +59,11 @@ def decode(model: Transformer, tokens_B: Tensor, state: StackState) -> Tensor:
     return model.logits(model.advance(tokens_B[:, None], state)[:, -1])
 
 
+def read_on(model: Transformer, tokens_BT: Tensor, state: StackState) -> Tensor:
+    """More tokens into `state` (their slots already reserved); logits after each, (B, T, V)."""
+    return model.logits(model.advance(tokens_BT, state))
+
+
 def read_source(
     model: Transformer,
     source: Tensor,

@@ -12,9 +12,11 @@ from torch import Tensor
 from anyformer.data import StreamDecoder, Tokenizer
 from anyformer.data.chat import answer_end, prompt_tokens
 from anyformer.generation.checks import check, check_model, fills_masks
+from anyformer.generation.drafting import Drafter
 from anyformer.generation.images import with_images
 from anyformer.generation.running import Given, running
 from anyformer.generation.sampling import Sampling
+from anyformer.generation.speculative import Acceptance
 from anyformer.generation.unmasking import unmasked
 from anyformer.model import InputError, Transformer
 
@@ -31,6 +33,8 @@ def generate(
     chat: bool = False,
     images: Tensor | None = None,
     batch: int | None = None,
+    draft: Drafter | Transformer | None = None,
+    acceptance: Acceptance | None = None,
 ) -> Any:
     """The continuation of a prompt, without it: text for text, token numbers for token numbers; a list for several prompts.
 
@@ -39,18 +43,19 @@ def generate(
     """
     one = isinstance(prompt, str) or (len(prompt) > 0 and isinstance(prompt[0], int))
     prompts: Any = [prompt] if one else list(prompt)
+    settings: dict[str, Any] = {
+        "max_tokens": max_tokens, "sampling": sampling, "compile": compile, "images": images, "batch": batch, "draft": draft,
+        "acceptance": acceptance,
+    }  # fmt: skip
     if not all(isinstance(text, str) for text in prompts):
         if stop or chat:
             word = "stop strings are" if stop else "a chat is"
             raise InputError(f"{word} text, and the prompts are token numbers: leave {'stop' if stop else 'chat'} out")
         end = None if tokenizer is None else tokenizer.end_of_text
-        tokens = generate_tokens(
-            model, prompts, max_tokens=max_tokens, sampling=sampling, end=end, compile=compile, images=images, batch=batch
-        )
+        tokens = generate_tokens(model, prompts, end=end, **settings)
         return tokens[0] if one else tokens
     texts = ["" for _ in prompts]
-    settings: dict[str, Any] = {"max_tokens": max_tokens, "sampling": sampling, "stop": stop, "compile": compile, "chat": chat}
-    for row, piece in stream(model, tokenizer, prompts, images=images, batch=batch, **settings):
+    for row, piece in stream(model, tokenizer, prompts, stop=stop, chat=chat, **settings):
         texts[row] += piece
     return texts[0] if one else texts
 
@@ -65,18 +70,20 @@ def generate_tokens(
     compile: bool | None = None,
     images: Tensor | None = None,
     batch: int | None = None,
+    draft: Drafter | Transformer | None = None,
+    acceptance: Acceptance | None = None,
     done: Callable[[int], None] | None = None,
 ) -> list[list[int]]:
     """The tokens that follow each prompt of token numbers, up to `end`, which is left out, or `max_tokens`.
 
-    `batch`, `done`: as in `stream`.
+    `batch`, `draft`, `acceptance`, `done`: as in `stream`.
     """
     prompts = with_images(model, prompts, images)
     rows: list[list[int]] = [[] for _ in prompts]
     over = _Told(len(rows), done)
     steps = running(
         model, prompts, max_tokens=max_tokens, sampling=sampling, end=end, compile=compile, images=images, batch=batch,
-        ended=over.__contains__,
+        draft=draft, acceptance=acceptance, ended=over.__contains__,
     )  # fmt: skip
     for row, token in chain.from_iterable(steps):
         if row not in over:
@@ -100,6 +107,8 @@ def stream(
     chat: bool = False,
     images: Tensor | None = None,
     batch: int | None = None,
+    draft: Drafter | Transformer | None = None,
+    acceptance: Acceptance | None = None,
     done: Callable[[int], None] | None = None,
 ) -> Iterator[tuple[int, str]]:
     """(row, text) as the text comes. A row ends at the end-of-text token, before the first `stop` string, or at `max_tokens`.
@@ -111,6 +120,8 @@ def stream(
     ones (by default all together); its tokenizer needs a mask token. `chat`: each prompt is what a user says, written by the
     tokenizer's chat template, and a row ends where the answer does. `batch`: prompts at a time, each of which leaves its place
     to the next when it ends, by default all together; the texts are the same. `done`: told the number of each row that ended.
+    `draft`: what proposes tokens, several of which one pass of the model then verifies (`speculative`): a smaller model, a
+    `Draft`, or a `Lookup`; then one prompt is computed after the other. `acceptance` counts what was proposed and taken.
     """
     if tokenizer is None:
         check_model(model)
@@ -128,6 +139,8 @@ def stream(
     else:
         given = [tokenizer.encode(prompt) if isinstance(prompt, str) else list(prompt) for prompt in prompts]
     if fills_masks(model) and tokenizer.find("mask") is not None:
+        if draft is not None:
+            raise InputError("a model that fills masks does not write token after token: leave the draft out")
         rows = [_Row(tokenizer, stop, end) for _ in prompts]
         revealing = partial(unmasked, model, mask=tokenizer.special("mask"), max_tokens=max_tokens, block=block)
         return _revealed(revealing, given, sampling or Sampling(), rows, batch or len(given), _Told(len(rows), done))
@@ -137,7 +150,7 @@ def stream(
     rows = [_Row(tokenizer, stop, end) for _ in prompts]
     steps = running(
         model, tokens, max_tokens=max_tokens, sampling=sampling, end=end, compile=compile, images=images, batch=batch,
-        ended=lambda row: rows[row].ended,
+        draft=draft, acceptance=acceptance, ended=lambda row: rows[row].ended,
     )  # fmt: skip
     return _pieces(steps, rows, max_tokens, _Told(len(rows), done))
 

@@ -56,6 +56,18 @@ class State(Protocol):
         """Raise `StateError` if the last `count` of `written` slots cannot be forgotten."""
         ...
 
+    def kept(self, start: int, count: int) -> Any:
+        """A copy of what `count` positions, read into the slots from `start` on, will overwrite."""
+        ...
+
+    def parts(self, count: int) -> bool:
+        """Whether some of `count` positions that were read can be forgotten; else all of them or none."""
+        ...
+
+    def restore(self, kept: Any, start: int, first: int, stop: int) -> None:
+        """Undo what was read into the slots from `first` to `stop`; `kept`: of those from `start` on, `start` <= `first`."""
+        ...
+
 
 class Slots:
     """The slots of a stack's state: `positions` (B, C), the position held in each slot, EMPTY in a free one.
@@ -211,57 +223,14 @@ class FullState(KeyValueState):
     def check_trim(self, written: int, count: int) -> None:
         """Every position is stored, so any number can be forgotten."""
 
+    def kept(self, start: int, count: int) -> None:
+        """Free slots hold nothing."""
 
-class RingState(KeyValueState):
-    """Keys and values of the latest W positions: (B, K, W, E) each, slot s at place s mod W.
+    def parts(self, count: int) -> bool:
+        return True
 
-    A chunk attends to the old ring and to itself *before* it overwrites any slot, so that chunks of any length are right.
-    """
-
-    allows_padding = False
-
-    @property
-    def size(self) -> int:
-        return self.key.shape[2]
-
-    def extend(self, key: Tensor, value: Tensor, chunk: Chunk) -> tuple[Tensor, Tensor, Keys]:
-        """(B, K, T, E) twice -> keys and values (B, K, W + T, E): the old ring, then the chunk."""
-        key, value = key.to(self.key.dtype), value.to(self.value.dtype)
-        slots = chunk.slots[-self.size :]
-        if key.shape[2] == 1:
-            # The one slot overwritten held the position that just left the window: write first, and copy nothing.
-            self._write(key, value, slots)
-            return self.key, self.value, Keys(self._positions(chunk, chunk.slots[0] + 1), ("ring", self.size))
-        positions = torch.cat([self._positions(chunk, chunk.slots[0]), chunk.positions], 1)
-        extended = torch.cat([self.key, key], 2), torch.cat([self.value, value], 2), Keys(positions, ("ring", self.size))
-        self._write(key[:, :, -self.size :], value[:, :, -self.size :], slots)
-        return extended
-
-    def _write(self, key: Tensor, value: Tensor, slots: Tensor) -> None:
-        self.key.index_copy_(2, slots % self.size, key)
-        self.value.index_copy_(2, slots % self.size, value)
-
-    def _positions(self, chunk: Chunk, written: Tensor) -> Tensor:
-        """The position at each place of the ring after `written` slots: place p holds the latest slot with slot mod W = p."""
-        place = torch.arange(self.size, device=written.device)
-        slot = written - 1 - (written - 1 - place) % self.size
-        held = chunk.slot_positions.index_select(1, slot.clamp(min=0))
-        return torch.where(slot >= 0, held, EMPTY)
-
-    def put(self, rows: Tensor, other: RingState, start: int, count: int) -> None:
-        # Slot s of the other becomes slot s + start, which has another place in the ring.
-        self.key[rows], self.value[rows] = other.key.roll(start, 2), other.value.roll(start, 2)
-
-    def shift(self, count: int, used: int) -> None:
-        self.key.copy_(self.key.roll(count, 2))
-        self.value.copy_(self.value.roll(count, 2))
-
-    def check_trim(self, written: int, count: int) -> None:
-        if written > self.size:
-            raise StateError(
-                f"a window of {self.size} has overwritten all slots before {written - self.size}: "
-                f"the last {count} positions cannot be taken back; fork the state before you extend it"
-            )
+    def restore(self, kept: None, start: int, first: int, stop: int) -> None:
+        """What stands in a slot without a position is never read."""
 
 
 class CrossState(KeyValueState):
@@ -281,3 +250,12 @@ class CrossState(KeyValueState):
 
     def check_trim(self, written: int, count: int) -> None:
         """The source does not grow with the target, so there is nothing to forget."""
+
+    def kept(self, start: int, count: int) -> None:
+        """Nothing is overwritten."""
+
+    def parts(self, count: int) -> bool:
+        return True
+
+    def restore(self, kept: None, start: int, first: int, stop: int) -> None:
+        """Nothing was."""
