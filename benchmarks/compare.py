@@ -1,201 +1,132 @@
 """Speed side by side in one sitting: workers take turns, round after round, and ratios are taken within each round.
 
     python -m benchmarks.compare training --peers-python .venv-peers/bin/python
-    python -m benchmarks.compare decoding --peers-python .venv-peers/bin/python --with llama.cpp
-    python -m benchmarks.compare decoding --weights int8 --with llama.cpp
-    python -m benchmarks.compare training --fp32
+    python -m benchmarks.compare training --shape nanogpt --nanogpt nanoGPT/model.py
+    python -m benchmarks.compare training --shape 110m --fp32
+    python -m benchmarks.compare decoding --with llama.cpp --with tuned
+    python -m benchmarks.compare decoding --model gqa --batch 16 --context 2048 --weights int8 --with llama.cpp
+    python -m benchmarks.compare grid
     python -m benchmarks.compare training --against f64efbf
 
-Prints a table and writes benchmarks/results/<what>.json with machine, versions and every time. Each worker's own
-correctness gate must pass, or there is no result. Nothing else should run on the machine meanwhile.
+Each prints a table and writes a file of its own in benchmarks/results/ with machine, versions and every time. Each worker's own
+correctness gate must pass, and all must use as many parameters for a token, or there is no result. Nothing else should run on
+the machine meanwhile. `python -m benchmarks.compare training --help` tells what can be asked of a comparison.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import os
-import platform
-import statistics
-import subprocess
-import sys
-import tempfile
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from contextlib import ExitStack
 from datetime import date
 from pathlib import Path
 from typing import Any
 
-RESULTS = Path(__file__).parent / "results"
-OURS = "anyformer"
+from benchmarks import grid
+from benchmarks.cases import BATCHES, CONTEXTS, DECODERS, TRAININGS, WEIGHTS, Case
+from benchmarks.contenders import BASE, EXTRAS, Commands, decoding, training
+from benchmarks.sitting import OURS, RESULTS, checked_out, machine, start, summary, take_turns, told, written
+
 # What anyformer's training asks of malloc in its own process, for peers that are to have it too (--tuned-malloc).
 MALLOC = {"MALLOC_MMAP_THRESHOLD_": str(2**32), "MALLOC_TRIM_THRESHOLD_": str(2**33), "MALLOC_TOP_PAD_": str(2**28)}
-
-TRAINING = {
-    "anyformer compiled": ["-m", "benchmarks.ours_train", "--peer", OURS, "--compile"],
-    "anyformer eager": ["-m", "benchmarks.ours_train", "--peer", OURS, "--no-compile"],
-    **{
-        f"{peer} {mode}": ["-m", "benchmarks.peers.train", "--peer", peer, flag]
-        for peer in ("litgpt", "transformers", "x-transformers")
-        for mode, flag in (("compiled", "--compile"), ("eager", "--no-compile"))
-    },
-    **{
-        f"{peer} compiled sdpa": ["-m", "benchmarks.peers.train", "--peer", peer, "--compile", "--attention", "sdpa"]
-        for peer in ("transformers", "x-transformers")
-    },
-}
-DECODING = {
-    **{
-        f"anyformer {mode}": ["-m", "benchmarks.ours_decode", "--peer", OURS, "--mode", mode]
-        for mode in ("default", "compiled", "eager")
-    },
-    **{
-        f"{peer} {mode}": ["-m", "benchmarks.peers.decode", "--peer", peer, "--mode", mode]
-        for peer in ("litgpt", "transformers")
-        for mode in ("compiled", "eager")
-    },
-}
-EXTRAS = {
-    "llama.cpp": {"llama.cpp": ["-m", "benchmarks.peers.decode", "--peer", "llama.cpp"]},
-    "tuned": {
-        f"{peer} {mode}": ["-m", "benchmarks.peers.decode", "--peer", peer, "--mode", mode]
-        for peer in ("litgpt", "transformers")
-        for mode in ("frozen", "tuned")
-    },
-}
-WEIGHTS = {"bf16": "bf16", "f32": "f32", "int8": "q8_0", "int4": "q4_0"}
-"""The weights of a decoding model, and what llama.cpp calls the same number of bits."""
-PLAIN = ("bf16", "f32")
-"""Weights that every contender has; others are those of llama.cpp and of our default."""
-BASE = {"training": f"{OURS} compiled", "decoding": f"{OURS} default"}
-"""The contender that all others are compared with."""
+USUAL = Case("dense", "bf16", 1, 64)
+"""The case of decoding whose file has no other name."""
 
 
-@dataclass
-class Contender:
-    """One worker process, asked for rounds in turn."""
-
-    name: str
-    process: subprocess.Popen[str]
-    ready: dict[str, Any] = field(default_factory=dict)
-    times: list[list[float]] = field(default_factory=list)
-    busy: list[float] = field(default_factory=list)
-
-    def hear(self) -> dict[str, Any]:
-        assert self.process.stdout is not None
-        line = self.process.stdout.readline()
-        if not line:
-            raise SystemExit(f"{self.name} gave up: see its messages above")
-        answer: dict[str, Any] = json.loads(line)
-        return answer
-
-    def round(self, units: int) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.write(f"round {units}\n")
-        self.process.stdin.flush()
-        answer = self.hear()
-        self.times.append(answer["times"])
-        self.busy.append(answer["processor_seconds"])
-
-    def rate(self, index: int) -> float:
-        """Tokens per second of one round."""
-        return float(self.ready["tokens_per_unit"]) / statistics.median(self.times[index])
-
-
-@contextmanager
-def checked_out(revision: str) -> Iterator[Path]:
-    """The files of another revision of this repository, for as long as they are needed."""
-    with tempfile.TemporaryDirectory() as folder:
-        tree = Path(folder) / "tree"
-        subprocess.run(["git", "worktree", "add", "--quiet", "--detach", tree, revision], check=True)
-        try:
-            yield tree
-        finally:
-            subprocess.run(["git", "worktree", "remove", "--force", tree], check=True)
-
-
-def start(name: str, command: list[str], peers_python: str, environment: dict[str, str], tree: Path | None = None) -> Contender:
-    """`tree`: where the files of another revision are, whose package the same worker runs."""
-    python = sys.executable if name.startswith(OURS) else peers_python
-    other = {"PYTHONPATH": str(tree / "src")} if tree else {}
-    process = subprocess.Popen(
-        [python, *command, "--serve"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, **environment, **other},
-    )
-    contender = Contender(name, process)
-    contender.ready = contender.hear()
-    print(
-        f"ready: {name} (build {contender.ready['build_seconds']} s, warm-up {contender.ready['warmup_seconds']} s)", flush=True
-    )
-    return contender
-
-
-def summary(contenders: list[Contender], rounds: int, base: str) -> list[dict[str, Any]]:
-    """Median tokens/s of each, and the median over rounds of (`base`, ours) / (it)."""
-    ours = next(c for c in contenders if c.name == base)
-    rows = []
-    for contender in contenders:
-        rates = [contender.rate(i) for i in range(rounds)]
-        ratios = [ours.rate(i) / rates[i] for i in range(rounds)]
-        rows.append(
-            {
-                "name": contender.name,
-                "tokens_per_second": round(statistics.median(rates), 1),
-                "slowest_round": round(min(rates), 1),
-                "fastest_round": round(max(rates), 1),
-                "ours_is_faster_by": round(statistics.median(ratios), 3),
-                "first_unit_seconds": round(contender.ready["warmup_times"][0], 2),
-                "parameters": contender.ready["parameters"],
-                "versions": contender.ready["versions"],
-                "times": contender.times,
-                "processor_seconds": contender.busy,
-            }
-        )
-    return rows
-
-
-def _weights(name: str, weights: str) -> str:
-    """What a contender calls these weights."""
-    return WEIGHTS[weights] if name == "llama.cpp" else weights
-
-
-def machine() -> dict[str, Any]:
-    lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
-    model = next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), platform.processor())
-    flags = next((line for line in lines if line.startswith("flags")), "")
-    return {"cpu": model, "cores": os.cpu_count(), "avx512_bf16": "avx512_bf16" in flags, "platform": platform.platform()}
-
-
-def main() -> None:
-    """Let the contenders take turns and write down what they did."""
+def parsed() -> argparse.Namespace:
+    """What is asked for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("training", "decoding"))
-    parser.add_argument("--peers-python", default=".venv-peers/bin/python")
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--units", type=int, default=3, help="steps or generations per round")
-    parser.add_argument("--with", dest="extras", action="append", default=[], choices=list(EXTRAS))
-    parser.add_argument("--tuned-malloc", action="store_true", help="give every contender the malloc settings anyformer uses")
-    parser.add_argument("--fp32", action="store_true", help="train in fp32 instead of bf16, for processors that emulate it")
-    parser.add_argument("--weights", choices=tuple(WEIGHTS), default="bf16", help="of decoding")
-    parser.add_argument("--only", help="contenders whose names contain this, beside ours")
-    parser.add_argument("--against", metavar="REVISION", help="anyformer of another revision, in place of the peers")
-    arguments = parser.parse_args()
-    commands = dict(TRAINING if arguments.what == "training" else DECODING)
-    for extra in arguments.extras:
-        commands |= EXTRAS[extra]
+    what = parser.add_subparsers(dest="what", required=True, metavar="training|decoding|grid")
+    train = what.add_parser(
+        "training", help="one training step of a shape", formatter_class=argparse.ArgumentDefaultsHelpFormatter
+    )
+    train.add_argument(
+        "--shape", choices=tuple(TRAININGS), default="small",
+        help="small: a Llama of 13.8 M parameters, 16 x 256 tokens; nanogpt: GPT-2 as nanoGPT has it, of equal sizes; 110m: a "
+        "Llama of 110 M, 2 x 1,024; encoder: BERT with masked tokens; encoder-decoder: T5",
+    )  # fmt: skip
+    train.add_argument(
+        "--nanogpt", metavar="MODEL.PY", help="nanoGPT's model.py, which no package index has, to train it in shape nanogpt"
+    )
+    train.add_argument("--fp32", action="store_true", help="train in fp32 instead of bf16, for processors that emulate it")
+    one = what.add_parser("decoding", help="one case of decoding", formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+    one.add_argument("--model", choices=tuple(DECODERS), default=USUAL.model, help="all use 110 M parameters for a token")
+    one.add_argument("--batch", type=int, default=USUAL.batch, help="rows decoded at once; a rate counts all of them")
+    one.add_argument("--context", type=int, default=USUAL.context, help="tokens of each prompt, before 64 new ones")
+    one.add_argument(
+        "--weights", choices=tuple(WEIGHTS), default=USUAL.weights,
+        help="how weights are held; in 8 and 4 bits llama.cpp (q8_0, q4_0) is the only peer",
+    )  # fmt: skip
+    one.add_argument(
+        "--with", dest="extras", action="append", default=[], choices=EXTRAS,
+        help="peers besides: llama.cpp, which has to be compiled, and tuned, which autotunes for minutes",
+    )  # fmt: skip
+    many = what.add_parser(
+        "grid", help="many cases of decoding into one file, which a later call goes on with",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+        description="Our default, transformers in eager mode and llama.cpp, case after case. A case that the file has is not "
+        "measured again. Reading 16 prompts of 2,048 tokens takes longest; such cases come last, with one generation each.",
+    )  # fmt: skip
+    many.add_argument("--models", nargs="+", choices=tuple(DECODERS), default=list(DECODERS))
+    many.add_argument("--weights", nargs="+", choices=tuple(WEIGHTS), default=list(WEIGHTS))
+    many.add_argument("--batches", nargs="+", type=int, default=list(BATCHES))
+    many.add_argument("--contexts", nargs="+", type=int, default=list(CONTEXTS))
+    many.add_argument("--rounds", type=int, default=2, help="generations of each contender in a case")
+    many.add_argument("--minutes", type=float, default=12, help="begin no case after so long; call again for the others")
+    many.add_argument("--again", action="store_true", help="measure cases that the file has, too")
+    for each in (train, one):
+        each.add_argument("--rounds", type=int, default=7, help="in which everybody takes a turn")
+        each.add_argument("--units", type=int, default=3, help="steps or generations per round")
+        each.add_argument("--tuned-malloc", action="store_true", help="give every contender the malloc settings anyformer uses")
+        each.add_argument("--only", help="contenders whose names contain this, beside ours; written only to --output")
+        each.add_argument("--against", metavar="REVISION", help="anyformer of another revision, in place of the peers")
+    for each in (train, one, many):
+        each.add_argument("--peers-python", default=".venv-peers/bin/python", help="the interpreter that has the peers")
+        each.add_argument(
+            "--output", type=Path, metavar="FILE", help="the result's file, in place of one in benchmarks/results"
+        )
+        each.add_argument(
+            "--tiny", action="store_true", help="small models of the same kinds, for a rehearsal; written only to --output"
+        )
+    return parser.parse_args()
+
+
+def name_of(arguments: argparse.Namespace) -> str:
+    """The name of the result's file, without its ending."""
+    parts = [arguments.what]
+    if arguments.against:
+        parts.append(f"against-{arguments.against}")
+    if arguments.what == "training":
+        parts += [arguments.shape] if arguments.shape != "small" else []
+        parts += ["fp32"] if arguments.fp32 else []
+    else:
+        case = case_of(arguments)
+        if (case.model, case.batch, case.context) != (USUAL.model, USUAL.batch, USUAL.context):
+            parts += [case.model, f"batch{case.batch}", f"context{case.context}"]
+        parts += [case.weights] if case.weights != USUAL.weights else []
+    return "-".join(parts + (["tuned-malloc"] if arguments.tuned_malloc else []))
+
+
+def case_of(arguments: argparse.Namespace) -> Case:
+    """The case of decoding that is asked for."""
+    return Case(arguments.model, arguments.weights, arguments.batch, arguments.context)
+
+
+def commands_of(arguments: argparse.Namespace) -> Commands:
+    """The contenders that are asked for."""
+    if arguments.what == "training":
+        if arguments.shape == "nanogpt" and not arguments.nanogpt:
+            print("nanoGPT itself takes no part: give the path of its model.py as --nanogpt", flush=True)
+        commands = training(arguments.shape, "fp32" if arguments.fp32 else "bf16", arguments.nanogpt)
+    else:
+        commands = decoding(case_of(arguments), arguments.extras)
     if arguments.only:
         commands = {n: c for n, c in commands.items() if n.startswith(OURS) or arguments.only in n}
-    if arguments.what == "decoding":
-        if arguments.weights not in PLAIN:
-            commands = {name: command for name, command in commands.items() if name in (BASE["decoding"], "llama.cpp")}
-        commands = {name: [*command, "--weights", _weights(name, arguments.weights)] for name, command in commands.items()}
-    elif arguments.fp32:
-        commands = {name: [*command, "--precision", "fp32"] for name, command in commands.items()}
-    malloc = MALLOC if arguments.tuned_malloc else {}
+    return {name: [*command, *(["--tiny"] if arguments.tiny else [])] for name, command in commands.items()}
+
+
+def compare(arguments: argparse.Namespace) -> None:
+    """Let the contenders take turns and write down what they did."""
+    commands, malloc = commands_of(arguments), MALLOC if arguments.tuned_malloc else {}
     with ExitStack() as stack:
         trees: dict[str, Path | None] = dict.fromkeys(commands)
         if arguments.against:
@@ -203,34 +134,51 @@ def main() -> None:
             other = {f"{name} at {arguments.against}": command for name, command in ours.items()}
             tree = stack.enter_context(checked_out(arguments.against))
             commands, trees = ours | other, dict.fromkeys(ours) | dict.fromkeys(other, tree)
-        contenders = [start(name, command, arguments.peers_python, malloc, trees[name]) for name, command in commands.items()]
-        for contender in contenders:
-            stack.callback(contender.process.kill)
-        for number in range(arguments.rounds):
-            for contender in contenders:
-                contender.round(arguments.units)
-            print(
-                f"round {number + 1} of {arguments.rounds}: " + ", ".join(f"{c.rate(number):,.0f}" for c in contenders),
-                flush=True,
-            )
-    rows = summary(contenders, arguments.rounds, BASE[arguments.what])
-    for row in rows:
-        print(f"{row['name']:32} {row['tokens_per_second']:>10,.1f} tokens/s   ours / it {row['ours_is_faster_by']:.2f}")
-    record = {
+        contenders = []
+        for name, command in commands.items():
+            contenders.append(start(name, command, arguments.peers_python, malloc, trees[name]))
+            stack.callback(contenders[-1].process.kill)
+            contenders[-1].begin()
+        take_turns(contenders, arguments.rounds, arguments.units)
+    rows = summary(contenders, BASE[arguments.what])
+    told(rows)
+    record: dict[str, Any] = {
         "what": arguments.what,
         "base": BASE[arguments.what],
         "date": date.today().isoformat(),
         "machine": machine(),
         "malloc": malloc,
+        "shape": contenders[0].ready["shape"],
         "results": rows,
     }
-    if not arguments.only:
-        variant = f"-against-{arguments.against}" if arguments.against else ""
-        number = arguments.weights if arguments.what == "decoding" else "fp32" if arguments.fp32 else "bf16"
-        variant += ("" if number == "bf16" else f"-{number}") + ("-tuned-malloc" if malloc else "")
-        path = RESULTS / f"{arguments.what}{variant}.json"
-        path.write_text(json.dumps(record, indent=1) + "\n")
-        print(f"written: {path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path}")
+    if arguments.what == "decoding":
+        from benchmarks.floors import reading
+
+        record["reading"] = round(reading())  # bytes per second, the bound of `bytes_per_step`
+    path = arguments.output or (None if arguments.only or arguments.tiny else RESULTS / f"{name_of(arguments)}.json")
+    if path is not None:
+        written(path, record)
+
+
+def measure_grid(arguments: argparse.Namespace) -> None:
+    """Measure the cases that are asked for and that the file does not have."""
+    from benchmarks.floors import reading
+
+    path = arguments.output or (None if arguments.tiny else RESULTS / "decoding-grid.json")
+    begin = grid.starting(arguments.peers_python, arguments.tiny)
+    whole = grid.Grid(path, arguments.rounds, begin, reading)
+    wanted = grid.cases(arguments.models, arguments.weights, arguments.batches, arguments.contexts)
+    left = whole.measure(whole.missing(wanted, arguments.again), 60 * arguments.minutes)
+    print(f"{len(left)} cases are left" + (": call again" if left else ""), flush=True)
+
+
+def main() -> None:
+    """Measure what is asked for."""
+    arguments = parsed()
+    if arguments.what == "grid":
+        measure_grid(arguments)
+    else:
+        compare(arguments)
 
 
 if __name__ == "__main__":

@@ -112,6 +112,7 @@ def work(out: Path) -> None:
             }
             with out.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(row) + "\n")
+    dist.barrier()  # gloo may abort a process whose partner is gone already
     dist.destroy_process_group()
 
 

@@ -37,9 +37,9 @@ from anyformer.costs.hardware import Hardware
 from anyformer.costs.peak import peak_memory
 from anyformer.costs.roofline import step_time
 from anyformer.generation import Sampling
-from anyformer.generation.compiled import MULTIPLE, CompiledDecode
+from anyformer.generation.compiled import compiled as compiled_calls
 from anyformer.generation.decode import continuations
-from anyformer.generation.recorded import RecordedDecode
+from anyformer.generation.recorded import MULTIPLE, RecordedDecode
 from anyformer.measuring.trial import TrainingStep
 from anyformer.model import build
 from anyformer.operations import Shape
@@ -109,7 +109,7 @@ def decoded(model: Model, batch: int, compiled: bool, device: torch.device, on: 
     made = build(model.architecture(), number, device).to(torch.bfloat16).eval().requires_grad_(False)
     prompt = min(BATCHES[batch], model.length - NEW)
     prompts = torch.randint(3, model.vocab, (batch, prompt), generator=torch.Generator().manual_seed(0)).tolist()
-    step = CompiledDecode() if compiled else RecordedDecode()
+    step = RecordedDecode(compiled_calls) if compiled else RecordedDecode()
 
     def rate() -> float:
         stamps = []

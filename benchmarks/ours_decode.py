@@ -1,106 +1,156 @@
-"""Decoding speed of anyformer on the CPU, in the shape of `peers/decode.py`.
+"""Decoding speed of anyformer on the CPU, of a model of `cases.py`.
 
-    python -m benchmarks.ours_decode --peer anyformer --mode default --weights int8 --steps 3 --json
+    python -m benchmarks.ours_decode --peer anyformer --model mla --mode default --weights int8 --steps 3 --json
 
-One unit is one greedy generation of 64 tokens after 64; counted is the time from the first new token to the last. The
-gate: the logits must be those of the uncached fp32 model with the same numbers as weights, within bf16's rounding.
+One unit is one greedy generation of 64 tokens for each row; counted is the time from the first new token to the last. The
+gate: the last logits of a generation must be those of the uncached fp32 model with the same numbers as weights after the same
+tokens, within bf16's rounding.
 
-Modes: `default`, what `anyformer generate` does: weights laid out, a recorded step; `compiled`; `eager`, the plain step.
+Modes: `default`, what `anyformer generate` does; `compiled`; `eager`, the plain step.
 """
 
 from __future__ import annotations
 
 import argparse
-import time
-from collections.abc import Callable
+from collections.abc import Mapping
 from typing import Any
 
 import torch
+from benchmarks.cases import DECODERS, NEW, WEIGHTS, Decoder
+from benchmarks.generations import Generations, decoding_options, stamp
+from benchmarks.ours_models import decoder
 from benchmarks.protocol import Worker, options, run, versions
+from torch import Tensor
 
-from anyformer.catalogue.llama import llama
 from anyformer.generation import Sampling, continuations, decode, generating
-from anyformer.generation.compiled import MULTIPLE, CompiledDecode
 from anyformer.generation.decode import Step
-from anyformer.generation.recorded import RecordedDecode
+from anyformer.generation.steps import stepper
 from anyformer.model import Transformer
 from anyformer.model import build as build_model
-from anyformer.quantising import restored
+from anyformer.operations import Shape
+from anyformer.operations.work import distinct_experts
+from anyformer.quantising import restored, stored_bytes
 
-SHAPE: dict[str, int] = {"width": 768, "depth": 12, "heads": 12, "kv_heads": 12, "ffn": 2048, "vocab": 32_000}
-PROMPT, NEW = 64, 64
-FORMATS = {"f32": "fp32", "bf16": "bf16", "int8": "int8", "int4": "int4-32"}
-STEPS: dict[str, Callable[[], Step]] = {"default": RecordedDecode, "compiled": CompiledDecode, "eager": lambda: decode}
+FORMATS: Mapping[str, str] = {"f32": "fp32", "bf16": "bf16", "int8": "int8", "int4": "int4-32"}
+MODES: Mapping[str, bool | None] = {"default": None, "compiled": True, "eager": False}
+"""Whether the step is compiled; None leaves it to the package."""
+ALLOWED: Mapping[str, float] = {"f32": 1e-4}
+"""The largest gap of the logits, over the largest of them."""
+ROUNDING = 0.05
+"""The same for weights of 16 bits or fewer, which are computed with in bf16."""
 
 
-def gate(model: Transformer, step: Any, prompt: list[int]) -> float:
-    """Largest gap of the step's logits to the uncached fp32 model's, over the largest logit, for a few tokens."""
-    exact = build_model(model.architecture, seed=0)
-    exact.load_state_dict({name: restored(value.detach()).float() for name, value in model.named_parameters()})
-    gap = 0.0
-    with torch.inference_mode():
-        state = model.state(1, MULTIPLE)
-        model(torch.tensor([prompt]), state=state)
-        tokens = list(prompt)
-        for token in (5, 77, 1234):
-            tokens.append(token)
-            state.slots.reserve(1, MULTIPLE)
-            logits = step(model, torch.tensor([token]), state).float()
-            wanted = exact(torch.tensor([tokens]))[:, -1]
-            gap = max(gap, float((logits - wanted).abs().max() / wanted.abs().max()))
-    return gap
+class Remembered:
+    """A step, and the logits that it gave last."""
+
+    def __init__(self, step: Step) -> None:
+        self.step, self.logits = step, torch.empty(0)
+
+    def __call__(self, *given: Any) -> Tensor:
+        self.logits = self.step(*given)
+        return self.logits
+
+
+class Ours:
+    """A model that decodes case after case."""
+
+    def __init__(self, arguments: argparse.Namespace) -> None:
+        self.arguments = arguments
+        self.sizes: Decoder = DECODERS[arguments.model].tiny if arguments.tiny else DECODERS[arguments.model]
+        made = build_model(decoder(self.sizes), seed=arguments.seed).eval()
+        self.model = generating(made, FORMATS[arguments.weights])
+        self.exact = exact_twin(self.model)
+
+    def at(self, batch: int, context: int) -> Worker:
+        """The worker of one case, whose first generation is held against the exact model."""
+        gaps: list[float] = []
+        steps = Remembered(decode)
+
+        def generate(prompts: list[list[int]]) -> Any:
+            steps.step, multiple = self._stepper()
+            return stamp(
+                chosen.tolist()
+                for chosen in continuations(
+                    self.model, prompts, sampling=Sampling(temperature=0), max_tokens=NEW, step=steps, multiple=multiple
+                )
+            )
+
+        runs = Generations(generate, self.sizes.vocab, batch, context, NEW, self.arguments.seed)
+
+        def outcome() -> dict[str, Any]:
+            if not gaps:
+                gaps.extend(self._gap(runs, steps.logits, row) for row in sorted({0, batch - 1}))
+                allowed = ALLOWED.get(self.arguments.weights, ROUNDING)
+                if not max(gaps) < allowed:
+                    raise SystemExit(f"the logits differ from the uncached fp32 model's by {max(gaps):.3g} of the largest")
+            return {**runs.outcome(), "gap_to_fp32": round(max(gaps), 6)}
+
+        return Worker(runs.unit, runs.tokens, self._facts(batch, context), outcome, self.at)
+
+    def _stepper(self) -> tuple[Step, int]:
+        if self.arguments.mode == "eager":
+            return decode, 1
+        return stepper(NEW, MODES[self.arguments.mode])
+
+    @torch.inference_mode()
+    def _gap(self, runs: Generations, logits: Tensor, row: int) -> float:
+        """Largest gap of a row's last logits to the exact model's after the same tokens, over the largest logit."""
+        tokens = runs.prompts[row] + [step[row] for step in runs.made[-1][:-1]]
+        wanted = self.exact.logits(self.exact.features(torch.tensor([tokens]))[:, -1])[0]
+        return float((logits[row].float() - wanted).abs().max() / wanted.abs().max())
+
+    def _facts(self, batch: int, context: int) -> dict[str, Any]:
+        architecture = self.model.architecture
+        shape = Shape(batch=batch, length=1, past=context + NEW // 2)
+        return {
+            "task": "decode",
+            "mode": self.arguments.mode,
+            "weights": self.arguments.weights,
+            "shape": {**self.sizes.data(), "batch": batch, "prompt": context, "new": NEW},
+            "parameters": architecture.cost(shape).active_parameters,
+            "bytes_per_step": bytes_per_step(self.model, shape),
+            "threads": torch.get_num_threads(),
+            "versions": versions("torch", "anyformer"),
+        }
+
+
+def exact_twin(model: Transformer) -> Transformer:
+    """The model in fp32 whose weights are the numbers that `model` holds."""
+    exact = build_model(model.architecture, seed=0).eval().requires_grad_(False)
+    exact.load_state_dict({name: restored(value.detach()).float() for name, value in model.named_parameters()}, strict=False)
+    return exact
+
+
+def bytes_per_step(model: Transformer, shape: Shape) -> int:
+    """Bytes that a step must read: every weight once, of experts those that a batch is expected to choose, and the state."""
+    tally = model.architecture.cost(shape, model.plan)
+    held = {name: stored_bytes(value) for name, value in model.named_parameters()}
+    per_number = next(value for value in model.parameters() if value.dim() < 2).element_size()
+    states = sum(state.read for state in tally.states.values()) * per_number // model.plan.activation_bytes
+
+    def share(name: str) -> float:
+        weight = tally.weights[name]
+        if weight.active == weight.count:
+            return 1.0
+        experts = weight.shape[0]
+        return distinct_experts(experts, round(experts * weight.active / weight.count), shape.batch) / experts
+
+    return round(sum(size * share(name) for name, size in held.items())) + states
 
 
 def build(arguments: argparse.Namespace) -> Worker:
-    """The model and a random prompt; one unit of work is one generation."""
-    torch.manual_seed(arguments.seed)
+    """The model and made-up prompts; one unit of work is one generation."""
     if arguments.threads:
         torch.set_num_threads(arguments.threads)
-    model = build_model(llama(**SHAPE, tied=True), seed=arguments.seed).eval()
-    model = generating(model, FORMATS[arguments.weights], compiled=arguments.mode != "default")
-    prompt = torch.randint(3, SHAPE["vocab"], (PROMPT,)).tolist()
-    step = STEPS[arguments.mode]()
-    begin = time.perf_counter()
-    gap = gate(model, step, prompt)
-    first = time.perf_counter() - begin
-    allowed = 1e-4 if arguments.weights == "f32" else 0.05
-    if not gap < allowed:
-        raise SystemExit(f"the logits differ from the uncached fp32 model's by {gap:.3g} of the largest")
-    generations: list[list[int]] = []
-
-    def unit() -> float:
-        stamps, tokens = [], []
-        for chosen in continuations(
-            model, [prompt], sampling=Sampling(temperature=0), max_tokens=NEW, step=step,
-            multiple=1 if arguments.mode == "eager" else MULTIPLE,
-        ):  # fmt: skip
-            tokens.append(int(chosen))
-            stamps.append(time.perf_counter())
-        generations.append(tokens)
-        return stamps[-1] - stamps[0]
-
-    def outcome() -> dict[str, Any]:
-        return {"first_tokens": generations[-1][:8], "repeatable": all(tokens == generations[0] for tokens in generations)}
-
-    facts: dict[str, Any] = {
-        "task": "decode",
-        "mode": arguments.mode,
-        "weights": arguments.weights,
-        "shape": {**SHAPE, "prompt": PROMPT, "new": NEW},
-        "parameters": sum(parameter.numel() for parameter in model.parameters()),
-        "gap_to_fp32": round(gap, 5),
-        "gate_and_compile_seconds": round(first, 1),
-        "threads": torch.get_num_threads(),
-        "versions": versions("torch", "anyformer"),
-    }
-    return Worker(unit, NEW - 1, facts, outcome)
+    return Ours(arguments).at(arguments.batch, arguments.context)
 
 
 def main() -> None:
     """Parse the options and hand over to the shared protocol."""
     parser = options("decoding speed of anyformer on the CPU", ["anyformer"])
-    parser.add_argument("--mode", choices=tuple(STEPS), default="default")
-    parser.add_argument("--weights", choices=tuple(FORMATS), default="bf16")
+    decoding_options(parser)
+    parser.add_argument("--mode", choices=tuple(MODES), default="default")
+    parser.add_argument("--weights", choices=tuple(WEIGHTS), default="bf16")
     run(parser.parse_args(), build)
 
 

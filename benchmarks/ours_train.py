@@ -1,8 +1,9 @@
-"""Training speed of anyformer on the CPU, in the shape and with the step of `peers/train.py`.
+"""Training speed of anyformer on the CPU, of a shape of `cases.py`, with the step of `peers/train.py`.
 
-    python -m benchmarks.ours_train --peer anyformer --compile --steps 5 --json
+    python -m benchmarks.ours_train --peer anyformer --shape encoder --compile --steps 5 --json
 
-The gate: the first losses of the measured step must be those of the eager fp32 step on the same weights and batch.
+The gate: the first losses of the measured step must be those of the eager fp32 step on the same weights and batch, which
+another process computes, so that its memory is not counted here.
 """
 
 from __future__ import annotations
@@ -10,80 +11,125 @@ from __future__ import annotations
 import argparse
 import math
 import time
+from collections.abc import Mapping
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from typing import Any
 
 import torch
+from benchmarks.batches import fixed_batch
+from benchmarks.cases import TRAININGS, Training
+from benchmarks.ours_models import trained
 from benchmarks.protocol import Worker, options, run, versions
 
-from anyformer.catalogue.llama import llama
+from anyformer.costs.allocated import peak_above
+from anyformer.costs.peak import peak_memory
 from anyformer.model import build as build_model
-from anyformer.objectives import CausalObjective, Examples
+from anyformer.objectives import CausalObjective, Examples, MaskedObjective, Objective, Seq2SeqObjective
 from anyformer.plan import Plan
 from anyformer.training import AdamW
 from anyformer.training.allocator import keep_freed_memory
+from anyformer.training.memory_meter import state_bytes
 from anyformer.training.optimiser import build_optimiser
+from anyformer.training.passes import computing, loss_function, one_by_one
 from anyformer.training.precision import deterministic
-from anyformer.training.step import loss_function, update
+from anyformer.training.step import update
 
-SHAPE: dict[str, int] = {"width": 384, "depth": 6, "heads": 6, "kv_heads": 6, "ffn": 1024, "vocab": 4096}
-BATCH, LENGTH, GATE = 16, 256, 3
+GATE = 3
+"""Steps whose losses are compared."""
+RATE = 3e-4
+OBJECTIVES: Mapping[str, Objective] = {
+    "llama": CausalObjective(),
+    "gpt2": CausalObjective(),
+    "bert": MaskedObjective(),
+    "t5": Seq2SeqObjective(),
+}
 
 
 class Trainer:
     """One model with its optimiser and fixed batch; `step` is the package's own update."""
 
-    def __init__(self, plan: Plan, seed: int) -> None:
-        self.model = build_model(llama(**SHAPE, tied=False), plan, seed=seed).train()
-        self.optimiser = build_optimiser(AdamW(learning_rate=3e-4), self.model)
-        self.loss = loss_function(self.model, CausalObjective(), plan)
-        tokens = torch.randint(SHAPE["vocab"], (BATCH, LENGTH + 1), generator=torch.Generator().manual_seed(seed))
-        self.batch = Examples(tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous(), None, torch.arange(BATCH))
+    def __init__(self, plan: Plan, seed: int, sizes: Training = TRAININGS["small"]) -> None:
+        self.model = build_model(trained(sizes), plan, seed=seed).train()
+        self.optimiser = build_optimiser(AdamW(learning_rate=RATE), self.model)
+        self.loss = loss_function(computing(self.model, OBJECTIVES[sizes.kind], plan), plan)
+        given = fixed_batch(sizes, seed)
+        self.batch = Examples(given.tokens, given.targets, None, torch.arange(sizes.batch), given.decoder)
         self.losses: list[float] = []
 
     def step(self) -> float:
         begin = time.perf_counter()
         with deterministic():
             outcome = update(
-                self.loss, self.model, self.optimiser, [self.batch],
-                tokens=BATCH * LENGTH, seed=0, step=len(self.losses), rate=3e-4, clip=1.0,
+                one_by_one(self.loss), self.model, self.optimiser, [self.batch],
+                count=self.batch.count, seed=0, step=len(self.losses), rate=RATE, clip=1.0,
             )  # fmt: skip
         self.losses.append(outcome.loss)
         return time.perf_counter() - begin
 
 
-def build(arguments: argparse.Namespace) -> Worker:
-    """The trainer, once its first losses have been held against fp32."""
-    if arguments.threads:
-        torch.set_num_threads(arguments.threads)
-    keep_freed_memory()
-    exact = Trainer(Plan(precision="fp32", attention="sdpa", compile="off"), arguments.seed)
+def plain(sizes: Training, seed: int, precision: str, threads: int | None) -> tuple[list[float], int]:
+    """The first losses in fp32, and in `precision` the bytes of all tensors at the peak of a step; both in eager mode."""
+    if threads:
+        torch.set_num_threads(threads)
+    exact = Trainer(Plan(precision="fp32", attention="sdpa", compile="off"), seed, sizes)
     for _ in range(GATE):
         exact.step()
-    trainer = Trainer(Plan(precision=arguments.precision, compile="on" if arguments.compile else "off"), arguments.seed)
+    losses = exact.losses
+    del exact
+    eager = Trainer(Plan.parse({"precision": precision, "compile": "off"}), seed, sizes)
+    eager.step()
+    held = state_bytes(eager.model, eager.optimiser)
+    return losses, held + peak_above(eager.step, torch.device("cpu"))
+
+
+def elsewhere(*given: Any) -> tuple[list[float], int]:
+    """`plain` in a process of its own."""
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        return pool.submit(plain, *given).result()
+
+
+def build(arguments: argparse.Namespace) -> Worker:
+    """The trainer, whose first losses are held against fp32."""
+    if arguments.threads:
+        torch.set_num_threads(arguments.threads)
+    sizes = TRAININGS[arguments.shape].tiny if arguments.tiny else TRAININGS[arguments.shape]
+    exact, tensors = elsewhere(sizes, arguments.seed, arguments.precision, arguments.threads)
+    keep_freed_memory()
+    plan = Plan.parse({"precision": arguments.precision, "compile": "on" if arguments.compile else "off"})
+    trainer = Trainer(plan, arguments.seed, sizes)
+    source = sizes.length if trainer.model.architecture.two_inputs else None
+    foretold = peak_memory(
+        trainer.model.architecture, batch=sizes.batch, length=sizes.length, source_length=source, plan=plan
+    )  # fmt: skip
 
     def outcome() -> dict[str, Any]:
-        gap = max(abs(a - b) for a, b in zip(trainer.losses[:GATE], exact.losses, strict=False))
+        gap = max(abs(a - b) for a, b in zip(trainer.losses[:GATE], exact, strict=False))
         if not gap < 0.01 or not all(math.isfinite(loss) for loss in trainer.losses):
-            raise SystemExit(f"the losses {trainer.losses[:GATE]} are not those of fp32, {exact.losses}")
+            raise SystemExit(f"the losses {trainer.losses[:GATE]} are not those of fp32, {exact}")
         return {"first_losses": [round(loss, 4) for loss in trainer.losses[:3]], "last_loss": round(trainer.losses[-1], 4)}
 
     facts: dict[str, Any] = {
         "task": "train",
         "mode": "compiled" if arguments.compile else "eager",
         "precision": arguments.precision,
-        "shape": {**SHAPE, "batch": BATCH, "length": LENGTH},
+        "shape": {**sizes.data(), "name": arguments.shape},
         "parameters": sum(parameter.numel() for parameter in trainer.model.parameters()),
+        "foretold_bytes": foretold.total,
+        **({} if arguments.compile else {"tensor_bytes": tensors}),
         "threads": torch.get_num_threads(),
         "versions": versions("torch", "anyformer"),
     }
-    return Worker(trainer.step, BATCH * LENGTH, facts, outcome)
+    return Worker(trainer.step, sizes.tokens, facts, outcome)
 
 
 def main() -> None:
     """Parse the options and hand over to the shared protocol."""
     parser = options("training speed of anyformer on the CPU", ["anyformer"])
+    parser.add_argument("--shape", choices=tuple(TRAININGS), default="small")
     parser.add_argument("--compile", action=argparse.BooleanOptionalAction, default=True)
     parser.add_argument("--precision", choices=("bf16", "fp32"), default="bf16")
+    parser.add_argument("--tiny", action="store_true", help="a small model of the same kind, for a rehearsal")
     run(parser.parse_args(), build)
 
 

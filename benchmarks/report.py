@@ -1,13 +1,17 @@
-"""Writes the figures of `docs/speed.md` from the committed results: `python -m benchmarks.report`. A test compares."""
+"""Writes the figures of `docs/performance.md` from the committed results: `python -m benchmarks.report`. A test compares."""
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
+
+from benchmarks.sitting import OURS
 
 RESULTS = Path(__file__).parent / "results"
-PAGE = Path(__file__).parents[1] / "docs" / "speed.md"
+PAGE = Path(__file__).parents[1] / "docs" / "performance.md"
 FIGURES = re.compile(r"(?<=<!-- figures -->\n).*?(?=<!-- end of figures -->)", re.S)
 
 
@@ -23,6 +27,101 @@ def table(what: str) -> str:
     lines += [f"| {row['name']} | {row['tokens_per_second']:,.0f} | {row['ours_is_faster_by']:.2f} |" for row in rows]
     machine = record["machine"]
     return "\n".join([*lines, "", f"{record['date']}, {machine['cpu']}, {machine['cores']} cores.", ""])
+
+
+def further() -> list[str]:
+    """Names of further sittings that are measured; those against another revision are no comparison with peers."""
+    found = (path.stem for what in SITTINGS for path in RESULTS.glob(f"{what}-*.json"))
+    return sorted(name for name in found if name != "decoding-grid" and "-against-" not in name)
+
+
+def record_of(name: str) -> dict[str, Any] | None:
+    """A result, or None where it is not measured yet."""
+    path = RESULTS / f"{name}.json"
+    return json.loads(path.read_text()) if path.exists() else None
+
+
+def more() -> list[str]:
+    """A table of further sittings, one row each: ours, the best peer, memory, and the share of the products' own rate."""
+    floors = (record_of("floors") or {}).get("steps", {})
+    rows = []
+    for name in further():
+        record = record_of(name) or {}
+        base = next(row for row in record["results"] if row["name"] == record["base"])
+        peers = [row for row in record["results"] if not row["name"].startswith(OURS)]
+        if not peers:
+            continue
+        best = min(peers, key=lambda row: row["ours_is_faster_by"])
+        number = "fp32" if "fp32" in name else "bf16"
+        floor = floors.get(record.get("shape", {}).get("name"), {}).get(number)
+        share = f"{base['tokens_per_second'] / floor['tokens_per_second']:.0%}" if floor and name.startswith("training") else ""
+        rows.append(
+            f"| {name} | {base['tokens_per_second']:,.0f} | {best['name']} | {best['tokens_per_second']:,.0f} | "
+            f"{best['ours_is_faster_by']:.2f} | {share} | {_grown(base)} | {_grown(best)} | "
+            f"{base.get('first_unit_seconds', '')} |"
+        )
+    if not rows:
+        return []
+    head = (
+        "### Further sittings\n\n| | tokens/s | best peer | its tokens/s | ours / its | share of the products' rate | memory | "
+        "its memory | first step, s |\n|---|---|---|---|---|---|---|---|---|"
+    )
+    return [
+        "\n".join(
+            [head, *rows, "", "Memory: the largest resident size during steps, less that before the model was built.", ""]
+        )
+    ]
+
+
+def _grown(row: Mapping[str, Any]) -> str:
+    """MB by which a process grew."""
+    if "peak_bytes" not in row:
+        return ""
+    return f"{(row['peak_bytes'] - row['bytes_before']) / 1e6:,.0f} MB"
+
+
+def grid() -> list[str]:
+    """The grid of decoding, one row for each case."""
+    record = record_of("decoding-grid")
+    if record is None:
+        return []
+    lines = [
+        "### Decoding: models, batches, contexts and weights\n",
+        "| | tokens/s | first token, s | share of reading | transformers | ours / its | llama.cpp | ours / its |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for name, case in record["cases"].items():
+        rows = {row["name"].split()[0]: row for row in case["results"]}
+        cells = []
+        for peer in ("transformers", "llama.cpp"):
+            row = rows.get(peer)
+            cells += [f"{row['tokens_per_second']:,.0f}", f"{row['ours_is_faster_by']:.2f}"] if row else ["", ""]
+        ours = rows[OURS]
+        first = f"{ours['first_token_seconds']:.2f}"
+        share = f"{case['share_of_reading']:.0%}"
+        lines.append(f"| {name} | {ours['tokens_per_second']:,.0f} | {first} | {share} | {' | '.join(cells)} |")
+    measured = {
+        f"{case['date']}, {case['machine']['cpu']}, {case['machine']['cores']} cores" for case in record["cases"].values()
+    }
+    said = "Share of reading: of the rate at which reading the weights and the state alone would give tokens."
+    return ["\n".join([*lines, "", said, *sorted(f"{each}." for each in measured), ""])]
+
+
+def waiting() -> list[str]:
+    """From pressing return to the first token."""
+    record = record_of("waiting")
+    if record is None:
+        return []
+    lines = ["### From the shell\n", "| | first token, s | then tokens/s | all, s |", "|---|---|---|---|"]
+    lines += [
+        f"| {name} | {row['first_token_seconds']:.2f} | {row['tokens_per_second']:,.0f} | {row['seconds_in_all']:.2f} |"
+        for name, row in record["from_the_shell"].items()
+    ]
+    loaded = "; ".join(f"{name} {row['later_calls_seconds']:.3f} s" for name, row in record["loaded"].items())
+    machine = record["machine"]
+    said = f"{record['new_tokens']} tokens of a 110 M parameter Llama in {record['weights']}. "
+    said += f"First token of a loaded model: {loaded}."
+    return ["\n".join([*lines, "", said, f"{record['date']}, {machine['cpu']}, {machine['cores']} cores.", ""])]
 
 
 def parts() -> str:
@@ -69,7 +168,7 @@ A thousand sizes of {" or ".join(solver)} are priced in {max(solver.values()):.1
 
 def report() -> str:
     """All figures."""
-    return "\n".join([*map(table, SITTINGS), parts(), costs()])
+    return "\n".join([*map(table, SITTINGS), *more(), *grid(), *waiting(), parts(), costs()])
 
 
 def page() -> str:

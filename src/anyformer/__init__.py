@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from anyformer.api import build, cost, difference, match, transform
     from anyformer.costs import Budget
-    from anyformer.describe import change, diff, get
+    from anyformer.describe import change, diff, get, load_plugin
     from anyformer.generation import generate
     from anyformer.huggingface import export
     from anyformer.loading import load, pixels
@@ -24,7 +24,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "api": ("build", "cost", "difference", "match", "transform"),
     "costs": ("Budget",),
-    "describe": ("change", "diff", "get"),
+    "describe": ("change", "diff", "get", "load_plugin"),
     "generation": ("generate",),
     "huggingface": ("export",),
     "loading": ("load", "pixels"),
@@ -56,6 +56,7 @@ __all__ = [
     "generate",
     "get",
     "load",
+    "load_plugin",
     "match",
     "pixels",
     "train",

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeAlias, TypeVar
 
 from anyformer import catalogue
-from anyformer.describe import DescriptionError, change_all, read_data
+from anyformer.describe import PLUGINS, DescriptionError, change_all, read_data
 
 if TYPE_CHECKING:
     from anyformer.model import Architecture
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 ArchitectureLike: TypeAlias = "Architecture | str | Path | Mapping[str, Any]"
 RUN, CHECKPOINT, CONFIG = "run.toml", "architecture.json", "config.json"
 GGUF = ".gguf"
+_INSIDE = "architecture."
+"""What the paths into a run's architecture begin with."""
 _LONGEST_CHAIN = 8
 """Longest chain of files, each of which names the next."""
 P = ParamSpec("P")
@@ -41,7 +43,7 @@ def architecture(what: ArchitectureLike, *, tiny: bool = False, changes: Mapping
         from anyformer.resizing.tiny import tiny as shrink
 
         resolved = shrink(resolved)
-    values = {path.removeprefix("architecture."): value for path, value in (changes or {}).items()}
+    values = {path.removeprefix(_INSIDE): value for path, value in (changes or {}).items()}
     return change_all(resolved, values) if values else resolved
 
 
@@ -132,11 +134,12 @@ def _from_data(data: Any, where: str, beside: Path, chain: tuple[str, ...]) -> A
     if isinstance(named, str):
         base = _resolve(path_beside(named, beside), (*chain, where))
     else:
-        base = Architecture.parse(named, where=where)
+        base = Architecture.parse(inside(data, named), where=where)
     # Of a run's changes only those of its architecture: their paths begin with one of its fields.
     fields = ("architecture", *Architecture.model_fields)
     changes = {path: value for path, value in pop_changes(data, where).items() if path.split(".")[0] in fields}
-    return architecture(base, changes=changes)
+    values = {path.removeprefix(_INSIDE): value for path, value in changes.items()}
+    return change_all(base, values, data.get(PLUGINS, ())) if values else base
 
 
 def pop_changes(data: dict[str, Any], where: str) -> Mapping[str, Any]:
@@ -145,6 +148,11 @@ def pop_changes(data: dict[str, Any], where: str) -> Mapping[str, Any]:
     if not isinstance(changes, Mapping):
         raise DescriptionError(f"set: should be a table of values by path, got {type(changes).__name__}", where=where)
     return changes
+
+
+def inside(data: Mapping[str, Any], table: Any) -> Any:
+    """A table of a file's data with the names of the plug-ins that the file was written with."""
+    return {PLUGINS: data[PLUGINS], **table} if PLUGINS in data and isinstance(table, Mapping) else table
 
 
 def path_beside(named: str, beside: Path) -> str | Path:

@@ -79,7 +79,7 @@ NARROW_ENCODERS = {
         [READER],
         embedding_width=NARROW,
         input_projection=InputProjection(),
-        head=Head(bias=True, transform=Transform(activation="gelu", norm=LAYER, width=WIDTH + 3)),
+        head=Head(bias=True, transform=Transform(activation="gelu", norm=LAYER, width=WIDTH + 3, inner=WIDTH + 5)),
         initialisation=LOUD,
     ),
     "masked_tokens": encoder_only(

@@ -7,10 +7,12 @@ import torch
 from torch import nn
 from zoo import DECODERS, PAIRS
 
-from anyformer.generation import Sampling, continuations, recorded
+from anyformer.generation import Sampling, continuations, generating, recorded
+from anyformer.generation.compiled import compiled
 from anyformer.generation.decode import decode, prefill, read_source
 from anyformer.generation.memory import grown
-from anyformer.generation.recorded import RecordedDecode, Recorder
+from anyformer.generation.recorded import RecordedDecode
+from anyformer.generation.recorder import Recorder
 from anyformer.generation.steps import stepper
 from anyformer.model import build
 
@@ -45,7 +47,7 @@ def test_every_step_has_the_bits_of_the_plain_one(name):
             expected = decode(model, tokens, plain)
             assert torch.equal(step(model, tokens, other), expected)
             assert step.recording is not None
-            assert step.recording.repeat is not None
+            assert step.recording.calls is not None
             visible.add(other.slots.visible)
             recordings += [step.recording] * (step.recording not in recordings[-1:])
             tokens = expected.argmax(-1)
@@ -70,6 +72,23 @@ def test_a_larger_state_and_another_model_are_recorded_anew():
             assert step.recording is not first
 
 
+@pytest.mark.parametrize("name", ["llama", "window", "latent", "delta", "experts"])
+def test_what_was_recorded_for_one_text_serves_another(name, monkeypatch):
+    model = build(DECODERS[name], seed=1).eval()
+    tokens, made = torch.tensor([1, 2, 3]), []
+    monkeypatch.setattr(recorded, "Recorder", lambda given: made.append(given) or Recorder(given))
+    with torch.inference_mode():
+        for text in range(3):
+            plain, other = begun(model), begun(model)
+            step = RecordedDecode()
+            for _ in range(STEPS):
+                for state in (plain, other):
+                    state.slots.reserve(1, MULTIPLE)
+                next_B = (tokens + text) % 8
+                assert torch.equal(step(model, next_B, other), decode(model, next_B, plain))
+            assert len(made) == 2
+
+
 def test_a_step_in_which_values_are_read_is_never_repeated(monkeypatch):
     """Calls that depend on a value, here on the token, would be those of another token."""
     model = build(DECODERS["llama"]).eval()
@@ -87,7 +106,7 @@ def test_a_step_in_which_values_are_read_is_never_repeated(monkeypatch):
     found = continuations(model, [[1, 2]], sampling=GREEDY, max_tokens=6, step=step, multiple=MULTIPLE)
     assert [next_B.tolist() for next_B in found] == expected
     assert step.recording is not None
-    assert step.recording.repeat is None
+    assert step.recording.calls is None
 
 
 def test_what_is_written_into_a_tensor_is_repeated():
@@ -101,15 +120,45 @@ def test_what_is_written_into_a_tensor_is_repeated():
 
     with Recorder((given,)) as recorder:
         result = call(given)
-    repeat = recorder.repeating(result)
+    assert recorder.kept == [kept]
     assert result.tolist() == [[4.0], [8.0], [10.0]]
-    assert repeat(torch.tensor([[0.0, 1.0, 1.0]])).tolist() == [[3.0], [4.0], [4.0]]
+    assert recorder.calls(result)(kept, torch.tensor([[0.0, 1.0, 1.0]])).tolist() == [[3.0], [4.0], [4.0]]
     assert kept.tolist() == [[2.0, 3.0, 3.0]]
 
 
+def test_weights_in_another_place_are_recorded_anew():
+    """A model that is laid out for generating after it has generated must not go on with its former weights."""
+    model = build(DECODERS["llama"], seed=1).eval()
+    other = build(DECODERS["llama"], seed=2).eval()
+    with torch.inference_mode():
+        for source in (model, other):
+            for mine, value in zip(model.named_parameters(), source.parameters(), strict=True):
+                owner, _, leaf = mine[0].rpartition(".")
+                setattr(model.get_submodule(owner), leaf, value)
+            plain, recorded_state, step = begun(source), begun(model), RecordedDecode()
+            for _ in range(3):
+                for state in (plain, recorded_state):
+                    state.slots.reserve(1, MULTIPLE)
+                tokens = torch.tensor([1, 2, 3])
+                assert torch.equal(step(model, tokens, recorded_state), decode(source, tokens, plain))
+
+
 def test_texts_are_recorded_unless_they_are_compiled():
-    model = build(DECODERS["llama"]).eval()
-    assert isinstance(stepper(model, 100, None)[0], RecordedDecode)
-    assert isinstance(stepper(model, 10**6, False)[0], RecordedDecode)
-    assert not isinstance(stepper(model, 10**6, None)[0], RecordedDecode)
-    assert stepper(model, 100, None)[1] == recorded.MULTIPLE
+    assert [stepper(tokens, compile)[0]._finish is compiled for tokens in (100, 10**6) for compile in (None, False, True)] == [
+        False, False, True, True, False, True,
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "form"), [("llama", "bf16"), ("experts", "fp32"), ("latent", "int8"), ("delta", "bf16")])
+def test_a_compiled_recording_computes_what_the_plain_step_does(name, form):
+    model = generating(build(DECODERS[name], seed=1).eval(), form)
+    with torch.inference_mode():
+        plain, other, step = begun(model), begun(model), RecordedDecode(compiled)
+        for number in range(4):
+            for state in (plain, other):
+                state.slots.reserve(1, 32)
+            tokens = torch.tensor([1, 2, number])
+            wanted = decode(model, tokens, plain)
+            torch.testing.assert_close(step(model, tokens, other), wanted, rtol=0, atol=0.02 * float(wanted.abs().max()))
+    assert step.recording is not None
+    assert step.recording.calls is not None

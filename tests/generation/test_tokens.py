@@ -8,7 +8,7 @@ from zoo import DECODERS, ENCODERS
 
 import anyformer as af
 from anyformer import checkpoint
-from anyformer.generation import Sampling, continuations, generate, memory, recorded, stream
+from anyformer.generation import Sampling, continuations, generate, memory, steps, stream
 from anyformer.model import InputError, build
 
 GREEDY = Sampling(temperature=0)
@@ -51,7 +51,7 @@ def test_a_memory_that_grows_gives_the_same_tokens(name, monkeypatch):
     sizes = []
     true = model.state
     monkeypatch.setattr(memory, "BLOCK", 4)
-    monkeypatch.setattr(recorded, "MULTIPLE", 1)
+    monkeypatch.setattr(steps, "MULTIPLE", 1)
     monkeypatch.setattr(
         model, "state", lambda batch, capacity, **more: (sizes.append(capacity), true(batch, capacity, **more))[1]
     )

@@ -15,7 +15,43 @@ from huggingface.cases import CASES
 TEXTS: dict[str, Case] = {}
 for _case in CASES:
     TEXTS.setdefault(_case.model_type, _case)
+INNER = [
+    Case(
+        "deepseek_ocr2_text",
+        {
+            "hidden_size": 32, "intermediate_size": 40, "num_hidden_layers": 2, "num_attention_heads": 4,
+            "num_key_value_heads": 2, "max_position_embeddings": 64, "rms_norm_eps": 1e-3, "moe_intermediate_size": 12,
+            "n_routed_experts": 6, "num_experts_per_tok": 2, "n_shared_experts": 1, "routed_scaling_factor": 1.7,
+            "topk_method": "group_limited_greedy", "n_group": 3, "topk_group": 2, "mlp_layer_types": ["dense", "sparse"],
+        },
+    ),
+    Case(
+        "kosmos_2_text_model",
+        {
+            "embed_dim": 32, "layers": 2, "ffn_dim": 40, "attention_heads": 4, "max_position_embeddings": 64,
+            "layer_norm_eps": 1e-3,
+        },
+        unpadded="transformers counts positions by its own padding id",
+    ),
+    Case(
+        "kosmos_2_5_text_model",
+        {"embed_dim": 32, "layers": 2, "ffn_dim": 40, "attention_heads": 4, "max_position_embeddings": 64},
+        unpadded="transformers counts positions by its own padding id",
+    ),
+    Case(
+        "muse_glimmer_text",
+        {
+            "hidden_size": 32, "intermediate_size": 40, "num_hidden_layers": 4, "num_attention_heads": 4,
+            "num_key_value_heads": 2, "head_dim": 8, "max_position_embeddings": 64, "rms_norm_eps": 1e-3, "sliding_window": 4,
+            "post_norm_eps": 1e-2, "rope_parameters": {"rope_type": "default", "rope_theta": 300.0},
+        },
+    ),
+]  # fmt: skip
+"""Tiny text models that no class of transformers loads alone."""
+for _case in INNER:
+    TEXTS[_case.model_type] = _case
 PLAIN = {
+    "cosmos3_edge_text": "arcee",
     "emu3_text_model": "llama", "glm4v_text": "glm4", "glm_ocr_text": "glm4", "granite4_vision_text": "granite",
     "paddleocr_vl_text": "llama", "qwen2_vl_text": "qwen2", "qwen2_5_vl_text": "qwen2", "qwen2_5_omni_text": "qwen2",
     "glm4v_moe_text": "glm4_moe", "granite_docling_text": "granite", "qwen3_omni_moe_text": "qwen3_moe",
@@ -44,6 +80,7 @@ SECTIONED: dict[str, dict[str, Any]] = {
 }
 OWN: Mapping[str, dict[str, Any]] = {
     **SECTIONED,
+    "cosmos3_edge_text": {"head_dim": 8, "rope_parameters": SECTIONS, "mlp_bias": False},
     "emu3_text_model": {"pad_token_id": 0},
     "granite_docling_text": {"pad_token_id": 0},
     "glm4v_text": {"rope_parameters": {**SECTIONS, "mrope_section": [1, 1], "partial_rotary_factor": 0.5}},
@@ -75,6 +112,26 @@ TOWERS: Mapping[str, dict[str, Any]] = {
             "window_size": 4,
             "projection_dim": 32,
         }
+    },
+    "gemma4_unified": {
+        "vision_config": {
+            "model_type": "gemma4_unified_vision",
+            "patch_size": 4,
+            "pooling_kernel_size": 2,
+            "mm_embed_dim": 32,
+            "mm_posemb_size": 8,
+            "output_proj_dims": 32,
+        },
+        "audio_config": {"model_type": "gemma4_unified_audio", "audio_embed_dim": 16},
+    },
+    "nemo_speechlm": {
+        "word_timestamp_config": {"blank_token_id": 52},
+        "audio_config": {
+            "diarization_config": {
+                "audio_config": {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 1, "num_attention_heads": 4},
+                "head_config": {"hidden_size": 32, "audio_hidden_size": 32},
+            }
+        },
     },
     "fun_asr_nano": {"adaptor_config": {"hidden_size": 32, "intermediate_size": 8, "num_attention_heads": 4}},
     "granite4_vision": {

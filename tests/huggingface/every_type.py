@@ -17,7 +17,9 @@ TASKS = (
 )  # fmt: skip
 READ = frozenset(model_type for types in huggingface.FAMILIES.values() for model_type in types) | huggingface.ALIASES.keys()
 DEFAULTS = {
+    "big_bird": "blocks of keys chosen at random, which the class has by default, are refused",
     "bigbird_pegasus": "blocks of keys chosen at random, which the class has by default, are refused",
+    "deepseek_ocr2": "the class's defaults leave out which layers have experts",
     "deepseek_v2": "the class's defaults leave out the number of experts per token",
     "dots1": "the class's defaults leave out the number of experts",
     "esm": "the class's defaults leave out the token of padding",

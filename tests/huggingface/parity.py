@@ -124,8 +124,8 @@ def family_of(case: Case) -> huggingface.Family:
 def text_model(theirs: Any) -> Any:
     """What reads text alone: the model, or the part of a composite whose own forward asks for more."""
     outer = type(theirs).__name__
-    if "Blip" in outer:
-        return theirs.language_model
+    if "Blip" in outer or "Kosmos" in outer:
+        return theirs.text_model if "Kosmos" in outer else theirs.language_model
     if outer in ("Qwen2_5OmniForConditionalGeneration", "Qwen3OmniMoeForConditionalGeneration"):
         return theirs.thinker
     return theirs.vlm.text_model if outer.startswith("ColModern") else theirs
@@ -262,7 +262,7 @@ def _as_ours(pair: Pair) -> dict[str, Tensor]:
     architecture = pair.ours.architecture
     shapes = {name: weight.shape for name, weight in architecture.cost(Shape()).weights.items()}
     family = family_of(pair.case)
-    stored, found = Stored(directory, text_name=family.text_name), {}
+    stored, found = Stored(directory, older_names=family.older_names, text_name=family.text_name), {}
     own = family.text_name or str
     buffers = {own(name) for name, _ in pair.theirs.named_buffers()}
     for rule in as_stored(rules(family.names_of(architecture), shapes), stored):

@@ -33,8 +33,8 @@ from huggingface.parity import (
 )
 
 ONE_OF_A_KIND = (
-    "blip-2", "colmodernvbert", "florence2", "gemma3", "idefics3", "llava", "modernvbert", "qwen2_5_omni", "qwen2_vl",
-    "qwen3_5", "qwen3_vl_moe",
+    "blip-2", "colmodernvbert", "cosmos3_omni", "florence2", "gemma3", "idefics3", "llava", "modernvbert",
+    "nemo_speechlm", "qwen2_5_omni", "qwen2_vl", "qwen3_5", "qwen3_vl_moe",
 )  # fmt: skip
 """Composites that differ in names, layout of the configuration or kind of text model; `make test-slow` tries them all."""
 every = pytest.mark.parametrize("composite", COMPOSITES)
@@ -76,6 +76,7 @@ def test_keys_that_are_absent_mean_what_transformers_takes_them_for(composite):
 
 
 UNLIKE = {
+    "deepseek_ocr2": "its default does not say which layers have experts",
     "fun_asr_nano": "transformers refuses its own defaults",
     "gemma4": "its default reads the input again in each layer, which is refused",
     "glm4v_moe": "its heads do not divide the width by default",

@@ -15,6 +15,7 @@ from anyformer.describe import Notice
 from anyformer.huggingface import HuggingFaceError
 from huggingface.case import Case
 from huggingface.cases import deepseek, gpt_oss
+from huggingface.composite_cases import case_of
 from huggingface.few_bits import LLAMA, NEAR, blocks, change_tensors, check, in_layers, logit_gap, spread, write
 
 E4M3 = torch.float8_e4m3fn
@@ -242,3 +243,21 @@ def test_unknown_variants_are_refused_with_the_remedy(tmp_path, settings, words)
     with pytest.raises(HuggingFaceError, match=words):
         huggingface.load(made.packed)
     assert not in_layers("model.embed_tokens.weight", torch.ones(1, 1))
+
+
+def test_a_composite_whose_text_model_says_the_format(tmp_path):
+    """`quantization_config` inside `text_config`, beside a tower in full precision."""
+    case, format = case_of("llava"), {**FP8, "weight_block_size": [8, 16]}
+
+    def texts(name, tensor):
+        return name.startswith("language_model.") and in_layers(name, tensor)
+
+    made = write(tmp_path, case, format, block_fp8(8, 16), texts)
+    path = made.packed / "config.json"
+    config = json.loads(path.read_text())
+    config["text_config"]["quantization_config"] = config.pop("quantization_config")
+    path.write_text(json.dumps(config))
+    assert any(way.restored for way in huggingface.form_of(made.packed).ways)
+    packed, whole = (dict(huggingface.load(directory)[0].named_parameters()) for directory in (made.packed, made.whole))
+    assert packed.keys() == whole.keys()
+    assert all(torch.equal(value, whole[name]) for name, value in packed.items())

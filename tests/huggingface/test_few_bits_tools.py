@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import bitsandbytes.functional as bnb
 import pytest
@@ -87,13 +88,14 @@ FORMS = {
     "fp8 in blocks": ("float-quantized", {"num_bits": 8, "type": "float", "strategy": "block", "block_structure": [16, 32]}),
     "nvfp4": ("nvfp4-pack-quantized", {"num_bits": 4, "type": "float", "strategy": "tensor_group", "group_size": 16}),
     "mxfp4": ("mxfp4-pack-quantized", {"num_bits": 4, "type": "float", "strategy": "group", "group_size": 32}),
+    "mxfp8": ("mxfp8-quantized", {"num_bits": 8, "type": "float", "strategy": "group", "group_size": 32}),
 }
 
 
 @pytest.mark.parametrize("form", FORMS)
 def test_compressed_tensors(tmp_path, form):
     packing, args = FORMS[form]
-    if form == "mxfp4":
+    if form.startswith("mxfp"):
         args = {**args, "scale_dtype": torch.uint8}
     args = QuantizationArgs(**args)
     made = write(tmp_path, LLAMA, settings(packing, (["Linear"], args, {})), compress(packing, args))
@@ -165,13 +167,19 @@ def test_damaged_tensors_of_compressed_tensors(tmp_path, change, words):
         huggingface.load(made.packed)
 
 
+WHOLE_BLOCKS = replace(LLAMA, config={**LLAMA.config, "intermediate_size": 128})
+"""Rows of whole blocks of 64."""
+
+
 def four_bits(kind, nested, block, storage=torch.uint8):
     def pack(name, matrix):
         codes, state = bnb.quantize_4bit(
             matrix, blocksize=block, compress_statistics=nested, quant_type=kind, quant_storage=storage
         )
         stored = {f"{name}.{part}": tensor for part, tensor in state.as_dict(packed=True).items()}
-        return {name: codes, **stored}, bnb.dequantize_4bit(codes, state)
+        # Its kernel for processors with bf16 restores rows wrongly that are not whole blocks, so it is given one block a row.
+        state.shape = torch.Size((matrix.numel() // block, block))
+        return {name: codes, **stored}, bnb.dequantize_4bit(codes, state).view(matrix.shape)
 
     return pack
 
@@ -187,11 +195,12 @@ def bits(kind="nf4", nested=False, **more):
 @pytest.mark.parametrize("nested", [False, True])
 @pytest.mark.parametrize("kind", ["nf4", "fp4"])
 def test_bitsandbytes_in_4_bits(tmp_path, kind, nested):
-    made = write(tmp_path, LLAMA, bits(kind, nested), four_bits(kind, nested, 64))
-    ours = check(made, LLAMA)
+    made = write(tmp_path, WHOLE_BLOCKS, bits(kind, nested), four_bits(kind, nested, 64))
+    ours = check(made, WHOLE_BLOCKS)
     if kind == "nf4":
-        theirs = transformers.AutoModelForCausalLM.from_pretrained(made.packed, dtype=torch.float32).eval()
-        assert logit_gap(ours, theirs, LLAMA) <= NEAR
+        # Restored, since its product of codes rounds to bf16 on processors that have it.
+        theirs = transformers.AutoModelForCausalLM.from_pretrained(made.packed, dtype=torch.float32).dequantize().eval()
+        assert logit_gap(ours, theirs, WHOLE_BLOCKS) <= NEAR
 
 
 def test_bitsandbytes_in_other_blocks_and_another_storage(tmp_path):

@@ -134,9 +134,9 @@ def metadata(writer, name):
         writer.add_rope_dimension_count(config.hidden_size // config.num_attention_heads)
 
 
-def write(path: Path, name: str, kind: str = "F32", extra=lambda writer: None) -> Path:
+def write(path: Path, name: str, kind: str = "F32", extra=lambda writer: None, **split: int) -> Path:
     """A tiny model as a GGUF file; matrices whose rows fit blocks in `kind`."""
-    writer = gguf.GGUFWriter(path, ARCHITECTURE.get(name, name))
+    writer = gguf.GGUFWriter(path, ARCHITECTURE.get(name, name), **split)
     metadata(writer, name)
     extra(writer)
     type_ = gguf.GGMLQuantizationType[kind]
@@ -282,13 +282,30 @@ def stored_as(change):
         ("llama", {"llama.rope.scaling.type": "longrope"}, r'llama\.rope\.scaling\.type = "longrope" is not read here'),
         ("llama", {"llama.rope.dimension_count": 8}, r"llama\.rope\.dimension_count = 8 is not read here, only 16"),
         ("llama", {"llama.residual_scale": 0.5}, r"llama has keys that are not known here.*residual_scale = 0\.5"),
-        ("llama", {"split.count": 3}, "is one of 3 files; join them first"),
+        ("llama", {"split.count": 3}, "is one of 3 files with .* tensors, and 1 with .* are here"),
     ],
 )
 def test_metadata_that_is_not_read_is_refused(tmp_path, name, change, words):
     path = write(tmp_path / "model.gguf", name, extra=stored_as(change))
     with pytest.raises(HuggingFaceError, match=words):
         huggingface.load(path)
+
+
+def test_a_file_in_pieces_is_read_from_any_of_them(tmp_path):
+    whole, _ = huggingface.load(write(tmp_path / "whole.gguf", "llama"))
+    write(tmp_path / "model.gguf", "llama", split_max_tensors=6)
+    pieces = sorted(tmp_path.glob("model-*.gguf"))
+    assert len(pieces) > 2
+    for piece in (pieces[0], pieces[-1]):
+        joined, _ = huggingface.load(piece)
+        assert joined.architecture == whole.architecture
+        assert all(torch.equal(value, whole.get_parameter(name)) for name, value in joined.named_parameters())
+    pieces[1].unlink()
+    with pytest.raises(HuggingFaceError, match=rf"is one of {len(pieces)} files with .* and {len(pieces) - 1} with"):
+        huggingface.load(pieces[0])
+    pieces[0].unlink()
+    with pytest.raises(HuggingFaceError, match="put all of them beside each other"):
+        huggingface.load(pieces[-1])
 
 
 def test_other_architectures_and_damage_are_named(tmp_path):

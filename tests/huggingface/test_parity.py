@@ -10,7 +10,7 @@ import torch
 from anyformer import huggingface
 from anyformer.huggingface.files import Stored
 from anyformer.model import Transformer
-from anyformer.parts import Initialisation
+from anyformer.testing import families
 from huggingface.cases import CASES
 from huggingface.parity import (
     AUTO,
@@ -26,19 +26,11 @@ from huggingface.parity import (
 )
 
 every = pytest.mark.parametrize("case", CASES, ids=str)
-PLAIN = Initialisation()
 
 
 @every
 def test_the_configuration_there_and_back(case):
-    config = huggingface.read_config(pair(case).directory)
-    architecture, family = huggingface.read_architecture(config)
-    written = family.write(architecture)
-    again = family.read(huggingface.Config({**written, "model_type": case.model_type}))
-    lost = sorted(case.config.keys() - written.keys())
-    assert again.but(initialisation=PLAIN) == architecture.but(initialisation=PLAIN), (
-        f"keys of the case that were not written (has each a place, in huggingface/places.py or where it is read?): {lost}"
-    )
+    families.configuration_there_and_back(json.loads((pair(case).directory / "config.json").read_text()))
 
 
 @every
@@ -104,6 +96,4 @@ def test_export_is_loaded_by_transformers_and_computes_the_same(case, tmp_path):
 
 @every
 def test_an_unknown_key_is_refused_by_name(case):
-    config = json.loads((pair(case).directory / "config.json").read_text())
-    with pytest.raises(huggingface.HuggingFaceError, match="frobnication_factor"):
-        huggingface.read_architecture(huggingface.Config(config | {"frobnication_factor": 3}))
+    families.unknown_key_is_refused_by_name(json.loads((pair(case).directory / "config.json").read_text()))

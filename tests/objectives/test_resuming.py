@@ -2,32 +2,20 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
-from rich.console import Console
 
 from anyformer import checkpoint
 from anyformer.catalogue import architecture
-from anyformer.checkpoint import directory_of
 from anyformer.describe import change_all
 from anyformer.model import Architecture, build
 from anyformer.parts import Causal, Head, Prefix
-from anyformer.parts.call.noise import Noise
-from anyformer.plan import Plan
-from anyformer.training import Checkpoints, Evaluation, Run, resume, train
-from anyformer.training.held_out import corpus_of
-from anyformer.training.precision import Host
-from anyformer.training.trainer import Trainer
-
-STEPS, KILLED = 5, 3
-PLAIN = Plan(precision="fp32", compile="off")
+from anyformer.testing import runs
+from anyformer.training import Run
 
 
 @dataclass(frozen=True)
@@ -154,53 +142,17 @@ def run(request, tmp_path, monkeypatch) -> Run:
         checkpoint.save(build(case.model, seed=99), tmp_path / "teacher")
     data = data_of(case, tmp_path)
     plain = {
-        "steps": STEPS, "batch": 4, "accumulation": case.accumulation, "length": case.length, "seed": 7,
+        "steps": runs.STEPS, "batch": 4, "accumulation": case.accumulation, "length": case.length, "seed": 7,
         "objective": case.objective, "data": data, "architecture": case.model.plain(),
-        "optimiser": {"kind": "adamw", "learning_rate": 1e-2}, "schedule": {"kind": "constant", "warmup": 0},
     }  # fmt: skip
-    made = Run.parse(plain)
-    often = Checkpoints(every=1, keep=STEPS + 1)
-    return made.but(evaluation=Evaluation(every=2, batches=1, final_tokens=128), checkpoints=often, plan=PLAIN)
+    return Run.parse(plain)
 
 
-def digests(directory: Path) -> dict[str, str]:
-    """SHA-256 of every file of tensors of the last checkpoint."""
-    files = directory_of(directory, STEPS).glob("*.safetensors")
-    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
-
-
-def test_killed_and_resumed_equals_never_interrupted(run, tmp_path):
-    quiet = Console(quiet=True)
-    whole, killed = tmp_path / "whole", tmp_path / "killed"
-    trained = train(run, whole, console=quiet)
+def test_killed_and_resumed_equals_never_interrupted(run):
+    trained = runs.killed_and_resumed_equals_never_interrupted(run)
     assert trained.validation is not None
     assert trained.baseline is not None
-    # As a kill leaves it: nothing after the checkpoint of step 3, and no summary.
-    shutil.copytree(whole, killed)
-    for step in range(KILLED + 1, STEPS + 1):
-        shutil.rmtree(directory_of(killed, step))
-    (killed / "summary.json").unlink()
-    resume(killed, console=quiet)
-    assert digests(killed) == digests(whole)
-    losses = [
-        [row for row in (folder / "metrics.jsonl").read_text().splitlines() if '"kind": "train"' in row]
-        for folder in (whole, killed)
-    ]
-    plain = [[json.loads(row)["loss"] for row in rows] for rows in losses]
-    assert plain[0] == plain[1]
 
 
-def test_the_loss_falls_on_one_repeated_batch(run, tmp_path):
-    torch.manual_seed(0)
-    trainer = Trainer.start(run, corpus_of(run), Host(torch.device("cpu"), {"fp32": 1e9}))
-    pieces, count = trainer.micro_batches(0)
-    seen = []
-    for _ in range(20):
-        seen.append(trainer.passes(pieces, lambda examples: Noise.at(0, 0, examples.rows), count)[0])
-        for each in (trainer.trainee, *trainer.learning.values()):
-            for group in each.optimiser.param_groups:
-                group["lr"] = 1e-2
-            each.optimiser.step()
-            each.optimiser.zero_grad()
-    assert all(map(torch.isfinite, torch.tensor(seen)))
-    assert seen[-1] < 0.95 * seen[0], seen
+def test_the_loss_falls_on_one_repeated_batch(run):
+    runs.loss_falls_on_one_repeated_batch(run)

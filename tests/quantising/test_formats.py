@@ -10,7 +10,7 @@ from torchao.quantization.quantize_.workflows.nf4.nf4_tensor import to_nf4
 
 from anyformer.operations import Weight
 from anyformer.quantising import FORMATS, Grouped, NormalFloat, Quantised, Quantising
-from anyformer.quantising.formats import NF4_NUMBERS
+from anyformer.quantising.normal_float import NF4_NUMBERS
 from anyformer.quantising.packing import packed, unpacked
 
 NARROW = [format for format in FORMATS.values() if isinstance(format, Quantising)]

@@ -12,8 +12,10 @@ from tests.tasks.oracles import ORACLES
 
 from anyformer.data import IGNORED
 from anyformer.describe import DescriptionError, docstrings
-from anyformer.tasks import NOTHING, Drawn, Draws, Memorisation, Sorting, Task
+from anyformer.tasks import Memorisation, Sorting, Task
 from anyformer.tasks.sorting import likeliest
+from anyformer.testing import tasks
+from anyformer.testing.tasks import drawn
 
 SMALL = {
     "mqar": {"pairs": 4, "keys": 8, "values": 6},
@@ -31,25 +33,10 @@ SMALL = {
     "memorisation": {"keys": 20, "values": 6},
 }
 """Fields under which a guess is often right, so that few rows tell its chance."""
-LENGTH = 24
-ROWS = 4000
 
 
 def small(kind: str) -> Task:
     return Task.kinds[kind].parse(SMALL[kind])  # type: ignore[attr-defined,no-any-return]
-
-
-def length_of(task: Task) -> int:
-    return max(task.least, LENGTH if task.most is None else min(LENGTH, task.most))
-
-
-def drawn(task: Task, rows: int = ROWS, seed: int = 1, length: int | None = None) -> Drawn:
-    made = task.draw(Draws.of(np.arange(rows), seed), length or length_of(task))
-    return made.those(np.flatnonzero(made.valid))
-
-
-def row_of(task: Task, numbers: np.ndarray) -> list[str]:
-    return [task.symbols[number] for number in numbers.tolist() if number != NOTHING]
 
 
 def test_every_task_is_tested():
@@ -59,11 +46,13 @@ def test_every_task_is_tested():
 
 @pytest.mark.parametrize("kind", ORACLES)
 def test_answers_are_those_of_a_plain_solution(kind):
-    task = small(kind)
-    made = drawn(task, 200)
-    for tokens, targets in zip(made.tokens, made.targets, strict=True):
-        asked = {place: task.symbols[target] for place, target in enumerate(targets.tolist()) if target != IGNORED}
-        assert asked == ORACLES[kind](row_of(task, tokens))
+    tasks.answers_are_those_of_its_solution(small(kind), ORACLES[kind])
+
+
+@pytest.mark.parametrize("contract", tasks.CONTRACTS, ids=lambda each: each.__name__)
+@pytest.mark.parametrize("kind", SMALL)
+def test_every_contract_holds(kind, contract):
+    contract(small(kind))
 
 
 def test_facts_are_one_table_in_training_and_test_and_another_for_another_seed():
@@ -77,77 +66,15 @@ def test_facts_are_one_table_in_training_and_test_and_another_for_another_seed()
 
 
 @pytest.mark.parametrize("kind", SMALL)
-def test_the_chance_is_that_of_the_best_guess_that_has_read_nothing(kind):
-    """For each place of an answer the likeliest target of half of the rows is guessed for the other half."""
-    task = small(kind)
-    made = drawn(task)
-    asked = made.targets != IGNORED
-    places = np.broadcast_to(np.arange(asked.shape[1]), asked.shape)
-    half = np.arange(len(made))[:, None] < len(made) // 2
-    right = 0
-    for place in np.unique(places[asked]):
-        here = asked & (places == place)
-        guess = np.bincount(made.targets[here & half]).argmax()
-        right += int((made.targets[here & ~half] == guess).sum())
-    count = int((asked & ~half).sum())
-    # Targets of a row are not independent of each other: as if each row had but one.
-    spread = 4 * math.sqrt(0.25 / (len(made) // 2))
-    stated = task.chance(length_of(task))
-    assert right / count == pytest.approx(stated, abs=spread)
-    assert made.chances[asked].mean() == pytest.approx(stated)
-    assert not made.chances[~asked].any()
-
-
-@pytest.mark.parametrize("kind", SMALL)
-def test_a_guess_among_all_answers_is_no_better_than_stated(kind):
-    task = small(kind)
-    made = drawn(task)
-    asked = made.targets != IGNORED
-    possible = np.unique(made.targets[asked])
-    guesses = np.random.default_rng(0).choice(possible, size=made.targets.shape)
-    share = (guesses == made.targets)[asked].mean()
-    assert share <= task.chance(length_of(task)) + 4 * math.sqrt(0.25 / asked.sum())
-
-
-@pytest.mark.parametrize("kind", SMALL)
-def test_a_sequence_depends_on_its_number_and_the_seed_alone(kind):
-    task = small(kind)
-    n = length_of(task)
-    numbers = np.array([7, 3, 11, 3])
-    together, alone = task.draw(Draws.of(numbers, 5), n), [task.draw(Draws.of(numbers[i : i + 1], 5), n) for i in range(4)]
-    for name in ("tokens", "targets", "answers", "distances"):
-        assert (getattr(together, name) == np.concatenate([getattr(each, name) for each in alone])).all()
-    assert (together.tokens[1] == together.tokens[3]).all()
-    assert (together.tokens != task.draw(Draws.of(numbers, 6), n).tokens).any()
-
-
-@pytest.mark.parametrize("kind", SMALL)
-def test_a_distance_leads_back_to_the_target(kind):
-    task = small(kind)
-    made = drawn(task, 200)
-    rows, places = np.nonzero(made.distances)
-    back = places - made.distances[rows, places]
-    assert (made.tokens[rows, back] == made.targets[rows, places]).all()
+def test_a_target_that_was_read_has_a_distance(kind):
+    made = drawn(small(kind), 200)
     told = kind not in ("parity", "modular_addition", "memorisation")
     assert (((made.targets != IGNORED) & (made.distances > 0)).sum() == (made.targets != IGNORED).sum()) == told
 
 
 @pytest.mark.parametrize("kind", SMALL)
-def test_any_length_from_the_least_on_is_filled(kind):
-    task = small(kind)
-    lengths = [task.least, task.least + 1, max(task.least, LENGTH + 5)]
-    for length in (min(length, task.most or length) for length in lengths):
-        made = drawn(task, 50, length=length)
-        assert made.tokens.shape[1] <= length
-        assert made.tokens.max() < len(task.symbols)
-        assert (made.targets != IGNORED).any()
-
-
-@pytest.mark.parametrize("kind", SMALL)
 def test_symbols_are_words_of_their_own(kind):
-    symbols = Task.kinds[kind]().symbols  # type: ignore[attr-defined]
-    assert len(set(symbols)) == len(symbols)
-    assert all(re.fullmatch(r"\S+", symbol) for symbol in symbols)
+    tasks.symbols_are_words_of_their_own(Task.kinds[kind]())  # type: ignore[arg-type,call-arg]
 
 
 @pytest.mark.parametrize("kind", SMALL)

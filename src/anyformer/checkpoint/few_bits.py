@@ -13,7 +13,7 @@ from anyformer.checkpoint.manifest import CheckpointError
 from anyformer.describe import Value
 from anyformer.model import Architecture
 from anyformer.operations import Shape
-from anyformer.quantising import HALF, Half, Quantised, Quantising, format_of
+from anyformer.quantising import HALF, Plain, Quantised, Quantising, format_of
 
 QUANTISED = "quantised.json"
 
@@ -31,7 +31,7 @@ def in_few_bits(tensors: Mapping[str, Tensor]) -> InFewBits | None:
     held = {name: x for name, x in tensors.items() if isinstance(x, Quantised)}
     if not held:
         return None
-    matrices = {name: x for name, x in held.items() if not isinstance(x.format, Half)}
+    matrices = {name: x for name, x in held.items() if not isinstance(x.format, Plain)}
     (format,) = {x.format.name for x in matrices.values()} or {HALF.name}
     (dtype,) = {str(x.dtype).removeprefix("torch.") for x in held.values()}
     return InFewBits(format=format, dtype=dtype, matrices=tuple(matrices))  # type: ignore[arg-type]
@@ -41,7 +41,7 @@ def planes(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Every tensor by name; of a matrix in few bits its planes, as `NAME.codes`, of one in half its numbers."""
     found: dict[str, Tensor] = {}
     for name, tensor in tensors.items():
-        if isinstance(tensor, Quantised) and isinstance(tensor.format, Half):
+        if isinstance(tensor, Quantised) and isinstance(tensor.format, Plain):
             found[name] = tensor.planes["codes"]
         elif isinstance(tensor, Quantised):
             found |= {f"{name}.{plane}": x for plane, x in tensor.planes.items()}

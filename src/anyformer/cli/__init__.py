@@ -15,6 +15,7 @@ import typer
 
 from anyformer import __version__
 from anyformer.cli import (
+    checking,
     comparing,
     costing,
     data,
@@ -35,6 +36,7 @@ from anyformer.cli import (
 )
 from anyformer.cli.aligned import folded
 from anyformer.cli.help_page import Command, Group
+from anyformer.cli.plugins import with_plugins
 from anyformer.describe import Notice, UserError
 
 app = typer.Typer(
@@ -51,7 +53,8 @@ app = typer.Typer(
     anyformer train llama-12m --data python-stdlib
     """,
 )
-LOOK, PRICE, RUN, EXCHANGE = "Look", "Price", "Train and run", "Exchange with Hugging Face"
+LOOK, PRICE, RUN = "Look", "Price", "Train and run"
+EXCHANGE, EXTEND = "Exchange with Hugging Face", "Extend"
 COMMANDS = {
     "list": (listing, LOOK),
     "show": (show, LOOK),
@@ -70,6 +73,7 @@ COMMANDS = {
     "import": (importing, EXCHANGE),
     "export": (exporting, EXCHANGE),
     "verify": (verifying, EXCHANGE),
+    "check": (checking, EXTEND),
 }
 """Each command: the module of its `run` and `EXAMPLES`, and its group in `anyformer --help`."""
 CLASSES = {"cost": costing.Command}
@@ -93,7 +97,7 @@ def _options(
 
 
 for verb, (module, group) in COMMANDS.items():
-    app.command(verb, cls=CLASSES.get(verb, Command), epilog=module.EXAMPLES, rich_help_panel=group)(module.run)
+    app.command(verb, cls=CLASSES.get(verb, Command), epilog=module.EXAMPLES, rich_help_panel=group)(with_plugins(module.run))
 
 
 @contextlib.contextmanager

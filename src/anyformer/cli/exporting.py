@@ -53,7 +53,7 @@ def run(
     one with the weights that they stand beside, unless --adapter asks for them alone.
     """
     from anyformer import huggingface
-    from anyformer.describe import UserError
+    from anyformer.describe import UserError, plugin_of
     from anyformer.files import check_directory
     from anyformer.loading import imported_towers, load, trained_length
 
@@ -70,6 +70,9 @@ def run(
     )
     is_own = exported is huggingface.own()
     print(f"{out}: {exported.model_type}{'; load it after `import anyformer.huggingface.auto`' if is_own else ''}")
+    if plugin_of(exported.read.__module__):  # a model type that transformers has not
+        print(f"try next, in Python:\n  import anyformer\n  model, tokenizer = anyformer.load({str(out)!r})")
+        return None
     (name, *_) = huggingface.read_config(out)("architectures", None) or ("AutoModel",)
     home = "anyformer.huggingface.auto" if is_own else "transformers"
     print(f"try next, in Python:\n  from {home} import {name}\n  model = {name}.from_pretrained({str(out)!r})")

@@ -145,7 +145,6 @@ def run(
     from anyformer.cli.prompts import prompts_of
     from anyformer.describe import UserError
     from anyformer.generation import Acceptance, Sampling, check_weights, generate, generating, stream
-    from anyformer.generation.steps import compiles
     from anyformer.loading import load, pixels
 
     if sum(map(bool, (prompts, tokens, file))) != 1:
@@ -160,7 +159,7 @@ def run(
     if draft is None and draft_tokens is not None:
         raise UserError("--draft-tokens says how many tokens --draft proposes: give --draft, or leave it out")
     loaded, tokenizer = load(model, device="cuda" if torch.cuda.is_available() else "cpu", images=bool(image))
-    loaded = generating(loaded, weights, compiled=compiles(max_tokens, compile))
+    loaded = generating(loaded, weights)
     drafter, acceptance = None if draft is None else _drafter(draft, draft_tokens, weights), Acceptance()
     settings: dict[str, Any] = {
         "max_tokens": max_tokens, "sampling": sampling, "stop": tuple(stop or ()), "compile": compile,

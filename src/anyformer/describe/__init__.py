@@ -6,17 +6,20 @@ from anyformer.describe.choice import Choice
 from anyformer.describe.errors import DescriptionError, Notice, Problem, UserError, did_you_mean
 from anyformer.describe.named import Named
 from anyformer.describe.path import change, change_all, diff, get, parse_assignment
+from anyformer.describe.plugins import PluginError, load_plugin, load_plugins, name_plugin, plugin_of
 from anyformer.describe.registry import Registry, with_kind
 from anyformer.describe.text import from_json, from_toml, read_data, schema, to_json, to_toml
-from anyformer.describe.value import Value, numbers
+from anyformer.describe.value import PLUGINS, Value, nested, numbers, without_plugins
 
 __all__ = [
+    "PLUGINS",
     "Choice",
     "Count",
     "DescriptionError",
     "Named",
     "NotNegative",
     "Notice",
+    "PluginError",
     "Positive",
     "Probability",
     "Problem",
@@ -31,11 +34,17 @@ __all__ = [
     "from_json",
     "from_toml",
     "get",
+    "load_plugin",
+    "load_plugins",
+    "name_plugin",
+    "nested",
     "numbers",
     "parse_assignment",
+    "plugin_of",
     "read_data",
     "schema",
     "to_json",
     "to_toml",
     "with_kind",
+    "without_plugins",
 ]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
 from anyformer.describe.errors import DescriptionError, did_you_mean
-from anyformer.describe.value import Value, as_data
+from anyformer.describe.value import PLUGINS, Value, as_data
 
 V = TypeVar("V", bound=Value)
 Key = str | int
@@ -25,10 +25,11 @@ def change(value: V, path: str, new: Any) -> V:
     return change_all(value, {path: new})
 
 
-def change_all(value: V, changes: Mapping[str, Any]) -> V:
+def change_all(value: V, changes: Mapping[str, Any], plugins: Sequence[str] = ()) -> V:
     """`change` for several paths at once: only the result must be valid, not each step on the way.
 
     A part of a new `kind` takes over the fields that this kind has too; of the others those at their default are left out.
+    `plugins`: the names of those that the file of the changes was written with, for errors.
     """
     data = value.plain()
     kinds: dict[str, tuple[list[Key], type[BaseModel]]] = {}
@@ -46,7 +47,7 @@ def change_all(value: V, changes: Mapping[str, Any]) -> V:
             table.pop(last, None)
         else:
             table[last] = as_data(new)
-    return type(value).parse(data)
+    return type(value).parse({PLUGINS: plugins, **data} if plugins else data)
 
 
 def parse_assignment(text: str) -> tuple[str, Any]:

@@ -10,16 +10,23 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from anyformer.describe.errors import Problem, did_you_mean
+from anyformer.describe.plugins import absent, remedy
 
 
-def problems_of(error: ValidationError, root: type[BaseModel], data: Any) -> list[Problem]:
-    """One problem per finding in `data`, in the order found."""
-    return [Problem(_path(detail["loc"], root, data), _message(detail)) for detail in error.errors(include_url=False)]
+def problems_of(error: ValidationError, root: type[BaseModel], data: Any, plugins: Sequence[str] = ()) -> list[Problem]:
+    """One problem per finding in `data`, in the order found. `plugins`: those that the data was written with, by name."""
+    details = error.errors(include_url=False)
+    return [Problem(_path(detail["loc"], root, data), _message(detail, plugins)) for detail in details]
 
 
-def _message(detail: ErrorDetails) -> str:
+def _message(detail: ErrorDetails, plugins: Sequence[str]) -> str:
     given, context = detail["input"], detail.get("ctx", {})
     match detail["type"]:
+        case "kind_unknown" if lacking := absent(plugins):
+            return (
+                f"{context['kind']} is no kind without the plug-in{'s' * (len(lacking) > 1)} {' and '.join(lacking)}, with "
+                f"which this was written: {remedy(lacking)}"
+            )
         case "missing":
             return "is required"
         case "value_error" | "unknown_field" | "too_great" | "kind_missing" | "kind_unknown":

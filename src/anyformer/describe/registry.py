@@ -9,6 +9,7 @@ from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from anyformer.describe.errors import did_you_mean
 from anyformer.describe.nearest import nearest
+from anyformer.describe.plugins import HINT, SHORT, load_plugins
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -33,13 +34,15 @@ class Registry(Mapping[str, "type[BaseModel]"]):
             kind: Literal["causal"] = "causal"
 
     A field annotated `mask: Mask` then takes any mask, or the table that describes one: `{kind = "causal"}`. Classes from
-    outside the package enter in the same way.
+    outside the package enter in the same way: a kind that is not known is looked for in the user's plug-ins.
     """
 
     def __init__(self) -> None:
         self._classes: dict[str, type[BaseModel]] = {}
 
     def __getitem__(self, kind: str) -> type[BaseModel]:
+        if kind not in self._classes:
+            load_plugins()
         return self._classes[kind]
 
     def __iter__(self) -> Iterator[str]:
@@ -69,8 +72,7 @@ class Registry(Mapping[str, "type[BaseModel]"]):
         kind = data["kind"]
         if not isinstance(kind, str) or kind not in self:
             hint = did_you_mean(str(kind), sorted(self))
-            if not nearest(str(kind), self):
-                hint += "; if it is a part of your own, import the module that defines it first"
+            hint += f"; {SHORT if nearest(str(kind), self) else HINT}"
             raise PydanticCustomError("kind_unknown", "{kind} is no kind{hint}", {"kind": repr(kind), "hint": hint})
         return self[kind].model_validate(data)
 

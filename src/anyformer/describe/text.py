@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import tomli_w
 
 from anyformer.describe.errors import DescriptionError
+from anyformer.describe.plugins import load_plugins
 from anyformer.describe.registry import REFERENCE
 from anyformer.describe.value import Value, subclasses
 
@@ -22,13 +23,16 @@ DEEPEST = 1000
 
 
 def to_toml(value: Value) -> str:
-    """TOML text; `from_toml(type(value), to_toml(value)) == value`, and equal values give equal bytes."""
-    return tomli_w.dumps(value.plain())
+    """TOML text; `from_toml(type(value), to_toml(value)) == value`, and equal values give equal bytes.
+
+    Where classes of plug-ins are in the value, `plugins` names these first.
+    """
+    return tomli_w.dumps(value.with_plugins())
 
 
 def to_json(value: Value) -> str:
     """Indented JSON text with a final newline; it is read back by `from_json`, as TOML by `from_toml`."""
-    return json.dumps(value.plain(), indent=2, ensure_ascii=False) + "\n"
+    return json.dumps(value.with_plugins(), indent=2, ensure_ascii=False) + "\n"
 
 
 def from_toml(kind: type[V], text: str, where: str = "") -> V:
@@ -79,7 +83,8 @@ def read_data(path: Path) -> Any:
 
 
 def schema(kind: type[Value]) -> str:
-    """JSON schema of a description, for editors that check and complete TOML and JSON."""
+    """JSON schema of a description, for editors that check and complete TOML and JSON; with the kinds of plug-ins."""
+    load_plugins()
     whole = kind.model_json_schema()
     definitions: dict[str, Any] = whole.setdefault("$defs", {})
     classes = {described.__name__: described for described in subclasses(Value)}

@@ -12,9 +12,12 @@ from pydantic_core import CoreSchema, PydanticCustomError
 
 from anyformer.describe.docstrings import field_docstrings
 from anyformer.describe.errors import DescriptionError, did_you_mean
+from anyformer.describe.plugins import NAME, plugin_of
 from anyformer.describe.problems import problems_of
 from anyformer.describe.registry import Registry
 
+PLUGINS = "plugins"
+"""The key of a written description that names the plug-ins it needs."""
 GREATEST = 2**63 - 1
 """The greatest whole number of a description: TOML and tensors hold signed 64-bit integers."""
 
@@ -84,11 +87,15 @@ class Value(BaseModel):
 
     @classmethod
     def parse(cls, data: Any, where: str = "") -> Self:
-        """The value that plain data (from TOML or JSON) describes; every problem is reported at its path."""
+        """The value that plain data (from TOML or JSON) describes; every problem is reported at its path.
+
+        `plugins` in the data names the plug-ins that it was written with, for errors alone: none is loaded because of it.
+        """
+        data, named = without_plugins(data, where)
         try:
             return cls.model_validate(data)
         except ValidationError as error:
-            raise DescriptionError(problems_of(error, cls, data), where=where) from None
+            raise DescriptionError(problems_of(error, cls, data, named), where=where) from None
 
     def but(self, **changes: Any) -> Self:
         """A copy with some fields changed, validated like any other value."""
@@ -109,6 +116,11 @@ class Value(BaseModel):
         names = sorted(type(self).model_fields, key=lambda name: name != "kind")
         return {name: as_data(item) for name in names if (item := getattr(self, name)) is not None}
 
+    def with_plugins(self) -> dict[str, Any]:
+        """Plain data as it is written to a file: before it `plugins`, the names of those that define some of its classes."""
+        named = sorted({name for value in nested(self) if (name := plugin_of(type(value).__module__))})
+        return {PLUGINS: named, **self.plain()} if named else self.plain()
+
     @property
     def digest(self) -> str:
         """SHA-256 of the canonical JSON: equal values have equal digests on every machine."""
@@ -120,6 +132,28 @@ def subclasses(base: type[Value]) -> Iterator[type[Value]]:
     for derived in base.__subclasses__():
         yield derived
         yield from subclasses(derived)
+
+
+def nested(whole: Any) -> Iterator[Value]:
+    """Every description in one, itself first."""
+    if isinstance(whole, Value):
+        yield whole
+        whole = [getattr(whole, name) for name in type(whole).model_fields]
+    if isinstance(whole, Mapping):
+        whole = list(whole.values())
+    if isinstance(whole, tuple | list):
+        for item in whole:
+            yield from nested(item)
+
+
+def without_plugins(data: Any, where: str = "") -> tuple[Any, tuple[str, ...]]:
+    """Data from a file without the names of the plug-ins that it was written with, and these."""
+    if not isinstance(data, Mapping) or PLUGINS not in data:
+        return data, ()
+    named = data[PLUGINS]
+    if not isinstance(named, list | tuple) or not all(isinstance(name, str) and NAME.match(name) for name in named):
+        raise DescriptionError("plugins: should be a list of names, as in plugins = ['my_parts.py']", where=where)
+    return {name: item for name, item in data.items() if name != PLUGINS}, tuple(named)
 
 
 def numbers(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, int]]:

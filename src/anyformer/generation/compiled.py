@@ -1,86 +1,88 @@
-"""A compiled decode step, for jobs long enough to recover the time of compilation."""
+"""The calls of a recorded decode step, compiled together: what lies between two products becomes one kernel."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-from functools import partial
-from types import FunctionType
-from typing import Any
-from weakref import WeakKeyDictionary
-
 import torch
-import torch.nn.functional as F
-from torch import Tensor
-from torch.overrides import TorchFunctionMode
+from torch import Tensor, fx
 
-from anyformer.generation.decode import Step, decode
-from anyformer.model import Transformer
-from anyformer.parts.call.stack_state import StackState
+from anyformer.generation.recorder import Calls, Recorder
+from anyformer.parts.experts.grouped import PRODUCT, grouped_products
+from anyformer.quantising import Packed
 
-LONG_JOB = 4096
-"""New tokens from which compilation pays: it takes tens of seconds and saves a few milliseconds per token."""
-MULTIPLE = 128
-"""Slots by which the visible part of the state grows: at most one compilation for so many tokens."""
-FEW_ROWS = 2
-"""Rows up to which a matrix product is bound by reading the matrix, so that a plain reduction beats a GEMM kernel."""
+LONG_JOB = 16_384
+"""Tokens from which compiling pays: it takes tens of seconds and saves about a millisecond per token."""
 
 
-class ReductionForFewRows(TorchFunctionMode):
-    """Inside, x W^T of a few rows on a CPU is written as sum(x * W): compiled, it streams W at the memory's speed.
+def compiled(recorder: Recorder, result: Tensor) -> Calls:
+    """As `Recorder.calls`, compiled at the first call, or read from the compiler's cache on disk."""
+    held = _held(recorder)
+    run: Calls = torch.compile(
+        recorder.module(result),
+        dynamic=False,
+        fullgraph=True,
+        # What was recorded is of one model and one size of everything: a call has nothing to check.
+        options={"guard_filter_fn": lambda guards: [False] * len(guards)},
+    )
 
-    The sum runs in fp32 at least, whatever the weights' type, so it is at least as exact as the kernel it replaces.
-    """
+    def calls(*tensors: Tensor) -> Tensor:
+        _HELD[:] = held
+        return run(*tensors)
 
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if func is F.linear and args[0].device.type == "cpu" and args[0].numel() <= FEW_ROWS * args[0].shape[-1]:
-            return reduction(*args, **(kwargs or {}))
-        return func(*args, **(kwargs or {}))
-
-
-def reduction(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """F.linear as one reduction: (..., I) and (O, I) -> (..., O)."""
-    exact = torch.promote_types(x.dtype, torch.float32)
-    y = (x.to(exact)[..., None, :] * weight.to(exact)).sum(-1)
-    return (y if bias is None else y + bias.to(exact)).to(x.dtype)
-
-
-def of(model: Transformer) -> CompiledDecode:
-    """The compiled step of a model, which keeps what was compiled for it."""
-    return _COMPILED.setdefault(model, CompiledDecode())
+    return recorder.in_order(calls)
 
 
-class CompiledDecode:
-    """`decode` for one model, compiled once for each number of visible slots; a first call takes the time of a compilation.
-
-    Dynamo's guards check at every call that nothing has changed since compilation, which takes a tenth of a small model's
-    step. Here everything but the tensors is constant by construction: one model, and a compilation for each view. So only
-    the guards on types and shapes of tensors stay.
-    """
-
-    def __init__(self) -> None:
-        self._steps: dict[Hashable, Step] = {}
-
-    def __call__(self, model: Transformer, tokens_B: Tensor, state: StackState) -> Tensor:
-        view = (state.slots.visible, state.prefix is None, state.source_padding is None, model.training)
-        if view not in self._steps:
-            self._steps[view] = torch.compile(
-                _with_own_code(_reducing_decode),
-                dynamic=False,
-                fullgraph=True,
-                options={"guard_filter_fn": partial(torch.compiler.keep_tensor_guards_unsafe, keep_parameters=True)},
-            )
-        return self._steps[view](model, tokens_B, state)
-
-
-_COMPILED: WeakKeyDictionary[Transformer, CompiledDecode] = WeakKeyDictionary()
+def _held(recorder: Recorder) -> list[Tensor]:
+    """The matrices in a kernel's own order, which a compiler cannot look into: their products become calls by number."""
+    held: list[Tensor] = []
+    matrices = {recorder.node(kept): kept for kept in recorder.kept if isinstance(kept, Packed) or kept.is_mkldnn}
+    for node in list(recorder.graph.nodes):
+        if node.target is grouped_products:
+            node.target = PRODUCT
+        if len(node.args) < 2 or not isinstance(node.args[1], fx.Node) or node.args[1] not in matrices:
+            continue
+        (x, of), rest = node.args[:2], node.args[2:4]
+        matrix = matrices[of]
+        with recorder.graph.inserting_before(node):
+            if node.target is PRODUCT:
+                made = recorder.graph.call_function(_EXPERTS, (x, *rest, len(held), matrix.shape[-2]))
+            else:
+                made = recorder.graph.call_function(_PRODUCT, (x, len(held), matrix.shape[-2]))
+        held.append(matrix)
+        node.replace_all_uses_with(made)
+        recorder.graph.erase_node(node)
+    return held
 
 
-def _reducing_decode(model: Transformer, tokens_B: Tensor, state: StackState) -> Tensor:
-    with ReductionForFewRows():
-        return decode(model, tokens_B, state)
+_HELD: list[Tensor] = []
+"""The matrices of the step that runs."""
+_LIBRARY = torch.library.Library("anyformer", "FRAGMENT")  # type: ignore[no-untyped-call]
+for _schema in (
+    "held_product(Tensor x, int number, int outputs) -> Tensor",
+    "held_experts(Tensor rows, Tensor ends, bool whole, int number, int outputs) -> Tensor",
+):
+    _LIBRARY.define(_schema)  # type: ignore[no-untyped-call]
+_PRODUCT, _EXPERTS = torch.ops.anyformer.held_product.default, torch.ops.anyformer.held_experts.default
 
 
-def _with_own_code(function: Step) -> Step:
-    """A copy of `function` that shares no compilation with it: dynamo files compilations under the code object."""
-    assert isinstance(function, FunctionType)
-    return FunctionType(function.__code__.replace(), function.__globals__, function.__name__)
+def _product(x: Tensor, number: int, outputs: int) -> Tensor:
+    y: Tensor = torch.ops.mkldnn._linear_pointwise.default(x, _HELD[number], None, "none", [], "")
+    return y
+
+
+def _experts(rows: Tensor, ends: Tensor, whole: bool, number: int, outputs: int) -> Tensor:
+    return grouped_products(rows, _HELD[number], ends, whole)
+
+
+def _like_product(x: Tensor, number: int, outputs: int) -> Tensor:
+    return x.new_empty(*x.shape[:-1], outputs)
+
+
+def _like_experts(rows: Tensor, ends: Tensor, whole: bool, number: int, outputs: int) -> Tensor:
+    return rows.new_empty(len(rows), outputs)
+
+
+for _name, _device, _kernel in (
+    ("held_product", "CPU", _product), ("held_experts", "CPU", _experts),
+    ("held_product", "Meta", _like_product), ("held_experts", "Meta", _like_experts),
+):  # fmt: skip
+    _LIBRARY.impl(_name, _kernel, _device)  # type: ignore[no-untyped-call]

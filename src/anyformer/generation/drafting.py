@@ -129,7 +129,7 @@ class Draft:
         check(self.model, prompts, max_tokens, start, batch=1)
 
     def begin(self, prompt: Sequence[int], start: int | None, row: int, sampling: Sampling, max_tokens: int) -> Writing:
-        step, multiple = stepper(self.model, max_tokens, self.compile)
+        step, multiple = stepper(max_tokens, self.compile)
         reader = Reader(self.model, max_tokens + (len(prompt) if start is None else 1), step, multiple)
         reader.begin(prompt, start)
         return Writing(reader, self.tokens, row, sampling)

@@ -1,122 +1,125 @@
-"""A decode step that is recorded once and repeated: the same calls of torch on the same memory, without the model's own Python.
+"""A decode step that is recorded once and repeated: the same calls of torch, without the model's own Python.
 
 Nothing is compiled, and every bit is that of the plain step. It can be repeated because a decode state keeps its tensors from
-step to step and counts positions in tensors: the token and the first free slot alone are new.
+step to step and counts positions in tensors: the token and the first free slot alone are new. Another text has other tensors of
+the same shapes, so what was recorded for one text serves all later ones.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from operator import getitem
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
+from weakref import WeakKeyDictionary
 
-from torch import Tensor, fx
-from torch.overrides import TorchFunctionMode
-from torch.utils._pytree import tree_any, tree_map_only
+from torch import Tensor
 
 from anyformer.generation.decode import decode
+from anyformer.generation.recorder import Calls, Recorder
 from anyformer.model import Transformer
 from anyformer.parts.call.stack_state import StackState
-from anyformer.quantising import Packed
+from anyformer.quantising import Packed, join
 
-MULTIPLE = 256
-"""Slots by which the visible part of the state grows: recording takes as long as some ten steps of a small model."""
-READS = frozenset({"item", "tolist", "numpy", "__bool__", "__int__", "__float__", "__index__", "__iter__"})
-"""Calls by which Python learns the values of a tensor, on which it may decide what it calls next."""
-
-CASTS = frozenset({"to", "float", "type_as", "contiguous"})
-"""Calls that give the tensor itself where it is already as they ask."""
+MULTIPLE = 64
+"""Slots by which the visible part of the state grows at first: recording takes as long as some ten steps of a small model."""
+Repeat = Callable[[Tensor, Tensor], Tensor]
+"""The step after the given tokens (B,), at the given first free slot: logits (B, V)."""
 
 
-class Recorder(TorchFunctionMode):
-    """Inside, every call of torch is made and put down in `graph`.
+class RecordedDecode:
+    """`decode` for the steps of one text; `finish` makes a function of what was recorded.
 
-    `given`: the tensors that are new in each repetition; `kept`: all others that the calls read and did not make. Not `whole`:
-    Python read values, so the calls may be others next time.
+    The first step of a model of packed matrices is watched: those that read the same input are joined for all that follow.
     """
 
-    def __init__(self, given: Sequence[Tensor]) -> None:
-        super().__init__()
-        self.graph, self.kept, self.whole = fx.Graph(), list[Tensor](), True
-        self._nodes: dict[int, fx.Node] = {}
-        self._alive: list[Tensor] = []
-        """All that have a node: a tensor that is gone may leave its identity to another."""
-        for number, tensor in enumerate(given):
-            self._name(tensor, self.graph.placeholder(f"given_{number}"))
+    def __init__(self, finish: Callable[[Recorder, Tensor], Calls] = Recorder.calls) -> None:
+        self._finish = finish
+        self.recording: Recording | None = None
+        self._state: StackState | None = None
+        self._visible = 0
+        self._repeat: Repeat | None = None
 
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        kwargs = kwargs or {}
-        if any(issubclass(each, Packed) for each in types):
-            with self:  # so that the calls that read its planes are put down
-                made = Packed.instead(func, args, kwargs)
-            if made is not None:
-                return made
-        self.whole = self.whole and func.__name__ not in READS
-        made = func(*args, **kwargs)
-        # `x[i] = y` gives nothing; what gives only numbers, such as a shape, changes nothing and is the same next time.
-        gives = made is None or tree_any(lambda each: isinstance(each, Tensor), made)
-        needless = func.__name__ in CASTS and made is args[0]
-        if self.whole and gives and not needless:
-            words = tree_map_only(Tensor, self._node, (args, kwargs))
-            if func.__name__ == "__get__":  # such as `x.T`
-                func, words = getattr, ((words[0][0], func.__self__.__name__), {})
-            self._put_down(self.graph.call_function(func, *words), made)
-        return made
-
-    def repeating(self, result: Tensor) -> Callable[..., Tensor]:
-        """A function of the given tensors that makes all calls again, and gives what `result` then is."""
-        self.graph.output(self._nodes[id(result)])
-        calls, kept = fx.GraphModule({}, self.graph).forward, tuple(reversed(self.kept))
-        return lambda *given: calls(*kept, *given)
-
-    def _put_down(self, node: fx.Node, made: Any) -> None:
-        if isinstance(made, Tensor):
-            if id(made) not in self._nodes:
-                self._name(made, node)
-        elif isinstance(made, tuple | list):
-            for number, each in enumerate(made):
-                self._put_down(self.graph.call_function(getitem, (node, number)), each)
-
-    def _node(self, tensor: Tensor) -> fx.Node:
-        if id(tensor) not in self._nodes:
-            with self.graph.inserting_before(next(iter(self.graph.nodes))):
-                self._name(tensor, self.graph.placeholder(f"kept_{len(self.kept)}"))
-            self.kept.append(tensor)
-        return self._nodes[id(tensor)]
-
-    def _name(self, tensor: Tensor, node: fx.Node) -> None:
-        self._nodes[id(tensor)] = node
-        self._alive.append(tensor)
+    def __call__(self, model: Transformer, tokens_B: Tensor, state: StackState) -> Tensor:
+        if self._repeat is not None and self._state is state and self._visible == state.slots.visible:
+            return self._repeat(tokens_B, state.slots.start)
+        known = _known(model)
+        if known.unjoined:
+            known.unjoined = False
+            logits = join(model, partial(decode, model, tokens_B, state))
+            known.weights = _weights(model)
+            return logits
+        self._state, self._visible = state, state.slots.visible
+        memory = dict(_tensors(state))
+        shapes = tuple((place, each.shape, each.dtype) for place, each in memory.items())
+        kind = (self._finish, state.slots.visible, model.training, shapes)
+        self.recording = known.recordings.get(kind)
+        if self.recording is not None:
+            self._repeat = self.recording.repeating(model, state, memory)
+            return self._repeat(tokens_B, state.slots.start)
+        with Recorder((tokens_B, state.slots.start)) as recorder:
+            logits = decode(model, tokens_B, state)
+        calls = self._finish(recorder, logits) if recorder.whole else None
+        known.recordings[kind] = self.recording = Recording.of(calls, recorder.kept, memory)
+        self._repeat = self.recording.repeating(model, state, memory)
+        return logits
 
 
 @dataclass(frozen=True)
 class Recording:
-    """The repetition of a step for one model, state and number of visible slots; None for one that cannot be repeated."""
+    """The calls of a step; what they read of the model, or its place in the decode state. Without calls: the plain step.
 
-    model: Transformer
-    state: StackState
-    visible: int
-    repeat: Callable[[Tensor, Tensor], Tensor] | None
+    That is so where Python read values, on which its next calls may depend.
+    """
 
-    def fits(self, model: Transformer, state: StackState) -> bool:
-        """Whether a step reads and writes the same memory."""
-        return self.model is model and self.state is state and self.visible == state.slots.visible
+    calls: Calls | None
+    kept: tuple[Tensor | str, ...]
+
+    @staticmethod
+    def of(calls: Calls | None, kept: Sequence[Tensor], memory: Mapping[str, Tensor]) -> Recording:
+        """What was recorded, bound to no text."""
+        places = {id(tensor): place for place, tensor in memory.items()}
+        return Recording(calls, () if calls is None else tuple(places.get(id(tensor), tensor) for tensor in kept))
+
+    def repeating(self, model: Transformer, state: StackState, memory: Mapping[str, Tensor]) -> Repeat:
+        """The step for the text of this state."""
+        if self.calls is None:
+            return lambda tokens_B, _: decode(model, tokens_B, state)
+        return partial(self.calls, *(memory[each] if isinstance(each, str) else each for each in self.kept))
 
 
 @dataclass
-class RecordedDecode:
-    """`decode` for the steps of one text, recorded anew where a step reads other memory than the one before."""
+class _Known:
+    """What was recorded of a model while it had these weights, by number of each tensor in memory."""
 
-    recording: Recording | None = None
+    weights: tuple[int, ...]
+    unjoined: bool
+    recordings: dict[Hashable, Recording] = field(default_factory=dict)
 
-    def __call__(self, model: Transformer, tokens_B: Tensor, state: StackState) -> Tensor:
-        if self.recording is None or not self.recording.fits(model, state):
-            with Recorder((tokens_B, state.slots.start)) as recorder:
-                logits = decode(model, tokens_B, state)
-            repeat = recorder.repeating(logits) if recorder.whole else None
-            self.recording = Recording(model, state, state.slots.visible, repeat)
-            return logits
-        if self.recording.repeat is None:
-            return decode(model, tokens_B, state)
-        return self.recording.repeat(tokens_B, state.slots.start)
+
+_KNOWN: WeakKeyDictionary[Transformer, _Known] = WeakKeyDictionary()
+
+
+def _known(model: Transformer) -> _Known:
+    """What was recorded of a model; nothing, where some of its weights are others by now."""
+    weights = _weights(model)
+    if model not in _KNOWN or _KNOWN[model].weights != weights:
+        _KNOWN[model] = _Known(weights, any(isinstance(value, Packed) for value in model.parameters()))
+    return _KNOWN[model]
+
+
+def _weights(model: Transformer) -> tuple[int, ...]:
+    return tuple(map(id, model.parameters()))
+
+
+def _tensors(value: Any, place: str = "") -> Iterator[tuple[str, Tensor]]:
+    """Every tensor of a decode state with its place; the first free slot is new in each step."""
+    if isinstance(value, Tensor):
+        yield place, value
+    elif isinstance(value, dict | list):
+        for key, each in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from _tensors(each, f"{place}[{key}]")
+    elif value is not None and not isinstance(value, bool | int | float | str):
+        for name, each in vars(value).items():
+            if not (name == "start" and place.endswith(".slots")):
+                yield from _tensors(each, f"{place}.{name}")

@@ -38,7 +38,7 @@ def running(
     `batch`: prompts at a time, all if None. `draft`: what proposes tokens for one prompt after the other; `acceptance` counts
     them. `ended`: whether a row has ended, asked when its token was given; it may get more tokens, which mean nothing.
     """
-    step, multiple = stepper(model, max_tokens, compile)
+    step, multiple = stepper(max_tokens, compile)
     how: dict[str, Any] = {
         "sampling": sampling or Sampling(), "max_tokens": max_tokens, "step": step, "multiple": multiple,
         "start": end if model.architecture.two_inputs else None,

@@ -10,7 +10,17 @@ from anyformer.huggingface.form import Form, form_of
 from anyformer.huggingface.missing import MISSING
 from anyformer.huggingface.peft_files import read_adapter, write_adapter
 from anyformer.huggingface.pixels import pixels
-from anyformer.huggingface.registry import ALIASES, FAMILIES, family, family_of, own, read_architecture, text_keys
+from anyformer.huggingface.registry import (
+    ALIASES,
+    FAMILIES,
+    READ_ONLY,
+    family,
+    family_of,
+    own,
+    read_architecture,
+    register,
+    text_keys,
+)
 from anyformer.huggingface.towers import Tower, aside, left_aside, told_of
 from anyformer.huggingface.verify import Verdict, verify
 from anyformer.huggingface.writing import export
@@ -20,6 +30,7 @@ __all__ = [
     "COMPOSITES",
     "FAMILIES",
     "MISSING",
+    "READ_ONLY",
     "Config",
     "Family",
     "Form",
@@ -40,6 +51,7 @@ __all__ = [
     "read_adapter",
     "read_architecture",
     "read_config",
+    "register",
     "text_keys",
     "told_of",
     "verify",

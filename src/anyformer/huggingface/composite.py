@@ -7,10 +7,11 @@ from dataclasses import replace
 from typing import Any
 
 from anyformer.describe import change_all
-from anyformer.huggingface.composites import BESIDE, OUTSIDE, SPELLED, Composite, Spelled
-from anyformer.huggingface.config import Config
+from anyformer.huggingface.composites import BESIDE, OUTSIDE, Composite
+from anyformer.huggingface.config import FEW_BITS, Config
 from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.family import Family
+from anyformer.huggingface.spelled import SPELLED, Spelled
 from anyformer.model import Architecture
 
 _SECTIONS = ("mrope_section", "mrope_interleaved")
@@ -38,14 +39,14 @@ def text_family(composite: Composite, config: Config, family: Callable[[str], Fa
         default_class=composite.default_class,
         text=text,
         text_name=composite.text_name,
-        text_path=composite.path,
+        text_path=(*composite.path[:-1], _last(composite, _around(composite, config))),
     )
 
 
 def _read(composite: Composite, spelled: Spelled, text: Family, config: Config) -> Architecture:
     """The architecture of the text model; every key of both tables is read, known to change nothing of text, or refused."""
     table, nested = text_table(composite, config)
-    plain = _without_sections(table)
+    plain = {key: value for key, value in _without_sections(table).items() if key not in FEW_BITS}
     tied = _around(composite, config).get(_TIED, composite.tied)
     if tied is not None:
         plain[_TIED] = tied
@@ -66,13 +67,19 @@ def _read(composite: Composite, spelled: Spelled, text: Family, config: Config) 
 def text_table(composite: Composite, config: Config) -> tuple[dict[str, Any], bool]:
     """The text model's keys, and whether they stand in a table of their own rather than beside the composite's."""
     around = _around(composite, config)
-    last = composite.path[-1]
+    last = _last(composite, around)
     if around.get(last) is not None:
         return dict(_table(around, last, config)), True
     if composite.flat:
         beside = {name: value for name, value in around.items() if not name.endswith("_config")}
         return {name: value for name, value in beside.items() if name != "model_type"}, False
     raise HuggingFaceError(f"{config.where}: {'.'.join(composite.path)} is missing, the table of the text model")
+
+
+def _last(composite: Composite, around: Mapping[str, Any]) -> str:
+    """The key of the text model's table in the one around it."""
+    last, older = composite.path[-1], composite.older_key
+    return older if older and around.get(last) is None and around.get(older) is not None else last
 
 
 def _around(composite: Composite, config: Config) -> Mapping[str, Any]:

@@ -11,18 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-
-@dataclass(frozen=True)
-class Spelled:
-    """A text model's own type: the family that computes the same of text, and what its configuration class means."""
-
-    family: str
-    absent: Mapping[str, Any] = field(default_factory=dict)
-    """Values of absent keys, where the family has none or others."""
-    implied: bool = False
-    """Whether heads have D / H features where no key says their width."""
-    only: Mapping[str, Any] = field(default_factory=dict)
-    """Keys that the family does not have -> the value that means what it computes."""
+from anyformer.huggingface.spelled import sized
 
 
 @dataclass(frozen=True)
@@ -38,6 +27,8 @@ class Composite:
     """Whether head and embedding are tied where the table around the text model's does not say; None: what that one says."""
     path: tuple[str, ...] = ("text_config",)
     """Keys down to the text model's table."""
+    older_key: str = ""
+    """What older files call the last of them."""
     flat: bool = False
     """Whether there are files without that table, older than it, with its keys beside the composite's own."""
     absent: Mapping[str, Any] = field(default_factory=dict)
@@ -58,85 +49,6 @@ class Composite:
         return None
 
 
-def _sized(*sizes: int, **more: Any) -> dict[str, Any]:
-    """The sizes that a configuration class has where its keys are absent: D, layers, H, F, V."""
-    names = ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "vocab_size")
-    return {**dict(zip(names, sizes, strict=True)), **more}
-
-
-_MILLION = 1_000_000.0
-_QWEN_VL = Spelled(
-    "qwen2",
-    _sized(8192, 80, 64, 29568, 152_064, num_key_value_heads=8, max_window_layers=80, rms_norm_eps=1e-5, rope_theta=_MILLION),
-)
-_GLM_V: dict[str, Any] = {"rms_norm_eps": 1e-5, "partial_rotary_factor": 1.0}
-_BART: dict[str, Any] = {
-    "vocab_size": 50265, "d_model": 1024, "encoder_layers": 12, "encoder_attention_heads": 16, "encoder_ffn_dim": 4096,
-    "decoder_layers": 12, "decoder_attention_heads": 16, "decoder_ffn_dim": 4096,
-}  # fmt: skip
-SPELLED: Mapping[str, Spelled] = {
-    "bart": Spelled("bart", _BART),
-    "cohere2": Spelled("cohere2", _sized(8192, 40, 64, 22528, 256_000)),
-    "emu3_text_model": Spelled(
-        "llama",
-        _sized(
-            4096, 32, 32, 14336, 184_622, num_key_value_heads=8, rms_norm_eps=1e-5, rope_theta=_MILLION, attention_dropout=0.1,
-        ),
-    ),
-    "exaone4": Spelled("exaone4", _sized(4096, 32, 32, 16384, 102_400)),
-    "gemma3_text": Spelled("gemma3_text", _sized(2304, 26, 8, 9216, 262_208)),
-    "glm4v_text": Spelled(
-        "glm4", _sized(4096, 40, 32, 13696, 151_552, num_key_value_heads=2, attention_bias=True, **_GLM_V), implied=True,
-    ),
-    "glm4v_moe_text": Spelled(
-        "glm4_moe",
-        _sized(4096, 46, 96, 10944, 151_424, attention_bias=True, use_qk_norm=False, num_nextn_predict_layers=0),
-    ),
-    "granite_docling_text": Spelled(
-        "granite",
-        _sized(
-            1024, 28, 16, 2048, 133_800, num_key_value_heads=4, rms_norm_eps=1e-5, embedding_multiplier=12.0,
-            logits_scaling=4.0, residual_multiplier=0.263, attention_multiplier=0.015625,
-        ),
-    ),
-    "glm_ocr_text": Spelled(
-        "glm4", _sized(1024, 16, 16, 4096, 59_392, num_key_value_heads=8, attention_bias=False, **_GLM_V), implied=True,
-    ),
-    "granite": Spelled("granite", _sized(4096, 32, 32, 11008, 32_000)),
-    "granite4_vision_text": Spelled("granite", _sized(4096, 32, 32, 11008, 32_000)),
-    "hyperclovax": Spelled("hyperclovax", _sized(4096, 32, 32, 11008, 32_000)),
-    "llama": Spelled("llama", _sized(4096, 32, 32, 11008, 32_000)),
-    "llama4_text": Spelled("llama4_text", _sized(5120, 48, 40, 8192, 202_048)),
-    "mistral": Spelled("mistral", _sized(4096, 32, 32, 14336, 32_000)),
-    "modernbert": Spelled("modernbert", _sized(768, 22, 12, 1152, 50_368)),
-    "paddleocr_vl_text": Spelled(  # ERNIE 4.5 whose rotary pairs are halves, which is Llama
-        "llama",
-        _sized(1024, 18, 16, 3072, 103_424, num_key_value_heads=2, head_dim=128, rms_norm_eps=1e-5, rope_theta=500_000.0),
-        only={"use_bias": False},
-    ),
-    "persimmon": Spelled("persimmon", _sized(4096, 36, 64, 16384, 262_144)),
-    "qwen2": Spelled("qwen2", _sized(4096, 32, 32, 22016, 151_936)),
-    "qwen2_vl_text": _QWEN_VL,
-    "qwen2_5_vl_text": _QWEN_VL,
-    "qwen2_5_omni_text": Spelled("qwen2", _sized(3584, 28, 28, 18944, 152_064, num_key_value_heads=4, rope_theta=_MILLION)),
-    "qwen3": Spelled("qwen3", _sized(4096, 32, 32, 22016, 151_936)),
-    "qwen3_omni_moe_text": Spelled(
-        "qwen3_moe",
-        _sized(
-            2048, 28, 28, 18944, 3584, num_key_value_heads=4, rope_theta=_MILLION, num_experts=128, norm_topk_prob=True,
-        ),
-    ),
-    "qwen3_vl_text": Spelled("qwen3", _sized(4096, 32, 32, 22016, 151_936, rope_theta=500_000.0)),
-    "qwen3_vl_moe_text": Spelled(
-        "qwen3_moe",
-        _sized(
-            2048, 24, 16, 5632, 151_936, num_key_value_heads=16, rope_theta=500_000.0, moe_intermediate_size=1408,
-            num_experts_per_tok=4, num_local_experts=60, norm_topk_prob=True,
-        ),
-    ),
-}  # fmt: skip
-"""Type of a text model -> how it is read; a type that is not here is its own family."""
-
 TEXT_NAMES: Mapping[str, str] = {
     r"(?:thinker\.|vlm\.)?model\.(?:language_model|text_model)\.(?:model\.)?(.*)": r"model.\1",
     r"(?:language_model|text_model)\.((?:model\.|lm_head\.|final_logits_bias).*)": r"\1",
@@ -149,26 +61,39 @@ In this order: transformers 5 (`model.language_model.layers`, `lm_head`), publis
 `language_model.lm_head`), files without a head, and files whose towers stand beside a text model's own names (Qwen2-VL).
 """
 
+_COSMOS: Mapping[str, str] = {
+    r"layers\.(\d+)\.self_attn\.(?:to_)?(q|k|v)(?:_proj)?\.(.*)": r"model.layers.\1.self_attn.\2_proj.\3",
+    r"layers\.(\d+)\.self_attn\.(?:to_out|o_proj)\.(.*)": r"model.layers.\1.self_attn.o_proj.\2",
+    r"layers\.(\d+)\.self_attn\.norm_(q|k)\.(.*)": r"model.layers.\1.self_attn.\2_norm.\3",
+    r"(layers\.\d+\.(?:input_layernorm|post_attention_layernorm|mlp\.\w+_proj)\..*)": r"model.\1",
+    r"((?:embed_tokens|norm)\..*)": r"model.\1",
+}
+"""Names of Cosmos 3's reasoner, without a prefix, beside those of a generator in the same layers and of towers."""
+
 _OUTSIDE = """
-    _pad_token_id acoustic_tokenizer_chunk_size adapter_layer_norm_eps adaptor_intermediate_size alignment_intermediate_size
-    assistant_token_id audio_bos_token_id audio_chunk_size audio_end_token_id audio_eos_token_id audio_frame_step
-    audio_length_per_tok audio_merge_size audio_start_token_id audio_token_id audio_token_index boa_token_id boi_token_id
-    boi_token_index deepstack_layer_map default_num_delay_tokens density_router_hidden_size density_router_loss_weight
-    density_router_threshold downsample_factor downsample_mode downsample_rate downsample_ratio drop_vision_last_layer
-    embedding_dim enable_audio_output eoa_token_id eoa_token_index eoi_token_id eoi_token_index has_lora_adapter
-    ignore_index im_end_token_id im_start_token_id image_break_token_id image_end_id image_end_token_id image_grid_pinpoints
-    image_newline_token_id image_seq_length image_start_id image_start_token_id image_text_hidden_size image_token_id
-    image_token_index insert_layer_id media_placeholder_token_id merge_kernel_size merger_times mm_tokens_per_image
-    multimodal_projector_bias newline_id num_query_tokens perceiver_hidden_size pixel_shuffle_factor position_id_per_seconds
-    projection_dim projection_hidden_size projection_layer_norm_eps projector_bias projector_dropout projector_hidden_act
-    projector_hidden_size projector_layernorm_eps projector_pooling_ratio projector_use_layernorm scale_factor
-    seconds_per_chunk slice_end_id slice_start_id spatial_merge_size spatial_pool_mode spatial_pool_stride
-    spatial_target_layers spatial_vision_layer system_token_id timestamp_token_id token_classification_bias tts_bos_token_id
-    tts_eos_token_id tts_pad_token_id use_decoder_only_language_model use_image_newline_parameter use_unified_vision_chunk
-    user_token_id video_end_token_id video_grid_pinpoints video_placeholder video_seq_length video_start_token_id
-    video_token_id video_token_index vision_aspect_ratio vision_end_token_id vision_feature_layer
-    vision_feature_select_strategy vision_soft_tokens_per_image vision_start_token_id vision_token_id vision_use_cls_token
-    visual_indicator_token_ids vocabulary_map
+    _pad_token_id acoustic_tokenizer_chunk_size adapter_layer_norm_eps adaptor_intermediate_size
+    alignment_intermediate_size assistant_token_id audio_bos_token_id audio_chunk_size audio_end_token_id
+    audio_eos_token_id audio_frame_step audio_length_per_tok audio_merge_size audio_start_token_id audio_token_id
+    audio_token_index boa_token_id boi_token_id boi_token_index deepstack_layer_map default_num_delay_tokens
+    density_router_hidden_size density_router_loss_weight density_router_threshold downsample_factor downsample_mode
+    downsample_rate downsample_ratio drop_vision_last_layer embedding_dim enable_audio_output eoa_token_id
+    eoa_token_index eoi_token_id eoi_token_index force_image_size has_lora_adapter ignore_index im_end_token_id
+    im_start_token_id image_break_token_id image_end_id image_end_token_id image_grid_pinpoints image_newline_token_id
+    image_seq_length image_start_id image_start_token_id image_text_hidden_size image_token_id image_token_index
+    img_context_token_id insert_layer_id latent_query_num max_value_projector_patch_to_query_dict
+    media_placeholder_token_id merge_kernel_size merger_times mm_tokens_per_image multimodal_projector_bias newline_id
+    num_query_tokens out_hidden_size perceiver_hidden_size pixel_shuffle_factor position_id_per_seconds projection_dim
+    projection_hidden_size projection_layer_norm_eps projector_bias projector_dropout projector_hidden_act
+    projector_hidden_size projector_layernorm_eps projector_patch_to_query_dict projector_pooling_ratio
+    projector_use_layernorm scale_factor seconds_per_chunk slice_end_id slice_start_id sound_context_token_id
+    spatial_merge_size spatial_pool_mode spatial_pool_stride spatial_target_layers spatial_vision_layer system_token_id
+    timestamp_token_id token_classification_bias tts_bos_token_id tts_eos_token_id tts_pad_token_id
+    use_decoder_only_language_model use_image_newline_parameter use_unified_vision_chunk user_token_id
+    video_context_token_id video_end_token_id video_grid_pinpoints video_placeholder video_pruning_rate video_seq_length
+    video_start_token_id video_temporal_patch_size video_token_id video_token_index vision_aspect_ratio
+    vision_end_token_id vision_feature_layer vision_feature_select_strategy vision_hidden_size
+    vision_soft_tokens_per_image vision_start_token_id vision_token_id vision_use_cls_token visual_indicator_token_ids
+    vit_hidden_size vocabulary_map
 """
 OUTSIDE = tuple(_OUTSIDE.split())
 """Keys of composites that say how images and sound become embeddings, as every `..._config` does; none changes text."""
@@ -180,17 +105,19 @@ BESIDE = (
 
 # The classes of transformers 5.23 multiply the last features by the head's matrix alone, whatever the text model's class does.
 _UNSCALED, _UNCAPPED, _UNBIASED = {"head.scale": 1.0}, {"head.softcap": None}, {"head.bias": False}
-_GLM_ASR = _sized(2048, 28, 16, 6144, 59_264, num_key_value_heads=4, rms_norm_eps=1e-5)
-_VOXTRAL = _sized(
+_GLM_ASR = sized(2048, 28, 16, 6144, 59_264, num_key_value_heads=4, rms_norm_eps=1e-5)
+_VOXTRAL = sized(
     3072, 30, 32, 8192, 131_072, num_key_value_heads=8, rms_norm_eps=1e-5, rope_theta=100_000_000.0, head_dim=128,
 )  # fmt: skip
 _THINKER = ("thinker_config", "text_config")
 _ROWS: tuple[Composite, ...] = (
     # Text models with the names and the types of plain ones.
     Composite("audioflamingo3", "AudioFlamingo3ForConditionalGeneration", "qwen2"),
+    Composite("aria", "AriaForConditionalGeneration", "aria_text", False),
     Composite("aya_vision", "AyaVisionForConditionalGeneration", "cohere2", True, changes=_UNSCALED),
     Composite("blip-2", "Blip2ForConditionalGeneration", "opt"),
     Composite("cohere2_vision", "Cohere2VisionForConditionalGeneration", "cohere2", True, changes=_UNSCALED),
+    Composite("deepseek_ocr2", "DeepseekOcr2ForConditionalGeneration", "deepseek_ocr2_text", False),
     Composite("deepseek_vl", "DeepseekVLForConditionalGeneration", "llama", True),
     Composite("deepseek_vl_hybrid", "DeepseekVLHybridForConditionalGeneration", "llama", True),
     Composite("exaone4_5", "Exaone4_5_ForConditionalGeneration", "exaone4", False),
@@ -200,6 +127,7 @@ _ROWS: tuple[Composite, ...] = (
     Composite("fuyu", "FuyuForCausalLM", "persimmon", False, flat=True),
     Composite("gemma3", "Gemma3ForConditionalGeneration", "gemma3_text", True, changes=_UNCAPPED),
     Composite("gemma4", "Gemma4ForConditionalGeneration", "gemma4_text", True),
+    Composite("gemma4_unified", "Gemma4UnifiedForConditionalGeneration", "gemma4_unified_text", True),
     Composite("glmasr", "GlmAsrForConditionalGeneration", "llama", True, absent=_GLM_ASR),
     Composite("got_ocr2", "GotOcr2ForConditionalGeneration", "qwen2", True),
     Composite("granite_speech", "GraniteSpeechForConditionalGeneration", "granite", True, changes=_UNSCALED),
@@ -219,7 +147,10 @@ _ROWS: tuple[Composite, ...] = (
         # transformers 5.23 saves the layers of text under the name of the tower's.
         renamed={r"language_model\.model\.blocks\.(.*)": r"model.layers.\1"},
     ),
+    Composite("kosmos-2", "Kosmos2ForConditionalGeneration", "kosmos_2_text_model", True),
+    Composite("kosmos-2.5", "Kosmos2_5ForConditionalGeneration", "kosmos_2_5_text_model", True),
     Composite("lfm2_vl", "Lfm2VlForConditionalGeneration", "lfm2", True),
+    Composite("lfm3_vl", "Lfm3VlForConditionalGeneration", "lfm3", True),
     Composite("lighton_ocr", "LightOnOcrForConditionalGeneration", "qwen3", True),
     Composite("llama4", "Llama4ForConditionalGeneration", "llama4_text", False),
     Composite("llava", "LlavaForConditionalGeneration", "llama"),
@@ -231,7 +162,27 @@ _ROWS: tuple[Composite, ...] = (
     Composite("minicpmv4_7", "MiniCPMV4_7ForConditionalGeneration", "qwen3_5_text", False),
     Composite("mistral3", "Mistral3ForConditionalGeneration", "mistral", True),
     Composite("moss_transcribe_diarize", "MossTranscribeDiarizeForConditionalGeneration", "qwen3", True),
+    Composite("muse_glimmer", "MuseGlimmerForConditionalGeneration", "muse_glimmer_text", False),
     Composite("musicflamingo", "MusicFlamingoForConditionalGeneration", "qwen2"),
+    Composite(
+        "nemo_speechlm",
+        "Nemotron3_5TranscribeForConditionalGeneration",
+        "nemotron_h",
+        renamed={
+            r"llm\.model\.embed_tokens\.(.*)": r"backbone.embeddings.\1",
+            r"llm\.model\.norm\.(.*)": r"backbone.norm_f.\1",
+            r"llm\.model\.(layers\.\d+\.mixer\.)_fp32_params\.(.*)": r"backbone.\1\2",
+            r"llm\.model\.(layers\..*)": r"backbone.\1",
+            r"llm\.(lm_head\..*)": r"\1",
+        },
+    ),
+    Composite(
+        "nemotron_h_omni",
+        "NemotronH_Omni_Reasoning_V3",
+        "nemotron_h",
+        older_key="llm_config",
+        renamed={r"language_model\.((?:backbone|lm_head)\..*)": r"\1"},
+    ),
     Composite("ovis2", "Ovis2ForConditionalGeneration", "qwen2", True),
     Composite("perception_lm", "PerceptionLMForConditionalGeneration", "llama"),
     Composite("pp_chart2table", "GotOcr2ForConditionalGeneration", "qwen2", True),
@@ -269,6 +220,8 @@ _ROWS: tuple[Composite, ...] = (
     Composite("qwen2_5_omni_thinker", "Qwen2_5OmniThinkerForConditionalGeneration", "qwen2_5_omni_text", False),
     Composite("qwen2_5_vl", "Qwen2_5_VLForConditionalGeneration", "qwen2_5_vl_text", False, flat=True),
     Composite("qwen2_vl", "Qwen2VLForConditionalGeneration", "qwen2_vl_text", False, flat=True),
+    Composite("cosmos3_edge", "Cosmos3EdgeForConditionalGeneration", "cosmos3_edge_text", False, renamed=_COSMOS),
+    Composite("cosmos3_omni", "Cosmos3OmniForConditionalGeneration", "qwen3_vl_text", False, renamed=_COSMOS),
     Composite("qwen3_vl", "Qwen3VLForConditionalGeneration", "qwen3_vl_text", False),
     Composite("qwen3_vl_moe", "Qwen3VLMoeForConditionalGeneration", "qwen3_vl_moe_text", False),
     # Encoders.
@@ -278,6 +231,13 @@ _ROWS: tuple[Composite, ...] = (
         "modernbert",
         False,
         renamed={r"lm_head\.(.*)": r"decoder.\1", r"projection_head\.(.*)": r"head.\1"},
+    ),
+    Composite(
+        "ultravbert",
+        "UltraVBertForMaskedLM",
+        "ultrabert",
+        False,
+        renamed={r"(?:lm_head|head\.decoder)\.(.*)": r"cls.\1", r"(?:projection_head|head)\.(linear.*)": r"head.\1"},
     ),
     Composite(
         "colmodernvbert",

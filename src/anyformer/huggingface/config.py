@@ -59,7 +59,7 @@ class Config:
         vocabulary says so, and means absence where the default is None. `kind`: a stricter kind than the vocabulary's, which
         allows no null.
         """
-        assert name in KINDS, f"{name}: say in huggingface/vocabulary.py what its value has to be"
+        assert kind or name in KINDS, f"{name}: say in huggingface/vocabulary.py what its value has to be, or give a kind here"
         if self.target is not None:
             self._write(name, default, at or PLACES.get(name), self.target)
         self._left.discard(name)

@@ -83,13 +83,13 @@ def load(
     architecture, family, stored = architecture_of(directory, dtype, images=images)
     with torch.device("meta"):
         model = Transformer(architecture, plan)
-    of_weights = as_stored(rules(family.names_of(architecture), shapes_of(architecture)), stored)
+    shapes = shapes_of(architecture)
+    of_weights = as_stored(rules(family.names_of(architecture), shapes), stored)
     computed = check_fixed_tables(stored, architecture, {**EVERYWHERE, **family.fixed})
     _check_names(of_weights, family, stored, computed)
     trained = {name: parameter.requires_grad for name, parameter in model.named_parameters()}
     if stored.source.aside:
         warnings.warn(_left_aside(directory, stored.source.aside), Notice, stacklevel=2)
-    shapes = shapes_of(architecture)
     with meter(f"reading {directory.name}", sum(map(prod, shapes.values())), progress, "numbers") as advance:
         for name, tensor in _parameters_of(of_weights, stored, shapes):
             owner, _, leaf = name.rpartition(".")

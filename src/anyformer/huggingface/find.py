@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from anyformer.describe import DescriptionError, Named, UserError, Value, diff
+from anyformer.huggingface import outside
 from anyformer.huggingface.config import Config
 from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.family import Family
@@ -25,7 +27,7 @@ def find_family(architecture: Architecture, model_type: str | None = None) -> tu
 
     Without `model_type` the first family that has one. Raises with the differences of the family, or of the nearest three.
     """
-    candidates = [family(model_type)] if model_type else [known for file in FAMILIES for known in families_of(file)]
+    candidates = [family(model_type)] if model_type else _all()
     wanted = canonical(architecture)
     reasons: list[tuple[int, Family, list[str]]] = []
     for candidate in candidates:
@@ -35,11 +37,18 @@ def find_family(architecture: Architecture, model_type: str | None = None) -> tu
         distance, differences = outcome
         reasons.append((distance, candidate, differences))
     if model_type:
-        differences = _different_parts(candidates[0], wanted) or reasons[0][2]
+        differences = _different_parts(reasons[0][1], wanted) or reasons[0][2]
         raise HuggingFaceError(f"{model_type} cannot express this architecture: {_listed(differences)}")
     ranked = sorted(reasons, key=lambda reason: reason[0])
     nearest = [f"{candidate.model_type}: {_listed(differences)}" for _, candidate, differences in ranked[:3]]
     raise HuggingFaceError("\n  ".join(["no family of transformers expresses this architecture; the nearest:", *nearest]))
+
+
+def _all() -> Iterator[Family]:
+    """Every family, those of plug-ins last, which are loaded where no other has expressed the architecture."""
+    for file in FAMILIES:
+        yield from families_of(file)
+    yield from outside.families()
 
 
 def canonical(architecture: Architecture) -> Architecture:

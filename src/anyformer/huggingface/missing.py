@@ -10,7 +10,6 @@ from collections.abc import Mapping
 _BY_MECHANISM: Mapping[str, str] = {
     "attention blocks that layers share with LoRA weights of their own, beside Mamba-2 layers": "zamba2",
     "Mamba-2 layers beside attention in one block": "falcon_h1",
-    "towers for images or sound beside Nemotron-H": "nemotron_h_omni nemo_speechlm",
     "one attention block that layers share, beside Mamba layers, and that reads the embeddings again": "zamba",
     "an indexer that chooses the keys of each query (DeepSeek sparse attention)": "deepseek_v32 dots3_note dots3_note_text "
     "glm_moe_dsa",
@@ -40,7 +39,6 @@ _BY_MECHANISM: Mapping[str, str] = {
     "a gated linear recurrence (RG-LRU)": "recurrent_gemma",
     "recurrences with matrix memories (mLSTM) and scalar ones (sLSTM)": "xlstm",
     "queries, keys and values of their own for global tokens": "led longformer",
-    "random blocks of keys beside global ones and windows": "big_bird",
     "global tokens with layers of their own, and staggered blocks": "pegasus_x",
     "experts of an encoder and a decoder with a bound on each expert's tokens": "nllb-moe",
     "bytes grouped into patches by a second model": "blt",
@@ -49,10 +47,6 @@ _BY_MECHANISM: Mapping[str, str] = {
     "attention to itself and to the encoder in one softmax": "t5gemma2",
     "a mixture of experts in attention": "jetmoe",
     "a mask that is computed from the values, and experts by products of keys": "doge",
-    "experts in fused tensors beside a shared one, under names of its own": "aria aria_text",
-    "classes for tokens over gpt-oss's layers with windows to both sides": "openai_privacy_filter",
-    "a family of its own in anyformer/huggingface/families, all parts of which are there": "esmc gemma4_unified "
-    "gemma4_unified_text lfm3 lfm3_vl muse_glimmer muse_glimmer_text ultrabert ultravbert",
     "exclusive self-attention, which takes out each value's own direction": "neomme",
     "a prompt that is read both ways before text that is not, in one mask": "git paligemma colpali",
     "LoRA weights for images and sound that stand beside those of text": "phi4_multimodal",
@@ -60,9 +54,7 @@ _BY_MECHANISM: Mapping[str, str] = {
     "rotary positions whose frequencies are shared out between time, height and width, and experts for each modality": ""
     "ernie4_5_vl_moe",
     "rotary positions in four sections (XD-RoPE)": "hunyuan_vl",
-    "names of weights without a prefix, beside those of a tower": "cosmos3_omni",
-    "a family of its own, of Llama's layers with a network without a gate": "cosmos3_edge cosmos3_edge_text",
-    "a family of its own, of DeepSeek-V2's experts and Llama's attention": "deepseek_ocr2 unlimited_ocr",
+    "windows that begin where the prompt ends": "unlimited_ocr",
     "images as tokens, with norms of queries and keys in groups and an order of norms of its own": "chameleon",
     "embeddings of new words in a second table, and fused projections of its own": "molmo2 molmo2_text",
     "an action expert beside the text model": "pi0",
@@ -71,7 +63,7 @@ _BY_MECHANISM: Mapping[str, str] = {
     "an encoder of sound of its own": "canary cohere_asr moonshine moonshine_streaming pop2piano seamless_m4t seamless_m4t_v2 "
     "speecht5",
     "an encoder and a decoder of two other types": "encoder-decoder speech-encoder-decoder vision-encoder-decoder",
-    "cross-attention of a text decoder to images": "blip evolla kosmos-2 kosmos-2.5 pix2struct pp_formulanet trocr",
+    "cross-attention of a text decoder to images": "blip evolla pix2struct pp_formulanet trocr",
     "positions of words on a page": "bros layoutlm layoutlmv2 layoutlmv3 lilt markuplm udop",
     "prediction of several next tokens by streams of n-grams": "prophetnet",
     "hashed attention and reversible layers": "reformer",
@@ -81,14 +73,12 @@ _BY_MECHANISM: Mapping[str, str] = {
     "convolutions of spans beside attention": "convbert",
     "Fourier transforms in place of attention": "fnet",
     "layers that pool the sequence": "funnel",
-    "integers in place of real numbers": "ibert",
     "embeddings of entities beside words": "luke",
     "bottlenecks of several stacked networks": "mobilebert",
     "approximations of attention (multiresolution, Nyström, sampling of a hash)": "mra nystromformer yoso",
     "latents that attend to the input": "perceiver",
     "grouped convolutions as projections": "squeezebert",
     "positions of cells in a table": "tapas",
-    "a text tower trained with images, which has no head for tokens": "clip_text_model tipsv2_text_model",
 }
 """Mechanism -> the model types that need it and otherwise would be read, with those of their text models."""
 

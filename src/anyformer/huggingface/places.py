@@ -124,8 +124,8 @@ def score_scale(target: Target) -> float:
 
 
 _PLACES: tuple[tuple[Place, str], ...] = (
-    ("width", "hidden_size n_embd d_model dim emb_dim n_embed"),
-    (depth, "num_hidden_layers n_layer n_layers num_layers"),
+    ("width", "hidden_size n_embd d_model dim emb_dim embed_dim n_embed"),
+    (depth, "num_hidden_layers layers n_layer n_layers num_layers"),
     ("embedding.vocab", "vocab_size"),
     ("embedding.types", "type_vocab_size"),
     ("head.tied", "tie_word_embeddings"),

@@ -6,7 +6,9 @@ import importlib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from anyformer.describe import did_you_mean
+from anyformer.describe import PLUGINS, UserError, did_you_mean, without_plugins
+from anyformer.describe.plugins import SHORT
+from anyformer.huggingface import outside
 from anyformer.huggingface.composite import text_family, text_table
 from anyformer.huggingface.composites import COMPOSITES
 from anyformer.huggingface.config import FEW_BITS, Config
@@ -25,7 +27,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "smollm": ("smollm3",),
     "olmo": ("olmo", "olmo2", "olmo3", "olmoe", "flex_olmo"),
     "gemma": ("gemma", "gemma2", "vaultgemma", "gemma3_text"),
-    "gemma4": ("gemma4_text",),
+    "gemma4": ("gemma4_text", "gemma4_unified_text"),
     "cohere": ("cohere", "cohere2"),
     "granite": (
         "granite",
@@ -37,8 +39,17 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
         "granitemoehybrid",
     ),
     "exaone": ("exaone4",),
-    "bert": ("bert", "ernie", "megatron-bert"),
-    "roberta": ("roberta", "xlm-roberta", "camembert", "data2vec-text", "roberta-prelayernorm", "xlm-roberta-xl", "mpnet"),
+    "bert": ("bert", "ernie", "megatron-bert", "big_bird"),
+    "roberta": (
+        "roberta",
+        "xlm-roberta",
+        "camembert",
+        "data2vec-text",
+        "roberta-prelayernorm",
+        "xlm-roberta-xl",
+        "mpnet",
+        "ibert",
+    ),
     "distilbert": ("distilbert",),
     "electra": ("electra", "rembert", "roformer"),
     "albert": ("albert",),
@@ -76,7 +87,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "qwen_moe": ("qwen2_moe", "qwen3_moe"),
     "dbrx": ("dbrx",),
     "phimoe": ("phimoe",),
-    "gpt_oss": ("gpt_oss",),
+    "gpt_oss": ("gpt_oss", "openai_privacy_filter"),
     "glm_moe": ("glm4_moe", "solar_open", "dots1", "exaone_moe"),
     "afmoe": ("afmoe",),
     "laguna": ("laguna",),
@@ -105,23 +116,39 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "bailing": ("bailing_hybrid",),
     "qwen_next": ("qwen3_next", "qwen3_5_moe_text", "qwen3_5_text"),
     "minimax": ("minimax",),
-    "lfm": ("lfm2", "lfm2_moe"),
+    "lfm": ("lfm2", "lfm2_moe", "lfm3"),
     "olmo_hybrid": ("olmo_hybrid",),
     "mamba": ("mamba", "falcon_mamba", "mamba2"),
     "bamba": ("bamba",),
     "jamba": ("jamba",),
     "nemotron_h": ("nemotron_h",),
     "minicpm3": ("youtu", "minicpm3"),
+    "esmc": ("esmc",),
+    "ultrabert": ("ultrabert",),
+    "aria": ("aria_text",),
+    "clip_text": ("clip_text_model", "tipsv2_text_model"),
 }
 """File in `families` -> the model types in it, in the order in which an export tries them."""
 
 ALIASES: Mapping[str, str] = {"kimi_k2": "deepseek_v3", "gpt-sw3": "gpt2"}
 """Model type of files that bring their own code or tokenizer -> the one of transformers that computes the same."""
 
+READ_ONLY: Mapping[str, tuple[str, ...]] = {
+    "remote_llama": ("exaone", "qwen", "minicpm", "internlm", "internlm2", "baichuan", "mimo"),
+    "remote_nas": ("nemotron-nas",),
+    "remote_experts": ("deepseek", "sarvam_moe", "deepseek_ocr2_text"),
+    "kosmos": ("kosmos_2_text_model", "kosmos_2_5_text_model"),
+    "muse": ("muse_glimmer_text",),
+}
+"""File in `families` -> types that are read, and that no class of transformers loads alone: those of files that bring code of
+their own, which is never run, and text models that only composites have. An export writes them as another type."""
+
 OWN = "anyformer"
 """Model type and file of our own layout, which expresses every architecture."""
 
-_FILES: Mapping[str, str] = {model_type: file for file, types in FAMILIES.items() for model_type in types} | {OWN: OWN}
+_FILES: Mapping[str, str] = {model_type: file for file, types in {**FAMILIES, **READ_ONLY}.items() for model_type in types} | {
+    OWN: OWN
+}
 
 
 def family(model_type: str) -> Family:
@@ -132,17 +159,30 @@ def family(model_type: str) -> Family:
             f"{model_type} is a composite of a text model and towers, which only its own files name: give its directory or its "
             f"config.json to read it, and anyformer export --towers DIRECTORY to write it"
         )
+    if model_type not in _FILES and (found := outside.found(model_type)):
+        return found
     if model_type in MISSING:
         raise HuggingFaceError(f"model type {model_type!r} is not read: it needs {MISSING[model_type]}")
     if model_type not in _FILES:
         hint = did_you_mean(model_type, sorted(_FILES.keys() - {OWN}), "docs/families.md")
-        raise HuggingFaceError(f"model type {model_type!r} is not known here{hint}")
+        raise HuggingFaceError(f"model type {model_type!r} is not known here{hint}; {SHORT}")
     return next(family for family in families_of(_FILES[model_type]) if family.model_type == model_type)
+
+
+def register(*families: Family) -> None:
+    """Know families of a plug-in by their model types: they are read, written and loaded like those of this package."""
+    for each in families:
+        if each.model_type in {*_FILES, *ALIASES, *COMPOSITES}:
+            raise UserError(f"model type {each.model_type!r} is read here already: give the family another model type")
+        outside.enter(each)
 
 
 def family_of(config: Config, *, images: bool = False) -> Family:
     """The family of a configuration: of a composite, the family of the text model in it, with its `images` if asked for."""
     composite = COMPOSITES.get(config.model_type)
+    _, named = without_plugins({PLUGINS: config(outside.KEY, [], nowhere)}, config.where)
+    if named and config.model_type not in _FILES and outside.found(config.model_type) is None:
+        outside.check_plugins(config.model_type, named)
     found = family(config.model_type) if composite is None else text_family(composite, config, family)
     return with_images(config, found) if images else found
 
@@ -177,5 +217,11 @@ def read_architecture(config: Config, *, images: bool = False) -> tuple[Architec
 
 
 def stored_format(config: Config) -> Format | None:
-    """The format in which a configuration says that weights are stored in few bits; None where they are plain numbers."""
-    return format_of({key: config(key, None, nowhere) for key in FEW_BITS}, config.where)
+    """The format in which a configuration says that weights are stored in few bits; None where they are plain numbers.
+
+    A composite may say it in its own table or in that of its text model.
+    """
+    table = {key: config(key, None, nowhere) for key in FEW_BITS}
+    if config.model_type in COMPOSITES and not any(table.values()):
+        table = {key: text_keys(config).get(key) for key in FEW_BITS}
+    return format_of(table, config.where)

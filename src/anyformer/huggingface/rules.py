@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
@@ -203,8 +204,8 @@ def rules(names: Names, declared: Mapping[str, tuple[int, ...]]) -> list[Rule]:
             for source, target in table.items():
                 for rule in _matching(f"{stack}.layers.{i}.", source, target, prefix, short, declared):
                     made.append(replace(rule, stored=tuple(name.replace("{i}", str(i)) for name in rule.stored)))
-    covered = [name for rule in made for name in rule.parameters]
-    missing, twice = sorted(declared.keys() - set(covered)), sorted({name for name in covered if covered.count(name) > 1})
+    covered = Counter(name for rule in made for name in rule.parameters)
+    missing, twice = sorted(declared.keys() - covered.keys()), sorted(name for name, count in covered.items() if count > 1)
     if missing or twice:
         raise LookupError(f"the family's table of names lacks {missing[:6]} and has twice {twice[:6]}")
     return made
@@ -228,7 +229,8 @@ def _matching(
         if len(parameters) < len(parts):
             continue
         name = f"{stored_prefix}{to.name}{leaf}"
-        numbers = to.each or tuple(str(x) for x in range(declared[parameters[0]][0]))
-        stored = tuple(name.replace("{x}", x) for x in numbers) if "{x}" in name else (name,)
+        stored: tuple[str, ...] = (name,)
+        if "{x}" in name:
+            stored = tuple(name.replace("{x}", x) for x in to.each or map(str, range(declared[parameters[0]][0])))
         made.append(Rule(stored, parameters, to.op, tuple(f"{copy}{leaf}" for copy in to.copies)))
     return made

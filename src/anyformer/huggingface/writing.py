@@ -16,7 +16,8 @@ from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.files import write_json, write_shards
 from anyformer.huggingface.find import find_family
-from anyformer.huggingface.registry import OWN, own
+from anyformer.huggingface.outside import KEY, plugins_of
+from anyformer.huggingface.registry import OWN, READ_ONLY, own
 from anyformer.huggingface.rules import rules
 from anyformer.huggingface.seal import seal
 from anyformer.model import Architecture, Transformer
@@ -59,6 +60,8 @@ def export(
         write_shards(partial, tensors_of(rules(family.names_of(model.architecture), declared), parameters))
         dtype = str(next(iter(parameters.values())).dtype).removeprefix("torch.")
         written = {"architectures": [family.default_class], **config, "dtype": dtype, **(extra or {})}
+        if family is not own() and (plugins := plugins_of(family, model.architecture)):
+            written[KEY] = plugins
         write_json(partial / "config.json", written)
         if tokens:
             write_json(partial / "generation_config.json", {**tokens, "pad_token_id": tokens["eos_token_id"]})
@@ -87,6 +90,11 @@ def _with(config: dict[str, Any], more: Mapping[str, int], family: Family) -> di
 
 def _chosen(architecture: Architecture, model_type: str | None) -> tuple[Family, dict[str, Any]]:
     """The family of `model_type` and its configuration, else the first that expresses the architecture, else our own."""
+    if any(model_type in types for types in READ_ONLY.values()):
+        raise HuggingFaceError(
+            f"{model_type} is read, and no class of transformers loads it without code of its own: leave --family out, and the "
+            f"model is written as a type that computes the same"
+        )
     if model_type is not None:
         return find_family(architecture, model_type)
     try:

@@ -1,20 +1,26 @@
 """Weights in few bits: formats, their bytes, rounding, calibration, and matrices that any operation reads."""
 
 from anyformer.quantising.calibrated import calibrated
-from anyformer.quantising.formats import FORMATS, HALF, USUAL, Format, Grouped, Half, NormalFloat, Quantising
+from anyformer.quantising.format import Format, Quantising
+from anyformer.quantising.formats import FORMATS, HALF, SINGLE, USUAL
+from anyformer.quantising.grouped import Grouped
+from anyformer.quantising.joined import join
 from anyformer.quantising.model import WHOLE, Report, dense, format_of, hold, quantisable, quantised
+from anyformer.quantising.normal_float import NormalFloat
+from anyformer.quantising.plain import Plain
 from anyformer.quantising.tensor import Packed, Quantised, format_named, restored, stored_bytes
 
 __all__ = [
     "FORMATS",
     "HALF",
+    "SINGLE",
     "USUAL",
     "WHOLE",
     "Format",
     "Grouped",
-    "Half",
     "NormalFloat",
     "Packed",
+    "Plain",
     "Quantised",
     "Quantising",
     "Report",
@@ -23,6 +29,7 @@ __all__ = [
     "format_named",
     "format_of",
     "hold",
+    "join",
     "quantisable",
     "quantised",
     "restored",

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
-from anyformer.quantising.formats import Grouped
+from anyformer.quantising.grouped import Grouped
 
 DAMPING = 0.01
 """What is added to the diagonal of H, in means of it."""

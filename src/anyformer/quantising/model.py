@@ -13,7 +13,9 @@ from anyformer.model import Transformer
 from anyformer.model.adapters import made_of
 from anyformer.operations import Shape, Weight
 from anyformer.quantising.calibrated import calibrated, watching
-from anyformer.quantising.formats import FORMATS, Format, Grouped, Quantising
+from anyformer.quantising.format import Format, Quantising
+from anyformer.quantising.formats import FORMATS
+from anyformer.quantising.grouped import Grouped
 from anyformer.quantising.tensor import Quantised, restored, stored_bytes
 
 WHOLE = {16: torch.bfloat16, 32: torch.float32}

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 
 import torch
 import torch.nn.functional as F
@@ -12,27 +14,45 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Product:
-    """x (rows, I) -> x W^T (rows, O) in bf16, for a matrix W (O, I) as it is stored.
+    """x (rows, I) -> x W^T (rows, O) for a matrix W (O, I) as it is stored; the kernel takes and gives numbers of `dtype`.
 
-    `most`: rows up to which that takes less time than to restore the matrix and multiply by it.
+    `most`: rows up to which that takes less time than to restore the matrix and multiply by it; None: any number.
     """
 
     multiply: Callable[[Tensor], Tensor]
-    most: int
+    most: int | None
+    dtype: torch.dtype = torch.bfloat16
 
     def __call__(self, x: Tensor) -> Tensor:
         """(..., I) -> (..., O), in the type of `x`."""
-        y = self.multiply(x.reshape(-1, x.shape[-1]).to(torch.bfloat16))
-        return y.view(*x.shape[:-1], y.shape[-1]).to(x.dtype)
+        y = self.multiply(x.reshape(-1, x.shape[-1]).to(self.dtype))
+        return y.to(x.dtype).view(*x.shape[:-1], y.shape[-1])
 
     def suits(self, x: Tensor) -> bool:
         """Whether `x` (..., I) has few enough rows."""
-        return x.numel() <= self.most * x.shape[-1]
+        return self.most is None or x.numel() <= self.most * x.shape[-1]
 
 
-def of_bf16(codes: Tensor) -> Product:
-    """Numbers of 16 bits as they are. Where a processor has no instructions for them, many rows are faster in fp32."""
-    return Product(lambda x: F.linear(x, codes), most=4)
+def ordered(matrix: Tensor) -> Tensor:
+    """A matrix (O, I) of whole numbers in the order in which oneDNN reads it fastest, as a tensor of no other use.
+
+    It takes the same bytes, and `to_dense` restores it exactly. The matrix itself where oneDNN has no kernel for its type.
+    """
+    if matrix.device.type != "cpu" or not _onednn(matrix.dtype):
+        return matrix
+    held: Tensor = torch.ops.mkldnn._reorder_linear_weight(matrix, 1)
+    return held
+
+
+def of_whole(codes: Tensor) -> Product:
+    """Numbers of 16 or 32 bits, as they are or in oneDNN's order.
+
+    Where a processor has no instructions for 16 bits, many rows are faster in fp32.
+    """
+    if (held := codes if codes.is_mkldnn else ordered(codes)).is_mkldnn:
+        multiply = torch.ops.mkldnn._linear_pointwise
+        return Product(lambda x: multiply(x, held, None, "none", [], ""), most=None, dtype=codes.dtype)
+    return Product(lambda x: F.linear(x, codes), most=4 if codes.dtype.itemsize == 2 else None, dtype=codes.dtype)
 
 
 def of_int8(codes: Tensor, scales: Tensor) -> Product | None:
@@ -55,3 +75,11 @@ def of_int4(codes: Tensor, scales: Tensor, zeros: Tensor, group: int) -> Product
     ordered = torch._convert_weight_to_int4pack_for_cpu(codes.to(torch.int32), 1)
     both = torch.stack([scales, (8 - zeros) * scales], -1).transpose(0, 1).to(torch.bfloat16).contiguous()
     return Product(lambda x: torch._weight_int4pack_mm_for_cpu(x, ordered, group, both), most=32)
+
+
+@cache
+def _onednn(dtype: torch.dtype) -> bool:
+    """Whether oneDNN multiplies numbers of this type here, as tried on x86 processors."""
+    if platform.machine() not in ("x86_64", "AMD64") or not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
+        return False
+    return dtype == torch.float32 or (dtype == torch.bfloat16 and torch.ops.mkldnn._is_mkldnn_bf16_supported())

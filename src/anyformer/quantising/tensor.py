@@ -12,8 +12,10 @@ from torch import Tensor
 from torch.utils._pytree import tree_map_only
 
 from anyformer.describe import UserError
-from anyformer.parts.experts.grouped import grouped_products, one_by_one
-from anyformer.quantising.formats import FORMATS, HALF, Half, Quantising
+from anyformer.parts.experts.grouped import grouped_products, groups_with_rows, one_by_one
+from anyformer.quantising.format import Quantising
+from anyformer.quantising.formats import FORMATS, HALF, SINGLE
+from anyformer.quantising.plain import Plain
 from anyformer.quantising.products import Product
 
 _ATEN = torch.ops.aten
@@ -32,7 +34,7 @@ class Quantised(Tensor):
 
     @staticmethod
     def __new__(cls, planes: Mapping[str, Tensor], format: Quantising, shape: tuple[int, ...], dtype: torch.dtype) -> Self:
-        device = planes["codes"].device
+        device = next(iter(planes.values())).device
         made = torch.Tensor._make_wrapper_subclass(cls, shape, dtype=dtype, device=device)
         made.format, made.planes = format, dict(planes)
         for name, plane in planes.items():
@@ -49,10 +51,19 @@ class Quantised(Tensor):
         """The matrix as plain numbers."""
         return self.format.restored(self.planes, tuple(self.shape)).to(self.dtype)
 
+    @property
+    def whole(self) -> Tensor:
+        """The restored matrix for an operation that is no product of a linear map."""
+        return self.restored
+
     def one(self, dimension: int, index: int) -> Self | None:
         """One of several matrices (X, O, I), in few bits; None where the format cannot tell them apart."""
         planes = self.format.one(self.planes, index) if self.dim() == 3 and dimension in (0, -3) else None
         return None if planes is None else type(self)(planes, self.format, tuple(self.shape[1:]), self.dtype)
+
+    def alike(self, planes: Mapping[str, Tensor], dtype: torch.dtype) -> Quantised:
+        """The same matrix with copies of its planes."""
+        return type(self)(planes, self.format, tuple(self.shape), dtype)
 
     @property
     def stored_bytes(self) -> int:
@@ -61,7 +72,7 @@ class Quantised(Tensor):
 
     def become(self, other: Tensor) -> None:
         """Become equal to another matrix of this format, in place."""
-        if isinstance(self.format, Half) and not isinstance(other, Quantised):
+        if isinstance(self.format, Plain) and not isinstance(other, Quantised):
             self.planes["codes"].copy_(other)
             return
         if not isinstance(other, Quantised) or other.format != self.format:
@@ -99,21 +110,21 @@ class Quantised(Tensor):
         kwargs = kwargs or {}
         if func in _SAME and kwargs.get("layout") in (None, torch.strided):
             held, device, copies = args[0], kwargs.get("device"), func is _ATEN.clone.default
-            planes = {name: plane.to(device, copy=copies) for name, plane in held.planes.items()}
+            planes = {name: _copied(plane, device, copies) for name, plane in held.planes.items()}
             dtype = args[1] if func is _ATEN.to.dtype else kwargs.get("dtype")
-            return type(held)(planes, held.format, tuple(held.shape), dtype or held.dtype)
+            return held.alike(planes, dtype or held.dtype)
         # In inference mode a view of this tensor, which was not made there, may not be one that was.
         with torch.inference_mode(torch.is_inference_mode_enabled() and not func.is_view):
             if func is _ATEN.select.int and (one := args[0].one(*args[1:])) is not None:
                 return one
-            args, kwargs = tree_map_only(Quantised, lambda held: held.restored, (args, kwargs))
+            args, kwargs = tree_map_only(Quantised, lambda held: held.whole, (args, kwargs))
             return func(*args, **kwargs)
 
 
 class Packed(Quantised):
-    """A quantised matrix for generating: few rows are multiplied by it as it is stored, where torch has a kernel for that.
+    """A matrix for generating: rows are multiplied by it as it is stored, where torch has a kernel for so many of them.
 
-    The kernels round what they multiply to bf16.
+    Kernels of 16 bits and fewer round what they multiply to bf16.
     """
 
     @cached_property
@@ -121,18 +132,51 @@ class Packed(Quantised):
         """The kernel's product, made at its first use; it may hold the numbers in an order of its own."""
         return self.format.product(self.planes, tuple(self.shape))
 
+    @cached_property
+    def whole(self) -> Tensor:
+        """The restored matrix, kept: some layers read it in every step, such as latent attention for one query."""
+        return self.restored
+
+    @cached_property
+    def _each(self) -> dict[int, Packed]:
+        """Those of several matrices that were multiplied by: a kernel's product may take long to make."""
+        return {}
+
+    def grouped(self, rows: Tensor, ends: Tensor, whole: bool) -> Tensor:
+        """(Q, I) -> (Q, O) by several matrices, as `grouped_products` has it."""
+        if self.format.one(self.planes, 0) is None:
+            return one_by_one(rows, self.restored, ends, whole)
+        size = (len(rows), self.shape[1])
+        y = rows.new_empty(size) if whole else rows.new_zeros(size)
+        for x, start, stop in groups_with_rows(ends):
+            y[start:stop] = self._one(x).times(rows[start:stop], None)
+        return y
+
+    def _one(self, index: int) -> Packed:
+        if index not in self._each:
+            planes = self.format.one(self.planes, index)
+            assert planes is not None, "the format tells them apart"
+            self._each[index] = type(self)(planes, self.format, tuple(self.shape[1:]), self.dtype)
+        return self._each[index]
+
+    def times(self, x: Tensor, bias: Tensor | None) -> Tensor:
+        """x W^T + b, by a kernel where one suits."""
+        product = self.product
+        if product is None or not product.suits(x):
+            return F.linear(x, self.restored, bias)
+        return product(x) if bias is None else product(x) + bias
+
     @staticmethod
     def instead(func: Any, args: Any, kwargs: dict[str, Any]) -> Tensor | None:
         """What `func` gives, by calls that read the planes alone; None for calls that need the restored matrix."""
         if func is F.linear and not torch.is_grad_enabled():
             bound = dict(zip(("input", "weight", "bias"), args, strict=False)) | kwargs
             x, weight, bias = bound["input"], bound["weight"], bound.get("bias")
-            product = weight.product if isinstance(weight, Packed) else None
-            if product is not None and product.suits(x):
-                return product(x) if bias is None else product(x) + bias
+            if isinstance(weight, Packed):
+                return weight.times(x, bias)
         if func is F.embedding:
             index, table = args
-            if isinstance(table.format, Half):
+            if isinstance(table.format, Plain):
                 rows: Tensor = F.embedding(index, table.planes["codes"]).to(table.dtype)
                 return rows
         return None
@@ -141,7 +185,8 @@ class Packed(Quantised):
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         made = cls.instead(func, args, kwargs or {})
         if made is None and func is grouped_products:
-            made = one_by_one(*args)
+            rows, held, ends, whole = args
+            made = held.grouped(rows, ends, whole)
         return super().__torch_function__(func, types, args, kwargs) if made is None else made
 
 
@@ -158,6 +203,11 @@ class _Linear(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
         return gradient @ ctx.weight.restored.to(gradient.dtype), None
+
+
+def _copied(plane: Tensor, device: torch.device | None, copy: bool) -> Tensor:
+    """A plane on a device; one in a kernel's order is never changed and stays where it is."""
+    return plane if plane.is_mkldnn and device in (None, plane.device) else plane.to(device, copy=copy)
 
 
 def _inner(plane: str) -> str:
@@ -177,6 +227,6 @@ def stored_bytes(tensor: Tensor) -> int:
 
 def format_named(name: str) -> Quantising:
     """A format below 16 bits by its name."""
-    format = HALF if name == HALF.name else FORMATS[name]
+    format = {each.name: each for each in (HALF, SINGLE)}.get(name) or FORMATS[name]
     assert isinstance(format, Quantising), f"{name} stores plain numbers"
     return format

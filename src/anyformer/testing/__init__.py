@@ -1,1 +1,5 @@
-"""The contracts of every architecture, also for parts kept outside the package: `contracts.check(architecture)`."""
+"""The contracts of parts, tasks, objectives and families, also for those kept outside the package (`anyformer check`)."""
+
+from anyformer.testing.checks import Checks
+
+__all__ = ["Checks"]

@@ -1,9 +1,35 @@
-"""A tiny model around a sublayer, whose logits every part changes visibly."""
+"""Tiny models around one part, whose logits every part changes visibly."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from anyformer.describe import Value
 from anyformer.model import Architecture, decoder_only
-from anyformer.parts import Embedding, FeedForward, Head, Initialisation, Normal, RMSNorm, pre_norm
+from anyformer.parts import (
+    Attention,
+    Embedding,
+    Experts,
+    FeedForward,
+    Head,
+    Initialisation,
+    LinearAttention,
+    Normal,
+    RMSNorm,
+    Rotary,
+    Router,
+    pre_norm,
+)
+from anyformer.parts.attention.score_bias import ScoreBias
+from anyformer.parts.attention.temperature import Temperature
+from anyformer.parts.experts.selection import Selection
+from anyformer.parts.initialisation import Rule
+from anyformer.parts.masks.mask import Mask
+from anyformer.parts.norms.norm import Norm
+from anyformer.parts.positions.absolute import Position
+from anyformer.parts.positions.rotary_scaling import RotaryScaling
+from anyformer.parts.recurrence.feature_map import FeatureMap
 from anyformer.parts.sublayer import Sublayer
 
 VOCAB, WIDTH = 37, 24
@@ -11,8 +37,40 @@ LOUD = Initialisation(matrix=Normal(std=0.25), embedding=Normal(std=0.7), head=N
 """Larger initial weights than in practice, so that a mistake of any part changes the logits visibly."""
 
 
-def decoder_of(*sublayers: Sublayer) -> Architecture:
+def decoder_of(*sublayers: Sublayer, norm: Norm | None = None, **more: Any) -> Architecture:
     """A decoder of one layer for each of `sublayers`, D = 24, with a feed-forward network after each."""
-    norm = RMSNorm()
+    norm = norm or RMSNorm()
     blocks = [pre_norm(norm, sublayer, FeedForward(width=20)) for sublayer in sublayers]
-    return decoder_only(Embedding(vocab=VOCAB), WIDTH, blocks, final_norm=norm, head=Head(), initialisation=LOUD)
+    more = {"initialisation": LOUD, **more}
+    return decoder_only(Embedding(vocab=VOCAB), WIDTH, blocks, final_norm=norm, head=Head(), **more)
+
+
+def _attention(**fields: Any) -> Architecture:
+    return decoder_of(*[Attention(**{"heads": 4, "rotary": Rotary(), **fields})] * 2)
+
+
+def _experts(choice: Selection) -> Architecture:
+    experts = Experts(experts=4, chosen=2, width=12, router=Router(choice=choice))
+    return decoder_of(Attention(heads=4, rotary=Rotary()), experts)
+
+
+PLACES: Mapping[type[Value], Callable[[Any], Architecture]] = {
+    Architecture: lambda whole: whole,
+    Sublayer: lambda part: decoder_of(part, Attention(heads=4, rotary=Rotary()), part),
+    Norm: lambda norm: decoder_of(*[Attention(heads=4, rotary=Rotary())] * 2, norm=norm),
+    Mask: lambda mask: _attention(mask=mask),
+    ScoreBias: lambda bias: _attention(score_bias=bias, rotary=None),
+    Temperature: lambda temperature: _attention(temperature=temperature),
+    RotaryScaling: lambda scaling: _attention(rotary=Rotary(scaling=scaling)),
+    Position: lambda position: decoder_of(*[Attention(heads=4)] * 2, position=position),
+    FeatureMap: lambda feature_map: decoder_of(*[LinearAttention(heads=4, feature_map=feature_map)] * 2),
+    Selection: _experts,
+    Rule: lambda rule: decoder_of(Attention(heads=4), initialisation=LOUD.but(matrix=rule)),
+}
+"""Base class of parts -> a tiny architecture in which one of them stands."""
+
+
+def around(part: Value) -> Architecture | None:
+    """A tiny architecture in which a part stands, itself if it is one; None where no place is usual for its kind of part."""
+    place = next((PLACES[base] for base in type(part).__mro__ if base in PLACES), None)
+    return None if place is None else place(part)

@@ -8,12 +8,16 @@ import shutil
 import sys
 from pathlib import Path
 
+from anyformer.describe.plugins import named_plugins
+
 NAME = "anyformer"
 
 
 def command(*words: object) -> str:
-    """A command line of this program: by its name if that is on the PATH, else by the path it was started with."""
-    return " ".join([_program(), *(shlex.quote(str(word)) for word in words)])
+    """A command line of this program: by its name if that is on the PATH, else by the path it was started with; with the
+    plug-ins that were named for this one."""
+    plugins = [word for name in named_plugins() for word in ("--plugin", name)]
+    return " ".join([_program(), *(shlex.quote(str(word)) for word in (*words, *plugins))])
 
 
 def _program() -> str:

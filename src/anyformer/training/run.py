@@ -10,13 +10,13 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from anyformer.data import Data
 from anyformer.data.tokenizer_specs import learnt
-from anyformer.describe import Count, DescriptionError, Value, change_all, read_data, with_kind
+from anyformer.describe import PLUGINS, Count, DescriptionError, Value, change_all, read_data, with_kind
 from anyformer.model import Architecture
 from anyformer.model.adapters import adapted
 from anyformer.objectives import CausalObjective, Objective, default_objective
 from anyformer.operations import Shape
 from anyformer.plan import Plan
-from anyformer.resolving import architecture, path_beside, pop_changes
+from anyformer.resolving import architecture, inside, path_beside, pop_changes
 from anyformer.training.average import Average
 from anyformer.training.instability import NonFinite, Spikes, StopRun
 from anyformer.training.loggers import LoggerList
@@ -190,24 +190,24 @@ def load_run(path: Path | str, changes: Mapping[str, Any] | None = None) -> Run:
     data = read_data(path)
     if not isinstance(data, dict):
         raise DescriptionError(f"should be a table, got {type(data).__name__}", where=str(path))
-    changes = {**pop_changes(data, str(path)), **(changes or {})}
+    changes, plugins = {**pop_changes(data, str(path)), **(changes or {})}, data.get(PLUGINS, ())
     source = changes.pop("start_from", data.get("start_from"))
     data = completed({**data, "start_from": source}, path.parent)
     if isinstance(named := data.get("architecture"), str):
         data["architecture"] = architecture(path_beside(named, path.parent)).plain()
-    inside = {key.removeprefix(_INSIDE): value for key, value in changes.items() if key.startswith(_INSIDE)}
+    own = {key.removeprefix(_INSIDE): value for key, value in changes.items() if key.startswith(_INSIDE)}
     others = {key: value for key, value in changes.items() if not key.startswith(_INSIDE)}
-    if inside and "architecture" in data:
+    if own and "architecture" in data:
         # First of all, since the file's objective may suit the changed architecture alone.
-        changed = change_all(Architecture.parse(data["architecture"], where=str(path)), inside)
+        changed = change_all(Architecture.parse(inside(data, data["architecture"]), where=str(path)), own, plugins)
         try:
             run = Run.parse({**data, "architecture": changed.plain()}, where=str(path))
-            return change_all(run, others) if others else run
+            return change_all(run, others, plugins) if others else run
         except DescriptionError:
             if not others:
                 raise
     run = Run.parse(data, where=str(path))
-    return change_all(run, changes) if changes else run
+    return change_all(run, changes, plugins) if changes else run
 
 
 def default_run(model: Architecture, paths: tuple[str, ...], objective: Objective | None = None) -> Run:

@@ -60,6 +60,9 @@ def logits(head, weights, x, table):
     rows = []
     for features in x:
         if head.transform is not None:
+            if head.transform.inner is not None:
+                features = linear("head.transform.inner", weights, features)
+                features = activate(head.transform, "head.transform", weights, features)
             features = linear("head.transform.dense", weights, features)
             if head.transform.activation is not None:
                 features = activate(head.transform, "head.transform", weights, features)

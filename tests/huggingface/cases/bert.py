@@ -16,6 +16,13 @@ CASES = [
     *cases("ernie", BASE, UNTIED, task="MaskedLM"),
     *cases("megatron-bert", BASE, UNTIED, task="MaskedLM"),
     *cases("megatron-bert", BASE | {"hidden_dropout_prob": 0.3}, task="Model"),
+    *cases(
+        "big_bird",
+        BASE | {"attention_type": "original_full"},
+        UNTIED | {"use_bias": False, "rescale_embeddings": True},
+        task="MaskedLM",
+    ),
+    *cases("big_bird", BASE | {"attention_type": "original_full", "num_labels": 5}, task="SequenceClassification"),
     *cases("bert", BASE | {"num_labels": 5}, task="SequenceClassification"),
     *cases("bert", BASE | {"num_labels": 3}, task="TokenClassification"),
     *cases("megatron-bert", BASE | {"num_labels": 5}, task="SequenceClassification"),

@@ -25,7 +25,21 @@ SHARED = {
     "num_global_key_value_heads": 4,
 }  # fmt: skip
 
+UNIFIED = {key: value for key, value in BASE.items() if "per_layer" not in key}
+
 CASES = [
+    *cases(
+        "gemma4_unified_text",
+        UNIFIED,
+        {
+            "attention_bias": True,
+            "attention_k_eq_v": False,
+            "rope_parameters": TABLES,
+            "num_kv_shared_layers": 2,
+            "use_double_wide_mlp": True,
+            "num_global_key_value_heads": None,
+        },
+    ),
     *cases("gemma4_text", BASE, EXPERTS, {"use_bidirectional_attention": "all", "sliding_window": 7}),
     # Without this, transformers cuts per-layer inputs where keys are shared, and fails where there are none.
     *cases("gemma4_text", BASE | SHARED, calls={"output_hidden_states": True}),

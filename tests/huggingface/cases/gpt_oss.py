@@ -13,7 +13,15 @@ YARN = {
     "beta_fast": 8.0, "beta_slow": 0.5,
 }  # fmt: skip
 
+FILTER = BASE | {
+    "num_hidden_layers": 2, "num_key_value_heads": 2, "head_dim": 6, "num_experts_per_tok": 2, "sliding_window": 3,
+    "rope_parameters": YARN, "num_labels": 5, "pad_token_id": 0, "eos_token_id": 1,
+}  # fmt: skip
+PLAIN = {"attention_bias": False, "swiglu_limit": 0.4, "rope_parameters": {"rope_type": "default", "rope_theta": 300.0}}
+
 CASES = [
+    Case("openai_privacy_filter", FILTER, "TokenClassification"),
+    Case("openai_privacy_filter", FILTER | PLAIN, "Model", name="headless"),
     Case(
         "gpt_oss",
         BASE | {

@@ -25,6 +25,8 @@ CASES = [
     *cases(
         "mpnet", MPNET, {"tie_word_embeddings": False, "hidden_act": "silu", "max_position_embeddings": 15}, task="MaskedLM"
     ),
+    *cases("ibert", BASE, {key: value for key, value in OTHER.items() if key != "hidden_act"}, task="MaskedLM"),
+    *cases("ibert", BASE | {"num_labels": 5}, task="SequenceClassification"),
     *cases("roberta", BASE | {"num_labels": 5}, task="SequenceClassification"),
     *cases("roberta", BASE | {"num_labels": 3}, task="TokenClassification"),
     *cases("mpnet", MPNET | {"num_labels": 5}, task="SequenceClassification"),

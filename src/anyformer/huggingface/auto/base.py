@@ -153,7 +153,7 @@ class AnyformerPreTrainedModel(PreTrainedModel):  # type: ignore[misc]
         count, multiple = new_num_tokens or len(self.get_input_embeddings().get_parameter("weight")), pad_to_multiple_of or 1
         count = -(-count // multiple) * multiple
         self.model = resized(self.model, count, mean=mean_resizing)
-        self.config.architecture = self.model.architecture.plain()
+        self.config.architecture = self.model.architecture.with_plugins()
         self._set_gradient_checkpointing(self.gradient_checkpointing)
         return self.get_input_embeddings()
 

@@ -11,7 +11,7 @@ from anyformer.operations import Shape
 
 def read(config: Config) -> Architecture:
     """The architecture that the configuration holds as data, beside the few keys that tools expect of every configuration."""
-    data = config("architecture", at=lambda target: target.architecture.plain())
+    data = config("architecture", at=lambda target: target.architecture.with_plugins())
     made = Architecture.parse(data, where=f"{config.where}: architecture")
     length = made.output_stack.max_length
     config.put(

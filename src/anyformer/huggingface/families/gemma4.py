@@ -63,9 +63,16 @@ def read(config: Config) -> Architecture:
     return made.but(decoder=None, encoder=made.decoder) if both_ways else made
 
 
+def read_unified(config: Config) -> Architecture:
+    """Gemma 4's layers without experts and without inputs of each layer, and other sizes where keys are absent."""
+    config.assume(hidden_size=2304, intermediate_size=9216, num_hidden_layers=30, num_attention_heads=8)
+    config.assume(vocab_size=262_144, hidden_size_per_layer_input=0, enable_moe_block=False, sliding_window=1024)
+    return read(config)
+
+
 def _doubles(target: Target) -> bool:
     widths = target.each("feedforward.width")
-    return bool(widths[-1] != widths[0])
+    return bool(widths) and widths[-1] != widths[0]
 
 
 def _rotary(config: Config) -> dict[str, Any]:
@@ -95,17 +102,22 @@ def _wider(config: Config, kinds: list[str]) -> dict[int, dict[str, Any]]:
 def _written_wider(target: Target) -> dict[str, dict[str, Any]]:
     return {
         str(layer): {theirs: heads.plain().get(ours) for theirs, ours in _OURS.items()}
-        for layer, heads in enumerate(target.each("attention.sublayer"))
-        if not heads.mask.window
+        for layer, (heads, mask) in enumerate(_masked(target))
+        if not mask.window
     }
+
+
+def _masked(target: Target) -> list[tuple[Any, Any]]:
+    """(heads, their mask) of every layer; `MismatchError` where what mixes positions has no mask."""
+    return list(zip(target.each("attention.sublayer"), target.each("attention.mask"), strict=True))
 
 
 def _usual(field: str) -> Callable[[Target], Any]:
     """A field of the heads of local layers, else of the first."""
 
     def value(target: Target) -> Any:
-        heads = target.each("attention.sublayer")
-        return next((local for local in heads if local.mask.window), heads[0]).plain().get(field)
+        heads = _masked(target)
+        return next((local for local, mask in heads if mask.window), heads[0][0]).plain().get(field)
 
     return value
 
@@ -173,4 +185,5 @@ FAMILIES = (
         # Unused weights in published files of layers that read another's keys and values.
         ignored=(r".*self_attn\.[kv]_(proj|norm)\..*",),
     ),
+    Family("gemma4_unified_text", read_unified, names, "Gemma4UnifiedForCausalLM"),
 )

@@ -30,6 +30,8 @@ _ABSENT = {
     "heads": 128, "head_width": 64, "state_width": 128, "groups": 8, "kernel": 4, "conv_bias": True, "bias": False,
 }  # fmt: skip
 _ACTIVATION = "mlp_hidden_act"
+_USUAL = ("linear_attention", "moe", "full_attention", "mlp")
+"""The layers where nothing says them."""
 
 
 def read(config: Config) -> Architecture:
@@ -57,7 +59,7 @@ def _types(config: Config) -> Sequence[str]:
     """The type of each layer, also by the letters of older files."""
     letters = config("hybrid_override_pattern", None, nowhere)
     given = [_LETTERS.get(letter, letter) for letter in letters or ()]
-    listed: Sequence[str] = config("layers_block_type", None, lambda target: target.branches(_BRANCHES)) or given
+    listed: Sequence[str] = config("layers_block_type", None, lambda target: target.branches(_BRANCHES)) or given or _USUAL
     depth = config("num_hidden_layers", len(listed), nowhere)
     unknown = sorted(set(listed) - set(_KINDS))
     if unknown or not listed or len(listed) != depth:

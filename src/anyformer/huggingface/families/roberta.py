@@ -59,6 +59,14 @@ def read_mpnet(config: Config) -> Architecture:
     return encoder(config, block, head, types=None, position=position, input_norm=norm, score_bias=bias)
 
 
+def read_integer(config: Config) -> Architecture:
+    """I-BERT before its numbers become integers, as it is published: RoBERTa."""
+    config.expect("quant_mode", False, why="integers in place of real numbers are not known here")
+    config.assume(tie_word_embeddings=True)
+    config.expect("hidden_act", "gelu", why="transformers knows no other for I-BERT")
+    return read("IBert", config)
+
+
 def _names(base: str, outside: Table, layer: tuple[Table, ...], architecture: Architecture) -> Names:
     head = head_names(architecture, ("lm_head.dense", "lm_head.layer_norm", "lm_head.decoder"), "lm_head.bias")
     return encoder_names(architecture, base, {**EMBEDDINGS, **outside}, head, *layer)
@@ -116,5 +124,14 @@ FAMILIES = (
         partial(_names, "mpnet", {"encoder.score_bias": "encoder.relative_attention_bias"}, (_MPNET, FEEDFORWARD)),
         "MPNetForMaskedLM",
         ignored=_IGNORED,
+    ),
+    Family(
+        "ibert",
+        read_integer,
+        partial(_names, "ibert", {}, (ATTENTION, FEEDFORWARD, POST_NORMS)),
+        "IBertForMaskedLM",
+        inert=("force_dequant",),
+        # Buffers of its integers.
+        ignored=(*_IGNORED, r".*\.(\w+_scaling_factor|\w+_integer|x_min|x_max|shift)"),
     ),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
@@ -26,7 +27,9 @@ NEVER_READ = ("rope_freqs.weight",)
 """Tensors that follow from the metadata, or from which it is completed."""
 PLAIN = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
 """Types of tensors of plain numbers."""
-SPLIT = "split.count"
+SPLIT = "split"
+"""What keys of files in several pieces begin with."""
+_PIECE = re.compile(r"(.*)-\d{5}-of-(\d{5})" + re.escape(SUFFIX))
 
 
 @dataclass(frozen=True)
@@ -60,19 +63,22 @@ class GgufFile:
     def __init__(self, path: Path, dtype: torch.dtype | None = None) -> None:
         self.path, self._gguf = path, _library()
         try:
-            reader = self._gguf.GGUFReader(path)
-            self._fields = dict(reader.fields)
-            self._tensors = {tensor.name: tensor for tensor in reader.tensors}
+            readers = [self._gguf.GGUFReader(piece) for piece in pieces_of(path)]
+            self._fields = dict(readers[0].fields)
+            self._tensors = {tensor.name: tensor for reader in readers for tensor in reader.tensors}
             architecture = str(self._value("general.architecture", "unnamed"))
-            pieces = self._value(SPLIT, 1)
+            pieces, tensors = self._value(f"{SPLIT}.count", 1), self._value(f"{SPLIT}.tensors.count", len(self._tensors))
             table = {
                 name.removeprefix(f"{architecture}."): name for name in self._fields if name.startswith(f"{architecture}.")
             }
             metadata = {short: self._value(name, None) for short, name in table.items()}
         except (ValueError, IndexError, KeyError, TypeError, OverflowError, OSError) as error:
             raise HuggingFaceError(f"{path}: cannot be read as GGUF ({error}); it may be cut off: download it anew") from None
-        if pieces > 1:
-            raise HuggingFaceError(f"{path}: is one of {pieces} files; join them first with llama-gguf-split --merge")
+        if pieces != len(readers) or tensors != len(self._tensors):
+            raise HuggingFaceError(
+                f"{path}: is one of {pieces} files with {tensors} tensors, and {len(readers)} with {len(self._tensors)} are "
+                f"here; put all of them beside each other, under their names NAME-00001-of-{pieces:05}{SUFFIX} and so on"
+            )
         if architecture not in SPELLINGS:
             hint = did_you_mean(architecture, sorted(SPELLINGS), "docs/huggingface.md")
             raise HuggingFaceError(f"{path}: the architecture {architecture!r} is not read from GGUF files{hint}")
@@ -187,6 +193,16 @@ def _library() -> Any:
         raise HuggingFaceError(
             "GGUF files are read with the package gguf, which is not installed: pip install 'anyformer[gguf]'"
         ) from None
+
+
+def pieces_of(path: Path) -> list[Path]:
+    """The file, or all the pieces of it that are there, the first first: the metadata stands in it."""
+    named = _PIECE.fullmatch(path.name)
+    if named is None:
+        return [path]
+    stem, count = named.groups()
+    beside = (path.with_name(f"{stem}-{number:05}-of-{count}{SUFFIX}") for number in range(1, int(count) + 1))
+    return [piece for piece in beside if piece == path or piece.is_file()]
 
 
 def is_gguf(path: Path) -> bool:

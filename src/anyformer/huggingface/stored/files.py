@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from math import prod
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 import safetensors
 import torch
@@ -50,6 +51,8 @@ class Files:
         self.directory = directory
         self.of = _files(directory)
         self._headers: dict[str, Mapping[str, tuple[torch.dtype, tuple[int, ...]]]] = {}
+        self._last: tuple[Path, Any] | None = None
+        """The file of the last weight: the next is mostly of the same, and opening it maps it anew."""
 
     @property
     def names(self) -> Mapping[str, str]:
@@ -98,7 +101,11 @@ class Files:
             raise HuggingFaceError(
                 f"{self.path(name)}: {name} is stored as {number}, and a weight is a floating-point number{eight_bits}"
             )
-        return self.raw(name)
+        path = self.path(name)
+        if self._last is None or self._last[0] != path:
+            self._last = path, opened(path)
+        tensor: Tensor = self._last[1].get_tensor(name)
+        return tensor
 
 
 def _header(path: Path) -> Mapping[str, tuple[torch.dtype, tuple[int, ...]]]:

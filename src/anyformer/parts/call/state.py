@@ -98,7 +98,11 @@ class Slots:
         return self.positions.shape[1]
 
     def reserve(self, count: int, multiple: int = 1) -> None:
-        """Reserve slots for a chunk of `count` positions; `visible` is rounded up to a multiple, so that it changes rarely."""
+        """Reserve slots for a chunk of `count` positions; `visible` is rounded up, so that it changes rarely.
+
+        It is rounded to the multiple, and to twice, four times ... of it where that is at most an eighth of the slots in use;
+        with a multiple of 1 it is exact.
+        """
         if self.used + count > self.capacity:
             raise StateError(
                 f"the decode state holds at most {self.capacity} positions: {self.used} are used and {count} more asked for; "
@@ -106,7 +110,8 @@ class Slots:
             )
         self.start = torch.tensor(self.used, device=self.positions.device)
         self.used += count
-        self.visible = min(self.capacity, -(-self.used // multiple) * multiple)
+        step = multiple << max(0, (self.used // (8 * multiple)).bit_length() - 1) if multiple > 1 else 1
+        self.visible = min(self.capacity, -(-self.used // step) * step)
 
     def enter(self, padding_BT: Tensor | None, length: int) -> Chunk:
         """Write a reserved chunk's positions: each row counts on from its largest position, padding gets EMPTY."""

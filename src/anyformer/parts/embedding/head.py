@@ -19,25 +19,36 @@ from anyformer.parts.sketch import Drawn, Sketch, number
 
 
 class Transform(Value):
-    """y = norm(act(W x + b)): a dense layer before the logits (BERT's masked-language-model head and its pooler)."""
+    """y = norm(act(W z + b)): a dense layer before the logits (BERT's masked-language-model head and its pooler).
+
+    z is x, or with `inner` a first dense layer of it: z = act(W_inner x + b_inner).
+    """
 
     activation: Annotated[str, Choice(lambda: ACTIVATIONS)] | None = None
     norm: Norm | None = None
     bias: bool = True
     width: Count | None = None
     """Features of y; by default as many as the embeddings have (RemBERT: its own, ELECTRA's discriminator: D)."""
+    inner: Count | None = None
+    """Features of a first dense layer, with the same activation (UltraBERT)."""
 
     @property
     def words(self) -> str:
         """In words: `dense, GELU, LayerNorm`."""
         activation = None if self.activation is None else activation_name(self.activation, gated=False)
-        return ", ".join(filter(None, ("dense", activation, None if self.norm is None else type(self.norm).__name__)))
+        first = () if self.inner is None else ("dense", activation)
+        return ", ".join(filter(None, (*first, "dense", activation, None if self.norm is None else type(self.norm).__name__)))
 
     def cost(self, width: int, outputs: int, rows: int) -> Tally:
-        parts = matrix("dense", width, outputs, rows, role="replicate", bias=self.bias)
+        parts, read = Tally(), self.inner or width
+        if self.inner is not None:
+            parts += matrix("inner", width, read, rows, role="replicate", bias=self.bias)
+        parts += matrix("dense", read, outputs, rows, role="replicate", bias=self.bias)
         inner = {"norm": self.norm.cost(outputs, rows)} if self.norm else {}
         if self.activation is not None:
             inner["activation"] = ACTIVATIONS[self.activation].cost(outputs, rows)
+            if self.inner is not None:
+                inner["inner_activation"] = ACTIVATIONS[self.activation].cost(self.inner, rows)
         return parts + total(inner)
 
 
@@ -126,12 +137,15 @@ class TransformModule(nn.Module):
 
     def __init__(self, transform: Transform, width: int, outputs: int) -> None:
         super().__init__()
-        self.dense = nn.Linear(width, outputs, bias=transform.bias)
+        inner = transform.inner
+        self.inner = nn.Identity() if inner is None else nn.Linear(width, inner, bias=transform.bias)
+        self.inner_activation = nn.Identity() if inner is None else built_activation(transform.activation, inner)
+        self.dense = nn.Linear(inner or width, outputs, bias=transform.bias)
         self.activation = built_activation(transform.activation, outputs)
         self.norm = transform.norm.build(outputs) if transform.norm else nn.Identity()
 
     def forward(self, x_D: Tensor) -> Tensor:
-        return self.norm(self.activation(self.dense(x_D)))  # type: ignore[no-any-return]
+        return self.norm(self.activation(self.dense(self.inner_activation(self.inner(x_D)))))  # type: ignore[no-any-return]
 
 
 class HeadModule(HoldsVocabulary):

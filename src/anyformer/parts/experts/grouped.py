@@ -19,7 +19,8 @@ def grouped_product(rows_QI: Tensor, weight_XOI: Tensor, ends_X: Tensor | None, 
 
     2 * Q * I * O FLOPs whatever the groups. Not `whole`: rows after the last end belong to no group, and become 0.
     """
-    weight_XOI = weight_XOI.to(rows_QI.dtype)
+    if weight_XOI.dtype != rows_QI.dtype:
+        weight_XOI = weight_XOI.to(rows_QI.dtype)
     if ends_X is None:
         rows = rows_QI.view(len(weight_XOI), -1, rows_QI.shape[1])
         return torch.bmm(rows, weight_XOI.transpose(1, 2)).flatten(0, 1)
@@ -60,7 +61,7 @@ def grouped_products(rows_QI: Tensor, weight_XOI: Tensor, ends_X: Tensor, whole:
 def one_by_one(rows_QI: Tensor, weight_XOI: Tensor, ends_X: Tensor, whole: bool) -> Tensor:
     """The product of each group that has rows, one after the other."""
     y_QO = rows_QI.new_empty(len(rows_QI), weight_XOI.shape[1])
-    for x, start, stop in _groups(ends_X):
+    for x, start, stop in groups_with_rows(ends_X):
         y_QO[start:stop] = F.linear(rows_QI[start:stop], weight_XOI[x])
     return y_QO if whole else y_QO.masked_fill_(_after(ends_X, len(rows_QI)), 0)
 
@@ -72,7 +73,7 @@ def _outer(y_QO: Tensor, rows_QI: Tensor, ends_X: Tensor) -> Tensor:
     if _fits_torch(rows_QI):
         return F.grouped_mm(_aligned(y_QO).T, _aligned(rows_QI), offs=ends_X.int())[:, :outputs, :inputs].contiguous()
     weight_XOI = rows_QI.new_zeros(len(ends_X), outputs, inputs)
-    for x, start, stop in _groups(ends_X):
+    for x, start, stop in groups_with_rows(ends_X):
         torch.mm(y_QO[start:stop].T, rows_QI[start:stop], out=weight_XOI[x])
     return weight_XOI
 
@@ -126,7 +127,7 @@ def _aligned(x: Tensor) -> Tensor:
     return F.pad(x, (0, missing)) if missing else x.contiguous()
 
 
-def _groups(ends_X: Tensor) -> list[tuple[int, int, int]]:
+def groups_with_rows(ends_X: Tensor) -> list[tuple[int, int, int]]:
     """(x, start, stop) of every group with rows: with few tokens most have none, and an empty product costs a call."""
     ends = ends_X.tolist()
     return [(x, start, stop) for x, (start, stop) in enumerate(zip([0, *ends[:-1]], ends, strict=True)) if start < stop]

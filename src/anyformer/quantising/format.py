@@ -1,0 +1,82 @@
+"""What a format of stored weights owes: bytes, rounding, restoring, and products with a matrix as it is stored."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+
+import torch
+from torch import Tensor
+
+from anyformer.operations import Weight
+from anyformer.quantising.products import Product
+
+Plane = tuple[tuple[int, ...], torch.dtype]
+"""Shape and type of one of the tensors that a matrix is stored in."""
+LEAST = 1e-12
+"""The smallest scale: what is all zero has to be divided by something."""
+
+
+@dataclass(frozen=True)
+class Format:
+    """How matrices are stored: `bits` per element, and what they share.
+
+    Only matrices of blocks (and of the embeddings' projections) are quantised: tables, heads, norms, routers, biases and
+    whatever else has one dimension stay 16 bits, as in GPTQ, AWQ and fp8 checkpoints; `fp32` stores all in 32.
+    """
+
+    name: str
+    bits: int
+    other_bits: int = 16
+    """Bits per element of weights that are not quantised."""
+
+    @property
+    def whole(self) -> bool:
+        """Whether matrices are stored as plain numbers, like everything else."""
+        return True
+
+    def matrix_bytes(self, weight: Weight) -> int:
+        """Bytes of one declared weight (all its copies), scales included."""
+        return weight.copies * -(-prod(weight.shape) * self.bits // 8)
+
+    def bytes(self, weight: Weight) -> int:
+        """Bytes of a weight as it is stored."""
+        return self.matrix_bytes(weight) if weight.quantisable else -(-weight.count * self.other_bits // 8)
+
+
+@dataclass(frozen=True)
+class Quantising(Format):
+    """A format below 16 bits: a matrix (O, I), or experts (X, O, I), becomes several tensors, its planes."""
+
+    @property
+    def whole(self) -> bool:
+        return False
+
+    def matrix_bytes(self, weight: Weight) -> int:
+        """The bytes of all planes, for each copy."""
+        return weight.copies * sum(prod(shape) * dtype.itemsize for shape, dtype in self.planes(weight.shape).values())
+
+    def planes(self, shape: tuple[int, ...]) -> Mapping[str, Plane]:
+        """The tensors that a matrix of this shape is stored in."""
+        raise NotImplementedError
+
+    def quantised(self, matrix: Tensor) -> dict[str, Tensor]:
+        """The planes of a matrix, each number rounded to the nearest."""
+        raise NotImplementedError
+
+    def restored(self, planes: Mapping[str, Tensor], shape: tuple[int, ...]) -> Tensor:
+        """The matrix that the planes hold, fp32."""
+        raise NotImplementedError
+
+    def product(self, planes: Mapping[str, Tensor], shape: tuple[int, ...]) -> Product | None:
+        """The product with the matrix (O, I) as it is stored, where torch has a kernel for it."""
+        return None
+
+    def one(self, planes: Mapping[str, Tensor], index: int) -> Mapping[str, Tensor] | None:
+        """The planes of one of several matrices (X, O, I), as views; None where they cannot be told apart."""
+        return None
+
+    def joined(self, planes: Sequence[Mapping[str, Tensor]], shapes: Sequence[tuple[int, ...]]) -> Mapping[str, Tensor] | None:
+        """The planes of matrices (O, I) one below the other; None where they share numbers, or lie between bytes."""
+        return None

@@ -1,0 +1,120 @@
+"""Codes whose neighbours share a scale: 8-bit floats and integers, and 4 bits with a zero point."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+
+import torch
+from torch import Tensor
+
+from anyformer.precision import INT8, NumberFormat, rounded
+from anyformer.quantising.format import LEAST, Plane, Quantising
+from anyformer.quantising.packing import packed, unpacked
+from anyformer.quantising.products import Product, of_int4, of_int8
+
+
+@dataclass(frozen=True)
+class Grouped(Quantising):
+    """Neighbours along the inputs share a scale: x = scale q, or x = scale (q - zero).
+
+    Signed codes are symmetric, scale = max |x| / largest. Codes of 4 bits are unsigned, from 0 to 15, with a zero point of 4
+    bits: scale = (max - min) / 15 with 0 between them, zero = round(-min / scale). Codes are rounded with the scale as stored.
+    """
+
+    number: NumberFormat | None = None
+    """The format of signed codes; None for unsigned ones of 4 bits."""
+    group: int | None = None
+    """Inputs that share a scale; None: a whole row, or with `one_scale` the whole matrix."""
+    one_scale: bool = False
+    scale: torch.dtype = torch.bfloat16
+
+    def planes(self, shape: tuple[int, ...]) -> Mapping[str, Plane]:
+        *stacked, outputs, inputs = shape
+        scales = (*stacked, 1, 1) if self.one_scale else (*stacked, outputs, self.groups(inputs))
+        if self.number is not None:
+            assert self.number.dtype is not None
+            return {"codes": (shape, self.number.dtype), "scales": (scales, self.scale)}
+        codes, zeros = (-(-prod(last) // 2) for last in ((outputs, inputs), scales[-2:]))
+        return {
+            "codes": ((*stacked, codes), torch.uint8),
+            "scales": (scales, self.scale),
+            "zeros": ((*stacked, zeros), torch.uint8),
+        }
+
+    def groups(self, inputs: int) -> int:
+        """Groups of a row."""
+        return -(-inputs // (self.group or inputs))
+
+    def grid(self, group: Tensor) -> tuple[Tensor, Tensor]:
+        """(scale, zero) of numbers (..., O, I) that share one in each row, or in all; (..., O or 1, 1), fp32."""
+        axes = (-2, -1) if self.one_scale else (-1,)
+        if self.number is not None:
+            step = group.abs().amax(axes, keepdim=True) / self.number.largest
+            return (stored := step.clamp(min=LEAST).to(self.scale).float()), torch.zeros_like(stored)
+        low, high = group.amin(axes, keepdim=True).clamp(max=0), group.amax(axes, keepdim=True).clamp(min=0)
+        step = ((high - low) / 15).clamp(min=LEAST).to(self.scale).float()
+        return step, (-low / step).round().clamp(0, 15)
+
+    def codes(self, x: Tensor, scale: Tensor, zero: Tensor) -> Tensor:
+        """The nearest codes, as fp32 numbers."""
+        if self.number is not None:
+            return rounded(x / scale, self.number)
+        return ((x / scale).round() + zero).clamp(0, 15)
+
+    def numbers(self, codes: Tensor, scale: Tensor, zero: Tensor) -> Tensor:
+        """What codes stand for."""
+        return (codes - zero) * scale
+
+    def stored(self, codes: Tensor, scales: Tensor, zeros: Tensor) -> dict[str, Tensor]:
+        """The planes of codes (..., O, I) with their scales and zero points (..., O, groups)."""
+        if self.number is not None:
+            return {"codes": codes.to(self.number.dtype), "scales": scales.to(self.scale)}
+        return {
+            "codes": packed(codes.flatten(-2)),
+            "scales": scales.to(self.scale),
+            "zeros": packed(zeros.flatten(-2)),
+        }
+
+    def quantised(self, matrix: Tensor) -> dict[str, Tensor]:
+        x, size = matrix.float(), self.group or matrix.shape[-1]
+        pieces = [(piece, *self.grid(piece)) for piece in torch.split(x, size, -1)]
+        codes = torch.cat([self.codes(*piece) for piece in pieces], -1)
+        return self.stored(codes, *(torch.cat([piece[i] for piece in pieces], -1) for i in (1, 2)))
+
+    def restored(self, planes: Mapping[str, Tensor], shape: tuple[int, ...]) -> Tensor:
+        *stacked, outputs, inputs = shape
+        scales = self._spread(planes["scales"].float(), inputs)
+        if self.number is not None:
+            return planes["codes"].float() * scales
+        codes = unpacked(planes["codes"], outputs * inputs).reshape(shape).float()
+        zeros = unpacked(planes["zeros"], outputs * self.groups(inputs)).reshape(*stacked, outputs, -1).float()
+        return self.numbers(codes, scales, self._spread(zeros, inputs))
+
+    def product(self, planes: Mapping[str, Tensor], shape: tuple[int, ...]) -> Product | None:
+        if self.one_scale or len(shape) != 2:
+            return None
+        outputs, inputs = shape
+        match self.number, self.group:
+            case NumberFormat(), None if self.number == INT8:
+                return of_int8(planes["codes"], planes["scales"])
+            case None, int(group):
+                codes = unpacked(planes["codes"], outputs * inputs).reshape(shape)
+                zeros = unpacked(planes["zeros"], outputs * self.groups(inputs)).reshape(outputs, -1)
+                return of_int4(codes, planes["scales"].float(), zeros.float(), group)
+        return None
+
+    def one(self, planes: Mapping[str, Tensor], index: int) -> Mapping[str, Tensor]:
+        return {name: plane[index] for name, plane in planes.items()}
+
+    def joined(self, planes: Sequence[Mapping[str, Tensor]], shapes: Sequence[tuple[int, ...]]) -> Mapping[str, Tensor] | None:
+        # Two codes of 4 bits share a byte, and so do two zero points.
+        between = self.number is None and any(outputs * self.groups(inputs) % 2 for outputs, inputs in shapes)
+        if self.one_scale or between:
+            return None
+        return {name: torch.cat([each[name] for each in planes]) for name in planes[0]}
+
+    def _spread(self, shared: Tensor, inputs: int) -> Tensor:
+        """(..., O, groups) beside every input."""
+        return shared if self.group is None else shared.repeat_interleave(self.group, -1)[..., :inputs]

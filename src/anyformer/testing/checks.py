@@ -1,0 +1,34 @@
+"""`Checks`: what a plug-in gives to be held to the contracts. Everything may be left out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:  # a plug-in that is only used has no need of them
+    from torch import Tensor
+
+    from anyformer.describe import Value
+    from anyformer.testing.twins import SublayerTwin
+
+
+@dataclass(frozen=True)
+class Checks:
+    """Put one into a plug-in's module, by any name, and `anyformer check` uses it.
+
+    A class whose fields all have defaults is its own example; any other needs one here.
+    """
+
+    examples: Sequence[Value] = ()
+    """Small values of its parts and tasks, or tiny architectures that have its parts."""
+    twins: Mapping[str, SublayerTwin] = field(default_factory=dict)
+    """Kind of a sublayer -> its mathematics again, in plain loops over one row: twin(part, weights, x), (T, D) to (T, D)."""
+    solutions: Mapping[str, Callable[[Sequence[str]], Mapping[int, str]]] = field(default_factory=dict)
+    """Kind of a task -> its solution: the symbols of a row to {position: symbol that is to be said there}."""
+    runs: Sequence[Mapping[str, Any]] = ()
+    """Tiny runs that train an objective, as the tables of a run's file; a path in them is looked for beside the plug-in."""
+    configurations: Sequence[Mapping[str, Any]] = ()
+    """Tiny configurations of its families, each with its `model_type`."""
+    references: Mapping[str, Callable[[Mapping[str, Any], Mapping[str, Tensor], Tensor], Tensor]] = field(default_factory=dict)
+    """Model type -> (configuration, stored tensors by name, tokens (B, T)) -> logits (B, T, V), by code that is not ours."""

@@ -1,0 +1,161 @@
+"""Contracts of training, for any run: it resumes with the same bits, learns, and does not depend on how a batch is cut."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import tempfile
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from rich.console import Console
+from torch import Tensor
+
+from anyformer.checkpoint import directory_of
+from anyformer.describe import DescriptionError, change_all
+from anyformer.files import default_cache, write_text
+from anyformer.model import Architecture
+from anyformer.objectives import Objective
+from anyformer.parts import Attention, Rotary
+from anyformer.parts.call.noise import Noise
+from anyformer.resolving import architecture as architecture_of
+from anyformer.resolving import path_beside
+from anyformer.tasks import Task
+from anyformer.testing.around import VOCAB, decoder_of
+from anyformer.testing.tasks import length_of
+from anyformer.training import Run, Trained, resume, train
+from anyformer.training.held_out import corpus_of
+from anyformer.training.precision import Host
+from anyformer.training.trainer import Trainer
+
+STEPS, KILLED, REPEATED = 5, 3, 20
+LINES = [f"the {n} words of text {n * n % 97} are not many, but they say {n % 7} things. " for n in range(200)]
+TINY = {
+    "minutes": None, "steps": STEPS, "checkpoints.every": 1, "checkpoints.keep": STEPS + 1, "evaluation.every": 2,
+    "evaluation.batches": 1, "evaluation.final_tokens": 128, "plan.precision": "fp32", "plan.compile": "off", "loggers": (),
+    "optimiser": {"kind": "adamw", "learning_rate": 1e-2}, "schedule": {"kind": "constant", "warmup": 0},
+}  # fmt: skip
+"""Changes to a run with which it takes seconds, and has a checkpoint of every update."""
+
+
+def short(run: Run) -> Run:
+    """The run of five updates in fp32."""
+    return change_all(run, TINY)
+
+
+def run_on_copying(architecture: Architecture) -> Run:
+    """A run of a decoder on a generated task, whose symbols fit into any vocabulary of 16 tokens or more."""
+    return Run.parse(
+        {
+            "steps": STEPS, "batch": 4, "accumulation": 2, "length": 12, "seed": 7, "objective": {"kind": "task"},
+            "data": {"kind": "task", "task": {"kind": "copying", "letters": 8}}, "architecture": architecture.plain(),
+        }
+    )  # fmt: skip
+
+
+def run_on_task(task: Task) -> Run:
+    """A run of a tiny decoder on a task."""
+    architecture = decoder_of(*[Attention(heads=4, rotary=Rotary())] * 2)
+    run = run_on_copying(architecture)
+    enough = {"architecture.embedding.vocab": max(VOCAB, len(task.symbols) + 2)}
+    return change_all(run, {"data.task": task.plain(), "length": max(length_of(task), 2), **enough})
+
+
+def run_on_text(architecture: Architecture, objective: Objective) -> Run:
+    """A run on lines of text, as bytes."""
+    file = default_cache() / "check" / "lines.jsonl"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    write_text(file, "".join(json.dumps({"text": line}) + "\n" for line in LINES))
+    data = {"kind": "text", "paths": [str(file)], "tokenizer": {"kind": "bytes"}, "validation": 0.2}
+    return _parsed({"objective": objective.plain(), "data": data, "architecture": architecture.plain()})
+
+
+def run_of(table: Mapping[str, Any], folder: Path) -> Run:
+    """The tiny run that a plug-in gives; paths in it are looked for in its folder, and architectures by name."""
+    found = dict(table)
+    named, data = found.get("architecture"), found.get("data")
+    if named is not None:
+        found["architecture"] = architecture_of(
+            named if isinstance(named, Mapping) else path_beside(str(named), folder)
+        ).plain()
+    if isinstance(data, Mapping) and "paths" in data:
+        found["data"] = {**data, "paths": [str(path_beside(path, folder)) for path in data["paths"]]}
+    return _parsed(found)
+
+
+def _parsed(table: Mapping[str, Any]) -> Run:
+    run = Run.parse({"steps": STEPS, "batch": 4, "length": 32, "seed": 7, **table})
+    try:
+        return change_all(run, {"accumulation": 2}) if "accumulation" not in table else run
+    except DescriptionError:  # an objective whose batch may not be cut
+        return run
+
+
+def killed_and_resumed_equals_never_interrupted(run: Run) -> Trained:
+    """A run that a kill left at update 3 ends, resumed, with the bits and the losses of one that was left alone."""
+    quiet, run = Console(quiet=True), short(run)
+    with tempfile.TemporaryDirectory(prefix="anyformer-check-") as place:
+        whole, killed = Path(place) / "whole", Path(place) / "killed"
+        trained = train(run, whole, console=quiet)
+        # As a kill leaves it: nothing after the checkpoint of step 3, and no summary.
+        shutil.copytree(whole, killed)
+        for step in range(KILLED + 1, STEPS + 1):
+            shutil.rmtree(directory_of(killed, step))
+        (killed / "summary.json").unlink()
+        resume(killed, console=quiet)
+        assert _digests(killed) == _digests(whole), "weights or the optimiser's state differ after resuming"
+        assert _losses(killed) == _losses(whole), f"losses differ: {_losses(killed)} resumed, {_losses(whole)} without a stop"
+    return trained
+
+
+def loss_falls_on_one_repeated_batch(run: Run) -> None:
+    """Twenty updates on the same batch lower its loss by a twentieth at least, and no loss is infinite."""
+    trainer = _trainer(run)
+    pieces, count = trainer.micro_batches(0)
+    seen = []
+    for _ in range(REPEATED):
+        seen.append(float(trainer.passes(pieces, lambda examples: Noise.at(0, 0, examples.rows), count)[0]))
+        for each in (trainer.trainee, *trainer.learning.values()):
+            for group in each.optimiser.param_groups:
+                group["lr"] = 1e-2
+            each.optimiser.step()
+            each.optimiser.zero_grad()
+    assert all(map(torch.isfinite, torch.tensor(seen))), seen
+    assert seen[-1] < 0.95 * seen[0], f"the loss of one batch goes from {seen[0]:.4f} to {seen[-1]:.4f} in {REPEATED} updates"
+
+
+def loss_does_not_depend_on_the_cut(run: Run) -> None:
+    """Loss and gradients of a batch computed at once are those of the same batch in several micro-batches."""
+    pieces = 2 if run.accumulation == 1 else run.accumulation
+    (one, once), (other, parts) = (_first(change_all(run, {"accumulation": count})) for count in (1, pieces))
+    torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-6, msg=partial("the loss in pieces and at once: {}".format))
+    for name, gradient in once.items():
+        torch.testing.assert_close(gradient, parts[name], rtol=1e-3, atol=1e-5, msg=partial("{}: {}".format, name))
+
+
+def _first(run: Run) -> tuple[Tensor, dict[str, Tensor]]:
+    """Loss and gradients of the first update."""
+    trainer = _trainer(run)
+    pieces, count = trainer.micro_batches(0)
+    loss = trainer.passes(pieces, lambda examples: Noise.at(0, 0, examples.rows), count)[0]
+    return torch.as_tensor(loss), {name: p.grad for name, p in trainer.model.named_parameters() if p.grad is not None}
+
+
+def _trainer(run: Run) -> Trainer:
+    run = short(run)
+    return Trainer.start(run, corpus_of(run), Host(torch.device("cpu"), {"fp32": 1e9}))
+
+
+def _digests(directory: Path) -> dict[str, str]:
+    """SHA-256 of every file of tensors of the last checkpoint."""
+    files = directory_of(directory, STEPS).glob("*.safetensors")
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+def _losses(directory: Path) -> list[float]:
+    rows = map(json.loads, (directory / "metrics.jsonl").read_text(encoding="utf-8").splitlines())
+    return [row["loss"] for row in rows if row["kind"] == "train"]
