@@ -258,13 +258,15 @@ class Transformer(Described):
         else:
             positions = count_positions(given.x, padding, documents)
         counted = call.positions is None
+        # More than one position: a decode step, which is compiled, must not depend on how many slots are in use.
+        fresh = state is None or (given.length > 1 and state.slots.used == given.length)
         until = None
         if self.images is not None and call.images is not None and given.tokens is not None:
             until = self.images.until(given.tokens, positions)
         context = Context(
             positions,
             self.plan,
-            aligned=padding is None and documents is None and counted and state is None,
+            aligned=padding is None and documents is None and counted and fresh,
             padded=padding is not None or not counted,
             documents=documents,
             prefix=prefix,
