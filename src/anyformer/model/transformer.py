@@ -49,8 +49,7 @@ class Transformer(Described):
         architecture = computed(architecture)
         width, narrow = architecture.width, architecture.table_width
         self.embedding = architecture.embedding.build(narrow)
-        virtual = architecture.virtual_tokens
-        self.virtual_tokens = None if virtual is None else nn.Parameter(torch.empty(virtual, narrow))
+        self.virtual_tokens = nn.Parameter(torch.empty(virtual, narrow)) if (virtual := architecture.virtual_tokens) else None
         second = architecture.decoder_embedding
         self.decoder_embedding = second.build(narrow) if second else None
         self.images = architecture.images.build(narrow, self.plan, "images") if architecture.images else None
