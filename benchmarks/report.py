@@ -1,4 +1,7 @@
-"""Writes the figures of `docs/performance.md` from the committed results: `python -m benchmarks.report`. A test compares."""
+"""Writes the figures of `docs/performance.md` and of the README from the committed results: `python -m benchmarks.report`.
+
+A test compares.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +14,8 @@ from typing import Any
 from benchmarks.sitting import OURS
 
 RESULTS = Path(__file__).parent / "results"
-PAGE = Path(__file__).parents[1] / "docs" / "performance.md"
+ROOT = Path(__file__).parents[1]
 FIGURES = re.compile(r"(?<=<!-- figures -->\n).*?(?=<!-- end of figures -->)", re.S)
-
 
 SITTINGS = {"training": "Training, bf16", "decoding": "Decoding, bf16"}
 """The title of each sitting of `benchmarks.compare`, by its result file."""
@@ -166,15 +168,59 @@ A thousand sizes of {" or ".join(solver)} are priced in {max(solver.values()):.1
 """
 
 
+SHOWN = {
+    "training": "a training step of 13.8 M parameters, bf16",
+    "training-nanogpt": "the same in nanoGPT's shape",
+}
+"""The sittings that the README shows."""
+SHOWN_CASES = {
+    "dense, bf16, batch 1, context 64": "decoding 110 M parameters, bf16",
+    "dense, int8, batch 1, context 64": "... in 8 bits",
+    "dense, int4, batch 1, context 64": "... in 4 bits",
+    "dense, bf16, batch 16, context 64": "... 16 texts at once, bf16",
+}
+"""The cases of the grid that it shows."""
+
+
+def short() -> str:
+    """The README's table: our tokens/s, and our speed over that of peers."""
+    lines = ["", "| on two cores | tokens/s | our speed / theirs |", "|---|---|---|"]
+    for name, said in SHOWN.items():
+        record = record_of(name) or {}
+        base = next(row for row in record["results"] if row["name"] == record["base"])
+        lines.append(f"| {said} | {base['tokens_per_second']:,.0f} | {_against(record['results'])} |")
+    cases = (record_of("decoding-grid") or {}).get("cases", {})
+    for name, said in SHOWN_CASES.items():
+        if name in cases:
+            rows = cases[name]["results"]
+            ours = next(row for row in rows if row["name"].startswith(OURS))
+            lines.append(f"| {said} | {ours['tokens_per_second']:,.0f} | {_against(rows)} |")
+    return "\n".join([*lines, "", ""])
+
+
+def _against(rows: list[dict[str, Any]]) -> str:
+    """Each peer's fastest contender, with the ratio."""
+    best: dict[str, float] = {}
+    for row in rows:
+        if not row["name"].startswith(OURS):
+            peer = row["name"].split()[0]
+            best[peer] = min(best.get(peer, float("inf")), row["ours_is_faster_by"])
+    return ", ".join(f"{peer} {ratio:.2f}" for peer, ratio in best.items())
+
+
 def report() -> str:
     """All figures."""
     return "\n".join([*map(table, SITTINGS), *more(), *grid(), *waiting(), parts(), costs()])
 
 
-def page() -> str:
-    """The page with its figures as of the committed results."""
-    return FIGURES.sub(lambda _: report(), PAGE.read_text(encoding="utf-8"))
+def pages() -> dict[Path, str]:
+    """The pages with their figures as of the committed results."""
+    return {path: FIGURES.sub(made().replace("\\", r"\\"), path.read_text(encoding="utf-8")) for path, made in PAGES.items()}
+
+
+PAGES = {ROOT / "docs" / "performance.md": report, ROOT / "README.md": short}
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page(), encoding="utf-8")
+    for path, text in pages().items():
+        path.write_text(text, encoding="utf-8")
