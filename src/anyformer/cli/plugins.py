@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from anyformer.describe import name_plugin
+from anyformer.describe import naming
 
 Plugins = Annotated[
     list[str] | None,
@@ -27,9 +27,8 @@ def with_plugins(run: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(run)
     def command(*arguments: Any, plugins: list[str] | None = None, **options: Any) -> Any:
-        for name in plugins or ():
-            name_plugin(name)
-        return run(*arguments, **options)
+        with naming(plugins or ()):
+            return run(*arguments, **options)
 
     own = inspect.signature(run, eval_str=True)
     option = inspect.Parameter("plugins", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Plugins)

@@ -6,7 +6,7 @@ from anyformer.describe.choice import Choice
 from anyformer.describe.errors import DescriptionError, Notice, Problem, UserError, did_you_mean
 from anyformer.describe.named import Named
 from anyformer.describe.path import change, change_all, diff, get, parse_assignment
-from anyformer.describe.plugins import PluginError, load_plugin, load_plugins, name_plugin, plugin_of
+from anyformer.describe.plugins import PluginError, load_plugin, load_plugins, naming, plugin_of
 from anyformer.describe.registry import Registry, with_kind
 from anyformer.describe.text import from_json, from_toml, read_data, schema, to_json, to_toml
 from anyformer.describe.value import PLUGINS, Value, nested, numbers, without_plugins
@@ -36,7 +36,7 @@ __all__ = [
     "get",
     "load_plugin",
     "load_plugins",
-    "name_plugin",
+    "naming",
     "nested",
     "numbers",
     "parse_assignment",

@@ -14,6 +14,7 @@ import sys
 import traceback
 import warnings
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from types import ModuleType
@@ -44,12 +45,22 @@ def load_plugin(name: str | Path) -> ModuleType:
     return module
 
 
-def name_plugin(name: str) -> None:
-    """Name a plug-in, which is loaded once a kind or model type is not known without it; a file must be there."""
-    name = _absolute(name)
-    if name.endswith(".py") and not Path(name).is_file():
-        raise PluginError(f"plug-in {name}: no such file")
-    _name(name)
+@contextmanager
+def naming(names: Iterable[str]) -> Iterator[None]:
+    """Inside, plug-ins are named; one is loaded once a kind or model type is not known without it. A file must be there."""
+    before = os.environ.get(VARIABLE)
+    try:
+        for each in names:
+            name = _absolute(each)
+            if name.endswith(".py") and not Path(name).is_file():
+                raise PluginError(f"plug-in {name}: no such file")
+            _name(name)
+        yield
+    finally:
+        if before is None:
+            os.environ.pop(VARIABLE, None)
+        else:
+            os.environ[VARIABLE] = before
 
 
 def load_plugins(group: str = PARTS) -> None:
