@@ -36,7 +36,7 @@ MECHANISMS = (
     M(LLM, "4.1 Multihead self-attention", "multi-head attention", "Attention", "`heads = H`"),
     M(LLM, "4.2 Multi-query attention", "multi-query attention", "Attention", "`kv_heads = 1`"),
     M(LLM, "4.3 KV cache", "preallocated cache", "anyformer.parts.call.state:FullState"),
-    M(LLM, "4.3 KV cache", "the cache of a window", "anyformer.parts.call.state:RingState"),
+    M(LLM, "4.3 KV cache", "the cache of a window", "anyformer.parts.call.ring_state:RingState"),
     M(LLM, "4.4 Grouped-query attention", "grouped-query attention", "Attention", "`kv_heads = K`"),
     M(LLM, "4.5 Multihead latent attention", "latent keys and values, decoupled rotary, absorbed decoding", "LatentAttention"),
     M(

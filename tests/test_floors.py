@@ -31,7 +31,7 @@ FLOORS = [
     {"cli"},
 ]
 PARTS = [
-    {"sketch", "lookup", "derived"},
+    {"sketch", "lookup", "derived", "parametrisation"},
     {"initialisation", "masks", "positions", "norms", "pointwise"},
     {"call", "layout"},
     {"sublayer"},

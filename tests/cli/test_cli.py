@@ -75,6 +75,18 @@ def test_generate_continues_prompts(trained, call):
     assert one.stdout.startswith("def f")
     two = call("generate", "out", "def f", "x", "-n", "12", "--temperature", "0", "--stop", "zzz", cwd=place)
     assert "--- 1 of 2\n" + one.stdout.rstrip("\n") in two.stdout
+    (place / "prompts.txt").write_text("def f\n\nx\nclass\n")
+    (place / "prompts.jsonl").write_text('{"prompt": "def f"}\n"x"\n{"prompt": "class"}\n')
+    given = [["def f", "x", "class"], ["--file", "prompts.txt", "--batch", "2"], ["--file", "prompts.jsonl", "--batch", "1"]]
+    first, *others = [call("generate", "out", *each, "-n", "9", "--seed", "3", cwd=place) for each in given]
+    assert first.stdout.startswith("--- 1 of 3\ndef f"), first.stderr
+    plain, *drafted = [
+        call("generate", "out", "def f", "-n", "20", "--temperature", "0", *more, cwd=place)
+        for more in ([], ["--draft", "lookup"], ["--draft", "out", "--draft-tokens", "3", "--weights", "int8"])
+    ]
+    assert drafted[0].stdout == plain.stdout, drafted[0].stderr
+    assert all("tokens a pass of the model" in each.stderr for each in drafted), drafted[1].stderr
+    assert [each.stdout for each in others] == [first.stdout] * 2, others[0].stderr
 
 
 def test_show_gives_the_resolved_value_that_trains_the_same(trained, call):
@@ -100,6 +112,10 @@ def test_show_gives_the_resolved_value_that_trains_the_same(trained, call):
         (["train", "llama-12m", "--resume", "x"], "either"),
         (["generate", "nowhere", "x"], "nowhere"),
         (["generate", "out", "x", "--top-p", "0"], "top_p"),
+        (["generate", "out", "--file", "out/run.jsonl"], "out/run.jsonl"),
+        (["generate", "out", "x", "--draft-tokens", "2"], "give --draft"),
+        (["generate", "out", "x", "y", "--draft", "lookup", "--batch", "2"], "one prompt is computed at a time"),
+        (["generate", "out", "x", "--file", "prompts.txt"], "or a --file of prompts"),
         (["generate", "out", "x", "--top-p", "two"], "valid number"),
         (["nothing"], "nothing"),
     ],

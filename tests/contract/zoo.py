@@ -54,6 +54,7 @@ from anyformer.parts import (
     Llama3Scaling,
     LogTemperature,
     LongRoPE,
+    MaximalUpdate,
     Normal,
     ParallelPrediction,
     Prefix,
@@ -451,6 +452,7 @@ DECODERS = {
             matrix=Xavier(gain=1.2), embedding=Normal(std=1.0), head=FanIn(gain=1.5), residual_scale=0.5
         )
     ),
+    "mup": _llama(initialisation=LOUD.but(mup=MaximalUpdate(base_width=8)), head=Head(tied=True, scale="inverse_sqrt_width")),
     "later_tokens_by_modules": _decoder(
         pre_norm(RMS, SELF, FEED),
         pre_norm(RMS, SELF.but(mask=Window(size=4)), Experts(experts=6, chosen=2, width=12, shared=SMALL, router=DEEPSEEK)),

@@ -7,7 +7,8 @@ import torch
 from zoo import DECODERS
 
 from anyformer.model import build
-from anyformer.parts.call.state import RingState, StateError
+from anyformer.parts.call.ring_state import RingState
+from anyformer.parts.call.state import StateError
 
 X = torch.randint(0, 37, (2, 12), generator=torch.Generator().manual_seed(0))
 

@@ -133,7 +133,7 @@ def test_verdicts_in_words(compared):
 class Reader(HTMLParser):
     """What a browser would ask of the network, and how elements nest."""
 
-    VOID = ("meta", "link", "br")
+    VOID = ("meta", "link", "br", "input")
 
     def __init__(self):
         super().__init__()

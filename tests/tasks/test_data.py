@@ -7,7 +7,7 @@ import pytest
 
 from anyformer.data import DataError, prepare
 from anyformer.describe import DescriptionError, UserError, from_toml, to_toml
-from anyformer.tasks import NOTHING, Copying, Draws, ModularAddition, Parity, Task, TaskData
+from anyformer.tasks import MQAR, NOTHING, Copying, Draws, ModularAddition, Parity, Sorting, Task, TaskData
 from anyformer.tasks.data import is_held_out
 
 FEW = {"modular_addition": {"modulus": 11}, "parity": {}, "copying": {"letters": 2}, "memorisation": {"keys": 3, "values": 3}}
@@ -125,3 +125,21 @@ def test_the_tokenizer_of_a_file_gives_the_numbers_and_must_have_all_symbols(tmp
 def test_a_path_is_no_task():
     with pytest.raises(UserError, match="a task is made, not read from my_texts"):
         TaskData.usual(None, ("my_texts",))  # type: ignore[arg-type]
+    assert TaskData.usual(None, ("parity",)).task == Parity()  # type: ignore[arg-type]
+    assert TaskData.usual(None, ('{kind="mqar",pairs=2}',)).task == MQAR(pairs=2)  # type: ignore[arg-type]
+
+
+def test_a_task_is_named_on_the_command_line(tmp_path, monkeypatch):
+    from anyformer.cli.train import resolve_run
+
+    run = resolve_run("llama-12m", ("parity",), {}, tiny=True)
+    assert (run.data.task, run.objective.kind) == (Parity(), "task")
+    table = resolve_run("t5-small", ('{kind="copying",letters=9}',), {}, tiny=True)
+    assert (table.data.task, table.objective.kind) == (Copying(letters=9), "task_seq2seq")
+    (tmp_path / "run.toml").write_text(to_toml(run))
+    assert resolve_run(str(tmp_path / "run.toml"), ("sorting",), {"steps": 3}).data.task == Sorting()
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "parity").write_text("a text of this name\n" * 2000)
+    assert resolve_run("llama-12m", ("parity",), {}, tiny=True).objective.kind == "causal"
+    with pytest.raises(UserError, match="pear"):
+        resolve_run("llama-12m", ('{kind="mqar",pear=2}',), {}, tiny=True)

@@ -20,7 +20,7 @@ from anyformer.model import build, decoder_only
 from anyformer.parts import EluPlusOne, Head, LinearAttention, RMSNorm, pre_norm
 from anyformer.plan import Plan
 from anyformer.probing import attention_maps, fitting, head_scores, lens, level_of, objective_of, probe, question
-from anyformer.probing.levels import buckets
+from anyformer.probing.levels import Share, buckets
 from anyformer.tasks import MQAR, Induction, Parity, TaskData, Transduction
 from anyformer.training import Run, journal
 from anyformer.training.held_out import corpus_of
@@ -80,11 +80,33 @@ def test_figures_are_those_counted_by_hand(directory):
 def test_buckets_are_powers_of_two():
     numbers = np.array([0, 1, 2, 3, 4, 7, 9, 9])
     right = numbers < 5
-    found = buckets(numbers, right, np.full(8, 0.25))
+    found = buckets(numbers, right, np.full(8, 0.25), np.array([0, 0, 0, 0, 1, 1, 1, 1]))
     assert [(each.first, each.last, each.share.asked, each.share.right) for each in found] == [
         (0, 0, 1, 1), (1, 1, 1, 1), (2, 3, 2, 2), (4, 7, 2, 1), (8, 9, 2, 0),
     ]  # fmt: skip
     assert found[2].share.chance == 0.25
+    assert found[2].share.rows == ((2, 2),)
+    assert found[3].share.rows == ((1, 2),)
+
+
+@pytest.mark.parametrize("together", [False, True])
+def test_an_interval_holds_the_truth_as_often_as_it_says_though_targets_of_a_sequence_go_together(together):
+    """40 sequences of 20 targets, each right with probability 0.7; together: a sequence is all right or all wrong."""
+    random = np.random.default_rng(0)
+    held = narrow = 0
+    for _ in range(300):
+        right = random.random((40, 1 if together else 20)) < 0.7
+        rows = np.broadcast_to(right, (40, 20)).sum(1)
+        found = Share(800, int(rows.sum()), 0.0, tuple((int(one), 20) for one in rows)).interval
+        held += found.low <= 0.7 <= found.high
+        alone = Share(800, int(rows.sum()), 0.0).interval
+        narrow += alone.low <= 0.7 <= alone.high
+    assert held >= 275
+    assert (narrow < 150) == together  # what targets taken one by one would say
+
+
+def test_the_interval_of_all_right_is_that_of_sequences():
+    assert Share(800, 800, 0.0, ((20, 20),) * 40).interval == Share(40, 40, 0.0).interval
 
 
 def test_lengths_are_asked_as_far_as_task_and_tables_go(tmp_path):
@@ -193,7 +215,8 @@ def test_the_command_prints_tables_and_json_and_draws(directory, tmp_path, call)
     assert shown.returncode == 0, shown.stderr
     lines = shown.stdout.splitlines()
     assert lines[0] == "mqar: trained up to length 16; the value, at each key that comes again"
-    assert lines[1].split() == ["length", "sequences", "accuracy", "chance", "whole", "answers", "chance"]
+    heads = "length sequences accuracy 95 % interval chance whole answers 95 % interval chance"
+    assert lines[1].split() == heads.split()
     assert [line.split()[0] for line in lines[2:4]] == ["12", "24"]
     assert "induction and previous-token scores" in shown.stdout
     names = {"mqar.png", "mqar-attention.png", "mqar-lens.png", "probe.json"}

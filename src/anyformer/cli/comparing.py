@@ -18,6 +18,7 @@ EXAMPLES = """
 anyformer compare recipes/studies/norms.toml --dry-run
 anyformer compare recipes/studies/norms.toml --out runs/norms
 anyformer compare recipes/studies/norms.toml --set base.steps=600 --jobs 1
+anyformer compare recipes/studies/norms.toml --engine slurm --engine-set slurm_partition=long
 """
 
 
@@ -49,6 +50,22 @@ def run(
             metavar="COUNT",
         ),
     ] = None,
+    engine: Annotated[
+        str | None,
+        typer.Option(
+            help="Run trials as Ray tasks (ray) or as one Slurm array by submitit (slurm), which all see this directory.",
+            metavar="ray|slurm",
+        ),
+    ] = None,
+    options: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--engine-set",
+            help="An option of the engine: of ray.init, as in address=auto, or of submitit, as in slurm_partition=long, "
+            "timeout_min=600 or cluster=local. Repeat it for more.",
+            metavar="NAME=VALUE",
+        ),
+    ] = None,
     dry_run: Annotated[
         bool,
         typer.Option("--dry-run", help="Train nothing: list the trials, the matched sizes, predicted memory and time."),
@@ -66,7 +83,7 @@ def run(
     from rich.console import Console
 
     from anyformer.studies import compare, forecast, load_study
-    from anyformer.studies.words import verdict
+    from anyformer.studies.words import smaller_sizes, verdict
     from anyformer.training import Stopped
 
     value = load_study(study, arguments.assigned(changes))
@@ -75,13 +92,18 @@ def run(
         return
     directory = Path("runs") / study.stem if out is None else out
     try:
-        found = compare(value, directory, jobs=jobs, console=Console(stderr=True))
+        found = compare(
+            value, directory, jobs=jobs, console=Console(stderr=True), engine=engine, options=arguments.assigned(options)
+        )
     except Stopped as stopped:
         print(f"anyformer: {stopped}", file=sys.stderr)
         raise typer.Exit(stopped.exit_code) from None
     print(found.title)
     for each in found.comparisons:
         print("\n".join(wrapped(verdict(each, found).replace("**", ""), 100, "  ")))
+    for _, said, _ in smaller_sizes(found):
+        for line in said:
+            print("\n".join(wrapped(line.replace("**", "") + ".", 100, "  ")))
     for note in found.notes:
         print("\n".join(wrapped(f"Note: {note}.", 100, "  ")))
     print(f"report: {directory / 'report.html'}")
@@ -93,7 +115,7 @@ def show(found: Forecast) -> None:
     from anyformer.studies.live import in_time
 
     columns = (
-        ("arm", lambda each: each.arm.name),
+        ("arm", lambda each: each.arm.name if each.arm.size == 1 else f"{each.arm.name}, at {each.arm.size:g}"),
         ("parameters", lambda each: f"{each.parameters:,}"),
         ("updates", lambda each: f"{each.arm.run.steps:,}"),
         ("tokens", lambda each: f"{each.arm.tokens:,}"),

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import sys
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from anyformer.cli.arguments import Model
 
+if TYPE_CHECKING:
+    from anyformer.generation import Acceptance, Drafter
+
 EXAMPLES = """
 anyformer generate runs/2026-01-01-120000 "def parse(" --temperature 0.7 --top-p 0.95
 anyformer generate checkpoint "Once upon" "A time" --max-tokens 64 --stop "The end"
 anyformer generate checkpoint "Once upon" --weights int8
+anyformer generate checkpoint "Once upon" --draft smaller
+anyformer generate checkpoint --file prompts.txt --batch 8 > texts.txt
 anyformer generate runs/2026-01-01-120000 "What does `json.dumps` do?" --chat
 """
 sampling_option = partial(typer.Option, rich_help_panel="Sampling")
@@ -30,6 +36,13 @@ def run(
         typer.Option(
             help="A prompt as token numbers, as in 1,2,3, for a model without a tokenizer. Repeat it for more prompts.",
             metavar="NUMBERS",
+        ),
+    ] = None,
+    file: Annotated[
+        Path | None,
+        typer.Option(
+            help="Read prompts from this file, one a line; of a .jsonl file, each line is a string, or has one as prompt.",
+            metavar="FILE",
         ),
     ] = None,
     image: Annotated[
@@ -93,6 +106,28 @@ def run(
             metavar="TOKENS",
         ),
     ] = None,
+    batch: Annotated[
+        int | None,
+        computing_option(
+            help="Compute this many prompts together; one that ends leaves its place to the next. The texts are the same. By "
+            "default 16, with --draft 1.",
+            min=1,
+            metavar="PROMPTS",
+        ),
+    ] = None,
+    draft: Annotated[
+        str | None,
+        computing_option(
+            help="Let this smaller model of the same vocabulary write ahead, and verify several of its tokens in one pass; or, "
+            "with the word lookup, what followed the last tokens where they stood before. The text has the same distribution, "
+            "and with --temperature 0 it is the same.",
+            metavar="MODEL|lookup",
+        ),
+    ] = None,
+    draft_tokens: Annotated[
+        int | None,
+        computing_option(help="Let --draft propose so many tokens at most: by default 4, lookup 8.", min=1, metavar="TOKENS"),
+    ] = None,
     compile: Annotated[
         bool | None,
         computing_option(help="Compile the model first, or never. By default only very long jobs are compiled."),
@@ -105,42 +140,76 @@ def run(
     """
     import torch
 
+    from anyformer.cli.bars import bar
     from anyformer.cli.generated import shown
+    from anyformer.cli.prompts import prompts_of
     from anyformer.describe import UserError
-    from anyformer.generation import Sampling, check_weights, generate, generating, stream
+    from anyformer.generation import Acceptance, Sampling, check_weights, generate, generating, stream
     from anyformer.loading import load, pixels
 
-    if (not prompts) == (not tokens):
-        raise UserError("give either prompts of text, or token numbers as in --tokens 1,2,3")
+    if sum(map(bool, (prompts, tokens, file))) != 1:
+        raise UserError("give either prompts of text, or token numbers as in --tokens 1,2,3, or a --file of prompts")
+    if file is not None:
+        prompts = prompts_of(file)
     if chat and tokens:
         raise UserError("--chat writes prompts of text by a template, and --tokens gives token numbers: leave one of them out")
     numbers = [_numbers(text) for text in tokens or []]
     sampling = Sampling(temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p, seed=seed)
     check_weights(weights)
+    if draft is None and draft_tokens is not None:
+        raise UserError("--draft-tokens says how many tokens --draft proposes: give --draft, or leave it out")
     loaded, tokenizer = load(model, device="cuda" if torch.cuda.is_available() else "cpu", images=bool(image))
     loaded = generating(loaded, weights)
+    drafter, acceptance = None if draft is None else _drafter(draft, draft_tokens, weights), Acceptance()
     settings: dict[str, Any] = {
         "max_tokens": max_tokens, "sampling": sampling, "stop": tuple(stop or ()), "compile": compile,
-        "images": pixels(model, image) if image else None,
+        "images": pixels(model, image) if image else None, "batch": batch or (16 if draft is None else None),
+        "draft": drafter, "acceptance": acceptance,
     }  # fmt: skip
     if numbers:
         for given, continuation in zip(numbers, generate(loaded, tokenizer, numbers, **settings), strict=True):
             print(",".join(map(str, given + continuation)))
+        _report(drafter, acceptance)
         return
     assert prompts
-    pieces = stream(loaded, tokenizer, prompts, block=block, chat=chat, **settings)
+    over = list[int]()
+    pieces = stream(loaded, tokenizer, prompts, block=block, chat=chat, done=over.append, **settings)
     between = "\n" if chat else ""
     if len(prompts) == 1:
         print(shown(prompts[0], bold=True), end=between, flush=True)
         for _, piece in pieces:
             print(shown(piece), end="", flush=True)
         print()
+        _report(drafter, acceptance)
         return
     texts = [""] * len(prompts)
-    for row, piece in pieces:
-        texts[row] += piece
+    with bar("prompts", len(prompts)) as moved:
+        for row, piece in pieces:
+            texts[row] += piece
+            moved(len(over))
     for number, (prompt, text) in enumerate(zip(prompts, texts, strict=True), start=1):
         print(f"--- {number} of {len(texts)}\n{shown(prompt, bold=True)}{between}{shown(text)}")
+    _report(drafter, acceptance)
+
+
+def _drafter(draft: str, tokens: int | None, weights: str) -> Drafter:
+    """What --draft names."""
+    import torch
+
+    from anyformer.generation import Draft, Lookup, generating
+    from anyformer.loading import load
+
+    if draft == "lookup":
+        return Lookup() if tokens is None else Lookup(tokens=tokens)
+    loaded, _ = load(Path(draft), device="cuda" if torch.cuda.is_available() else "cpu")
+    model = generating(loaded, weights)
+    return Draft(model) if tokens is None else Draft(model, tokens=tokens)
+
+
+def _report(drafter: Drafter | None, acceptance: Acceptance) -> None:
+    """What came of speculation, on standard error."""
+    if drafter is not None:
+        print(f"draft: {acceptance}", file=sys.stderr)
 
 
 def _numbers(text: str) -> list[int]:

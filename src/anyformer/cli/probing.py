@@ -15,6 +15,7 @@ from anyformer.cli.bars import bar
 
 if TYPE_CHECKING:
     from anyformer.evaluation import Subject
+    from anyformer.evaluation.intervals import Interval
     from anyformer.probing import Bucket, Head, Lens, Level, Probed, Question
     from anyformer.tasks import Task
 
@@ -124,10 +125,13 @@ def questions(subject: Subject, wanted: Sequence[str] | None) -> list[Question]:
 
 def task_in(text: str) -> Task:
     """The task that an option names, by its kind or as a table."""
-    from anyformer.describe import parse_assignment
-    from anyformer.tasks import TaskData
+    from anyformer.describe import UserError, did_you_mean
+    from anyformer.tasks import Task, named_task
 
-    return TaskData.parse({"task": parse_assignment(f"task={text}")[1]}, where="--task").task
+    found = named_task(text)
+    if found is None:
+        raise UserError(f"--task: there is no task {text!r}{did_you_mean(text, sorted(Task.kinds))}")
+    return found
 
 
 def lengths_of(text: str) -> tuple[int, ...]:
@@ -147,7 +151,7 @@ def page(found: Probed) -> Iterator[str]:
     """The tables of a task."""
     trained = "not trained on it" if found.trained is None else f"trained up to length {found.trained:,}"
     yield f"{found.task.kind}: {trained}; {type(found.task).scored}"
-    heads = ("length", "sequences", "accuracy", "chance", "whole answers", "chance")
+    heads = ("length", "sequences", "accuracy", "95 % interval", "chance", "whole answers", "95 % interval", "chance")
     rows = [_row(level) for level in found.levels]
     if rows:
         yield from aligned([heads, *rows], (True,) * len(heads))
@@ -161,8 +165,12 @@ def page(found: Probed) -> Iterator[str]:
 
 def _row(level: Level) -> tuple[str, ...]:
     shares = (level.targets, level.answers)
-    figures = (f"{value:.4f}" for share in shares for value in (share.accuracy, share.chance))
+    figures = (said for share in shares for said in (f"{share.accuracy:.4f}", _ends(share.interval), f"{share.chance:.4f}"))
     return f"{level.length:,}", f"{level.sequences:,}", *figures
+
+
+def _ends(interval: Interval) -> str:
+    return f"{interval.low:.4f} to {interval.high:.4f}"
 
 
 def _buckets(what: str, found: Sequence[Bucket]) -> Iterator[str]:
@@ -171,12 +179,12 @@ def _buckets(what: str, found: Sequence[Bucket]) -> Iterator[str]:
     rows = [
         (
             str(each.first) if each.first == each.last else f"{each.first:,} to {each.last:,}",
-            f"{each.share.asked:,}", f"{each.share.accuracy:.4f}",
+            f"{each.share.asked:,}", f"{each.share.accuracy:.4f}", _ends(each.share.interval),
         )
         for each in found
     ]  # fmt: skip
     yield ""
-    yield from aligned([(what, "targets", "accuracy"), *rows], (False, True, True))
+    yield from aligned([(what, "targets", "accuracy", "95 % interval"), *rows], (False, True, True, True))
 
 
 def _heads(subject: Subject, report: dict[str, Any], lines: list[str]) -> None:

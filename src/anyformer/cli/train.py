@@ -16,6 +16,7 @@ from anyformer.cli.arguments import WHAT, Tiny
 from anyformer.cli.ending import finish
 
 if TYPE_CHECKING:
+    from anyformer.model import Architecture
     from anyformer.objectives import Objective
     from anyformer.training import Run
 
@@ -24,6 +25,7 @@ anyformer train recipes/stdlib.toml
 anyformer train llama-12m --data my_texts/ --set steps=1000 --set optimiser.learning_rate=1e-3
 anyformer train deepseek-v3 --tiny --data python-stdlib
 anyformer train t5-small --tiny --data python-summaries --objective seq2seq
+anyformer train llama-12m --tiny --data parity --set steps=200
 anyformer train --start-from path/to/model --data my_texts/ --set 'tuning.adapter={kind="lora",rank=8}'
 anyformer train --resume runs/2026-01-01-120000
 anyformer train recipes/stdlib.toml --logger tensorboard
@@ -39,8 +41,8 @@ def run(
         list[str] | None,
         typer.Option(
             help="Train on this text: a file, a directory, a .jsonl file, or python-stdlib, the text that comes with Python. "
-            "Repeat it for more.",
-            metavar="PATH",
+            "Repeat it for more. Or on a generated task, by its kind (parity, mqar, copying, ...) or a table of its fields.",
+            metavar="PATH|TASK",
         ),
     ] = None,
     changes: Annotated[
@@ -182,7 +184,8 @@ def check(what: str, paths: tuple[str, ...]) -> None:
             raise UserError(f"no architecture is called {what!r}, and no file or directory{did_you_mean(what, names)}")
         if not paths:
             raise _no_data(what)
-    find_records(paths, ("*",))
+    if not task_in(paths):
+        find_records(paths, ("*",))
 
 
 def resolve_run(
@@ -203,13 +206,18 @@ def resolve_run(
         if tiny or objective:
             said = "--tiny shrinks an architecture" if tiny else "--objective is for an architecture"
             raise UserError(f"{said}, and {what} is a run: give a NAME with --data")
-        if paths:
+        if task := task_in(paths):
+            asked = {"kind": objective_for(load_run(Path(what)).architecture)}
+            assigned = {"data": {"kind": "task", "task": task}, "objective": asked, **assigned}
+        elif paths:
             assigned = {**assigned, "data.paths": list(paths)}
         return load_run(Path(what), assigned)
     model = architecture(what, tiny=tiny)
     if not paths:
         raise _no_data(what)
     own = {path.removeprefix(_OBJECTIVE): value for path, value in assigned.items() if path.startswith(_OBJECTIVE)}
+    if objective is None and task_in(paths):
+        objective = objective_for(model)
     chosen = None if objective is None else objective_of(objective, own)
     run = default_run(model, paths, chosen)
     source = assigned.get("start_from")
@@ -227,6 +235,21 @@ def resolve_run(
             f"{error}\nThe tokenizer is {kind!r}, chosen for a vocabulary of {vocab:,} tokens; set another as a whole: "
             """--set 'data.tokenizer={kind="byte_pairs",vocab=512}' --set embedding.vocab=512"""
         ) from None
+
+
+def task_in(paths: tuple[str, ...]) -> dict[str, object] | None:
+    """The generated task that `--data` names, as plain data; None where it names text. A file of the same name comes first."""
+    from anyformer.tasks import named_task
+
+    if len(paths) != 1 or exists(paths[0]):
+        return None
+    found = named_task(paths[0])
+    return None if found is None else {"kind": found.kind, **found.plain()}
+
+
+def objective_for(model: Architecture) -> str:
+    """The objective by which an architecture learns a task."""
+    return "task_seq2seq" if model.two_inputs else "task"
 
 
 _OBJECTIVE = "objective."

@@ -45,7 +45,7 @@ class Difference:
         return "better" if (self.interval.value < 0) == self.lower else "worse"
 
 
-def share(right: int, count: int) -> Interval:
+def share(right: float, count: float) -> Interval:
     """right / count, with Wilson's score interval, which holds for few and for extreme ones too.
 
     (p + z^2 / 2n +- z sqrt(p (1 - p) / n + z^2 / 4n^2)) / (1 + z^2 / n) (Wilson 1927, doi 10.1080/01621459.1927.10502953).

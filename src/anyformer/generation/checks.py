@@ -40,11 +40,14 @@ def check(
     start: int | None,
     source: Tensor | None = None,
     images: Tensor | None = None,
+    batch: int | None = None,
 ) -> None:
-    """Refuse prompts that `model` cannot continue for `max_tokens` tokens."""
+    """Refuse prompts that `model` cannot continue for `max_tokens` tokens, `batch` at a time, or all together."""
     check_model(model)
     architecture = model.architecture
     two = architecture.two_inputs
+    if batch is not None and batch < 1:
+        raise InputError(f"batch = {batch} should be at least 1 prompt at a time")
     if not prompts or any(len(prompt) == 0 for prompt in prompts):
         raise InputError("every prompt needs at least one token; use the end-of-text token to start from nothing")
     if max_tokens < 1:
@@ -81,4 +84,4 @@ def check(
         raise InputError(
             f"prompt and text would reach {length} positions, and the position table ends at {longest}; shorten one"
         )
-    check_memory(model, len(prompts), max_tokens + target, read)
+    check_memory(model, len(prompts) if batch is None else min(batch, len(prompts)), max_tokens + target, read)

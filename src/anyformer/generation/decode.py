@@ -13,24 +13,55 @@ from anyformer.generation.checks import check
 from anyformer.generation.memory import grown
 from anyformer.generation.sampling import Sampling
 from anyformer.model import Transformer
+from anyformer.operations import Shape
 from anyformer.parts.call.stack_state import StackState
 
 Step = Callable[[Transformer, Tensor, StackState], Tensor]
+CHUNK = 1024
+"""Positions of a prompt that are read at once: products of so many rows run at their full rate, and their memory is bounded."""
 
 
 def prefill(
-    model: Transformer, tokens_BT: Tensor, padding_BT: Tensor | None, state: StackState, images: Tensor | None = None
+    model: Transformer,
+    tokens_BT: Tensor,
+    padding_BT: Tensor | None,
+    state: StackState,
+    images: Tensor | None = None,
+    chunk: int = CHUNK,
 ) -> Tensor:
-    """Read the prompts into `state`; logits of the next token, (B, V). Prefix masks see the prompts as a prefix."""
-    lengths = torch.full((len(tokens_BT),), tokens_BT.shape[1], device=tokens_BT.device)
+    """Read the prompts into `state`; logits of the next token, (B, V). Prefix masks see the prompts as a prefix.
+
+    They are read `chunk` positions at a time, or at once where pieces would differ from the whole.
+    """
+    length = tokens_BT.shape[1]
+    lengths = torch.full((len(tokens_BT),), length, device=tokens_BT.device)
     prefix = lengths if padding_BT is None else (~padding_BT).sum(1)
-    features = model.features(tokens_BT, padding=padding_BT, prefix=prefix, state=state, images=images)
+    if images is not None or reads_whole(model, padding_BT):
+        chunk = length
+    padded = 0 if padding_BT is None else int(padding_BT.sum(1).max())
+    for start in range(0, length, chunk):
+        stop = start + chunk
+        padding = padding_BT[:, start:stop] if padding_BT is not None and start < padded else None
+        features = model.features(tokens_BT[:, start:stop], padding=padding, prefix=prefix, state=state, images=images)
     return model.logits(features[:, -1])
+
+
+def reads_whole(model: Transformer, padding_BT: Tensor | None = None) -> bool:
+    """Whether a prompt cannot be read in pieces: its parts say so, or padding would come between virtual tokens and it."""
+    architecture = model.architecture
+    cost = architecture.cost(Shape())
+    between = architecture.virtual_tokens is not None and padding_BT is not None
+    return between or bool(cost.breaks("chunked") or cost.breaks("cached"))
 
 
 def decode(model: Transformer, tokens_B: Tensor, state: StackState) -> Tensor:
     """One more token per row into `state` (its slot already reserved); logits of the next, (B, V)."""
     return model.logits(model.advance(tokens_B[:, None], state)[:, -1])
+
+
+def read_on(model: Transformer, tokens_BT: Tensor, state: StackState) -> Tensor:
+    """More tokens into `state` (their slots already reserved); logits after each, (B, T, V)."""
+    return model.logits(model.advance(tokens_BT, state))
 
 
 def read_source(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import torch
 from torch import Tensor
 
 from anyformer.model import InputError, Transformer
@@ -29,3 +30,12 @@ def with_images(model: Transformer, prompts: Sequence[Sequence[int]], images: Te
         )
     times = {tower.token: tower.tokens}
     return [[token for token in prompt for _ in range(times.get(token, 1))] for prompt in prompts]
+
+
+def of_prompts(model: Transformer, prompts: Sequence[Sequence[int]], images: Tensor | None) -> list[Tensor | None]:
+    """The images of each prompt, which has all of their tokens; None for one without any."""
+    tower = model.architecture.images
+    if images is None or tower is None:
+        return [None] * len(prompts)
+    counts = [list(prompt).count(tower.token) // tower.tokens for prompt in prompts]
+    return [each if len(each) else None for each in torch.split(images, counts)]

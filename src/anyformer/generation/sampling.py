@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated
 
 import torch
@@ -25,15 +26,25 @@ class Sampling(Value):
     """Keep tokens at least min_p times as likely as the likeliest (arXiv 2407.01082)."""
     seed: Annotated[int, Field(ge=0)] = 0
 
-    def choose(self, logits_BV: Tensor, rows_B: Tensor, index: int) -> Tensor:
-        """The token number `index` of each row, (B,); `rows_B`: the numbers of the rows."""
+    def choose(self, logits_BV: Tensor, rows_B: Tensor, index: int | Sequence[int]) -> Tensor:
+        """The token number `index` of each row, (B,), one for all or one for each; `rows_B`: the numbers of the rows."""
         if self.temperature == 0:
             return logits_BV.argmax(-1)
-        probability_BV = self.distribution(logits_BV)
-        uniform_B1 = bits(Noise.at(self.seed, index, rows_B), 0, torch.Size((len(rows_B), 1))).double() / 2**32
+        return self.draw(self.distribution(logits_BV), self.uniform(rows_B, index))
+
+    def draw(self, probability_BV: Tensor, uniform_B1: Tensor) -> Tensor:
+        """The token that a number from 0 to 1 stands for in each distribution, which need not add up to 1: (B,)."""
         cumulative = probability_BV.double().cumsum(-1)
         # Scaled to the last sum, so that rounding cannot push the draw past the last token with a probability above 0.
         return (cumulative > uniform_B1 * cumulative[:, -1:]).int().argmax(-1)
+
+    def uniform(self, rows_B: Tensor, index: int | Sequence[int], site: int = 0) -> Tensor:
+        """Numbers from 0 to 1, (B, 1), by which the token number `index` of each row is drawn; other ones at another `site`."""
+        if isinstance(index, int):
+            noise = Noise.at(self.seed, index, rows_B)
+        else:
+            noise = Noise(torch.stack([Noise.at(self.seed, each, rows_B).key for each in index]), rows_B)
+        return bits(noise, site, torch.Size((len(rows_B), 1))).double() / 2**32
 
     def distribution(self, logits_BV: Tensor) -> Tensor:
         """Probabilities after temperature, top-k, top-p and min-p, in this order; the likeliest token always stays. fp32."""

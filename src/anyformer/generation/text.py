@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import chain
 from typing import Any
 
 from torch import Tensor
@@ -10,10 +12,11 @@ from torch import Tensor
 from anyformer.data import StreamDecoder, Tokenizer
 from anyformer.data.chat import answer_end, prompt_tokens
 from anyformer.generation.checks import check, check_model, fills_masks
-from anyformer.generation.decode import continuations
+from anyformer.generation.drafting import Drafter
 from anyformer.generation.images import with_images
+from anyformer.generation.running import Given, running
 from anyformer.generation.sampling import Sampling
-from anyformer.generation.steps import stepper
+from anyformer.generation.speculative import Acceptance
 from anyformer.generation.unmasking import unmasked
 from anyformer.model import InputError, Transformer
 
@@ -29,6 +32,9 @@ def generate(
     compile: bool | None = None,
     chat: bool = False,
     images: Tensor | None = None,
+    batch: int | None = None,
+    draft: Drafter | Transformer | None = None,
+    acceptance: Acceptance | None = None,
 ) -> Any:
     """The continuation of a prompt, without it: text for text, token numbers for token numbers; a list for several prompts.
 
@@ -37,18 +43,19 @@ def generate(
     """
     one = isinstance(prompt, str) or (len(prompt) > 0 and isinstance(prompt[0], int))
     prompts: Any = [prompt] if one else list(prompt)
+    settings: dict[str, Any] = {
+        "max_tokens": max_tokens, "sampling": sampling, "compile": compile, "images": images, "batch": batch, "draft": draft,
+        "acceptance": acceptance,
+    }  # fmt: skip
     if not all(isinstance(text, str) for text in prompts):
         if stop or chat:
             word = "stop strings are" if stop else "a chat is"
             raise InputError(f"{word} text, and the prompts are token numbers: leave {'stop' if stop else 'chat'} out")
         end = None if tokenizer is None else tokenizer.end_of_text
-        tokens = generate_tokens(
-            model, prompts, max_tokens=max_tokens, sampling=sampling, end=end, compile=compile, images=images
-        )
+        tokens = generate_tokens(model, prompts, end=end, **settings)
         return tokens[0] if one else tokens
     texts = ["" for _ in prompts]
-    settings: dict[str, Any] = {"max_tokens": max_tokens, "sampling": sampling, "stop": stop, "compile": compile, "chat": chat}
-    for row, piece in stream(model, tokenizer, prompts, images=images, **settings):
+    for row, piece in stream(model, tokenizer, prompts, stop=stop, chat=chat, **settings):
         texts[row] += piece
     return texts[0] if one else texts
 
@@ -62,12 +69,29 @@ def generate_tokens(
     end: int | None = None,
     compile: bool | None = None,
     images: Tensor | None = None,
+    batch: int | None = None,
+    draft: Drafter | Transformer | None = None,
+    acceptance: Acceptance | None = None,
+    done: Callable[[int], None] | None = None,
 ) -> list[list[int]]:
-    """The tokens that follow each prompt of token numbers, up to `end`, which is left out, or `max_tokens`."""
+    """The tokens that follow each prompt of token numbers, up to `end`, which is left out, or `max_tokens`.
+
+    `batch`, `draft`, `acceptance`, `done`: as in `stream`.
+    """
     prompts = with_images(model, prompts, images)
-    columns = [next_B.tolist() for next_B in _steps(model, prompts, max_tokens, sampling, end, compile, images)]
-    rows: list[list[int]] = [list(row) for row in zip(*columns, strict=True)]
-    return [row[: row.index(end)] if end is not None and end in row else row for row in rows]
+    rows: list[list[int]] = [[] for _ in prompts]
+    over = _Told(len(rows), done)
+    steps = running(
+        model, prompts, max_tokens=max_tokens, sampling=sampling, end=end, compile=compile, images=images, batch=batch,
+        draft=draft, acceptance=acceptance, ended=over.__contains__,
+    )  # fmt: skip
+    for row, token in chain.from_iterable(steps):
+        if row not in over:
+            if token != end:
+                rows[row].append(token)
+            if token == end or len(rows[row]) == max_tokens:
+                over.add(row)
+    return rows
 
 
 def stream(
@@ -82,6 +106,10 @@ def stream(
     block: int | None = None,
     chat: bool = False,
     images: Tensor | None = None,
+    batch: int | None = None,
+    draft: Drafter | Transformer | None = None,
+    acceptance: Acceptance | None = None,
+    done: Callable[[int], None] | None = None,
 ) -> Iterator[tuple[int, str]]:
     """(row, text) as the text comes. A row ends at the end-of-text token, before the first `stop` string, or at `max_tokens`.
 
@@ -90,7 +118,10 @@ def stream(
     Wrong arguments are refused by the call itself, not when the first piece is read. `compile`: None compiles only jobs long
     enough to recover the time. A model that fills masks gives each text at once, `block` positions revealed before the next
     ones (by default all together); its tokenizer needs a mask token. `chat`: each prompt is what a user says, written by the
-    tokenizer's chat template, and a row ends where the answer does.
+    tokenizer's chat template, and a row ends where the answer does. `batch`: prompts at a time, each of which leaves its place
+    to the next when it ends, by default all together; the texts are the same. `done`: told the number of each row that ended.
+    `draft`: what proposes tokens, several of which one pass of the model then verifies (`speculative`): a smaller model, a
+    `Draft`, or a `Lookup`; then one prompt is computed after the other. `acceptance` counts what was proposed and taken.
     """
     if tokenizer is None:
         check_model(model)
@@ -108,32 +139,36 @@ def stream(
     else:
         given = [tokenizer.encode(prompt) if isinstance(prompt, str) else list(prompt) for prompt in prompts]
     if fills_masks(model) and tokenizer.find("mask") is not None:
-        return _revealed(model, tokenizer, given, max_tokens, sampling or Sampling(), stop, block)
+        if draft is not None:
+            raise InputError("a model that fills masks does not write token after token: leave the draft out")
+        rows = [_Row(tokenizer, stop, end) for _ in prompts]
+        revealing = partial(unmasked, model, mask=tokenizer.special("mask"), max_tokens=max_tokens, block=block)
+        return _revealed(revealing, given, sampling or Sampling(), rows, batch or len(given), _Told(len(rows), done))
     check_model(model)
     tokens = with_images(model, [each or ([] if end is None else [end]) for each in given], images)
-    check(model, tokens, max_tokens, end if model.architecture.two_inputs else None, images=images)
-    steps = _steps(model, tokens, max_tokens, sampling, end, compile, images)
-    return _pieces(steps, [_Row(tokenizer, stop, end) for _ in prompts])
+    check(model, tokens, max_tokens, end if model.architecture.two_inputs else None, images=images, batch=batch)
+    rows = [_Row(tokenizer, stop, end) for _ in prompts]
+    steps = running(
+        model, tokens, max_tokens=max_tokens, sampling=sampling, end=end, compile=compile, images=images, batch=batch,
+        draft=draft, acceptance=acceptance, ended=lambda row: rows[row].ended,
+    )  # fmt: skip
+    return _pieces(steps, rows, max_tokens, _Told(len(rows), done))
 
 
 def _revealed(
-    model: Transformer,
-    tokenizer: Tokenizer,
+    revealing: Callable[..., Iterator[Tensor]],
     prompts: Sequence[Sequence[int]],
-    max_tokens: int,
     sampling: Sampling,
-    stop: Sequence[str],
-    block: int | None,
+    rows: Sequence[_Row],
+    batch: int,
+    over: _Told,
 ) -> Iterator[tuple[int, str]]:
-    """(row, text) of every row, by filling masks."""
-    end = tokenizer.end_of_text
-    steps = unmasked(
-        model, prompts, mask=tokenizer.special("mask"), sampling=sampling, max_tokens=max_tokens, block=block
-    )  # fmt: skip
-    *_, last = steps
-    for number, numbers in enumerate(last.tolist()):
-        row = _Row(tokenizer, stop, end)
-        yield number, "".join(map(row.push, numbers)) + row.finish()
+    """(row, text) of every row, by filling masks, `batch` rows at a time."""
+    for first in range(0, len(prompts), batch):
+        *_, last = revealing(prompts[first : first + batch], sampling=sampling, first=first)
+        for number, numbers in enumerate(last.tolist(), first):
+            yield number, "".join(map(rows[number].push, numbers)) + rows[number].finish()
+            over.add(number)
 
 
 def _asked(prompt: str | Sequence[int]) -> list[dict[str, str]]:
@@ -143,37 +178,40 @@ def _asked(prompt: str | Sequence[int]) -> list[dict[str, str]]:
     return [{"role": "user", "content": prompt}]
 
 
-def _steps(
-    model: Transformer,
-    prompts: Sequence[Sequence[int]],
-    max_tokens: int,
-    sampling: Sampling | None,
-    end: int | None,
-    compile: bool | None,
-    images: Tensor | None = None,
-) -> Iterator[Tensor]:
-    """The next token of every prompt, (B,), step by step; targets of a model with two inputs start with `end`."""
-    step, multiple = stepper(max_tokens, compile)
-    return continuations(
-        model, prompts, sampling=sampling or Sampling(), max_tokens=max_tokens, end=end,
-        start=end if model.architecture.two_inputs else None, step=step, multiple=multiple,
-        images=None if images is None else images.to(model.device),
-    )  # fmt: skip
-
-
-def _pieces(steps: Iterator[Tensor], rows: Sequence[_Row]) -> Iterator[tuple[int, str]]:
+def _pieces(steps: Given, rows: Sequence[_Row], max_tokens: int, over: _Told) -> Iterator[tuple[int, str]]:
     """(row, text) of every piece of text that the tokens make certain."""
-    for next_B in steps:
-        for number, (row, token) in enumerate(zip(rows, next_B.tolist(), strict=True)):
-            piece = row.push(token)
-            if piece:
-                yield number, piece
-        if all(row.ended for row in rows):
-            return
-    for number, row in enumerate(rows):
-        rest = row.finish()
-        if rest:
-            yield number, rest
+    for number, token in chain.from_iterable(steps):
+        if number in over:
+            continue
+        row = rows[number]
+        piece = row.push(token)
+        if row.tokens == max_tokens:
+            piece += row.finish()
+        if piece:
+            yield number, piece
+        if row.ended:
+            over.add(number)
+            if over.all:
+                return
+
+
+class _Told:
+    """The rows that have ended, each of which `done` is told once."""
+
+    def __init__(self, count: int, done: Callable[[int], None] | None) -> None:
+        self._count, self._done, self._rows = count, done, set[int]()
+
+    def __contains__(self, row: object) -> bool:
+        return row in self._rows
+
+    def add(self, row: int) -> None:
+        self._rows.add(row)
+        if self._done is not None:
+            self._done(row)
+
+    @property
+    def all(self) -> bool:
+        return len(self._rows) == self._count
 
 
 class _Row:
@@ -182,12 +220,13 @@ class _Row:
     def __init__(self, tokenizer: Tokenizer, stop: Sequence[str], end: int | None) -> None:
         self._decoder, self._stop, self._end = StreamDecoder(tokenizer), tuple(stop), end
         self._held = ""
-        self.ended = False
+        self.ended, self.tokens = False, 0
 
     def push(self, token: int) -> str:
         """The text that `token` makes certain."""
         if self.ended:
             return ""
+        self.tokens += 1
         if token == self._end:
             return self.finish()
         self._held += self._decoder.push(token)

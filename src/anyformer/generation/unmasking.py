@@ -21,6 +21,7 @@ def unmasked(
     max_tokens: int,
     steps: int | None = None,
     block: int | None = None,
+    first: int = 0,
 ) -> Iterator[Tensor]:
     """The text behind each prompt, (B, max_tokens), after every step; `mask` where nothing is revealed yet.
 
@@ -29,12 +30,13 @@ def unmasked(
     model proposes a token for each of its masks, and those proposed with the greatest probability stay (Nie et al. 2025,
     LLaDA, arXiv
     2502.09992, appendix B.4: low-confidence remasking). `steps`: calls of the model in all, by default one for each position.
+    `first`: the number of the first prompt, by which draws are keyed.
     """
     _check(model, prompts, max_tokens, steps, block)
     size = block or max_tokens
     blocks = [(start, min(start + size, max_tokens)) for start in range(0, max_tokens, size)]
     shares = _spread(steps or max_tokens, len(blocks))
-    rows = torch.arange(len(prompts), device=model.device)
+    rows = torch.arange(first, first + len(prompts), device=model.device)
     longest = max(map(len, prompts))
     tokens = torch.full((len(prompts), longest + max_tokens), mask, device=model.device)
     padding = torch.zeros_like(tokens, dtype=torch.bool)

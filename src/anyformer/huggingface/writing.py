@@ -21,6 +21,7 @@ from anyformer.huggingface.registry import OWN, READ_ONLY, own
 from anyformer.huggingface.rules import rules
 from anyformer.huggingface.seal import seal
 from anyformer.model import Architecture, Transformer
+from anyformer.model.mup import computed
 from anyformer.quantising import dense
 
 _LENGTH = "max_position_embeddings"
@@ -49,15 +50,16 @@ def export(
     check_directory(directory)
     if towers is not None:
         return export_composite(model, directory, Path(towers), model_type=model_type, extra=extra)
-    family, config = _chosen(model.architecture, model_type)
-    tokens = _tokens(model.architecture, tokenizer)
+    architecture = computed(model.architecture)
+    family, config = _chosen(architecture, model_type)
+    tokens = _tokens(architecture, tokenizer)
     if length is not None and (_LENGTH in config or family is own()):
         config = _with(config, {_LENGTH: length}, family)
     config = _with(config, tokens, family)
-    declared = shapes_of(model.architecture)
+    declared = shapes_of(architecture)
     parameters = dict(dense(model).named_parameters())
     with writing_directory(directory) as partial:
-        write_shards(partial, tensors_of(rules(family.names_of(model.architecture), declared), parameters))
+        write_shards(partial, tensors_of(rules(family.names_of(architecture), declared), parameters))
         dtype = str(next(iter(parameters.values())).dtype).removeprefix("torch.")
         written = {"architectures": [family.default_class], **config, "dtype": dtype, **(extra or {})}
         if family is not own() and (plugins := plugins_of(family, model.architecture)):

@@ -13,9 +13,10 @@ from anyformer.model.architecture import Architecture
 from anyformer.model.checks import check_ahead, check_inputs, check_weights
 from anyformer.model.initialise import Described, assemble
 from anyformer.model.inputs import Call, CallOptions, StackInput, count_positions, rearranged
+from anyformer.model.mup import based, computed
 from anyformer.model.narrow import narrow_products
 from anyformer.model.prefix import reads_prefix
-from anyformer.operations import Shape, Weight
+from anyformer.operations import Weight
 from anyformer.parts.attention.latents import LatentsModule
 from anyformer.parts.call.context import Context
 from anyformer.parts.call.noise import Draws, InputDropout, Noise
@@ -43,12 +44,12 @@ class Transformer(Described):
         self.adapter: Adapter | None = None
         self.added: dict[str, Weight] = {}
         self.stage_of: dict[str, int] = {}
-        self._tally = architecture.trained_cost(Shape())
+        self._tally = based(architecture)
         check_weights(self._tally)
+        architecture = computed(architecture)
         width, narrow = architecture.width, architecture.table_width
         self.embedding = architecture.embedding.build(narrow)
-        virtual = architecture.virtual_tokens
-        self.virtual_tokens = None if virtual is None else nn.Parameter(torch.empty(virtual, narrow))
+        self.virtual_tokens = nn.Parameter(torch.empty(virtual, narrow)) if (virtual := architecture.virtual_tokens) else None
         second = architecture.decoder_embedding
         self.decoder_embedding = second.build(narrow) if second else None
         self.images = architecture.images.build(narrow, self.plan, "images") if architecture.images else None
@@ -90,7 +91,7 @@ class Transformer(Described):
         like = next(self.parameters())
         made = torch.empty(architecture.virtual_tokens, architecture.table_width, dtype=like.dtype, device=like.device)
         self.architecture, self.virtual_tokens = architecture, nn.Parameter(made)
-        self._tally = architecture.trained_cost(Shape())
+        self._tally = based(architecture)
 
     def forward(self, tokens: Tensor | None, decoder_tokens: Tensor | None = None, **options: Unpack[CallOptions]) -> Tensor:
         """Logits (B, T, V), or (B, V) of a head that pools; without a head features (B, T, D). Arguments: see `features`."""
@@ -256,13 +257,15 @@ class Transformer(Described):
         else:
             positions = count_positions(given.x, padding, documents)
         counted = call.positions is None
+        # More than one position: a decode step, which is compiled, must not depend on how many slots are in use.
+        fresh = state is None or (given.length > 1 and state.slots.used == given.length)
         until = None
         if self.images is not None and call.images is not None and given.tokens is not None:
             until = self.images.until(given.tokens, positions)
         context = Context(
             positions,
             self.plan,
-            aligned=padding is None and documents is None and counted and state is None,
+            aligned=padding is None and documents is None and counted and fresh,
             padded=padding is not None or not counted,
             documents=documents,
             prefix=prefix,

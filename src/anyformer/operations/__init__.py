@@ -4,7 +4,7 @@ from anyformer.operations.address import Address
 from anyformer.operations.limits import Contract, Limit
 from anyformer.operations.shape import Shape
 from anyformer.operations.tally import Inner, Node, State, Tally, matrix, total
-from anyformer.operations.weight import AxisName, Dimension, Fill, Role, Weight
+from anyformer.operations.weight import AxisName, Dimension, Fill, Role, Weight, Wider
 from anyformer.operations.work import (
     Contraction,
     Elementwise,
@@ -39,6 +39,7 @@ __all__ = [
     "State",
     "Tally",
     "Weight",
+    "Wider",
     "distinct_experts",
     "matrix",
     "total",

@@ -23,6 +23,14 @@ no factor counts stand in front; a dimension of the stream has no factors."""
 
 
 @dataclass(frozen=True)
+class Wider:
+    """How many times a weight has the inputs, and the outputs, that it has at another width; 1 for those of a fixed number."""
+
+    inputs: float = 1.0
+    outputs: float = 1.0
+
+
+@dataclass(frozen=True)
 class Weight:
     """One declared parameter: its shape as stored, how it may be cut, how it starts."""
 
@@ -42,6 +50,8 @@ class Weight:
     """The factors of each dimension, for changing its sizes; empty if the part does not tell."""
     writes: bool = False
     """Whether a branch adds nothing to the residual stream if this weight, and all others that write, are 0."""
+    base: tuple[int, ...] | None = None
+    """Its shape at the width at which its initial values and rate are those that are written (muP); None: at any."""
 
     def __mul__(self, copies: int) -> Weight:
         return self if copies == 1 else replace(self, copies=self.copies * copies)
@@ -61,6 +71,18 @@ class Weight:
         for dim, dimension in enumerate(self.axes):
             for place, (name, size) in enumerate(dimension):
                 yield dim, place, name, size
+
+    @property
+    def wider(self) -> Wider:
+        """Its inputs and outputs as multiples of the base's. A vector has one input, and so has a row of a table."""
+        if self.base is None:
+            return Wider()
+        times = [own / base for own, base in zip(self.shape, self.base, strict=True)]
+        if self.role == "expert" and len(times) > 2:
+            times = times[1:]
+        if self.fill == "embedding":
+            return Wider(outputs=times[-1])
+        return Wider(prod(times[1:]), times[0])
 
     @property
     def decays(self) -> bool:

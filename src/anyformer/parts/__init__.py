@@ -38,6 +38,7 @@ from anyformer.parts.masks.simple import Bidirectional, Causal, Prefix, Window
 from anyformer.parts.masks.sparse import BlockWindow, Chunk, Fixed, GlobalTokens, Strided, VerticalStride
 from anyformer.parts.norms.batch_norm import BatchNorm
 from anyformer.parts.norms.layer_norm import GroupedLayerNorm, GroupedRMSNorm, LayerNorm, RMSNorm
+from anyformer.parts.parametrisation import MaximalUpdate
 from anyformer.parts.pointwise.gain import Gain
 from anyformer.parts.pointwise.gate import Gate
 from anyformer.parts.positions.absolute import LearnedPosition, SinusoidalPosition
@@ -123,6 +124,7 @@ __all__ = [
     "Mamba",
     "Mamba2",
     "MaskedTokens",
+    "MaximalUpdate",
     "Normal",
     "ParallelPrediction",
     "Patches",

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from anyformer.describe import NotNegative, Positive, Registry, Value
 from anyformer.operations import Weight
 from anyformer.parts.derived import DepthFactor, of_depth
+from anyformer.parts.parametrisation import MaximalUpdate
 
 
 class Rule(Value):
@@ -19,6 +20,10 @@ class Rule(Value):
 
     kinds: ClassVar[Registry] = Registry()
     kind: str
+
+    def spread(self, shape: tuple[int, ...]) -> float:
+        """The standard deviation of a matrix of this shape, before it is cut off anywhere."""
+        raise NotImplementedError
 
     def fill(self, weight: Tensor, scale: float, generator: torch.Generator) -> None:
         """Fill `weight` in place, its standard deviation `scale` times that of the rule."""
@@ -31,6 +36,9 @@ class Normal(Rule):
     kind: Literal["normal"] = "normal"
     std: NotNegative = 0.02
 
+    def spread(self, shape: tuple[int, ...]) -> float:
+        return self.std
+
     def fill(self, weight: Tensor, scale: float, generator: torch.Generator) -> None:
         weight.normal_(0, self.std * scale, generator=generator)
 
@@ -41,6 +49,9 @@ class TruncatedNormal(Rule):
     kind: Literal["truncated_normal"] = "truncated_normal"
     std: NotNegative = 0.02
     cut: Positive = 3.0
+
+    def spread(self, shape: tuple[int, ...]) -> float:
+        return self.std
 
     def fill(self, weight: Tensor, scale: float, generator: torch.Generator) -> None:
         std = self.std * scale
@@ -53,8 +64,11 @@ class FanIn(Rule):
     kind: Literal["fan_in"] = "fan_in"
     gain: NotNegative = 1.0
 
+    def spread(self, shape: tuple[int, ...]) -> float:
+        return float(self.gain * shape[-1] ** -0.5)
+
     def fill(self, weight: Tensor, scale: float, generator: torch.Generator) -> None:
-        weight.normal_(0, self.gain * scale * weight.shape[-1] ** -0.5, generator=generator)
+        weight.normal_(0, self.spread(tuple(weight.shape)) * scale, generator=generator)
 
 
 class Xavier(Rule):
@@ -63,10 +77,12 @@ class Xavier(Rule):
     kind: Literal["xavier"] = "xavier"
     gain: NotNegative = 1.0
 
-    def fill(self, weight: Tensor, scale: float, generator: torch.Generator) -> None:
+    def spread(self, shape: tuple[int, ...]) -> float:
         # Of stacked matrices the last two dimensions count; torch's own rule takes the others for a convolution's.
-        outputs, inputs = weight.shape[-2:]
-        bound = math.sqrt(3.0) * self.gain * scale * math.sqrt(2.0 / (inputs + outputs))
+        return self.gain * math.sqrt(2.0 / sum(shape[-2:]))
+
+    def fill(self, weight: Tensor, scale: float, generator: torch.Generator) -> None:
+        bound = math.sqrt(3.0) * scale * self.spread(tuple(weight.shape))
         weight.uniform_(-bound, bound, generator=generator)
 
 
@@ -84,6 +100,8 @@ class Initialisation(Value):
     """An untied head; as `matrix` by default."""
     residual_scale: DepthFactor = 1.0
     """Extra factor for matrices that write to the residual stream (GPT-2: `inverse_sqrt_2_depth`)."""
+    mup: MaximalUpdate | None = None
+    """How initial values, rates, logits and scores follow the width; absent, they are the same at any."""
 
     def of_depth(self, depth: int) -> Initialisation:
         """A copy whose `residual_scale` is the number for L = `depth`."""
@@ -115,5 +133,14 @@ class Initialisation(Value):
                 rule, scale = self.matrix, self.residual_scale
             case "matrix":
                 rule, scale = self.matrix, 1.0
-        rule.fill(value, scale, generator)
+        rule.fill(value, scale * _of_base(rule, weight), generator)
         return value
+
+
+def _of_base(rule: Rule, weight: Weight) -> float:
+    """The factor of a rule's deviation that makes it what `MaximalUpdate` says; 1 for a weight without a base."""
+    if weight.base is None or (own := rule.spread(weight.shape)) == 0:
+        return 1.0
+    wider = weight.wider
+    kept = 1.0 if weight.fill == "head" else wider.inputs ** (-0.5 if wider.outputs != 1 else -1.0)
+    return kept * rule.spread(weight.base) / own

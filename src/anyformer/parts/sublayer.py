@@ -147,6 +147,11 @@ class Sublayer(Drawn):
         """
         return None
 
+    def scaled_as(self, base: Sublayer, width: int, base_width: int) -> Self:
+        """This sublayer at D = `width` with factors by which its scores stay as large as those of `base`, itself at D =
+        `base_width`, while both learn (`MaximalUpdate`)."""
+        return self
+
     def resolved(self, width: int) -> Self:
         """A copy with a number for every size that follows from others."""
         return self

@@ -14,7 +14,7 @@ from anyformer.objectives import added
 from anyformer.objectives.answers import CHANCE, DISTANCE, AnswersObjective
 from anyformer.objectives.task_feed import TaskFeed
 from anyformer.parts.call.reports import Auxiliary
-from anyformer.probing.levels import Level, Probed, Share, buckets
+from anyformer.probing.levels import Level, Probed, Share, buckets, by_sequence
 from anyformer.probing.question import Question, objective_of
 
 Progress = Callable[[int], None]
@@ -42,7 +42,7 @@ def probe(
 
 def level_of(model: Transformer, objective: AnswersObjective, feed: TaskFeed, length: int) -> Level:
     """What the model reaches on all sequences of a feed."""
-    totals, found = [], []
+    totals, found, seen = [], [], 0
     with torch.no_grad():
         for batch in feed.once():
             examples = batch.to(model.device)
@@ -51,14 +51,18 @@ def level_of(model: Transformer, objective: AnswersObjective, feed: TaskFeed, le
             totals.append(objective.token_statistics(logits, examples))
             valid = examples.targets != IGNORED
             right = likeliest(logits) == examples.targets
-            facts = (torch.nonzero(valid)[:, 1], right[valid], *(examples.facts[valid][:, at] for at in (CHANCE, DISTANCE)))
+            places = torch.nonzero(valid)
+            rows = places[:, 0] + seen
+            seen += len(valid)
+            facts = (rows, places[:, 1], right[valid], *(examples.facts[valid][:, at] for at in (CHANCE, DISTANCE)))
             found.append([each.cpu().numpy() for each in facts])
     sums = {name: float(value) for name, value in added(totals).items()}
-    places, right_ones, chances, distances = (np.concatenate(each) for each in zip(*found, strict=True))
+    rows_of, places_of, right_ones, chances, distances = (np.concatenate(each) for each in zip(*found, strict=True))
     distances, far = distances.astype(np.int64), distances > 0
     return Level(
         length, feed.whole,
-        Share(round(sums["targets"]), round(sums["correct"]), sums["chance"]),
+        Share(round(sums["targets"]), round(sums["correct"]), sums["chance"], by_sequence(right_ones, rows_of)),
         Share(round(sums["answers"]), round(sums["right_answers"]), sums["answer_chance"]),
-        buckets(places, right_ones, chances), buckets(distances[far], right_ones[far], chances[far]) if far.any() else (),
+        buckets(places_of, right_ones, chances, rows_of),
+        buckets(distances[far], right_ones[far], chances[far], rows_of[far]) if far.any() else (),
     )  # fmt: skip

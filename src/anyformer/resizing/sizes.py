@@ -9,11 +9,12 @@ from itertools import groupby
 from math import lcm
 from typing import Literal
 
-from anyformer.describe import Named, change_all, get
+from anyformer.describe import Named
 from anyformer.model import Architecture
+from anyformer.model.at_width import with_networks
 from anyformer.parts import Block, Stack
 from anyformer.parts.layers.order import write_order
-from anyformer.parts.sublayer import Network, Sublayer
+from anyformer.parts.sublayer import Network
 
 Knob = Literal["width", "depth", "ffn"]
 """The sizes that may change: D, the layers of the stack that the head reads, F of the network that most layers have."""
@@ -73,35 +74,13 @@ def resized(architecture: Architecture, to: Sizes, multiple: int = 8) -> Archite
     }
     later = architecture.mtp
     if later is not None and later.block is not None:
-        later = later.but(block=_resized_block(later.block, network_of))
+        later = later.but(block=with_networks(later.block, network_of))
     return architecture.but(width=to.width, mtp=later, **stacks)
 
 
 def _resized_stack(stack: Stack, depth: int, same_depth: bool, network_of: Callable[[int], int]) -> Stack:
-    variants: Named[Block] = Named({name: _resized_block(block, network_of) for name, block in stack.variants.items()})
+    variants: Named[Block] = Named({name: with_networks(block, network_of) for name, block in stack.variants.items()})
     return stack.but(variants=variants, order=stack.order if same_depth else write_order(lengthened(stack.layers, depth)))
-
-
-def _resized_block(block: Block, network_of: Callable[[int], int]) -> Block:
-    widths = [branch.sublayer.resizing.network for branch in block.branches.values()]
-    if all(network is None or network_of(network.width) == network.width for network in widths):
-        return block
-    steps = []
-    for step in block.steps:
-        branches = {}
-        for name, branch in step.branches.items():
-            branches[name] = branch.but(sublayer=_widened(branch.sublayer, network_of))
-        steps.append(step.but(branches=Named(branches)))
-    return block.but(steps=tuple(steps))
-
-
-def _widened(sublayer: Sublayer, network_of: Callable[[int], int]) -> Sublayer:
-    """The sublayer with another width of its feed-forward network, and of every part that grows with it."""
-    network = sublayer.resizing.network
-    if network is None:
-        return sublayer
-    times = network_of(network.width) / network.width
-    return change_all(sublayer, {path: max(1, round(get(sublayer, path) * times)) for path in network.fields})
 
 
 def lengthened(layers: tuple[str, ...], depth: int) -> tuple[str, ...]:

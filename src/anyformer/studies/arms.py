@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from anyformer.costs import Budget, UnmatchedError, budget_of, match
 from anyformer.describe import DescriptionError, diff
+from anyformer.operations import Shape
 from anyformer.resizing.sizes import Sizes, sizes
 from anyformer.studies.staircase import stairs
 from anyformer.studies.study import QUANTITIES, Arm, Matching, Study
@@ -16,6 +17,8 @@ from anyformer.training.priced import flops_of
 
 Difference = tuple[str, Any, Any]
 """A path, the value of the base, and that of the arm."""
+NEAR = 0.05
+"""How near to a multiple of its parameters a smaller size comes; what it has is what counts."""
 TARGETS = ("data.", "objective.", "evaluation.")
 """Beginnings of paths to fields of a run on which it depends what the held-out loss is a loss of."""
 
@@ -38,12 +41,14 @@ class Moved:
 
 @dataclass(frozen=True)
 class ResolvedArm:
-    """An arm as it is trained, but for seed and tuned value; `differences`: from the base, before sizes were matched."""
+    """An arm as it is trained, but for seed and tuned value; `differences`: from the base, before sizes were matched. `size`:
+    as a multiple of the whole."""
 
     name: str
     run: Run
     differences: tuple[Difference, ...]
     moved: Moved | None = None
+    size: float = 1.0
 
     @property
     def tokens(self) -> int:
@@ -56,6 +61,11 @@ class ResolvedArm:
         """FLOPs of training."""
         assert self.run.steps is not None
         return self.run.steps * flops_of(self.run)
+
+    @property
+    def parameters(self) -> int:
+        """Parameters stored."""
+        return self.run.architecture.folded_cost(Shape(source=1)).parameters
 
     @property
     def other_targets(self) -> tuple[str, ...]:
@@ -76,10 +86,48 @@ def resolve_arms(study: Study) -> tuple[ResolvedArm, ...]:
             moved = None
             if study.match is not None and budget is not None:
                 run, moved = _matched(run, study.match, budget)
-            found.append(ResolvedArm(name, _budgeted(run, study), differences, moved))
+            found.append(ResolvedArm(name, _budgeted(run, study, base), differences, moved))
         except UnmatchedError as error:
             raise UnmatchedError(f"arms.{name}: {error} (match.move, match.multiple)", error.nearest) from None
     return tuple(found)
+
+
+def smaller_arms(study: Study, arms: Sequence[ResolvedArm], size: float) -> tuple[ResolvedArm, ...]:
+    """The arms at a smaller size: the base with `size` times its parameters, the others as much of it as they have at the
+    whole, or matched to it. Raises `UnmatchedError` where no sizes come near."""
+    matching = study.match or Matching(by=("params",))
+    base = _scaled(arms[0], size, matching, study)
+    budget = None if study.match is None else _budget(study.match, base.run)
+    found = [base]
+    for arm in arms[1:]:
+        if study.match is None or budget is None:
+            small = _scaled(arm, size, matching, study)
+        else:
+            try:
+                run, moved = _matched(arm.run, study.match, budget)
+            except UnmatchedError as error:
+                raise UnmatchedError(f"arms.{arm.name}, at {size:g} of its size: {error}", error.nearest) from None
+            small = replace(arm, run=run, moved=moved, size=size)
+        found.append(replace(small, run=_budgeted(small.run, study, base.run)))
+    return tuple(found)
+
+
+def _scaled(arm: ResolvedArm, size: float, matching: Matching, study: Study) -> ResolvedArm:
+    """An arm with `size` times its parameters, within `NEAR`, and the tokens that go with them."""
+    before = budget_of(arm.run.architecture, length=arm.run.length).parameters
+    assert before is not None
+    assert arm.run.steps is not None
+    budget = Budget(parameters=round(size * before), length=arm.run.length)
+    try:
+        found = match(arm.run.architecture, budget, move=matching.move, multiple=matching.multiple, tolerance=NEAR)
+    except UnmatchedError as error:
+        raise UnmatchedError(
+            f"{arm.name}, at {size:g} of its size: {error} (match.move, match.multiple)", error.nearest
+        ) from None
+    steps = arm.run.steps
+    if study.smaller == "proportional":
+        steps = max(1, round(steps * found.costs["parameters"] / before))
+    return replace(arm, run=arm.run.but(architecture=found.architecture, steps=steps), moved=None, size=size)
 
 
 def _written(study: Study) -> Iterator[tuple[str, Arm]]:
@@ -106,9 +154,8 @@ def _matched(run: Run, matching: Matching, budget: Budget) -> tuple[Run, Moved]:
     return run.but(architecture=found.architecture), Moved(before, after, costs, found.error)
 
 
-def _budgeted(run: Run, study: Study) -> Run:
+def _budgeted(run: Run, study: Study, base: Run) -> Run:
     """The run with as many updates as make its tokens, or its FLOPs, those of the base, to the nearest update."""
-    base = study.base
     assert base.steps is not None
     if study.budget == "flops":
         steps = round(base.steps * flops_of(base) / flops_of(run))

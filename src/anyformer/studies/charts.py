@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from anyformer.pictures.style import FAINT, INK, MARKERS, drawing, line_of
 from anyformer.studies.findings import ArmFindings, Costs, Findings, mean_curve
+from anyformer.studies.ladder_chart import ladder
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -34,7 +35,7 @@ def pictures(findings: Findings) -> dict[str, tuple[str, Callable[[Figure], None
     if any(each.interval is not None for each in findings.comparisons):
         said = f"Difference of each arm from {findings.base} in {findings.metric}, with its interval and each pair of seeds"
         found["differences"] = said, lambda figure: differences(figure, findings), (7.5, height)
-    if any(arm.curves for arm in findings.arms):
+    if any(mean_curve(arm.curves) for arm in findings.arms):
         said = "Held-out loss against tokens: the mean over seeds, and the band between the lowest and the highest"
         found["curves"] = said, lambda figure: curves(figure, findings), (7.5, 4.2)
     costs = dearer(findings)
@@ -44,6 +45,10 @@ def pictures(findings: Findings) -> dict[str, tuple[str, Callable[[Figure], None
     if any(arm.tuned is not None for arm in findings.arms):
         said = f"{findings.metric} of each arm at each value of {findings.tuned_path}"
         found["sensitivity"] = said, lambda figure: sensitivity(figure, findings), (7.5, 3.8)
+    if findings.climb is not None:
+        climb = findings.climb
+        said = "Loss against FLOPs of training at every size, with the law of each arm; dotted where nothing was measured"
+        found["ladder"] = said, lambda figure: ladder(figure, climb), (7.5, 4.4)
     return found
 
 
@@ -125,6 +130,7 @@ def pareto(figure: Figure, findings: Findings) -> None:
         place.set_ylabel(findings.metric)
         place.xaxis.set_major_formatter(EngFormatter())
         place.margins(0.2)
+        place.locator_params(axis="x", nbins=5)
         place.grid()
     for place in panels[len(shown) :]:
         place.set_axis_off()

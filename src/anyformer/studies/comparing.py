@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 from rich.console import Console
 
 from anyformer.describe import UserError
-from anyformer.operations import Shape
-from anyformer.studies.arms import ResolvedArm, resolve_arms
+from anyformer.studies.arms import ResolvedArm, resolve_arms, smaller_arms
 from anyformer.studies.charts import draw
 from anyformer.studies.findings import REPORT, Findings, findings
 from anyformer.studies.forecast import predicted_bytes, predicted_seconds, this_machine
@@ -18,24 +19,32 @@ from anyformer.studies.page import PAGE, write_page
 from anyformer.studies.reading import load_study
 from anyformer.studies.running import room_of, run_study
 from anyformer.studies.study import Study
+from anyformer.studies.trials import WHOLE, sizes_of
 from anyformer.studies.words import write_markdown
 
 MARKDOWN = "report.md"
 
 
 def compare(
-    study: Study | str | Path, out: str | Path = "study", *, jobs: int | None = None, console: Console | None = None
+    study: Study | str | Path,
+    out: str | Path = "study",
+    *,
+    jobs: int | None = None,
+    console: Console | None = None,
+    engine: str | None = None,
+    options: Mapping[str, Any] = MappingProxyType({}),
 ) -> Findings:
     """Train every arm of a study as often as it says, and report which are better.
 
     `study`: the value, or the path of a TOML file. `out`: its directory, in which finished trials are found again. `jobs`:
-    trials side by side, by default as many as cores and memory allow; it changes no number. Raises `UserError` for a study that
-    cannot be run, before any work, and `Stopped`, a KeyboardInterrupt, at Ctrl-C.
+    trials side by side, by default as many as cores and memory allow; it changes no number. `engine`: `ray` or `slurm`, with
+    its `options`; by default processes of this machine. Raises `UserError` for a study that cannot be run, before any work, and
+    `Stopped`, a KeyboardInterrupt, at Ctrl-C.
     """
     if jobs is not None and jobs < 1:
         raise UserError(f"jobs should be at least 1, got {jobs}")
     value = study if isinstance(study, Study) else load_study(study)
-    ran = run_study(value, Path(out), jobs=jobs, console=console)
+    ran = run_study(value, Path(out), jobs=jobs, console=console, engine=engine, options=options)
     found = findings(ran)
     report(found, Path(out))
     return found
@@ -78,18 +87,36 @@ def forecast(study: Study, *, jobs: int | None = None) -> Forecast:
     arms = resolve_arms(study)
     room = room_of(study, arms, jobs)
     hardware = this_machine(study.threads)
-    trials = len(study.seeds) + (0 if study.tuning is None else len(study.tuning.values))
-    found = [
-        Expected(
-            arm,
-            arm.run.architecture.folded_cost(Shape(source=1)).parameters,
-            predicted_bytes(arm.run),
-            predicted_seconds(arm.run, hardware),
-            trials,
-        )
-        for arm in arms
-    ]
+    found = []
+    for size, counts in _trials(study, len(arms)).items():
+        there = arms if size == WHOLE else smaller_arms(study, arms, size)
+        for arm, trials in zip(there, counts, strict=True):
+            if trials:
+                seconds = predicted_seconds(arm.run, hardware)
+                found.append(Expected(arm, arm.parameters, predicted_bytes(arm.run), seconds, trials))
     return Forecast(study, found, _side_by_side(room.slots, room.memory, found))
+
+
+def _trials(study: Study, arms: int) -> dict[float, list[int]]:
+    """For each size, largest first, the number of trials of each of so many arms; as if the first passed its gates."""
+    tuned = 0 if study.tuning is None else len(study.tuning.values)
+    only = None if study.tuning is None else study.tuning.size
+    rungs = {WHOLE, *(() if study.ladder is None else study.ladder.sizes)}
+    found = {size: [0] * arms for size in sorted({*rungs, *sizes_of(study)}, reverse=True)}
+
+    def add(size: float, trials: int) -> None:
+        found[size] = [count + trials * (number < left) for number, count in enumerate(found[size])]
+
+    left = arms
+    for gate in study.gates:
+        add(gate.size, max(tuned, 1))
+        left = min(left, gate.keep + 1)
+    for size in rungs:
+        add(size, len(study.seeds))
+    gates = {gate.size for gate in study.gates}  # where the same trials were made already
+    for size in (rungs if only is None else {only}) - gates:
+        add(size, tuned)
+    return found
 
 
 def _side_by_side(slots: int, memory: int, expected: Sequence[Expected]) -> int:

@@ -17,10 +17,11 @@ from anyformer.evaluation.intervals import Interval
 from anyformer.files import write_text
 from anyformer.studies.arms import ResolvedArm
 from anyformer.studies.forecast import predicted_bytes
+from anyformer.studies.ladders import Climb, climb
 from anyformer.studies.outcome import Outcome
 from anyformer.studies.running import Ran
 from anyformer.studies.statistics import Comparison, compare, interval
-from anyformer.studies.trials import Trial, Tuned
+from anyformer.studies.trials import Passed, Trial, Tuned
 from anyformer.training.journal import ENVIRONMENT, RUN
 
 REPORT = "report.json"
@@ -90,6 +91,8 @@ class Findings:
     environment: Mapping[str, Any]
     notes: tuple[str, ...]
     study: Mapping[str, Any]
+    gates: tuple[Passed, ...] = ()
+    climb: Climb | None = None
 
     @property
     def arm(self) -> Mapping[str, ArmFindings]:
@@ -128,6 +131,8 @@ def findings(ran: Ran) -> Findings:
         environment=_environment(ran),
         notes=tuple(_notes(ran, arms)),
         study=study.plain(),
+        gates=ran.stage.gates,
+        climb=climb(ran),
     )
 
 
@@ -215,7 +220,8 @@ def _tuning(ran: Ran) -> str:
         return "none: every arm was trained with the values that it was written with"
     counts = {len(found.tried) for found in ran.stage.tuned.values()}
     each = " or ".join(map(str, sorted(counts)))
-    return f"{tuning.path}, {each} values for each arm with seed {tuning.seed}, which is none of those compared"
+    where = "" if tuning.size is None else f", at {tuning.size:g} of its size, from which muP takes it over"
+    return f"{tuning.path}, {each} values for each arm with seed {tuning.seed}, which is none of those compared{where}"
 
 
 def _notes(ran: Ran, arms: Sequence[ArmFindings]) -> list[str]:

@@ -17,14 +17,22 @@ from anyformer.files import write_text
 from anyformer.pictures.style import FAINT, HUES, INK, STYLE
 from anyformer.studies.charts import pictures
 from anyformer.studies.findings import Findings
-from anyformer.studies.words import Table, differences_table, how, quality_table, seeds_table, tuning_table, verdict
+from anyformer.studies.size_words import Table
+from anyformer.studies.words import (
+    differences_table,
+    how,
+    quality_table,
+    seeds_table,
+    smaller_sizes,
+    tuning_table,
+    verdict,
+)
 
 PAGE = "report.html"
 TEMPLATE = Path(__file__).with_name("report.html.jinja")
 DARK = ("#8fb8e8", "#f0a95c", "#4fc7b8", "#ee8570", "#b79be0", "#c5e0f5")
 """`HUES` on a dark ground, in their order."""
 GRID = STYLE["grid.color"]
-SECTIONS = ("answer", "pictures", "numbers", "method", "trials")
 
 
 def write_page(findings: Findings, path: Path) -> None:
@@ -37,11 +45,20 @@ def page(findings: Findings) -> str:
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=False)
     environment.filters["marked"] = marked
     template = environment.from_string(TEMPLATE.read_text(encoding="utf-8"))
+    smaller = list(smaller_sizes(findings))
     return template.render(
         findings=findings, verdict=verdict, figure=figure, table=table, colours=list(zip(HUES, DARK, strict=True)),
-        sections=SECTIONS, pictures=drawn(findings), tables=_tables(findings), differences=differences_table(findings),
-        how=how(findings), runs={name: tomli_w.dumps(run) for name, run in findings.runs.items()},
+        sections=("answer", "pictures", "numbers", *(title.lower() for title, _, _ in smaller), "method", "trials"),
+        pictures=drawn(findings), tables=_tables(findings), differences=differences_table(findings),
+        how=how(findings), smaller=smaller,
+        arm_of={name: _arm_of(name, findings) for name in findings.runs},
+        runs={name: tomli_w.dumps(run) for name, run in findings.runs.items()},
     )  # fmt: skip
+
+
+def _arm_of(trial: str, findings: Findings) -> str:
+    """The arm of a trial by the name of its directory; nothing of one that a gate left out."""
+    return next((arm.name for arm in findings.arms if trial.startswith(f"{arm.name}-")), "")
 
 
 def _tables(findings: Findings) -> list[tuple[str, Table]]:
@@ -69,7 +86,8 @@ def table(caption: str, rows: Table) -> Markup:
     head, body = rows
     heads = "".join(f'<th scope="col">{marked(cell)}</th>' for cell in head)
     lines = "".join(
-        f'<tr><th scope="row">{marked(name)}</th>{"".join(f"<td>{marked(cell)}</td>" for cell in cells)}</tr>'
+        f'<tr data-arm="{html.escape(name)}"><th scope="row">{marked(name)}</th>'
+        f"{''.join(f'<td>{marked(cell)}</td>' for cell in cells)}</tr>"
         for name, *cells in body
     )
     said = html.escape(caption)

@@ -48,6 +48,18 @@ class Watcher(Protocol):
     def __call__(self, stage: Stage, outcomes: Mapping[str, Outcome], running: Mapping[str, Trial]) -> None: ...
 
 
+class Launched(Protocol):
+    """A trial that was started, here or by an engine."""
+
+    def poll(self) -> int | None:
+        """Its exit code; None while it runs, or waits to."""
+        ...
+
+    def send_signal(self, sig: int, /) -> None: ...
+
+    def wait(self) -> int: ...
+
+
 def place_of(study: Path, trial: Trial) -> Path:
     """The directory of a trial in that of its study: the one that ends in its key, also where the arm was called otherwise."""
     trials = study / TRIALS
@@ -72,11 +84,11 @@ class Runner:
     stage: Callable[[Mapping[str, Outcome]], Stage]
     room: Room
     watcher: Watcher = lambda stage, outcomes, running: None
-    launch: Callable[[Path, int, IO[bytes]], subprocess.Popen[bytes]] = process_of
+    launch: Callable[[Path, int, IO[bytes]], Launched] = process_of
     """Starts the process of a trial: its directory, its threads, and where it writes."""
     pause: float = PAUSE
     outcomes: dict[str, Outcome] = field(default_factory=dict)
-    _processes: dict[str, tuple[Trial, subprocess.Popen[bytes]]] = field(default_factory=dict, init=False)
+    _processes: dict[str, tuple[Trial, Launched]] = field(default_factory=dict, init=False)
     _elsewhere: dict[str, Trial] = field(default_factory=dict, init=False)
     _known: tuple[int, Stage] = field(default=(-1, Stage()), init=False)
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 from rich.console import Console
 
@@ -15,17 +17,20 @@ from anyformer.describe import UserError, from_toml, to_toml
 from anyformer.files import check_parents, disk_errors, locked, read_text, write_text
 from anyformer.plan import Plan
 from anyformer.precision import Auto
-from anyformer.studies.arms import ResolvedArm, resolve_arms
+from anyformer.studies.arms import ResolvedArm, resolve_arms, smaller_arms
+from anyformer.studies.engines import engine_of
 from anyformer.studies.forecast import cores, predicted_bytes
 from anyformer.studies.live import watching
 from anyformer.studies.outcome import Outcome
 from anyformer.studies.runner import Room, Runner, place_of
 from anyformer.studies.study import Study
-from anyformer.studies.trials import Stage, Trial, stage
+from anyformer.studies.trials import Stage, Trial, sizes_of, stage
 from anyformer.training.loop import lasts
 from anyformer.training.precision import default_device, measured_host, resolve
 
 STUDY, PLAN = "study.toml", "plan.toml"
+MOST = 10_000
+"""Trials that an engine is given at a time."""
 SHARE = 0.9
 """Share of the free memory that trials may take together."""
 
@@ -36,13 +41,16 @@ class StudyDirectoryError(UserError):
 
 @dataclass(frozen=True)
 class Ran:
-    """A study whose trials have all ended: its arms, trials, and outcomes by key."""
+    """A study whose trials have all ended: its arms, those that passed its gates, trials, and outcomes by key; `smaller`: all
+    arms at each smaller size, `left_out`: those that did not pass."""
 
     study: Study
     directory: Path
     arms: tuple[ResolvedArm, ...]
     stage: Stage
     outcomes: Mapping[str, Outcome]
+    smaller: Mapping[float, tuple[ResolvedArm, ...]] = field(default_factory=dict)
+    left_out: tuple[str, ...] = ()
 
     def place(self, trial: Trial) -> Path:
         """The directory of a trial."""
@@ -95,13 +103,42 @@ def room_of(study: Study, arms: tuple[ResolvedArm, ...], jobs: int | None = None
     return Room(slots, memory, lambda trial: needed[trial.arm])
 
 
-def run_study(study: Study, directory: Path, *, jobs: int | None = None, console: Console | None = None) -> Ran:
-    """Run the trials that are not there yet. Ctrl-C raises `Stopped`; the same call goes on, in this process or another."""
+def run_study(
+    study: Study,
+    directory: Path,
+    *,
+    jobs: int | None = None,
+    console: Console | None = None,
+    engine: str | None = None,
+    options: Mapping[str, Any] = MappingProxyType({}),
+) -> Ran:
+    """Run the trials that are not there yet. Ctrl-C raises `Stopped`; the same call goes on, in this process or another.
+
+    `engine`: of `engines.ENGINES`, with its `options`; it has its own cores and memory, so that only `jobs` bounds how many
+    trials it has at a time.
+    """
     console = console or Console(stderr=True)
     study = prepared(study, directory)
-    arms = tuple(replace(arm, run=arm.run.but(plan=decided_as(arm.run.plan, study.base.plan))) for arm in resolve_arms(study))
-    room = room_of(study, arms, jobs)
-    due = partial(stage, study, arms, default_device().type)
+    arms, smaller = decided_arms(study)
+    launch = engine_of(engine, directory, options)
+    room = room_of(study, arms, jobs) if engine is None else Room(jobs or MOST, 0, lambda trial: 0)
+    due = partial(stage, study, arms, default_device().type, smaller=smaller)
     with watching(directory, console, room.slots, study.metric) as watcher:
-        found, outcomes = Runner(directory, due, room, watcher).go()
-    return Ran(study, directory, arms, found, outcomes)
+        runner = Runner(directory, due, room, watcher)
+        if engine is not None:
+            runner.launch = launch
+        found, outcomes = runner.go()
+    left_out = tuple(name for gate in found.gates for name in gate.left_out)
+    there = tuple(arm for arm in arms if arm.name not in left_out)
+    return Ran(study, directory, there, found, outcomes, smaller, left_out)
+
+
+def decided_arms(study: Study) -> tuple[tuple[ResolvedArm, ...], dict[float, tuple[ResolvedArm, ...]]]:
+    """The arms at the whole size and at every smaller one, computed as the base is."""
+    arms = resolve_arms(study)
+    smaller = {size: smaller_arms(study, arms, size) for size in sizes_of(study)}
+
+    def decided(some: tuple[ResolvedArm, ...]) -> tuple[ResolvedArm, ...]:
+        return tuple(replace(arm, run=arm.run.but(plan=decided_as(arm.run.plan, study.base.plan))) for arm in some)
+
+    return decided(arms), {size: decided(some) for size, some in smaller.items()}

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from anyformer.describe import Choice, Count, DescriptionError, Named, Value, change, change_all, parse_assignment
 from anyformer.model import Architecture
+from anyformer.studies.sizes import Gate, Ladder, Smaller, Tokens
 from anyformer.training import Run
 
 QUANTITIES = {
@@ -98,6 +100,9 @@ class Tuning(Value):
     """Of the trials; none of `seeds`."""
     widen: Annotated[int, Field(ge=0)] = 2
     """How often the grid may grow; a best value that is at an end after that is flagged."""
+    size: Smaller | None = None
+    """A smaller size at which the value is chosen for all sizes, as a multiple of the whole; every arm has muP then, so that
+    what is best there is best at others. Absent: chosen at every size by itself."""
 
     @field_validator("values")
     @classmethod
@@ -149,6 +154,12 @@ class Study(Value):
     """What is compared with the base, by name."""
     staircase: Staircase | None = None
     """More arms, each a part of the way from the base to another architecture."""
+    gates: tuple[Gate, ...] = ()
+    """Small sizes, in rising order, from each of which only the best arms go on."""
+    ladder: Ladder | None = None
+    """Smaller sizes at which every arm is trained too, for a law of loss and compute."""
+    smaller: Tokens = "proportional"
+    """What smaller sizes are trained with: tokens in proportion to their parameters, or as many as the whole."""
 
     @model_validator(mode="after")
     def _adds_up(self) -> Study:
@@ -165,6 +176,7 @@ class Study(Value):
             raise ValueError(f"seeds: {list(self.seeds)} holds one twice")
         if self.tuning is not None:
             self._check_tuning(self.tuning)
+        self._check_sizes()
         for name, arm in self.arms.items():
             try:
                 run = arm.applied(self.base)
@@ -188,6 +200,19 @@ class Study(Value):
                 f"tuning.path: {tuning.path} changes what is equal for all arms ({', '.join(FIXED)}): make arms of its values"
             )
 
+    def _check_sizes(self) -> None:
+        sizes = [gate.size for gate in self.gates]
+        if sizes != sorted(set(sizes)):
+            raise ValueError(f"gates: should be different sizes in rising order, got {sizes}")
+        if any(after.keep >= before.keep for before, after in pairwise(self.gates)):
+            raise ValueError(f"gates: each keeps fewer arms than the one before, got {[gate.keep for gate in self.gates]}")
+        if self.tuning is None and (twice := [gate.seed for gate in self.gates if gate.seed in self.seeds]):
+            raise ValueError(
+                f"gates: seed = {twice[0]} is one of seeds: arms that were chosen with it are too good; take others"
+            )
+        if self.ladder is not None and (self.better != "lower" or self.metric != "loss"):
+            raise ValueError(f"ladder: a law is fitted to the loss, and metric = {self.metric!r}: leave ladder or metric out")
+
     def _check_grid(self, arm: Arm, run: Run) -> None:
         assert self.tuning is not None
         if arm.values:
@@ -199,6 +224,11 @@ class Study(Value):
                 )
         for value in arm.values or self.tuning.values:
             change(run, self.tuning.path, value)
+        if self.tuning.size is not None and run.architecture.initialisation.mup is None:
+            raise ValueError(
+                f"tuning.size = {self.tuning.size:g} chooses {self.tuning.path} at a smaller width for all, which takes muP: "
+                "set base.architecture.initialisation.mup = { base_width = D }"
+            )
 
     def grid(self, name: str) -> tuple[int | float, ...]:
         """The values that an arm is first tried at."""

@@ -8,10 +8,12 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from types import MappingProxyType
 
 from anyformer.describe import change
 from anyformer.studies.arms import ResolvedArm
 from anyformer.studies.outcome import Outcome
+from anyformer.studies.sizes import Gate
 from anyformer.studies.study import Study
 from anyformer.training import Run
 
@@ -25,7 +27,7 @@ DIGITS = 8
 @dataclass(frozen=True)
 class Trial:
     """A run of one arm with one seed, on so many threads of a kind of device; `value`: of what is tuned; `tuning`: whether it
-    is there to choose that value."""
+    is there to choose that value, or an arm; `size`: of the arm, as a multiple of the whole."""
 
     arm: str
     run: Run = field(repr=False)
@@ -33,6 +35,7 @@ class Trial:
     device: str
     value: int | float | None = None
     tuning: bool = False
+    size: float = 1.0
 
     @cached_property
     def key(self) -> str:
@@ -42,9 +45,10 @@ class Trial:
 
     @property
     def name(self) -> str:
-        """Of its directory: arm, value and seed to read, and the first digits of the key."""
+        """Of its directory: arm, size, value and seed to read, and the first digits of the key."""
         value = "" if self.value is None else f"-{self.value:g}"
-        return f"{self.arm}{value}-seed{self.run.seed}-{self.key[:DIGITS]}"
+        size = "" if self.size == 1 else f"-x{self.size:g}"
+        return f"{self.arm}{size}{value}-seed{self.run.seed}-{self.key[:DIGITS]}"
 
 
 @dataclass(frozen=True)
@@ -65,7 +69,7 @@ def tuning_trials(study: Study, arms: Sequence[ResolvedArm], device: str, grids:
         for arm in arms:
             value = grids[arm.name][at]
             run = change(arm.run, study.tuning.path, value).but(seed=study.tuning.seed)
-            yield Trial(arm.name, run, study.threads, device, value, tuning=True)
+            yield Trial(arm.name, run, study.threads, device, value, tuning=True, size=arm.size)
 
 
 def final_trials(
@@ -78,45 +82,156 @@ def final_trials(
             run = arm.run.but(seed=seed)
             if value is not None and study.tuning is not None:
                 run = change(run, study.tuning.path, value)
-            yield Trial(arm.name, run, study.threads, device, value)
+            yield Trial(arm.name, run, study.threads, device, value, size=arm.size)
+
+
+@dataclass(frozen=True)
+class Passed:
+    """What a gate decided: the metric of every arm that was tried there (None where it failed, infinite where it diverged), and
+    the names of those that went on, the base among them."""
+
+    size: float
+    numbers: Mapping[str, float | None]
+    kept: tuple[str, ...]
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        return tuple(name for name in self.numbers if name not in self.kept)
 
 
 @dataclass(frozen=True)
 class Stage:
-    """All trials that are known to be needed: of tuning, and final ones once tuning is decided."""
+    """All trials that are known to be needed: of gates and of tuning, then final ones, and those at the sizes of a ladder.
+
+    `tuned`: by arm, at the size of the final trials or at that from which the value is taken over; `elsewhere`: at other sizes.
+    """
 
     tuning: tuple[Trial, ...] = ()
     final: tuple[Trial, ...] = ()
     tuned: Mapping[str, Tuned] = field(default_factory=dict)
+    gates: tuple[Passed, ...] = ()
+    rungs: Mapping[float, tuple[Trial, ...]] = field(default_factory=dict)
+    elsewhere: Mapping[float, Mapping[str, Tuned]] = field(default_factory=dict)
 
     @property
     def trials(self) -> tuple[Trial, ...]:
-        return (*self.tuning, *self.final)
+        return (*self.tuning, *self.final, *(trial for trials in self.rungs.values() for trial in trials))
 
 
-def stage(study: Study, arms: Sequence[ResolvedArm], device: str, outcomes: Outcomes) -> Stage:
-    """What the study needs, as far as the outcomes so far decide it. The same outcomes give the same trials, whoever asks."""
-    tuning = study.tuning
-    if tuning is None:
-        return Stage(final=tuple(final_trials(study, arms, device, {})))
+WHOLE = 1.0
+Arms = Sequence[ResolvedArm]
+
+
+def sizes_of(study: Study) -> tuple[float, ...]:
+    """The smaller sizes that a study needs its arms at, in rising order."""
+    found = {gate.size for gate in study.gates} | set(() if study.ladder is None else study.ladder.sizes)
+    if study.tuning is not None and study.tuning.size is not None:
+        found.add(study.tuning.size)
+    return tuple(sorted(found))
+
+
+def stage(
+    study: Study, arms: Arms, device: str, outcomes: Outcomes, smaller: Mapping[float, Arms] = MappingProxyType({})
+) -> Stage:
+    """What the study needs, as far as the outcomes so far decide it. The same outcomes give the same trials, whoever asks.
+
+    `smaller`: the arms at each of `sizes_of(study)`. Gates come first, one after the other, then tuning, then the final trials.
+    """
+    tried: dict[str, Trial] = {}
+    passed: list[Passed] = []
+    names = [arm.name for arm in arms]
+    for gate in study.gates:
+        trials, numbers = _at_gate(study, gate, _those(smaller[gate.size], names), device, outcomes)
+        tried |= {trial.key: trial for trial in trials}
+        if numbers is None:
+            return Stage(tuple(tried.values()), gates=tuple(passed))
+        names = _kept(study, gate, numbers, arms[0].name)
+        passed.append(Passed(gate.size, numbers, tuple(names)))
+    left = {WHOLE: _those(arms, names)}
+    for size in () if study.ladder is None else study.ladder.sizes:
+        left[size] = _those(smaller[size], names)
+    tuned: dict[float, Mapping[str, Tuned]] = {}
+    if study.tuning is not None:
+        at = study.tuning.size
+        wanted = left if at is None else {at: _those(smaller[at], names)}
+        done = True
+        for size, here in wanted.items():
+            trials, found = _tuned(study, here, device, outcomes)
+            tried |= {trial.key: trial for trial in trials}
+            done = done and found is not None
+            tuned |= {} if found is None else {size: found}
+        if not done:
+            return Stage(tuple(tried.values()), gates=tuple(passed))
+    finals = {}
+    for size, here in left.items():
+        chosen = {name: each.best for name, each in (tuned.get(size) or next(iter(tuned.values()), {})).items()}
+        finals[size] = tuple(final_trials(study, _with_values(here, chosen), device, chosen))
+    main = tuned.get(WHOLE) or next(iter(tuned.values()), {})
+    return Stage(
+        tuple(tried.values()), finals.pop(WHOLE), main, tuple(passed), finals,
+        {size: found for size, found in tuned.items() if found is not main},
+    )  # fmt: skip
+
+
+def _those(arms: Arms, names: Sequence[str]) -> Arms:
+    return [arm for arm in arms if arm.name in names]
+
+
+def _at_gate(
+    study: Study, gate: Gate, arms: Arms, device: str, outcomes: Outcomes
+) -> tuple[Sequence[Trial], dict[str, float | None] | None]:
+    """The trials of a gate, and once they ended the metric of each arm, at its best value where one is tuned."""
+    if study.tuning is not None:
+        trials, found = _tuned(study, arms, device, outcomes)
+        if found is None:
+            return trials, None
+        return trials, {name: _at_best(each) for name, each in found.items()}
+    once = [Trial(arm.name, arm.run.but(seed=gate.seed), study.threads, device, tuning=True, size=arm.size) for arm in arms]
+    if any(trial.key not in outcomes for trial in once):
+        return once, None
+    return once, {trial.arm: outcomes[trial.key].number(study.metric, _worst(study)) for trial in once}
+
+
+def _at_best(found: Tuned) -> float | None:
+    """The metric at the best value; of an arm without one, that it failed or diverged."""
+    return next(iter(found.tried.values())) if found.best is None else found.tried[found.best]
+
+
+def _kept(study: Study, gate: Gate, numbers: Mapping[str, float | None], base: str) -> list[str]:
+    """The base and the best arms beside it, in the order of the study; of equally good ones the earlier."""
+    sign = 1 if study.better == "lower" else -1
+    ranked = sorted(
+        (name for name, number in numbers.items() if number is not None and name != base),
+        key=lambda name: sign * (numbers[name] or 0.0),
+    )
+    best = {base, *ranked[: gate.keep]}
+    return [name for name in numbers if name in best]
+
+
+def _tuned(study: Study, arms: Arms, device: str, outcomes: Outcomes) -> tuple[Sequence[Trial], dict[str, Tuned] | None]:
+    """The trials that choose a value for each arm, and once all ended what they chose."""
+    assert study.tuning is not None
     grids = {arm.name: study.grid(arm.name) for arm in arms}
     widened = 0
     while True:
         trials = tuple(tuning_trials(study, arms, device, grids))
         if any(trial.key not in outcomes for trial in trials):
-            return Stage(trials)
+            return trials, None
         tuned = {arm.name: tuned_arm(study, grids[arm.name], _of(arm.name, trials), outcomes) for arm in arms}
         ends = {end for name, found in tuned.items() for end in _ends(found, grids[name])}
-        if not ends or widened == tuning.widen:
-            chosen = {name: found.best for name, found in tuned.items()}
-            return Stage(trials, tuple(final_trials(study, _with_values(arms, chosen), device, chosen)), tuned)
+        if not ends or widened == study.tuning.widen:
+            return trials, tuned
         widened += 1
         grids = {name: widen(grid, min(ends)) for name, grid in grids.items()}
 
 
+def _worst(study: Study) -> float:
+    return math.inf if study.better == "lower" else -math.inf
+
+
 def tuned_arm(study: Study, grid: Grid, trials: Sequence[Trial], outcomes: Outcomes) -> Tuned:
     """The best value of an arm's grid, the smaller of two that are equally good."""
-    worst = math.inf if study.better == "lower" else -math.inf
+    worst = _worst(study)
     sign = 1 if study.better == "lower" else -1
     by_value = {trial.value: outcomes[trial.key] for trial in trials}
     tried = {value: by_value[value].number(study.metric, worst) for value in grid}
@@ -148,8 +263,8 @@ def _of(name: str, trials: Sequence[Trial]) -> list[Trial]:
 
 
 def _with_values(arms: Sequence[ResolvedArm], chosen: Mapping[str, int | float | None]) -> list[ResolvedArm]:
-    """The arms that tuning found a value for."""
-    return [arm for arm in arms if chosen[arm.name] is not None]
+    """The arms that tuning found a value for; all where nothing is tuned."""
+    return [arm for arm in arms if not chosen or chosen[arm.name] is not None]
 
 
 def _from_the_middle(count: int) -> list[int]:

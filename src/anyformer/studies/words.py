@@ -9,10 +9,8 @@ from anyformer.costs.figures import scaled
 from anyformer.evaluation.intervals import Interval
 from anyformer.files import write_text
 from anyformer.studies.findings import ArmFindings, Findings
+from anyformer.studies.size_words import Table, gates_said, gates_table, ladder_said, ladder_table
 from anyformer.studies.statistics import Comparison
-
-Table = tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]
-"""A head, and rows of as many cells."""
 
 
 def verdict(found: Comparison, findings: Findings) -> str:
@@ -28,7 +26,8 @@ def verdict(found: Comparison, findings: Findings) -> str:
     if found.verdict == "cannot tell" and any(found.differences) and not any(found.diverged):
         seeds = len(findings.seeds)
         advised = "more than 1,000 seeds" if found.needed is None else f"about {found.needed} seeds"
-        more = f" If the difference is the one seen, {advised} would tell (there were {seeds})."
+        if found.needed is None or found.needed > seeds:
+            more = f" If the difference is the one seen, {advised} would tell (there were {seeds})."
     return f"{said}; {found.why}.{more}"
 
 
@@ -133,6 +132,15 @@ def machine(findings: Findings) -> str:
     return ", ".join(said)
 
 
+def smaller_sizes(findings: Findings) -> Iterator[tuple[str, list[str], list[Table]]]:
+    """What smaller sizes told: titles, sentences and tables of gates and of the ladder, as far as there are some."""
+    gates = gates_table(findings)
+    if gates is not None:
+        yield "Gates", list(gates_said(findings)), [gates]
+    if findings.climb is not None:
+        yield "Ladder", list(ladder_said(findings)), [ladder_table(findings.climb)]
+
+
 def write_markdown(findings: Findings, path: Path, pictures: Mapping[str, str]) -> None:
     """`report.md`; `pictures`: files beside it, and what each shows."""
     write_text(path, "\n".join(markdown(findings, pictures)) + "\n")
@@ -160,6 +168,13 @@ def markdown(findings: Findings, pictures: Mapping[str, str]) -> Iterator[str]:
     if tuned is not None:
         yield f"## Sensitivity to `{findings.tuned_path}`\n"
         yield from _lines(tuned)
+    for title, lines, tables in smaller_sizes(findings):
+        yield f"## {title}\n"
+        for line in lines:
+            yield f"- {line}."
+        yield ""
+        for each in tables:
+            yield from _lines(each)
     yield "## What was compared, and how\n"
     yield from _lines(differences_table(findings))
     for term, said in how(findings):

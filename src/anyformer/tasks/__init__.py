@@ -2,7 +2,7 @@
 
 from anyformer.tasks.compression import Compression
 from anyformer.tasks.copying import Copying
-from anyformer.tasks.data import TaskData
+from anyformer.tasks.data import TaskData, named_task
 from anyformer.tasks.draws import Draws
 from anyformer.tasks.dyck import Dyck
 from anyformer.tasks.fuzzy_recall import FuzzyRecall
@@ -38,4 +38,5 @@ __all__ = [
     "Task",
     "TaskData",
     "Transduction",
+    "named_task",
 ]

@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 
 from anyformer.data import DataError, Generated
 from anyformer.data.order import hashed
-from anyformer.describe import Count, UserError
+from anyformer.describe import Count, UserError, parse_assignment
 from anyformer.tasks.draws import Draws, Ints
 from anyformer.tasks.task import NOTHING, Drawn, Task
 
@@ -50,10 +50,13 @@ class TaskData(Generated):
 
     @classmethod
     def usual(cls, architecture: Architecture, paths: tuple[str, ...]) -> Self:
-        """Refused: a task has no path."""
+        """The task that the one path names; refused where there is none of that name."""
+        made = named_task(paths[0]) if len(paths) == 1 else None
+        if made is not None:
+            return cls(task=made)
         raise UserError(
-            f"a task is made, not read from {', '.join(paths)}: write a run's file with data = {{ kind = 'task', task = "
-            f"'{next(iter(Task.kinds))}' }}; the tasks are {', '.join(sorted(Task.kinds))}"
+            f"a task is made, not read from {', '.join(paths)}: give the kind of one, or a table of its fields; the tasks are "
+            f"{', '.join(sorted(Task.kinds))}"
         )
 
     @property
@@ -117,6 +120,13 @@ class TaskData(Generated):
             f"{'held out' if test else 'for training'} with data.held_out = {self.held_out:g}; set a greater length, or more "
             "symbols"
         )
+
+
+def named_task(word: str) -> Task | None:
+    """The task that a word names, by its kind or as a table: `parity`, `{kind="mqar",pairs=16}`; None if it names none."""
+    if word in Task.kinds or word.startswith("{"):
+        return TaskData.parse({"task": parse_assignment(f"task={word}")[1]}, where=word).task
+    return None
 
 
 def is_held_out(tokens: Ints, share: float) -> NDArray[np.bool_]:

@@ -8,7 +8,8 @@ import torch
 
 from anyformer.model import Architecture
 from anyformer.operations import Contract, Shape
-from anyformer.parts.call.state import CrossState, FullState, RingState, State
+from anyformer.parts.call.ring_state import RingState
+from anyformer.parts.call.state import CrossState, FullState, State
 from anyformer.parts.masks.mask import Mask
 from anyformer.parts.sublayer import Sublayer
 

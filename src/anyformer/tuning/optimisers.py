@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import prod
 from typing import Annotated, ClassVar, Literal
@@ -47,9 +48,24 @@ class _Optimiser(Value):
 
     def _pace(self, weight: Weight, group: Group) -> Pace:
         factor = float(weight.decays) if group.decay_factor is None else group.decay_factor
-        return Pace(self.learning_rate * group.rate_factor, self.weight_decay * factor)
+        wide = self.rate_of(weight)
+        # A step takes the rate times the decay of a weight: the same share at any width.
+        return Pace(self.learning_rate * group.rate_factor * wide, self.weight_decay * factor / wide)
+
+    def rate_of(self, weight: Weight) -> float:
+        """The factor of the rate of a weight that is wider than at its base (`MaximalUpdate`); 1 of one without a base.
+
+        Here that of steps whose numbers are all about as large as the rate, whatever the gradient: 1 / m, m the times that it
+        has more inputs, since so many more numbers of a step point along them.
+        """
+        return 1.0 if weight.fill == "head" else 1 / weight.wider.inputs
 
 
+STEP_SCALES: Mapping[str, Callable[[int, int], float]] = {
+    "original": lambda outputs, inputs: math.sqrt(max(1.0, outputs / inputs)),
+    "match_rms_adamw": lambda outputs, inputs: 0.2 * math.sqrt(max(outputs, inputs)),
+}
+"""Factors of a step of Muon by the shape of its matrix, (outputs, inputs)."""
 EVERY = Group(paths=("*",))
 """The group of weights that no other group names."""
 
@@ -123,6 +139,11 @@ class SGD(_Optimiser):
     """Step along gradient + momentum b instead of b (Sutskever et al. 2013)."""
     weight_decay: Decay = 0.0
 
+    def rate_of(self, weight: Weight) -> float:
+        """A step is as large as its gradient: n / m for n times the outputs and m times the inputs; m for a head."""
+        wider = weight.wider
+        return wider.inputs if weight.fill == "head" else wider.outputs / wider.inputs
+
     def state_bytes(self, weight: Weight) -> int:
         """The momentum in fp32: 4 n, or nothing without one."""
         return 4 * weight.count if self.momentum else 0
@@ -160,6 +181,11 @@ class Adafactor(_Optimiser):
     eps: Positive = 1e-30
     """Added to the square of the gradient, against division by 0; the paper's epsilon 1."""
     weight_decay: Decay = 0.0
+
+    def rate_of(self, weight: Weight) -> float:
+        """A step is as large as the weight, which is smaller itself where both sides are wider: 1 / sqrt(m), else 1."""
+        wider = weight.wider
+        return float(wider.inputs**-0.5) if weight.fill != "head" and wider.outputs != 1 else 1.0
 
     def state_bytes(self, weight: Weight) -> int:
         """4 (O + I) for each matrix (O, I), 4 n for a vector."""
@@ -208,6 +234,18 @@ class Muon(_Optimiser):
     def state_bytes(self, weight: Weight) -> int:
         """One moment in fp32, 4 n, for a matrix of a layer; the moments of `others` for all other weights."""
         return 4 * weight.count if self.orthogonalises(weight) else self.others.state_bytes(weight)
+
+    def rate_of(self, weight: Weight) -> float:
+        """A matrix (O, I) may change what it gives by steps of norm sqrt(O / I) at any width (Yang et al. 2023, arXiv
+        2310.17813), and moves by its `scale`: the ratio of both, as a multiple of the base's."""
+        if weight.base is None:
+            return 1.0
+
+        def ratio(shape: tuple[int, ...]) -> float:
+            outputs, inputs = shape[-2:]
+            return math.sqrt(outputs / inputs) / STEP_SCALES[self.scale](outputs, inputs)
+
+        return ratio(weight.shape) / ratio(weight.base)
 
     def _pace(self, weight: Weight, group: Group) -> Pace:
         return super()._pace(weight, group) if self.orthogonalises(weight) else self.others._pace(weight, group)

@@ -17,6 +17,8 @@ def forward(
     architecture: Architecture, weights: dict[str, Tensor], tokens: list, target: list[int] | None = None, prefix: int = 0
 ):
     """Logits (T, V) or (V), or features, of one row: `tokens` (or features, or an image), and of two inputs the `target`."""
+    if architecture.initialisation.mup is not None:
+        architecture = as_at_base(architecture, architecture.initialisation.mup.base_width)
     second = "embedding" if architecture.decoder_embedding is None else "decoder_embedding"
     entrance = architecture.decoder_embedding or architecture.embedding
     x = ENTRANCES[architecture.embedding.kind](architecture.embedding, "embedding", weights, tokens)
@@ -52,6 +54,21 @@ def predictions(
         return (first,)
     later = ahead(architecture, weights, tokens)
     return (first, *(logits(architecture.head, weights, x, "embedding.weight") for x in later))
+
+
+def as_at_base(architecture: Architecture, base: int) -> Architecture:
+    """muP: factors as at the base, but logits divided by D / D_base, and 1 / E in the place of 1 / sqrt(E) in scores."""
+    plain = architecture.plain()
+    D = plain["width"]
+    plain["initialisation"].pop("mup")
+    plain["head"]["scale"] = factor(architecture.head.scale, base) * base / D
+    for variant in plain["decoder"]["variants"].values():
+        for step in variant["steps"]:
+            for branch in step["branches"].values():
+                if branch["sublayer"]["kind"] == "attention":
+                    H = branch["sublayer"]["heads"]
+                    branch["sublayer"]["scale"] = (base / H) ** 0.5 / (D / H)
+    return Architecture.parse(plain)
 
 
 def logits(head, weights, x, table):

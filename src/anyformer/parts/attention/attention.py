@@ -18,8 +18,9 @@ from anyformer.parts.attention.heads_sketch import heads_sketch, heads_title, ro
 from anyformer.parts.attention.score_bias import SCORE_BIAS, ScoreBias
 from anyformer.parts.attention.temperature import Temperature
 from anyformer.parts.call.context import Context, Digested, Memory
+from anyformer.parts.call.ring_state import RingState
 from anyformer.parts.call.shared import Read
-from anyformer.parts.call.state import FullState, RingState
+from anyformer.parts.call.state import FullState
 from anyformer.parts.layout import HeadsLayout, Layout
 from anyformer.parts.masks.mask import Mask
 from anyformer.parts.masks.simple import Causal

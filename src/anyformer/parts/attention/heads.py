@@ -114,6 +114,11 @@ class Heads(Sublayer):
         """The factor of the scores."""
         return self.width_of_head(width) ** -0.5 if self.scale is None else self.scale
 
+    def scaled_as(self, base: Sublayer, width: int, base_width: int) -> Self:
+        assert isinstance(base, Heads), "the same sublayer at another width"
+        E, narrow = self.width_of_head(width), base.width_of_head(base_width)
+        return self if narrow == E else self.but(scale=base.scale_of(base_width) * narrow / E)
+
     def check(self, width: int) -> None:
         """Refuse a width that does not fit."""
         self.width_of_head(width)

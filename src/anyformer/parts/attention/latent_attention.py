@@ -16,7 +16,8 @@ from anyformer.parts.attention.attends import Attends
 from anyformer.parts.attention.heads_sketch import gated, heads_cell, rotary_cell
 from anyformer.parts.attention.scores import pair_work
 from anyformer.parts.call.context import Context, Digested, Visible
-from anyformer.parts.call.state import FullState, RingState
+from anyformer.parts.call.ring_state import RingState
+from anyformer.parts.call.state import FullState
 from anyformer.parts.layout import LatentLayout, Layout
 from anyformer.parts.masks.mask import Mask
 from anyformer.parts.masks.simple import Causal

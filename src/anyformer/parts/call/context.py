@@ -236,7 +236,8 @@ class Context:
         return band_of(mask, self.positions.shape[1], aligned=self.aligned)
 
     def _visible(self, mask: Digested[Mask], keys: Keys, band: Band | None) -> Visible:
-        whole = self.chunk is None and self.share is None
+        # A first chunk is as a row without state, against the memory of its own positions alone.
+        whole = self.share is None and (self.chunk is None or keys.positions.shape[1] == self.positions.shape[1])
         square = self.aligned and self.prefix is None and self.until is None and whole
         if square and mask.digest == _CAUSAL:
             return Visible(causal=True)

@@ -44,8 +44,28 @@ class State(Protocol):
         """Copy the contents of `other`, a state of the same layer that is no larger."""
         ...
 
+    def put(self, rows: Tensor, other: Any, start: int, count: int) -> None:
+        """Rows `rows` become those of `other`, a state of the same layer and size; its `count` slots begin at `start`."""
+        ...
+
+    def shift(self, count: int, used: int) -> None:
+        """Move the contents of the first `used` slots by `count` slots, back where that is below 0, over what stands there."""
+        ...
+
     def check_trim(self, written: int, count: int) -> None:
         """Raise `StateError` if the last `count` of `written` slots cannot be forgotten."""
+        ...
+
+    def kept(self, start: int, count: int) -> Any:
+        """A copy of what `count` positions, read into the slots from `start` on, will overwrite."""
+        ...
+
+    def parts(self, count: int) -> bool:
+        """Whether some of `count` positions that were read can be forgotten; else all of them or none."""
+        ...
+
+    def restore(self, kept: Any, start: int, first: int, stop: int) -> None:
+        """Undo what was read into the slots from `first` to `stop`; `kept`: of those from `start` on, `start` <= `first`."""
         ...
 
 
@@ -115,6 +135,23 @@ class Slots:
         self.used -= count
         self.positions[:, self.used :] = EMPTY
 
+    def put(self, rows: Tensor, other: Slots) -> None:
+        """Rows `rows` hold the positions of `other`, which has no more slots in use: its last where the last of this one is."""
+        self.clear(rows)
+        self.positions[rows, self.used - other.used : self.used] = other.positions[:, : other.used]
+
+    def clear(self, rows: Tensor) -> None:
+        """Rows `rows` hold nothing; their next position is the first."""
+        self.positions[rows] = EMPTY
+
+    def shift(self, count: int) -> None:
+        """Move all positions by `count` slots, back where that is below 0; those moved beyond the first are forgotten."""
+        assert 0 <= self.used + count <= self.capacity, "asked for within the capacity"
+        moved(self.positions, count, self.used, 1)
+        self.used += count
+        self.positions[:, : max(count, 0)] = EMPTY
+        self.positions[:, self.used :] = EMPTY
+
     def fork(self, rows: Tensor) -> Slots:
         return Slots(self.positions[rows].clone(), self.used)
 
@@ -139,6 +176,14 @@ class Chunk:
 def take_over(larger: Tensor, smaller: Tensor) -> None:
     """Copy `smaller` to the beginning of `larger`, along the slots (B, K, slots, E)."""
     larger[:, :, : smaller.shape[2]] = smaller
+
+
+def moved(held: Tensor, count: int, used: int, dimension: int) -> None:
+    """Move the first `used` places along a dimension by `count`, in place; those that leave at the beginning are lost."""
+    first = max(-count, 0)
+    length = used - first
+    if length > 0:
+        held.narrow(dimension, first + count, length).copy_(held.narrow(dimension, first, length).clone())
 
 
 class KeyValueState:
@@ -172,52 +217,25 @@ class FullState(KeyValueState):
         visible = chunk.slot_positions.shape[1]
         return self.key[:, :, :visible], self.value[:, :, :visible], Keys(chunk.slot_positions, "full")
 
+    def put(self, rows: Tensor, other: FullState, start: int, count: int) -> None:
+        self.key[rows, :, start : start + count] = other.key[:, :, :count]
+        self.value[rows, :, start : start + count] = other.value[:, :, :count]
+
+    def shift(self, count: int, used: int) -> None:
+        moved(self.key, count, used, 2)
+        moved(self.value, count, used, 2)
+
     def check_trim(self, written: int, count: int) -> None:
         """Every position is stored, so any number can be forgotten."""
 
+    def kept(self, start: int, count: int) -> None:
+        """Free slots hold nothing."""
 
-class RingState(KeyValueState):
-    """Keys and values of the latest W positions: (B, K, W, E) each, slot s at place s mod W.
+    def parts(self, count: int) -> bool:
+        return True
 
-    A chunk attends to the old ring and to itself *before* it overwrites any slot, so that chunks of any length are right.
-    """
-
-    allows_padding = False
-
-    @property
-    def size(self) -> int:
-        return self.key.shape[2]
-
-    def extend(self, key: Tensor, value: Tensor, chunk: Chunk) -> tuple[Tensor, Tensor, Keys]:
-        """(B, K, T, E) twice -> keys and values (B, K, W + T, E): the old ring, then the chunk."""
-        key, value = key.to(self.key.dtype), value.to(self.value.dtype)
-        slots = chunk.slots[-self.size :]
-        if key.shape[2] == 1:
-            # The one slot overwritten held the position that just left the window: write first, and copy nothing.
-            self._write(key, value, slots)
-            return self.key, self.value, Keys(self._positions(chunk, chunk.slots[0] + 1), ("ring", self.size))
-        positions = torch.cat([self._positions(chunk, chunk.slots[0]), chunk.positions], 1)
-        extended = torch.cat([self.key, key], 2), torch.cat([self.value, value], 2), Keys(positions, ("ring", self.size))
-        self._write(key[:, :, -self.size :], value[:, :, -self.size :], slots)
-        return extended
-
-    def _write(self, key: Tensor, value: Tensor, slots: Tensor) -> None:
-        self.key.index_copy_(2, slots % self.size, key)
-        self.value.index_copy_(2, slots % self.size, value)
-
-    def _positions(self, chunk: Chunk, written: Tensor) -> Tensor:
-        """The position at each place of the ring after `written` slots: place p holds the latest slot with slot mod W = p."""
-        place = torch.arange(self.size, device=written.device)
-        slot = written - 1 - (written - 1 - place) % self.size
-        held = chunk.slot_positions.index_select(1, slot.clamp(min=0))
-        return torch.where(slot >= 0, held, EMPTY)
-
-    def check_trim(self, written: int, count: int) -> None:
-        if written > self.size:
-            raise StateError(
-                f"a window of {self.size} has overwritten all slots before {written - self.size}: "
-                f"the last {count} positions cannot be taken back; fork the state before you extend it"
-            )
+    def restore(self, kept: None, start: int, first: int, stop: int) -> None:
+        """What stands in a slot without a position is never read."""
 
 
 class CrossState(KeyValueState):
@@ -229,5 +247,20 @@ class CrossState(KeyValueState):
         self.key.copy_(key)
         self.value.copy_(value)
 
+    def put(self, rows: Tensor, other: CrossState, start: int, count: int) -> None:
+        self.key[rows], self.value[rows] = other.key, other.value
+
+    def shift(self, count: int, used: int) -> None:
+        """The source has places of its own."""
+
     def check_trim(self, written: int, count: int) -> None:
         """The source does not grow with the target, so there is nothing to forget."""
+
+    def kept(self, start: int, count: int) -> None:
+        """Nothing is overwritten."""
+
+    def parts(self, count: int) -> bool:
+        return True
+
+    def restore(self, kept: None, start: int, first: int, stop: int) -> None:
+        """Nothing was."""

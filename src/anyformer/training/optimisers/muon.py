@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -13,13 +12,9 @@ from torch import Tensor
 from anyformer.training.optimisers.adamw import AdamRule
 from anyformer.training.optimisers.rules import ByRule, Learner, Rule, State
 from anyformer.tuning import Muon
+from anyformer.tuning.optimisers import STEP_SCALES
 
 NUMBERS = {"bf16": torch.bfloat16, "fp32": torch.float32}
-SCALES: Mapping[str, Callable[[int, int], float]] = {
-    "original": lambda rows, columns: math.sqrt(max(1.0, rows / columns)),
-    "match_rms_adamw": lambda rows, columns: 0.2 * math.sqrt(max(rows, columns)),
-}
-"""Factors of a step by the shape of its matrix, (rows, columns) = (outputs, inputs)."""
 LEAST_NORM = 1e-7
 """A matrix of a smaller norm counts as one of this norm: a zero stays a zero."""
 
@@ -64,7 +59,7 @@ class MuonRule:
         ahead = gradient.lerp(mean, self.momentum) if self.nesterov else mean
         step = orthogonal(ahead, self.iterations, self.coefficients, self.dtype)
         rows, columns = weight.shape[-2:]
-        weight.mul_(1 - rate * decay).add_(step, alpha=-rate * SCALES[self.scale](rows, columns))
+        weight.mul_(1 - rate * decay).add_(step, alpha=-rate * STEP_SCALES[self.scale](rows, columns))
 
 
 def build(optimiser: Muon, learners: Sequence[Learner]) -> torch.optim.Optimizer:

@@ -1,0 +1,71 @@
+"""A model and the text that its decode state holds, which can go back to an earlier end of the text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from anyformer.generation.decode import Step, pad_left, prefill, read_on, read_source
+from anyformer.generation.memory import grown
+from anyformer.model import Transformer
+from anyformer.parts.call.stack_state import Mark, StackState
+
+
+class Reader:
+    """One text as a model reads it: `tokens` are those that the decode state holds, `passes` how often the model has run since
+    the prompt. `most`: positions that the text will have at most; `step` and `multiple` as in `continuations`.
+    """
+
+    def __init__(self, model: Transformer, most: int, step: Step, multiple: int) -> None:
+        self.model, self.step, self.multiple = model, step, multiple
+        self.most = -(-most // multiple) * multiple
+        self.tokens: list[int] = []
+        self.passes = 0
+        self._state: StackState | None = None
+        self._source = 0
+        self._mark: tuple[int, Mark] | None = None
+
+    def begin(self, prompt: Sequence[int], start: int | None) -> Tensor:
+        """Read a prompt, or a source and the first token of its target; the logits of the next token, (1, V)."""
+        tokens, _ = pad_left([prompt], self.model.device)
+        if start is None:
+            self.tokens = list(prompt)
+            return prefill(self.model, tokens, None, self._room(len(prompt)))
+        self.tokens, self._source = [start], len(prompt)
+        first = torch.tensor([[start]], device=self.model.device)
+        return read_source(self.model, tokens, None, first, None, self._room(1))
+
+    def read(self, tokens: Sequence[int]) -> Tensor:
+        """Read further tokens; the logits after each, (T, V)."""
+        state = self._room(len(tokens))
+        state.slots.reserve(len(tokens), self.multiple)
+        self.tokens += tokens
+        self.passes += 1
+        given = torch.tensor(tokens, device=self.model.device)
+        return self.step(self.model, given, state) if len(tokens) == 1 else read_on(self.model, given[None], state)[0]
+
+    def mark(self, count: int) -> None:
+        """Keep what `back` needs to forget any of the next `count` tokens."""
+        self._mark = len(self.tokens), self._room(count).mark(count)
+
+    def back(self, length: int) -> None:
+        """Hold the first `length` tokens, which reach to the mark at least.
+
+        Where the decode state can only go back to the mark itself, those behind it are read again.
+        """
+        if length == len(self.tokens):
+            return
+        assert self._mark is not None, "marked before what is forgotten was read"
+        marked, mark = self._mark
+        assert self._state is not None, "a prompt was read"
+        again = self.tokens[marked + self._state.back(mark, length - marked) : length]
+        del self.tokens[length - len(again) :]
+        if again:
+            self.read(again)
+
+    def _room(self, count: int) -> StackState:
+        """The state with room for `count` more positions."""
+        self._state = grown(self.model, self._state, 1, count, most=self.most, source=self._source)
+        return self._state
