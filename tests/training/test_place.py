@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-from types import SimpleNamespace
-
 from datetime import datetime
 from types import SimpleNamespace
 
