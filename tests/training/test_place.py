@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from datetime import datetime
 from types import SimpleNamespace
 
 import pytest
@@ -122,3 +123,13 @@ def test_files_of_a_checkpoint_follow_the_umask(tiny, tmp_path):
         os.umask(before)
     modes = {path.stat().st_mode & 0o777 for path in checkpoint.latest(tmp_path / "run")[0].iterdir()}
     assert modes == {0o640}
+
+
+def test_runs_of_one_second_have_names_of_their_own(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(loop, "datetime", SimpleNamespace(now=lambda: datetime(2026, 1, 2, 3, 4, 5)))
+    made = []
+    for _ in range(3):
+        made.append(loop.new_directory())
+        made[-1].mkdir(parents=True)
+    assert [str(place) for place in made] == [f"runs/2026-01-02-030405{end}" for end in ("", "-2", "-3")]

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from importlib import import_module
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,12 @@ LONG_STEPS, LONG_MINUTES = 200, 2.0
 """Updates, or minutes, from which compiling pays for itself."""
 
 
+def new_directory() -> Path:
+    """`runs/` and the date and time, with a number where a run of the same second has that name."""
+    name = Path("runs") / datetime.now().strftime("%Y-%m-%d-%H%M%S")
+    return next(place for number in count(1) if not (place := Path(f"{name}-{number}") if number > 1 else name).exists())
+
+
 def train(
     run: Run | str | Path, out: str | Path | None = None, *, console: Console | None = None, began: float | None = None
 ) -> Trained:
@@ -68,8 +75,7 @@ def train(
     with joined(run.plan.mesh, device) as ranks:
         check_mesh(run, ranks)
         ranks.first_alone(lambda: check_loggers(run.loggers))
-        new = Path("runs") / datetime.now().strftime("%Y-%m-%d-%H%M%S")
-        directory = ranks.same(lambda: Path(out) if out is not None else new)
+        directory = ranks.same(lambda: Path(out) if out is not None else new_directory())
         alone = ranks.alone_in(directory, ", or choose another --out", check=journal.check_new)
         with listening() as stop, alone, ranks.console(console, directory) as console:
             stop.doing = "measuring the machine"
