@@ -169,15 +169,15 @@ A thousand sizes of {" or ".join(solver)} are priced in {max(solver.values()):.1
 
 
 SHOWN = {
-    "training": "a training step of 13.8 M parameters, bf16",
-    "training-nanogpt": "the same in nanoGPT's shape",
+    "training": "training 13.8 M parameters, bf16",
+    "training-nanogpt": "nanoGPT's shape",
 }
 """The sittings that the README shows."""
 SHOWN_CASES = {
-    "dense, bf16, batch 1, context 64": "decoding 110 M parameters, bf16",
-    "dense, int8, batch 1, context 64": "... in 8 bits",
-    "dense, int4, batch 1, context 64": "... in 4 bits",
-    "dense, bf16, batch 16, context 64": "... 16 texts at once, bf16",
+    "dense, bf16, batch 1, context 64": "decoding 110 M, bf16",
+    "dense, int8, batch 1, context 64": "in 8 bits",
+    "dense, int4, batch 1, context 64": "in 4 bits",
+    "dense, bf16, batch 16, context 64": "16 texts at once, bf16",
 }
 """The cases of the grid that it shows."""
 

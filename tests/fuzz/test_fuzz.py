@@ -18,7 +18,7 @@ from fuzz.mutate import mutated
 from fuzz.outcome import judged, little_memory
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="limits of memory are those of Linux")
-SHORT = {"configurations": 400, "descriptions": 150, "commands": 40, "directories": 40}
+SHORT = {"configurations": 400, "descriptions": 150, "commands": 240, "directories": 40}
 
 
 @pytest.mark.parametrize("kind", KINDS)
