@@ -170,6 +170,8 @@ def test_a_recorded_step_repeats_the_kernels_bit_for_bit(form, monkeypatch):
             next_B = torch.tensor([token])
             assert torch.equal(step(model, next_B, states[0]), decode(model, next_B, states[1]))
     assert step.recording.calls is not None
+    made = {str(node.target) for node in step.recording.calls.__closure__[0].cell_contents.__self__.graph.nodes}
+    assert not any("convert" in each for each in made), "a step is not to lay out a matrix again"
 
 
 def test_experts_that_are_not_chosen_are_not_restored(monkeypatch):

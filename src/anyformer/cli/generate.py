@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from functools import partial
 from pathlib import Path
@@ -160,6 +161,7 @@ def run(
         raise UserError("--draft-tokens says how many tokens --draft proposes: give --draft, or leave it out")
     loaded, tokenizer = load(model, device="cuda" if torch.cuda.is_available() else "cpu", images=bool(image))
     loaded = generating(loaded, weights)
+    gc.freeze()  # what is there now stays, and to look through it once takes as long as twenty tokens
     drafter, acceptance = None if draft is None else _drafter(draft, draft_tokens, weights), Acceptance()
     settings: dict[str, Any] = {
         "max_tokens": max_tokens, "sampling": sampling, "stop": tuple(stop or ()), "compile": compile,

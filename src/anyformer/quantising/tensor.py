@@ -129,8 +129,12 @@ class Packed(Quantised):
 
     @cached_property
     def product(self) -> Product | None:
-        """The kernel's product, made at its first use; it may hold the numbers in an order of its own."""
-        return self.format.product(self.planes, tuple(self.shape))
+        """The kernel's product, made at its first use; it may hold the numbers in an order of its own.
+
+        Whoever records that use is not to make it again each time.
+        """
+        with torch._C.DisableTorchFunction():
+            return self.format.product(self.planes, tuple(self.shape))
 
     @cached_property
     def whole(self) -> Tensor:
