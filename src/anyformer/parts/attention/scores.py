@@ -16,8 +16,13 @@ def by_group(x_BHTE: Tensor, groups: int) -> Tensor:
 
 
 def scores(q_BHTE: Tensor, k_BKSE: Tensor, scale: float, bias_BHTS: Tensor | None, softcap: float | None) -> Tensor:
-    """cap(q k^T * scale + bias) in fp32, (B, H, T, S)."""
+    """cap(q k^T * scale + bias), (B, H, T, S): in fp32, but where neither cap nor bias is added to products of 16 bits.
+
+    A softmax reads these as they are, computes in fp32 and rounds once, so that fp32 between would be memory alone.
+    """
     B, H, T, _ = q_BHTE.shape
+    if softcap is None and bias_BHTS is None and q_BHTE.dtype.itemsize == 2:
+        return (by_group(q_BHTE * scale, k_BKSE.shape[1]) @ k_BKSE.mT).view(B, H, T, -1)
     scores_BHTS = (by_group(q_BHTE, k_BKSE.shape[1]) @ k_BKSE.mT).view(B, H, T, -1).float() * scale
     if bias_BHTS is not None:
         scores_BHTS = scores_BHTS + bias_BHTS
@@ -31,7 +36,7 @@ def attention_weights(scores_BHTS: Tensor, allowed: Tensor | None, sink_H: Tenso
     if sink_H is None:
         return scores_BHTS.softmax(-1), None
     B, H, T, _ = scores_BHTS.shape
-    whole = torch.cat([scores_BHTS, sink_H.float()[:, None, None].expand(B, H, T, 1)], -1).softmax(-1)
+    whole = torch.cat([scores_BHTS.float(), sink_H.float()[:, None, None].expand(B, H, T, 1)], -1).softmax(-1)
     return whole[..., :-1], whole[..., -1:]
 
 
