@@ -15,7 +15,7 @@ from anyformer.data import Tokenizer
 from anyformer.describe import Notice, read_data
 from anyformer.model import Transformer
 from anyformer.model.adapters import adapted, made_of
-from anyformer.parts import Images
+from anyformer.parts.images.encoder import Images
 from anyformer.plan import Plan
 from anyformer.tuning import Adapter
 

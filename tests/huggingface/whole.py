@@ -16,7 +16,8 @@ from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLIm
 
 from anyformer import huggingface
 from anyformer.model import Transformer
-from anyformer.parts import GridTower, Images
+from anyformer.parts import GridTower
+from anyformer.parts.images.encoder import Images
 from huggingface.parity import SCRATCH, randomise
 
 TOKEN, VOCAB = 59, 60

@@ -9,7 +9,7 @@ from torch import Tensor
 from anyformer.generation.memory import check_memory
 from anyformer.model import InputError, Transformer
 from anyformer.operations import Shape
-from anyformer.parts import Images
+from anyformer.parts.images.encoder import Images
 
 
 def check_model(model: Transformer) -> None:

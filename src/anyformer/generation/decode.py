@@ -14,8 +14,8 @@ from anyformer.generation.memory import grown
 from anyformer.generation.sampling import Sampling
 from anyformer.model import Transformer
 from anyformer.operations import Shape
-from anyformer.parts import Images
 from anyformer.parts.call.stack_state import StackState
+from anyformer.parts.images.encoder import Images
 
 Step = Callable[[Transformer, Tensor, StackState], Tensor]
 CHUNK = 1024

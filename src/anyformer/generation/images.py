@@ -9,8 +9,7 @@ import torch
 from torch import Tensor
 
 from anyformer.model import InputError, Transformer
-from anyformer.parts import Images
-from anyformer.parts.images.encoder import each
+from anyformer.parts.images.encoder import Images, each
 
 
 def with_images(model: Transformer, prompts: Sequence[Sequence[int]], images: Images | None) -> Sequence[Sequence[int]]:

@@ -20,8 +20,8 @@ from anyformer.generation.images import joined, of_prompts
 from anyformer.generation.memory import grown
 from anyformer.generation.sampling import Sampling
 from anyformer.model import Transformer
-from anyformer.parts import Images
 from anyformer.parts.call.stack_state import StackState
+from anyformer.parts.images.encoder import Images
 
 WASTE = 8
 """Slots that no row holds are given up when they are one in so many: moving the others costs as much as a step reads."""

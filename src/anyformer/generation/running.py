@@ -13,7 +13,7 @@ from anyformer.generation.sampling import Sampling
 from anyformer.generation.speculative import Acceptance, check_verifies, speculated
 from anyformer.generation.steps import stepper
 from anyformer.model import InputError, Transformer
-from anyformer.parts import Images
+from anyformer.parts.images.encoder import Images
 
 Given = Iterator[list[tuple[int, int]]]
 """(row, token) of the rows that get a token, step by step."""

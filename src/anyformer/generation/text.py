@@ -19,7 +19,7 @@ from anyformer.generation.sampling import Sampling
 from anyformer.generation.speculative import Acceptance
 from anyformer.generation.unmasking import unmasked
 from anyformer.model import InputError, Transformer
-from anyformer.parts import Images
+from anyformer.parts.images.encoder import Images
 
 
 def generate(

@@ -13,7 +13,7 @@ from anyformer.huggingface.fixed_tables import Fixed
 from anyformer.huggingface.rules import Names
 from anyformer.huggingface.target import Target
 from anyformer.model import Architecture
-from anyformer.parts import Images
+from anyformer.parts.images.encoder import Images
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from torch import Tensor
 from anyformer.huggingface.config import Config, read_table
 from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.resized import MOST, AsItIs, Exactly, Multiples, Resize, Shorter
-from anyformer.parts import Images
+from anyformer.parts.images.encoder import Images
 
 _FILE, _AROUND, _INSIDE = "preprocessor_config.json", "processor_config.json", "image_processor"
 _CLIP: Mapping[str, Any] = {

@@ -22,7 +22,7 @@ from anyformer.parts.experts.router import Renormalise, Router
 from anyformer.parts.experts.selection import Groups, Hashed, Sampled, ScoreCorrectionBias, SparseMixer, TopK
 from anyformer.parts.experts.shared import SharedExpert
 from anyformer.parts.feedforward.feedforward import FeedForward, gated_width
-from anyformer.parts.images.encoder import ImageEncoder, Images
+from anyformer.parts.images.encoder import ImageEncoder
 from anyformer.parts.images.grid import GridTower
 from anyformer.parts.images.merged import MergedProjector
 from anyformer.parts.images.pooled import PooledProjector
@@ -113,7 +113,6 @@ __all__ = [
     "Identity",
     "ImageEncoder",
     "ImageTower",
-    "Images",
     "InducedAttention",
     "Initialisation",
     "InputProjection",

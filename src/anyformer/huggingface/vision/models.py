@@ -14,7 +14,8 @@ from anyformer.huggingface.rules import Names, Table, To, Transposed
 from anyformer.huggingface.vision import qwen
 from anyformer.huggingface.vision.encoders import STORED, WITH_FINAL_NORM, encoder, names
 from anyformer.huggingface.words.activations import activation
-from anyformer.parts import ImageEncoder, Images, ImageTower, PooledProjector, RMSNorm, TwoLayerProjector
+from anyformer.parts import ImageEncoder, ImageTower, PooledProjector, RMSNorm, TwoLayerProjector
+from anyformer.parts.images.encoder import Images
 
 Arguments = Callable[[ImageEncoder, Tensor, Images], dict[str, Tensor]]
 

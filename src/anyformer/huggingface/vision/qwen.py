@@ -26,7 +26,6 @@ from anyformer.parts import (
     FeedForward,
     GridTower,
     ImageEncoder,
-    Images,
     LayerNorm,
     MergedProjector,
     Patches,
@@ -36,6 +35,7 @@ from anyformer.parts import (
     stack,
 )
 from anyformer.parts.embedding.patches import cut
+from anyformer.parts.images.encoder import Images
 from anyformer.parts.images.grid_order import grid_order
 
 STORED: Mapping[str, str] = {r"(?:model\.)?(visual\..*)": r"\1"}
