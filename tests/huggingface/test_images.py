@@ -317,6 +317,46 @@ def test_what_cannot_be_read_says_why(tmp_path):
         huggingface.read_architecture(huggingface.Config({**config["text_config"]}), images=True)
 
 
+def test_towers_beside_weights_in_few_bits(tmp_path):
+    """Text and a part of the tower in fp8: written plain, the rest of the tower as it was, for transformers to load."""
+    both = whole("qwen2_vl")
+    source = Path(shutil.copytree(both.directory, tmp_path / "fp8"))
+    tensors, generator = {}, torch.Generator().manual_seed(4)
+    for name, tensor in load_file(source / "model.safetensors").items():
+        tensors[name] = tensor
+        if "mlp" in name and tensor.dim() == 2 and "merger" not in name and "blocks.0" not in name:
+            scale = 0.5 + torch.rand(-(-tensor.shape[0] // 16), -(-tensor.shape[1] // 16), generator=generator)
+            tensors |= {name: tensor.to(torch.float8_e4m3fn), f"{name}_scale_inv": scale}
+    save_file(tensors, source / "model.safetensors", metadata={"format": "pt"})
+    config = json.loads((source / "config.json").read_text())
+    for at in ("whole", "text"):
+        said = {"quant_method": "fp8", "weight_block_size": [16, 16], "activation_scheme": "dynamic"}
+        table = {**config, "quantization_config": said}
+        if at == "text":
+            table = {**config, "text_config": {**config["text_config"], "quantization_config": said}}
+            (source / "hf_quant_config.json").unlink()
+        else:
+            (source / "hf_quant_config.json").write_text("{}")
+        (source / "config.json").write_text(json.dumps(table))
+        ours = huggingface.load(source, dtype=torch.float32, images=True)[0].eval()
+        alone = huggingface.load(source, dtype=torch.float32)[0].eval()
+        tokens, shown = text(both, (1,)), pixels(both, 1)
+        for number, model in enumerate((ours, alone)):
+            place = tmp_path / f"{at}{number}"
+            huggingface.export(model, place, towers=source)
+            written = load_file(place / "model.safetensors")
+            assert not any(name.endswith("_scale_inv") for name in written)
+            assert torch.equal(written["visual.blocks.0.mlp.fc1.weight"], tensors["visual.blocks.0.mlp.fc1.weight"])
+            assert "quantization_config" not in (place / "config.json").read_text()
+            assert not (place / "hf_quant_config.json").exists()
+            theirs = transformers.AutoModelForImageTextToText.from_pretrained(
+                place, attn_implementation="eager", dtype=torch.float32
+            )
+            with torch.no_grad():
+                logits = their_logits(Whole(theirs.eval(), both.ours, place), tokens, shown)
+                assert gap(ours(tokens, images=shown), logits) <= (TOLERANCE if number == 0 else 2e-2)
+
+
 def test_another_tower_than_that_of_the_files_is_not_written(tmp_path):
     both = whole("gemma3")
     changed = af.architecture(both.ours.architecture, changes={"images.seen": "earlier"})
