@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -19,8 +19,14 @@ _TABLES = ("rope_parameters", "rope_scaling")
 _TIED = "tie_word_embeddings"
 
 
-def text_family(composite: Composite, config: Config, family: Callable[[str], Family]) -> Family:
-    """The composite around the text model that a configuration names; `family`: of a model type."""
+def text_family(
+    composite: Composite, config: Config, family: Callable[[str], Family], *, sections: Sequence[int] = ()
+) -> Family:
+    """The composite around the text model that a configuration names; `family`: of a model type.
+
+    `sections`: the pairs of each axis of its rotary positions where its table names none, which only images need; by default
+    it has one axis.
+    """
     table, _ = text_table(composite, config)
     named = str(table.get("model_type", composite.text))
     spelled = SPELLED.get(named, Spelled(named))
@@ -30,7 +36,7 @@ def text_family(composite: Composite, config: Config, family: Callable[[str], Fa
         raise HuggingFaceError(f"{config.where}: the text model of {composite.model_type}: {error}") from None
 
     def read(config: Config) -> Architecture:
-        return _read(composite, spelled, text, config)
+        return _read(composite, spelled, text, config, sections)
 
     return replace(
         text,
@@ -43,10 +49,10 @@ def text_family(composite: Composite, config: Config, family: Callable[[str], Fa
     )
 
 
-def _read(composite: Composite, spelled: Spelled, text: Family, config: Config) -> Architecture:
+def _read(composite: Composite, spelled: Spelled, text: Family, config: Config, sections: Sequence[int]) -> Architecture:
     """The architecture of the text model; every key of both tables is read, known to change nothing of text, or refused."""
     table, nested = text_table(composite, config)
-    plain = {key: value for key, value in _without_sections(table).items() if key not in FEW_BITS}
+    plain = {key: value for key, value in _sectioned(table, sections).items() if key not in FEW_BITS}
     tied = _around(composite, config).get(_TIED, composite.tied)
     if tied is not None:
         plain[_TIED] = tied
@@ -97,8 +103,8 @@ def _table(table: Mapping[str, Any], key: str, config: Config) -> Mapping[str, A
     return inside
 
 
-def _without_sections(table: dict[str, Any]) -> dict[str, Any]:
-    """The table with plain rotary positions in place of sections for time, height and width (M-RoPE).
+def _sectioned(table: dict[str, Any], sections: Sequence[int]) -> dict[str, Any]:
+    """The table with rotary positions in sections for time, height and width (M-RoPE), `sections` by default; else without.
 
     A token of text has one position in all three, so that every section turns by the same angle: "for textual inputs, these
     components utilize identical position IDs, making M-RoPE functionally equivalent to 1D-RoPE" (Qwen2-VL, arXiv 2409.12191,
@@ -109,7 +115,10 @@ def _without_sections(table: dict[str, Any]) -> dict[str, Any]:
     for name in _TABLES:
         rope = plain.get(name)
         if isinstance(rope, Mapping) and any(key in rope for key in _SECTIONS):
-            kept = {key: value for key, value in rope.items() if key not in _SECTIONS}
+            kept = {key: value for key, value in rope.items() if key not in _SECTIONS or sections}
             kept |= {key: "default" for key in ("type", "rope_type") if kept.get(key) == "mrope"}
             plain[name] = kept if set(kept) - {"type", "rope_type"} or name == "rope_parameters" else None
+    if sections:
+        name = next((name for name in _TABLES if isinstance(plain.get(name), Mapping)), "rope_scaling")
+        plain[name] = {_SECTIONS[0]: list(sections), **(plain.get(name) or {})}
     return plain

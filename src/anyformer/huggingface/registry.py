@@ -17,7 +17,7 @@ from anyformer.huggingface.family import Family
 from anyformer.huggingface.missing import MISSING
 from anyformer.huggingface.stored import Format, format_of
 from anyformer.huggingface.target import nowhere
-from anyformer.huggingface.vision.whole import with_images
+from anyformer.huggingface.vision.whole import vision_of, with_images
 from anyformer.model import Architecture
 
 FAMILIES: Mapping[str, tuple[str, ...]] = {
@@ -183,8 +183,12 @@ def family_of(config: Config, *, images: bool = False) -> Family:
     _, named = without_plugins({PLUGINS: config(outside.KEY, [], nowhere)}, config.where)
     if named and config.model_type not in _FILES and outside.found(config.model_type) is None:
         outside.check_plugins(config.model_type, named)
-    found = family(config.model_type) if composite is None else text_family(composite, config, family)
-    return with_images(config, found) if images else found
+    if not images:
+        return family(config.model_type) if composite is None else text_family(composite, config, family)
+    if composite is None:
+        raise HuggingFaceError(f"{config.where}: {config.model_type} has no tower for images: read it without images")
+    vision = vision_of(config)
+    return with_images(config, vision, text_family(composite, config, family, sections=vision.sections))
 
 
 def text_keys(config: Config) -> dict[str, Any]:

@@ -22,6 +22,9 @@ from anyformer.parts.experts.router import Renormalise, Router
 from anyformer.parts.experts.selection import Groups, Hashed, Sampled, ScoreCorrectionBias, SparseMixer, TopK
 from anyformer.parts.experts.shared import SharedExpert
 from anyformer.parts.feedforward.feedforward import FeedForward, gated_width
+from anyformer.parts.images.encoder import ImageEncoder
+from anyformer.parts.images.grid import GridTower
+from anyformer.parts.images.merged import MergedProjector
 from anyformer.parts.images.pooled import PooledProjector
 from anyformer.parts.images.tower import ImageTower
 from anyformer.parts.images.two_layer import TwoLayerProjector
@@ -43,6 +46,7 @@ from anyformer.parts.pointwise.gain import Gain
 from anyformer.parts.pointwise.gate import Gate
 from anyformer.parts.positions.absolute import LearnedPosition, SinusoidalPosition
 from anyformer.parts.positions.rotary import Rotary
+from anyformer.parts.positions.rotary_axes import Axial, Interleaved, Sections
 from anyformer.parts.positions.rotary_scaling import DynamicScaling, LinearScaling, Llama3Scaling, LongRoPE, Proportional, YaRN
 from anyformer.parts.recurrence.decay import ChannelDecay, ScalarDecay
 from anyformer.parts.recurrence.delta_attention import DeltaAttention
@@ -69,6 +73,7 @@ __all__ = [
     "AnyOf",
     "Attention",
     "AudioFrames",
+    "Axial",
     "BatchNorm",
     "Bidirectional",
     "Block",
@@ -98,6 +103,7 @@ __all__ = [
     "GatedConvolution",
     "GatedFrames",
     "GlobalTokens",
+    "GridTower",
     "GroupedLayerNorm",
     "GroupedRMSNorm",
     "Groups",
@@ -105,10 +111,12 @@ __all__ = [
     "Head",
     "HyperConnections",
     "Identity",
+    "ImageEncoder",
     "ImageTower",
     "InducedAttention",
     "Initialisation",
     "InputProjection",
+    "Interleaved",
     "LatentAttention",
     "Latents",
     "LayerEmbedding",
@@ -125,6 +133,7 @@ __all__ = [
     "Mamba2",
     "MaskedTokens",
     "MaximalUpdate",
+    "MergedProjector",
     "Normal",
     "ParallelPrediction",
     "Patches",
@@ -145,6 +154,7 @@ __all__ = [
     "Sampled",
     "ScalarDecay",
     "ScoreCorrectionBias",
+    "Sections",
     "SequentialPrediction",
     "SharedBias",
     "SharedExpert",

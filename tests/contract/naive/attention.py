@@ -34,7 +34,7 @@ def attention(part, name, weights, x, run):
         if early:
             split = [norm(part.qk_norm.norm, f"{name}.{kind}_norm", weights, h) for h in split]
         if rotary is not None:
-            split = [rotate(rotary, h, t, len(x)) for h in split]
+            split = [rotate(rotary, h, t, len(x), run.axes and run.axes[t]) for h in split]
         return [norm(part.qk_norm.norm, f"{name}.{kind}_norm", weights, h) for h in split] if late else split
 
     if not cross and part.keys_from is not None:
@@ -60,7 +60,8 @@ def attention(part, name, weights, x, run):
     for t, v in enumerate(x):
         queries = heads_of("query", v, t, H)
         until = run.until[t] if run.until else t
-        seen = [s for s in range(len(reads)) if cross or allowed(part.mask, t, s, run.prefix) or t < s <= until]
+        place = (lambda t: t) if run.places is None else run.places.__getitem__
+        seen = [s for s in range(len(reads)) if cross or allowed(part.mask, place(t), place(s), run.prefix) or t < s <= until]
         virtual = range(0 if cross else part.virtual_tokens or 0)
 
         def share(h, t=t, queries=queries, seen=seen, virtual=virtual):

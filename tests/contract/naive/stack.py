@@ -15,14 +15,15 @@ from naive.scales import channel_cross_attention, spatial_cross_attention
 class Running:
     """What the layers of one stack share in one call."""
 
-    def __init__(self, stack, name, source, prefix, tokens, until=None):
+    def __init__(self, stack, name, source, prefix, tokens, until=None, axes=None, places=None):
         self.stack, self.name, self.source, self.prefix, self.tokens = stack, name, source, prefix, tokens
         self.until = until  # the last position that each query sees, whatever its mask says
+        self.axes, self.places = axes, places  # the positions on several axes, and those that masks read, where others
         self.memories, self.values, self.variant, self.layer = {}, {}, "", 0
 
 
-def run_stack(stack, name, weights, x, source, prefix, tokens, until=None):
-    run = Running(stack, name, source, prefix, tokens, until)
+def run_stack(stack, name, weights, x, source, prefix, tokens, until=None, axes=None, places=None):
+    run = Running(stack, name, source, prefix, tokens, until, axes, places)
     if stack.input_projection is not None and stack.input_projection.place == "first":
         x = [linear(f"{name}.input_projection", weights, v) for v in x]
     if stack.input_norm_at == "before_position":
