@@ -130,6 +130,8 @@ def text_model(theirs: Any) -> Any:
         return theirs.text_model if "Kosmos" in outer else theirs.language_model
     if outer in ("Qwen2_5OmniForConditionalGeneration", "Qwen3OmniMoeForConditionalGeneration"):
         return theirs.thinker
+    if outer.startswith(("ColPali", "Moshi")):
+        return theirs.vlm if outer.startswith("ColPali") else theirs.decoder
     return theirs.vlm.text_model if outer.startswith("ColModern") else theirs
 
 

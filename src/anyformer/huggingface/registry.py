@@ -139,6 +139,8 @@ READ_ONLY: Mapping[str, tuple[str, ...]] = {
     "remote_experts": ("deepseek", "sarvam_moe", "deepseek_ocr2_text"),
     "kosmos": ("kosmos_2_text_model", "kosmos_2_5_text_model"),
     "muse": ("muse_glimmer_text",),
+    "longformer": ("longformer-text", "led-text"),
+    "moshi": ("moshi-text",),
 }
 """File in `families` -> types that are read, and that no class of transformers loads alone: those of files that bring code of
 their own, which is never run, and text models that only composites have. An export writes them as another type."""
