@@ -48,6 +48,47 @@ INNER = [
         },
     ),
     Case(
+        "blip_text_model",
+        {
+            "hidden_size": 24, "intermediate_size": 40, "num_hidden_layers": 2, "num_attention_heads": 4,
+            "max_position_embeddings": 24, "layer_norm_eps": 1e-3, "encoder_hidden_size": 32, "hidden_act": "relu",
+            "is_decoder": True,
+        },
+    ),
+    Case(
+        "chameleon-text",
+        {
+            "hidden_size": 32, "intermediate_size": 40, "num_hidden_layers": 2, "num_attention_heads": 4,
+            "num_key_value_heads": 2, "max_position_embeddings": 64, "rms_norm_eps": 1e-3, "swin_norm": True,
+            "rope_parameters": {"rope_type": "default", "rope_theta": 300.0},
+        },
+    ),
+    Case(
+        "step3p5",
+        {
+            "hidden_size": 32, "intermediate_size": 40, "num_hidden_layers": 4, "num_attention_heads": 4,
+            "num_key_value_heads": 2, "head_dim": 8, "max_position_embeddings": 64, "rms_norm_eps": 1e-3,
+            "layer_types": ["full_attention", "sliding_attention", "sliding_attention", "full_attention"],
+            "mlp_layer_types": ["dense", "sparse", "sparse", "sparse"], "sliding_window": 4, "num_sliding_attention_heads": 6,
+            "n_routed_experts": 6, "num_experts_per_tok": 2, "moe_intermediate_size": 12, "share_expert_dim": 16,
+            "moe_router_scaling_factor": 1.7, "swiglu_limits": [0.0, 0.0, 0.3, 0.4],
+            "swiglu_limits_shared": [0.2, None, 0.3, 0.0],
+            "pad_token_id": 1,
+            "rope_parameters": {
+                "full_attention": {"rope_type": "default", "rope_theta": 300.0, "partial_rotary_factor": 0.5},
+                "sliding_attention": {"rope_type": "default", "rope_theta": 100.0},
+            },
+        },
+    ),
+    Case(
+        "trocr-text",
+        {
+            "d_model": 24, "decoder_layers": 2, "decoder_attention_heads": 4, "decoder_ffn_dim": 28, "vocab_size": VOCAB,
+            "max_position_embeddings": 24, "scale_embedding": True, "activation_function": "relu",
+        },
+        unpadded="transformers counts positions from the first slot, padding included",
+    ),
+    Case(
         "moshi-text",
         {
             "hidden_size": 32, "ffn_dim": 80, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
@@ -118,6 +159,14 @@ OWN: Mapping[str, dict[str, Any]] = {
     "qwen3_vl_moe_text": {"head_dim": 8, "rope_parameters": {**SECTIONS, "mrope_interleaved": True}},
 }
 """Type of a text model -> what its tiny configuration has besides."""
+VQ = {
+    "embed_dim": 8,
+    "num_embeddings": 8,
+    "base_channels": 32,
+    "channel_multiplier": [1],
+    "num_res_blocks": 1,
+    "resolution": 16,
+}
 SMALL_SPEECH = {
     "t2u_encoder_layers": 1, "t2u_decoder_layers": 1, "t2u_encoder_ffn_dim": 16, "t2u_decoder_ffn_dim": 16,
     "t2u_encoder_attention_heads": 2, "t2u_decoder_attention_heads": 2, "t2u_vocab_size": 20, "speech_encoder_layers": 1,
@@ -179,6 +228,11 @@ TOWERS: Mapping[str, dict[str, Any]] = {
         "pad_token_id": 0,
         "audio_config": {"depths": [1, 1], "downsampling_ratios": [2], "num_filters": 4, "hidden_size": 8},
         "semantic_model_config": {"depths": [1, 1], "downsampling_ratios": [2], "num_filters": 4, "hidden_size": 8},
+    },
+    "chameleon": {"vocabulary_map": {"<image>": 5}, "vq_config": VQ},
+    "molmo2": {
+        "vision_config": {"head_dim": 8, "image_default_input_size": [28, 28]},
+        "adapter_config": {"head_dim": 8, "vision_feature_layer": [0, 1], "text_hidden_size": 32},
     },
     "moshi": {
         "num_codebooks": 2,

@@ -23,6 +23,7 @@ from huggingface.composite_cases import case_of
 from huggingface.parity import (
     cached_gap,
     decodes,
+    gap,
     gradient_gap,
     inputs,
     logit_gap,
@@ -111,6 +112,20 @@ def _inner(composite: str) -> str:
     for key in COMPOSITES[composite].path:
         table = table[key]
     return table["model_type"]
+
+
+@pytest.mark.parametrize("composite", ["paligemma", "colpali"])
+def test_a_prompt_is_read_both_ways_where_the_call_says_how_long_it_is(composite):
+    """transformers marks it by types of tokens: 0 in the prompt, 1 after it."""
+    both, prompt = pair(case_of(composite)), torch.tensor([5, 9])
+    tokens = inputs(both)[0]
+    types = (torch.arange(tokens.shape[1]) >= prompt[:, None]).long()
+    theirs = both.theirs.vlm if composite == "colpali" else both.theirs
+    with torch.no_grad():
+        out = theirs(input_ids=tokens, token_type_ids=types)
+        their = out.last_hidden_state if composite == "colpali" else out.logits
+        assert gap(both.ours(tokens, prefix=prompt), their) <= both.case.logits
+        assert gap(both.ours(tokens), their) > 1e-2
 
 
 def test_a_composite_without_its_text_model_is_refused():

@@ -30,7 +30,7 @@ class Composite:
     absent: Mapping[str, Any] = field(default_factory=dict)
     """Values of the text model's absent keys, where they are others in this composite."""
     headless: str = ""
-    """Class of the text model alone, where the composite has no head for tokens."""
+    """Class of the text model, where that is not its family's default: one without a head for tokens, or with one."""
     renamed: Mapping[str, str] = field(default_factory=dict)
     """Pattern of the composite's own names -> the text model's, before those of `TEXT_NAMES`."""
 

@@ -75,6 +75,23 @@ def _seamless(architecture: Architecture) -> dict[str, Any]:
 
 TEXT_ALONE: tuple[Composite, ...] = (
     Composite(
+        "blip",
+        "BlipForConditionalGeneration",
+        "blip_text_model",
+        renamed={r"text_decoder\.(.*)": r"\1"},
+        aside=(r".*\.crossattention\..*", r"text_encoder\..*"),
+        outside=("label_smoothing", "logit_scale_init_value"),
+    ),
+    Composite(
+        "chameleon",
+        "ChameleonForConditionalGeneration",
+        "chameleon-text",
+        False,
+        flat=True,
+        outside=("model_parallel_size", "vocabulary_map", "image_token_id"),
+        aside=(r"model\.vqmodel\..*",),
+    ),
+    Composite(
         "colpali",
         "ColPaliForRetrieval",
         "gemma",
@@ -156,6 +173,20 @@ TEXT_ALONE: tuple[Composite, ...] = (
         aside=(r".*\.(?:w2e|e2w|e2e)_query\..*",),
     ),
     Composite(
+        "molmo2",
+        "Molmo2ForConditionalGeneration",
+        "molmo2_text",
+        False,
+        headless="Molmo2ForConditionalGeneration",
+        renamed={
+            r"model\.transformer\.blocks\.(.*)": r"layers.\1",
+            r"model\.transformer\.ln_f\.(.*)": r"norm.\1",
+            r"model\.transformer\.(wte\..*)": r"\1",
+            r"(lm_head\..*)": r"\1",
+        },
+        outside=(".*_(?:token|patch)_id",),
+    ),
+    Composite(
         "moshi",
         "MoshiForConditionalGeneration",
         "moshi-text",
@@ -210,6 +241,23 @@ TEXT_ALONE: tuple[Composite, ...] = (
             ("seamless_m4t", "SeamlessM4T", 1024),
             ("seamless_m4t_v2", "SeamlessM4Tv2", 4096),
         )
+    ),
+    Composite(
+        "step3p7",
+        "Step3p7ForConditionalGeneration",
+        "step3p5",
+        False,
+        renamed={r"(model\.(?:layers|embed_tokens|norm)\..*|lm_head\..*)": r"\1"},
+    ),
+    Composite(
+        "trocr",
+        "TrOCRForCausalLM",
+        "trocr-text",
+        True,
+        flat=True,
+        outside=("is_decoder",),  # which its class sets whatever it is
+        renamed={r"(model\.decoder\..*|output_projection\..*)": r"\1"},
+        aside=(r".*\.encoder_attn(?:_layer_norm)?\..*",),
     ),
     Composite("vibevoice", "VibeVoiceForConditionalGeneration", "qwen2", outside=("diffusion_loss_weight",)),
 )

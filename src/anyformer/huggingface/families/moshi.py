@@ -18,8 +18,8 @@ def read(config: Config) -> Architecture:
     norm, heads = words.rms_norm(config, 1e-8, cast="after_gain"), words.attention(config, rotary=words.rotary(config))
     width = config("ffn_dim", 22_528, lambda target: 2 * target("feedforward.width")) // 2
     network = words.feedforward(config, size=None, width=width)
+    vocab = config("vocab_size", at="head.outputs")
     made = words.decoder(config, words.repeated(config, pre_norm(norm, heads, network)), norm)
-    vocab = config("vocab_size")
     assert made.head is not None
     return made.but(embedding=made.embedding.but(vocab=vocab + 1), head=made.head.but(outputs=vocab))
 
