@@ -8,10 +8,10 @@ from anyformer.huggingface import words
 from anyformer.huggingface.config import Config
 from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.family import Family
-from anyformer.huggingface.rules import Names
+from anyformer.huggingface.rules import Names, Rows, Table, To
 from anyformer.huggingface.target import Target
 from anyformer.huggingface.words.latent import stretched_table
-from anyformer.huggingface.words.names import FEEDFORWARD, NORMS, ROUTED, SHARED, decoder_names
+from anyformer.huggingface.words.names import FEEDFORWARD, NORMS, SHARED, decoder_names
 from anyformer.huggingface.words.rope import SHARE
 from anyformer.model import Architecture
 from anyformer.parts import Groups, LogTemperature, Renormalise, Router, TopK, pre_norm
@@ -61,7 +61,15 @@ def _table(target: Target) -> dict[str, Any]:
 
 
 def names(architecture: Architecture) -> Names:
-    return decoder_names(words.latent_names(architecture), ROUTED, SHARED, FEEDFORWARD, NORMS)
+    return decoder_names(words.latent_names(architecture), _EXPERTS, SHARED, FEEDFORWARD, NORMS)
+
+
+_EXPERTS: Table = {
+    "experts.router": "mlp.gate",
+    ("experts.gate", "experts.up"): To("mlp.experts.gate_up_proj", Rows(dim=1)),
+    "experts.down": "mlp.experts.down_proj",
+}
+"""transformers stacks the experts of Mistral 4 in its files too."""
 
 
 FAMILIES = (Family("mistral4", read, names, "Mistral4ForCausalLM", inert=("head_dim",)),)
