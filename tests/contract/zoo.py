@@ -379,6 +379,7 @@ DECODERS = {
     ),
     "latent": _decoder(*[pre_norm(RMS, LATENT, FEED)] * 2),
     "latent_queries": _decoder(*[pre_norm(RMS, LATENT.but(q_rank=9, bias=("query_down", "kv_down", "output")), FEED)] * 2),
+    "latent_temperature": _decoder(*[pre_norm(RMS, LATENT.but(temperature=LogTemperature(span=3, shift=0)), FEED)] * 2),
     "latent_window_gate": _decoder(
         *[pre_norm(RMS, LATENT.but(mask=Window(size=4), gate=Gate(), rotary=None, norm=None, scale=0.3), FEED)] * 2
     ),

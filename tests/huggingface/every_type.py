@@ -29,6 +29,7 @@ DEFAULTS = {
     "glm4v_moe": "the class's defaults have heads that do not divide the width",
     "qwen3_omni_moe": "the class's defaults have heads that do not divide the width",
     "qwen3_omni_moe_thinker": "the class's defaults have heads that do not divide the width",
+    "hunyuan_vl": "the class's defaults leave out the width of heads",
     "hunyuan_v1_dense": "the class's defaults leave out the width of heads",
     "nemotron": "the class's defaults leave out the number of heads of keys",
 }

@@ -115,7 +115,7 @@ _KEYS: tuple[tuple[Kind, str], ...] = (
         n_routed_experts n_shared_experts no_rope_layer_interval num_dense_layers num_experts num_kv_shared_layers
         num_labels num_ln_in_parallel_attn num_local_experts num_nextn_predict_layers num_shared_expert num_shared_experts
         num_sparse_decoder_layers num_sparse_encoder_layers prefix_dense_sliding_window_pattern q_lora_rank resample
-        rotary_dim shared_expert_intermediate_size shared_intermediate_size sliding_window type_vocab_size""",
+        rotary_dim share_expert_dim shared_expert_intermediate_size shared_intermediate_size sliding_window type_vocab_size""",
     ),
     (INTEGER, """clamp_len mask_token_id max_relative_positions moe_layer_end_index pad_token_id position_buckets"""),
     (
@@ -134,10 +134,11 @@ _KEYS: tuple[tuple[Kind, str], ...] = (
         layernorm_full_attention_beta layernorm_linear_attention_beta layernorm_mlp_beta layerscale_value
         linear_attn_alpha_factor linear_attn_beta_factor logit_scale mixer_rms_eps mlp_alpha_factor mlp_beta_factor
         mlp_dropout moe_jitter_eps moe_norm_min moe_normalize_expert_weights moe_routed_scaling_factor
-        moe_router_logit_softcapping mscale mscale_all_dim norm_eps norm_epsilon output_dropout output_multiplier
-        partial_rotary_factor post_norm_eps qk_scale_factor rescale_factor resid_dropout resid_pdrop residual_dropout
-        residual_multiplier rms_norm_eps rotary_pct route_scale routed_scaling_factor router_jitter_noise
-        router_scaling_factor scale_emb softmax_scale swiglu_alpha swiglu_limit time_step_min""",
+        moe_router_logit_softcapping moe_router_scaling_factor mscale mscale_all_dim norm_eps norm_epsilon output_dropout
+        output_multiplier partial_rotary_factor post_norm_eps qk_scale_factor rescale_factor resid_dropout resid_pdrop
+        residual_dropout residual_multiplier rms_norm_eps rotary_pct route_scale routed_scaling_factor router_jitter_noise
+        router_scaling_factor scale_emb
+        softmax_scale swiglu_alpha swiglu_limit time_step_min""",
     ),
     (
         FLAG,
@@ -158,7 +159,7 @@ _KEYS: tuple[tuple[Kind, str], ...] = (
         use_double_wide_mlp use_dynamic_ntk use_embedding_sharing use_expert_bias use_gated_activation use_lang_emb
         use_logn_attn use_mixed_mlp_moe use_mla use_mrope use_parallel_block use_parallel_residual use_pos_enc use_post_norm
         use_prompt use_qk_norm use_qkv_bias use_rotary_pos_emb use_routing_bias use_sandwich_norm use_sliding_window
-        use_swiglu_ffn use_task_id""",
+        layernorm_embedding use_swiglu_ffn use_task_id use_learned_position_embeddings""",
     ),
     (
         NAME,

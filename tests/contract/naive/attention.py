@@ -126,7 +126,7 @@ def latent_attention(part, name, weights, x, run):
         c = v
         if part.q_rank is not None:
             c = norm(part.norm, f"{name}.query_norm", weights, linear(f"{name}.query_down", weights, v))
-        queries, mixed = (weights[f"{name}.query_up.weight"] @ c).view(H, N + P), []
+        queries, mixed = temperature(part.temperature, t) * (weights[f"{name}.query_up.weight"] @ c).view(H, N + P), []
         for h in range(H):
             q = torch.cat([queries[h][:N], turn(queries[h][N:], t)])
             seen = [s for s in range(len(x)) if allowed(part.mask, t, s, run.prefix)]
