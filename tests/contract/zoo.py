@@ -46,6 +46,8 @@ from anyformer.parts import (
     LatentAttention,
     Latents,
     LayerEmbedding,
+    LayerInput,
+    LayerInputs,
     LayerNorm,
     LearnedPosition,
     LengthTemperature,
@@ -285,6 +287,18 @@ DECODERS = {
             pre_norm(RMS, SELF, FEED, LayerEmbedding(vocab=VOCAB, width=5, scale=1.3, activation=act))
             for act in ("silu", "gelu_tanh")
         ]
+    ),
+    "layer_inputs": _decoder(
+        pre_norm(RMS, SELF, FEED, LayerInput(width=5)),
+        pre_norm(RMS, SELF, LayerInput(width=5, activation="silu", layer=0)),
+        layer_inputs=LayerInputs(
+            width=5, vocab=VOCAB, table_scale=1.7, projection_scale="inverse_sqrt_width", norm=RMSNorm(eps=1e-3), factor=0.7
+        ),
+        streams=HyperConnections(count=2),
+    ),
+    "layer_inputs_projected": _decoder(*[pre_norm(RMS, SELF, LayerInput(width=4))] * 2, layer_inputs=LayerInputs(width=4)),
+    "layer_inputs_short_table": _decoder(
+        pre_norm(RMS, SELF, LayerInput(width=4)), layer_inputs=LayerInputs(width=4, vocab=VOCAB - 12, beyond=3)
     ),
     "local_global": _decoder(LOCAL, LOCAL, GLOBAL, LOCAL).but(
         decoder=Stack(variants=Named(local=LOCAL, full=GLOBAL), order="(local*2 full) local", final_norm=RMS)

@@ -78,7 +78,6 @@ def test_keys_that_are_absent_mean_what_transformers_takes_them_for(composite):
 UNLIKE = {
     "deepseek_ocr2": "its default does not say which layers have experts",
     "fun_asr_nano": "transformers refuses its own defaults",
-    "gemma4": "its default reads the input again in each layer, which is refused",
     "glm4v_moe": "its heads do not divide the width by default",
     "qwen3_omni_moe": "the same",
     "qwen3_omni_moe_thinker": "the same",

@@ -104,7 +104,7 @@ _KEYS: tuple[tuple[Kind, str], ...] = (
         qk_nope_head_dim qk_rope_head_dim relative_attention_max_distance relative_attention_num_buckets seq_length
         short_conv_kernel_size sliding_window_size src_vocab_size ssm_state_size state_size swa_head_dim
         swa_num_attention_heads swa_num_key_value_heads swa_v_head_dim tgt_vocab_size top_k_experts topk_group v_head_dim
-        vocab_size window_size word_embed_proj_dim""",
+        vocab_size vocab_size_per_layer_input window_size word_embed_proj_dim""",
     ),
     (
         WHOLE,

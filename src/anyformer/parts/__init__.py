@@ -15,6 +15,7 @@ from anyformer.parts.embedding.features import AudioFrames, Features, GatedFrame
 from anyformer.parts.embedding.head import Head, Transform
 from anyformer.parts.embedding.input_projection import InputProjection
 from anyformer.parts.embedding.layer_embedding import LayerEmbedding
+from anyformer.parts.embedding.layer_inputs import LayerInput, LayerInputs
 from anyformer.parts.embedding.patches import Patches
 from anyformer.parts.experts.capacity import Capacity, RowCapacity
 from anyformer.parts.experts.experts import Experts
@@ -112,6 +113,8 @@ __all__ = [
     "LatentAttention",
     "Latents",
     "LayerEmbedding",
+    "LayerInput",
+    "LayerInputs",
     "LayerNorm",
     "LearnedPosition",
     "LengthTemperature",

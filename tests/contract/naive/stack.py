@@ -7,7 +7,7 @@ import torch
 from naive.attention import attention, latent_attention
 from naive.basics import linear, norm, position
 from naive.experts import experts
-from naive.networks import feedforward, layer_embedding
+from naive.networks import feedforward, layer_embedding, layer_input, layer_inputs
 from naive.recurrent import RECURRENT
 from naive.scales import channel_cross_attention, spatial_cross_attention
 
@@ -33,6 +33,8 @@ def run_stack(stack, name, weights, x, source, prefix, tokens, until=None):
         x = [norm(stack.input_norm, f"{name}.input_norm", weights, v) for v in x]
     if stack.input_projection is not None and stack.input_projection.place == "last":
         x = [linear(f"{name}.input_projection", weights, v) for v in x]
+    if stack.layer_inputs is not None:
+        run.layer_inputs = layer_inputs(stack.layer_inputs, f"{name}.layer_inputs", weights, x, tokens, len(stack.layers))
     streams = None if stack.streams is None else [[v] * stack.streams.count for v in x]
     for layer, variant in enumerate(stack.layers):
         # A shared variant's weights are those of its first layer.
@@ -102,6 +104,7 @@ SUBLAYERS = RECURRENT | {
     "channel_cross_attention": channel_cross_attention,
     "spatial_cross_attention": spatial_cross_attention,
     "layer_embedding": layer_embedding,
+    "layer_input": layer_input,
     "attention": attention,
     "differential_attention": attention,
     "latent_attention": latent_attention,

@@ -86,11 +86,12 @@ class HeadsModule(Attends):
         bias_BHTS: Tensor | None = None,
     ) -> Tensor:
         """Attention, the gate by x, then the output projection of the heads side by side: (B, T, D)."""
-        mixed_BHTU = self.attended(q_BHTE, k_BKSE.to(q_BHTE.dtype), v_BKSU.to(q_BHTE.dtype), visible, context, bias_BHTS)
-        mixed_BTHU = mixed_BHTU.transpose(1, 2)
+        # Differential heads mix in pairs: half as many, twice as wide.
+        mixed = self.attended(q_BHTE, k_BKSE.to(q_BHTE.dtype), v_BKSU.to(q_BHTE.dtype), visible, context, bias_BHTS)
+        mixed = mixed.transpose(1, 2)
         if self.gate is not None:
-            mixed_BTHU = self.gate(x_BTD, mixed_BTHU)
-        return self.output(self.sub_norm(mixed_BTHU.flatten(2)))  # type: ignore[no-any-return]
+            mixed = self.gate(x_BTD, mixed)
+        return self.output(self.sub_norm(mixed.flatten(2)))  # type: ignore[no-any-return]
 
     def attended(
         self, q_BHTE: Tensor, k_BKSE: Tensor, v_BKSU: Tensor, visible: Visible, context: Context, bias_BHTS: Tensor | None

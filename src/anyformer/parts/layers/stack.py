@@ -20,6 +20,7 @@ from anyformer.parts.call.shared import EMBEDDED, SOURCE, TOKENS, TRUNK, Read
 from anyformer.parts.call.stack_state import StackState
 from anyformer.parts.call.state import Slots, State
 from anyformer.parts.embedding.input_projection import InputProjection
+from anyformer.parts.embedding.layer_inputs import LAYER_INPUTS, LayerInputs
 from anyformer.parts.layers.block import Block
 from anyformer.parts.layers.order import parse_order
 from anyformer.parts.layers.recompute import recomputed
@@ -56,6 +57,8 @@ class Stack(Value):
     """A score bias that all self-attentions share (T5)."""
     relative: RelativeTable | None = None
     """A table of relative positions that all self-attentions share (DeBERTa)."""
+    layer_inputs: LayerInputs | None = None
+    """Features that every layer has of its own (Gemma's per-layer embeddings)."""
     streams: HyperConnections | None = None
     """Several residual streams."""
     shared_weights: tuple[str, ...] = ()
@@ -106,9 +109,11 @@ class Stack(Value):
 
     @property
     def leaves(self) -> dict[str, int]:
-        """The values that the stack leaves for its layers, with sizes: heads of the score bias, rows of a table's direction."""
-        bias, table = self.score_bias, self.relative
-        return ({SCORE_BIAS: bias.heads} if bias else {}) | ({RELATIVE: table.span} if table else {})
+        """The values that the stack leaves for its layers, with sizes: heads of the score bias, rows of a table's direction,
+        features of each layer's input."""
+        left = {} if self.score_bias is None else {SCORE_BIAS: self.score_bias.heads}
+        left |= {} if self.relative is None else {RELATIVE: self.relative.span}
+        return left | ({} if self.layer_inputs is None else {LAYER_INPUTS: self.layer_inputs.width})
 
     @property
     def reads(self) -> tuple[Read, ...]:
@@ -133,8 +138,8 @@ class Stack(Value):
 
     @property
     def reads_tokens(self) -> bool:
-        """Whether a layer looks at the tokens themselves."""
-        return TOKENS in self.reads
+        """Whether it or a layer looks at the tokens themselves."""
+        return TOKENS in self.reads or (self.layer_inputs is not None and self.layer_inputs.vocab is not None)
 
     @property
     def max_length(self) -> int | None:
@@ -193,6 +198,8 @@ class Stack(Value):
             parts["score_bias"] = self.score_bias.cost()
         if self.relative is not None:
             parts["relative"] = self.relative.cost(width)
+        if self.layer_inputs is not None:
+            parts["layer_inputs"] = self.layer_inputs.cost(width, self.depth, shape.rows)
         if self.input_projection is not None:
             parts["input_projection"] = self.input_projection.cost(embedding_width, width, shape.rows)
         tally = total(parts, "branch")
@@ -228,6 +235,7 @@ class StackModule(nn.Module):
         self.final_norm = stack.final_norm.build(width) if stack.final_norm else nn.Identity()
         self.score_bias = stack.score_bias.build() if stack.score_bias else None
         self.relative = stack.relative.build(width) if stack.relative else None
+        self.layer_inputs = stack.layer_inputs.build(width, stack.depth) if stack.layer_inputs else None
         self.checkpointing = plan.checkpointing
         self.reads = tuple(stack.variants[variant].reads for variant in stack.layers)
         sources = {read.variant for read in stack.reads}
@@ -251,6 +259,8 @@ class StackModule(nn.Module):
             context.leave(SCORE_BIAS, self.score_bias)
         if self.relative is not None:
             context.leave(RELATIVE, self.relative())
+        if self.layer_inputs is not None:
+            context.leave(LAYER_INPUTS, self.layer_inputs(x_BTD, context.tokens))
         if self.streams is not None:
             x_BTD = x_BTD[:, :, None].expand(-1, -1, self.streams, -1)
         length, spread = x_BTD.shape[1], self.spread

@@ -9,6 +9,7 @@ from anyformer.describe import Named
 from anyformer.parts.attention.relative import RelativeTable
 from anyformer.parts.attention.score_bias import SharedBias
 from anyformer.parts.embedding.input_projection import InputProjection
+from anyformer.parts.embedding.layer_inputs import LayerInputs
 from anyformer.parts.layers.block import Block, Step
 from anyformer.parts.layers.branch import Branch
 from anyformer.parts.layers.order import write_order
@@ -69,6 +70,7 @@ class StackOptions(TypedDict, total=False):
     final_norm: Norm | None
     score_bias: SharedBias | None
     relative: RelativeTable | None
+    layer_inputs: LayerInputs | None
     streams: HyperConnections | None
     shared_weights: tuple[str, ...]
 
