@@ -56,6 +56,7 @@ from anyformer.parts import (
     Llama3Scaling,
     LogTemperature,
     LongRoPE,
+    ManifoldConnections,
     MaximalUpdate,
     Normal,
     ParallelPrediction,
@@ -273,6 +274,10 @@ DECODERS = {
     "streams": _llama(**{"decoder.streams": HyperConnections(count=3)}),
     "streams_static": _decoder(
         parallel(RMS, SELF, FEED), pre_norm(RMS, SELF, FEED), streams=HyperConnections(count=2, dynamic=False)
+    ),
+    "streams_manifold": _llama(**{"decoder.streams": ManifoldConnections(count=3, iterations=3, eps=1e-3, norm_eps=1e-2)}),
+    "streams_manifold_mean": _decoder(
+        parallel(RMS, SELF, FEED), pre_norm(RMS, SELF, FEED), streams=ManifoldConnections(merge="mean")
     ),
     "shared_layers": _llama(**{"decoder.shared_weights": ["layer"], "decoder.order": "layer*3"}),
     "shared_variant": _decoder(LOCAL, GLOBAL, LOCAL).but(

@@ -29,6 +29,7 @@ from anyformer.parts.images.two_layer import TwoLayerProjector
 from anyformer.parts.initialisation import FanIn, Initialisation, Normal, TruncatedNormal, Xavier
 from anyformer.parts.layers.block import Block, Step
 from anyformer.parts.layers.branch import Branch
+from anyformer.parts.layers.manifold import ManifoldConnections
 from anyformer.parts.layers.multi_token import SequentialPrediction
 from anyformer.parts.layers.parallel_heads import ParallelPrediction
 from anyformer.parts.layers.stack import Stack
@@ -127,6 +128,7 @@ __all__ = [
     "Mamba",
     "Mamba2",
     "MaskedTokens",
+    "ManifoldConnections",
     "MaximalUpdate",
     "Normal",
     "ParallelPrediction",

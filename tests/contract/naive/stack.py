@@ -44,7 +44,10 @@ def run_stack(stack, name, weights, x, source, prefix, tokens, until=None):
         for number, step in enumerate(stack.variants[variant].steps):
             if streams is not None:
                 place = owner * len(stack.variants[variant].steps) + number
-                weighed = [weigh(stack.streams, f"{path}.step_{number}_streams", weights, v, place) for v in streams]
+                weighed = [
+                    WEIGH[stack.streams.kind](stack.streams, f"{path}.step_{number}_streams", weights, v, place)
+                    for v in streams
+                ]
                 x = [read for read, _, _ in weighed]
             read = [norm(step.norm_before, f"{path}.step_{number}_norm_before", weights, v) for v in x]
             x = [step.residual_scale * v for v in (read if step.residual == "normed" else x)]
@@ -69,7 +72,8 @@ def run_stack(stack, name, weights, x, source, prefix, tokens, until=None):
             ]
             x = [learned(step.gain, weights[f"{path}.step_{number}_gain"]) * v for v in x] if step.gain else x
     if streams is not None:
-        x = [sum(v) for v in streams]
+        share = 1 / stack.streams.count if getattr(stack.streams, "merge", "sum") == "mean" else 1.0
+        x = [share * sum(v) for v in streams]
     return [norm(stack.final_norm, f"{name}.final_norm", weights, v) for v in x]
 
 
@@ -91,6 +95,31 @@ def weigh(part, name, weights, streams, place):
         for to in range(N):
             mixed[to] = mixed[to] + (weights[f"{name}.mix_weight"][n, to] + (n == to) + strength[1] * shift[2 + to]) * x
     return read, mixed, write
+
+
+def weigh_on_manifold(part, name, weights, streams, place):
+    """The same, with a doubly stochastic matrix."""
+    N, eps = part.count, part.eps
+    v = torch.cat(list(streams))
+    v = v / torch.sqrt((v * v).mean() + part.norm_eps)
+    made, start, s = weights[f"{name}.dynamic.weight"] @ v, weights[f"{name}.static"], weights[f"{name}.strength"]
+    reads = [sigmoid(s[0] * made[n] + start[n]) + eps for n in range(N)]
+    write = [2 * sigmoid(s[1] * made[n] + start[n]) for n in range(N, 2 * N)]
+    rows = [[s[2] * made[i] + start[i] for i in range((k + 2) * N, (k + 3) * N)] for k in range(N)]
+    mix = [[torch.exp(e) / sum(torch.exp(o) for o in row) + eps for e in row] for row in rows]
+    for time in range(2 * part.iterations - 1):
+        by_row = time % 2 == 1
+        sums = [sum(row) if by_row else sum(r[k] for r in mix) for k, row in enumerate(mix)]
+        mix = [[e / (sums[k if by_row else n] + eps) for n, e in enumerate(row)] for k, row in enumerate(mix)]
+    mixed = [sum(mix[k][n] * streams[k] for k in range(N)) for n in range(N)]
+    return sum(r * x for r, x in zip(reads, streams, strict=True)), mixed, write
+
+
+def sigmoid(x):
+    return 1 / (1 + torch.exp(-x))
+
+
+WEIGH = {"hyper_connections": weigh, "manifold_connections": weigh_on_manifold}
 
 
 def induced_attention(part, name, weights, x, run):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import torch
-from pydantic import model_validator
+from pydantic import BeforeValidator, model_validator
 from torch import Tensor, nn
 
-from anyformer.describe import DescriptionError, Named, Probability, Problem, Value, did_you_mean
+from anyformer.describe import DescriptionError, Named, Probability, Problem, Value, did_you_mean, with_kind
 from anyformer.operations import Inner, Shape, Tally, total
 from anyformer.parts.attention.relative import RELATIVE, RelativeTable
 from anyformer.parts.attention.score_bias import SCORE_BIAS, SharedBias
@@ -25,7 +25,7 @@ from anyformer.parts.layers.block import Block
 from anyformer.parts.layers.order import parse_order
 from anyformer.parts.layers.recompute import recomputed
 from anyformer.parts.layers.spread import Relay, Spread
-from anyformer.parts.layers.streams import HyperConnections
+from anyformer.parts.layers.streams import Streams
 from anyformer.parts.norms.norm import Norm
 from anyformer.parts.positions.absolute import Position
 from anyformer.plan import Plan
@@ -59,7 +59,7 @@ class Stack(Value):
     """A table of relative positions that all self-attentions share (DeBERTa)."""
     layer_inputs: LayerInputs | None = None
     """Features that every layer has of its own (Gemma's per-layer embeddings)."""
-    streams: HyperConnections | None = None
+    streams: Annotated[Streams, BeforeValidator(with_kind("hyper_connections"))] | None = None
     """Several residual streams."""
     shared_weights: tuple[str, ...] = ()
     """Variants all of whose layers share one set of weights (ALBERT)."""
@@ -231,7 +231,7 @@ class StackModule(nn.Module):
             built = block.build(width, plan, f"{name}.layers.{i}", stack.streams, i) if owner == i else blocks[owner]
             blocks.append(built)
         self.layers = nn.ModuleList(blocks)
-        self.owners, self.streams = stack.owners, stack.streams.count if stack.streams else None
+        self.owners, self.streams = stack.owners, stack.streams
         self.final_norm = stack.final_norm.build(width) if stack.final_norm else nn.Identity()
         self.score_bias = stack.score_bias.build() if stack.score_bias else None
         self.relative = stack.relative.build(width) if stack.relative else None
@@ -262,7 +262,7 @@ class StackModule(nn.Module):
         if self.layer_inputs is not None:
             context.leave(LAYER_INPUTS, self.layer_inputs(x_BTD, context.tokens))
         if self.streams is not None:
-            x_BTD = x_BTD[:, :, None].expand(-1, -1, self.streams, -1)
+            x_BTD = x_BTD[:, :, None].expand(-1, -1, self.streams.count, -1)
         length, spread = x_BTD.shape[1], self.spread
         if spread is not None:
             x_BTD, context = spread.enter(x_BTD, context)
@@ -279,7 +279,7 @@ class StackModule(nn.Module):
         every = range(len(self.layers))
         x_BTD = run(every, x_BTD) if self.relay is None else self.relay(run, x_BTD, context)
         if self.streams is not None:
-            x_BTD = x_BTD.sum(2)
+            x_BTD = self.streams.merged(x_BTD)
         return self.final_norm(x_BTD if spread is None else spread.leave(x_BTD, length))  # type: ignore[no-any-return]
 
     def _layer(self, i: int, x_BTD: Tensor, context: Context, states: list[dict[str, State]] | None) -> Tensor:

@@ -14,7 +14,7 @@ from anyformer.parts.layers.block import Block, Step
 from anyformer.parts.layers.branch import Branch
 from anyformer.parts.layers.order import write_order
 from anyformer.parts.layers.stack import Stack
-from anyformer.parts.layers.streams import HyperConnections
+from anyformer.parts.layers.streams import Streams
 from anyformer.parts.norms.norm import Norm
 from anyformer.parts.positions.absolute import Position
 from anyformer.parts.sublayer import Sublayer
@@ -71,7 +71,7 @@ class StackOptions(TypedDict, total=False):
     score_bias: SharedBias | None
     relative: RelativeTable | None
     layer_inputs: LayerInputs | None
-    streams: HyperConnections | None
+    streams: Streams | None
     shared_weights: tuple[str, ...]
 
 
