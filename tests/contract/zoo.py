@@ -28,6 +28,7 @@ from anyformer.parts import (
     DynamicScaling,
     EluPlusOne,
     Embedding,
+    Exclusive,
     Experts,
     FanIn,
     FeedForward,
@@ -76,6 +77,7 @@ from anyformer.parts import (
     SharedBias,
     SharedExpert,
     SinusoidalPosition,
+    Skip,
     SparseMixer,
     SpatialCrossAttention,
     Stack,
@@ -142,6 +144,14 @@ MIXED_VALUES = pre_norm(
     RMS,
     Attention(heads=4, kv_heads=2, rotary=Rotary(), value_residual=ValueResidual(variant="first", own=0.6, other=0.7)),
     FEED,
+)
+EMBEDDED = Step(branches=Named(embedded=Branch(sublayer=Skip(), gain=Gain(per="branch", initial=0.4))))
+FIRST = Block(steps=(*pre_norm(RMS, SELF, FEED).steps, EMBEDDED))
+LAST = Block(
+    steps=(
+        Step(branches=Named(mirrored=Branch(norm_after=RMS, sublayer=Skip(variant="first"), gain=Gain(initial=0.6)))),
+        *pre_norm(RMS, SELF, FEED).steps,
+    )
 )
 SHARED_KEYS = pre_norm(
     RMS, Attention(heads=4, kv_heads=2, mask=Window(size=4), rotary=Rotary(), qk_norm=QKNorm(norm=RMS), keys_from="own"), FEED
@@ -417,6 +427,11 @@ DECODERS = {
     "rotary_proportional": _llama(**_at(rotary=Rotary(scaling=Proportional(fraction=0.7, factor=2.0)))),
     "shared_keys": _decoder(OWN_KEYS).but(
         decoder=Stack(variants=Named(own=OWN_KEYS, shared=SHARED_KEYS), order="own*2 shared*2 own shared", final_norm=RMS)
+    ),
+    "exclusive": _llama(**_at(exclusive=Exclusive(), kv_heads=2, value_norm=RMS)),
+    "exclusive_learned": _llama(**_at(exclusive=Exclusive(strength="learned"), gate=Gate(), mask=Window(size=3))),
+    "skips": _decoder(FIRST).but(
+        decoder=Stack(variants=Named(first=FIRST, middle=OWN_KEYS, last=LAST), order="first middle*2 last", final_norm=RMS)
     ),
     "value_residual": _decoder(OWN_KEYS).but(
         decoder=Stack(variants=Named(first=OWN_KEYS, layer=MIXED_VALUES), order="first layer*2", final_norm=RMS)

@@ -4,6 +4,7 @@ from anyformer.parts.attention.attention import Attention, ValueResidual
 from anyformer.parts.attention.cross_attention import CrossAttention
 from anyformer.parts.attention.differential_attention import DifferentialAttention
 from anyformer.parts.attention.dual_cross_attention import ChannelCrossAttention, SpatialCrossAttention
+from anyformer.parts.attention.exclusive import Exclusive
 from anyformer.parts.attention.latent_attention import LatentAttention
 from anyformer.parts.attention.latents import InducedAttention, Latents
 from anyformer.parts.attention.qk_norm import QKNorm
@@ -32,6 +33,7 @@ from anyformer.parts.layers.branch import Branch
 from anyformer.parts.layers.manifold import ManifoldConnections
 from anyformer.parts.layers.multi_token import SequentialPrediction
 from anyformer.parts.layers.parallel_heads import ParallelPrediction
+from anyformer.parts.layers.skip import Skip
 from anyformer.parts.layers.stack import Stack
 from anyformer.parts.layers.streams import HyperConnections
 from anyformer.parts.layers.wiring import output_norm, parallel, post_norm, pre_norm, residual, sandwich, stack
@@ -61,6 +63,7 @@ from anyformer.parts.recurrence.feature_map import (
 from anyformer.parts.recurrence.gated_convolution import GatedConvolution
 from anyformer.parts.recurrence.lightning_attention import LightningAttention
 from anyformer.parts.recurrence.linear_attention import LinearAttention
+from anyformer.parts.recurrence.local_convolution import LocalConvolution
 from anyformer.parts.recurrence.mamba import Mamba
 from anyformer.parts.recurrence.mamba2 import Mamba2
 from anyformer.parts.recurrence.short_convolution import ShortConvolution
@@ -88,6 +91,7 @@ __all__ = [
     "DynamicScaling",
     "EluPlusOne",
     "Embedding",
+    "Exclusive",
     "Experts",
     "Exponential",
     "ExponentialNormalised",
@@ -123,12 +127,13 @@ __all__ = [
     "LinearAttention",
     "LinearScaling",
     "Llama3Scaling",
+    "LocalConvolution",
     "LogTemperature",
     "LongRoPE",
     "Mamba",
     "Mamba2",
-    "MaskedTokens",
     "ManifoldConnections",
+    "MaskedTokens",
     "MaximalUpdate",
     "Normal",
     "ParallelPrediction",
@@ -155,6 +160,7 @@ __all__ = [
     "SharedExpert",
     "ShortConvolution",
     "SinusoidalPosition",
+    "Skip",
     "SparseMixer",
     "SpatialCrossAttention",
     "Stack",

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from anyformer.model import Architecture
 from anyformer.parts.attention.relative import RELATIVE
 from anyformer.parts.attention.score_bias import SCORE_BIAS
-from anyformer.parts.call.shared import SOURCE, Read
+from anyformer.parts.call.shared import SOURCE, STREAM, Read
 from anyformer.parts.embedding.layer_inputs import LAYER_INPUTS
 from anyformer.planning.partition import partition
 
@@ -47,10 +47,11 @@ class Staged:
             return self._reading(lambda read: read.name == SCORE_BIAS)
         if name.startswith(f"{output}.relative."):
             return self._reading(lambda read: read.name == RELATIVE)
-        inputs = self._reading(lambda read: read.name == LAYER_INPUTS)
         if name.startswith(f"{output}.layer_inputs."):
-            return inputs
-        first = frozenset({0}) | inputs  # the inputs of each layer are made of the embedding, in every stage that reads them
+            return self._reading(lambda read: read.name == LAYER_INPUTS)
+        # Every stage makes the inputs of its layers, and what entered the layers, of the embedding.
+        again = self._reading(lambda read: read.variant is None and read.name in (LAYER_INPUTS, STREAM))
+        first = frozenset({0}) | again
         source = self._reading(lambda read: read == SOURCE)
         if any(name.startswith(f"{place}.") for place in whole.stacks if place != output):
             return source

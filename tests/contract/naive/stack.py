@@ -19,6 +19,7 @@ class Running:
         self.stack, self.name, self.source, self.prefix, self.tokens = stack, name, source, prefix, tokens
         self.until = until  # the last position that each query sees, whatever its mask says
         self.memories, self.values, self.variant, self.layer = {}, {}, "", 0
+        self.streams = {}  # behind the latest layer of each variant; of None, what enters the layers
 
 
 def run_stack(stack, name, weights, x, source, prefix, tokens, until=None):
@@ -35,6 +36,7 @@ def run_stack(stack, name, weights, x, source, prefix, tokens, until=None):
         x = [linear(f"{name}.input_projection", weights, v) for v in x]
     if stack.layer_inputs is not None:
         run.layer_inputs = layer_inputs(stack.layer_inputs, f"{name}.layer_inputs", weights, x, tokens, len(stack.layers))
+    run.streams[None] = x
     streams = None if stack.streams is None else [[v] * stack.streams.count for v in x]
     for layer, variant in enumerate(stack.layers):
         # A shared variant's weights are those of its first layer.
@@ -71,6 +73,7 @@ def run_stack(stack, name, weights, x, source, prefix, tokens, until=None):
                 norm(step.norm_after, f"{path}.step_{number}_norm_after", weights, a + b) for a, b in zip(x, given, strict=True)
             ]
             x = [learned(step.gain, weights[f"{path}.step_{number}_gain"]) * v for v in x] if step.gain else x
+        run.streams[variant] = x
     if streams is not None:
         share = 1 / stack.streams.count if getattr(stack.streams, "merge", "sum") == "mean" else 1.0
         x = [share * sum(v) for v in streams]
@@ -134,6 +137,7 @@ SUBLAYERS = RECURRENT | {
     "spatial_cross_attention": spatial_cross_attention,
     "layer_embedding": layer_embedding,
     "layer_input": layer_input,
+    "skip": lambda part, name, weights, x, run: run.streams[part.variant],
     "attention": attention,
     "differential_attention": attention,
     "latent_attention": latent_attention,

@@ -69,8 +69,8 @@ class ManifoldConnectionsModule(nn.Module):
         part, dtype = self.streams, x_BTND.dtype
         N, eps = part.count, part.eps
         v = normalise(x_BTND.float().flatten(2), part.norm_eps, centre=False).to(dtype)
-        read, write, mix = self.dynamic(v).float().split([N, N, N * N], -1)
-        read_start, write_start, mix_start = self.static.float().split([N, N, N * N])
+        read, write, mix = torch.split(self.dynamic(v).float(), [N, N, N * N], -1)
+        read_start, write_start, mix_start = torch.split(self.static.float(), [N, N, N * N])
         s_read, s_write, s_mix = self.strength.float()
         read_BTN = torch.sigmoid(s_read * read + read_start) + eps
         write_BTN = 2 * torch.sigmoid(s_write * write + write_start)

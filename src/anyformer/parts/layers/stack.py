@@ -16,7 +16,7 @@ from anyformer.parts.attention.relative import RELATIVE, RelativeTable
 from anyformer.parts.attention.score_bias import SCORE_BIAS, SharedBias
 from anyformer.parts.call.context import Context
 from anyformer.parts.call.noise import Dropout
-from anyformer.parts.call.shared import EMBEDDED, SOURCE, TOKENS, TRUNK, Read
+from anyformer.parts.call.shared import EMBEDDED, SOURCE, STREAM, TOKENS, TRUNK, Read
 from anyformer.parts.call.stack_state import StackState
 from anyformer.parts.call.state import Slots, State
 from anyformer.parts.embedding.input_projection import InputProjection
@@ -104,14 +104,15 @@ class Stack(Value):
                     problem = None if read in (SOURCE, TOKENS) else read.problem(left.get(read.variant))
                     if problem is not None:
                         raise ValueError(f"{variant}.{name} (layer {i}) {problem}")
-            left[variant] = self.variants[variant].leaves
+            left[variant] = self.variants[variant].leaves | ({} if self.streams is not None else {STREAM: 1})
         return self
 
     @property
     def leaves(self) -> dict[str, int]:
-        """The values that the stack leaves for its layers, with sizes: heads of the score bias, rows of a table's direction,
-        features of each layer's input."""
-        left = {} if self.score_bias is None else {SCORE_BIAS: self.score_bias.heads}
+        """The values that the stack leaves for its layers, with sizes: one stream, heads of the score bias, rows of a table's
+        direction, features of each layer's input."""
+        left = {STREAM: 1}
+        left |= {} if self.score_bias is None else {SCORE_BIAS: self.score_bias.heads}
         left |= {} if self.relative is None else {RELATIVE: self.relative.span}
         return left | ({} if self.layer_inputs is None else {LAYER_INPUTS: self.layer_inputs.width})
 
@@ -241,6 +242,8 @@ class StackModule(nn.Module):
         sources = {read.variant for read in stack.reads}
         self.leaving = tuple(variant if variant in sources else None for variant in stack.layers)
         """The variant of each layer if other layers read values of that variant, else None."""
+        self.read_behind = {read.variant for read in stack.reads if read.name == STREAM}
+        """The variants whose streams other layers read; None among them: what enters the layers."""
         self.kinds = tuple(dict.fromkeys(self.leaving))
         self.spread: Spread | None = None
         self.relay: Relay | None = None
@@ -261,6 +264,8 @@ class StackModule(nn.Module):
             context.leave(RELATIVE, self.relative())
         if self.layer_inputs is not None:
             context.leave(LAYER_INPUTS, self.layer_inputs(x_BTD, context.tokens))
+        if None in self.read_behind:
+            context.leave(STREAM, x_BTD)
         if self.streams is not None:
             x_BTD = x_BTD[:, :, None].expand(-1, -1, self.streams.count, -1)
         length, spread = x_BTD.shape[1], self.spread
@@ -274,6 +279,8 @@ class StackModule(nn.Module):
                 if i == len(self.layers) - 1 and (None, EMBEDDED) in context.shared:
                     context.leave(TRUNK, x_BTD if spread is None else spread.leave(x_BTD, length))
                 x_BTD = self._layer(i, x_BTD, contexts[self.leaving[i]], states)
+                if (variant := self.leaving[i]) in self.read_behind and variant is not None:
+                    contexts[variant].leave(STREAM, x_BTD if spread is None else spread.leave(x_BTD, length))
             return x_BTD
 
         every = range(len(self.layers))
