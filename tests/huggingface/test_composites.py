@@ -81,7 +81,6 @@ TEXT_CLASSES = ("seamless_m4t", "seamless_m4t_v2")
 UNLIKE = {
     "deepseek_ocr2": "its default does not say which layers have experts",
     "fun_asr_nano": "transformers refuses its own defaults",
-    "gemma4": "its default reads the input again in each layer, which is refused",
     "glm4v_moe": "its heads do not divide the width by default",
     "hunyuan_vl": "the width of its heads is null by default",
     "qwen3_omni_moe": "its heads do not divide the width by default",

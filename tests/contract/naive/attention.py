@@ -89,6 +89,11 @@ def attention(part, name, weights, x, run):
             mixed = difference(part, name, weights, share, value, groups, run.layer)
         else:
             mixed = [share(h) @ value(h // (H // groups)) for h in range(H)]
+        if not cross and part.exclusive is not None:
+            for h, m in enumerate(mixed):
+                own = values[t][h // (H // groups)]
+                strength = 1.0 if part.exclusive.strength == "whole" else torch.tanh(weights[f"{name}.exclusive.weight"][h])
+                mixed[h] = m - strength * (m @ own) / (own @ own) * own
         if part.gate is not None:
             factor = gate(part.gate, f"{name}.gate", weights, v).view(len(mixed), -1)
             mixed = [m * factor[h] for h, m in enumerate(mixed)]
