@@ -16,6 +16,7 @@ from anyformer.parts import (
     LinearAttention,
     Mamba,
     Mamba2,
+    Multipliers,
     PositiveRandom,
     RandomFourier,
     Rectified,
@@ -106,6 +107,7 @@ MIXERS = {
         norm=RMSNorm(eps=1e-2),
         gate_at="after_norm",
         bias=("gate", "value", "key", "query", "step", "output"),
+        multipliers=Multipliers(gate=0.5, value=1.5, key=0.8, query=1.2, step=0.6),
     ),
 }
 

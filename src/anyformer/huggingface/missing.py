@@ -9,7 +9,6 @@ from collections.abc import Mapping
 
 _BY_MECHANISM: Mapping[str, str] = {
     "attention blocks that layers share with LoRA weights of their own, beside Mamba-2 layers": "zamba2",
-    "Mamba-2 layers beside attention in one block": "falcon_h1",
     "one attention block that layers share, beside Mamba layers, and that reads the embeddings again": "zamba",
     "an indexer that chooses the keys of each query (DeepSeek sparse attention)": "deepseek_v32 dots3_note dots3_note_text "
     "glm_moe_dsa",

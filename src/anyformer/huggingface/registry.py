@@ -120,6 +120,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "olmo_hybrid": ("olmo_hybrid",),
     "mamba": ("mamba", "falcon_mamba", "mamba2"),
     "bamba": ("bamba",),
+    "falcon_h1": ("falcon_h1",),
     "jamba": ("jamba",),
     "nemotron_h": ("nemotron_h",),
     "minicpm3": ("youtu", "minicpm3"),

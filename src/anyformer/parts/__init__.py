@@ -60,7 +60,7 @@ from anyformer.parts.recurrence.gated_convolution import GatedConvolution
 from anyformer.parts.recurrence.lightning_attention import LightningAttention
 from anyformer.parts.recurrence.linear_attention import LinearAttention
 from anyformer.parts.recurrence.mamba import Mamba
-from anyformer.parts.recurrence.mamba2 import Mamba2
+from anyformer.parts.recurrence.mamba2 import Mamba2, Multipliers
 from anyformer.parts.recurrence.short_convolution import ShortConvolution
 
 __all__ = [
@@ -125,6 +125,7 @@ __all__ = [
     "Mamba2",
     "MaskedTokens",
     "MaximalUpdate",
+    "Multipliers",
     "Normal",
     "ParallelPrediction",
     "Patches",
