@@ -35,7 +35,6 @@ _BY_MECHANISM: Mapping[str, str] = {
     "two stacks that run in cycles with feedback": "hrm_text",
     "convolutions over compressed queries and keys, and a router with a state from layer to layer": "zaya",
     "a recurrence of its own (WKV)": "rwkv",
-    "a gated linear recurrence (RG-LRU)": "recurrent_gemma",
     "recurrences with matrix memories (mLSTM) and scalar ones (sLSTM)": "xlstm",
     "queries, keys and values of their own for global tokens": "led longformer",
     "global tokens with layers of their own, and staggered blocks": "pegasus_x",

@@ -122,6 +122,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "bamba": ("bamba",),
     "falcon_h1": ("falcon_h1",),
     "jamba": ("jamba",),
+    "recurrent_gemma": ("recurrent_gemma",),
     "nemotron_h": ("nemotron_h",),
     "minicpm3": ("youtu", "minicpm3"),
     "esmc": ("esmc",),

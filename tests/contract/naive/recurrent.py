@@ -193,6 +193,26 @@ def mamba2(part, name, weights, x, run):
     return out
 
 
+def rg_lru(part, name, weights, x, run):
+    """Token after token, channel after channel."""
+    values = convolution(part.convolution, f"{name}.convolution", weights, [linear(f"{name}.value", weights, v) for v in x])
+    size, state, out = part.channels // part.heads, [0.0] * part.channels, []
+    act = lambda y: activate(part, name, weights, y)  # noqa: E731
+
+    def opened(gate, c, value):
+        block = c // size
+        own = weights[f"{name}.{gate}.weight"][c] @ value[block * size : (block + 1) * size]
+        return 1 / (1 + torch.exp(-own - weights[f"{name}.{gate}.bias"][c]))
+
+    for t, (v, value) in enumerate(zip(x, values, strict=True)):
+        for c in range(part.channels):
+            decay = torch.exp(-part.strength * opened("decay_gate", c, value) * softplus(weights[f"{name}.decay"][c]))
+            entering = opened("input_gate", c, value) * value[c]
+            state[c] = decay * state[c] + torch.sqrt(1 - decay**2) * entering if t else entering
+        out.append(linear(f"{name}.output", weights, torch.stack(state) * act(linear(f"{name}.gate", weights, v))))
+    return out
+
+
 RECURRENT = {
     "linear_attention": linear_attention,
     "lightning_attention": lightning_attention,
@@ -200,4 +220,5 @@ RECURRENT = {
     "gated_convolution": gated_convolution,
     "mamba": mamba,
     "mamba2": mamba2,
+    "rg_lru": rg_lru,
 }
