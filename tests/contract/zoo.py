@@ -194,6 +194,7 @@ PUBLISHED_EXPERTS = {
         "bias": ["up", "down"],
         "router": Router(choice=TopK(correction=ScoreCorrectionBias()), scale=6.0),
     },
+    "gate_multiplied": {"gate_multiplier": 1.7},
     "identity_input_weighed": {"experts": 2, "identity_experts": 2, "weigh": "input", "chosen": 3},
     "cohere2": {"router": Router(score="sigmoid", choice=TopK(by="logits")), "shared": SMALL.but(join="mean")},
     "gpt_oss": {
@@ -203,7 +204,12 @@ PUBLISHED_EXPERTS = {
         "clamp": 0.6,
         "up_offset": 1.0,
     },
-    "step": {"clamp": 0.15, "clamp_at": "after_activation", "router": Router(score="sigmoid", scale=3.0)},
+    "step": {
+        "clamp": 0.15,
+        "clamp_at": "after_activation",
+        "gate_multiplier": 1.7,
+        "router": Router(score="sigmoid", scale=3.0),
+    },
     "axk2": {"router": DEEPSEEK.but(choice=DEEPSEEK.choice.but(groups=DEEPSEEK.choice.groups.but(others="zero")))},
     "ernie": {"router": Router(choice=TopK(correction=ScoreCorrectionBias()), renormalise=Renormalise(eps=0.0, least=0.7))},
     "phi": {"router": Router(choice=SparseMixer(margin=0.9)), "chosen": 3},
@@ -460,6 +466,7 @@ DECODERS = {
     "clamped_late": _llama(
         **{f"decoder.layer.feedforward.{k}": v for k, v in {"clamp": 0.2, "clamp_at": "after_activation"}.items()}
     ),
+    "gate_multiplied": _llama(**{"decoder.layer.feedforward.gate_multiplier": 1.7}),
     "clamped_plain": _llama(**{"decoder.layer.feedforward.gated": False, "decoder.layer.feedforward.clamp": 0.5}),
     "batch_norm": _decoder(
         pre_norm(BatchNorm(eps=1e-3, momentum=0.2), SELF, FEED), pre_norm(BatchNorm(gain="none", bias=False), SELF, FEED)

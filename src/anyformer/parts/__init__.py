@@ -69,10 +69,12 @@ from anyformer.parts.recurrence.lightning_attention import LightningAttention
 from anyformer.parts.recurrence.linear_attention import LinearAttention
 from anyformer.parts.recurrence.local_convolution import LocalConvolution
 from anyformer.parts.recurrence.mamba import Mamba
-from anyformer.parts.recurrence.mamba2 import Mamba2
+from anyformer.parts.recurrence.mamba2 import Mamba2, Multipliers
+from anyformer.parts.recurrence.rg_lru import RGLRU
 from anyformer.parts.recurrence.short_convolution import ShortConvolution
 
 __all__ = [
+    "RGLRU",
     "ALiBi",
     "AllOf",
     "AnyOf",
@@ -144,6 +146,7 @@ __all__ = [
     "MaskedTokens",
     "MaximalUpdate",
     "MergedProjector",
+    "Multipliers",
     "Normal",
     "ParallelPrediction",
     "Patches",
