@@ -90,7 +90,8 @@ _KEYS: tuple[tuple[Kind, str], ...] = (
         decoder_ffn_dim decoder_vocab_size dff dim dim_model_base emb_dim embed_dim embedding_size encoder_attention_heads
         encoder_ffn_dim expand expansion_ratio expert_capacity expert_layer_period experts_per_token ff_factor ffn_dim
         ffn_hidden_size floor_scale full_attention_interval full_attn_mod global_attn_every_n_layers global_head_dim
-        head_dim hidden_dim hidden_size image_size input_channels input_embedding_size input_feat_per_channel
+        head_dim hidden_dim hidden_size image_size index_head_dim
+        index_n_heads index_topk index_topk_freq input_channels input_embedding_size input_feat_per_channel
         interleave_moe_layer_step intermediate_multiple_size intermediate_size intermediate_size_mlp interpolate_factor
         kv_channels kv_lora_rank kv_n_heads layer_group_size layer_switch linear_conv_kernel_dim linear_head_dim
         linear_key_head_dim linear_num_heads linear_num_key_heads linear_num_value_heads linear_value_head_dim
@@ -109,7 +110,8 @@ _KEYS: tuple[tuple[Kind, str], ...] = (
     (
         WHOLE,
         """alibi_bias_max attn_layer_offset conv_kernel_size decoder_sparse_step encoder_sparse_step expert_layer_offset
-        first_k_dense_replace hidden_size_per_layer_input image_token_id image_token_index max_window_layers
+        first_k_dense_replace hidden_size_per_layer_input image_token_id image_token_index
+        index_skip_topk_offset max_window_layers
         moe_layer_num_skipped moe_layer_start_index moe_num_experts moe_num_shared_experts mtp_num_hidden_layers
         n_routed_experts n_shared_experts no_rope_layer_interval num_dense_layers num_experts num_kv_shared_layers num_labels
         num_ln_in_parallel_attn num_local_experts num_nextn_predict_layers num_shared_expert num_shared_experts
@@ -169,8 +171,8 @@ _KEYS: tuple[tuple[Kind, str], ...] = (
         score_function scoring_func shared_expert_combination_strategy topk_method torch_dtype type
         vision_feature_select_strategy""",
     ),
-    (NAMES, """anyformer_plugins architectures attention_layers layer_types layers_block_type mlp_layer_types"""),
-    (NAMES | NAME, """pos_att_type"""),
+    (NAMES, """anyformer_plugins architectures attention_layers indexer_types layer_types layers_block_type mlp_layer_types"""),
+    (NAMES | NAME, """index_topk_pattern pos_att_type"""),
     (FLAG | NAME, """gating use_bidirectional_attention"""),
     (WHOLE | NAME, """mamba_d_head mamba_dt_rank time_step_rank sliding_window_pattern"""),
     (

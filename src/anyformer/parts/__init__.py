@@ -4,6 +4,7 @@ from anyformer.parts.attention.attention import Attention, ValueResidual
 from anyformer.parts.attention.cross_attention import CrossAttention
 from anyformer.parts.attention.differential_attention import DifferentialAttention
 from anyformer.parts.attention.dual_cross_attention import ChannelCrossAttention, SpatialCrossAttention
+from anyformer.parts.attention.indexer import Indexer, SharedIndex
 from anyformer.parts.attention.latent_attention import LatentAttention
 from anyformer.parts.attention.latents import InducedAttention, Latents
 from anyformer.parts.attention.qk_norm import QKNorm
@@ -106,6 +107,7 @@ __all__ = [
     "HyperConnections",
     "Identity",
     "ImageTower",
+    "Indexer",
     "InducedAttention",
     "Initialisation",
     "InputProjection",
@@ -148,6 +150,7 @@ __all__ = [
     "SequentialPrediction",
     "SharedBias",
     "SharedExpert",
+    "SharedIndex",
     "ShortConvolution",
     "SinusoidalPosition",
     "SparseMixer",

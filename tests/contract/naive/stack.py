@@ -18,7 +18,7 @@ class Running:
     def __init__(self, stack, name, source, prefix, tokens, until=None):
         self.stack, self.name, self.source, self.prefix, self.tokens = stack, name, source, prefix, tokens
         self.until = until  # the last position that each query sees, whatever its mask says
-        self.memories, self.values, self.variant, self.layer = {}, {}, "", 0
+        self.memories, self.values, self.chosen, self.variant, self.layer = {}, {}, {}, "", 0
 
 
 def run_stack(stack, name, weights, x, source, prefix, tokens, until=None):
