@@ -18,6 +18,7 @@ from anyformer.describe.value import subclasses
 from anyformer.model import Architecture
 from anyformer.parts import DifferentialAttention
 from anyformer.parts.attention.attention import ValueResidual
+from covering import moved
 
 REFUSED = {
     "DifferentialAttention.keys_from": "own",
@@ -55,25 +56,8 @@ def reachable() -> set[type[Value]]:
     return found
 
 
-def moved(value: Any) -> Iterator[tuple[type[Value], str]]:
-    """(class, field) of every field in a description that is not at its default."""
-    if isinstance(value, Value):
-        yield type(value), ""
-        for name, field in type(value).model_fields.items():
-            inner = getattr(value, name)
-            if inner != field.get_default(call_default_factory=True):
-                yield type(value), name
-            yield from moved(inner)
-    elif isinstance(value, Mapping):
-        for inner in value.values():
-            yield from moved(inner)
-    elif isinstance(value, tuple):
-        for inner in value:
-            yield from moved(inner)
-
-
 def unmoved(architectures: Mapping[str, Architecture]) -> set[str]:
-    seen = {each for architecture in architectures.values() for each in moved(architecture)}
+    seen = {(kind, name) for architecture in architectures.values() for kind, name, _ in moved(architecture)}
     owed = {
         (kind, name)
         for kind in reachable()
