@@ -84,6 +84,10 @@ class LatentHeads(Sublayer):
         return 0 if self.choice is None else self.choice.index_width
 
     @property
+    def reports_index(self) -> bool:
+        return self.index_width > 0
+
+    @property
     def remembered(self) -> int:
         """Numbers of each position in the decode state."""
         return self.kv_rank + self.rope_width + self.index_width

@@ -22,7 +22,7 @@ from anyformer.parts.call.noise import Noise
 from anyformer.parts.call.reports import Load, add_loads
 from anyformer.parts.layers.stack import StackModule
 from anyformer.training.loss_scale import LossScale
-from anyformer.training.parallel.relay import PENALTIES, Arrived, Asked, Departed, Line, Loads
+from anyformer.training.parallel.relay import Arrived, Asked, Departed, Line, Loads
 from anyformer.training.parallel.sharding import Root
 from anyformer.training.passes import Compute
 
@@ -127,7 +127,7 @@ class Pipelined:
 
     def _made(self, count: int, stream: Tensor) -> Schedule1F1B:
         group = self.stage.line.group
-        goes_on = (stream, torch.empty(PENALTIES, device="meta", requires_grad=True))
+        goes_on = (stream, torch.empty(3, device="meta", requires_grad=True))
         ends = torch.empty((), device="meta", requires_grad=True)
         made = PipelineStage(
             self.stage, group.rank, group.size, self._device, group=group.group,

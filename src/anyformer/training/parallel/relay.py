@@ -23,7 +23,6 @@ from anyformer.planning.staged import stages_of
 
 Run = Callable[[range, Tensor], Tensor]
 Loads = dict[str, tuple[Tensor, Tensor]]
-PENALTIES = len(Report(None).losses)
 EARLIER = "earlier stages"
 """The path of a report that stands for all layers of the stages before."""
 
@@ -41,7 +40,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class Arrived:
-    """What a process has of the stages before: none in the first stage, else a stream and the (4,) sums of penalties."""
+    """What a process has of the stages before: none in the first stage, else a stream and the (3,) sums of penalties."""
 
     given: tuple[Tensor, ...] = ()
 
@@ -69,14 +68,14 @@ class Line:
             case None:
                 return self._all(run, x, context)
             case Asked():
-                raise Departed(x, x.new_zeros(PENALTIES), {})
+                raise Departed(x, x.new_zeros(3), {})
             case Arrived(given):
                 return self._own(given, run, x, context)
 
     def _own(self, given: tuple[Tensor, ...], run: Run, x: Tensor, context: Context) -> Tensor:
         """The stream after this process's layers. Raises `Departed` before the last stage."""
         assert context.auxiliary is not None, "the loss of a step collects the experts' reports"
-        before = torch.zeros(PENALTIES, device=x.device)
+        before = torch.zeros(3, device=x.device)
         if given:
             x, before = given
         x, reports = run(self.layers[self.group.rank], x), context.auxiliary.reports
@@ -111,11 +110,11 @@ def everyone(value: dict[str, Report], group: Group) -> list[dict[str, Report]]:
 
 
 def penalties(reports: Iterable[Report], device: torch.device) -> Tensor:
-    """(4,) the sums of balance losses, of those within sequences, of router z-losses, and of losses of index scores."""
+    """(3,) the sums of balance losses, of those within sequences, and of router z-losses."""
     zero = torch.zeros((), device=device)
-    columns = zip(*(each.losses for each in reports), strict=True)
+    columns = zip(*((each.balance, each.sequence_balance, each.router_z) for each in reports), strict=True)
     sums = [torch.stack([zero if loss is None else loss for loss in column]).sum() for column in columns]
-    return torch.stack(sums) if sums else zero.expand(PENALTIES)
+    return torch.stack(sums) if sums else zero.expand(3)
 
 
 def divide_stages(model: Transformer, group: Group) -> None:
