@@ -5,6 +5,7 @@ from anyformer.parts.attention.cross_attention import CrossAttention
 from anyformer.parts.attention.differential_attention import DifferentialAttention
 from anyformer.parts.attention.dual_cross_attention import ChannelCrossAttention, SpatialCrossAttention
 from anyformer.parts.attention.exclusive import Exclusive
+from anyformer.parts.attention.indexer import Indexer, SharedIndex
 from anyformer.parts.attention.latent_attention import LatentAttention
 from anyformer.parts.attention.latents import InducedAttention, Latents
 from anyformer.parts.attention.qk_norm import QKNorm
@@ -121,6 +122,7 @@ __all__ = [
     "Identity",
     "ImageEncoder",
     "ImageTower",
+    "Indexer",
     "InducedAttention",
     "Initialisation",
     "InputProjection",
@@ -171,6 +173,7 @@ __all__ = [
     "SequentialPrediction",
     "SharedBias",
     "SharedExpert",
+    "SharedIndex",
     "ShortConvolution",
     "SinusoidalPosition",
     "Skip",
