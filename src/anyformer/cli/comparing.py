@@ -83,7 +83,7 @@ def run(
     from rich.console import Console
 
     from anyformer.studies import compare, forecast, load_study
-    from anyformer.studies.words import smaller_sizes, verdict
+    from anyformer.studies.words import further, verdict
     from anyformer.training import Stopped
 
     value = load_study(study, arguments.assigned(changes))
@@ -101,7 +101,7 @@ def run(
     print(found.title)
     for each in found.comparisons:
         print("\n".join(wrapped(verdict(each, found).replace("**", ""), 100, "  ")))
-    for _, said, _ in smaller_sizes(found):
+    for _, said, _ in further(found):
         for line in said:
             print("\n".join(wrapped(line.replace("**", "") + ".", 100, "  ")))
     for note in found.notes:

@@ -9,6 +9,7 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from anyformer.describe import Choice, Count, DescriptionError, Named, Value, change, change_all, parse_assignment
 from anyformer.model import Architecture
+from anyformer.studies.lengths import at_length
 from anyformer.studies.sizes import Gate, Ladder, Smaller, Tokens
 from anyformer.training import Run
 
@@ -158,8 +159,17 @@ class Study(Value):
     """Small sizes, in rising order, from each of which only the best arms go on."""
     ladder: Ladder | None = None
     """Smaller sizes at which every arm is trained too, for a law of loss and compute."""
+    lengths: tuple[Annotated[int, Field(ge=2)], ...] = ()
+    """Other lengths than the base's, in rising order, that every trained model is asked at: does what it learnt hold there?"""
     smaller: Tokens = "proportional"
     """What smaller sizes are trained with: tokens in proportion to their parameters, or as many as the whole."""
+
+    @field_validator("lengths")
+    @classmethod
+    def _rising_lengths(cls, lengths: tuple[int, ...]) -> tuple[int, ...]:
+        if list(lengths) != sorted(set(lengths)):
+            raise ValueError(f"should be different lengths in rising order, got {list(lengths)}")
+        return lengths
 
     @model_validator(mode="after")
     def _adds_up(self) -> Study:
@@ -177,11 +187,13 @@ class Study(Value):
         if self.tuning is not None:
             self._check_tuning(self.tuning)
         self._check_sizes()
+        self._check_lengths("base", self.base)
         for name, arm in self.arms.items():
             try:
                 run = arm.applied(self.base)
                 if self.tuning is not None:
                     self._check_grid(arm, run)
+                self._check_lengths(name, run)
             except ValueError as error:
                 raise ValueError(f"arms.{name}: {error}") from None
         return self
@@ -212,6 +224,17 @@ class Study(Value):
             )
         if self.ladder is not None and (self.better != "lower" or self.metric != "loss"):
             raise ValueError(f"ladder: a law is fitted to the loss, and metric = {self.metric!r}: leave ladder or metric out")
+
+    def _check_lengths(self, name: str, run: Run) -> None:
+        for length in self.lengths:
+            if length == run.length:
+                raise ValueError(
+                    f"lengths: {length} is the length that {name} is trained at, which is asked anyway: leave it out"
+                )
+            try:
+                at_length(run, length)
+            except ValueError as error:
+                raise ValueError(f"lengths: {name} cannot be asked at {length}: {error}") from None
 
     def _check_grid(self, arm: Arm, run: Run) -> None:
         assert self.tuning is not None

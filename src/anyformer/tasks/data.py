@@ -60,6 +60,10 @@ class TaskData(Generated):
         )
 
     @property
+    def of_any_length(self) -> Self:
+        return self.but(shortest=None, longest=None)
+
+    @property
     def called(self) -> str:
         return f"task {self.task.kind}"
 
