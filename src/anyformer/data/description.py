@@ -56,7 +56,7 @@ class Data(Value):
 
     @property
     def of_any_length(self) -> Self:
-        """The data as it is asked at another length than that of training: without bounds of its own on that of its examples."""
+        """The data as it is asked at another length than in training: without bounds of its own on its examples."""
         return self
 
     @property
