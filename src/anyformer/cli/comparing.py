@@ -128,6 +128,8 @@ def show(found: Forecast) -> None:
     for each in found.arms:
         for line in matched(each):
             print("\n".join(wrapped(line, 100, "  ")))
+    if found.study.match is not None and found.study.match.timed:
+        print("  sizes are as written: seconds of an update are measured, and arms resized, when the study begins")
     trials = sum(each.trials for each in found.arms)
     more = "; a best value at an end of the grid adds more" if found.study.tuning is not None else ""
     print(

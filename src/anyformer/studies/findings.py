@@ -214,7 +214,8 @@ def _matched(ran: Ran) -> str:
     match = ran.study.match
     if match is None:
         return "nothing: sizes are as they were written"
-    return f"{' and '.join(match.by)} within {match.tolerance:.1%}, by {', '.join(match.move)} in multiples of {match.multiple}"
+    what = "measured seconds of an update" if match.timed else " and ".join(match.by)
+    return f"{what} within {match.tolerance:.1%}, by {', '.join(match.move)} in multiples of {match.multiple}"
 
 
 def _tuning(ran: Ran) -> str:
