@@ -53,8 +53,8 @@ def run(directory: Path) -> int:
         try:
             if before is None or before.status == "failed":
                 (directory / OUTCOME).unlink(missing_ok=True)
-                before = _trained(directory, key, lengths)
-            elif before.status == "finished" and left_to_ask(directory, lengths):
+                return _trained(directory, key, lengths)
+            if before.status == "finished" and left_to_ask(directory, lengths):
                 ask(directory, lengths)
         except Stopped as stopped:
             return stopped.exit_code
@@ -63,11 +63,11 @@ def run(directory: Path) -> int:
             said = str(error) if isinstance(error, UserError) else f"{type(error).__name__}: {error}"
             Ended(key, "diverged" if isinstance(error, DIVERGED) else "failed", said).write(directory)
             return 1
-        return 0 if isinstance(before, Ended) else before
+        return 0
 
 
-def _trained(directory: Path, key: str, lengths: Sequence[int]) -> Ended | int:
-    """How the training ended, which is written; or its exit code where it did not."""
+def _trained(directory: Path, key: str, lengths: Sequence[int]) -> int:
+    """Train to the end, and write how that was; the exit code, nonzero where it did not end."""
     begun = (directory / RUN).is_file()
     trained = resume(directory) if begun else train(load_run(directory / ASKED), directory)
     if trained.exit_code:
@@ -78,7 +78,7 @@ def _trained(directory: Path, key: str, lengths: Sequence[int]) -> Ended | int:
         ask(directory, lengths)
     ended = Ended(key, "finished" if finite else "diverged", "" if finite else f"the held-out loss is {last['loss']}")
     ended.write(directory)
-    return ended
+    return 0
 
 
 @contextlib.contextmanager
