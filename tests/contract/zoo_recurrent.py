@@ -14,6 +14,7 @@ from anyformer.parts import (
     Identity,
     LightningAttention,
     LinearAttention,
+    LocalConvolution,
     Mamba,
     Mamba2,
     PositiveRandom,
@@ -74,6 +75,8 @@ MIXERS = {
         heads=2, value_heads=4, key_width=6, decay=ChannelDecay(bound=5.0), length_eps=1e-2, norm=RMSNorm(eps=1e-2)
     ),
     "gated_convolution": GatedConvolution(),
+    "local_convolution": LocalConvolution(),
+    "local_convolution_wide": LocalConvolution(convolution=ShortConvolution(kernel=2, activation="silu", bias=True)),
     "gated_convolution_learned_activation": GatedConvolution(convolution=ShortConvolution(activation="prelu")),
     "gated_convolution_wide": GatedConvolution(
         convolution=ShortConvolution(kernel=7, activation="silu", bias=True),

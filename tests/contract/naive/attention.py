@@ -34,7 +34,7 @@ def attention(part, name, weights, x, run):
         if early:
             split = [norm(part.qk_norm.norm, f"{name}.{kind}_norm", weights, h) for h in split]
         if rotary is not None:
-            split = [rotate(rotary, h, t, len(x)) for h in split]
+            split = [rotate(rotary, h, t, len(x), run.axes and run.axes[t]) for h in split]
         return [norm(part.qk_norm.norm, f"{name}.{kind}_norm", weights, h) for h in split] if late else split
 
     if not cross and part.keys_from is not None:
@@ -60,7 +60,8 @@ def attention(part, name, weights, x, run):
     for t, v in enumerate(x):
         queries = heads_of("query", v, t, H)
         until = run.until[t] if run.until else t
-        seen = [s for s in range(len(reads)) if cross or allowed(part.mask, t, s, run.prefix) or t < s <= until]
+        place = (lambda t: t) if run.places is None else run.places.__getitem__
+        seen = [s for s in range(len(reads)) if cross or allowed(part.mask, place(t), place(s), run.prefix) or t < s <= until]
         virtual = range(0 if cross else part.virtual_tokens or 0)
 
         def share(h, t=t, queries=queries, seen=seen, virtual=virtual):
@@ -88,6 +89,11 @@ def attention(part, name, weights, x, run):
             mixed = difference(part, name, weights, share, value, groups, run.layer)
         else:
             mixed = [share(h) @ value(h // (H // groups)) for h in range(H)]
+        if not cross and part.exclusive is not None:
+            for h, m in enumerate(mixed):
+                own = values[t][h // (H // groups)]
+                strength = 1.0 if part.exclusive.strength == "whole" else torch.tanh(weights[f"{name}.exclusive.weight"][h])
+                mixed[h] = m - strength * (m @ own) / (own @ own) * own
         if part.gate is not None:
             factor = gate(part.gate, f"{name}.gate", weights, v).view(len(mixed), -1)
             mixed = [m * factor[h] for h, m in enumerate(mixed)]
@@ -125,7 +131,7 @@ def latent_attention(part, name, weights, x, run):
         c = v
         if part.q_rank is not None:
             c = norm(part.norm, f"{name}.query_norm", weights, linear(f"{name}.query_down", weights, v))
-        queries, mixed = (weights[f"{name}.query_up.weight"] @ c).view(H, N + P), []
+        queries, mixed = temperature(part.temperature, t) * (weights[f"{name}.query_up.weight"] @ c).view(H, N + P), []
         for h in range(H):
             q = torch.cat([queries[h][:N], turn(queries[h][N:], t)])
             seen = [s for s in range(len(x)) if allowed(part.mask, t, s, run.prefix)]

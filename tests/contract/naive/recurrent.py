@@ -197,6 +197,7 @@ RECURRENT = {
     "lightning_attention": lightning_attention,
     "delta_attention": delta_attention,
     "gated_convolution": gated_convolution,
+    "local_convolution": lambda part, name, weights, x, run: convolution(part.convolution, f"{name}.convolution", weights, x),
     "mamba": mamba,
     "mamba2": mamba2,
 }
