@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import multiprocessing
 import os
 import signal
@@ -11,6 +12,8 @@ from dataclasses import replace
 
 import pytest
 
+from anyformer.evaluation import measure, open_subject, task_of
+from anyformer.studies.lengths import LENGTHS
 from anyformer.studies.outcome import Ended, read_outcome
 from anyformer.studies.process import HELD, holding, lay_out, run
 from anyformer.studies.trials import Trial
@@ -42,6 +45,32 @@ def test_a_trial_finishes_and_its_numbers_are_read(base, tmp_path):
     before = (place / "outcome.json").stat().st_mtime_ns
     assert run(place) == 0
     assert (place / "outcome.json").stat().st_mtime_ns == before
+
+
+def test_a_trained_model_is_asked_at_other_lengths_once(base, tmp_path):
+    """By the numbers that `anyformer eval` gives; when a length is added, without another update."""
+    trial = trial_of(base)
+    place = tmp_path / trial.name
+    lay_out(trial, place)
+    assert run(place) == 0
+    assert outcome_of(trial, place).lengths == {}
+    metrics = (place / "metrics.jsonl").read_bytes()
+    lay_out(replace(trial, lengths=(16, 64)), place)
+    assert run(place) == 0
+    found = outcome_of(trial, place)
+    assert set(found.lengths) == {16, 64}
+    subject = open_subject(place)
+    own = measure(task_of(subject, (), {"length": 64})).evaluated
+    assert found.number_at(64, "loss", math.inf) == pytest.approx(own.loss, abs=0.05), "all held out, not final_tokens of it"
+    assert found.lengths[64]["loss"] != found.lengths[16]["loss"]
+    assert (place / "metrics.jsonl").read_bytes() == metrics
+    before = (place / LENGTHS).stat().st_mtime_ns
+    assert run(place) == 0
+    assert (place / LENGTHS).stat().st_mtime_ns == before
+    whole = replace(trial, run=trial.run.but(evaluation=trial.run.evaluation.but(final_tokens=10**6)), lengths=(64,))
+    lay_out(whole, tmp_path / "whole")
+    assert run(tmp_path / "whole") == 0
+    assert outcome_of(whole, tmp_path / "whole").lengths[64]["loss"] == pytest.approx(own.loss, abs=1e-5)
 
 
 def test_a_diverging_trial_says_why(base, tmp_path):

@@ -58,6 +58,7 @@ def compared(study, here, tmp_path_factory):
         seeds=(1, 2),
         match=Matching(by=("params",), multiple=1),
         tuning=Tuning(values=(3e-3, 6e-3), widen=0),
+        lengths=(16, 64),
         title="one key head & <two>?",
     )
     place = tmp_path_factory.mktemp("studies") / "out"
@@ -95,6 +96,22 @@ def test_a_trial_is_repeated_by_its_command_to_the_same_number(compared, call, t
     assert made.returncode == 0, made.stderr
     rows = [json.loads(line) for line in (tmp_path / "again" / "metrics.jsonl").read_text().splitlines()]
     assert next(row["loss"] for row in rows if row.get("last")) == found.arm["one_head"].numbers[2]
+
+
+def test_other_lengths_are_asked_of_what_is_compared(compared):
+    place, found = compared
+    assert [each.length for each in found.lengths] == [16, 64]
+    for each in found.lengths:
+        (between,) = each.comparisons
+        assert between.differences == tuple(each.numbers["one_head"][seed] - each.numbers["base"][seed] for seed in (1, 2))
+        assert each.numbers["base"] != found.arm["base"].numbers
+    asked = sorted(path.parent.name for path in place.glob("trials/*/lengths.json"))
+    assert len(asked) == 4
+    assert all("seed0" not in name for name in asked)
+    words = "\n".join(markdown(found, {}))
+    assert "length 32 (trained)" in words
+    assert "At length 64, beside base: **cannot tell**: one_head" in words
+    assert (place / "lengths.svg").is_file()
 
 
 def test_the_answer_comes_first_in_words(compared):
@@ -181,7 +198,8 @@ def test_the_page_is_one_file_that_reads_well(compared):
 
 def test_pictures_are_only_of_what_there_is(compared):
     _, found = compared
-    assert set(pictures(found)) == {"differences", "curves", "pareto", "sensitivity"}
+    assert set(pictures(found)) == {"differences", "curves", "pareto", "sensitivity", "lengths"}
+    assert "lengths" not in pictures(replace(found, lengths=()))
     assert "sensitivity" not in pictures(replace(found, arms=tuple(replace(arm, tuned=None) for arm in found.arms)))
     assert "decode state, bytes per token" in dearer(found)
     assert "parameters" not in dearer(found)

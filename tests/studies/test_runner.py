@@ -16,7 +16,7 @@ import pytest
 from anyformer.studies import Tuning, resolve_arms
 from anyformer.studies.outcome import OUTCOME, Ended, Outcome
 from anyformer.studies.process import holding
-from anyformer.studies.runner import TRIALS, Room, Runner
+from anyformer.studies.runner import TRIALS, Room, Runner, place_of
 from anyformer.studies.trials import stage, tuned_arm, widen
 from anyformer.training.stop import Stopped
 
@@ -76,6 +76,19 @@ def test_every_trial_runs_once_and_never_again(study, tmp_path):
     again, same = runner(study, tmp_path).go()
     assert (again, same) == (found, outcomes)
     assert len(began(tmp_path)) == 9
+
+
+def test_a_model_is_asked_at_lengths_that_are_added_later(study, tmp_path):
+    """And is not trained for it again: only what is compared, none of the trials of tuning, is asked."""
+    runner(study, tmp_path).go()
+    asked = [place / "lengths.json" for place in (tmp_path / TRIALS).iterdir() if place.is_dir()]
+    asked[0].write_text('{"64": {"loss": 1.0}}')
+    longer = study.but(lengths=(64,), tuning=Tuning(values=(3e-3, 6e-3), widen=0))
+    due = runner(longer, tmp_path)
+    wanted = {trial.name for trial in due.stage({}).trials}
+    assert len(wanted) == 6, "tuning comes first"
+    found = runner(study.but(lengths=(64,)), tmp_path)
+    assert {place_of(tmp_path, trial) for trial in found._due()} == {each.parent for each in asked[1:]}
 
 
 def test_a_seed_more_runs_that_seed_alone(study, tmp_path):

@@ -12,7 +12,7 @@ from tests.tasks.oracles import ORACLES
 
 from anyformer.data import IGNORED
 from anyformer.describe import DescriptionError, docstrings
-from anyformer.tasks import Memorisation, Sorting, Task
+from anyformer.tasks import Memorisation, Regression, Sorting, Task, TaskData
 from anyformer.tasks.sorting import likeliest
 from anyformer.testing import tasks
 from anyformer.testing.tasks import drawn
@@ -31,6 +31,7 @@ SMALL = {
     "fuzzy_recall": {"pairs": 3, "span": 3, "letters": 4},
     "compression": {"letters": 5, "places": 16},
     "memorisation": {"keys": 20, "values": 6},
+    "regression": {"inputs": 2, "greatest": 2},
 }
 """Fields under which a guess is often right, so that few rows tell its chance."""
 
@@ -68,7 +69,7 @@ def test_facts_are_one_table_in_training_and_test_and_another_for_another_seed()
 @pytest.mark.parametrize("kind", SMALL)
 def test_a_target_that_was_read_has_a_distance(kind):
     made = drawn(small(kind), 200)
-    told = kind not in ("parity", "modular_addition", "memorisation")
+    told = kind not in ("parity", "modular_addition", "memorisation", "regression")
     assert (((made.targets != IGNORED) & (made.distances > 0)).sum() == (made.targets != IGNORED).sum()) == told
 
 
@@ -83,6 +84,19 @@ def test_a_task_says_what_it_is(kind):
     assert docstrings.first_sentence(entry)
     assert re.search(r"(arXiv )?\d{4}\.\d{5}", entry.paper)  # type: ignore[attr-defined]
     assert re.search(r"\d{4}\.\d{5}", entry.__doc__ or "")
+
+
+def test_functions_are_held_out_and_not_only_rows():
+    """No w that is tested is trained on: found from the rows by trying all of them."""
+    data = TaskData(task=Regression(inputs=2, greatest=2), held_out=0.3)
+    every = np.array(list(product(range(-2, 3), repeat=2)))
+    seen = []
+    for test in (False, True):
+        made = data.drawn(np.arange(400), 3, 24, test=test).tokens.reshape(400, 8, 3)
+        fits = (np.einsum("bnd,wd->bwn", made[..., :2] - 2, every) == made[:, None, :, 2] - 5 - 8).all(2)
+        seen.append(set(fits[fits.sum(1) == 1].argmax(1).tolist()))
+    assert min(map(len, seen)) > 3
+    assert not seen[0] & seen[1]
 
 
 def test_the_induction_head_is_not_replaced_by_a_fixed_distance():

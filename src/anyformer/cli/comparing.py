@@ -83,7 +83,7 @@ def run(
     from rich.console import Console
 
     from anyformer.studies import compare, forecast, load_study
-    from anyformer.studies.words import smaller_sizes, verdict
+    from anyformer.studies.words import further, verdict
     from anyformer.training import Stopped
 
     value = load_study(study, arguments.assigned(changes))
@@ -101,7 +101,7 @@ def run(
     print(found.title)
     for each in found.comparisons:
         print("\n".join(wrapped(verdict(each, found).replace("**", ""), 100, "  ")))
-    for _, said, _ in smaller_sizes(found):
+    for _, said, _ in further(found):
         for line in said:
             print("\n".join(wrapped(line.replace("**", "") + ".", 100, "  ")))
     for note in found.notes:
@@ -128,6 +128,8 @@ def show(found: Forecast) -> None:
     for each in found.arms:
         for line in matched(each):
             print("\n".join(wrapped(line, 100, "  ")))
+    if found.study.match is not None and found.study.match.timed:
+        print("  sizes are as written: seconds of an update are measured, and arms resized, when the study begins")
     trials = sum(each.trials for each in found.arms)
     more = "; a best value at an end of the grid adds more" if found.study.tuning is not None else ""
     print(

@@ -55,6 +55,11 @@ class Data(Value):
         raise NotImplementedError
 
     @property
+    def of_any_length(self) -> Self:
+        """The data as it is asked at another length than in training: without bounds of its own on its examples."""
+        return self
+
+    @property
     def unused(self) -> tuple[str, ...]:
         """The fields that only decide how batches are cut, and none of the prepared numbers."""
         return ()

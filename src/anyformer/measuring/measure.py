@@ -110,7 +110,7 @@ def run(
     yield Comparison("peak of a step", "", "B", peak.total, peak.persistent + peak_above(step.update, device), PEAK)
     progress(STAGES[5])
     predicted = step_time(made, shape, plan, hardware, "train").seconds
-    yield Comparison("time of a step", "", "s", predicted, min(_timed(step.update, device) for _ in range(STEPS)), None)
+    yield Comparison("time of a step", "", "s", predicted, min(timed(step.update, device) for _ in range(STEPS)), None)
 
 
 def predicted_saved(architecture: Architecture, shape: Shape, plan: Plan) -> dict[str, int]:
@@ -124,7 +124,7 @@ def predicted_saved(architecture: Architecture, shape: Shape, plan: Plan) -> dic
     return sizes
 
 
-def _timed(call: Callable[[], object], device: torch.device) -> float:
+def timed(call: Callable[[], object], device: torch.device) -> float:
     """Seconds of a call."""
     began = time.perf_counter()
     call()

@@ -24,12 +24,13 @@ from anyformer.plan import Plan
 from anyformer.training.optimiser import build_optimiser
 from anyformer.training.passes import computing, loss_function, one_by_one
 from anyformer.training.step import update
-from anyformer.tuning import AdamW
+from anyformer.tuning import AdamW, Optimiser
 
 SHARE = 0.8
 """Share of the free memory that a trial may fill: the rest is for memory that no formula counts, as a library's own buffers."""
 RATE = 1e-4
 """Learning rate."""
+USUAL = AdamW(learning_rate=RATE)
 VOCABULARIES = (32_768, 8_192, 2_048, 512)
 """Sizes of smaller vocabularies that are tried."""
 
@@ -95,9 +96,16 @@ class Outputs:
 class TrainingStep:
     """Updates of an architecture as the training loop makes them, on made-up examples."""
 
-    def __init__(self, architecture: Architecture, shape: Shape, plan: Plan, device: torch.device) -> None:
+    def __init__(
+        self,
+        architecture: Architecture,
+        shape: Shape,
+        plan: Plan,
+        device: torch.device,
+        optimiser: Optimiser = USUAL,
+    ) -> None:
         self.model = build(architecture, plan, device).train()
-        self.optimiser = build_optimiser(AdamW(learning_rate=RATE), self.model)
+        self.optimiser = build_optimiser(optimiser, self.model)
         self.compute = loss_function(computing(self.model, Outputs(), plan), plan)
         tokens, *target = (x.to(device) for x in examples(architecture, shape))
         targets, rows = _targets(architecture, shape).to(device), torch.arange(shape.batch, device=device)

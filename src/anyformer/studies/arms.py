@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,7 +11,7 @@ from anyformer.describe import DescriptionError, diff
 from anyformer.operations import Shape
 from anyformer.resizing.sizes import Sizes, sizes
 from anyformer.studies.staircase import stairs
-from anyformer.studies.study import QUANTITIES, Arm, Matching, Study
+from anyformer.studies.study import QUANTITIES, SECONDS, Arm, Matching, Study
 from anyformer.training import Run
 from anyformer.training.priced import flops_of
 
@@ -30,13 +30,18 @@ class Moved:
 
     before: Sizes
     after: Sizes
-    costs: Mapping[str, tuple[int, int]]
+    costs: Mapping[str, tuple[float, float]]
     off: float
 
     def __str__(self) -> str:
         names = [name for name in ("width", "depth", "ffn") if getattr(self.before, name) != getattr(self.after, name)]
         moved = ", ".join(f"{name} {getattr(self.before, name):,} -> {getattr(self.after, name):,}" for name in names)
-        return f"{moved or 'nothing moved'}; {self.off:.2%} off"
+        timed = "".join(
+            f"; {1e3 * arm:.3g} ms an update, the base {1e3 * base:.3g} ms, measured in turns"
+            for word, (base, arm) in self.costs.items()
+            if word == SECONDS
+        )
+        return f"{moved or 'nothing moved'}; {self.off:.2%} off{timed}"
 
 
 @dataclass(frozen=True)
@@ -73,11 +78,14 @@ class ResolvedArm:
         return tuple(path for path, _, _ in self.differences if f"{path}.".startswith(TARGETS))
 
 
-def resolve_arms(study: Study) -> tuple[ResolvedArm, ...]:
-    """The base, then every arm, matched and with the study's budget. Raises `UnmatchedError` where no sizes match."""
+def resolve_arms(study: Study, timed: Callable[[Run], tuple[Run, Moved]] | None = None) -> tuple[ResolvedArm, ...]:
+    """The base, then every arm, matched and with the study's budget. Raises `UnmatchedError` where no sizes match.
+
+    `timed`: matches a run by the clock; without it a study that asks for that has its arms as they are written.
+    """
     base = study.base
     written = dict(_written(study))
-    budget = None if study.match is None else _budget(study.match, base)
+    budget = None if study.match is None or study.match.timed else _budget(study.match, base)
     found = [ResolvedArm(study.base_name, base, ())]
     for name, arm in written.items():
         try:
@@ -86,6 +94,8 @@ def resolve_arms(study: Study) -> tuple[ResolvedArm, ...]:
             moved = None
             if study.match is not None and budget is not None:
                 run, moved = _matched(run, study.match, budget)
+            elif study.match is not None and timed is not None:
+                run, moved = timed(run)
             found.append(ResolvedArm(name, _budgeted(run, study, base), differences, moved))
         except UnmatchedError as error:
             raise UnmatchedError(f"arms.{name}: {error} (match.move, match.multiple)", error.nearest) from None

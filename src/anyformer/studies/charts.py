@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from anyformer.pictures.style import FAINT, INK, MARKERS, drawing, line_of
 from anyformer.studies.findings import ArmFindings, Costs, Findings, mean_curve
 from anyformer.studies.ladder_chart import ladder
+from anyformer.studies.length_chart import lengths
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -45,6 +46,9 @@ def pictures(findings: Findings) -> dict[str, tuple[str, Callable[[Figure], None
     if any(arm.tuned is not None for arm in findings.arms):
         said = f"{findings.metric} of each arm at each value of {findings.tuned_path}"
         found["sensitivity"] = said, lambda figure: sensitivity(figure, findings), (7.5, 3.8)
+    if findings.lengths:
+        said = f"{findings.metric} by length: means over seeds, bands between the lowest and the highest; dotted where trained"
+        found["lengths"] = said, lambda figure: lengths(figure, findings), (7.5, 4.2)
     if findings.climb is not None:
         climb = findings.climb
         said = "Loss against FLOPs of training at every size, with the law of each arm; dotted where nothing was measured"

@@ -16,6 +16,7 @@ from anyformer.describe.value import Value, as_data
 from anyformer.evaluation.intervals import Interval
 from anyformer.files import write_text
 from anyformer.studies.arms import ResolvedArm
+from anyformer.studies.beyond import AtLength, at_lengths
 from anyformer.studies.forecast import predicted_bytes
 from anyformer.studies.ladders import Climb, climb
 from anyformer.studies.outcome import Outcome
@@ -93,6 +94,7 @@ class Findings:
     study: Mapping[str, Any]
     gates: tuple[Passed, ...] = ()
     climb: Climb | None = None
+    lengths: tuple[AtLength, ...] = ()
 
     @property
     def arm(self) -> Mapping[str, ArmFindings]:
@@ -133,6 +135,7 @@ def findings(ran: Ran) -> Findings:
         study=study.plain(),
         gates=ran.stage.gates,
         climb=climb(ran),
+        lengths=at_lengths(ran),
     )
 
 
@@ -211,7 +214,8 @@ def _matched(ran: Ran) -> str:
     match = ran.study.match
     if match is None:
         return "nothing: sizes are as they were written"
-    return f"{' and '.join(match.by)} within {match.tolerance:.1%}, by {', '.join(match.move)} in multiples of {match.multiple}"
+    what = "measured seconds of an update" if match.timed else " and ".join(match.by)
+    return f"{what} within {match.tolerance:.1%}, by {', '.join(match.move)} in multiples of {match.multiple}"
 
 
 def _tuning(ran: Ran) -> str:

@@ -38,12 +38,13 @@ def predicted_seconds(run: Run, hardware: Hardware) -> float:
 
 def this_machine(threads: int) -> Hardware:
     """This machine with so many threads, measured in about five seconds if nothing is remembered."""
-    with _threads(threads):
+    with with_threads(threads):
         return known(torch.device("cuda" if torch.cuda.is_available() else "cpu"))
 
 
 @contextmanager
-def _threads(count: int) -> Iterator[None]:
+def with_threads(count: int) -> Iterator[None]:
+    """Within, torch computes with so many threads."""
     before = torch.get_num_threads()
     torch.set_num_threads(count)
     try:

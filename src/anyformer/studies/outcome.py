@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from anyformer.describe import UserError, did_you_mean
 from anyformer.files import write_text
+from anyformer.studies.lengths import Numbers, asked
 from anyformer.training.chart import Rows
 from anyformer.training.instability import ReportSpikes
 from anyformer.training.journal import read_metrics, read_summary
@@ -46,7 +47,7 @@ class Ended:
 class Outcome:
     """The numbers of a trial. `numbers`: the held-out loss and the objective's metrics at the end, empty unless it finished;
     `curve`: (tokens, held-out loss), `training`: (tokens, mean training loss); `batches`: digests of the
-    first and the last one."""
+    first and the last one; `lengths`: numbers at other lengths than the trained one."""
 
     status: Status
     reason: str = ""
@@ -61,14 +62,25 @@ class Outcome:
     tokens_per_second: float | None = None
     memory: float | None = None
     seconds: float = 0.0
+    lengths: Numbers = field(default_factory=dict)
 
     def number(self, metric: str, diverged: float) -> float | None:
         """The metric at the end, `diverged` if it diverged, None if it failed."""
         if self.status == "finished":
-            if metric not in self.numbers:
-                raise UserError(f"metric: no trial reports a {metric!r}{did_you_mean(metric, self.numbers)}")
-            return self.numbers[metric]
+            return _of(self.numbers, metric)
         return diverged if self.status == "diverged" else None
+
+    def number_at(self, length: int, metric: str, diverged: float) -> float | None:
+        """The metric at another length, as `number` gives that of the trained one."""
+        if self.status == "finished":
+            return _of(self.lengths[length], metric)
+        return diverged if self.status == "diverged" else None
+
+
+def _of(numbers: Mapping[str, float], metric: str) -> float:
+    if metric not in numbers:
+        raise UserError(f"metric: no trial reports a {metric!r}{did_you_mean(metric, numbers)}")
+    return numbers[metric]
 
 
 def read_outcome(directory: Path, ended: Ended) -> Outcome:
@@ -92,6 +104,7 @@ def read_outcome(directory: Path, ended: Ended) -> Outcome:
         tokens_per_second=rate,
         memory=memory,
         seconds=sum(row["seconds"] for row in updates),
+        lengths=asked(directory) if ended.status == "finished" else {},
     )
 
 

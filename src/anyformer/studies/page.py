@@ -20,10 +20,10 @@ from anyformer.studies.findings import Findings
 from anyformer.studies.size_words import Table
 from anyformer.studies.words import (
     differences_table,
+    further,
     how,
     quality_table,
     seeds_table,
-    smaller_sizes,
     tuning_table,
     verdict,
 )
@@ -45,12 +45,12 @@ def page(findings: Findings) -> str:
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=False)
     environment.filters["marked"] = marked
     template = environment.from_string(TEMPLATE.read_text(encoding="utf-8"))
-    smaller = list(smaller_sizes(findings))
+    more = list(further(findings))
     return template.render(
         findings=findings, verdict=verdict, figure=figure, table=table, colours=list(zip(HUES, DARK, strict=True)),
-        sections=("answer", "pictures", "numbers", *(title.lower() for title, _, _ in smaller), "method", "trials"),
+        sections=("answer", "pictures", "numbers", *(title.lower() for title, _, _ in more), "method", "trials"),
         pictures=drawn(findings), tables=_tables(findings), differences=differences_table(findings),
-        how=how(findings), smaller=smaller,
+        how=how(findings), further=more,
         arm_of={name: _arm_of(name, findings) for name in findings.runs},
         runs={name: tomli_w.dumps(run) for name, run in findings.runs.items()},
     )  # fmt: skip

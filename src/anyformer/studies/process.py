@@ -11,12 +11,13 @@ import json
 import math
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from anyformer.describe import UserError, to_toml
 from anyformer.files import write_text
+from anyformer.studies.lengths import ask, left_to_ask
 from anyformer.studies.outcome import OUTCOME, Ended
 from anyformer.studies.trials import Trial
 from anyformer.training import NonFiniteError, Stopped, load_run, resume, train
@@ -32,23 +33,29 @@ DIVERGED = (NonFiniteError, SpikeError)
 def lay_out(trial: Trial, directory: Path) -> None:
     """Write what the process of a trial reads: its run, and beside it arm, value, threads and key."""
     directory.mkdir(parents=True, exist_ok=True)
-    facts = {"key": trial.key, "arm": trial.arm, "value": trial.value, "seed": trial.run.seed, "threads": trial.threads}
+    facts = {
+        "key": trial.key, "arm": trial.arm, "value": trial.value, "seed": trial.run.seed, "threads": trial.threads,
+        "lengths": trial.lengths,
+    }  # fmt: skip
     write_text(directory / FACTS, json.dumps(facts, indent=2) + "\n")
     write_text(directory / ASKED, to_toml(trial.run))
 
 
 def run(directory: Path) -> int:
-    """Train the run of a directory, and write how it ended; the exit code, nonzero where it did not end or failed."""
+    """Train the run of a directory, ask its model at the other lengths of the study, and write how it ended; the exit code,
+    nonzero where it did not end or failed."""
     with holding(directory) as mine:
         if not mine:
             return HELD
-        key = json.loads((directory / FACTS).read_text(encoding="utf-8"))["key"]
-        if (before := Ended.read(directory, key)) is not None and before.status != "failed":
-            return 0
-        (directory / OUTCOME).unlink(missing_ok=True)
+        facts = json.loads((directory / FACTS).read_text(encoding="utf-8"))
+        key, lengths = facts["key"], facts["lengths"]
+        before = Ended.read(directory, key)
         try:
-            begun = (directory / RUN).is_file()
-            trained = resume(directory) if begun else train(load_run(directory / ASKED), directory)
+            if before is None or before.status == "failed":
+                (directory / OUTCOME).unlink(missing_ok=True)
+                return _trained(directory, key, lengths)
+            if before.status == "finished" and left_to_ask(directory, lengths):
+                ask(directory, lengths)
         except Stopped as stopped:
             return stopped.exit_code
         except Exception as error:
@@ -56,14 +63,22 @@ def run(directory: Path) -> int:
             said = str(error) if isinstance(error, UserError) else f"{type(error).__name__}: {error}"
             Ended(key, "diverged" if isinstance(error, DIVERGED) else "failed", said).write(directory)
             return 1
-        if trained.exit_code:
-            return trained.exit_code
-        last = next(row for row in reversed(read_metrics(directory)) if row.get("last"))
-        finite = math.isfinite(last["loss"])
-        Ended(key, "finished" if finite else "diverged", "" if finite else f"the held-out loss is {last['loss']}").write(
-            directory
-        )
         return 0
+
+
+def _trained(directory: Path, key: str, lengths: Sequence[int]) -> int:
+    """Train to the end, and write how that was; the exit code, nonzero where it did not end."""
+    begun = (directory / RUN).is_file()
+    trained = resume(directory) if begun else train(load_run(directory / ASKED), directory)
+    if trained.exit_code:
+        return trained.exit_code
+    last = next(row for row in reversed(read_metrics(directory)) if row.get("last"))
+    finite = math.isfinite(last["loss"])
+    if finite and lengths:
+        ask(directory, lengths)
+    ended = Ended(key, "finished" if finite else "diverged", "" if finite else f"the held-out loss is {last['loss']}")
+    ended.write(directory)
+    return 0
 
 
 @contextlib.contextmanager

@@ -15,6 +15,7 @@ from typing import IO, Protocol
 
 from anyformer.describe import UserError
 from anyformer.files import disk_errors
+from anyformer.studies.lengths import left_to_ask
 from anyformer.studies.outcome import Ended, Outcome, read_outcome
 from anyformer.studies.process import HELD, holding, lay_out
 from anyformer.studies.trials import DIGITS, Stage, Trial
@@ -126,10 +127,13 @@ class Runner:
             self.outcomes |= found
 
     def _read(self, trial: Trial) -> Outcome | None:
-        """The outcome of a trial that ended; a trial that failed in an earlier process is tried again."""
+        """The outcome of a trial that ended; a trial that failed in an earlier process is tried again, and one
+        that was not asked at all lengths has none yet."""
         directory = self.place(trial)
         ended = Ended.read(directory, trial.key)
         if ended is None or ended.status == "failed":
+            return None
+        if ended.status == "finished" and left_to_ask(directory, trial.lengths):
             return None
         return read_outcome(directory, ended)
 

@@ -23,6 +23,7 @@ from anyformer.studies.forecast import cores, predicted_bytes
 from anyformer.studies.live import watching
 from anyformer.studies.outcome import Outcome
 from anyformer.studies.runner import Room, Runner, place_of
+from anyformer.studies.seconds import kept_in
 from anyformer.studies.study import Study
 from anyformer.studies.trials import Stage, Trial, sizes_of, stage
 from anyformer.training.loop import lasts
@@ -119,7 +120,7 @@ def run_study(
     """
     console = console or Console(stderr=True)
     study = prepared(study, directory)
-    arms, smaller = decided_arms(study)
+    arms, smaller = decided_arms(study, directory)
     launch = engine_of(engine, directory, options)
     room = room_of(study, arms, jobs) if engine is None else Room(jobs or MOST, 0, lambda trial: 0)
     due = partial(stage, study, arms, default_device().type, smaller=smaller)
@@ -133,9 +134,13 @@ def run_study(
     return Ran(study, directory, there, found, outcomes, smaller, left_out)
 
 
-def decided_arms(study: Study) -> tuple[tuple[ResolvedArm, ...], dict[float, tuple[ResolvedArm, ...]]]:
-    """The arms at the whole size and at every smaller one, computed as the base is."""
-    arms = resolve_arms(study)
+def decided_arms(
+    study: Study, directory: Path | None = None
+) -> tuple[tuple[ResolvedArm, ...], dict[float, tuple[ResolvedArm, ...]]]:
+    """The arms at the whole size and at every smaller one, computed as the base is; those that are to take as long as the base
+    are measured, in the study's directory."""
+    timed = None if directory is None or study.match is None or not study.match.timed else kept_in(study, directory)
+    arms = resolve_arms(study, timed)
     smaller = {size: smaller_arms(study, arms, size) for size in sizes_of(study)}
 
     def decided(some: tuple[ResolvedArm, ...]) -> tuple[ResolvedArm, ...]:

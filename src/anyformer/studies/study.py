@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import pairwise
 from typing import Annotated, Any, Literal
 
@@ -9,6 +10,7 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from anyformer.describe import Choice, Count, DescriptionError, Named, Value, change, change_all, parse_assignment
 from anyformer.model import Architecture
+from anyformer.studies.lengths import at_length
 from anyformer.studies.sizes import Gate, Ladder, Smaller, Tokens
 from anyformer.training import Run
 
@@ -19,6 +21,8 @@ QUANTITIES = {
     "decode_bytes": "decode_bytes",
 }
 """What arms can be matched in: the word of a study, and the target of `costs.Budget`."""
+SECONDS = "seconds"
+"""What is measured, not counted: the time of an update."""
 DECIDED = {"seed": "seeds", "steps": "budget", "minutes": "budget"}
 """Fields of a run that no arm may set, and the field of the study that decides them."""
 FIXED = ("seed", "steps", "batch", "length", "architecture")
@@ -67,22 +71,39 @@ class Staircase(Value):
 class Matching(Value):
     """The sizes of every arm are moved until it costs as much as the base."""
 
-    by: tuple[Annotated[str, Choice(lambda: QUANTITIES)], ...] = Field(min_length=1, max_length=2)
+    by: tuple[Annotated[str, Choice(lambda: {**QUANTITIES, SECONDS: SECONDS})], ...] = Field(min_length=1, max_length=2)
     """`params`, `active_params` (those that a token uses), `flops` (of training, per token) or `decode_bytes` (read to decode a
-    token), or two of them; FLOPs and decoding are counted at the base's `length`."""
+    token), or two of them; FLOPs and decoding are counted at the base's `length`. Or `seconds` of an update, measured on this
+    machine when the study begins: base and arm in turns, and again after each move."""
     move: tuple[Literal["width", "depth", "ffn"], ...] = Field(default=("width", "ffn"), min_length=1)
     """The sizes that may change; the last one is adjusted most finely."""
     multiple: Count = 8
     """Widths are multiples of this."""
     tolerance: Annotated[float, Field(gt=0, lt=0.1)] = 0.005
-    """The greatest relative distance from the base."""
+    """The greatest relative distance from the base; of `seconds` 0.05 where nothing is said."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _by_the_clock(cls, data: Any) -> Any:
+        """What is measured comes less near than what is counted."""
+        unsaid = isinstance(data, Mapping) and SECONDS in data.get("by", ()) and "tolerance" not in data
+        return {**data, "tolerance": 0.05} if unsaid else data
 
     @field_validator("by")
     @classmethod
     def _once(cls, by: tuple[str, ...]) -> tuple[str, ...]:
         if len(set(by)) < len(by):
             raise ValueError(f"names {by[0]!r} twice")
+        if SECONDS in by and len(by) > 1:
+            raise ValueError(
+                f"names {SECONDS!r}, which is measured, beside {by[1 - by.index(SECONDS)]!r}, which is counted: leave one out"
+            )
         return by
+
+    @property
+    def timed(self) -> bool:
+        """Whether arms are matched by the clock."""
+        return SECONDS in self.by
 
 
 class Tuning(Value):
@@ -158,8 +179,17 @@ class Study(Value):
     """Small sizes, in rising order, from each of which only the best arms go on."""
     ladder: Ladder | None = None
     """Smaller sizes at which every arm is trained too, for a law of loss and compute."""
+    lengths: tuple[Annotated[int, Field(ge=2)], ...] = ()
+    """Other lengths than the base's, in rising order, that every trained model is asked at: does what it learnt hold there?"""
     smaller: Tokens = "proportional"
     """What smaller sizes are trained with: tokens in proportion to their parameters, or as many as the whole."""
+
+    @field_validator("lengths")
+    @classmethod
+    def _rising_lengths(cls, lengths: tuple[int, ...]) -> tuple[int, ...]:
+        if list(lengths) != sorted(set(lengths)):
+            raise ValueError(f"should be different lengths in rising order, got {list(lengths)}")
+        return lengths
 
     @model_validator(mode="after")
     def _adds_up(self) -> Study:
@@ -177,11 +207,13 @@ class Study(Value):
         if self.tuning is not None:
             self._check_tuning(self.tuning)
         self._check_sizes()
+        self._check_lengths("base", self.base)
         for name, arm in self.arms.items():
             try:
                 run = arm.applied(self.base)
                 if self.tuning is not None:
                     self._check_grid(arm, run)
+                self._check_lengths(name, run)
             except ValueError as error:
                 raise ValueError(f"arms.{name}: {error}") from None
         return self
@@ -201,6 +233,11 @@ class Study(Value):
             )
 
     def _check_sizes(self) -> None:
+        smaller = self.gates or self.ladder or (self.tuning is not None and self.tuning.size is not None)
+        if self.match is not None and self.match.timed and smaller:
+            raise ValueError(
+                "match: seconds are measured at one size: leave gates, ladder and tuning.size out, or match what is counted"
+            )
         sizes = [gate.size for gate in self.gates]
         if sizes != sorted(set(sizes)):
             raise ValueError(f"gates: should be different sizes in rising order, got {sizes}")
@@ -212,6 +249,17 @@ class Study(Value):
             )
         if self.ladder is not None and (self.better != "lower" or self.metric != "loss"):
             raise ValueError(f"ladder: a law is fitted to the loss, and metric = {self.metric!r}: leave ladder or metric out")
+
+    def _check_lengths(self, name: str, run: Run) -> None:
+        for length in self.lengths:
+            if length == run.length:
+                raise ValueError(
+                    f"lengths: {length} is the length that {name} is trained at, which is asked anyway: leave it out"
+                )
+            try:
+                at_length(run, length)
+            except ValueError as error:
+                raise ValueError(f"lengths: {name} cannot be asked at {length}: {error}") from None
 
     def _check_grid(self, arm: Arm, run: Run) -> None:
         assert self.tuning is not None

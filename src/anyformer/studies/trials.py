@@ -22,12 +22,14 @@ Outcomes = Mapping[str, Outcome]
 """Outcomes by the key of their trial."""
 DIGITS = 8
 """Digits of a key in the name of a directory."""
+WHOLE = 1.0
 
 
 @dataclass(frozen=True)
 class Trial:
     """A run of one arm with one seed, on so many threads of a kind of device; `value`: of what is tuned; `tuning`: whether it
-    is there to choose that value, or an arm; `size`: of the arm, as a multiple of the whole."""
+    is there to choose that value, or an arm; `size`: of the arm, as a multiple of the whole; `lengths`: others than the run's
+    that its model is asked at, once it is trained."""
 
     arm: str
     run: Run = field(repr=False)
@@ -36,6 +38,7 @@ class Trial:
     value: int | float | None = None
     tuning: bool = False
     size: float = 1.0
+    lengths: tuple[int, ...] = ()
 
     @cached_property
     def key(self) -> str:
@@ -82,7 +85,8 @@ def final_trials(
             run = arm.run.but(seed=seed)
             if value is not None and study.tuning is not None:
                 run = change(run, study.tuning.path, value)
-            yield Trial(arm.name, run, study.threads, device, value, size=arm.size)
+            lengths = study.lengths if arm.size == WHOLE else ()
+            yield Trial(arm.name, run, study.threads, device, value, size=arm.size, lengths=lengths)
 
 
 @dataclass(frozen=True)
@@ -118,7 +122,6 @@ class Stage:
         return (*self.tuning, *self.final, *(trial for trials in self.rungs.values() for trial in trials))
 
 
-WHOLE = 1.0
 Arms = Sequence[ResolvedArm]
 
 

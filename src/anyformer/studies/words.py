@@ -9,6 +9,7 @@ from anyformer.costs.figures import scaled
 from anyformer.evaluation.intervals import Interval
 from anyformer.files import write_text
 from anyformer.studies.findings import ArmFindings, Findings
+from anyformer.studies.length_words import lengths_said, lengths_table
 from anyformer.studies.size_words import Table, gates_said, gates_table, ladder_said, ladder_table
 from anyformer.studies.statistics import Comparison
 
@@ -132,8 +133,11 @@ def machine(findings: Findings) -> str:
     return ", ".join(said)
 
 
-def smaller_sizes(findings: Findings) -> Iterator[tuple[str, list[str], list[Table]]]:
-    """What smaller sizes told: titles, sentences and tables of gates and of the ladder, as far as there are some."""
+def further(findings: Findings) -> Iterator[tuple[str, list[str], list[Table]]]:
+    """What other lengths and smaller sizes told: titles, sentences and tables, as far as there are some."""
+    at_lengths = lengths_table(findings)
+    if at_lengths is not None:
+        yield "Lengths", list(lengths_said(findings)), [at_lengths]
     gates = gates_table(findings)
     if gates is not None:
         yield "Gates", list(gates_said(findings)), [gates]
@@ -168,7 +172,7 @@ def markdown(findings: Findings, pictures: Mapping[str, str]) -> Iterator[str]:
     if tuned is not None:
         yield f"## Sensitivity to `{findings.tuned_path}`\n"
         yield from _lines(tuned)
-    for title, lines, tables in smaller_sizes(findings):
+    for title, lines, tables in further(findings):
         yield f"## {title}\n"
         for line in lines:
             yield f"- {line}."

@@ -12,6 +12,7 @@ from anyformer.tasks.modular_addition import ModularAddition
 from anyformer.tasks.mqar import MQAR
 from anyformer.tasks.needle import Needle
 from anyformer.tasks.parity import Parity
+from anyformer.tasks.regression import Regression
 from anyformer.tasks.reversal import Reversal
 from anyformer.tasks.selective_copying import SelectiveCopying
 from anyformer.tasks.sorting import Sorting
@@ -32,6 +33,7 @@ __all__ = [
     "ModularAddition",
     "Needle",
     "Parity",
+    "Regression",
     "Reversal",
     "SelectiveCopying",
     "Sorting",

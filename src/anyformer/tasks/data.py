@@ -28,6 +28,7 @@ class TaskData(Generated):
 
     Train and test are drawn apart: a hash of a sequence's own symbols, which no seed changes, says whether it is one that is
     only tested. A sequence of the wrong split is drawn again, so that none is ever in both, whatever the seed or the length.
+    Some tasks hold out more: `regression` the function of a row.
     """
 
     kind: Literal["task"] = "task"
@@ -58,6 +59,10 @@ class TaskData(Generated):
             f"a task is made, not read from {', '.join(paths)}: give the kind of one, or a table of its fields; the tasks are "
             f"{', '.join(sorted(Task.kinds))}"
         )
+
+    @property
+    def of_any_length(self) -> Self:
+        return self.but(shortest=None, longest=None)
 
     @property
     def called(self) -> str:
@@ -108,8 +113,9 @@ class TaskData(Generated):
             fits = np.zeros(len(left), dtype=np.bool_)
             for size in np.unique(sizes).tolist():
                 here = np.flatnonzero(sizes == size)
-                made = self.task.draw(draws.those(here), size)
-                kept = made.valid & (is_held_out(made.tokens, self.held_out) == test)
+                own = draws.those(here)
+                made = self.task.draw(own, size)
+                kept = made.valid & (is_held_out(self.task.split_by(own, made), self.held_out) == test)
                 fits[here] = kept
                 result.take(left[here[kept]], made.those(kept))
             left = left[~fits]

@@ -123,6 +123,10 @@ class Task(Value):
         """A sequence of at most `length` positions for each row of draws; `length` is at least `least`."""
         raise NotImplementedError
 
+    def split_by(self, draws: Draws, made: Drawn) -> Ints:
+        """(B, n), -1 at least: what decides whether a sequence is only tested: its symbols, unless a task holds out more."""
+        return made.tokens
+
 
 def named(letter: str, count: int) -> tuple[str, ...]:
     """`count` symbols, as in k0 ... k63."""

@@ -1,0 +1,65 @@
+"""docs/studies/README.md is what the committed reports say, and these are of the recipes of today."""
+
+from __future__ import annotations
+
+import json
+import re
+import runpy
+from pathlib import Path
+
+import pytest
+
+from anyformer.studies import Study, load_study
+
+ROOT = Path(__file__).parents[2]
+STUDIES = ROOT / "docs" / "studies"
+TEXT = (STUDIES / "README.md").read_text(encoding="utf-8")
+REPORTS = sorted(STUDIES.glob("*/report.json"))
+MAKER = runpy.run_path(str(ROOT / "docs" / "make_studies.py"))
+
+
+def test_the_page_is_that_of_today():
+    assert MAKER["page"]() == TEXT, "run: python docs/make_studies.py"
+
+
+def test_what_the_page_points_to_exists():
+    for target in re.findall(r"\]\(([^)#:]+)\)", TEXT):
+        assert (STUDIES / target).exists(), target
+
+
+@pytest.mark.parametrize("path", REPORTS, ids=lambda path: path.parent.name)
+def test_a_committed_report_is_of_its_recipe_and_of_three_seeds_at_least(path):
+    found = json.loads(path.read_text(encoding="utf-8"))
+    recipe = ROOT / "recipes" / "studies" / f"{path.parent.name}.toml"
+    assert Study.parse(found["study"]) == load_study(recipe)
+    assert len(found["seeds"]) >= 3
+    assert f"recipes/studies/{recipe.name}" in TEXT + (ROOT / "docs" / "compare.md").read_text(encoding="utf-8")
+    html = path.with_name("report.html").read_text(encoding="utf-8")
+    for each in found["comparisons"]:
+        assert each["why"].split("; p = ")[0] in html, "the page is of another run than the numbers"
+
+
+def test_every_finding_is_of_arms_that_its_recipe_has():
+    for answer in MAKER["ANSWERS"]:
+        for each in answer.findings:
+            study = load_study(ROOT / "recipes" / "studies" / f"{each.study}.toml")
+            assert {each.arm, each.than} <= {study.base_name, *study.arms}, each.said
+            assert each.length is None or each.length in study.lengths, each.said
+
+
+def test_findings_of_a_study_are_judged_together():
+    """What would be told alone is not told beside three others that are not."""
+    numbers = {"base": [1.0, 1.1, 1.2], "told": [1.5, 1.62, 1.71], "a": [1.3, 1.0, 1.2], "b": [1.0, 1.2, 1.1]}
+    report = {
+        "better": "lower", "alpha": 0.05, "lengths": [],
+        "arms": [{"name": name, "numbers": dict(enumerate(each))} for name, each in numbers.items()],
+    }  # fmt: skip
+    finding = MAKER["Finding"]
+    asked = tuple(finding(name, "made_up", name, "base", "worse") for name in ("told", "a", "b"))
+    own = {**MAKER["judged"].__globals__, "stored": lambda study: report}
+    for count, verdict in ((1, "worse"), (3, "worse")):
+        own["ANSWERS"] = (MAKER["Answer"]("?", "", asked[:count]),)
+        MAKER["judged"].__globals__.update(own)
+        assert MAKER["judged"](asked[0], report).verdict == verdict
+    assert MAKER["outcome"](asked[0], MAKER["judged"](asked[0], report)) == "**holds**"
+    assert MAKER["judged"](asked[1], report).verdict == "cannot tell"
