@@ -10,7 +10,6 @@ from anyformer.huggingface.config import Config
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.rules import Names, Shaped, To
 from anyformer.huggingface.target import Target
-from anyformer.huggingface.vocabulary import FLAG
 from anyformer.huggingface.words.names import ATTENTION, FEEDFORWARD, NORMS, decoder_names
 from anyformer.model import Architecture
 from anyformer.parts import LayerNorm, QKNorm, output_norm, pre_norm
@@ -21,7 +20,7 @@ def read(config: Config) -> Architecture:
     norm, qk_norm = words.rms_norm(config, 1e-5), QKNorm(norm=LayerNorm(eps=1e-5), over="each_head")
     heads = words.attention(config, kv_heads=32, rotary=words.rotary(config), qk_norm=qk_norm)
     biased = config("mlp_bias", False)
-    after = config("swin_norm", False, lambda target: target("attention.norm_after") is not None, kind=FLAG)
+    after = config("swin_norm", False, lambda target: target("attention.norm_after") is not None)
     block = (output_norm if after else pre_norm)(norm, heads, words.feedforward(config, bias=biased))
     return words.decoder(config, words.repeated(config, block), norm)
 

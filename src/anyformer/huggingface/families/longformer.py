@@ -14,7 +14,6 @@ from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.rules import Names
 from anyformer.huggingface.target import Target
-from anyformer.huggingface.vocabulary import INTEGERS, SIZE
 from anyformer.huggingface.words.bert_line import (
     ATTENTION,
     EMBEDDINGS,
@@ -56,7 +55,7 @@ def read_led(config: Config) -> Architecture:
 
 def within_windows(config: Config, stack: Stack) -> Stack:
     """The stack whose queries see `attention_window` / 2 keys to each side; one number, or one for each layer."""
-    sizes = config("attention_window", 512, _sizes, kind=SIZE | INTEGERS)
+    sizes = config("attention_window", 512, _sizes)
     sizes = [sizes] * stack.depth if isinstance(sizes, int) else list(sizes)
     if len(sizes) != stack.depth or any(size < 2 or size % 2 for size in sizes):
         raise HuggingFaceError(
@@ -81,7 +80,7 @@ def _sizes(target: Target) -> list[int]:
 def _positions(config: Config, side: str) -> LearnedPosition:
     """Learned positions of a length of its own on each side."""
     longest = {"encoder": 16_384, "decoder": 1024}[side]
-    return LearnedPosition(length=config(f"max_{side}_position_embeddings", longest, f"{side}.position.length", kind=SIZE))
+    return LearnedPosition(length=config(f"max_{side}_position_embeddings", longest, f"{side}.position.length"))
 
 
 _LED = Line(_positions, input_norm=True)

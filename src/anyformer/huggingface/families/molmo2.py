@@ -10,7 +10,6 @@ from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.rules import Joined, Names, Rows, Table, To
 from anyformer.huggingface.target import Target
-from anyformer.huggingface.vocabulary import FLAG, INTEGERS, WHOLE
 from anyformer.huggingface.words.names import QK_NORM, QKV
 from anyformer.model import Architecture
 from anyformer.parts import Block, QKNorm, output_norm, pre_norm
@@ -18,7 +17,7 @@ from anyformer.parts import Block, QKNorm, output_norm, pre_norm
 
 def read(config: Config) -> Architecture:
     config.assume(hidden_size=4096, num_hidden_layers=36, num_attention_heads=32, intermediate_size=12_288, vocab_size=151_936)
-    after = config("norm_after", False, _normed_after, kind=FLAG)
+    after = config("norm_after", False, _normed_after)
     norm, over = words.rms_norm(config), config("qk_norm_type", "qwen3", _layout)
     if over not in _OVER:
         raise HuggingFaceError(f"{config.where}: qk_norm_type = {over!r} is not known here, only {', '.join(_OVER)}")
@@ -31,7 +30,7 @@ def read(config: Config) -> Architecture:
         qk_norm=QKNorm(norm=norm, over=_OVER[over]),
     )
     depth = config("num_hidden_layers")
-    stretched = config("rope_scaling_layers", list(range(depth)), _stretched, kind=INTEGERS)
+    stretched = config("rope_scaling_layers", list(range(depth)), _stretched)
     turns = {"stretched": rotary, "plain": rotary.but(scaling=None)}
 
     def block(kind: str) -> Block:
@@ -39,7 +38,7 @@ def read(config: Config) -> Architecture:
 
     kinds = ["stretched" if rotary.scaling is None or i in stretched else "plain" for i in range(depth)]
     vocab = config("vocab_size", at=lambda target: target.get("head.outputs") or target("embedding.vocab"))
-    new = config("additional_vocab_size", 128, lambda target: target("embedding.vocab") - vocab, kind=WHOLE)
+    new = config("additional_vocab_size", 128, lambda target: target("embedding.vocab") - vocab)
     made = words.decoder(config, words.layered(block, kinds), norm)
     assert made.head is not None
     head = None if words.headless(config, "Molmo2TextModel") else made.head.but(outputs=vocab)

@@ -13,7 +13,7 @@ from anyformer.huggingface.family import Family
 from anyformer.huggingface.places import FULL, SLIDING
 from anyformer.huggingface.rules import Table
 from anyformer.huggingface.target import Target
-from anyformer.huggingface.vocabulary import NUMBERS, SIZE, Kind
+from anyformer.huggingface.vocabulary import NUMBERS, Kind
 from anyformer.huggingface.words.names import ATTENTION, FEEDFORWARD, NORMS, QK_NORM, decoder_names, shared_names
 from anyformer.model import Architecture
 from anyformer.parts import Block, Gate, QKNorm, pre_norm
@@ -24,7 +24,6 @@ _BOUNDS = Kind(
     "a list of numbers, null or 0 for no bound",
     lambda value: value is None or (isinstance(value, list | tuple) and NUMBERS.fits([each or 0 for each in value])),
 )
-_COUNT = Kind("a whole number, or null", lambda value: value is None or SIZE.fits(value))
 
 
 def read(config: Config) -> Architecture:
@@ -42,7 +41,7 @@ def read(config: Config) -> Architecture:
     heads = words.attention(config, kv_heads=8, head_width=128, gate=Gate(per="head"), qk_norm=QKNorm(norm=norm))
     width = heads.width_of_head(config("hidden_size"))
     config.expect("query_pre_attn_scalar", width, None, why="scores are divided by the root of a head's width")
-    counts = {"full": heads.heads, "local": config("num_sliding_attention_heads", None, _local, kind=_COUNT) or heads.heads}
+    counts = {"full": heads.heads, "local": config("num_sliding_attention_heads", None, _local) or heads.heads}
     numbers = {str(i): {"num_attention_heads": counts["local"]} for i, kind in enumerate(kinds) if kind == "local"}
     config.expect("per_layer_config", numbers, None, why="heads differ by the type of layer alone")
     routed, always = (_bounds(config, key, place, kinds) for key, place in _CLAMPS.items())
