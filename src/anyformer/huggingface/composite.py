@@ -7,14 +7,17 @@ from dataclasses import replace
 from typing import Any
 
 from anyformer.describe import change_all
-from anyformer.huggingface.composites import BESIDE, OUTSIDE, Composite
+from anyformer.huggingface.composite_row import Composite
+from anyformer.huggingface.composites import BESIDE, OUTSIDE
 from anyformer.huggingface.config import FEW_BITS, Config
 from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.spelled import SPELLED, Spelled
 from anyformer.model import Architecture
 
-_SECTIONS = ("mrope_section", "mrope_interleaved")
+_SECTIONS = ("mrope_section", "mrope_interleaved", "xdrope_section")
+_PLAIN = {"mrope": "default", "xdrope": "dynamic"}
+"""Type of rotary positions in sections -> the one whose frequencies these are."""
 _TABLES = ("rope_parameters", "rope_scaling")
 _TIED = "tie_word_embeddings"
 
@@ -52,12 +55,18 @@ def text_family(
 def _read(composite: Composite, spelled: Spelled, text: Family, config: Config, sections: Sequence[int]) -> Architecture:
     """The architecture of the text model; every key of both tables is read, known to change nothing of text, or refused."""
     table, nested = text_table(composite, config)
-    plain = {key: value for key, value in _sectioned(table, sections).items() if key not in FEW_BITS}
+    plain = {
+        composite.keys.get(key, key): value
+        for key, value in _sectioned(table, sections).items()
+        if key not in FEW_BITS and not composite.is_outside(key)
+    }
     tied = _around(composite, config).get(_TIED, composite.tied)
     if tied is not None:
         plain[_TIED] = tied
     plain |= {"model_type": text.model_type, "architectures": [composite.headless or text.default_class]}
     inner = Config(plain, f"{config.where}: {'.'.join(composite.path)}" if nested else config.where)
+    inner.expect_all(**composite.said)
+    inner = Config({key: value for key, value in plain.items() if key not in composite.said}, inner.where)
     inner.assume(**composite.absent)
     inner.assume(**spelled.absent)
     if spelled.implied:
@@ -65,9 +74,10 @@ def _read(composite: Composite, spelled: Spelled, text: Family, config: Config, 
     inner.expect_all(**spelled.only)
     architecture = text.read(inner)
     inner.finish((*text.inert, *OUTSIDE))
-    towers = tuple(name for name in config.written if name.endswith("_config"))
+    towers = tuple(name for name in config.written if name.endswith("_config") or composite.is_outside(name))
     config.finish((*OUTSIDE, *towers, *BESIDE) if nested else (*config.written,))
-    return change_all(architecture, composite.changes) if composite.changes else architecture
+    changes = composite.changes(architecture) if callable(composite.changes) else composite.changes
+    return change_all(architecture, changes) if changes else architecture
 
 
 def text_table(composite: Composite, config: Config) -> tuple[dict[str, Any], bool]:
@@ -116,7 +126,7 @@ def _sectioned(table: dict[str, Any], sections: Sequence[int]) -> dict[str, Any]
         rope = plain.get(name)
         if isinstance(rope, Mapping) and any(key in rope for key in _SECTIONS):
             kept = {key: value for key, value in rope.items() if key not in _SECTIONS or sections}
-            kept |= {key: "default" for key in ("type", "rope_type") if kept.get(key) == "mrope"}
+            kept |= {key: _PLAIN[kept[key]] for key in ("type", "rope_type") if kept.get(key) in _PLAIN}
             plain[name] = kept if set(kept) - {"type", "rope_type"} or name == "rope_parameters" else None
     if sections:
         name = next((name for name in _TABLES if isinstance(plain.get(name), Mapping)), "rope_scaling")

@@ -9,7 +9,6 @@ from collections.abc import Mapping
 
 _BY_MECHANISM: Mapping[str, str] = {
     "attention blocks that layers share with LoRA weights of their own, beside Mamba-2 layers": "zamba2",
-    "Mamba-2 layers beside attention in one block": "falcon_h1",
     "one attention block that layers share, beside Mamba layers, and that reads the embeddings again": "zamba",
     "an indexer that chooses the keys of each query (DeepSeek sparse attention)": "deepseek_v32 dots3_note dots3_note_text "
     "glm_moe_dsa",
@@ -21,13 +20,11 @@ _BY_MECHANISM: Mapping[str, str] = {
     "an indexer that chooses blocks of keys, tables of hashed n-grams, and hyper-connections of low rank": "qwen4_exp "
     "qwen4_exp_text",
     "compressed sparse attention, hyper-connections made doubly stochastic, and output projections in groups": "deepseek_v4",
-    "a temperature and partial rotary positions in latent attention": "mistral4",
     "embeddings in each layer that are projected from the model's": "gemma4_assistant gemma4_unified_assistant",
     "embeddings in each layer, alternating updates (AltUp), low-rank residuals (LAuReL) and sparse activations": "gemma3n "
     "gemma3n_text",
     "a convolution over keys, values and branches, and scores of relative positions that depend on content": "inkling_mm_model "
     "inkling_text inkling2 inkling2_text",
-    "numbers of heads by type of layer, and a bound after the activation": "step3p5 step3p7",
     "experts of a narrower latent width, and a gated residual": "muse_spark muse_spark_text",
     "a bias for each head in the gate of attention": "beam",
     "pooling over windows of its own": "cohere_compass cohere_compass_text",
@@ -36,9 +33,7 @@ _BY_MECHANISM: Mapping[str, str] = {
     "two stacks that run in cycles with feedback": "hrm_text",
     "convolutions over compressed queries and keys, and a router with a state from layer to layer": "zaya",
     "a recurrence of its own (WKV)": "rwkv",
-    "a gated linear recurrence (RG-LRU)": "recurrent_gemma",
     "recurrences with matrix memories (mLSTM) and scalar ones (sLSTM)": "xlstm",
-    "queries, keys and values of their own for global tokens": "led longformer",
     "global tokens with layers of their own, and staggered blocks": "pegasus_x",
     "experts of an encoder and a decoder with a bound on each expert's tokens": "nllb-moe",
     "bytes grouped into patches by a second model": "blt",
@@ -48,32 +43,24 @@ _BY_MECHANISM: Mapping[str, str] = {
     "a mixture of experts in attention": "jetmoe",
     "a mask that is computed from the values, and experts by products of keys": "doge",
     "exclusive self-attention, which takes out each value's own direction": "neomme",
-    "a prompt that is read both ways before text that is not, in one mask": "git paligemma colpali",
-    "LoRA weights for images and sound that stand beside those of text": "phi4_multimodal",
     "norms whose scale is a function of the delay between sound and text": "voxtral_realtime voxtral_realtime_text",
     "rotary positions whose frequencies are shared out between time, height and width, and experts for each modality": ""
     "ernie4_5_vl_moe",
-    "rotary positions in four sections (XD-RoPE)": "hunyuan_vl",
     "windows that begin where the prompt ends": "unlimited_ocr",
-    "images as tokens, with norms of queries and keys in groups and an order of norms of its own": "chameleon",
-    "embeddings of new words in a second table, and fused projections of its own": "molmo2 molmo2_text",
     "an action expert beside the text model": "pi0",
-    "a decoder that generates codes of sound in several books": "dia kyutai_speech_to_text moshi musicgen musicgen_melody "
-    "vibevoice",
-    "an encoder of sound of its own": "canary cohere_asr moonshine moonshine_streaming pop2piano seamless_m4t seamless_m4t_v2 "
-    "speecht5",
+    "a decoder that generates codes of sound in several books": "dia kyutai_speech_to_text musicgen musicgen_melody",
+    "an encoder of sound of its own": "canary cohere_asr moonshine moonshine_streaming speecht5",
     "an encoder and a decoder of two other types": "encoder-decoder speech-encoder-decoder vision-encoder-decoder",
-    "cross-attention of a text decoder to images": "blip evolla pix2struct pp_formulanet trocr",
+    "cross-attention of a text decoder to images": "pix2struct pp_formulanet",
     "positions of words on a page": "bros layoutlm layoutlmv2 layoutlmv3 lilt markuplm udop",
     "prediction of several next tokens by streams of n-grams": "prophetnet",
     "hashed attention and reversible layers": "reformer",
     "embeddings of shapes and sounds of characters": "roc_bert",
-    "adapters for each language": "xmod",
+    "adapters for each language, after norms that two places share": "xmod",
     "segments of prompts with relative positions between them": "cpmant",
     "convolutions of spans beside attention": "convbert",
     "Fourier transforms in place of attention": "fnet",
     "layers that pool the sequence": "funnel",
-    "embeddings of entities beside words": "luke",
     "bottlenecks of several stacked networks": "mobilebert",
     "approximations of attention (multiresolution, Nyström, sampling of a hash)": "mra nystromformer yoso",
     "latents that attend to the input": "perceiver",

@@ -120,12 +120,16 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "olmo_hybrid": ("olmo_hybrid",),
     "mamba": ("mamba", "falcon_mamba", "mamba2"),
     "bamba": ("bamba",),
+    "falcon_h1": ("falcon_h1",),
     "jamba": ("jamba",),
+    "recurrent_gemma": ("recurrent_gemma",),
     "nemotron_h": ("nemotron_h",),
     "minicpm3": ("youtu", "minicpm3"),
     "esmc": ("esmc",),
     "ultrabert": ("ultrabert",),
     "aria": ("aria_text",),
+    "molmo2": ("molmo2_text",),
+    "mistral4": ("mistral4",),
     "clip_text": ("clip_text_model", "tipsv2_text_model"),
 }
 """File in `families` -> the model types in it, in the order in which an export tries them."""
@@ -139,6 +143,11 @@ READ_ONLY: Mapping[str, tuple[str, ...]] = {
     "remote_experts": ("deepseek", "sarvam_moe", "deepseek_ocr2_text"),
     "kosmos": ("kosmos_2_text_model", "kosmos_2_5_text_model"),
     "muse": ("muse_glimmer_text",),
+    "longformer": ("longformer-text", "led-text"),
+    "moshi": ("moshi-text",),
+    "text_decoders": ("trocr-text", "blip_text_model"),
+    "chameleon": ("chameleon-text",),
+    "step3p7": ("step3p5",),
 }
 """File in `families` -> types that are read, and that no class of transformers loads alone: those of files that bring code of
 their own, which is never run, and text models that only composites have. An export writes them as another type."""

@@ -4,6 +4,7 @@ from anyformer.parts.attention.attention import Attention, ValueResidual
 from anyformer.parts.attention.cross_attention import CrossAttention
 from anyformer.parts.attention.differential_attention import DifferentialAttention
 from anyformer.parts.attention.dual_cross_attention import ChannelCrossAttention, SpatialCrossAttention
+from anyformer.parts.attention.exclusive import Exclusive
 from anyformer.parts.attention.latent_attention import LatentAttention
 from anyformer.parts.attention.latents import InducedAttention, Latents
 from anyformer.parts.attention.qk_norm import QKNorm
@@ -15,6 +16,7 @@ from anyformer.parts.embedding.features import AudioFrames, Features, GatedFrame
 from anyformer.parts.embedding.head import Head, Transform
 from anyformer.parts.embedding.input_projection import InputProjection
 from anyformer.parts.embedding.layer_embedding import LayerEmbedding
+from anyformer.parts.embedding.layer_inputs import LayerInput, LayerInputs
 from anyformer.parts.embedding.patches import Patches
 from anyformer.parts.experts.capacity import Capacity, RowCapacity
 from anyformer.parts.experts.experts import Experts
@@ -31,8 +33,10 @@ from anyformer.parts.images.two_layer import TwoLayerProjector
 from anyformer.parts.initialisation import FanIn, Initialisation, Normal, TruncatedNormal, Xavier
 from anyformer.parts.layers.block import Block, Step
 from anyformer.parts.layers.branch import Branch
+from anyformer.parts.layers.manifold import ManifoldConnections
 from anyformer.parts.layers.multi_token import SequentialPrediction
 from anyformer.parts.layers.parallel_heads import ParallelPrediction
+from anyformer.parts.layers.skip import Skip
 from anyformer.parts.layers.stack import Stack
 from anyformer.parts.layers.streams import HyperConnections
 from anyformer.parts.layers.wiring import output_norm, parallel, post_norm, pre_norm, residual, sandwich, stack
@@ -63,11 +67,14 @@ from anyformer.parts.recurrence.feature_map import (
 from anyformer.parts.recurrence.gated_convolution import GatedConvolution
 from anyformer.parts.recurrence.lightning_attention import LightningAttention
 from anyformer.parts.recurrence.linear_attention import LinearAttention
+from anyformer.parts.recurrence.local_convolution import LocalConvolution
 from anyformer.parts.recurrence.mamba import Mamba
-from anyformer.parts.recurrence.mamba2 import Mamba2
+from anyformer.parts.recurrence.mamba2 import Mamba2, Multipliers
+from anyformer.parts.recurrence.rg_lru import RGLRU
 from anyformer.parts.recurrence.short_convolution import ShortConvolution
 
 __all__ = [
+    "RGLRU",
     "ALiBi",
     "AllOf",
     "AnyOf",
@@ -91,6 +98,7 @@ __all__ = [
     "DynamicScaling",
     "EluPlusOne",
     "Embedding",
+    "Exclusive",
     "Experts",
     "Exponential",
     "ExponentialNormalised",
@@ -120,6 +128,8 @@ __all__ = [
     "LatentAttention",
     "Latents",
     "LayerEmbedding",
+    "LayerInput",
+    "LayerInputs",
     "LayerNorm",
     "LearnedPosition",
     "LengthTemperature",
@@ -127,13 +137,16 @@ __all__ = [
     "LinearAttention",
     "LinearScaling",
     "Llama3Scaling",
+    "LocalConvolution",
     "LogTemperature",
     "LongRoPE",
     "Mamba",
     "Mamba2",
+    "ManifoldConnections",
     "MaskedTokens",
     "MaximalUpdate",
     "MergedProjector",
+    "Multipliers",
     "Normal",
     "ParallelPrediction",
     "Patches",
@@ -160,6 +173,7 @@ __all__ = [
     "SharedExpert",
     "ShortConvolution",
     "SinusoidalPosition",
+    "Skip",
     "SparseMixer",
     "SpatialCrossAttention",
     "Stack",

@@ -91,6 +91,8 @@ class Sublayer(Drawn):
 
     kinds: ClassVar[Registry] = Registry()
     kind: str
+    reads_stream: ClassVar[bool] = True
+    """Whether it reads the stream where it stands; else a norm before it would have no effect."""
 
     @property
     def reads(self) -> tuple[Read, ...]:

@@ -89,6 +89,11 @@ def attention(part, name, weights, x, run):
             mixed = difference(part, name, weights, share, value, groups, run.layer)
         else:
             mixed = [share(h) @ value(h // (H // groups)) for h in range(H)]
+        if not cross and part.exclusive is not None:
+            for h, m in enumerate(mixed):
+                own = values[t][h // (H // groups)]
+                strength = 1.0 if part.exclusive.strength == "whole" else torch.tanh(weights[f"{name}.exclusive.weight"][h])
+                mixed[h] = m - strength * (m @ own) / (own @ own) * own
         if part.gate is not None:
             factor = gate(part.gate, f"{name}.gate", weights, v).view(len(mixed), -1)
             mixed = [m * factor[h] for h, m in enumerate(mixed)]
@@ -126,7 +131,7 @@ def latent_attention(part, name, weights, x, run):
         c = v
         if part.q_rank is not None:
             c = norm(part.norm, f"{name}.query_norm", weights, linear(f"{name}.query_down", weights, v))
-        queries, mixed = (weights[f"{name}.query_up.weight"] @ c).view(H, N + P), []
+        queries, mixed = temperature(part.temperature, t) * (weights[f"{name}.query_up.weight"] @ c).view(H, N + P), []
         for h in range(H):
             q = torch.cat([queries[h][:N], turn(queries[h][N:], t)])
             seen = [s for s in range(len(x)) if allowed(part.mask, t, s, run.prefix)]

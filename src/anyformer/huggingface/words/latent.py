@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import log
 from typing import Any
 
@@ -51,20 +52,28 @@ def latent_attention(
 
 
 def stretched_rotary(
-    config: Config, width: int, *, interleave: bool | None = None, theta: float = 10_000.0, **fields: Any
+    config: Config,
+    width: int,
+    *,
+    interleave: bool | None = None,
+    theta: float = 10_000.0,
+    share: float = 1.0,
+    at: Callable[[Target], dict[str, Any]] | None = None,
+    **fields: Any,
 ) -> dict[str, Any]:
     """Rotary positions of a head's last features, and the scale of its scores where a scaling has `mscale_all_dim`.
 
-    `interleave`: the default of `rope_interleave`, None for a model type without this key.
+    `interleave`: the default of `rope_interleave`, None for a model type without this key; `share`: the share of a head that
+    the table has to name, if it names one; `at`: the place of the table.
     """
     if interleave is not None:
         adjacent = config("rope_interleave", interleave, lambda target: target("latent_attention.rotary.pairing") == "adjacent")
         fields["pairing"] = "adjacent" if adjacent else "halves"
-    table = rope_parameters(config, theta=theta, at=stretched_table)
-    share = table.pop(SHARE, None) or config(SHARE, None) or 1.0
-    if share != 1.0:
+    table = rope_parameters(config, theta=theta, at=at or stretched_table)
+    named = table.pop(SHARE, None) or config(SHARE, None) or share
+    if named != share:
         raise HuggingFaceError(
-            f"{config.where}: {SHARE} = {share}, but latent attention has a width of its own for rotated features"
+            f"{config.where}: {SHARE} = {named}, but latent attention has a width of its own for rotated features"
         )
     scores = table.get("mscale_all_dim")
     if table["rope_type"] != "yarn":

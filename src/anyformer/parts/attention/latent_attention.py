@@ -15,6 +15,7 @@ from anyformer.parts.attention.attend import attend
 from anyformer.parts.attention.attends import Attends
 from anyformer.parts.attention.heads_sketch import gated, heads_cell, rotary_cell
 from anyformer.parts.attention.scores import pair_work
+from anyformer.parts.attention.temperature import Temperature
 from anyformer.parts.call.context import Context, Digested, Visible
 from anyformer.parts.call.ring_state import RingState
 from anyformer.parts.call.state import FullState
@@ -24,7 +25,7 @@ from anyformer.parts.masks.simple import Causal
 from anyformer.parts.norms.norm import Norm
 from anyformer.parts.pointwise.gate import Gate
 from anyformer.parts.positions.rotary import Rotary
-from anyformer.parts.sketch import Cell, Sketch, biases, chain, fan, number
+from anyformer.parts.sketch import Cell, Sketch, biases, chain, fan, number, words
 from anyformer.parts.sublayer import Sublayer, Traits
 from anyformer.plan import Plan
 
@@ -64,6 +65,8 @@ class LatentAttention(Sublayer):
     bias: tuple[Projection, ...] = ()
     scale: Positive | None = None
     gate: Gate | None = None
+    temperature: Temperature | None = None
+    """A factor of the queries that grows with their positions (Mistral 4)."""
 
     def check(self, width: int) -> None:
         if self.rotary is not None:
@@ -78,9 +81,10 @@ class LatentAttention(Sublayer):
         latent = chain(Cell(f"latent {number(self.kv_rank)}", "memory"), norm, heads)
         read = fan(chain(fan(query, shared), rotary_cell(self.rotary)), latent)
         mixed = chain(read, Cell(f"softmax · {self.mask.words}", "mix"))
+        warmed = () if self.temperature is None else (words(self.temperature),)
         remembered = f"remembered: {self.kv_rank + self.rope_width} numbers per token"
         flow = chain(gated(mixed, self.gate), Cell(f"output {number(width)}"))
-        return Sketch("Multi-head latent attention", (remembered, *biases(self.bias, 3)), flow)
+        return Sketch("Multi-head latent attention", (remembered, *warmed, *biases(self.bias, 3)), flow)
 
     @property
     def tp_divisors(self) -> tuple[int, ...]:
@@ -100,7 +104,8 @@ class LatentAttention(Sublayer):
         latent = LatentLayout(
             self.heads, self.kv_rank, self.q_rank, self.nope_width, self.rope_width, self.value_width,
             self.scale_of_scores, self.rotary, "query_down.weight", "query_up.weight", "kv_down.weight", "rope_key.weight",
-            "key_up.weight", "value_up.weight", "output.weight", () if self.norm is None else ("norm",),
+            "key_up.weight", "value_up.weight", "output.weight",
+            tuple(name for name, part in (("norm", self.norm), ("temperature", self.temperature)) if part is not None),
         )  # fmt: skip
         return Layout(latent=latent)
 
@@ -154,7 +159,7 @@ class LatentAttention(Sublayer):
 
     @property
     def traits(self) -> Traits:
-        techniques = {"latent norm": self.norm, "output gate": self.gate}
+        techniques = {"latent norm": self.norm, "output gate": self.gate, "query temperature": self.temperature}
         stability = tuple(name for name, part in techniques.items() if part is not None)
         return Traits("MLA", "NoPE" if self.rotary is None else "RoPE", stability=stability)
 
@@ -206,6 +211,8 @@ class LatentAttentionModule(Attends):
     def forward(self, x_BTD: Tensor, context: Context, state: FullState | RingState | None = None) -> Tensor:
         a = self.attention
         q_BTHE = self.query_up(self.query_norm(self.query_down(x_BTD))).view(*x_BTD.shape[:2], a.heads, -1)
+        if a.temperature is not None:
+            q_BTHE = q_BTHE * a.temperature.factor(context.positions)[..., None, None].to(q_BTHE.dtype)
         nope, rope = q_BTHE.split([a.nope_width, a.rope_width], -1)
         rope = self._rotated(rope, context).transpose(1, 2)
         latent_B1SP = context.gathered(self.kv_norm(self.kv_down(x_BTD)))[:, None]
