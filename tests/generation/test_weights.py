@@ -52,10 +52,12 @@ def test_few_rows_are_multiplied_as_the_matrix_is_stored(name, dtype, monkeypatc
 @pytest.mark.parametrize("name", KERNELS)
 def test_many_rows_and_gradients_meet_the_restored_matrix(name):
     held = Packed.of(torch.randn(48, 256), KERNELS[name])
-    x = torch.randn(70, 256, requires_grad=True)
+    x = torch.randn(200, 256, requires_grad=True)
     assert torch.equal(F.linear(x, held), F.linear(x, held.restored))
     with torch.no_grad():
-        assert off(F.linear(x, held), F.linear(x, held.restored)) < (0.01 if name in ("bf16", "fp32") else 1e-6)
+        assert off(y := F.linear(x, held), F.linear(x, held.restored)) < 0.01
+        # The kernel and the restored matrix, which meet at `most` rows, multiply by the same numbers.
+        assert off(y[:8], F.linear(x[:8], held)) < 0.01
     F.linear(x[:1], held).sum().backward()
     torch.testing.assert_close(x.grad[0], held.restored.sum(0))
 

@@ -100,9 +100,8 @@ class Grouped(Quantising):
             case NumberFormat(), None if self.number == INT8:
                 return of_int8(planes["codes"], planes["scales"])
             case None, int(group):
-                codes = unpacked(planes["codes"], outputs * inputs).reshape(shape)
                 zeros = unpacked(planes["zeros"], outputs * self.groups(inputs)).reshape(outputs, -1)
-                return of_int4(codes, planes["scales"].float(), zeros.float(), group)
+                return of_int4(planes["codes"], planes["scales"], zeros.float(), group)
         return None
 
     def one(self, planes: Mapping[str, Tensor], index: int) -> Mapping[str, Tensor]:

@@ -122,9 +122,9 @@ class Quantised(Tensor):
 
 
 class Packed(Quantised):
-    """A matrix for generating: rows are multiplied by it as it is stored, where torch has a kernel for so many of them.
+    """A matrix for generating: a few rows are multiplied by it as it is stored, where torch has a kernel for that.
 
-    Kernels of 16 bits and fewer round what they multiply to bf16.
+    Products with 16 bits and fewer round what they multiply to bf16.
     """
 
     @cached_property
@@ -166,7 +166,7 @@ class Packed(Quantised):
     def times(self, x: Tensor, bias: Tensor | None) -> Tensor:
         """x W^T + b, by a kernel where one suits."""
         product = self.product
-        if product is None or not product.suits(x):
+        if product is None:
             return F.linear(x, self.restored, bias)
         return product(x) if bias is None else product(x) + bias
 
