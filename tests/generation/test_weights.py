@@ -87,6 +87,30 @@ def test_every_model_computes_what_its_plain_matrices_do(name, form):
     assert {parameter.dtype for parameter in made.parameters()} == {torch.float32}
 
 
+@pytest.mark.parametrize("tied", [True, False])
+def test_tables_beside_few_bits_are_in_eight(tied, monkeypatch):
+    """Rows are looked up and logits made as the table is stored, and both are those of the restored model."""
+    shape = {"width": 128, "depth": 1, "heads": 4, "kv_heads": 2, "ffn": 192}
+    model = build(llama(**shape, vocab=96, tied=tied), seed=3).eval()
+    stored = generating(quantised(model, FORMATS["int4-32"])[0]).get_parameter("embedding.weight")
+    assert stored.planes["codes"].dtype == torch.bfloat16, "what is stored in 16 bits stays so"
+    made = generating(model, "int4-32")
+    plain = build(model.architecture).eval()
+    plain.load_state_dict(
+        {path: value.restored if isinstance(value, Packed) else value for path, value in made.named_parameters()}
+    )
+    tables = [value for path, value in made.named_parameters() if path in ("embedding.weight", "head.weight")]
+    assert [each.stored_bytes for each in tables] == [96 * 128 + 96 * 2] * (1 if tied else 2)
+    monkeypatch.setattr(Packed, "restored", property(lambda self: pytest.fail("restored")))
+    with torch.inference_mode():
+        assert torch.equal(made.embedding(tokens := torch.tensor([[5, 95]]), None, None), plain.embedding(tokens, None, None))
+        assert off(made(tokens), plain(tokens)) < 0.02
+    settings = {"max_tokens": 12, "sampling": Sampling(temperature=0)}
+    assert generate_tokens(made, [[1, 2, 3]], **settings) == generate_tokens(plain, [[1, 2, 3]], **settings)
+    uneven = generating(build(llama(**shape, vocab=97), seed=3).eval(), "int4-32").get_parameter("embedding.weight")
+    assert uneven.planes["codes"].dtype == torch.bfloat16, "the kernel does not take 97 tokens"
+
+
 def test_fp32_gives_the_same_tokens_from_matrices_in_a_kernels_order():
     model = build(LLAMA, seed=3).eval()
     plain = deepcopy(model)

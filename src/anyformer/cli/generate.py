@@ -94,8 +94,9 @@ def run(
     weights: Annotated[
         str,
         computing_option(
-            help="Hold the weights in this format: as stored, or all in 32 or 16 bits, or the matrices of layers in 8 or 4. A "
-            "token waits for the bytes of the weights, so fewer are faster; anyformer quantise measures what they cost.",
+            help="Hold the weights in this format: as stored, or all in 32 or 16 bits, or the matrices of layers in 8 or 4 and "
+            "the table of tokens in 8. A token waits for the bytes of the weights, so fewer are faster; anyformer quantise "
+            "measures what they cost.",
             metavar="stored|fp32|bf16|fp8|fp8-row|int8|int4|int4-64|int4-32|nf4",
         ),
     ] = "stored",

@@ -180,9 +180,8 @@ class Packed(Quantised):
                 return weight.times(x, bias)
         if func is F.embedding:
             index, table = args
-            if isinstance(table.format, Plain):
-                rows: Tensor = F.embedding(index, table.planes["codes"]).to(table.dtype)
-                return rows
+            rows = table.format.rows(table.planes, index)
+            return None if rows is None else rows.to(table.dtype)
         return None
 
     @classmethod
