@@ -14,6 +14,7 @@ from anyformer.describe import UserError
 from anyformer.generation import Sampling, decode, generate_tokens, generating, prefill, weights
 from anyformer.generation.recorded import RecordedDecode
 from anyformer.model import build
+from anyformer.parts.experts.chosen import chosen_product
 from anyformer.parts.experts.grouped import grouped_product
 from anyformer.quantising import FORMATS, HALF, SINGLE, Packed, Plain, Quantised, dense, join, quantised
 
@@ -137,6 +138,11 @@ def test_rows_meet_the_experts_of_their_groups(name, whole):
         for _ in range(2):
             y = grouped_product(rows, held, ends, whole=whole)
             assert off(y, grouped_product(rows, held.restored, ends, whole=whole)) < 0.01
+        for numbers in ([0, 2], [2, 2, 0, 3, 2]):
+            expert, some = torch.tensor(numbers), rows[: len(numbers)]
+            wanted = [torch.zeros(32) if x == 3 else held.restored[x] @ row for row, x in zip(some, numbers, strict=True)]
+            for _ in range(2):
+                assert off(chosen_product(some, held, expert), torch.stack(wanted)) < 0.01
 
 
 @pytest.mark.parametrize("name", ["bf16", "fp32", "int8", "int4-32"])

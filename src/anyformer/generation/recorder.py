@@ -9,6 +9,7 @@ from typing import Any
 from torch import Tensor, fx
 from torch.overrides import TorchFunctionMode
 
+from anyformer.parts.experts.chosen import chosen_product
 from anyformer.parts.experts.grouped import grouped_products
 from anyformer.quantising import Packed
 
@@ -17,7 +18,7 @@ READS = frozenset({"item", "tolist", "numpy", "__bool__", "__int__", "__float__"
 
 CASTS = frozenset({"to", "float", "type_as", "contiguous"})
 """Calls that give the tensor itself where it is already as they ask."""
-MADE_OF_PRODUCTS = frozenset({grouped_products})
+MADE_OF_PRODUCTS = frozenset({grouped_products, chosen_product})
 """Calls that take packed matrices as they are, and choose among them by values."""
 
 
