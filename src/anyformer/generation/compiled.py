@@ -51,8 +51,7 @@ def _held(recorder: Recorder) -> list[Tensor]:
             else:
                 made = recorder.graph.call_function(_PRODUCT, (x, len(held), matrix.shape[-2]))
         held.append(matrix)
-        node.replace_all_uses_with(made)
-        recorder.graph.erase_node(node)
+        recorder.replace(node, made)
     return held
 
 

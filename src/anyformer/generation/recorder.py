@@ -92,6 +92,12 @@ class Recorder(TorchFunctionMode):
             self.kept.append(tensor)
         return self._nodes[id(tensor)]
 
+    def replace(self, node: fx.Node, by: fx.Node) -> None:
+        """Let another node give what `node` gives, also where that is the result."""
+        node.replace_all_uses_with(by)
+        self._nodes = {tensor: by if each is node else each for tensor, each in self._nodes.items()}
+        self.graph.erase_node(node)
+
     def _name(self, tensor: Tensor, node: fx.Node) -> None:
         self._nodes[id(tensor)] = node
         self._alive.append(tensor)

@@ -19,7 +19,8 @@ class Product:
     """x (rows, I) -> x W^T (rows, O) for a matrix W (O, I) as it is stored.
 
     `few`: by a kernel that takes and gives numbers of `dtype`. `many`: by the matrix restored for this product alone, in the
-    type `wide()`; it takes less time from more than `most` rows. `most` is None: the kernel is the faster for any number.
+    type `wide()`; it takes less time from more than `most` rows. `most` is None: the kernel is the faster for any number, and
+    takes rows in any shape.
     """
 
     few: Callable[[Tensor], Tensor]
@@ -29,6 +30,8 @@ class Product:
 
     def __call__(self, x: Tensor) -> Tensor:
         """(..., I) -> (..., O), in the type of `x`."""
+        if self.most is None and x.dim() > 1:
+            return self.few(x.to(self.dtype)).to(x.dtype)
         rows = x.reshape(-1, x.shape[-1])
         if self.many is None or self.most is None or len(rows) <= self.most:
             y = self.few(rows.to(self.dtype))
