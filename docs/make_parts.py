@@ -17,6 +17,7 @@ LLM, DEVELOPMENT, ITERATIONS, ATTENTION = (
     "CS190C lecture 3, iterations of Transformer",
     "LLM, attention",
 )
+LATER = "Since the notes"
 
 
 @dataclass(frozen=True)
@@ -174,6 +175,15 @@ MECHANISMS = (
     M(ATTENTION, "8.2 Autoregressive inference", "prefill and decode", "anyformer.generation:continuations"),
     M(ATTENTION, "11 Feed-forward SwiGLU", "SwiGLU with biases", "FeedForward", '`bias = ("gate", "up")`'),
     M(ATTENTION, "13 Mixture of experts", "E networks and a router", "Experts"),
+    M(LATER, "down the layers", "hyper-connections", "HyperConnections", "`Stack(streams=...)`"),
+    M(LATER, "down the layers", "manifold-constrained hyper-connections", "ManifoldConnections", "`Stack(streams=...)`"),
+    M(LATER, "down the layers", "value residual", "anyformer.parts.attention.attention:ValueResidual", "`value_residual`"),
+    M(LATER, "down the layers", "embedding and U-Net skips", "Skip", '`Branch(gain=Gain(per="branch", initial=0.0))`'),
+    M(LATER, "down the layers", "layers that loop", "Stack", '`order = "layer*6"`, `shared_weights = ("layer",)`'),
+    M(LATER, "embeddings", "a table of each layer", "LayerEmbedding"),
+    M(LATER, "embeddings", "per-layer embeddings that project the input", "LayerInputs", "with `LayerInput` in the layers"),
+    M(LATER, "within a block", "a short convolution anywhere", "LocalConvolution"),
+    M(LATER, "within a block", "exclusive self-attention", "Exclusive", "`Attention(exclusive=Exclusive())`"),
 )
 
 
@@ -183,7 +193,8 @@ def page() -> str:
         "# Mechanisms, and the parts that they are",
         "",
         "The mechanisms of [the notes that the project started from](notes.md), in their order: for each one the part, and",
-        "how to ask for it. The last column is the first paragraph of the part's own documentation.",
+        "how to ask for it. The last column is the first paragraph of the part's own documentation. The last table has mechanisms that",
+        "are in no note.",
         "",
         "The table holds what an architecture is made of. What the notes say of tokenizers, number formats, objectives, fine-tuning,",
         "distillation, processes that work together and the reckoning of costs is no part of one: [train.md](train.md) and",

@@ -17,22 +17,28 @@ Mechanism = tuple[str, ...]
 """A kind of description, one of its fields and what it holds; or a kind alone."""
 
 
-def mechanisms(value: Any) -> Iterator[Mechanism]:
-    """Every kind in a description, and every field that is not at its default: with what it holds."""
+def moved(value: Any) -> Iterator[tuple[type[Value], str, Any]]:
+    """(class, "", None) of every value in a description, and (class, field, held) of its fields that are not at defaults."""
     if isinstance(value, Value):
-        own = type(value).__name__
-        yield (own,)
+        yield type(value), "", None
         for name, field in type(value).model_fields.items():
             inner = getattr(value, name)
             if inner != field.get_default(call_default_factory=True):
-                yield (own, name, held(inner))
-            yield from mechanisms(inner)
+                yield type(value), name, inner
+            yield from moved(inner)
     elif isinstance(value, Mapping):
         for inner in value.values():
-            yield from mechanisms(inner)
+            yield from moved(inner)
     elif isinstance(value, tuple):
         for inner in value:
-            yield from mechanisms(inner)
+            yield from moved(inner)
+
+
+def mechanisms(architecture: Architecture) -> frozenset[Mechanism]:
+    """Every kind in a description, and every field that is not at its default: with what it holds."""
+    return frozenset(
+        (kind.__name__, name, held(inner)) if name else (kind.__name__,) for kind, name, inner in moved(architecture)
+    )
 
 
 def held(value: Any) -> str:
@@ -44,7 +50,7 @@ def held(value: Any) -> str:
 
 def cover(architectures: Mapping[str, Architecture]) -> frozenset[str]:
     """Names of a few architectures that have every mechanism of all: each next one has the most that are missing."""
-    having = {name: frozenset(mechanisms(each)) for name, each in architectures.items()}
+    having = {name: mechanisms(each) for name, each in architectures.items()}
     missing = frozenset[Mechanism]().union(*having.values())
     chosen = set()
     while missing:

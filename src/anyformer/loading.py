@@ -15,6 +15,7 @@ from anyformer.data import Tokenizer
 from anyformer.describe import Notice, read_data
 from anyformer.model import Transformer
 from anyformer.model.adapters import adapted, made_of
+from anyformer.parts.images.encoder import Images
 from anyformer.plan import Plan
 from anyformer.tuning import Adapter
 
@@ -126,10 +127,11 @@ def imported_towers(path: str | Path) -> Path | None:
     return path if huggingface.left_aside(path) else None
 
 
-def pixels(path: str | Path, files: Sequence[str | Path]) -> Tensor:
-    """Files of images as (n, 3, height, width) for the model at `path`, a composite or a checkpoint imported from one.
+def pixels(path: str | Path, files: Sequence[str | Path]) -> Images:
+    """Files of images for the model at `path`, a composite or a checkpoint imported from one.
 
-    They are resized, cropped and centred as its `preprocessor_config.json` says, beside its weights or where they came from.
+    (n, 3, height, width), or each of its own size. They are resized, cropped and centred as its `preprocessor_config.json`
+    says, beside its weights or where they came from.
     """
     source = imported_towers(path)
     if source is None:

@@ -54,8 +54,8 @@ NAMED = (
 
 def counted(made: Architecture) -> int:
     """Parameters without the routers' corrections and the factors of layers, which others hold as buffers and do not count."""
-    weights = made.cost(Shape(source=1)).weights
-    return sum(weight.count for name, weight in weights.items() if not name.endswith(("router.correction", "step_1_gain")))
+    weights, apart = made.cost(Shape(source=1)).weights, ("router.correction", "step_1_gain", "step_2_gain")
+    return sum(weight.count for name, weight in weights.items() if not name.endswith(apart))
 
 
 def test_the_index_is_up_to_date():

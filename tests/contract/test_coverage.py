@@ -16,13 +16,15 @@ from anyformer import parts
 from anyformer.describe import DescriptionError, Value
 from anyformer.describe.value import subclasses
 from anyformer.model import Architecture
-from anyformer.parts import DifferentialAttention
+from anyformer.parts import DifferentialAttention, Exclusive
 from anyformer.parts.attention.attention import ValueResidual
+from covering import moved
 
 REFUSED = {
     "DifferentialAttention.keys_from": "own",
     "DifferentialAttention.values": "keys",
     "DifferentialAttention.value_residual": ValueResidual(variant="first"),
+    "DifferentialAttention.exclusive": Exclusive(),
 }
 """Fields inherited from a base class that the class itself refuses to have moved, and a value that it refuses."""
 
@@ -55,25 +57,8 @@ def reachable() -> set[type[Value]]:
     return found
 
 
-def moved(value: Any) -> Iterator[tuple[type[Value], str]]:
-    """(class, field) of every field in a description that is not at its default."""
-    if isinstance(value, Value):
-        yield type(value), ""
-        for name, field in type(value).model_fields.items():
-            inner = getattr(value, name)
-            if inner != field.get_default(call_default_factory=True):
-                yield type(value), name
-            yield from moved(inner)
-    elif isinstance(value, Mapping):
-        for inner in value.values():
-            yield from moved(inner)
-    elif isinstance(value, tuple):
-        for inner in value:
-            yield from moved(inner)
-
-
 def unmoved(architectures: Mapping[str, Architecture]) -> set[str]:
-    seen = {each for architecture in architectures.values() for each in moved(architecture)}
+    seen = {(kind, name) for architecture in architectures.values() for kind, name, _ in moved(architecture)}
     owed = {
         (kind, name)
         for kind in reachable()
@@ -104,7 +89,7 @@ def test_every_part_is_imported_with_the_package():
 
 @pytest.mark.parametrize("field", REFUSED)
 def test_fields_that_nothing_can_move_are_refused(field):
-    with pytest.raises(DescriptionError, match="leave keys_from, values and value_residual out"):
+    with pytest.raises(DescriptionError, match=r"leave (keys_from, values and value_residual|exclusive) out"):
         DifferentialAttention(heads=4, **{field.split(".")[1]: REFUSED[field]})
 
 

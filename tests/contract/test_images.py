@@ -6,12 +6,23 @@ import pytest
 import torch
 from naive import images as naive
 from torch.utils.flop_counter import FlopCounterMode
-from zoo_images import CLIP, IMAGES, SIGLIP, WITH_IMAGES, given
+from zoo_images import CLIP, GRID, IMAGES, SIGLIP, WITH_IMAGES, given
 
-from anyformer.describe import DescriptionError, UserError, diff, from_toml, to_toml
+from anyformer.describe import DescriptionError, UserError, change, diff, from_toml, to_toml
 from anyformer.model import Architecture, InputError, build, decoder_only
 from anyformer.operations import Shape
-from anyformer.parts import Embedding, LearnedPosition, PooledProjector
+from anyformer.parts import (
+    Axial,
+    Embedding,
+    GridTower,
+    ImageTower,
+    Interleaved,
+    LearnedPosition,
+    MergedProjector,
+    Patches,
+    PooledProjector,
+    Sections,
+)
 from anyformer.plan import Plan
 
 every = pytest.mark.parametrize("architecture", WITH_IMAGES.values(), ids=WITH_IMAGES)
@@ -31,6 +42,28 @@ def test_outputs_and_gradients_are_those_of_plain_loops(architecture):
     for name, parameter in model.named_parameters():
         assert parameter.grad is not None, f"{name} gets no gradient"
         torch.testing.assert_close(parameter.grad, weights[name].grad, rtol=1e-3, atol=5e-5, msg=name)
+
+
+@pytest.mark.parametrize("name", ["grid", "grid_interleaved", "grid_windows"])
+def test_images_of_several_sizes_are_those_of_plain_loops(name):
+    """Some windows are not full, and what follows an image counts on from its longer side."""
+    architecture = WITH_IMAGES[name]
+    model, tower = build(architecture, dtype=torch.float64).eval(), architecture.images
+    generator = torch.Generator().manual_seed(2)
+    shapes = [(tower.patches.channels, *sides) for sides in ((4, 12), (12, 8), (4, 12))]
+    images = tuple(torch.randn(shape, generator=generator, dtype=torch.float64) for shape in shapes)
+    shown = [[tower.token] * size for size in tower.sizes(images)]
+    row = [5, *shown[0], *shown[1], 6, *shown[2], 7, 8, 9]
+    with torch.no_grad():
+        ours = model(torch.tensor([row]), images=images)[0]
+        weights = {name: p.detach() for name, p in model.named_parameters()}
+        theirs = naive.forward(architecture, weights, row, [image.tolist() for image in images])
+        torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-5)
+        state = model.state(2, len(row))
+        first = model(torch.tensor([row[:-2]] * 2), images=images * 2, state=state)
+        state = state.fork(torch.tensor([1]))
+        steps = [model(torch.tensor([[token]]), state=state) for token in row[-2:]]
+        torch.testing.assert_close(torch.cat([first[:1], *steps], 1)[0], theirs, rtol=1e-5, atol=1e-5)
 
 
 @every
@@ -151,7 +184,7 @@ def test_bf16_text_and_recomputing(architecture):
 @every
 def test_its_text_is_the_same_value(architecture):
     assert diff(from_toml(Architecture, to_toml(architecture)), architecture) == []
-    assert "ImageTower" in str(type(architecture.images))
+    assert type(architecture.images) in (ImageTower, GridTower)
 
 
 def test_what_does_not_fit_is_refused():
@@ -166,6 +199,23 @@ def test_what_does_not_fit_is_refused():
     ):
         with pytest.raises(DescriptionError, match=message):
             CLIP.but(**changes)
+    for changes, message in (
+        ({"image": 6}, "6 pixels do not divide into squares of 4"),
+        ({"window": 3}, "windows of 3 patches"),
+        ({"patches": Patches(size=2, class_tokens=1)}, "a grid has none"),
+        ({"stack": GRID.stack.but(position=LearnedPosition(length=99))}, "no table of positions"),
+    ):
+        with pytest.raises(DescriptionError, match=message):
+            GRID.but(**changes)
+    with pytest.raises(DescriptionError, match="tower of kind 'grid'"):
+        CLIP.but(projector=MergedProjector())
+    for axes, message in (
+        (Sections(sizes=(1, 1, 2)), "4 pairs should be all 3"),
+        (Interleaved(sizes=(0, 1, 2)), "do not fit into the 3 pairs"),
+        (Axial(axes=2), "3 pairs of a head do not divide"),
+    ):
+        with pytest.raises(DescriptionError, match=message):
+            change(WITH_IMAGES["grid"], "decoder.layer.attention.rotary.axes", axes)
     with pytest.raises(DescriptionError, match="virtual_tokens in front of its text"):
         text.but(virtual_tokens=2)
     with pytest.raises(UserError, match="3 images take 12 tokens of a text, which has 5"):

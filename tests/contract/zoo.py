@@ -28,6 +28,7 @@ from anyformer.parts import (
     DynamicScaling,
     EluPlusOne,
     Embedding,
+    Exclusive,
     Experts,
     FanIn,
     FeedForward,
@@ -40,12 +41,15 @@ from anyformer.parts import (
     Hashed,
     Head,
     HyperConnections,
+    Indexer,
     InducedAttention,
     Initialisation,
     InputProjection,
     LatentAttention,
     Latents,
     LayerEmbedding,
+    LayerInput,
+    LayerInputs,
     LayerNorm,
     LearnedPosition,
     LengthTemperature,
@@ -54,6 +58,7 @@ from anyformer.parts import (
     Llama3Scaling,
     LogTemperature,
     LongRoPE,
+    ManifoldConnections,
     MaximalUpdate,
     Normal,
     ParallelPrediction,
@@ -72,7 +77,9 @@ from anyformer.parts import (
     SequentialPrediction,
     SharedBias,
     SharedExpert,
+    SharedIndex,
     SinusoidalPosition,
+    Skip,
     SparseMixer,
     SpatialCrossAttention,
     Stack,
@@ -126,6 +133,9 @@ LOCAL, GLOBAL = (
 LATENT = LatentAttention(
     heads=3, kv_rank=7, nope_width=5, rope_width=4, value_width=6, norm=RMS, rotary=Rotary(pairing="adjacent")
 )
+INDEXER = Indexer(keep=3, heads=5, head_width=6, norm=LayerNorm(eps=1e-6), rotary=Rotary(fraction=0.67))
+INDEXED = LATENT.but(q_rank=9, choice=INDEXER)
+SHARES_INDEX = LATENT.but(q_rank=9, choice=SharedIndex(variant="full", keep=3))
 
 
 def _mixer(sublayer, *, beside: bool) -> Architecture:
@@ -139,6 +149,14 @@ MIXED_VALUES = pre_norm(
     RMS,
     Attention(heads=4, kv_heads=2, rotary=Rotary(), value_residual=ValueResidual(variant="first", own=0.6, other=0.7)),
     FEED,
+)
+EMBEDDED = Step(branches=Named(embedded=Branch(sublayer=Skip(), gain=Gain(per="branch", initial=0.4))))
+FIRST = Block(steps=(*pre_norm(RMS, SELF, FEED).steps, EMBEDDED))
+LAST = Block(
+    steps=(
+        Step(branches=Named(mirrored=Branch(norm_after=RMS, sublayer=Skip(variant="first"), gain=Gain(initial=0.6)))),
+        *pre_norm(RMS, SELF, FEED).steps,
+    )
 )
 SHARED_KEYS = pre_norm(
     RMS, Attention(heads=4, kv_heads=2, mask=Window(size=4), rotary=Rotary(), qk_norm=QKNorm(norm=RMS), keys_from="own"), FEED
@@ -181,6 +199,7 @@ PUBLISHED_EXPERTS = {
         "bias": ["up", "down"],
         "router": Router(choice=TopK(correction=ScoreCorrectionBias()), scale=6.0),
     },
+    "gate_multiplied": {"gate_multiplier": 1.7},
     "identity_input_weighed": {"experts": 2, "identity_experts": 2, "weigh": "input", "chosen": 3},
     "cohere2": {"router": Router(score="sigmoid", choice=TopK(by="logits")), "shared": SMALL.but(join="mean")},
     "gpt_oss": {
@@ -190,7 +209,12 @@ PUBLISHED_EXPERTS = {
         "clamp": 0.6,
         "up_offset": 1.0,
     },
-    "step": {"clamp": 0.15, "clamp_at": "after_activation", "router": Router(score="sigmoid", scale=3.0)},
+    "step": {
+        "clamp": 0.15,
+        "clamp_at": "after_activation",
+        "gate_multiplier": 1.7,
+        "router": Router(score="sigmoid", scale=3.0),
+    },
     "axk2": {"router": DEEPSEEK.but(choice=DEEPSEEK.choice.but(groups=DEEPSEEK.choice.groups.but(others="zero")))},
     "ernie": {"router": Router(choice=TopK(correction=ScoreCorrectionBias()), renormalise=Renormalise(eps=0.0, least=0.7))},
     "phi": {"router": Router(choice=SparseMixer(margin=0.9)), "chosen": 3},
@@ -272,6 +296,10 @@ DECODERS = {
     "streams_static": _decoder(
         parallel(RMS, SELF, FEED), pre_norm(RMS, SELF, FEED), streams=HyperConnections(count=2, dynamic=False)
     ),
+    "streams_manifold": _llama(**{"decoder.streams": ManifoldConnections(count=3, iterations=3, eps=1e-3, norm_eps=1e-2)}),
+    "streams_manifold_mean": _decoder(
+        parallel(RMS, SELF, FEED), pre_norm(RMS, SELF, FEED), streams=ManifoldConnections(merge="mean")
+    ),
     "shared_layers": _llama(**{"decoder.shared_weights": ["layer"], "decoder.order": "layer*3"}),
     "shared_variant": _decoder(LOCAL, GLOBAL, LOCAL).but(
         decoder=Stack(
@@ -285,6 +313,18 @@ DECODERS = {
             pre_norm(RMS, SELF, FEED, LayerEmbedding(vocab=VOCAB, width=5, scale=1.3, activation=act))
             for act in ("silu", "gelu_tanh")
         ]
+    ),
+    "layer_inputs": _decoder(
+        pre_norm(RMS, SELF, FEED, LayerInput(width=5)),
+        pre_norm(RMS, SELF, LayerInput(width=5, activation="silu", layer=0)),
+        layer_inputs=LayerInputs(
+            width=5, vocab=VOCAB, table_scale=1.7, projection_scale="inverse_sqrt_width", norm=RMSNorm(eps=1e-3), factor=0.7
+        ),
+        streams=HyperConnections(count=2),
+    ),
+    "layer_inputs_projected": _decoder(*[pre_norm(RMS, SELF, LayerInput(width=4))] * 2, layer_inputs=LayerInputs(width=4)),
+    "layer_inputs_short_table": _decoder(
+        pre_norm(RMS, SELF, LayerInput(width=4)), layer_inputs=LayerInputs(width=4, vocab=VOCAB - 12, beyond=3)
     ),
     "local_global": _decoder(LOCAL, LOCAL, GLOBAL, LOCAL).but(
         decoder=Stack(variants=Named(local=LOCAL, full=GLOBAL), order="(local*2 full) local", final_norm=RMS)
@@ -379,6 +419,17 @@ DECODERS = {
     ),
     "latent": _decoder(*[pre_norm(RMS, LATENT, FEED)] * 2),
     "latent_queries": _decoder(*[pre_norm(RMS, LATENT.but(q_rank=9, bias=("query_down", "kv_down", "output")), FEED)] * 2),
+    "latent_temperature": _decoder(*[pre_norm(RMS, LATENT.but(temperature=LogTemperature(span=3, shift=0)), FEED)] * 2),
+    # Fewer keys than positions, more than half of them, and as many as there are.
+    "latent_indexed": _decoder(*[pre_norm(RMS, LATENT.but(q_rank=9, choice=INDEXER.but(keep=keep)), FEED) for keep in (2, 5)]),
+    "latent_indexed_all": _decoder(pre_norm(RMS, LATENT.but(choice=INDEXER.but(rotary=None, norm=None, keep=64)), FEED)),
+    "latent_shared_index": _decoder(pre_norm(RMS, INDEXED, FEED)).but(
+        decoder=Stack(
+            variants=Named(full=pre_norm(RMS, INDEXED, FEED), shared=pre_norm(RMS, SHARES_INDEX, FEED)),
+            order="full shared*2 full shared",
+            final_norm=RMS,
+        )
+    ),
     "latent_window_gate": _decoder(
         *[pre_norm(RMS, LATENT.but(mask=Window(size=4), gate=Gate(), rotary=None, norm=None, scale=0.3), FEED)] * 2
     ),
@@ -398,6 +449,11 @@ DECODERS = {
     "rotary_proportional": _llama(**_at(rotary=Rotary(scaling=Proportional(fraction=0.7, factor=2.0)))),
     "shared_keys": _decoder(OWN_KEYS).but(
         decoder=Stack(variants=Named(own=OWN_KEYS, shared=SHARED_KEYS), order="own*2 shared*2 own shared", final_norm=RMS)
+    ),
+    "exclusive": _llama(**_at(exclusive=Exclusive(), kv_heads=2, value_norm=RMS)),
+    "exclusive_learned": _llama(**_at(exclusive=Exclusive(strength="learned"), gate=Gate(), mask=Window(size=3))),
+    "skips": _decoder(FIRST).but(
+        decoder=Stack(variants=Named(first=FIRST, middle=OWN_KEYS, last=LAST), order="first middle*2 last", final_norm=RMS)
     ),
     "value_residual": _decoder(OWN_KEYS).but(
         decoder=Stack(variants=Named(first=OWN_KEYS, layer=MIXED_VALUES), order="first layer*2", final_norm=RMS)
@@ -425,6 +481,7 @@ DECODERS = {
     "clamped_late": _llama(
         **{f"decoder.layer.feedforward.{k}": v for k, v in {"clamp": 0.2, "clamp_at": "after_activation"}.items()}
     ),
+    "gate_multiplied": _llama(**{"decoder.layer.feedforward.gate_multiplier": 1.7}),
     "clamped_plain": _llama(**{"decoder.layer.feedforward.gated": False, "decoder.layer.feedforward.clamp": 0.5}),
     "batch_norm": _decoder(
         pre_norm(BatchNorm(eps=1e-3, momentum=0.2), SELF, FEED), pre_norm(BatchNorm(gain="none", bias=False), SELF, FEED)

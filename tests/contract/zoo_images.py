@@ -8,18 +8,25 @@ from torch import Tensor
 from anyformer.model import Architecture, decoder_only
 from anyformer.parts import (
     Attention,
+    Axial,
     Bidirectional,
     Causal,
+    Chunk,
     Embedding,
     FeedForward,
+    GridTower,
     Head,
+    ImageEncoder,
     ImageTower,
+    Interleaved,
     LayerNorm,
     LearnedPosition,
+    MergedProjector,
     Patches,
     PooledProjector,
     RMSNorm,
     Rotary,
+    Sections,
     TwoLayerProjector,
     Window,
     pre_norm,
@@ -51,8 +58,31 @@ SIGLIP = ImageTower(
 )
 
 
-def _text(tower: ImageTower, *masks: Window | Causal) -> Architecture:
-    blocks = [pre_norm(RMSNorm(), Attention(heads=4, rotary=Rotary(), mask=mask), FeedForward(width=20)) for mask in masks]
+TURNS = Attention(heads=2, mask=Bidirectional(), rotary=Rotary(axes=Axial(), rotate_in="fp32"))
+GRID = GridTower(
+    token=3,
+    image=8,
+    width=16,
+    patches=Patches(size=2, frames=2, bias=False),
+    stack=stack([pre_norm(NORM, TURNS, FeedForward(width=14, activation="gelu", gated=False))] * 2),
+    projector=MergedProjector(norm=NORM),
+)
+WINDOWED = GridTower(
+    token=VOCAB,
+    image=8,
+    width=16,
+    patches=Patches(size=2, channels=1, frames=3),
+    stack=stack(
+        [pre_norm(RMSNorm(), TURNS.but(mask=mask), FeedForward(width=14)) for mask in (Chunk(size=16), Bidirectional())]
+    ),
+    projector=MergedProjector(activation="silu", bias=False),
+    window=4,
+)
+
+
+def _text(tower: ImageEncoder, *masks: Window | Causal, rotary: Rotary | None = None) -> Architecture:
+    heads = Attention(heads=4, rotary=rotary or Rotary())
+    blocks = [pre_norm(RMSNorm(), heads.but(mask=mask), FeedForward(width=20)) for mask in masks]
     embedding = Embedding(vocab=VOCAB, scale=2.0)
     made = decoder_only(embedding, WIDTH, blocks, final_norm=RMSNorm(), head=Head(tied=True), initialisation=LOUD)
     return made.but(images=tower)
@@ -64,6 +94,10 @@ WITH_IMAGES = {
     "clip_class_token": _text(CLIP.but(skipped=0, projector=PLAIN), Causal()),
     "siglip": _text(SIGLIP, Window(size=3), Causal()),
     "siglip_earlier": _text(SIGLIP.but(seen="earlier", projector=PooledProjector(side=4)), Causal()),
+    "grid": _text(GRID, Causal(), rotary=Rotary(axes=Sections(sizes=(1, 1, 1)))),
+    "grid_interleaved": _text(GRID, Window(size=5), Causal(), rotary=Rotary(axes=Interleaved(sizes=(1, 1, 1)))),
+    "grid_windows": _text(WINDOWED, Causal(), rotary=Rotary(axes=Sections(sizes=(0, 1, 2)))),
+    "grid_axial": _text(GRID.but(projector=MergedProjector(side=1)), Causal(), rotary=Rotary(axes=Axial(axes=3))),
 }
 IMAGES = 2
 """Images of each row."""

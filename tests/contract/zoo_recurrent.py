@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from anyformer.parts import (
+    RGLRU,
     ChannelDecay,
     DeltaAttention,
     EluPlusOne,
@@ -14,8 +15,10 @@ from anyformer.parts import (
     Identity,
     LightningAttention,
     LinearAttention,
+    LocalConvolution,
     Mamba,
     Mamba2,
+    Multipliers,
     PositiveRandom,
     RandomFourier,
     Rectified,
@@ -74,6 +77,8 @@ MIXERS = {
         heads=2, value_heads=4, key_width=6, decay=ChannelDecay(bound=5.0), length_eps=1e-2, norm=RMSNorm(eps=1e-2)
     ),
     "gated_convolution": GatedConvolution(),
+    "local_convolution": LocalConvolution(),
+    "local_convolution_wide": LocalConvolution(convolution=ShortConvolution(kernel=2, activation="silu", bias=True)),
     "gated_convolution_learned_activation": GatedConvolution(convolution=ShortConvolution(activation="prelu")),
     "gated_convolution_wide": GatedConvolution(
         convolution=ShortConvolution(kernel=7, activation="silu", bias=True),
@@ -106,8 +111,11 @@ MIXERS = {
         norm=RMSNorm(eps=1e-2),
         gate_at="after_norm",
         bias=("gate", "value", "key", "query", "step", "output"),
+        multipliers=Multipliers(gate=0.5, value=1.5, key=0.8, query=1.2, step=0.6),
     ),
+    "rg_lru": RGLRU(channels=12, heads=3, convolution=ShortConvolution(bias=True), bias=("gate", "value", "output")),
+    "rg_lru_bare": RGLRU(channels=8, heads=2, activation="prelu", strength=3.0),
 }
 
-HYBRIDS = ["lightning", "delta_gated", "delta_channels", "gated_convolution", "mamba", "mamba2"]
+HYBRIDS = ["lightning", "delta_gated", "delta_channels", "gated_convolution", "mamba", "mamba2", "rg_lru"]
 """Those that stand beside attention."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import transformers
 
+from anyformer.huggingface.composite_row import Composite
 from anyformer.huggingface.composites import COMPOSITES
 from huggingface.case import VOCAB, Case
 from huggingface.cases import CASES
@@ -46,6 +47,69 @@ INNER = [
             "post_norm_eps": 1e-2, "rope_parameters": {"rope_type": "default", "rope_theta": 300.0},
         },
     ),
+    Case(
+        "blip_text_model",
+        {
+            "hidden_size": 24, "intermediate_size": 40, "num_hidden_layers": 2, "num_attention_heads": 4,
+            "max_position_embeddings": 24, "layer_norm_eps": 1e-3, "encoder_hidden_size": 32, "hidden_act": "relu",
+            "is_decoder": True,
+        },
+    ),
+    Case(
+        "chameleon-text",
+        {
+            "hidden_size": 32, "intermediate_size": 40, "num_hidden_layers": 2, "num_attention_heads": 4,
+            "num_key_value_heads": 2, "max_position_embeddings": 64, "rms_norm_eps": 1e-3, "swin_norm": True,
+            "rope_parameters": {"rope_type": "default", "rope_theta": 300.0},
+        },
+    ),
+    Case(
+        "step3p5",
+        {
+            "hidden_size": 32, "intermediate_size": 40, "num_hidden_layers": 4, "num_attention_heads": 4,
+            "num_key_value_heads": 2, "head_dim": 8, "max_position_embeddings": 64, "rms_norm_eps": 1e-3,
+            "layer_types": ["full_attention", "sliding_attention", "sliding_attention", "full_attention"],
+            "mlp_layer_types": ["dense", "sparse", "sparse", "sparse"], "sliding_window": 4, "num_sliding_attention_heads": 6,
+            "n_routed_experts": 6, "num_experts_per_tok": 2, "moe_intermediate_size": 12, "share_expert_dim": 16,
+            "moe_router_scaling_factor": 1.7, "swiglu_limits": [0.0, 0.0, 0.3, 0.4],
+            "swiglu_limits_shared": [0.2, None, 0.3, 0.0],
+            "pad_token_id": 1,
+            "rope_parameters": {
+                "full_attention": {"rope_type": "default", "rope_theta": 300.0, "partial_rotary_factor": 0.5},
+                "sliding_attention": {"rope_type": "default", "rope_theta": 100.0},
+            },
+        },
+    ),
+    Case(
+        "trocr-text",
+        {
+            "d_model": 24, "decoder_layers": 2, "decoder_attention_heads": 4, "decoder_ffn_dim": 28, "vocab_size": VOCAB,
+            "max_position_embeddings": 24, "scale_embedding": True, "activation_function": "relu",
+        },
+        unpadded="transformers counts positions from the first slot, padding included",
+    ),
+    Case(
+        "moshi-text",
+        {
+            "hidden_size": 32, "ffn_dim": 80, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
+            "max_position_embeddings": 64, "sliding_window": 64, "rms_norm_eps": 1e-3, "head_dim": 8,
+        },
+    ),
+    Case(
+        "longformer-text",
+        {
+            "hidden_size": 24, "intermediate_size": 40, "num_hidden_layers": 3, "num_attention_heads": 4,
+            "max_position_embeddings": 40, "layer_norm_eps": 1e-3, "attention_window": [4, 4, 8], "pad_token_id": 1,
+        },
+    ),
+    Case(
+        "led-text",
+        {
+            "vocab_size": VOCAB, "d_model": 24, "encoder_layers": 3, "decoder_layers": 2, "encoder_attention_heads": 4,
+            "decoder_attention_heads": 3, "encoder_ffn_dim": 20, "decoder_ffn_dim": 28, "max_encoder_position_embeddings": 32,
+            "max_decoder_position_embeddings": 24, "attention_window": 4, "pad_token_id": 1,
+        },
+    ),
 ]  # fmt: skip
 """Tiny text models that no class of transformers loads alone."""
 for _case in INNER:
@@ -54,8 +118,8 @@ PLAIN = {
     "cosmos3_edge_text": "arcee",
     "emu3_text_model": "llama", "glm4v_text": "glm4", "glm_ocr_text": "glm4", "granite4_vision_text": "granite",
     "paddleocr_vl_text": "llama", "qwen2_vl_text": "qwen2", "qwen2_5_vl_text": "qwen2", "qwen2_5_omni_text": "qwen2",
-    "glm4v_moe_text": "glm4_moe", "granite_docling_text": "granite", "qwen3_omni_moe_text": "qwen3_moe",
-    "qwen3_vl_text": "qwen3", "qwen3_vl_moe_text": "qwen3_moe",
+    "hunyuan_vl_text": "hunyuan_v1_dense", "glm4v_moe_text": "glm4_moe", "granite_docling_text": "granite",
+    "qwen3_omni_moe_text": "qwen3_moe", "qwen3_vl_text": "qwen3", "qwen3_vl_moe_text": "qwen3_moe",
 }  # fmt: skip
 """Type of a text model -> the type whose tiny configuration it takes."""
 TINY: dict[str, Any] = {
@@ -86,6 +150,7 @@ OWN: Mapping[str, dict[str, Any]] = {
     "glm4v_text": {"rope_parameters": {**SECTIONS, "mrope_section": [1, 1], "partial_rotary_factor": 0.5}},
     "paddleocr_vl_text": {"head_dim": 8, "rope_parameters": SECTIONS},
     "qwen3_vl_text": {"head_dim": 8, "rope_parameters": {**SECTIONS, "mrope_interleaved": True}},
+    "hunyuan_vl_text": {"head_dim": 8, "rope_parameters": {**SECTIONS, "mrope_section": [1, 1, 1, 1]}},
     "glm4v_moe_text": {
         "use_qk_norm": False,
         "rope_parameters": {**SECTIONS, "mrope_section": [1, 1], "partial_rotary_factor": 0.5},
@@ -94,6 +159,21 @@ OWN: Mapping[str, dict[str, Any]] = {
     "qwen3_vl_moe_text": {"head_dim": 8, "rope_parameters": {**SECTIONS, "mrope_interleaved": True}},
 }
 """Type of a text model -> what its tiny configuration has besides."""
+VQ = {
+    "embed_dim": 8,
+    "num_embeddings": 8,
+    "base_channels": 32,
+    "channel_multiplier": [1],
+    "num_res_blocks": 1,
+    "resolution": 16,
+}
+SMALL_SPEECH = {
+    "t2u_encoder_layers": 1, "t2u_decoder_layers": 1, "t2u_encoder_ffn_dim": 16, "t2u_decoder_ffn_dim": 16,
+    "t2u_encoder_attention_heads": 2, "t2u_decoder_attention_heads": 2, "t2u_vocab_size": 20, "speech_encoder_layers": 1,
+    "speech_encoder_attention_heads": 2, "speech_encoder_intermediate_size": 16, "char_vocab_size": 12,
+    "num_conv_pos_embedding_groups": 2, "upsample_initial_channel": 32, "unit_embed_dim": 16, "unit_hifi_gan_vocab_size": 16,
+    "lang_embed_dim": 8, "spkr_embed_dim": 8, "t2u_variance_predictor_embed_dim": 24,
+}  # fmt: skip
 TOWERS: Mapping[str, dict[str, Any]] = {
     "fast_vlm": {"vision_config": SIGLIP},  # theirs needs timm
     "perception_lm": {"vision_config": {**SIGLIP, "model_args": {"embed_dim": 32}}},
@@ -144,6 +224,37 @@ TOWERS: Mapping[str, dict[str, Any]] = {
     "qwen2_5_omni": {"enable_audio_output": False},
     **{name: {"pad_token_id": 0} for name in ("idefics3", "qwen3_asr", "smolvlm")},
     "granite_docling": {"pad_token_id": 0, "vision_config": {"out_hidden_size": 32}},
+    "vibevoice": {
+        "pad_token_id": 0,
+        "audio_config": {"depths": [1, 1], "downsampling_ratios": [2], "num_filters": 4, "hidden_size": 8},
+        "semantic_model_config": {"depths": [1, 1], "downsampling_ratios": [2], "num_filters": 4, "hidden_size": 8},
+    },
+    "chameleon": {"vocabulary_map": {"<image>": 5}, "vq_config": VQ},
+    "molmo2": {
+        "vision_config": {"head_dim": 8, "image_default_input_size": [28, 28]},
+        "adapter_config": {"head_dim": 8, "vision_feature_layer": [0, 1], "text_hidden_size": 32},
+    },
+    "moshi": {
+        "num_codebooks": 2,
+        "audio_vocab_size": 11,
+        "audio_encoder_config": {
+            "model_type": "mimi",
+            "hidden_size": 32,
+            "num_filters": 4,
+            "codebook_size": 8,
+            "codebook_dim": 8,
+            "num_hidden_layers": 1,
+            "num_attention_heads": 2,
+            "num_key_value_heads": 2,
+            "head_dim": 16,
+            "intermediate_size": 16,
+            "num_quantizers": 3,
+            "upsample_groups": 32,
+            "vector_quantization_hidden_dimension": 8,
+            "upsampling_ratios": [2, 2],
+        },
+    },
+    **{name: {**SMALL_SPEECH, "hidden_size": 24} for name in ("seamless_m4t", "seamless_m4t_v2")},
     "vibevoice_asr": {
         f"{kind}_tokenizer_encoder_config": {"depths": [1, 1], "downsampling_ratios": [2], "num_filters": 4, "hidden_size": 8}
         for kind in ("acoustic", "semantic")
@@ -169,8 +280,9 @@ def tiny(table: Mapping[str, Any]) -> dict[str, Any]:
 
 def config_of(model_type: str) -> dict[str, Any]:
     """The tiny configuration of a composite."""
-    whole = transformers.CONFIG_MAPPING[model_type]().to_dict()
-    filled = _filled(whole, COMPOSITES[model_type].path)
+    whole, composite = transformers.CONFIG_MAPPING[model_type]().to_dict(), COMPOSITES[model_type]
+    nested = composite.path[0] in whole
+    filled = _filled(whole, composite.path) if nested else {**towers(whole), **beside_towers(composite)}
     for key, value in TOWERS.get(model_type, {}).items():
         adds = isinstance(value, dict) and "model_type" not in value and key in filled
         filled[key] = {**filled[key], **value} if adds else value
@@ -179,12 +291,21 @@ def config_of(model_type: str) -> dict[str, Any]:
 
 def _filled(table: Mapping[str, Any], path: tuple[str, ...]) -> dict[str, Any]:
     """The tables in a table: down `path` the text model's, the others as towers."""
-    inside = {key: value for key, value in table.items() if key.endswith("_config") and isinstance(value, dict)}
-    filled = {key: tiny(value) for key, value in inside.items()}
+    filled = towers(table)
     first, *rest = path
-    own = inside[first]
+    own = table[first]
     filled[first] = _filled(own, tuple(rest)) | {"model_type": own["model_type"]} if rest else text(own["model_type"])
     return filled
+
+
+def towers(table: Mapping[str, Any]) -> dict[str, Any]:
+    """The tables in a table, made tiny."""
+    return {key: tiny(value) for key, value in table.items() if key.endswith("_config") and isinstance(value, dict)}
+
+
+def beside_towers(composite: Composite) -> dict[str, Any]:
+    """The tiny keys of a text model that stand beside its composite's own."""
+    return {key: value for key, value in text(composite.text).items() if key != "model_type"}
 
 
 def case_of(model_type: str) -> Case:

@@ -23,12 +23,11 @@ DEFAULTS = {
     "deepseek_v2": "the class's defaults leave out the number of experts per token",
     "dots1": "the class's defaults leave out the number of experts",
     "esm": "the class's defaults leave out the token of padding",
-    "gemma4": "per-layer embeddings that read the input (E2B, E4B), which the class has by default, are refused",
-    "gemma4_text": "per-layer embeddings that read the input (E2B, E4B), which the class has by default, are refused",
     "glm4_moe": "the class's defaults have heads that do not divide the width",
     "glm4v_moe": "the class's defaults have heads that do not divide the width",
     "qwen3_omni_moe": "the class's defaults have heads that do not divide the width",
     "qwen3_omni_moe_thinker": "the class's defaults have heads that do not divide the width",
+    "hunyuan_vl": "the class's defaults leave out the width of heads",
     "hunyuan_v1_dense": "the class's defaults leave out the width of heads",
     "nemotron": "the class's defaults leave out the number of heads of keys",
 }

@@ -49,6 +49,11 @@ AUTO = {
     "TokenClassification": transformers.AutoModelForTokenClassification,
     "ImageClassification": transformers.AutoModelForImageClassification,
     "Model": transformers.AutoModel,
+    # Transformers has an auto class for images and text alone that knows it.
+    "CausalMistral4": SimpleNamespace(
+        from_config=transformers.Mistral4ForCausalLM._from_config,
+        from_pretrained=transformers.Mistral4ForCausalLM.from_pretrained,
+    ),
     # Transformers has an auto class for it no more.
     "CausalImageModeling": SimpleNamespace(
         from_config=transformers.ImageGPTForCausalImageModeling._from_config,
@@ -127,9 +132,12 @@ def text_model(theirs: Any) -> Any:
     """What reads text alone: the model, or the part of a composite whose own forward asks for more."""
     outer = type(theirs).__name__
     if "Blip" in outer or "Kosmos" in outer:
-        return theirs.text_model if "Kosmos" in outer else theirs.language_model
+        inner = "text_model" if "Kosmos" in outer else "text_decoder" if outer.startswith("BlipFor") else "language_model"
+        return getattr(theirs, inner)
     if outer in ("Qwen2_5OmniForConditionalGeneration", "Qwen3OmniMoeForConditionalGeneration"):
         return theirs.thinker
+    if outer.startswith(("ColPali", "Moshi")):
+        return theirs.vlm if outer.startswith("ColPali") else theirs.decoder
     return theirs.vlm.text_model if outer.startswith("ColModern") else theirs
 
 

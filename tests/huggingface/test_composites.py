@@ -23,6 +23,7 @@ from huggingface.composite_cases import case_of
 from huggingface.parity import (
     cached_gap,
     decodes,
+    gap,
     gradient_gap,
     inputs,
     logit_gap,
@@ -75,12 +76,14 @@ def test_keys_that_are_absent_mean_what_transformers_takes_them_for(composite):
     assert canonical(architecture_of(short)) == canonical(architecture_of(saved))
 
 
+TEXT_CLASSES = ("seamless_m4t", "seamless_m4t_v2")
+"""Composites whose class that maps text to text has no towers."""
 UNLIKE = {
     "deepseek_ocr2": "its default does not say which layers have experts",
     "fun_asr_nano": "transformers refuses its own defaults",
-    "gemma4": "its default reads the input again in each layer, which is refused",
     "glm4v_moe": "its heads do not divide the width by default",
-    "qwen3_omni_moe": "the same",
+    "hunyuan_vl": "the width of its heads is null by default",
+    "qwen3_omni_moe": "its heads do not divide the width by default",
     "qwen3_omni_moe_thinker": "the same",
     "hyperclovax_vision_v2": "transformers writes out a scale that is the usual one",
 }
@@ -89,12 +92,17 @@ UNLIKE = {
 @pytest.mark.parametrize("composite", [name for name in COMPOSITES if name not in UNLIKE])
 def test_a_text_model_of_which_nothing_is_said_but_its_type(composite):
     """Published files leave out what is the default of their class: LLaVA's have no width."""
-    table = {"model_type": _inner(composite)}
-    for key in reversed(COMPOSITES[composite].path):
+    table = {"model_type": _inner(composite)} if _nested(composite) else {}
+    for key in reversed(COMPOSITES[composite].path if _nested(composite) else ()):
         table = {key: table}
     whole = transformers.CONFIG_MAPPING[composite](**table).to_dict()
     named = {"model_type": composite, "architectures": [COMPOSITES[composite].default_class]}
     assert canonical(architecture_of({**table, **named})) == canonical(architecture_of({**whole, **named}))
+
+
+def _nested(composite: str) -> bool:
+    """Whether the keys of the text model have a table of their own."""
+    return COMPOSITES[composite].path[0] in case_of(composite).config
 
 
 def _inner(composite: str) -> str:
@@ -103,6 +111,20 @@ def _inner(composite: str) -> str:
     for key in COMPOSITES[composite].path:
         table = table[key]
     return table["model_type"]
+
+
+@pytest.mark.parametrize("composite", ["paligemma", "colpali"])
+def test_a_prompt_is_read_both_ways_where_the_call_says_how_long_it_is(composite):
+    """transformers marks it by types of tokens: 0 in the prompt, 1 after it."""
+    both, prompt = pair(case_of(composite)), torch.tensor([5, 9])
+    tokens = inputs(both)[0]
+    types = (torch.arange(tokens.shape[1]) >= prompt[:, None]).long()
+    theirs = both.theirs.vlm if composite == "colpali" else both.theirs
+    with torch.no_grad():
+        out = theirs(input_ids=tokens, token_type_ids=types)
+        their = out.last_hidden_state if composite == "colpali" else out.logits
+        assert gap(both.ours(tokens, prefix=prompt), their) <= both.case.logits
+        assert gap(both.ours(tokens), their) > 1e-2
 
 
 def test_a_composite_without_its_text_model_is_refused():
@@ -118,7 +140,7 @@ def test_a_key_that_is_not_known_is_refused_in_either_table(composite):
     with pytest.raises(huggingface.HuggingFaceError, match="frobnication_factor"):
         architecture_of(config | {"frobnication_factor": 3})
     inner = config
-    for key in COMPOSITES[composite].path:
+    for key in COMPOSITES[composite].path if _nested(composite) else ():
         inner = inner[key]
     inner["frobnication_factor"] = 3
     with pytest.raises(huggingface.HuggingFaceError, match="frobnication_factor"):
@@ -137,7 +159,7 @@ def test_it_is_written_again_whole(composite, tmp_path):
     before, after = (load_file(path / "model.safetensors") for path in (both.directory, tmp_path / "again"))
     assert before.keys() == after.keys()
     towers = [name for name in before if family.text_name(name) is None]
-    assert towers
+    assert bool(towers) is (composite not in TEXT_CLASSES)
     assert all(torch.equal(before[name], after[name]) for name in towers)
     assert any(not torch.equal(before[name], after[name]) for name in before.keys() - set(towers))
     theirs = getattr(transformers, both.case.task).from_pretrained(tmp_path / "again", attn_implementation="eager").eval()

@@ -11,6 +11,7 @@ import torch
 from PIL import Image
 from transformers.models.clip.image_processing_pil_clip import CLIPImageProcessorPil
 from transformers.models.gemma3.image_processing_pil_gemma3 import Gemma3ImageProcessorPil
+from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil
 from transformers.models.siglip.image_processing_pil_siglip import SiglipImageProcessorPil
 from typer.testing import CliRunner
 
@@ -45,6 +46,29 @@ def test_pixels_are_those_of_transformers(name, height, width, mode, tmp_path):
     file = photo(tmp_path / "image.png", height, width, mode)
     theirs = processor(Image.open(file).convert("RGB"), return_tensors="pt")["pixel_values"]
     torch.testing.assert_close(huggingface.pixels([file], tmp_path), theirs, rtol=1e-5, atol=1e-5)
+
+
+QWEN = {"shortest_edge": 64, "longest_edge": 600}
+SMALL = {"patch_size": 4, "temporal_patch_size": 2, "merge_size": 2}
+
+
+@pytest.mark.parametrize("bounds", [(16, 10_000), (9_000, 20_000), (16, 600)], ids=str)
+def test_images_of_any_size_are_those_of_transformers(bounds, tmp_path):
+    """As they are, enlarged and reduced: each has its own size, whose patches are those of their processor."""
+    processor = Qwen2VLImageProcessorPil(**SMALL, size=dict(zip(("shortest_edge", "longest_edge"), bounds, strict=True)))
+    processor.save_pretrained(tmp_path)
+    files = [photo(tmp_path / f"{height}.png", height, width) for height, width in ((41, 67), (97, 33), (50, 50))]
+    ours = huggingface.pixels(files, tmp_path)
+    theirs = processor([Image.open(file) for file in files], return_tensors="pt")
+    cut = [processor.patchify(image.numpy(), 4, 2, 2) for image in ours]
+    assert [list(grid) for _, *grid in cut] == theirs["image_grid_thw"][:, 1:].tolist()
+    torch.testing.assert_close(
+        torch.cat([torch.tensor(each) for each, _, _ in cut]), theirs["pixel_values"], rtol=1e-5, atol=1e-5
+    )
+    written = json.loads((tmp_path / "preprocessor_config.json").read_text())
+    older = {**written, "min_pixels": bounds[0], "max_pixels": bounds[1], "size": {"shortest_edge": 1, "longest_edge": 2}}
+    (tmp_path / "preprocessor_config.json").write_text(json.dumps(older))
+    assert all(torch.equal(a, b) for a, b in zip(ours, huggingface.pixels(files, tmp_path), strict=True))
 
 
 def test_absent_keys_mean_the_defaults_of_the_class(tmp_path):
@@ -87,6 +111,10 @@ def test_what_cannot_be_prepared_says_why(tmp_path):
     assert "sides in pixels" in refused(size={"shortest_edge": -3})
     assert "height and width, or shortest_edge" in refused(size={"longest": 3})
     assert "crop_size is larger" in refused(size={"shortest_edge": 20})
+    assert "200 times as long" in refused(
+        [photo(tmp_path / "long.png", 1, 300)], image_processor_type="Qwen2VLImageProcessor", size=QWEN
+    )
+    assert "the pixels of an image" in refused(image_processor_type="Qwen2VLImageProcessor", size={"shortest_edge": 9})
     assert "no such image" in refused([tmp_path / "absent.png"])
     assert "not an image" in refused([tmp_path / "preprocessor_config.json"])
     (tmp_path / "preprocessor_config.json").unlink()
@@ -98,6 +126,27 @@ def run(*words: object) -> str:
     result = CliRunner().invoke(app, [str(word) for word in words])
     assert result.exit_code == 0, result.output
     return result.output
+
+
+def test_images_of_several_sizes_by_the_command_line(tmp_path):
+    """Two images of other sizes, by the directory and by the checkpoint imported from it: what transformers says."""
+    both = whole("qwen2_vl")
+    processor = Qwen2VLImageProcessorPil(**SMALL, size=QWEN)
+    processor.save_pretrained(both.directory)
+    files = [photo(tmp_path / "tall.png", 97, 33), photo(tmp_path / "wide.png")]
+    shown = huggingface.pixels(files, both.directory)
+    sizes = both.tower.sizes(shown)
+    tokens = [7, *[TOKEN] * sizes[0], 8, *[TOKEN] * sizes[1], 9]
+    for _ in range(4):
+        with torch.no_grad():
+            tokens.append(int(their_logits(both, torch.tensor([tokens]), shown)[0, -1].argmax()))
+    expected = ",".join(map(str, [7, TOKEN, 8, TOKEN, 9, *tokens[-4:]]))
+    assert "left aside" not in run("import", both.directory, tmp_path / "kept", "--images")
+    for model in (both.directory, tmp_path / "kept"):
+        how = ["--tokens", f"7,{TOKEN},8,{TOKEN},9", *(word for file in files for word in ("--image", file))]
+        out = run("generate", model, *how, "--max-tokens", 4, "--temperature", 0)
+        assert out.strip().splitlines()[-1] == expected
+    assert "multiple of 8 pixels" in run("show", tmp_path / "kept").replace("\n", " ")
 
 
 def test_text_of_an_image_by_the_command_line(tmp_path):
@@ -121,11 +170,15 @@ def test_text_of_an_image_by_the_command_line(tmp_path):
     assert huggingface.load(tmp_path / "again", images=True)[0].architecture == both.ours.architecture
 
 
-def test_prompts_with_images_in_a_program():
-    both = whole("llava")
+@pytest.mark.parametrize("name", ["llava", "qwen2_vl"])
+def test_prompts_with_images_in_a_program(name):
+    both = whole(name)
     shown, greedy = pixels(both, 3), Sampling(temperature=0)
-    short = [[5, TOKEN, 6], [TOKEN, 7, TOKEN]]
-    long = [[token for token in row for _ in range(both.tower.tokens if token == TOKEN else 1)] for row in short]
+    short, left = [[5, TOKEN, 6], [TOKEN, 7, TOKEN]], iter(both.tower.sizes(shown))
+    long = [[token for token in row for _ in range(next(left) if token == TOKEN else 1)] for row in short]
+    one_by_one = af.generate(both.ours, None, [*short, [5, 6]], images=shown, max_tokens=5, sampling=greedy, batch=1)
+    together = af.generate(both.ours, None, [*short, [5, 6]], images=shown, max_tokens=5, sampling=greedy)
+    assert one_by_one == together
     by_both = [af.generate(both.ours, None, row, images=shown, max_tokens=5, sampling=greedy) for row in (short, long)]
     assert by_both[0] == by_both[1]
     alone = af.generate(both.ours, None, short[1], images=shown[1:], max_tokens=5, sampling=greedy)

@@ -12,9 +12,12 @@ from typing import Any
 import torch
 import transformers
 from torch import Tensor
+from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil
 
 from anyformer import huggingface
 from anyformer.model import Transformer
+from anyformer.parts import GridTower
+from anyformer.parts.images.encoder import Images
 from huggingface.parity import SCRATCH, randomise
 
 TOKEN, VOCAB = 59, 60
@@ -38,6 +41,21 @@ def _gemma(tokens: int, **vision: Any) -> dict[str, Any]:
     return {"vision_config": {**_SIGLIP, **vision}, "text_config": _GEMMA, **sizes}
 
 
+def _qwen(model_type: str, text: dict[str, Any] | None = None, **vision: Any) -> tuple[str, dict[str, Any]]:
+    rope = {"rope_parameters": {"rope_type": "default", "rope_theta": 300.0, "mrope_section": [1, 2, 2]}}
+    config = {
+        "vision_config": {"depth": 2, "num_heads": 2, "patch_size": 4, "hidden_size": 40, **vision},
+        "text_config": {**_LLAMA, **rope, **(text or {}), "model_type": f"{model_type}_text"},
+    }
+    return model_type, {
+        **config, "image_token_id": TOKEN, "video_token_id": 2, "vision_start_token_id": 3, "vision_end_token_id": 4,
+    }  # fmt: skip
+
+
+_WINDOWS = {
+    "hidden_size": 32, "out_hidden_size": 40, "intermediate_size": 48, "window_size": 16, "fullatt_block_indexes": [1],
+    "depth": 3,
+}  # fmt: skip
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "llava": ("llava", _llava()),
     "llava_full": ("llava", _llava(vision_feature_select_strategy="full", vision_feature_layer=-1)),
@@ -46,6 +64,18 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "llava_siglip": ("llava", _llava(_SIGLIP, vision_feature_select_strategy="full")),
     "gemma3": ("gemma3", _gemma(4)),
     "gemma3_every_patch": ("gemma3", _gemma(16, vision_use_head=False)),
+    "qwen2_vl": _qwen("qwen2_vl", embed_dim=32, mlp_ratio=2),
+    "qwen2_vl_other_keys": _qwen(
+        "qwen2_vl",
+        {"use_sliding_window": True, "sliding_window": 6, "max_window_layers": 1},
+        embed_dim=48,
+        hidden_act="gelu",
+        spatial_merge_size=1,
+        temporal_patch_size=1,
+        in_channels=1,
+        rope_parameters={"rope_type": "axial", "rope_theta": 50.0},
+    ),
+    "qwen2_5_vl": _qwen("qwen2_5_vl", **_WINDOWS),
     "gemma3_tokens_beyond_the_table": ("gemma3", {**_gemma(4, layer_norm_eps=1e-3), "image_token_index": VOCAB + 3}),
 }
 """Name -> model type and configuration."""
@@ -81,27 +111,58 @@ def whole(name: str) -> Whole:
 
 def text(both: Whole, images: Sequence[int], length: int = 40, seed: int = 0) -> Tensor:
     """A row for each number of images, at other places in each: (B, T)."""
-    count, token = both.tower.tokens, both.tower.token
+    sizes, token = iter(both.tower.sizes(pixels(both, sum(images)))), both.tower.token
     tokens = torch.randint(5, TOKEN, (len(images), length), generator=torch.Generator().manual_seed(seed))
     for row, number in enumerate(images):
-        for k in range(number):
-            first = 2 + row + k * (count + 2)
+        first = 2 + row
+        for _ in range(number):
+            count = next(sizes)
             tokens[row, first : first + count] = token
+            first += count + 2
     return tokens
 
 
-def pixels(both: Whole, count: int, seed: int = 1) -> Tensor:
-    """Images as transformers' processors give them."""
-    shape = count, both.tower.patches.channels, both.tower.image, both.tower.image
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
+def pixels(both: Whole, count: int, seed: int = 1) -> Images:
+    """Images as transformers' processors give them; where they may have any size, of several."""
+    channels, generator = both.tower.patches.channels, torch.Generator().manual_seed(seed)
+    if any_size(both):
+        unit = both.tower.unit
+        shapes = [(channels, rows * unit, columns * unit) for rows, columns in _GRIDS]
+        return tuple(torch.randn(shapes[k % len(shapes)], generator=generator) for k in range(count))
+    return torch.randn(count, channels, both.tower.image, both.tower.image, generator=generator)
 
 
-def their_logits(both: Whole, tokens: Tensor, images: Tensor | None, padding: Tensor | None = None) -> Tensor:
-    """What transformers computes; with padding on the left, positions count from the first token."""
-    more: dict[str, Any] = {} if images is None else {"pixel_values": images}
+_GRIDS = (2, 3), (1, 4), (3, 1)
+"""Rows and columns of the tokens of images of several sizes."""
+
+
+def any_size(both: Whole) -> bool:
+    """Whether its images have any size."""
+    return isinstance(both.tower, GridTower)
+
+
+def arguments(both: Whole, tokens: Tensor, images: Images | None) -> dict[str, Any]:
+    """What transformers' class is given beside the tokens: what its processors make of images."""
     if both.theirs.config.model_type == "gemma3":
-        more["token_type_ids"] = (tokens == both.tower.token).long()
+        return {**({} if images is None else {"pixel_values": images}), "token_type_ids": (tokens == both.tower.token).long()}
+    if images is None or not any_size(both):
+        return {} if images is None else {"pixel_values": images}
+    vision, cut = both.theirs.config.vision_config, Qwen2VLImageProcessorPil().patchify
+    sides = vision.patch_size, vision.spatial_merge_size, vision.temporal_patch_size
+    patches = [cut(image.detach().numpy(), *sides) for image in images]
+    return {
+        "pixel_values": torch.cat([torch.tensor(each) for each, _, _ in patches]),
+        "image_grid_thw": torch.tensor([(1, rows, columns) for _, rows, columns in patches]),
+        "mm_token_type_ids": (tokens == both.tower.token).int(),
+    }
+
+
+def their_logits(both: Whole, tokens: Tensor, images: Images | None, padding: Tensor | None = None) -> Tensor:
+    """What transformers computes; with padding on the left, positions count from the first token."""
+    more = arguments(both, tokens, images)
     if padding is not None:
-        more |= {"attention_mask": (~padding).long(), "position_ids": ((~padding).cumsum(1) - 1).clamp(min=0)}
+        more["attention_mask"] = (~padding).long()
+    if padding is not None and not any_size(both):
+        more["position_ids"] = ((~padding).cumsum(1) - 1).clamp(min=0)
     logits: Tensor = both.theirs(input_ids=tokens, **more).logits
     return logits

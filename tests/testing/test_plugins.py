@@ -23,6 +23,7 @@ from anyformer.model import Architecture, build
 from anyformer.parts import Attention
 from anyformer.parts.sublayer import Sublayer
 from anyformer.testing.around import decoder_of
+from anyformer.training.journal import read_metrics
 
 RUN = """
 steps = 3
@@ -305,3 +306,69 @@ def forget(module: str, kind: str) -> None:
     """As in a process that never loaded a module."""
     del sys.modules[module]
     del Sublayer.kinds._classes[kind]
+
+
+FAMILY = '''
+"""Emu 3's text model, which the package reads within its composite alone."""
+
+from anyformer.huggingface import Config, Family, register, words
+from anyformer.huggingface.words.names import ATTENTION, FEEDFORWARD, NORMS, decoder_names
+from anyformer.model import Architecture
+from anyformer.parts import pre_norm
+from anyformer.testing import Checks
+
+
+def read(config: Config) -> Architecture:
+    config.expect("attention_dropout", 0.0, 0)
+    config.put(pad_token_id=0)  # which their class needs
+    norm = words.rms_norm(config, 1e-5)
+    heads = words.attention(config, kv_heads=8, rotary=words.rotary(config, theta=1e6))
+    block = pre_norm(norm, heads, words.feedforward(config))
+    return words.decoder(config, words.repeated(config, block), norm)
+
+
+register(Family("emu3_text_model", read, decoder_names(ATTENTION, FEEDFORWARD, NORMS), "Emu3ForCausalLM"))
+CHECKS = Checks(
+    configurations=[
+        {
+            "model_type": "emu3_text_model", "vocab_size": 37, "hidden_size": 24, "intermediate_size": 20,
+            "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "rms_norm_eps": 1e-3,
+            "attention_dropout": 0.0, "pad_token_id": 0, "rope_parameters": {"rope_type": "default", "rope_theta": 300.0},
+        }
+    ]
+)
+'''
+
+
+@pytest.mark.parametrize(("read", "holds"), [("theta=1e6", True), ('theta=1e6, pairing="adjacent"', False)])
+def test_a_family_is_held_against_transformers(read, holds, tmp_path, call):
+    """A model type of transformers that the package does not read by itself, and the same with a mistake."""
+    (tmp_path / "emu3.py").write_text(FAMILY.replace("theta=1e6", read))
+    said = call("check", "emu3.py", "--only", "of transformers", cwd=tmp_path)
+    assert (said.returncode == 0) is holds, said.stdout + said.stderr
+    assert "logits are those of transformers" in said.stdout
+    if holds:
+        with forgetting():
+            module = anyformer.load_plugin(tmp_path / "emu3.py")
+            table = module.CHECKS.configurations[0]
+            huggingface.export(
+                build(huggingface.read_architecture(Config(table))[0]), tmp_path / "own", model_type=table["model_type"]
+            )
+            assert huggingface.verify(tmp_path / "own").agrees
+
+
+def test_it_trains_in_two_processes(place, tmp_path):
+    """The plug-in is named to the launched program as to any other, and the losses are those of one process."""
+    several = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "anyformer"]
+    words = ["train", "run.toml", "--out", str(tmp_path / "two"), *PLUGIN]
+    said = subprocess.run(
+        [sys.executable, *several, *words], capture_output=True, text=True, cwd=place, timeout=240,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+    assert said.returncode == 0, said.stdout + said.stderr
+    one, two = (
+        [row["loss"] for row in read_metrics(run) if row["kind"] == "train"] for run in (place / "runs/one", tmp_path / "two")
+    )
+    assert len(one) == 3
+    assert two == pytest.approx(one, rel=1e-4)
+    assert (tmp_path / "two/run.toml").read_text().startswith("plugins = [")

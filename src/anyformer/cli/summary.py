@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from anyformer.describe import Value
     from anyformer.huggingface import Form
     from anyformer.model import Architecture
-    from anyformer.parts import Block, Branch, ImageTower, Stack, Step
+    from anyformer.parts import Block, Branch, ImageEncoder, Stack, Step
     from anyformer.parts.norms.norm import Norm
 
 LENGTH = 4096
@@ -99,11 +99,9 @@ def described(architecture: Architecture, width: int) -> Iterator[str]:
         yield from _row(0, "later tokens", _words(architecture.mtp), width)
 
 
-def _images(tower: ImageTower, width: int) -> Iterator[str]:
+def _images(tower: ImageEncoder, width: int) -> Iterator[str]:
     """The tower for images: what it reads, its layers, and what reaches the text."""
-    sees = "all of its image" if tower.seen == "whole" else "its image up to itself"
-    read = f"{tower.image:,} x {tower.image:,} pixels, each {tower.tokens:,} tokens, of which one sees {sees}"
-    yield from _row(0, "images", read, width)
+    yield from _row(0, "images", tower.facts, width)
     yield from _row(1, "tower", f"width {tower.width:,}, {_words(tower.patches)}", width)
     yield from _row(1, "projector", _words(tower.projector), width)
     yield from _stack("image layers", tower.stack, width)

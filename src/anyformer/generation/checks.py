@@ -9,6 +9,7 @@ from torch import Tensor
 from anyformer.generation.memory import check_memory
 from anyformer.model import InputError, Transformer
 from anyformer.operations import Shape
+from anyformer.parts.images.encoder import Images
 
 
 def check_model(model: Transformer) -> None:
@@ -39,7 +40,7 @@ def check(
     max_tokens: int,
     start: int | None,
     source: Tensor | None = None,
-    images: Tensor | None = None,
+    images: Images | None = None,
     batch: int | None = None,
 ) -> None:
     """Refuse prompts that `model` cannot continue for `max_tokens` tokens, `batch` at a time, or all together."""

@@ -15,6 +15,7 @@ from anyformer.generation.sampling import Sampling
 from anyformer.model import Transformer
 from anyformer.operations import Shape
 from anyformer.parts.call.stack_state import StackState
+from anyformer.parts.images.encoder import Images
 
 Step = Callable[[Transformer, Tensor, StackState], Tensor]
 CHUNK = 1024
@@ -26,7 +27,7 @@ def prefill(
     tokens_BT: Tensor,
     padding_BT: Tensor | None,
     state: StackState,
-    images: Tensor | None = None,
+    images: Images | None = None,
     chunk: int = CHUNK,
 ) -> Tensor:
     """Read the prompts into `state`; logits of the next token, (B, V). Prefix masks see the prompts as a prefix.
@@ -88,7 +89,7 @@ def continuations(
     start: int | None = None,
     source: Tensor | None = None,
     source_padding: Tensor | None = None,
-    images: Tensor | None = None,
+    images: Images | None = None,
     step: Step = decode,
     multiple: int = 1,
 ) -> Iterator[Tensor]:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate
 
 import torch
 from torch import Tensor
 
 from anyformer.model import InputError, Transformer
+from anyformer.parts.images.encoder import Images, each
 
 
-def with_images(model: Transformer, prompts: Sequence[Sequence[int]], images: Tensor | None) -> Sequence[Sequence[int]]:
+def with_images(model: Transformer, prompts: Sequence[Sequence[int]], images: Images | None) -> Sequence[Sequence[int]]:
     """The prompts with as many tokens for each image as it takes, where a prompt has one token for each.
 
     Prompts that already have them all are left as they are.
@@ -20,22 +22,44 @@ def with_images(model: Transformer, prompts: Sequence[Sequence[int]], images: Te
     tower = model.architecture.images
     if tower is None:
         raise InputError("this model reads no images: leave them out, or load a composite with its tower (images=True)")
+    tower.check_images(images)
+    sizes = tower.sizes(images)
     found = sum(list(prompt).count(tower.token) for prompt in prompts)
-    if found == len(images) * tower.tokens:
+    if found == sum(sizes):
         return prompts
-    if found != len(images):
+    if found != len(sizes):
         raise InputError(
-            f"{len(images)} images are given, and the prompts have {found} tokens {tower.token}, which stand for images: write "
-            f"one where each image stands, or {tower.tokens}, as many as it takes"
+            f"{len(sizes)} images are given, and the prompts have {found} tokens {tower.token}, which stand for images: write "
+            f"one where each image stands, or as many as it takes ({each(sizes)})"
         )
-    times = {tower.token: tower.tokens}
-    return [[token for token in prompt for _ in range(times.get(token, 1))] for prompt in prompts]
+    left = iter(sizes)
+    return [[token for token in prompt for _ in range(next(left) if token == tower.token else 1)] for prompt in prompts]
 
 
-def of_prompts(model: Transformer, prompts: Sequence[Sequence[int]], images: Tensor | None) -> list[Tensor | None]:
+def of_prompts(model: Transformer, prompts: Sequence[Sequence[int]], images: Images | None) -> list[Images | None]:
     """The images of each prompt, which has all of their tokens; None for one without any."""
     tower = model.architecture.images
     if images is None or tower is None:
         return [None] * len(prompts)
-    counts = [list(prompt).count(tower.token) // tower.tokens for prompt in prompts]
-    return [each if len(each) else None for each in torch.split(images, counts)]
+    sizes, counts, number = tower.sizes(images), list[int](), 0
+    for prompt in prompts:
+        tokens, first = list(prompt).count(tower.token), number
+        while tokens > 0:
+            tokens, number = tokens - sizes[number], number + 1
+        counts.append(number - first)
+    ends = list(accumulate(counts))
+    return [images[end - count : end] if count else None for end, count in zip(ends, counts, strict=True)]
+
+
+def joined(images: Sequence[Images]) -> Images | None:
+    """The images of several prompts; None without any."""
+    if not images:
+        return None
+    if all(isinstance(some, Tensor) for some in images):
+        return torch.cat([torch.as_tensor(some) for some in images])
+    return tuple(image for some in images for image in some)
+
+
+def on(device: torch.device, images: Images) -> Images:
+    """The images on a device."""
+    return images.to(device) if isinstance(images, Tensor) else tuple(image.to(device) for image in images)

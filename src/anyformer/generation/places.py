@@ -16,11 +16,12 @@ from torch import Tensor
 
 from anyformer.generation.checks import check
 from anyformer.generation.decode import Step, decode, pad_left, prefill, read_source
-from anyformer.generation.images import of_prompts
+from anyformer.generation.images import joined, of_prompts
 from anyformer.generation.memory import grown
 from anyformer.generation.sampling import Sampling
 from anyformer.model import Transformer
 from anyformer.parts.call.stack_state import StackState
+from anyformer.parts.images.encoder import Images
 
 WASTE = 8
 """Slots that no row holds are given up when they are one in so many: moving the others costs as much as a step reads."""
@@ -36,7 +37,7 @@ def served(
     max_tokens: int,
     ended: Callable[[int], bool],
     start: int | None = None,
-    images: Tensor | None = None,
+    images: Images | None = None,
     step: Step = decode,
     multiple: int = 1,
 ) -> Iterator[list[tuple[int, int]]]:
@@ -82,7 +83,7 @@ class Places:
     count: int
     max_tokens: int
     start: int | None
-    images: Sequence[Tensor | None]
+    images: Sequence[Images | None]
     multiple: int
     rows: list[int | None] = field(init=False)
     made: list[int] = field(init=False)
@@ -160,7 +161,7 @@ class Places:
         tokens, padding = pad_left([self.prompts[number] for number in numbers], self.model.device)
         if self.start is None:
             shown = [shown for number in numbers if (shown := self.images[number]) is not None]
-            return prefill(self.model, tokens, padding, state, torch.cat(shown) if shown else None)
+            return prefill(self.model, tokens, padding, state, joined(shown))
         # Every source has the same places, so that the next one fits where this one was.
         source = tokens.new_zeros(len(tokens), self.source)
         source[:, self.source - tokens.shape[1] :] = tokens

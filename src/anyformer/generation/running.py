@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from torch import Tensor
-
 from anyformer.generation.decode import continuations
 from anyformer.generation.drafting import Draft, Drafter
+from anyformer.generation.images import on
 from anyformer.generation.places import served
 from anyformer.generation.sampling import Sampling
 from anyformer.generation.speculative import Acceptance, check_verifies, speculated
 from anyformer.generation.steps import stepper
 from anyformer.model import InputError, Transformer
+from anyformer.parts.images.encoder import Images
 
 Given = Iterator[list[tuple[int, int]]]
 """(row, token) of the rows that get a token, step by step."""
@@ -27,7 +27,7 @@ def running(
     sampling: Sampling | None,
     end: int | None,
     compile: bool | None,
-    images: Tensor | None,
+    images: Images | None,
     batch: int | None,
     draft: Drafter | Transformer | None,
     acceptance: Acceptance | None,
@@ -42,7 +42,7 @@ def running(
     how: dict[str, Any] = {
         "sampling": sampling or Sampling(), "max_tokens": max_tokens, "step": step, "multiple": multiple,
         "start": end if model.architecture.two_inputs else None,
-        "images": None if images is None else images.to(model.device),
+        "images": None if images is None else on(model.device, images),
     }  # fmt: skip
     if draft is not None:
         if how.pop("images") is not None:

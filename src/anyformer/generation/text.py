@@ -19,6 +19,7 @@ from anyformer.generation.sampling import Sampling
 from anyformer.generation.speculative import Acceptance
 from anyformer.generation.unmasking import unmasked
 from anyformer.model import InputError, Transformer
+from anyformer.parts.images.encoder import Images
 
 
 def generate(
@@ -31,7 +32,7 @@ def generate(
     stop: Sequence[str] = (),
     compile: bool | None = None,
     chat: bool = False,
-    images: Tensor | None = None,
+    images: Images | None = None,
     batch: int | None = None,
     draft: Drafter | Transformer | None = None,
     acceptance: Acceptance | None = None,
@@ -68,7 +69,7 @@ def generate_tokens(
     sampling: Sampling | None = None,
     end: int | None = None,
     compile: bool | None = None,
-    images: Tensor | None = None,
+    images: Images | None = None,
     batch: int | None = None,
     draft: Drafter | Transformer | None = None,
     acceptance: Acceptance | None = None,
@@ -105,7 +106,7 @@ def stream(
     compile: bool | None = None,
     block: int | None = None,
     chat: bool = False,
-    images: Tensor | None = None,
+    images: Images | None = None,
     batch: int | None = None,
     draft: Drafter | Transformer | None = None,
     acceptance: Acceptance | None = None,

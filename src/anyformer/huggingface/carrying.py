@@ -11,7 +11,7 @@ from typing import Any
 from torch import Tensor
 
 from anyformer.files import writing_directory
-from anyformer.huggingface.config import read_table
+from anyformer.huggingface.config import FEW_BITS, FEW_BITS_BESIDE, read_table
 from anyformer.huggingface.convert import architecture_of, shapes_of, tensors_of
 from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.family import Family
@@ -20,12 +20,14 @@ from anyformer.huggingface.find import canonical, find_family
 from anyformer.huggingface.fused import as_stored
 from anyformer.huggingface.rules import Rule, rules
 from anyformer.huggingface.seal import DIGESTS, check_seal, seal
-from anyformer.huggingface.stored import INDEX, Files
+from anyformer.huggingface.stored import INDEX
 from anyformer.model import Architecture, Transformer
 from anyformer.quantising import dense
 
 _WRITTEN = (".safetensors", ".py", ".bin", ".pth", ".ckpt", ".h5", ".msgpack")
 """Endings of files that are not copied: weights, and code, which nothing here runs."""
+_ANEW = ("config.json", INDEX, DIGESTS, FEW_BITS_BESIDE)
+"""Files that are written anew, or no longer true."""
 
 
 def export_composite(
@@ -38,9 +40,9 @@ def export_composite(
 ) -> Family:
     """Write the composite of `source` with the weights of a text model; returns its family.
 
-    Every tensor that is not the text model's is written bit for bit, under its name; so is every other file. Where the text
-    model's architecture has changed, its table in the configuration is written anew; its width must stay, which the towers
-    project to.
+    Every tensor that is not the text model's is written bit for bit, under its name; so is every other file. Weights in few
+    bits become plain, those of towers too, and the configuration no longer says otherwise. Where the text model's architecture
+    has changed, its table in the configuration is written anew; its width must stay, which the towers project to.
     """
     if not isdir(source):
         raise HuggingFaceError(
@@ -51,23 +53,21 @@ def export_composite(
     architecture, family, stored = architecture_of(source, images=model.architecture.images is not None)
     if family.text is None:
         raise HuggingFaceError(f"{source}: {family.model_type} is no composite, so it has no towers; export without towers")
-    if any(way.restored for way in stored.source.held()):
-        raise HuggingFaceError(
-            f"{source}: holds weights in few bits, beside which an export would put plain ones; export the text model alone, "
-            f"without towers"
-        )
     if model_type not in (None, family.model_type):
         raise HuggingFaceError(f"{source}: holds the towers of {family.model_type}, and {model_type} is asked for")
     parameters = dict(dense(model).named_parameters())
     dtype = str(next(iter(parameters.values())).dtype).removeprefix("torch.")
     config = {**_config(model.architecture, source, architecture, family), "dtype": dtype, **(extra or {})}
     config.pop("torch_dtype", None)  # the older spelling
+    for table in (config, _at(config, family)):
+        for key in FEW_BITS:  # all weights are plain now
+            table.pop(key, None)
     of_weights = as_stored(rules(family.names_of(model.architecture), shapes_of(model.architecture)), stored)
     with writing_directory(directory) as partial:
         write_shards(partial, _tensors(of_weights, parameters, stored))
         write_json(partial / "config.json", config)
         for path in sorted(source.iterdir()):
-            if path.is_file() and not path.name.endswith(_WRITTEN) and path.name not in ("config.json", INDEX, DIGESTS):
+            if path.is_file() and not path.name.endswith(_WRITTEN) and path.name not in _ANEW:
                 shutil.copyfile(path, partial / path.name)
         seal(partial)
     return family
@@ -87,10 +87,9 @@ def _tensors(of_weights: list[Rule], parameters: Mapping[str, Tensor], stored: S
         if own in stored.stored:  # copies need not be there
             written.add(stored.stored[own])
             yield stored.stored[own], tensor
-    files = Files(stored.directory)
     for name in (*(stored.stored[own] for own in stored.files), *stored.aside):
         if name not in written:
-            yield name, files.raw(name)
+            yield name, stored.source.kept(name)
 
 
 def _config(architecture: Architecture, source: Path, was: Architecture, family: Family) -> dict[str, Any]:
@@ -110,10 +109,15 @@ def _config(architecture: Architecture, source: Path, was: Architecture, family:
         )
     assert family.text is not None
     text = find_family(architecture.but(images=None), family.text.model_type)[1]
-    table = config
-    for key in family.text_path:
-        table = table.get(key, table)
-    table.update({name: value for name, value in text.items() if name not in ("model_type", "architectures")})
+    _at(config, family).update({name: value for name, value in text.items() if name not in ("model_type", "architectures")})
     if "tie_word_embeddings" in text:
         config["tie_word_embeddings"] = text["tie_word_embeddings"]
     return config
+
+
+def _at(config: dict[str, Any], family: Family) -> dict[str, Any]:
+    """The text model's table in a composite's, which may be that one itself."""
+    table = config
+    for key in family.text_path:
+        table = table.get(key, table)
+    return table

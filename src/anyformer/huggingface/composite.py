@@ -2,25 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from anyformer.describe import change_all
-from anyformer.huggingface.composites import BESIDE, OUTSIDE, Composite
+from anyformer.huggingface.composite_row import Composite
+from anyformer.huggingface.composites import BESIDE, OUTSIDE
 from anyformer.huggingface.config import FEW_BITS, Config
 from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.spelled import SPELLED, Spelled
 from anyformer.model import Architecture
 
-_SECTIONS = ("mrope_section", "mrope_interleaved")
+_SECTIONS = ("mrope_section", "mrope_interleaved", "xdrope_section")
+_PLAIN = {"mrope": "default", "xdrope": "dynamic"}
+"""Type of rotary positions in sections -> the one whose frequencies these are."""
 _TABLES = ("rope_parameters", "rope_scaling")
 _TIED = "tie_word_embeddings"
 
 
-def text_family(composite: Composite, config: Config, family: Callable[[str], Family]) -> Family:
-    """The composite around the text model that a configuration names; `family`: of a model type."""
+def text_family(
+    composite: Composite, config: Config, family: Callable[[str], Family], *, sections: Sequence[int] = ()
+) -> Family:
+    """The composite around the text model that a configuration names; `family`: of a model type.
+
+    `sections`: the pairs of each axis of its rotary positions where its table names none, which only images need; by default
+    it has one axis.
+    """
     table, _ = text_table(composite, config)
     named = str(table.get("model_type", composite.text))
     spelled = SPELLED.get(named, Spelled(named))
@@ -30,7 +39,7 @@ def text_family(composite: Composite, config: Config, family: Callable[[str], Fa
         raise HuggingFaceError(f"{config.where}: the text model of {composite.model_type}: {error}") from None
 
     def read(config: Config) -> Architecture:
-        return _read(composite, spelled, text, config)
+        return _read(composite, spelled, text, config, sections)
 
     return replace(
         text,
@@ -43,15 +52,21 @@ def text_family(composite: Composite, config: Config, family: Callable[[str], Fa
     )
 
 
-def _read(composite: Composite, spelled: Spelled, text: Family, config: Config) -> Architecture:
+def _read(composite: Composite, spelled: Spelled, text: Family, config: Config, sections: Sequence[int]) -> Architecture:
     """The architecture of the text model; every key of both tables is read, known to change nothing of text, or refused."""
     table, nested = text_table(composite, config)
-    plain = {key: value for key, value in _without_sections(table).items() if key not in FEW_BITS}
+    plain = {
+        composite.keys.get(key, key): value
+        for key, value in _sectioned(table, sections).items()
+        if key not in FEW_BITS and not composite.is_outside(key)
+    }
     tied = _around(composite, config).get(_TIED, composite.tied)
     if tied is not None:
         plain[_TIED] = tied
     plain |= {"model_type": text.model_type, "architectures": [composite.headless or text.default_class]}
     inner = Config(plain, f"{config.where}: {'.'.join(composite.path)}" if nested else config.where)
+    inner.expect_all(**composite.said)
+    inner = Config({key: value for key, value in plain.items() if key not in composite.said}, inner.where)
     inner.assume(**composite.absent)
     inner.assume(**spelled.absent)
     if spelled.implied:
@@ -59,9 +74,10 @@ def _read(composite: Composite, spelled: Spelled, text: Family, config: Config) 
     inner.expect_all(**spelled.only)
     architecture = text.read(inner)
     inner.finish((*text.inert, *OUTSIDE))
-    towers = tuple(name for name in config.written if name.endswith("_config"))
+    towers = tuple(name for name in config.written if name.endswith("_config") or composite.is_outside(name))
     config.finish((*OUTSIDE, *towers, *BESIDE) if nested else (*config.written,))
-    return change_all(architecture, composite.changes) if composite.changes else architecture
+    changes = composite.changes(architecture) if callable(composite.changes) else composite.changes
+    return change_all(architecture, changes) if changes else architecture
 
 
 def text_table(composite: Composite, config: Config) -> tuple[dict[str, Any], bool]:
@@ -97,8 +113,8 @@ def _table(table: Mapping[str, Any], key: str, config: Config) -> Mapping[str, A
     return inside
 
 
-def _without_sections(table: dict[str, Any]) -> dict[str, Any]:
-    """The table with plain rotary positions in place of sections for time, height and width (M-RoPE).
+def _sectioned(table: dict[str, Any], sections: Sequence[int]) -> dict[str, Any]:
+    """The table with rotary positions in sections for time, height and width (M-RoPE), `sections` by default; else without.
 
     A token of text has one position in all three, so that every section turns by the same angle: "for textual inputs, these
     components utilize identical position IDs, making M-RoPE functionally equivalent to 1D-RoPE" (Qwen2-VL, arXiv 2409.12191,
@@ -109,7 +125,10 @@ def _without_sections(table: dict[str, Any]) -> dict[str, Any]:
     for name in _TABLES:
         rope = plain.get(name)
         if isinstance(rope, Mapping) and any(key in rope for key in _SECTIONS):
-            kept = {key: value for key, value in rope.items() if key not in _SECTIONS}
-            kept |= {key: "default" for key in ("type", "rope_type") if kept.get(key) == "mrope"}
+            kept = {key: value for key, value in rope.items() if key not in _SECTIONS or sections}
+            kept |= {key: _PLAIN[kept[key]] for key in ("type", "rope_type") if kept.get(key) in _PLAIN}
             plain[name] = kept if set(kept) - {"type", "rope_type"} or name == "rope_parameters" else None
+    if sections:
+        name = next((name for name in _TABLES if isinstance(plain.get(name), Mapping)), "rope_scaling")
+        plain[name] = {_SECTIONS[0]: list(sections), **(plain.get(name) or {})}
     return plain

@@ -6,11 +6,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from torch import Tensor
+
 from anyformer.huggingface.config import Config
 from anyformer.huggingface.fixed_tables import Fixed
 from anyformer.huggingface.rules import Names
 from anyformer.huggingface.target import Target
 from anyformer.model import Architecture
+from anyformer.parts.images.encoder import Images
 
 
 @dataclass(frozen=True)
@@ -43,8 +46,8 @@ class Family:
     text_name: Callable[[str], str | None] | None = None
     """Of a composite: name of a stored tensor -> the text model's own name; None for a tensor of a tower."""
 
-    marks_images: str = ""
-    """Of a composite with its images: the argument of transformers' class that is 1 at tokens of images; empty without one."""
+    shows: Callable[[Tensor, Images], dict[str, Tensor]] | None = None
+    """Of a composite with its images: what transformers' class is given for tokens (B, T) and images."""
 
     text_path: tuple[str, ...] = ()
     """Of a composite: keys down to the text model's table."""

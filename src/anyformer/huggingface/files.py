@@ -42,6 +42,9 @@ class Source(Protocol):
     def tensor(self, name: str) -> Tensor:
         """One weight, as floating-point numbers."""
 
+    def kept(self, name: str) -> Tensor:
+        """One tensor bit for bit; of a weight in few bits the numbers that it stands for."""
+
     def shape(self, name: str) -> tuple[int, ...]:
         """The shape of a weight, from the file's header."""
 

@@ -15,6 +15,8 @@ from torch import Tensor
 
 from anyformer.huggingface.config import Config, read_table
 from anyformer.huggingface.errors import HuggingFaceError
+from anyformer.huggingface.resized import MOST, AsItIs, Exactly, Multiples, Resize, Shorter
+from anyformer.parts.images.encoder import Images
 
 _FILE, _AROUND, _INSIDE = "preprocessor_config.json", "processor_config.json", "image_processor"
 _CLIP: Mapping[str, Any] = {
@@ -26,6 +28,7 @@ _USUAL: Mapping[str, Mapping[str, Any]] = {
     "CLIPImageProcessor": _CLIP,
     "SiglipImageProcessor": {**_HALF, "size": {"height": 224, "width": 224}, "resample": 3},
     "Gemma3ImageProcessor": {**_HALF, "size": {"height": 224, "width": 224}, "resample": 2},
+    "Qwen2VLImageProcessor": {**_CLIP, "size": {"shortest_edge": 3136, "longest_edge": 1_003_520}, "do_center_crop": False},
 }
 """Class of transformers -> the values of keys that a file leaves out."""
 _INERT = (
@@ -35,19 +38,18 @@ _INERT = (
     "_valid_processor_keys",
 )  # fmt: skip
 _SIDES = ("height", "width")
-_MOST = 16384
-"""The longest side in pixels to which an image is enlarged."""
+_OF_ANY_SIZE = ("Qwen2VLImageProcessor",)
+"""The classes whose sizes are those of whole images in pixels."""
 
 
 @dataclass(frozen=True)
 class Preparation:
-    """An image is resized (the shorter side to `shortest`, or both to `size`), cropped from its middle, and centred:
+    """An image is resized, cropped from its middle, and centred:
 
     x = (pixel * factor - mean) / deviation, for each channel.
     """
 
-    size: tuple[int, int] | None
-    shortest: int | None
+    resize: Resize
     crop: tuple[int, int] | None
     resample: int
     factor: float
@@ -57,7 +59,7 @@ class Preparation:
     def pixels(self, image: Image.Image) -> Tensor:
         """(3, height, width) of an image of any size."""
         image = ImageOps.exif_transpose(image).convert("RGB")
-        height, width = self._resized(image.height, image.width)
+        height, width = self.resize(image.height, image.width)
         image = image.resize((width, height), self.resample)
         if self.crop is not None:
             if self.crop[0] > height or self.crop[1] > width:
@@ -72,32 +74,23 @@ class Preparation:
         centred = (grid - mean) / deviation
         return torch.from_numpy(np.ascontiguousarray(centred.transpose(2, 0, 1)))
 
-    def _resized(self, height: int, width: int) -> tuple[int, int]:
-        if self.size is not None:
-            return self.size
-        if self.shortest is None:
-            return height, width
-        short, long = sorted((height, width))
-        long = min(_MOST, int(self.shortest * long / short))
-        return (self.shortest, long) if height < width else (long, self.shortest)
-
 
 def preparation(directory: Path) -> Preparation:
     """What a directory says of its images; `HuggingFaceError` where it says nothing, or what is not known here."""
     config = _config(directory)
     named = str(config("image_processor_type", None) or config("feature_extractor_type", None) or "")
-    usual = _USUAL.get(named.removesuffix("Fast").removesuffix("Pil").replace("FeatureExtractor", "ImageProcessor"))
+    kind = named.removesuffix("Fast").removesuffix("Pil").replace("FeatureExtractor", "ImageProcessor")
+    usual = _USUAL.get(kind)
     if usual is None:
         raise HuggingFaceError(f"{config.where}: image_processor_type = {named!r} is not known here, only {', '.join(_USUAL)}")
     config.assume(**usual)
     config.expect_all(do_convert_rgb=True, do_rescale=True, do_normalize=True)
     config.expect("do_pan_and_scan", None, False)
     config.expect("do_pad", None, False)
-    size, shortest = _size(config, "size") if config("do_resize", True) else (None, None)
+    resize = _multiples(config) if kind in _OF_ANY_SIZE else _resize(config)
     crop = _size(config, "crop_size")[0] if config("do_center_crop") else None
     made = Preparation(
-        size,
-        shortest,
+        resize,
         crop,
         config("resample"),
         config("rescale_factor", 1 / 255),
@@ -107,10 +100,11 @@ def preparation(directory: Path) -> Preparation:
     return made
 
 
-def pixels(files: Sequence[str | Path], directory: str | Path) -> Tensor:
-    """Files of images as (n, 3, height, width), prepared as the directory of their checkpoint says."""
+def pixels(files: Sequence[str | Path], directory: str | Path) -> Images:
+    """Files of images as (n, 3, height, width), or each of its own size, prepared as the directory of their checkpoint says."""
     prepared = preparation(Path(directory))
-    return torch.stack([prepared.pixels(_opened(Path(file))) for file in files])
+    images = tuple(prepared.pixels(_opened(Path(file))) for file in files)
+    return torch.stack(images) if prepared.resize.alike else images
 
 
 def _config(directory: Path) -> Config:
@@ -128,14 +122,38 @@ def _config(directory: Path) -> Config:
     )
 
 
+def _resize(config: Config) -> Resize:
+    """The rule for images that all get one size."""
+    if not config("do_resize", True):
+        return AsItIs()
+    size, shortest = _size(config, "size")
+    if size is not None:
+        return Exactly(*size)
+    assert shortest is not None, "one of both is given"
+    return Shorter(shortest)
+
+
+def _multiples(config: Config) -> Resize:
+    """The rule for images of any size, whose sides patches and their squares divide."""
+    config.expect("do_resize", True)
+    size = config("size")
+    held = size if isinstance(size, Mapping) else {}
+    least = config("min_pixels", None) or held.get("shortest_edge")
+    most = config("max_pixels", None) or held.get("longest_edge")
+    if type(least) is not int or type(most) is not int or not 1 <= least <= most:
+        raise config.refused("size", size, "a table with shortest_edge and longest_edge, the pixels of an image")
+    config("temporal_patch_size", 2)
+    return Multiples(config("patch_size", 14) * config("merge_size", 2), least, most)
+
+
 def _size(config: Config, key: str) -> tuple[tuple[int, int] | None, int | None]:
     """(height, width), or the shorter side; a number is the shorter side of a size, and both of a crop."""
     value = config(key)
     if isinstance(value, int):
         return ((value, value), None) if key == "crop_size" else (None, value)
     sides = [value.get(side) for side in (*_SIDES, "shortest_edge")]
-    if any(side is not None and (type(side) is not int or not 1 <= side <= _MOST) for side in sides):
-        raise config.refused(key, value, f"sides in pixels, from 1 to {_MOST}")
+    if any(side is not None and (type(side) is not int or not 1 <= side <= MOST) for side in sides):
+        raise config.refused(key, value, f"sides in pixels, from 1 to {MOST}")
     if None not in sides[:2]:
         return (sides[0], sides[1]), None
     if sides[2] is None or key == "crop_size":

@@ -17,7 +17,7 @@ from anyformer.huggingface.family import Family
 from anyformer.huggingface.missing import MISSING
 from anyformer.huggingface.stored import Format, format_of
 from anyformer.huggingface.target import nowhere
-from anyformer.huggingface.vision.whole import with_images
+from anyformer.huggingface.vision.whole import vision_of, with_images
 from anyformer.model import Architecture
 
 FAMILIES: Mapping[str, tuple[str, ...]] = {
@@ -112,6 +112,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "diffllama": ("diffllama",),
     "mellum": ("mellum",),
     "deepseek": ("deepseek_v3", "deepseek_v2", "glm4_moe_lite", "axk1"),
+    "deepseek_sparse": ("deepseek_v32", "glm_moe_dsa"),
     "kimi": ("kimi_linear",),
     "bailing": ("bailing_hybrid",),
     "qwen_next": ("qwen3_next", "qwen3_5_moe_text", "qwen3_5_text"),
@@ -120,12 +121,16 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "olmo_hybrid": ("olmo_hybrid",),
     "mamba": ("mamba", "falcon_mamba", "mamba2"),
     "bamba": ("bamba",),
+    "falcon_h1": ("falcon_h1",),
     "jamba": ("jamba",),
+    "recurrent_gemma": ("recurrent_gemma",),
     "nemotron_h": ("nemotron_h",),
     "minicpm3": ("youtu", "minicpm3"),
     "esmc": ("esmc",),
     "ultrabert": ("ultrabert",),
     "aria": ("aria_text",),
+    "molmo2": ("molmo2_text",),
+    "mistral4": ("mistral4",),
     "clip_text": ("clip_text_model", "tipsv2_text_model"),
 }
 """File in `families` -> the model types in it, in the order in which an export tries them."""
@@ -139,6 +144,11 @@ READ_ONLY: Mapping[str, tuple[str, ...]] = {
     "remote_experts": ("deepseek", "sarvam_moe", "deepseek_ocr2_text"),
     "kosmos": ("kosmos_2_text_model", "kosmos_2_5_text_model"),
     "muse": ("muse_glimmer_text",),
+    "longformer": ("longformer-text", "led-text"),
+    "moshi": ("moshi-text",),
+    "text_decoders": ("trocr-text", "blip_text_model"),
+    "chameleon": ("chameleon-text",),
+    "step3p7": ("step3p5",),
 }
 """File in `families` -> types that are read, and that no class of transformers loads alone: those of files that bring code of
 their own, which is never run, and text models that only composites have. An export writes them as another type."""
@@ -183,8 +193,12 @@ def family_of(config: Config, *, images: bool = False) -> Family:
     _, named = without_plugins({PLUGINS: config(outside.KEY, [], nowhere)}, config.where)
     if named and config.model_type not in _FILES and outside.found(config.model_type) is None:
         outside.check_plugins(config.model_type, named)
-    found = family(config.model_type) if composite is None else text_family(composite, config, family)
-    return with_images(config, found) if images else found
+    if not images:
+        return family(config.model_type) if composite is None else text_family(composite, config, family)
+    if composite is None:
+        raise HuggingFaceError(f"{config.where}: {config.model_type} has no tower for images: read it without images")
+    vision = vision_of(config)
+    return with_images(config, vision, text_family(composite, config, family, sections=vision.sections))
 
 
 def text_keys(config: Config) -> dict[str, Any]:

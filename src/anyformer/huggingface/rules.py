@@ -112,6 +112,19 @@ class Pieces:
 
 
 @dataclass(frozen=True)
+class Joined:
+    """Stored tensors one after the other along dim 0 of a parameter, written with `rows` each: tables of old and new tokens."""
+
+    rows: tuple[int, ...]
+
+    def read(self, stored: Sequence[Tensor], shapes: Shapes) -> list[Tensor]:
+        return [torch.cat(list(stored))]
+
+    def write(self, parameters: Sequence[Tensor]) -> list[Tensor]:
+        return list(torch.split(parameters[0], list(self.rows)))
+
+
+@dataclass(frozen=True)
 class Shaped:
     """The same numbers stored in another shape, with at most one -1; `parameters`: their shape before a next step in `Then`."""
 

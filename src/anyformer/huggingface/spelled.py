@@ -56,6 +56,7 @@ SPELLED: Mapping[str, Spelled] = {
         ),
     ),
     "exaone4": Spelled("exaone4", sized(4096, 32, 32, 16384, 102_400)),
+    "gemma": Spelled("gemma", sized(3072, 28, 16, 24_576, 256_000)),
     "gemma3_text": Spelled("gemma3_text", sized(2304, 26, 8, 9216, 262_208)),
     "glm4v_text": Spelled(
         "glm4", sized(4096, 40, 32, 13696, 151_552, num_key_value_heads=2, attention_bias=True, **_GLM_V), implied=True,
@@ -76,6 +77,7 @@ SPELLED: Mapping[str, Spelled] = {
     ),
     "granite": Spelled("granite", sized(4096, 32, 32, 11008, 32_000)),
     "granite4_vision_text": Spelled("granite", sized(4096, 32, 32, 11008, 32_000)),
+    "hunyuan_vl_text": Spelled("hunyuan_v1_dense", sized(4096, 32, 32, 11008, 290_943), implied=True),
     "hyperclovax": Spelled("hyperclovax", sized(4096, 32, 32, 11008, 32_000)),
     "kosmos_2_text_model": Spelled(
         "kosmos_2_text_model",

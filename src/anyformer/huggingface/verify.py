@@ -78,11 +78,12 @@ def verify(directory: str | Path, *, length: int = 32, batch: int = 2, seed: int
     given = architecture.embedding.example(batch, _fits(architecture.stacks, length), seed=seed)
     target = architecture.output_embedding.example(batch, length, seed=seed + 1) if architecture.two_inputs else None
     shown: dict[str, Tensor] = {}
+    images_shown: Tensor | None = None
     if architecture.images is not None:
         given = given.masked_fill(given == architecture.images.token, 0)
-        given, shown["pixel_values"] = architecture.images.example(given, seed)
-        if family.marks_images:
-            shown[family.marks_images] = (given == architecture.images.token).long()
+        assert family.shows is not None, "a family with images"
+        given, images_shown = architecture.images.example(given, seed)
+        shown = family.shows(given, images_shown)
     if family is own():
         return _own(ours, theirs, given, target)
     mine: dict[str, Tensor] = {}
@@ -93,9 +94,11 @@ def verify(directory: str | Path, *, length: int = 32, batch: int = 2, seed: int
             inner = prefix.replace("{i}", str(i)).rstrip(".")
             _watch(_text_module(theirs, inner, family) or _module(theirs, inner), other, f"{stack} layer {i}")
     with torch.no_grad():
-        mine["logits"] = ours(given, target, images=shown.get("pixel_values"))
+        mine["logits"] = ours(given, target, images=images_shown)
         other["logits"] = _output(theirs, given, target, shown)
-    return Verdict(family.model_type, tuple(Drift(where, _gap(mine[where], other[where])) for where in mine if where in other))
+    # Towers of transformers have the patches of all images in one row.
+    gaps = {where: _gap(output, other[where].reshape(output.shape)) for where, output in mine.items() if where in other}
+    return Verdict(family.model_type, tuple(Drift(where, gap) for where, gap in gaps.items()))
 
 
 @torch.no_grad()

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import model_validator
+from pydantic import BeforeValidator, model_validator
 
-from anyformer.describe import Count, DescriptionError, Problem, change_all, numbers
+from anyformer.describe import Count, DescriptionError, Problem, change_all, numbers, with_kind
 from anyformer.dims import LARGEST
 from anyformer.model.fitting import check_images, check_mtp, check_sources, check_virtual_tokens
 from anyformer.model.lengths import behind, decoder_shape
@@ -18,7 +18,7 @@ from anyformer.operations import Limit, Shape, Tally, Weight, total
 from anyformer.parts.attention.latents import Latents
 from anyformer.parts.embedding.embedding import Embedding, Input
 from anyformer.parts.embedding.head import Head
-from anyformer.parts.images.tower import ImageTower
+from anyformer.parts.images.encoder import ImageEncoder
 from anyformer.parts.initialisation import Initialisation
 from anyformer.parts.layers.multi_token import MultiToken
 from anyformer.parts.layers.stack import Stack
@@ -53,7 +53,7 @@ class Architecture(Shown):
     """The map from features to logits; absent, the model returns features."""
     mtp: MultiToken | None = None
     """Predictions of tokens after the next one, in training alone; counted beside the model."""
-    images: ImageTower | None = None
+    images: Annotated[ImageEncoder | None, BeforeValidator(with_kind("tower"))] = None
     """An encoder of images whose features replace the embeddings of the tokens that stand for them in a text."""
     virtual_tokens: Count | None = None
     """Learnt vectors in front of every text, without outputs: prompt tuning (Lester et al. 2021, arXiv 2104.08691)."""

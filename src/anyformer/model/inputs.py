@@ -13,6 +13,7 @@ from anyformer.parts.call.reports import Auxiliary
 from anyformer.parts.call.shared import Shared
 from anyformer.parts.call.stack_state import StackState
 from anyformer.parts.call.state import EMPTY
+from anyformer.parts.images.encoder import Images
 
 
 class CallOptions(TypedDict, total=False):
@@ -24,7 +25,7 @@ class CallOptions(TypedDict, total=False):
     prefix: Tensor | None
     positions: Tensor | None
     types: Tensor | None
-    images: Tensor | None
+    images: Images | None
     state: StackState | None
     noise: Noise | None
     auxiliary: Auxiliary | None
@@ -42,7 +43,7 @@ class Call:
     prefix: Tensor | None = None
     positions: Tensor | None = None
     types: Tensor | None = None
-    images: Tensor | None = None
+    images: Images | None = None
     state: StackState | None = None
     noise: Noise | None = None
     auxiliary: Auxiliary | None = None

@@ -22,6 +22,7 @@ from anyformer.parts.call.context import Context
 from anyformer.parts.call.noise import Draws, InputDropout, Noise
 from anyformer.parts.call.shared import CONTEXT, EMBEDDED, TRUNK
 from anyformer.parts.call.stack_state import StackState
+from anyformer.parts.images.encoder import Images
 from anyformer.parts.initialisation import Initialisation
 from anyformer.parts.layers.multi_token import Trunk
 from anyformer.parts.lookup import InputError
@@ -112,7 +113,7 @@ class Transformer(Described):
         documents (B, T) int: tokens see only tokens of the same number; positions restart at each document.
         prefix (B,) int: the number of first positions that see each other both ways (prefix masks); decode state stores it. A
         source that stands before the target is always a prefix.
-        images (n, C, height, width): those of all rows, in the order in which their tokens stand there (`ImageTower`).
+        images (n, C, height, width), or each of its own size: those of all rows, in the order of their tokens (`ImageEncoder`).
         positions (B, T) int: by default counted; types (B, T) int: kinds of segments, for an embedding with a table of types.
         state: decode state, extended by this call; noise: for dropout.
         auxiliary: collects penalties and statistics of expert layers.
@@ -125,7 +126,7 @@ class Transformer(Described):
             call = replace(call, noise=Noise.fresh(len(call.generated), call.generated.device))
         for dropout in self._inputs:
             dropout.noise = call.noise
-        source = None if call.tokens is None else self._enter(call.tokens, call.padding, call.types, images=call.images)
+        source = None if call.tokens is None else self._enter(call.tokens, call.padding, call.types, call.images, target=False)
         if call.decoder_tokens is None:
             assert source is not None, "checked above"
             if self.latents is not None:
@@ -135,7 +136,7 @@ class Transformer(Described):
             )
         if source is not None:
             source = self._encoded(source, call.of_source())
-        target = self._enter(call.decoder_tokens, call.decoder_padding, target=True)
+        target = self._enter(call.decoder_tokens, call.decoder_padding, None, None, target=True)
         if self.architecture.source == "prefix":
             return self._prefixed(source, target, call)
         return self._stack(target, call, source)
@@ -166,7 +167,7 @@ class Transformer(Described):
         self, tokens: Tensor, state: StackState, *, padding: Tensor | None = None, prefix: Tensor | None = None
     ) -> Tensor:
         """Features (B, T, D) of a chunk of the generating stack, with no check: its slots in `state` are already reserved."""
-        return self._run(self._enter(tokens, padding, target=True), self.output, Call(prefix=prefix, state=state))
+        return self._run(self._enter(tokens, padding, None, None, target=True), self.output, Call(prefix=prefix, state=state))
 
     def logits(self, features: Tensor) -> Tensor:
         """(..., D) -> (..., V); without a head the features themselves."""
@@ -186,13 +187,7 @@ class Transformer(Described):
         return stack.state(self.architecture.width, batch, capacity, source, dtype or weight.dtype, weight.device)
 
     def _enter(
-        self,
-        given: Tensor,
-        padding: Tensor | None,
-        types: Tensor | None = None,
-        *,
-        images: Tensor | None = None,
-        target: bool = False,
+        self, given: Tensor, padding: Tensor | None, types: Tensor | None, images: Images | None, *, target: bool
     ) -> StackInput:
         """Embed the input or the source, or the target."""
         second = self.decoder_embedding if target else None
@@ -259,9 +254,9 @@ class Transformer(Described):
         counted = call.positions is None
         # More than one position: a decode step, which is compiled, must not depend on how many slots are in use.
         fresh = state is None or (given.length > 1 and state.slots.used == given.length)
-        until = None
-        if self.images is not None and call.images is not None and given.tokens is not None:
-            until = self.images.until(given.tokens, positions)
+        until, axes = None, None
+        if self.images is not None and given.tokens is not None:
+            until, axes = self.images.placed(given.tokens, positions, call.images, documents, state)
         context = Context(
             positions,
             self.plan,
@@ -270,6 +265,7 @@ class Transformer(Described):
             documents=documents,
             prefix=prefix,
             until=until,
+            axes=axes,
             noise=call.noise,
             tokens=given.tokens,
             auxiliary=auxiliary,

@@ -4,6 +4,8 @@ from anyformer.parts.attention.attention import Attention, ValueResidual
 from anyformer.parts.attention.cross_attention import CrossAttention
 from anyformer.parts.attention.differential_attention import DifferentialAttention
 from anyformer.parts.attention.dual_cross_attention import ChannelCrossAttention, SpatialCrossAttention
+from anyformer.parts.attention.exclusive import Exclusive
+from anyformer.parts.attention.indexer import Indexer, SharedIndex
 from anyformer.parts.attention.latent_attention import LatentAttention
 from anyformer.parts.attention.latents import InducedAttention, Latents
 from anyformer.parts.attention.qk_norm import QKNorm
@@ -15,6 +17,7 @@ from anyformer.parts.embedding.features import AudioFrames, Features, GatedFrame
 from anyformer.parts.embedding.head import Head, Transform
 from anyformer.parts.embedding.input_projection import InputProjection
 from anyformer.parts.embedding.layer_embedding import LayerEmbedding
+from anyformer.parts.embedding.layer_inputs import LayerInput, LayerInputs
 from anyformer.parts.embedding.patches import Patches
 from anyformer.parts.experts.capacity import Capacity, RowCapacity
 from anyformer.parts.experts.experts import Experts
@@ -22,14 +25,19 @@ from anyformer.parts.experts.router import Renormalise, Router
 from anyformer.parts.experts.selection import Groups, Hashed, Sampled, ScoreCorrectionBias, SparseMixer, TopK
 from anyformer.parts.experts.shared import SharedExpert
 from anyformer.parts.feedforward.feedforward import FeedForward, gated_width
+from anyformer.parts.images.encoder import ImageEncoder
+from anyformer.parts.images.grid import GridTower
+from anyformer.parts.images.merged import MergedProjector
 from anyformer.parts.images.pooled import PooledProjector
 from anyformer.parts.images.tower import ImageTower
 from anyformer.parts.images.two_layer import TwoLayerProjector
 from anyformer.parts.initialisation import FanIn, Initialisation, Normal, TruncatedNormal, Xavier
 from anyformer.parts.layers.block import Block, Step
 from anyformer.parts.layers.branch import Branch
+from anyformer.parts.layers.manifold import ManifoldConnections
 from anyformer.parts.layers.multi_token import SequentialPrediction
 from anyformer.parts.layers.parallel_heads import ParallelPrediction
+from anyformer.parts.layers.skip import Skip
 from anyformer.parts.layers.stack import Stack
 from anyformer.parts.layers.streams import HyperConnections
 from anyformer.parts.layers.wiring import output_norm, parallel, post_norm, pre_norm, residual, sandwich, stack
@@ -43,6 +51,7 @@ from anyformer.parts.pointwise.gain import Gain
 from anyformer.parts.pointwise.gate import Gate
 from anyformer.parts.positions.absolute import LearnedPosition, SinusoidalPosition
 from anyformer.parts.positions.rotary import Rotary
+from anyformer.parts.positions.rotary_axes import Axial, Interleaved, Sections
 from anyformer.parts.positions.rotary_scaling import DynamicScaling, LinearScaling, Llama3Scaling, LongRoPE, Proportional, YaRN
 from anyformer.parts.recurrence.decay import ChannelDecay, ScalarDecay
 from anyformer.parts.recurrence.delta_attention import DeltaAttention
@@ -59,16 +68,20 @@ from anyformer.parts.recurrence.feature_map import (
 from anyformer.parts.recurrence.gated_convolution import GatedConvolution
 from anyformer.parts.recurrence.lightning_attention import LightningAttention
 from anyformer.parts.recurrence.linear_attention import LinearAttention
+from anyformer.parts.recurrence.local_convolution import LocalConvolution
 from anyformer.parts.recurrence.mamba import Mamba
-from anyformer.parts.recurrence.mamba2 import Mamba2
+from anyformer.parts.recurrence.mamba2 import Mamba2, Multipliers
+from anyformer.parts.recurrence.rg_lru import RGLRU
 from anyformer.parts.recurrence.short_convolution import ShortConvolution
 
 __all__ = [
+    "RGLRU",
     "ALiBi",
     "AllOf",
     "AnyOf",
     "Attention",
     "AudioFrames",
+    "Axial",
     "BatchNorm",
     "Bidirectional",
     "Block",
@@ -86,6 +99,7 @@ __all__ = [
     "DynamicScaling",
     "EluPlusOne",
     "Embedding",
+    "Exclusive",
     "Experts",
     "Exponential",
     "ExponentialNormalised",
@@ -98,6 +112,7 @@ __all__ = [
     "GatedConvolution",
     "GatedFrames",
     "GlobalTokens",
+    "GridTower",
     "GroupedLayerNorm",
     "GroupedRMSNorm",
     "Groups",
@@ -105,13 +120,18 @@ __all__ = [
     "Head",
     "HyperConnections",
     "Identity",
+    "ImageEncoder",
     "ImageTower",
+    "Indexer",
     "InducedAttention",
     "Initialisation",
     "InputProjection",
+    "Interleaved",
     "LatentAttention",
     "Latents",
     "LayerEmbedding",
+    "LayerInput",
+    "LayerInputs",
     "LayerNorm",
     "LearnedPosition",
     "LengthTemperature",
@@ -119,12 +139,16 @@ __all__ = [
     "LinearAttention",
     "LinearScaling",
     "Llama3Scaling",
+    "LocalConvolution",
     "LogTemperature",
     "LongRoPE",
     "Mamba",
     "Mamba2",
+    "ManifoldConnections",
     "MaskedTokens",
     "MaximalUpdate",
+    "MergedProjector",
+    "Multipliers",
     "Normal",
     "ParallelPrediction",
     "Patches",
@@ -145,11 +169,14 @@ __all__ = [
     "Sampled",
     "ScalarDecay",
     "ScoreCorrectionBias",
+    "Sections",
     "SequentialPrediction",
     "SharedBias",
     "SharedExpert",
+    "SharedIndex",
     "ShortConvolution",
     "SinusoidalPosition",
+    "Skip",
     "SparseMixer",
     "SpatialCrossAttention",
     "Stack",

@@ -91,6 +91,8 @@ class Sublayer(Drawn):
 
     kinds: ClassVar[Registry] = Registry()
     kind: str
+    reads_stream: ClassVar[bool] = True
+    """Whether it reads the stream where it stands; else a norm before it would have no effect."""
 
     @property
     def reads(self) -> tuple[Read, ...]:
@@ -101,6 +103,11 @@ class Sublayer(Drawn):
     def leaves(self) -> Mapping[str, int]:
         """The values that it leaves for later layers: the name of each with the size that a `Read` checks."""
         return {}
+
+    @property
+    def reports_index(self) -> bool:
+        """Whether it chooses keys by index scores, whose loss it reports in training (`Report.index`)."""
+        return False
 
     @property
     def masks(self) -> tuple[Mask, ...]:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from anyformer.model import Architecture
 from anyformer.parts.attention.relative import RELATIVE
 from anyformer.parts.attention.score_bias import SCORE_BIAS
-from anyformer.parts.call.shared import SOURCE, Read
+from anyformer.parts.call.shared import SOURCE, STREAM, Read
+from anyformer.parts.embedding.layer_inputs import LAYER_INPUTS
 from anyformer.planning.partition import partition
 
 
@@ -38,7 +39,7 @@ class Staged:
 
     def learning(self, name: str) -> frozenset[int]:
         """The stages in which a weight that all have gets a gradient: where it feeds the stream, the layers, or the head."""
-        first, last, whole = frozenset({0}), frozenset({self.count - 1}), self.architecture
+        last, whole = frozenset({self.count - 1}), self.architecture
         output = list(whole.stacks)[-1]
         if name.startswith((f"{output}.final_norm.", "head.", "mtp.")):
             return last
@@ -46,6 +47,11 @@ class Staged:
             return self._reading(lambda read: read.name == SCORE_BIAS)
         if name.startswith(f"{output}.relative."):
             return self._reading(lambda read: read.name == RELATIVE)
+        if name.startswith(f"{output}.layer_inputs."):
+            return self._reading(lambda read: read.name == LAYER_INPUTS)
+        # Every stage makes the inputs of its layers, and what entered the layers, of the embedding.
+        again = self._reading(lambda read: read.variant is None and read.name in (LAYER_INPUTS, STREAM))
+        first = frozenset({0}) | again
         source = self._reading(lambda read: read == SOURCE)
         if any(name.startswith(f"{place}.") for place in whole.stacks if place != output):
             return source

@@ -30,7 +30,7 @@ class Lens:
 def lens(model: Transformer, objective: AnswersObjective, examples: Examples) -> Lens:
     """The stream after each layer, through the final norm and the head (the logit lens, nostalgebraist 2020).
 
-    The last one is what the model says. Residual streams are summed first, where there are several.
+    The last one is what the model says. Residual streams become one first, where there are several.
     """
     stack, streams = model.get_submodule(model.output), list[Tensor]()
 
@@ -55,5 +55,6 @@ def lens(model: Transformer, objective: AnswersObjective, examples: Examples) ->
 
 
 def _said(model: Transformer, stream: Tensor) -> Tensor:
-    summed = stream.sum(2) if stream.dim() == 4 else stream
-    return model.logits(model.get_submodule(model.output).final_norm(summed))  # type: ignore[operator]
+    streams = model.architecture.output_stack.streams
+    one = stream if streams is None else streams.merged(stream)
+    return model.logits(model.get_submodule(model.output).final_norm(one))  # type: ignore[operator]

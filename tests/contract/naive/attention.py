@@ -34,7 +34,7 @@ def attention(part, name, weights, x, run):
         if early:
             split = [norm(part.qk_norm.norm, f"{name}.{kind}_norm", weights, h) for h in split]
         if rotary is not None:
-            split = [rotate(rotary, h, t, len(x)) for h in split]
+            split = [rotate(rotary, h, t, len(x), run.axes and run.axes[t]) for h in split]
         return [norm(part.qk_norm.norm, f"{name}.{kind}_norm", weights, h) for h in split] if late else split
 
     if not cross and part.keys_from is not None:
@@ -60,7 +60,8 @@ def attention(part, name, weights, x, run):
     for t, v in enumerate(x):
         queries = heads_of("query", v, t, H)
         until = run.until[t] if run.until else t
-        seen = [s for s in range(len(reads)) if cross or allowed(part.mask, t, s, run.prefix) or t < s <= until]
+        place = (lambda t: t) if run.places is None else run.places.__getitem__
+        seen = [s for s in range(len(reads)) if cross or allowed(part.mask, place(t), place(s), run.prefix) or t < s <= until]
         virtual = range(0 if cross else part.virtual_tokens or 0)
 
         def share(h, t=t, queries=queries, seen=seen, virtual=virtual):
@@ -88,6 +89,11 @@ def attention(part, name, weights, x, run):
             mixed = difference(part, name, weights, share, value, groups, run.layer)
         else:
             mixed = [share(h) @ value(h // (H // groups)) for h in range(H)]
+        if not cross and part.exclusive is not None:
+            for h, m in enumerate(mixed):
+                own = values[t][h // (H // groups)]
+                strength = 1.0 if part.exclusive.strength == "whole" else torch.tanh(weights[f"{name}.exclusive.weight"][h])
+                mixed[h] = m - strength * (m @ own) / (own @ own) * own
         if part.gate is not None:
             factor = gate(part.gate, f"{name}.gate", weights, v).view(len(mixed), -1)
             mixed = [m * factor[h] for h, m in enumerate(mixed)]
@@ -110,11 +116,37 @@ def difference(part, name, weights, share, value, groups, layer):
     return mixed
 
 
+def keys_of(part, name, weights, x, latents, t, run):
+    """The keys that query t sees, or those of them that its choice keeps."""
+    seen = [s for s in range(len(x)) if allowed(part.mask, t, s, run.prefix)]
+    choice = part.choice
+    if choice is None:
+        return seen
+    if choice.kind == "shared_index":
+        return run.chosen[choice.variant][t]
+    scores = index_scores(choice, f"{name}.choice", weights, x, latents[t], t, seen)
+    return sorted(seen, key=lambda s: (scores[s].item(), s))[-choice.keep :]
+
+
+def index_scores(choice, name, weights, x, c, t, seen):
+    """Of each key that query t sees: a weighted sum over index heads of what is positive."""
+    J, E = choice.heads, choice.head_width
+    turn = lambda h, t: h if choice.rotary is None else rotate(choice.rotary, h, t, len(x))  # noqa: E731
+    queries, strengths = (weights[f"{name}.query.weight"] @ c).view(J, E), weights[f"{name}.weights.weight"] @ x[t]
+    scores = {}
+    for s in seen:
+        key = turn(norm(choice.norm, f"{name}.norm", weights, weights[f"{name}.key.weight"] @ x[s]), s)
+        each = [strengths[j] * torch.relu(turn(queries[j], t) @ key) for j in range(J)]
+        scores[s] = sum(each) * (J * E) ** -0.5
+    return scores
+
+
 def latent_attention(part, name, weights, x, run):
     """Keys and values of every head written out."""
     N, P, H = part.nope_width, part.rope_width, part.heads
     turn = lambda h, t: h if part.rotary is None else rotate(part.rotary, h, t, len(x))  # noqa: E731
-    keys, values, out = [], [], []
+    keys, values, out, latents, chosen = [], [], [], [], run.chosen.setdefault(run.variant, [])
+    chosen.clear()
     for s, v in enumerate(x):
         c = norm(part.norm, f"{name}.kv_norm", weights, linear(f"{name}.kv_down", weights, v))
         rope = turn(linear(f"{name}.rope_key", weights, v), s)
@@ -125,10 +157,12 @@ def latent_attention(part, name, weights, x, run):
         c = v
         if part.q_rank is not None:
             c = norm(part.norm, f"{name}.query_norm", weights, linear(f"{name}.query_down", weights, v))
-        queries, mixed = (weights[f"{name}.query_up.weight"] @ c).view(H, N + P), []
+        queries, mixed = temperature(part.temperature, t) * (weights[f"{name}.query_up.weight"] @ c).view(H, N + P), []
+        latents.append(c)
+        chosen.append(keys_of(part, name, weights, x, latents, t, run))
         for h in range(H):
             q = torch.cat([queries[h][:N], turn(queries[h][N:], t)])
-            seen = [s for s in range(len(x)) if allowed(part.mask, t, s, run.prefix)]
+            seen = chosen[t]
             scale = (N + P) ** -0.5 if part.scale is None else part.scale
             share = softmax([q @ keys[s][h] * scale for s in seen])
             mixed.append(sum(a * values[s][h] for a, s in zip(share, seen, strict=True)))

@@ -28,7 +28,10 @@ def patches_enter(part, name, weights, image):
     patches = []
     for row in range(rows):
         for column in range(len(image[0][0]) // p):
-            pixels = [image[c][row * p + i][column * p + j] for c in range(part.channels) for i in range(p) for j in range(p)]
+            square = [
+                [[image[c][row * p + i][column * p + j] for i in range(p) for j in range(p)]] for c in range(part.channels)
+            ]
+            pixels = [pixel for channel in square for frame in channel * part.frames for pixel in frame]
             patches.append(linear(f"{name}.projection", weights, numbers(pixels)))
     return [weights[f"{name}.class_tokens"][i] for i in range(part.class_tokens)] + patches
 

@@ -6,7 +6,7 @@ import math
 
 import torch
 
-from naive.basics import linear, norm, softplus
+from naive.basics import factor, linear, norm, softplus
 
 
 def xielu(x, positive, negative):
@@ -51,7 +51,7 @@ def between(part, act, gate, up):
     bound = math.inf if part.clamp is None else part.clamp
     early = part.clamp_at == "before_activation"
     bounded = lambda v: act(v.clamp(max=bound)) if early else act(v).clamp(max=bound)  # noqa: E731
-    return bounded(up) if gate is None else bounded(gate) * (up.clamp(-bound, bound) + part.up_offset)
+    return bounded(up) if gate is None else bounded(gate * part.gate_multiplier) * (up.clamp(-bound, bound) + part.up_offset)
 
 
 def feedforward(part, name, weights, x, run):
@@ -67,3 +67,27 @@ def layer_embedding(part, name, weights, x, run):
     rows = [weights[f"{name}.table.weight"][token] * part.scale for token in run.tokens]
     gates = [activate(part, name, weights, linear(f"{name}.input", weights, v)) for v in x]
     return [linear(f"{name}.output", weights, gate * row) for gate, row in zip(gates, rows, strict=True)]
+
+
+def layer_input(part, name, weights, x, run):
+    """The gate of `layer_embedding`, on features that the stack made for each layer."""
+    own = [features[run.layer if part.layer is None else part.layer] for features in run.layer_inputs]
+    gates = [activate(part, name, weights, linear(f"{name}.input", weights, v)) for v in x]
+    return [linear(f"{name}.output", weights, gate * u) for gate, u in zip(gates, own, strict=True)]
+
+
+def layer_inputs(part, name, weights, x, tokens, depth):
+    """For every position the features of each layer."""
+    made = []
+    for t, v in enumerate(x):
+        features = []
+        for layer in range(depth):
+            rows = slice(layer * part.width, (layer + 1) * part.width)
+            u = weights[f"{name}.projection.weight"][rows] @ v * factor(part.projection_scale, len(v))
+            u = norm(part.norm, f"{name}.norm", weights, u)
+            if part.vocab is not None:
+                row = tokens[t] if part.beyond is None or tokens[t] < part.vocab else part.beyond
+                u = u + part.table_scale * weights[f"{name}.table"][row, rows]
+            features.append(part.factor * u)
+        made.append(features)
+    return made

@@ -42,7 +42,23 @@ def frequency(rotary, i, dims, length):
     raise AssertionError(scaling.kind)
 
 
-def rotate(rotary, v, t, length):
+def along(rotary, i, pairs, t, axes):
+    """What turns pair i: its position on its axis, and the number of the pair in a head of that axis alone."""
+    if rotary.axes is None:
+        return t, i, pairs
+    match rotary.axes.kind:
+        case "sections":
+            axis = [axis for axis, size in enumerate(rotary.axes.sizes) for _ in range(size)][i]
+        case "interleaved":
+            axis = i % len(rotary.axes.sizes)
+            axis = axis if axis and i < len(rotary.axes.sizes) * rotary.axes.sizes[axis] else 0
+        case "axial":
+            share = pairs // rotary.axes.axes
+            return (t if axes is None else axes[i // share]), i % share, share
+    return (t if axes is None else axes[axis]), i, pairs
+
+
+def rotate(rotary, v, t, length, axes=None):
     dims = int(len(v) * rotary.fraction)
     start = 0 if rotary.place == "first" else len(v) - dims
     loud = 1.0
@@ -54,7 +70,8 @@ def rotate(rotary, v, t, length):
     for i in range(dims // 2):
         a, b = (i, i + dims // 2) if rotary.pairing == "halves" else (2 * i, 2 * i + 1)
         a, b = a + start, b + start
-        angle = t * frequency(rotary, i, dims, length)
+        turned, number, pairs = along(rotary, i, dims // 2, t, axes)
+        angle = turned * frequency(rotary, number, 2 * pairs, length)
         cos, sin = loud * math.cos(angle), loud * math.sin(angle)
         out[a], out[b] = v[a] * cos - v[b] * sin, v[a] * sin + v[b] * cos
     return torch.stack(out)

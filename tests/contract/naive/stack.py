@@ -7,7 +7,7 @@ import torch
 from naive.attention import attention, latent_attention
 from naive.basics import linear, norm, position
 from naive.experts import experts
-from naive.networks import feedforward, layer_embedding
+from naive.networks import feedforward, layer_embedding, layer_input, layer_inputs
 from naive.recurrent import RECURRENT
 from naive.scales import channel_cross_attention, spatial_cross_attention
 
@@ -15,14 +15,16 @@ from naive.scales import channel_cross_attention, spatial_cross_attention
 class Running:
     """What the layers of one stack share in one call."""
 
-    def __init__(self, stack, name, source, prefix, tokens, until=None):
+    def __init__(self, stack, name, source, prefix, tokens, until=None, axes=None, places=None):
         self.stack, self.name, self.source, self.prefix, self.tokens = stack, name, source, prefix, tokens
         self.until = until  # the last position that each query sees, whatever its mask says
-        self.memories, self.values, self.variant, self.layer = {}, {}, "", 0
+        self.axes, self.places = axes, places  # the positions on several axes, and those that masks read, where others
+        self.memories, self.values, self.chosen, self.variant, self.layer = {}, {}, {}, "", 0
+        self.streams = {}  # behind the latest layer of each variant; of None, what enters the layers
 
 
-def run_stack(stack, name, weights, x, source, prefix, tokens, until=None):
-    run = Running(stack, name, source, prefix, tokens, until)
+def run_stack(stack, name, weights, x, source, prefix, tokens, until=None, axes=None, places=None):
+    run = Running(stack, name, source, prefix, tokens, until, axes, places)
     if stack.input_projection is not None and stack.input_projection.place == "first":
         x = [linear(f"{name}.input_projection", weights, v) for v in x]
     if stack.input_norm_at == "before_position":
@@ -33,6 +35,9 @@ def run_stack(stack, name, weights, x, source, prefix, tokens, until=None):
         x = [norm(stack.input_norm, f"{name}.input_norm", weights, v) for v in x]
     if stack.input_projection is not None and stack.input_projection.place == "last":
         x = [linear(f"{name}.input_projection", weights, v) for v in x]
+    if stack.layer_inputs is not None:
+        run.layer_inputs = layer_inputs(stack.layer_inputs, f"{name}.layer_inputs", weights, x, tokens, len(stack.layers))
+    run.streams[None] = x
     streams = None if stack.streams is None else [[v] * stack.streams.count for v in x]
     for layer, variant in enumerate(stack.layers):
         # A shared variant's weights are those of its first layer.
@@ -42,7 +47,10 @@ def run_stack(stack, name, weights, x, source, prefix, tokens, until=None):
         for number, step in enumerate(stack.variants[variant].steps):
             if streams is not None:
                 place = owner * len(stack.variants[variant].steps) + number
-                weighed = [weigh(stack.streams, f"{path}.step_{number}_streams", weights, v, place) for v in streams]
+                weighed = [
+                    WEIGH[stack.streams.kind](stack.streams, f"{path}.step_{number}_streams", weights, v, place)
+                    for v in streams
+                ]
                 x = [read for read, _, _ in weighed]
             read = [norm(step.norm_before, f"{path}.step_{number}_norm_before", weights, v) for v in x]
             x = [step.residual_scale * v for v in (read if step.residual == "normed" else x)]
@@ -66,8 +74,10 @@ def run_stack(stack, name, weights, x, source, prefix, tokens, until=None):
                 norm(step.norm_after, f"{path}.step_{number}_norm_after", weights, a + b) for a, b in zip(x, given, strict=True)
             ]
             x = [learned(step.gain, weights[f"{path}.step_{number}_gain"]) * v for v in x] if step.gain else x
+        run.streams[variant] = x
     if streams is not None:
-        x = [sum(v) for v in streams]
+        share = 1 / stack.streams.count if getattr(stack.streams, "merge", "sum") == "mean" else 1.0
+        x = [share * sum(v) for v in streams]
     return [norm(stack.final_norm, f"{name}.final_norm", weights, v) for v in x]
 
 
@@ -91,6 +101,31 @@ def weigh(part, name, weights, streams, place):
     return read, mixed, write
 
 
+def weigh_on_manifold(part, name, weights, streams, place):
+    """The same, with a doubly stochastic matrix."""
+    N, eps = part.count, part.eps
+    v = torch.cat(list(streams))
+    v = v / torch.sqrt((v * v).mean() + part.norm_eps)
+    made, start, s = weights[f"{name}.dynamic.weight"] @ v, weights[f"{name}.static"], weights[f"{name}.strength"]
+    reads = [sigmoid(s[0] * made[n] + start[n]) + eps for n in range(N)]
+    write = [2 * sigmoid(s[1] * made[n] + start[n]) for n in range(N, 2 * N)]
+    rows = [[s[2] * made[i] + start[i] for i in range((k + 2) * N, (k + 3) * N)] for k in range(N)]
+    mix = [[torch.exp(e) / sum(torch.exp(o) for o in row) + eps for e in row] for row in rows]
+    for time in range(2 * part.iterations - 1):
+        by_row = time % 2 == 1
+        sums = [sum(row) if by_row else sum(r[k] for r in mix) for k, row in enumerate(mix)]
+        mix = [[e / (sums[k if by_row else n] + eps) for n, e in enumerate(row)] for k, row in enumerate(mix)]
+    mixed = [sum(mix[k][n] * streams[k] for k in range(N)) for n in range(N)]
+    return sum(r * x for r, x in zip(reads, streams, strict=True)), mixed, write
+
+
+def sigmoid(x):
+    return 1 / (1 + torch.exp(-x))
+
+
+WEIGH = {"hyper_connections": weigh, "manifold_connections": weigh_on_manifold}
+
+
 def induced_attention(part, name, weights, x, run):
     gather, scatter = Running(run.stack, run.name, x, 0, None), Running(run.stack, run.name, None, 0, None)
     scatter.source = attention(part.attention, f"{name}.gather", weights, list(weights[f"{name}.points"]), gather)
@@ -102,6 +137,8 @@ SUBLAYERS = RECURRENT | {
     "channel_cross_attention": channel_cross_attention,
     "spatial_cross_attention": spatial_cross_attention,
     "layer_embedding": layer_embedding,
+    "layer_input": layer_input,
+    "skip": lambda part, name, weights, x, run: run.streams[part.variant],
     "attention": attention,
     "differential_attention": attention,
     "latent_attention": latent_attention,

@@ -27,6 +27,9 @@ SHARED = {
 
 UNIFIED = {key: value for key, value in BASE.items() if "per_layer" not in key}
 
+INPUTS = {"hidden_size_per_layer_input": 10, "vocab_size_per_layer_input": 53}
+E2B = {"num_hidden_layers": 6, "num_kv_shared_layers": 2, "attention_k_eq_v": False, "use_double_wide_mlp": True}
+
 CASES = [
     *cases(
         "gemma4_unified_text",
@@ -41,6 +44,13 @@ CASES = [
         },
     ),
     *cases("gemma4_text", BASE, EXPERTS, {"use_bidirectional_attention": "all", "sliding_window": 7}),
+    *cases(
+        "gemma4_text",
+        BASE | INPUTS,
+        E2B | {"layer_types": ["sliding_attention", "full_attention"] * 3, "num_global_key_value_heads": None},
+        EXPERTS | {"vocab_size_per_layer_input": 61},
+        {"use_bidirectional_attention": "all", "sliding_window": 7},
+    ),
     # Without this, transformers cuts per-layer inputs where keys are shared, and fails where there are none.
     *cases("gemma4_text", BASE | SHARED, calls={"output_hidden_states": True}),
 ]

@@ -1,4 +1,4 @@
-"""Gemma 4's text models without per-layer embeddings: unscaled scores, normed values, wider heads on full layers, experts."""
+"""Gemma 4's text models: unscaled scores, normed values, wider heads on full layers, experts, inputs of each layer."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ from anyformer.parts import (
     Block,
     Branch,
     Experts,
+    FeedForward,
     Gain,
+    LayerInput,
+    LayerInputs,
     QKNorm,
     Renormalise,
     RMSNorm,
@@ -37,9 +40,8 @@ _OURS = {"head_dim": "head_width", "num_key_value_heads": "kv_heads"}
 
 
 def read(config: Config) -> Architecture:
+    config.assume(hidden_size=2304, intermediate_size=9216, num_hidden_layers=30, num_attention_heads=8, vocab_size=262_144)
     config.assume(hidden_size_per_layer_input=256, sliding_window=512)
-    config.put(hidden_size_per_layer_input=0)
-    config.expect("hidden_size_per_layer_input", 0, why="per-layer embeddings that read the input are not described")
     both_ways = config("use_bidirectional_attention", None, lambda target: "all" if encodes(target) else None) == "all"
     config.expect("use_bidirectional_attention", None, "vision", "all")
     config.expect("is_causal", not both_ways)
@@ -49,7 +51,7 @@ def read(config: Config) -> Architecture:
     masks = {kind: near if kind == "local" else Bidirectional() for kind in kinds} if both_ways else {}
     rotary, wider, norm = _rotary(config), _wider(config, kinds), words.rms_norm(config, cast="after_gain")
     own = len(kinds) - config("num_kv_shared_layers", 0, lambda target: sum(map(bool, target.each("attention.keys_from"))))
-    experts, layers = _experts(config, norm), []
+    inputs, experts, layers = words.layer_inputs(config, norm), _experts(config, norm), []
     for layer, kind in enumerate(kinds):
         heads = _heads(config, kind, norm, reads=layer < own).but(
             mask=masks.get(kind) or words.mask(config, kind), rotary=rotary[kind], **wider.get(layer, {})
@@ -57,9 +59,10 @@ def read(config: Config) -> Architecture:
         network = words.feedforward(config, "hidden_activation", "gelu_pytorch_tanh")
         double = config("use_double_wide_mlp", False, _doubles) and layer >= own
         network = network.but(width=2 * network.width) if double else network
-        layers.append((kind if layer < own else f"{kind}_shared", _block(heads, network, experts, norm)))
+        layers.append((kind if layer < own else f"{kind}_shared", _block(heads, network, experts, inputs, norm)))
     softcap = config("final_logit_softcapping", None)
-    made = words.decoder(config, layers, norm, tied=True, embedding_scale="sqrt_width", softcap=softcap)
+    around = {"layer_inputs": inputs}
+    made = words.decoder(config, layers, norm, tied=True, embedding_scale="sqrt_width", softcap=softcap, around=around)
     return made.but(decoder=None, encoder=made.decoder) if both_ways else made
 
 
@@ -67,6 +70,7 @@ def read_unified(config: Config) -> Architecture:
     """Gemma 4's layers without experts and without inputs of each layer, and other sizes where keys are absent."""
     config.assume(hidden_size=2304, intermediate_size=9216, num_hidden_layers=30, num_attention_heads=8)
     config.assume(vocab_size=262_144, hidden_size_per_layer_input=0, enable_moe_block=False, sliding_window=1024)
+    config.expect("hidden_size_per_layer_input", 0)
     return read(config)
 
 
@@ -145,24 +149,33 @@ def _experts(config: Config, norm: RMSNorm) -> Experts | None:
     return words.experts(config, router, chosen_key=("top_k_experts",), counted=("num_experts",), activation=act, norm=norm)
 
 
-def _block(heads: Attention, network: Any, experts: Experts | None, norm: RMSNorm) -> Block:
+def _block(heads: Attention, network: FeedForward, experts: Experts | None, inputs: LayerInputs | None, norm: RMSNorm) -> Block:
     first = Branch(norm_before=norm, sublayer=heads, norm_after=norm)
     branches = {"feedforward": Branch(norm_before=norm, sublayer=network, norm_after=norm)}
     if experts is not None:
         branches["experts"] = Branch(sublayer=experts, norm_after=norm)
     scalar = Gain(per="branch", initial=1.0)
-    both = Step(branches=Named(branches), norm_branches=None if experts is None else norm, gain=scalar)
-    return Block(steps=(Step(branches=Named(attention=first)), both))
+    both = Step(branches=Named(branches), norm_branches=None if experts is None else norm)
+    steps = [Step(branches=Named(attention=first)), both]
+    if inputs is not None:
+        own = LayerInput(width=inputs.width, activation=network.activation)
+        steps.append(Step(branches=Named(layer_input=Branch(sublayer=own, norm_after=norm))))
+    return Block(steps=(*steps[:-1], steps[-1].but(gain=scalar)))
 
 
 def names(architecture: Architecture) -> Names:
     stack = "decoder" if architecture.encoder is None else "encoder"
     inner = _EXPERTS if Target(architecture).has("experts") else _DENSE
-    layers = joined(ATTENTION, QK_NORM, FEEDFORWARD, BEFORE, _SCALAR, inner)
-    return Names({**OUTSIDE, "encoder.final_norm": "model.norm"}, {stack: ("model.layers.{i}.", layers)})
+    layers = joined(ATTENTION, QK_NORM, FEEDFORWARD, BEFORE, words.LAYER_INPUT, _SCALAR, inner)
+    outside = {**OUTSIDE, **words.LAYER_INPUTS_OUTSIDE, "encoder.final_norm": "model.norm"}
+    return Names(outside, {stack: ("model.layers.{i}.", layers)})
 
 
-_SCALAR: Table = {"attention.norm_after": "post_attention_layernorm", "step_1_gain": "layer_scalar"}
+_SCALAR: Table = {
+    "attention.norm_after": "post_attention_layernorm",
+    "step_1_gain": "layer_scalar",
+    "step_2_gain": "layer_scalar",
+}
 _DENSE: Table = {"feedforward.norm_after": "post_feedforward_layernorm"}
 _EXPERTS: Table = {
     "feedforward.norm_after": "post_feedforward_layernorm_1",
@@ -181,7 +194,7 @@ FAMILIES = (
         read,
         names,
         "Gemma4ForCausalLM",
-        inert=("cache_implementation", "vocab_size_per_layer_input"),
+        inert=("cache_implementation",),
         # Unused weights in published files of layers that read another's keys and values.
         ignored=(r".*self_attn\.[kv]_(proj|norm)\..*",),
     ),

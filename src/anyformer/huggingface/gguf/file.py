@@ -110,6 +110,10 @@ class GgufFile:
         whole = self._restored(place.tensor, place.expert, self.dtype if place.change is None else torch.float32)
         return whole if place.change is None else self._changed(place, whole).to(self.dtype)
 
+    def kept(self, name: str) -> Tensor:
+        """As `tensor`: nothing in a file of this layout is written again as it is."""
+        return self.tensor(name)
+
     def _changed(self, place: Place, tensor: Tensor) -> Tensor:
         """A tensor without the converter's change."""
         assert place.change is not None

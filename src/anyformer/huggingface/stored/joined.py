@@ -83,6 +83,10 @@ class Joined:
         except (ValueError, RuntimeError, IndexError) as error:
             raise self._unreadable(name, packed, error) from None
 
+    def kept(self, name: str) -> Tensor:
+        """One tensor bit for bit; of a weight in few bits the numbers that it stands for."""
+        return self.tensor(name) if name in self.packed else self.files.raw(name)
+
     def held(self) -> tuple[Held, ...]:
         """How the directory holds its weights: each way with the bytes of it, the largest first."""
         ways: dict[tuple[str, bool], list[tuple[int, int]]] = {}

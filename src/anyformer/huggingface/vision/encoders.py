@@ -10,8 +10,19 @@ from anyformer.describe import did_you_mean
 from anyformer.huggingface import words
 from anyformer.huggingface.config import Config
 from anyformer.huggingface.errors import HuggingFaceError
-from anyformer.huggingface.rules import Shaped, Table, To
-from anyformer.parts import Attention, Bidirectional, Block, LayerNorm, LearnedPosition, Patches, Stack, pre_norm, stack
+from anyformer.huggingface.rules import Names, Shaped, Table, To, under
+from anyformer.parts import (
+    Attention,
+    Bidirectional,
+    Block,
+    ImageEncoder,
+    LayerNorm,
+    LearnedPosition,
+    Patches,
+    Stack,
+    pre_norm,
+    stack,
+)
 
 WITH_FINAL_NORM = None
 """The layer of an encoder that is read with all its layers and the norm behind them."""
@@ -93,21 +104,13 @@ def encoder(config: Config, layer: Layer, *, usual: str) -> Encoder:
     return found
 
 
-def names(tower: Patches, width: int) -> Table:
-    """Names of the weights outside of layers, ours to those of `vision_tower`."""
-    return {
-        "images.patches.projection.weight": To(
-            "embeddings.patch_embedding.weight", Shaped((width, tower.channels, tower.size, tower.size))
-        ),
-        "images.patches.projection.bias": "embeddings.patch_embedding.bias",
-        "images.patches.class_tokens": To("embeddings.class_embedding", Shaped((-1,))),
-        "images.stack.position.weight": "embeddings.position_embedding.weight",
-        "images.stack.input_norm": "pre_layrnorm",
-        "images.stack.final_norm": "post_layernorm",
-    }
-
-
-LAYER: Table = {
+TOWER, PROJECTOR = "vision_tower.", "multi_modal_projector."
+STORED: Mapping[str, str] = {
+    r"(?:model\.)?vision_tower\.(?:vision_model\.)?(.*)": rf"{TOWER}\1",
+    r"(?:model\.)?multi_modal_projector\.(.*)": rf"{PROJECTOR}\1",
+}
+"""Pattern of names in files, published or saved by transformers 5 -> the name here."""
+_LAYER: Table = {
     **{f"attention.{side}": f"self_attn.{side[0]}_proj" for side in words.QKV},
     "attention.output": "self_attn.out_proj",
     "attention.norm_before": "layer_norm1",
@@ -115,4 +118,20 @@ LAYER: Table = {
     "feedforward.up": "mlp.fc1",
     "feedforward.down": "mlp.fc2",
 }
-"""Names in a layer."""
+
+
+def names(projector: Table, tower: ImageEncoder) -> Names:
+    """Names of the weights of a tower, ours to those here, and of its `projector`, ours to those within that module."""
+    patches = tower.patches
+    outside: Table = {
+        "images.patches.projection.weight": To(
+            "embeddings.patch_embedding.weight", Shaped((tower.width, patches.channels, patches.size, patches.size))
+        ),
+        "images.patches.projection.bias": "embeddings.patch_embedding.bias",
+        "images.patches.class_tokens": To("embeddings.class_embedding", Shaped((-1,))),
+        "images.stack.position.weight": "embeddings.position_embedding.weight",
+        "images.stack.input_norm": "pre_layrnorm",
+        "images.stack.final_norm": "post_layernorm",
+    }
+    every = {**under(TOWER, outside), **under(PROJECTOR, projector)}
+    return Names(every, {"images.stack": (f"{TOWER}encoder.layers.{{i}}.", _LAYER)})

@@ -5,25 +5,37 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
+
+from torch import Tensor
 
 from anyformer.huggingface.config import Config
-from anyformer.huggingface.rules import Table, To, Transposed
-from anyformer.huggingface.vision.encoders import WITH_FINAL_NORM, encoder
+from anyformer.huggingface.rules import Names, Table, To, Transposed
+from anyformer.huggingface.vision import qwen
+from anyformer.huggingface.vision.encoders import STORED, WITH_FINAL_NORM, encoder, names
 from anyformer.huggingface.words.activations import activation
-from anyformer.parts import ImageTower, PooledProjector, RMSNorm, TwoLayerProjector
+from anyformer.parts import ImageEncoder, ImageTower, PooledProjector, RMSNorm, TwoLayerProjector
+from anyformer.parts.images.encoder import Images
+
+Arguments = Callable[[ImageEncoder, Tensor, Images], dict[str, Tensor]]
 
 
 @dataclass(frozen=True)
 class Vision:
-    """The images of a composite: its tower, and the names of the projector's weights, ours to those stored."""
+    """The images of a composite: its tower, and the names of its weights and the projector's."""
 
-    read: Callable[[Config], ImageTower]
-    projector: Table
-    marks: str = ""
-    """The argument of transformers' class that is 1 at tokens of images; empty without one."""
+    read: Callable[[Config], ImageEncoder]
+    names: Callable[[ImageEncoder], Names]
+    """The weights of tower and projector, ours to those here."""
+    arguments: Arguments
+    """What transformers' class is given: of the tower, tokens (B, T) and images."""
+    stored: Mapping[str, str]
+    """Pattern of the tower's names in files, published or saved by transformers 5 -> the name here."""
+    sections: tuple[int, ...] = ()
+    """Pairs of each axis of the text's rotary positions where the text's table names none; empty where it has one axis."""
 
 
-def llava(config: Config) -> ImageTower:
+def llava(config: Config) -> ImageEncoder:
     """Liu et al. 2023 (arXiv 2310.03744): the patches of the last layer but one, two layers to the text's width."""
     config.expect("vision_feature_select_strategy", "default", "full")
     layer = config("vision_feature_layer", -2)
@@ -37,7 +49,7 @@ def llava(config: Config) -> ImageTower:
     return ImageTower(token=token, **seen.fields, skipped=skipped, projector=projector)
 
 
-def gemma3(config: Config) -> ImageTower:
+def gemma3(config: Config) -> ImageEncoder:
     """Gemma Team 2025 (arXiv 2503.19786): SigLIP's patches averaged to a few tokens that see each other."""
     seen = encoder(config, WITH_FINAL_NORM, usual="siglip_vision_model")
     tokens = config("mm_tokens_per_image", 256)
@@ -47,10 +59,25 @@ def gemma3(config: Config) -> ImageTower:
     return ImageTower(token=token, **seen.fields, projector=projector, seen="whole")
 
 
+def _pixels(tower: ImageEncoder, tokens_BT: Tensor, images: Images) -> dict[str, Tensor]:
+    assert isinstance(images, Tensor), "they have one size"
+    return {"pixel_values": images}
+
+
+def _marked(tower: ImageEncoder, tokens_BT: Tensor, images: Images) -> dict[str, Tensor]:
+    """With the tokens of images marked."""
+    return {**_pixels(tower, tokens_BT, images), "token_type_ids": (tokens_BT == tower.token).long()}
+
+
 _TWO_LAYER: Table = {"images.projector.first": "linear_1", "images.projector.second": "linear_2"}
 _POOLED: Table = {
     "images.projector.norm": "mm_soft_emb_norm",
     "images.projector.projection.weight": To("mm_input_projection_weight", Transposed()),
 }
-VISION: Mapping[str, Vision] = {"llava": Vision(llava, _TWO_LAYER), "gemma3": Vision(gemma3, _POOLED, "token_type_ids")}
+VISION: Mapping[str, Vision] = {
+    "llava": Vision(llava, partial(names, _TWO_LAYER), _pixels, STORED),
+    "gemma3": Vision(gemma3, partial(names, _POOLED), _marked, STORED),
+    "qwen2_vl": Vision(qwen.qwen2_vl, qwen.names, qwen.arguments, qwen.STORED, (16, 24, 24)),
+    "qwen2_5_vl": Vision(qwen.qwen2_5_vl, qwen.gated_names, qwen.arguments, qwen.STORED, (16, 24, 24)),
+}
 """Model type of a composite -> its images."""

@@ -8,6 +8,7 @@ from anyformer.huggingface.places import has_part
 from anyformer.huggingface.words.activations import activation
 from anyformer.huggingface.words.heads import ALL, QKV, attention, biases, head_width, implied_width, key_value_heads
 from anyformer.huggingface.words.latent import latent_attention, latent_names
+from anyformer.huggingface.words.layer_inputs import LAYER_INPUT, LAYER_INPUTS_OUTSIDE, layer_inputs
 from anyformer.huggingface.words.layers import (
     dense_first,
     every,
@@ -66,6 +67,8 @@ __all__ = [
     "ALL",
     "DELTA",
     "EXACT",
+    "LAYER_INPUT",
+    "LAYER_INPUTS_OUTSIDE",
     "QKV",
     "SIDES",
     "Norm",
@@ -91,6 +94,7 @@ __all__ = [
     "key_value_heads",
     "latent_attention",
     "latent_names",
+    "layer_inputs",
     "layer_norm",
     "layered",
     "logits_divided",

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import log
-from typing import Any
+from typing import Any, Literal
 
 from anyformer.huggingface.config import Config
 from anyformer.huggingface.errors import HuggingFaceError
@@ -11,10 +12,12 @@ from anyformer.huggingface.rules import Groups, Rows, Table, To
 from anyformer.huggingface.target import Target
 from anyformer.huggingface.words.rope import SHARE, from_table, rope_parameters, rope_table
 from anyformer.model import Architecture
-from anyformer.parts import LatentAttention, RMSNorm
+from anyformer.parts import Indexer, LatentAttention, LayerNorm, RMSNorm
 
 LATENT_NORM = RMSNorm(eps=1e-6)
 """The norm of the latents, whose eps is no key of the configuration."""
+INDEX_NORM = LayerNorm(eps=1e-6)
+"""The norm of index keys, likewise."""
 
 
 def latent_attention(
@@ -50,21 +53,45 @@ def latent_attention(
     )
 
 
+def indexer(config: Config, attention: LatentAttention, *, heads: int, pairing: Literal["halves", "adjacent"]) -> Indexer:
+    """DeepSeek's lightning indexer beside this attention: it rotates as many features, first in its heads, in `pairing`."""
+    width, rotary = config("index_head_dim", 128), attention.rotary
+    assert rotary is not None, "model types with an indexer rotate"
+    share = attention.rope_width / width
+    if share > 1 or int(share * width) != attention.rope_width:
+        raise HuggingFaceError(
+            f"{config.where}: index_head_dim = {width} has no room for the qk_rope_head_dim = {attention.rope_width} features "
+            "that rotate"
+        )
+    return Indexer(
+        keep=config("index_topk", 2048), heads=config("index_n_heads", heads), head_width=width, norm=INDEX_NORM,
+        rotary=rotary.but(fraction=share, pairing=pairing),
+    )  # fmt: skip
+
+
 def stretched_rotary(
-    config: Config, width: int, *, interleave: bool | None = None, theta: float = 10_000.0, **fields: Any
+    config: Config,
+    width: int,
+    *,
+    interleave: bool | None = None,
+    theta: float = 10_000.0,
+    share: float = 1.0,
+    at: Callable[[Target], dict[str, Any]] | None = None,
+    **fields: Any,
 ) -> dict[str, Any]:
     """Rotary positions of a head's last features, and the scale of its scores where a scaling has `mscale_all_dim`.
 
-    `interleave`: the default of `rope_interleave`, None for a model type without this key.
+    `interleave`: the default of `rope_interleave`, None for a model type without this key; `share`: the share of a head that
+    the table has to name, if it names one; `at`: the place of the table.
     """
     if interleave is not None:
         adjacent = config("rope_interleave", interleave, lambda target: target("latent_attention.rotary.pairing") == "adjacent")
         fields["pairing"] = "adjacent" if adjacent else "halves"
-    table = rope_parameters(config, theta=theta, at=stretched_table)
-    share = table.pop(SHARE, None) or config(SHARE, None) or 1.0
-    if share != 1.0:
+    table = rope_parameters(config, theta=theta, at=at or stretched_table)
+    named = table.pop(SHARE, None) or config(SHARE, None) or share
+    if named != share:
         raise HuggingFaceError(
-            f"{config.where}: {SHARE} = {share}, but latent attention has a width of its own for rotated features"
+            f"{config.where}: {SHARE} = {named}, but latent attention has a width of its own for rotated features"
         )
     scores = table.get("mscale_all_dim")
     if table["rope_type"] != "yarn":
@@ -104,4 +131,8 @@ def latent_names(architecture: Architecture, theirs: str = "self_attn") -> Table
         f"{ours}.kv_norm": f"{theirs}.kv_a_layernorm",
         (f"{ours}.key_up", f"{ours}.value_up"): To(f"{theirs}.kv_b_proj", Groups(target(f"{ours}.heads"))),
         f"{ours}.output": f"{theirs}.o_proj",
+        f"{ours}.choice.query": f"{theirs}.indexer.wq_b",
+        f"{ours}.choice.key": f"{theirs}.indexer.wk",
+        f"{ours}.choice.norm": f"{theirs}.indexer.k_norm",
+        f"{ours}.choice.weights": f"{theirs}.indexer.weights_proj",
     }

@@ -32,6 +32,7 @@ SCALINGS: Mapping[str, Mapping[str, str]] = {
 }  # fmt: skip
 """Kind of scaling -> their key -> our field."""
 SHARE = "partial_rotary_factor"
+_SECTIONS = ("mrope_section", "mrope_interleaved")
 Tables = dict[str, dict[str, Any]]
 
 
@@ -100,7 +101,8 @@ def from_table(table: Mapping[str, Any], *, unread: tuple[str, ...] = (), **fiel
     if absent:
         raise HuggingFaceError(f"rope_parameters: {' and '.join(absent)} should be given for each type of layer")
     kind = table["rope_type"]
-    given = {name: value for name, value in table.items() if name not in ("rope_type", "rope_theta", *unread)}
+    given = {name: value for name, value in table.items() if name not in ("rope_type", "rope_theta", *_SECTIONS, *unread)}
+    fields = {**fields, **_axes(table)}
     if kind == "default":
         if given:
             raise HuggingFaceError(f"rope_parameters: {', '.join(given)} mean nothing for rope_type 'default'")
@@ -125,11 +127,31 @@ def to_table(rotary: Rotary) -> dict[str, Any]:
     table: dict[str, Any] = {"rope_type": "default", "rope_theta": rotary.theta}
     if rotary.fraction != 1:
         table[SHARE] = rotary.fraction
+    table |= _of_axes(rotary)
     if rotary.scaling is None:
         return table
     plain = rotary.scaling.plain()
     kind = plain["kind"]
     return table | {"rope_type": kind} | {theirs: plain[ours] for theirs, ours in SCALINGS[kind].items() if ours in plain}
+
+
+def _axes(table: Mapping[str, Any]) -> dict[str, Any]:
+    """The field of the axes, from `mrope_section`: the pairs that turn by time, by height and by width."""
+    sections = table.get(_SECTIONS[0])
+    if sections is None:
+        return {}
+    kind = "interleaved" if table.get(_SECTIONS[1]) else "sections"
+    return {"axes": {"kind": kind, "sizes": tuple(sections)}}
+
+
+def _of_axes(rotary: Rotary) -> dict[str, Any]:
+    """The same as keys."""
+    plain = {} if rotary.axes is None else rotary.axes.plain()
+    if not plain:
+        return {}
+    if "sizes" not in plain:
+        raise MismatchError(f"rotary positions along axes of kind {plain['kind']!r} have no key")
+    return {_SECTIONS[0]: list(plain["sizes"]), **({_SECTIONS[1]: True} if plain["kind"] == "interleaved" else {})}
 
 
 def with_share(table: Mapping[str, Any], fraction: float = 1.0) -> Rotary:

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from anyformer.describe import Count, Value
 from anyformer.operations import Dimension, Limit, Operation, Shape, State, Tally, Weight, total
 from anyformer.operations.elementwise import rotated
+from anyformer.parts.attention.exclusive import Exclusive
 from anyformer.parts.attention.heads import Heads
 from anyformer.parts.attention.heads_module import HeadsModule
 from anyformer.parts.attention.heads_sketch import heads_sketch, heads_title, rotary_cell
@@ -63,6 +64,8 @@ class SelfAttention(Heads):
     keys_from: str | None = None
     """A variant: this layer reads the keys and values of its latest layer before, and has none of its own (Gemma 3n)."""
     value_residual: ValueResidual | None = None
+    exclusive: Exclusive | None = None
+    """What of its own value a token takes out of what its heads mix."""
 
     @model_validator(mode="after")
     def _makes_sense(self) -> SelfAttention:
@@ -70,6 +73,7 @@ class SelfAttention(Heads):
             "value_norm": self.value_norm is not None,
             "values": self.values == "keys",
             "value_residual": self.value_residual is not None,
+            "exclusive": self.exclusive is not None,
             "the bias on 'key' or 'value'": not {"key", "value"}.isdisjoint(self.bias),
         }
         if self.keys_from is not None and any(own.values()):
@@ -101,6 +105,8 @@ class SelfAttention(Heads):
             facts.append(f"{self.virtual_tokens} virtual tokens")
         if self.value_residual is not None:
             facts.append(f"with values of the latest {self.value_residual.variant} layer")
+        if self.exclusive is not None:
+            facts.append("without the direction of a token's own value")
         return tuple(facts)
 
     def build(self, width: int, plan: Plan, name: str) -> AttentionModule:
@@ -119,6 +125,7 @@ class SelfAttention(Heads):
         held = position * self.mask.cache_length(shape.cache_length) if own else 0
         state = State.of(shape, held, position * self.mask.pairs(shape), K)
         inner = {} if self.score_bias is None else {"score_bias": self.score_bias.cost(self, width, shape)}
+        inner |= {} if self.exclusive is None else {"exclusive": self.exclusive.cost(self.heads)}
         features = 0 if self.rotary is None else self.rotary.rotated(E) * (self.heads + (K if own else 0))
         rotary: Mapping[str, Operation] = {"rotary": rotated(rows * features)} if features else {}
         pairs = shape.length * P
@@ -133,7 +140,9 @@ class SelfAttention(Heads):
     def traits(self) -> Traits:
         positions = ["RoPE"] if self.rotary is not None else []
         positions += [self.score_bias.position_name] if self.score_bias is not None else []
-        techniques = {"query temperature": self.temperature, "value residual": self.value_residual}
+        techniques: dict[str, Value | None] = {
+            "query temperature": self.temperature, "value residual": self.value_residual, "exclusive": self.exclusive,
+        }  # fmt: skip
         return Traits(
             "MHA" if self.groups == self.heads else "MQA" if self.groups == 1 else "GQA",
             "+".join(positions) or "NoPE",
@@ -199,7 +208,7 @@ class Attention(SelfAttention):
             "bias": bool({"query", "key", "value"} & set(self.bias)), "qk_norm": self.qk_norm, "value_norm": self.value_norm,
             "clip": self.clip, "softcap": self.softcap, "sink": self.sink, "sub_norm": self.sub_norm,
             "score_bias": self.score_bias, "temperature": self.temperature, "virtual_tokens": self.virtual_tokens,
-            "value_residual": self.value_residual, "dropout": self.dropout,
+            "value_residual": self.value_residual, "exclusive": self.exclusive, "dropout": self.dropout,
         }  # fmt: skip
         heads = HeadsLayout(
             self.heads, self.groups, self.width_of_head(width), self.width_of_value(width), self.scale_of(width),
@@ -221,6 +230,7 @@ class AttentionModule(HeadsModule):
         self.attention = attention
         self.rotary = Digested.of(attention.rotary) if attention.rotary else None
         self.score_bias = attention.score_bias.build(attention, width) if attention.score_bias else None
+        self.exclusive = attention.exclusive.build(attention.heads) if attention.exclusive else None
         if attention.virtual_tokens is not None:
             for vector, features in zip(VIRTUAL, (self.head_width, self.value_width), strict=True):
                 shape = (attention.groups, attention.virtual_tokens, features)
@@ -231,10 +241,11 @@ class AttentionModule(HeadsModule):
         if self.attention.temperature is not None:
             q = q * self.attention.temperature.factor(context.positions)[..., None, None].to(q.dtype)
         q = q.transpose(1, 2)
+        own_BTKU = None
         if self.attention.keys_from is not None:
             memory = context.shared[self.attention.keys_from, MEMORY]
         else:
-            memory = self._remember(x_BTD, context, state)
+            memory, own_BTKU = self._remember(x_BTD, context, state)
         bias = self._bias(q, memory, context)
         banded = bias is None and self.attention.virtual_tokens is None and not self.drops
         k, v, visible = memory.key, memory.value, self.visible(x_BTD, context, memory.keys, banded=banded)
@@ -245,16 +256,18 @@ class AttentionModule(HeadsModule):
             )
             visible = visible.after(self.attention.virtual_tokens, x_BTD.shape[1], x_BTD.device)
             bias = None if bias is None else nn.functional.pad(bias, (self.attention.virtual_tokens, 0))
-        return self.mix(x_BTD, q, k, v, visible, context, bias)
+        return self.mix(x_BTD, q, k, v, visible, context, bias, own_BTKU)
 
-    def _remember(self, x_BTD: Tensor, context: Context, state: FullState | RingState | None) -> Memory:
-        """This layer's keys and values with those of its state, which it leaves for the layers that read them."""
+    def _remember(self, x_BTD: Tensor, context: Context, state: FullState | RingState | None) -> tuple[Memory, Tensor]:
+        """This layer's keys and values with those of its state, which it leaves for the layers that read them; the values of
+        this call's tokens (B, T, K, U)."""
         k, v = self.keys_and_values(x_BTD)
         residual = self.attention.value_residual
         if residual is not None:
             v = residual.own * v + residual.other * context.shared[residual.variant, VALUES]
         if context.variant is not None:
             context.leave(VALUES, v)
+        own_BTKU = v
         k, v = (context.gathered(x).transpose(1, 2) for x in (self._placed(k, self.key_norm, context), v))
         keys = context.keys
         if state is not None:
@@ -263,7 +276,7 @@ class AttentionModule(HeadsModule):
         memory = Memory(k, v, keys)
         if context.variant is not None:
             context.leave(MEMORY, memory)
-        return memory
+        return memory, own_BTKU
 
     def _bias(self, q_BHTE: Tensor, memory: Memory, context: Context) -> Tensor | None:
         """The bias of the scores: the stack's, computed once for equal keys, plus this layer's own."""

@@ -41,6 +41,7 @@ class HeadsModule(Attends):
             self.value_norm = _norm(heads.value_norm, U)
         self.sink = nn.Parameter(torch.empty(heads.heads)) if heads.sink else None
         self.gate = heads.gate.build(width, *heads.mixed(width)) if heads.gate else None
+        self.exclusive: nn.Module | None = None
         self.sub_norm = _norm(heads.sub_norm, heads.heads * U)
         self.dropout = Dropout(heads.dropout, f"{name}.dropout", along=2)
 
@@ -84,13 +85,19 @@ class HeadsModule(Attends):
         visible: Visible,
         context: Context,
         bias_BHTS: Tensor | None = None,
+        own_BTKU: Tensor | None = None,
     ) -> Tensor:
-        """Attention, the gate by x, then the output projection of the heads side by side: (B, T, D)."""
-        mixed_BHTU = self.attended(q_BHTE, k_BKSE.to(q_BHTE.dtype), v_BKSU.to(q_BHTE.dtype), visible, context, bias_BHTS)
-        mixed_BTHU = mixed_BHTU.transpose(1, 2)
+        """Attention, each token's own value taken out of it if the layer is exclusive, the gate by x, then the output
+        projection of the heads side by side: (B, T, D)."""
+        # Differential heads mix in pairs: half as many, twice as wide.
+        mixed = self.attended(q_BHTE, k_BKSE.to(q_BHTE.dtype), v_BKSU.to(q_BHTE.dtype), visible, context, bias_BHTS)
+        if self.exclusive is not None:
+            assert own_BTKU is not None, "an exclusive layer has values of its own"
+            mixed = self.exclusive(mixed, own_BTKU)
+        mixed = mixed.transpose(1, 2)
         if self.gate is not None:
-            mixed_BTHU = self.gate(x_BTD, mixed_BTHU)
-        return self.output(self.sub_norm(mixed_BTHU.flatten(2)))  # type: ignore[no-any-return]
+            mixed = self.gate(x_BTD, mixed)
+        return self.output(self.sub_norm(mixed.flatten(2)))  # type: ignore[no-any-return]
 
     def attended(
         self, q_BHTE: Tensor, k_BKSE: Tensor, v_BKSU: Tensor, visible: Visible, context: Context, bias_BHTS: Tensor | None

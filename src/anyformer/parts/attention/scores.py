@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -16,12 +18,22 @@ def by_group(x_BHTE: Tensor, groups: int) -> Tensor:
 
 
 def scores(q_BHTE: Tensor, k_BKSE: Tensor, scale: float, bias_BHTS: Tensor | None, softcap: float | None) -> Tensor:
-    """cap(q k^T * scale + bias) in fp32, (B, H, T, S)."""
+    """cap(q k^T * scale + bias) in fp32, (B, H, T, S); in 16 bits, if products of these are only scaled by a power of two.
+
+    Such scores are exactly those in fp32, and a softmax reads them as they are: it computes in fp32 and rounds once.
+    """
     B, H, T, _ = q_BHTE.shape
+    if softcap is None and bias_BHTS is None and q_BHTE.dtype.itemsize == 2 and math.frexp(scale)[0] == 0.5:
+        return (by_group(q_BHTE * scale, k_BKSE.shape[1]) @ k_BKSE.mT).view(B, H, T, -1)
     scores_BHTS = (by_group(q_BHTE, k_BKSE.shape[1]) @ k_BKSE.mT).view(B, H, T, -1).float() * scale
     if bias_BHTS is not None:
         scores_BHTS = scores_BHTS + bias_BHTS
     return scores_BHTS if softcap is None else softcap * torch.tanh(scores_BHTS / softcap)
+
+
+def cut(x: Tensor, queries: slice, keys: slice) -> Tensor:
+    """A view of the elements of a block, of x: (.., T or 1, S)."""
+    return x[:, :, queries if x.shape[2] > 1 else slice(None), keys]
 
 
 def attention_weights(scores_BHTS: Tensor, allowed: Tensor | None, sink_H: Tensor | None) -> tuple[Tensor, Tensor | None]:
@@ -31,7 +43,7 @@ def attention_weights(scores_BHTS: Tensor, allowed: Tensor | None, sink_H: Tenso
     if sink_H is None:
         return scores_BHTS.softmax(-1), None
     B, H, T, _ = scores_BHTS.shape
-    whole = torch.cat([scores_BHTS, sink_H.float()[:, None, None].expand(B, H, T, 1)], -1).softmax(-1)
+    whole = torch.cat([scores_BHTS.float(), sink_H.float()[:, None, None].expand(B, H, T, 1)], -1).softmax(-1)
     return whole[..., :-1], whole[..., -1:]
 
 

@@ -110,6 +110,8 @@ class Context:
     prefix: Tensor | None = None
     until: Tensor | None = None
     """(B, T): the last position that each query sees even if its mask does not allow it, such as the end of its image."""
+    axes: Tensor | None = None
+    """(n, B or 1, T): the positions on each of n axes, by which rotary positions along axes turn; None: `positions` on all."""
     noise: Noise | None = None
     tokens: Tensor | None = None
     """(B, T): the tokens that were embedded."""
@@ -143,6 +145,7 @@ class Context:
             documents=None if documents is None else documents[:, :count],
             prefix=None,
             until=None if self.until is None else self.until[:, :count],
+            axes=None if self.axes is None else self.axes[:, :, :count],
             tokens=None if self.tokens is None else self.tokens[:, :count],
             auxiliary=self.auxiliary and self.auxiliary.ahead(k, documents),
             shared={},
@@ -159,6 +162,7 @@ class Context:
             padded=True,
             documents=None if self.documents is None else self.documents[:, own],
             until=None if self.until is None else self.until[:, own],
+            axes=None if self.axes is None else self.axes[:, :, own],
             tokens=None if self.tokens is None else self.tokens[:, own],
             noise=None if self.noise is None else replace(self.noise, span=Span(numbers, length)),
             share=Share(self, gather),
@@ -211,9 +215,10 @@ class Context:
     def rotary(self, rotary: Digested[Rotary], head_width: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         """The cosines and sines of this call's positions."""
         last = None if self.share is None else self.share.whole.positions.amax()
+        positions = self.positions if self.axes is None or rotary.value.axes is None else self.axes
         return self.once(
             ("rotary", rotary.digest, head_width, dtype),
-            lambda: rotary.value.table(self.positions.clamp(min=0), head_width, dtype, last),
+            lambda: rotary.value.table(positions.clamp(min=0), head_width, dtype, last),
         )
 
     def visible(self, mask: Digested[Mask], keys: Keys, *, banded: bool = False) -> Visible:

@@ -32,6 +32,9 @@ class StackState:
     """(B, S) bool; None without padding."""
     prefix: Tensor | None = None
     """(B,); None without a prefix."""
+    offset: Tensor | None = None
+    """(B,): what the position of a row's later tokens on several axes has beyond the one counted, behind images that advance a
+    text by less than their tokens; None in a model without such images."""
 
     @property
     def nbytes(self) -> int:
@@ -48,7 +51,8 @@ class StackState:
         layers = [{name: state.fork(rows) for name, state in layer.items()} for layer in self.layers]
         padding = None if self.source_padding is None else self.source_padding[rows]
         prefix = None if self.prefix is None else self.prefix[rows]
-        return StackState(self.slots.fork(rows), layers, padding, prefix)
+        offset = None if self.offset is None else self.offset[rows]
+        return StackState(self.slots.fork(rows), layers, padding, prefix, offset)
 
     def take(self, other: StackState) -> None:
         """Continue from the contents of `other`, a state of the same stack that is no larger."""
@@ -56,7 +60,7 @@ class StackState:
         for mine, theirs in zip(self.layers, other.layers, strict=True):
             for name, state in mine.items():
                 state.take(theirs[name])
-        self.source_padding, self.prefix = other.source_padding, other.prefix
+        self.source_padding, self.prefix, self.offset = other.source_padding, other.prefix, other.offset
 
     def put(self, rows: Tensor, other: StackState) -> None:
         """Rows `rows` (n,) become those of `other`, a state of the same stack and capacity with n rows, in the same memory.
@@ -69,7 +73,8 @@ class StackState:
         for mine, theirs in zip(self.layers, other.layers, strict=True):
             for name, state in mine.items():
                 state.put(rows, theirs[name], start, count)
-        for held, given in ((self.source_padding, other.source_padding), (self.prefix, other.prefix)):
+        both = (self.source_padding, other.source_padding), (self.prefix, other.prefix), (self.offset, other.offset)
+        for held, given in both:
             if held is not None:
                 assert given is not None, "all rows are read by calls of one form"
                 held[rows] = given

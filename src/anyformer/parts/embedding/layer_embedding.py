@@ -17,10 +17,10 @@ from anyformer.plan import Plan
 
 
 class LayerEmbedding(Sublayer):
-    """(act(x W_in) * scale * table[token]) W_out: W_in (D, P), table (V, P), W_out (P, D) (Gemma 3n's per-layer embeddings).
+    """(act(x W_in) * scale * table[token]) W_out: W_in (D, P), table (V, P), W_out (P, D).
 
-    Large tables cost memory and no products. Gemma 3n adds a projection of the input embedding to the table's row; here the
-    row stands alone.
+    Large tables cost memory and no products. Gemma 3n adds a projection of the input embedding to the table's row
+    (`LayerInputs`); here the row stands alone.
     """
 
     kind: Literal["layer_embedding"] = "layer_embedding"
@@ -32,10 +32,8 @@ class LayerEmbedding(Sublayer):
     scale: Positive = 1.0
 
     def sketch(self, width: int) -> Sketch:
-        activation = Cell(activation_name(self.activation, gated=False), "pointwise")
         row = SideInput(Cell(f"the token's row of {self.vocab:,} × {self.width}", "memory"))
-        inner = fan(chain(Cell(f"in {self.width}"), activation), row, join="×")
-        return Sketch("Embedding of this layer", flow=chain(inner, Cell(f"out {number(width)}")))
+        return gated_rows_sketch("Embedding of this layer", width, self.width, self.activation, row)
 
     @property
     def reads(self) -> tuple[Read, ...]:
@@ -48,29 +46,46 @@ class LayerEmbedding(Sublayer):
         return LayerEmbeddingModule(self, width)
 
     def cost(self, width: int, shape: Shape, plan: Plan) -> Tally:
-        rows = shape.batch * shape.length
-        return (
-            matrix("input", width, self.width, rows, role="column")
-            + Tally(
-                {"table.weight": Weight((self.vocab, self.width), "column", "embedding", axes=((("vocab", self.vocab),), ()))}
-            )
-            + matrix("output", self.width, width, rows, role="row", fill="residual")
-            + total({"activation": ACTIVATIONS[self.activation].cost(self.width, rows, gated=True)})
-        )
+        table = Weight((self.vocab, self.width), "column", "embedding", axes=((("vocab", self.vocab),), ()))
+        return gated_rows_cost(width, self.width, self.activation, shape.rows) + Tally({"table.weight": table})
 
 
-class LayerEmbeddingModule(nn.Module):
+class GatedRowsModule(nn.Module):
+    """(act(x W_in) * row) W_out."""
+
+    def __init__(self, width: int, narrow: int, activation: str) -> None:
+        super().__init__()
+        self.input = nn.Linear(width, narrow, bias=False)
+        self.activation = ACTIVATIONS[activation].build(narrow)
+        self.output = nn.Linear(narrow, width, bias=False)
+
+    def gated(self, x_BTD: Tensor, rows_BTP: Tensor) -> Tensor:
+        return self.output(self.activation(self.input(x_BTD)) * rows_BTP)  # type: ignore[no-any-return]
+
+
+def gated_rows_cost(width: int, narrow: int, activation: str, rows: int) -> Tally:
+    """The tally of a `GatedRowsModule`."""
+    return (
+        matrix("input", width, narrow, rows, role="column")
+        + matrix("output", narrow, width, rows, role="row", fill="residual")
+        + total({"activation": ACTIVATIONS[activation].cost(narrow, rows, gated=True)})
+    )
+
+
+def gated_rows_sketch(title: str, width: int, narrow: int, activation: str, row: SideInput) -> Sketch:
+    """The drawing of a `GatedRowsModule`."""
+    gate = chain(Cell(f"in {narrow}"), Cell(activation_name(activation, gated=False), "pointwise"))
+    return Sketch(title, flow=chain(fan(gate, row, join="×"), Cell(f"out {number(width)}")))
+
+
+class LayerEmbeddingModule(GatedRowsModule):
     """(B, T, D) and the context's tokens (B, T) -> (B, T, D)."""
 
     def __init__(self, part: LayerEmbedding, width: int) -> None:
-        super().__init__()
+        super().__init__(width, part.width, part.activation)
         self.scale = part.scale
-        self.input = nn.Linear(width, part.width, bias=False)
-        self.activation = ACTIVATIONS[part.activation].build(part.width)
         self.table = nn.Embedding(part.vocab, part.width)
-        self.output = nn.Linear(part.width, width, bias=False)
 
     def forward(self, x_BTD: Tensor, context: Context, state: None = None) -> Tensor:
         assert context.tokens is not None, "a stack whose layers read tokens gets them"
-        rows_BTP = self.table(context.tokens).to(x_BTD.dtype) * self.scale
-        return self.output(self.activation(self.input(x_BTD)) * rows_BTP)  # type: ignore[no-any-return]
+        return self.gated(x_BTD, self.table(context.tokens).to(x_BTD.dtype) * self.scale)

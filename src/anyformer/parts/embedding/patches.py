@@ -27,14 +27,21 @@ class Patches(Input):
     """p, pixels of a patch's side."""
     channels: Count = 3
     """I."""
+    frames: Count = 1
+    """Frames of a film that a patch covers: W is (D, I * frames * p * p), and an image is each frame (Qwen2-VL, 2409.12191)."""
     class_tokens: Annotated[int, Field(ge=0)] = 0
     """Learned vectors before the patches."""
     bias: bool = True
 
     def sketch(self, width: int) -> Sketch:
-        pixels = self.channels * self.size**2
+        pixels = self.pixels
         extra = [f"{self.class_tokens} learned vector{'s' * (self.class_tokens > 1)} in front"] if self.class_tokens else []
         return Sketch(f"Patches of {self.size} × {self.size}", (f"{number(pixels)} → {number(width)}", *extra))
+
+    @property
+    def pixels(self) -> int:
+        """Numbers of a patch."""
+        return self.channels * self.frames * self.size**2
 
     def check(self, name: str, given: Tensor, padding: Tensor | None) -> int:
         if padding is not None:
@@ -51,7 +58,7 @@ class Patches(Input):
 
     def cost(self, width: int, batch: int, length: int) -> Tally:
         patches = batch * max(length - self.class_tokens, 0)
-        parts = matrix("projection", self.channels * self.size**2, width, patches, role="column", bias=self.bias, constant=True)
+        parts = matrix("projection", self.pixels, width, patches, role="column", bias=self.bias, constant=True)
         if not self.class_tokens:
             return parts
         return parts + Tally({"class_tokens": Weight((self.class_tokens, width), "replicate", "embedding")})
@@ -67,19 +74,20 @@ class PatchesModule(InputModule):
 
     def __init__(self, patches: Patches, width: int) -> None:
         super().__init__()
-        self.size = patches.size
-        self.projection = nn.Linear(patches.channels * patches.size**2, width, bias=patches.bias)
+        self.size, self.frames = patches.size, patches.frames
+        self.projection = nn.Linear(patches.pixels, width, bias=patches.bias)
         self.class_tokens = nn.Parameter(torch.empty(patches.class_tokens, width)) if patches.class_tokens else None
 
     def forward(self, given: Tensor, padding: Tensor | None, types: Tensor | None) -> Tensor:
-        x_BTD: Tensor = self.projection(cut(given.to(self.projection.weight.dtype), self.size))
+        x_BTD: Tensor = self.projection(cut(given.to(self.projection.weight.dtype), self.size, self.frames))
         if self.class_tokens is not None:
             x_BTD = torch.cat([self.class_tokens.to(x_BTD.dtype).expand(len(x_BTD), -1, -1), x_BTD], 1)
         return x_BTD
 
 
-def cut(image_BIhw: Tensor, size: int) -> Tensor:
-    """(B, I, rows * p, columns * p) -> (B, rows * columns, I * p * p)."""
+def cut(image_BIhw: Tensor, size: int, frames: int = 1) -> Tensor:
+    """(B, I, rows * p, columns * p) -> (B, rows * columns, I * frames * p * p), every frame the image."""
     batch, channels, height, width = image_BIhw.shape
     squares = image_BIhw.reshape(batch, channels, height // size, size, width // size, size)
-    return squares.permute(0, 2, 4, 1, 3, 5).reshape(batch, -1, channels * size * size)
+    patches = squares.permute(0, 2, 4, 1, 3, 5)[:, :, :, :, None].expand(-1, -1, -1, -1, frames, -1, -1)
+    return patches.reshape(batch, -1, channels * frames * size * size)

@@ -17,6 +17,11 @@ class Projector(Drawn):
     kinds: ClassVar[Registry] = Registry()
     kind: str
 
+    @property
+    def square(self) -> int:
+        """Patches along the side of squares whose patches it reads one after the other; 1 where any order will do."""
+        return 1
+
     def tokens(self, positions: int) -> int:
         """The tokens T that an image of S positions takes; `ValueError` if this projector cannot read so many."""
         raise NotImplementedError

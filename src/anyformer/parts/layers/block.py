@@ -22,7 +22,7 @@ from anyformer.parts.call.context import Context
 from anyformer.parts.call.shared import Read
 from anyformer.parts.call.state import State
 from anyformer.parts.layers.branch import Branch
-from anyformer.parts.layers.streams import HyperConnections
+from anyformer.parts.layers.streams import Streams
 from anyformer.parts.norms.norm import Norm
 from anyformer.parts.pointwise.gain import Gain
 from anyformer.parts.sublayer import Sublayer
@@ -173,10 +173,10 @@ class Block(Value):
         changes = {path: own for path, (described, own) in sublayers.items() if own is not described}
         return change_all(self, changes) if changes else self
 
-    def build(self, width: int, plan: Plan, name: str, streams: HyperConnections | None = None, layer: int = 0) -> BlockModule:
+    def build(self, width: int, plan: Plan, name: str, streams: Streams | None = None, layer: int = 0) -> BlockModule:
         return BlockModule(self, width, plan, name, streams, layer)
 
-    def cost(self, width: int, shape: Shape, plan: Plan, streams: HyperConnections | None = None) -> Tally:
+    def cost(self, width: int, shape: Shape, plan: Plan, streams: Streams | None = None) -> Tally:
         tally = total({name: branch.cost(width, shape, plan) for name, branch in self.branches.items()}, "branch")
         for i, step in enumerate(self.steps):
             beside = {name: norm.cost(width, shape.rows) for name, norm in step.norms.items()}
@@ -207,7 +207,7 @@ class BlockModule(nn.Module):
     a norm, `gain` or `streams`.
     """
 
-    def __init__(self, block: Block, width: int, plan: Plan, name: str, streams: HyperConnections | None, layer: int) -> None:
+    def __init__(self, block: Block, width: int, plan: Plan, name: str, streams: Streams | None, layer: int) -> None:
         super().__init__()
         self.steps = block.steps
         for branch_name, branch in block.branches.items():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 import torch
+from pydantic import model_validator
 from torch import Tensor, nn
 
 from anyformer.describe import Probability, Value
@@ -34,6 +35,12 @@ class Branch(Value):
     dropout: Probability = 0.0
     drop_path: Probability = 0.0
     """Share of rows whose whole branch is dropped in training."""
+
+    @model_validator(mode="after")
+    def _norm_is_read(self) -> Branch:
+        if self.norm_before is not None and not self.sublayer.reads_stream:
+            raise ValueError(f"{self.sublayer.kind} does not read the stream here: leave norm_before out, or set norm_after")
+        return self
 
     @property
     def stability(self) -> tuple[str, ...]:

@@ -4,27 +4,28 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import torch
-from pydantic import model_validator
+from pydantic import BeforeValidator, model_validator
 from torch import Tensor, nn
 
-from anyformer.describe import DescriptionError, Named, Probability, Problem, Value, did_you_mean
+from anyformer.describe import DescriptionError, Named, Probability, Problem, Value, did_you_mean, with_kind
 from anyformer.operations import Inner, Shape, Tally, total
 from anyformer.parts.attention.relative import RELATIVE, RelativeTable
 from anyformer.parts.attention.score_bias import SCORE_BIAS, SharedBias
 from anyformer.parts.call.context import Context
 from anyformer.parts.call.noise import Dropout
-from anyformer.parts.call.shared import EMBEDDED, SOURCE, TOKENS, TRUNK, Read
+from anyformer.parts.call.shared import EMBEDDED, SOURCE, STREAM, TOKENS, TRUNK, Read
 from anyformer.parts.call.stack_state import StackState
 from anyformer.parts.call.state import Slots, State
 from anyformer.parts.embedding.input_projection import InputProjection
+from anyformer.parts.embedding.layer_inputs import LAYER_INPUTS, LayerInputs
 from anyformer.parts.layers.block import Block
 from anyformer.parts.layers.order import parse_order
 from anyformer.parts.layers.recompute import recomputed
 from anyformer.parts.layers.spread import Relay, Spread
-from anyformer.parts.layers.streams import HyperConnections
+from anyformer.parts.layers.streams import Streams
 from anyformer.parts.norms.norm import Norm
 from anyformer.parts.positions.absolute import Position
 from anyformer.plan import Plan
@@ -56,7 +57,9 @@ class Stack(Value):
     """A score bias that all self-attentions share (T5)."""
     relative: RelativeTable | None = None
     """A table of relative positions that all self-attentions share (DeBERTa)."""
-    streams: HyperConnections | None = None
+    layer_inputs: LayerInputs | None = None
+    """Features that every layer has of its own (Gemma's per-layer embeddings)."""
+    streams: Annotated[Streams, BeforeValidator(with_kind("hyper_connections"))] | None = None
     """Several residual streams."""
     shared_weights: tuple[str, ...] = ()
     """Variants all of whose layers share one set of weights (ALBERT)."""
@@ -101,14 +104,17 @@ class Stack(Value):
                     problem = None if read in (SOURCE, TOKENS) else read.problem(left.get(read.variant))
                     if problem is not None:
                         raise ValueError(f"{variant}.{name} (layer {i}) {problem}")
-            left[variant] = self.variants[variant].leaves
+            left[variant] = self.variants[variant].leaves | ({} if self.streams is not None else {STREAM: 1})
         return self
 
     @property
     def leaves(self) -> dict[str, int]:
-        """The values that the stack leaves for its layers, with sizes: heads of the score bias, rows of a table's direction."""
-        bias, table = self.score_bias, self.relative
-        return ({SCORE_BIAS: bias.heads} if bias else {}) | ({RELATIVE: table.span} if table else {})
+        """The values that the stack leaves for its layers, with sizes: one stream, heads of the score bias, rows of a table's
+        direction, features of each layer's input."""
+        left = {STREAM: 1}
+        left |= {} if self.score_bias is None else {SCORE_BIAS: self.score_bias.heads}
+        left |= {} if self.relative is None else {RELATIVE: self.relative.span}
+        return left | ({} if self.layer_inputs is None else {LAYER_INPUTS: self.layer_inputs.width})
 
     @property
     def reads(self) -> tuple[Read, ...]:
@@ -133,8 +139,8 @@ class Stack(Value):
 
     @property
     def reads_tokens(self) -> bool:
-        """Whether a layer looks at the tokens themselves."""
-        return TOKENS in self.reads
+        """Whether it or a layer looks at the tokens themselves."""
+        return TOKENS in self.reads or (self.layer_inputs is not None and self.layer_inputs.vocab is not None)
 
     @property
     def max_length(self) -> int | None:
@@ -193,6 +199,8 @@ class Stack(Value):
             parts["score_bias"] = self.score_bias.cost()
         if self.relative is not None:
             parts["relative"] = self.relative.cost(width)
+        if self.layer_inputs is not None:
+            parts["layer_inputs"] = self.layer_inputs.cost(width, self.depth, shape.rows)
         if self.input_projection is not None:
             parts["input_projection"] = self.input_projection.cost(embedding_width, width, shape.rows)
         tally = total(parts, "branch")
@@ -224,15 +232,18 @@ class StackModule(nn.Module):
             built = block.build(width, plan, f"{name}.layers.{i}", stack.streams, i) if owner == i else blocks[owner]
             blocks.append(built)
         self.layers = nn.ModuleList(blocks)
-        self.owners, self.streams = stack.owners, stack.streams.count if stack.streams else None
+        self.owners, self.streams = stack.owners, stack.streams
         self.final_norm = stack.final_norm.build(width) if stack.final_norm else nn.Identity()
         self.score_bias = stack.score_bias.build() if stack.score_bias else None
         self.relative = stack.relative.build(width) if stack.relative else None
+        self.layer_inputs = stack.layer_inputs.build(width, stack.depth) if stack.layer_inputs else None
         self.checkpointing = plan.checkpointing
         self.reads = tuple(stack.variants[variant].reads for variant in stack.layers)
         sources = {read.variant for read in stack.reads}
         self.leaving = tuple(variant if variant in sources else None for variant in stack.layers)
         """The variant of each layer if other layers read values of that variant, else None."""
+        self.read_behind = {read.variant for read in stack.reads if read.name == STREAM}
+        """The variants whose streams other layers read; None among them: what enters the layers."""
         self.kinds = tuple(dict.fromkeys(self.leaving))
         self.spread: Spread | None = None
         self.relay: Relay | None = None
@@ -251,8 +262,12 @@ class StackModule(nn.Module):
             context.leave(SCORE_BIAS, self.score_bias)
         if self.relative is not None:
             context.leave(RELATIVE, self.relative())
+        if self.layer_inputs is not None:
+            context.leave(LAYER_INPUTS, self.layer_inputs(x_BTD, context.tokens))
+        if None in self.read_behind:
+            context.leave(STREAM, x_BTD)
         if self.streams is not None:
-            x_BTD = x_BTD[:, :, None].expand(-1, -1, self.streams, -1)
+            x_BTD = x_BTD[:, :, None].expand(-1, -1, self.streams.count, -1)
         length, spread = x_BTD.shape[1], self.spread
         if spread is not None:
             x_BTD, context = spread.enter(x_BTD, context)
@@ -264,12 +279,14 @@ class StackModule(nn.Module):
                 if i == len(self.layers) - 1 and (None, EMBEDDED) in context.shared:
                     context.leave(TRUNK, x_BTD if spread is None else spread.leave(x_BTD, length))
                 x_BTD = self._layer(i, x_BTD, contexts[self.leaving[i]], states)
+                if (variant := self.leaving[i]) in self.read_behind and variant is not None:
+                    contexts[variant].leave(STREAM, x_BTD if spread is None else spread.leave(x_BTD, length))
             return x_BTD
 
         every = range(len(self.layers))
         x_BTD = run(every, x_BTD) if self.relay is None else self.relay(run, x_BTD, context)
         if self.streams is not None:
-            x_BTD = x_BTD.sum(2)
+            x_BTD = self.streams.merged(x_BTD)
         return self.final_norm(x_BTD if spread is None else spread.leave(x_BTD, length))  # type: ignore[no-any-return]
 
     def _layer(self, i: int, x_BTD: Tensor, context: Context, states: list[dict[str, State]] | None) -> Tensor:

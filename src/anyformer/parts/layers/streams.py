@@ -1,19 +1,45 @@
-"""Hyper-connections: several residual streams, read and written with learned weights."""
+"""Several residual streams, read and written with learned weights: hyper-connections and their base."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, ClassVar, Literal
 
 import torch
 from pydantic import Field
 from torch import Tensor, nn
 
+from anyformer.describe import Registry
 from anyformer.operations import Tally, Weight, matrix
 from anyformer.parts.norms.layer_norm import normalise
 from anyformer.parts.sketch import Drawn, Sketch
 
 
-class HyperConnections(Drawn):
+class Streams(Drawn):
+    """N residual streams, (B, T, N, D), in place of one: copies of the input at first, one again behind the last layer.
+
+    Each step has a module of its own: streams (B, T, N, D) -> what its branches read (B, T, D), the mixed streams (B, T, N, D)
+    and the weights with which the branches' output is added to them, (B, T, N, 1).
+    """
+
+    kinds: ClassVar[Registry] = Registry()
+    kind: str
+    count: Annotated[int, Field(ge=2)] = 4
+    """N."""
+
+    def merged(self, x_BTND: Tensor) -> Tensor:
+        """The stream behind the last layer, (B, T, D): the sum."""
+        return x_BTND.sum(2)
+
+    def build(self, width: int, index: int) -> nn.Module:
+        """The module of step `index` of the stack, counted from 0."""
+        raise NotImplementedError
+
+    def cost(self, width: int, rows: int) -> Tally:
+        """The weights and the work of one step."""
+        raise NotImplementedError
+
+
+class HyperConnections(Streams):
     """N residual streams instead of one (Zhu et al. 2024, arXiv 2409.19606).
 
     A step reads h = sum_n m_n x_n and leaves x_n = sum_k r_kn x_k + w_n f(h), f all its branches. m, r, w start as a plain
@@ -21,8 +47,7 @@ class HyperConnections(Drawn):
     The streams start as copies of the input and are summed at the end. The paper's A_m, A_r, B are m, r, w.
     """
 
-    count: Annotated[int, Field(ge=2)] = 4
-    """N."""
+    kind: Literal["hyper_connections"] = "hyper_connections"
     dynamic: bool = True
 
     def sketch(self, width: int) -> Sketch:

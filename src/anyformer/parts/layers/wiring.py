@@ -9,11 +9,12 @@ from anyformer.describe import Named
 from anyformer.parts.attention.relative import RelativeTable
 from anyformer.parts.attention.score_bias import SharedBias
 from anyformer.parts.embedding.input_projection import InputProjection
+from anyformer.parts.embedding.layer_inputs import LayerInputs
 from anyformer.parts.layers.block import Block, Step
 from anyformer.parts.layers.branch import Branch
 from anyformer.parts.layers.order import write_order
 from anyformer.parts.layers.stack import Stack
-from anyformer.parts.layers.streams import HyperConnections
+from anyformer.parts.layers.streams import Streams
 from anyformer.parts.norms.norm import Norm
 from anyformer.parts.positions.absolute import Position
 from anyformer.parts.sublayer import Sublayer
@@ -69,7 +70,8 @@ class StackOptions(TypedDict, total=False):
     final_norm: Norm | None
     score_bias: SharedBias | None
     relative: RelativeTable | None
-    streams: HyperConnections | None
+    layer_inputs: LayerInputs | None
+    streams: Streams | None
     shared_weights: tuple[str, ...]
 
 

@@ -7,6 +7,7 @@ from functools import partial
 from typing import ClassVar, Literal
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from anyformer.describe import Count, Positive
@@ -136,7 +137,7 @@ class NormModule(nn.Module):
 def normalise(x_D: Tensor, eps: float, *, centre: bool) -> Tensor:
     """x / sqrt(mean(x^2) + eps) over the last dimension, of x - mean(x) if `centre`."""
     if centre:
-        x_D = x_D - x_D.mean(-1, keepdim=True)
+        return F.layer_norm(x_D, x_D.shape[-1:], eps=eps)
     return x_D * torch.rsqrt(x_D.square().mean(-1, keepdim=True) + eps)
 
 

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from anyformer.describe import Positive, Value
 from anyformer.operations import Limit
+from anyformer.parts.positions.rotary_axes import RotaryAxes
 from anyformer.parts.positions.rotary_scaling import RotaryScaling
 
 
@@ -29,6 +30,8 @@ class Rotary(Value):
     """The place in a head of the R rotated features."""
     scaling: RotaryScaling | None = None
     """Changed frequencies, for longer texts."""
+    axes: RotaryAxes | None = None
+    """Which pairs turn by which of a token's positions, where tokens have several: those of images (M-RoPE)."""
 
     @property
     def limits(self) -> tuple[Limit, ...]:
@@ -45,6 +48,8 @@ class Rotary(Value):
             )
         if self.scaling is not None:
             self.scaling.check(dims // 2)
+        if self.axes is not None:
+            self.axes.check(dims // 2)
         return dims
 
     def pairs(self, head_width: int) -> tuple[tuple[int, int], ...]:
@@ -55,20 +60,26 @@ class Rotary(Value):
             return tuple((start + i, start + i + 1) for i in range(0, dims, 2))
         return tuple((start + i, start + i + dims // 2) for i in range(dims // 2))
 
-    def angles(self, positions_BT: Tensor, head_width: int, last: Tensor | None = None) -> Tensor:
-        """(B, T) -> (B, T, R / 2) in fp32; `last`: the last position of the call, which scalings read, if not among these."""
+    def angles(self, positions: Tensor, head_width: int, last: Tensor | None = None) -> Tensor:
+        """(B, T), or with `axes` those on each of n axes, (n, B, T) -> (B, T, R / 2) in fp32.
+
+        `last`: the last position of the call, which scalings read, if not among these.
+        """
         dims = self.rotated(head_width)
-        index = torch.arange(0, dims, 2, device=positions_BT.device, dtype=torch.float32)
-        frequencies = self.theta ** (-index / dims)
+        period = dims if self.axes is None else self.axes.period(dims)
+        index = torch.arange(0, dims, 2, device=positions.device, dtype=torch.float32) % period
+        frequencies = self.theta ** (-index / period)
         if self.scaling is not None:
-            frequencies = self.scaling.frequencies(frequencies, self.theta, (positions_BT.amax() if last is None else last) + 1)
-        return positions_BT.float()[..., None] * frequencies
+            frequencies = self.scaling.frequencies(frequencies, self.theta, (positions.amax() if last is None else last) + 1)
+        if self.axes is not None:
+            return self.axes.chosen(positions.float(), dims // 2) * frequencies
+        return positions.float()[..., None] * frequencies
 
     def table(
-        self, positions_BT: Tensor, head_width: int, dtype: torch.dtype, last: Tensor | None = None
+        self, positions: Tensor, head_width: int, dtype: torch.dtype, last: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Cosines and sines, (B, T, 1, R) each, in the order of the features that `rotate` takes; `last`: see `angles`."""
-        angles = self.angles(positions_BT, head_width, last)
+        """Cosines and sines, (B, T, 1, R) each, in the order of the features that `rotate` takes; arguments: see `angles`."""
+        angles = self.angles(positions, head_width, last)
         spread = angles.repeat_interleave(2, -1) if self.pairing == "adjacent" else torch.cat([angles, angles], -1)
         kind = dtype if self.rotate_in == "input" else torch.float32
         factor = self.scaling.wave_factor if self.scaling else 1.0

@@ -156,7 +156,7 @@ def _column(
     norm = () if stack.input_norm is None else (Item(stack.input_norm.sketch(before)),)
     position = _added(stack.position, before)
     placed = (*norm, *position) if stack.input_norm_at == "before_position" else (*position, *norm)
-    parts = (stack.score_bias, stack.relative, stack.streams)
+    parts = (stack.layer_inputs, stack.score_bias, stack.relative, stack.streams)
     beside = [Item(part.sketch(width), "beside") for part in parts if part is not None]
     looks = {variant: block_look(block, width) for variant, block in stack.variants.items()}
     final = [] if stack.final_norm is None else [Item(stack.final_norm.sketch(width))]

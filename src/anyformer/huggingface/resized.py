@@ -1,0 +1,86 @@
+"""The sizes to which images are resized before they become pixels."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Protocol
+
+from anyformer.huggingface.errors import HuggingFaceError
+
+MOST = 16384
+"""The longest side in pixels to which an image is enlarged."""
+_NARROWEST = 200
+"""The largest ratio of two sides of an image of any size."""
+
+
+class Resize(Protocol):
+    """A rule for the size of an image."""
+
+    @property
+    def alike(self) -> bool:
+        """Whether it gives all images of a call one size, perhaps after a crop."""
+        ...
+
+    def __call__(self, height: int, width: int) -> tuple[int, int]:
+        """(height, width) that an image of a size gets."""
+        ...
+
+
+@dataclass(frozen=True)
+class AsItIs:
+    """No other size."""
+
+    alike: bool = True
+
+    def __call__(self, height: int, width: int) -> tuple[int, int]:
+        return height, width
+
+
+@dataclass(frozen=True)
+class Exactly:
+    """One size."""
+
+    height: int
+    width: int
+    alike: bool = True
+
+    def __call__(self, height: int, width: int) -> tuple[int, int]:
+        return self.height, self.width
+
+
+@dataclass(frozen=True)
+class Shorter:
+    """The shorter side gets so many pixels, the longer one as many as keep the ratio."""
+
+    side: int
+    alike: bool = True
+
+    def __call__(self, height: int, width: int) -> tuple[int, int]:
+        short, long = sorted((height, width))
+        long = min(MOST, int(self.side * long / short))
+        return (self.side, long) if height < width else (long, self.side)
+
+
+@dataclass(frozen=True)
+class Multiples:
+    """Both sides become multiples of `unit`, near the ratio, of `least` to `most` pixels in all (Qwen2-VL)."""
+
+    unit: int
+    least: int
+    most: int
+    alike: bool = False
+
+    def __call__(self, height: int, width: int) -> tuple[int, int]:
+        if max(height, width) > _NARROWEST * min(height, width):
+            raise HuggingFaceError(
+                f"an image of {height} x {width} pixels is more than {_NARROWEST} times as long as wide: crop it"
+            )
+        sides = [round(side / self.unit) * self.unit for side in (height, width)]
+        if math.prod(sides) > self.most:
+            shrink = math.sqrt(height * width / self.most)
+            sides = [max(self.unit, math.floor(side / shrink / self.unit) * self.unit) for side in (height, width)]
+        elif math.prod(sides) < self.least:
+            grow = math.sqrt(self.least / (height * width))
+            sides = [math.ceil(side * grow / self.unit) * self.unit for side in (height, width)]
+        return sides[0], sides[1]

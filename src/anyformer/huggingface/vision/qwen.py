@@ -1,0 +1,157 @@
+"""The towers of Qwen-VL: images of any size, patches that turn by row and column, squares of them merged to tokens.
+
+Sources: the configuration and modelling classes of transformers 5.23 (keys, defaults, names).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from anyformer.huggingface import words
+from anyformer.huggingface.config import Config
+from anyformer.huggingface.errors import HuggingFaceError
+from anyformer.huggingface.rules import Names, Rows, Shaped, Table, To
+from anyformer.huggingface.words.names import QKV
+from anyformer.huggingface.words.names import gated_names as with_gate
+from anyformer.parts import (
+    Attention,
+    Axial,
+    Bidirectional,
+    Block,
+    Chunk,
+    FeedForward,
+    GridTower,
+    ImageEncoder,
+    LayerNorm,
+    MergedProjector,
+    Patches,
+    RMSNorm,
+    Rotary,
+    pre_norm,
+    stack,
+)
+from anyformer.parts.embedding.patches import cut
+from anyformer.parts.images.encoder import Images
+from anyformer.parts.images.grid_order import grid_order
+
+STORED: Mapping[str, str] = {r"(?:model\.)?(visual\..*)": r"\1"}
+"""Pattern of a tower's names in files -> the name here."""
+_EPS = 1e-6
+"""Of every norm of the towers."""
+_INERT = ("in_chans", "initializer_range", "spatial_patch_size", "tokens_per_second")
+"""Keys that change nothing of images: those of published files that transformers does not read, and the clock of films."""
+
+
+def qwen2_vl(config: Config) -> ImageEncoder:
+    """Wang et al. 2024 (arXiv 2409.12191), section 2.1."""
+    inner = _inner(config)
+    width = inner("embed_dim", 1280)
+    inner("hidden_size", 3584)  # the text's width, which the shapes of the merger's weights show
+    norm, activation = LayerNorm(eps=_EPS), words.activation(inner, "hidden_act", "quick_gelu")
+    network = FeedForward(width=int(width * inner("mlp_ratio", 4)), activation=activation, gated=False, bias=("up", "down"))
+    block = pre_norm(norm, _attention(inner), network)
+    return _tower(config, inner, width, [block] * inner("depth", 32), MergedProjector(side=_side(inner), norm=norm))
+
+
+def qwen2_5_vl(config: Config) -> ImageEncoder:
+    """Bai et al. 2025 (arXiv 2502.13923), section 2.1: RMSNorm, gated networks, and windows in all layers but a few."""
+    inner = _inner(config)
+    width = inner("hidden_size", 3584)
+    inner("out_hidden_size", 3584)
+    norm, side = RMSNorm(eps=_EPS), _side(inner)
+    inner.assume(intermediate_size=3420)
+    network, attention = words.feedforward(inner, bias=True), _attention(inner)
+    window = inner("window_size", 112) // side // _patch(inner) * side
+    if window < 1:
+        raise HuggingFaceError(f"{inner.where}: window_size = {inner('window_size', 112)} pixels is no square of patches")
+    whole = set(inner("fullatt_block_indexes", [7, 15, 23, 31]))
+    blocks = {True: pre_norm(norm, attention, network)}
+    blocks[False] = pre_norm(norm, attention.but(mask=Chunk(size=window**2)), network)
+    layers = [blocks[number in whole] for number in range(inner("depth", 32))]
+    return _tower(config, inner, width, layers, MergedProjector(side=side, norm=norm), window=window)
+
+
+def _inner(config: Config) -> Config:
+    """The tower's table, of which older files give the composite's own type."""
+    table = {"model_type": config.model_type, **config("vision_config", {})}
+    named = str(table["model_type"])
+    if named.removesuffix("_vision") != config.model_type:
+        raise HuggingFaceError(
+            f"{config.where}: vision_config: a tower of type {named!r} is not read here, only {config.model_type}_vision: read "
+            f"the text model alone, without images"
+        )
+    return Config(table, f"{config.where}: vision_config")
+
+
+def _side(inner: Config) -> int:
+    return int(inner("spatial_merge_size", 2))
+
+
+def _patch(inner: Config) -> int:
+    return int(inner("patch_size", 14))
+
+
+def _attention(inner: Config) -> Attention:
+    rope = dict(inner("rope_parameters", None) or {})
+    theta, kind = rope.pop("rope_theta", None), rope.pop("rope_type", "axial")
+    if rope or kind != "axial":
+        raise HuggingFaceError(f"{inner.where}: rope_parameters of a tower are rope_type 'axial' and rope_theta alone")
+    rotary = Rotary(theta=10_000.0 if theta is None else float(theta), axes=Axial(), rotate_in="fp32")
+    return Attention(heads=inner("num_heads", 16), bias=words.ALL, mask=Bidirectional(), rotary=rotary)
+
+
+def _tower(
+    config: Config, inner: Config, width: int, layers: Sequence[Block], projector: MergedProjector, **more: Any
+) -> ImageEncoder:
+    patches = Patches(size=_patch(inner), channels=inner("in_channels", 3), frames=inner("temporal_patch_size", 2), bias=False)
+    inner.finish(_INERT)
+    unit = patches.size * projector.side
+    return GridTower(
+        token=config("image_token_id", 151_655), image=-(-448 // unit) * unit, width=width, patches=patches,
+        stack=stack(layers), projector=projector, **more,
+    )  # fmt: skip
+
+
+_LAYER: Table = {
+    QKV: To("attn.qkv", Rows()),
+    "attention.output": "attn.proj",
+    "attention.norm_before": "norm1",
+    "feedforward.norm_before": "norm2",
+    "feedforward.up": "mlp.fc1",
+    "feedforward.down": "mlp.fc2",
+}
+
+
+def names(tower: ImageEncoder) -> Names:
+    """Names of the weights, ours to those of `visual`."""
+    patches = tower.patches
+    stored = Shaped((tower.width, patches.channels, patches.frames, patches.size, patches.size))
+    outside: Table = {
+        "images.patches.projection.weight": To("visual.patch_embed.proj.weight", stored),
+        "images.projector.norm": "visual.merger.ln_q",
+        "images.projector.first": "visual.merger.mlp.0",
+        "images.projector.second": "visual.merger.mlp.2",
+    }
+    return Names(outside, {"images.stack": ("visual.blocks.{i}.", _LAYER)})
+
+
+def gated_names(tower: ImageEncoder) -> Names:
+    """The same, with gated networks."""
+    plain = names(tower)
+    return Names(plain.outside, {"images.stack": ("visual.blocks.{i}.", {**_LAYER, **with_gate("mlp")})})
+
+
+def arguments(tower: ImageEncoder, tokens_BT: Tensor, images: Images) -> dict[str, Tensor]:
+    """Patches of all images one after the other, the grid of each, and the tokens of images marked."""
+    size, grids, patches = tower.patches.size, [], []
+    for image in images:
+        rows, columns = image.shape[1] // size, image.shape[2] // size
+        order = grid_order(rows, columns, tower.projector.square, None, image.device)
+        grids.append([1, rows, columns])
+        patches.append(cut(image[None], size, tower.patches.frames)[0, order.patches])
+    marks = (tokens_BT == tower.token).int()
+    return {"pixel_values": torch.cat(patches), "image_grid_thw": torch.tensor(grids), "mm_token_type_ids": marks}

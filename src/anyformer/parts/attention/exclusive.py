@@ -1,0 +1,45 @@
+"""Exclusive self-attention: a head's output without the direction of the token's own value."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from anyformer.describe import Value
+from anyformer.operations import Dimension, Tally, Weight
+
+
+class Exclusive(Value):
+    """y' = y - a (y . v) v / |v|^2, y (B, H, T, U) the mixed values and v the value of the same token and of y's group.
+
+    Exclusive self-attention (XSA) takes out all of it, a = 1; `learned`: a = tanh(w), w (H) from 0 (NeoMME). In the log of
+    nanochat it is better at equal steps and not at equal time.
+    """
+
+    strength: Literal["whole", "learned"] = "whole"
+
+    def build(self, heads: int) -> ExclusiveModule:
+        return ExclusiveModule(self, heads)
+
+    def cost(self, heads: int) -> Tally:
+        axes: Dimension = (("heads", heads),)
+        return Tally({"weight": Weight((heads,), "column", "zeros", axes=(axes,))} if self.strength == "learned" else {})
+
+
+class ExclusiveModule(nn.Module):
+    """(B, H, T, U) and the tokens' own values (B, T, K, U) -> (B, H, T, U)."""
+
+    def __init__(self, part: Exclusive, heads: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(heads)) if part.strength == "learned" else None
+
+    def forward(self, y_BHTU: Tensor, v_BTKU: Tensor) -> Tensor:
+        v_BKTU = F.normalize(v_BTKU.float(), dim=-1).to(y_BHTU.dtype).transpose(1, 2)
+        v_BHTU = v_BKTU.repeat_interleave(y_BHTU.shape[1] // v_BKTU.shape[1], 1)
+        along = (y_BHTU * v_BHTU).sum(-1, keepdim=True)
+        if self.weight is not None:
+            along = along * torch.tanh(self.weight).to(along.dtype)[:, None, None]
+        return y_BHTU - along * v_BHTU

@@ -1,0 +1,72 @@
+"""A projector that merges squares of patches (Qwen2-VL)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+from torch import Tensor, nn
+
+from anyformer.describe import Choice
+from anyformer.operations import Tally, matrix, total
+from anyformer.parts.images.projector import Projector
+from anyformer.parts.norms.norm import Norm
+from anyformer.parts.pointwise.activation import ACTIVATIONS
+from anyformer.parts.sketch import Sketch, number
+
+
+class MergedProjector(Projector):
+    """y = W_2 act(W_1 [norm(x_1) ... norm(x_n)] + b_1) + b_2: one token for a square of n = side^2 patches, side by side.
+
+    W_1 (n I, n I), W_2 (D, n I). Wang et al. 2024, "Qwen2-VL" (arXiv 2409.12191), section 2.1.
+    """
+
+    kind: Literal["merged"] = "merged"
+    side: Annotated[int, Field(ge=1)] = 2
+    """Patches along the side of a square (`spatial_merge_size`)."""
+    norm: Norm | None = None
+    activation: Annotated[str, Choice(lambda: ACTIVATIONS)] = "gelu"
+    bias: bool = True
+
+    @property
+    def square(self) -> int:
+        return self.side
+
+    def sketch(self, width: int) -> Sketch:
+        norm = [] if self.norm is None else [type(self.norm).__name__]
+        merged = f"{self.side} × {self.side} patches side by side"
+        return Sketch("Projector", (*norm, merged, f"→ {number(width)}", ACTIVATIONS[self.activation].title))
+
+    def tokens(self, positions: int) -> int:
+        if positions % self.side**2:
+            raise ValueError(f"an image has {positions} positions, which are no squares of {self.side} x {self.side}")
+        return positions // self.side**2
+
+    def build(self, inputs: int, width: int) -> MergedModule:
+        return MergedModule(self, inputs, width)
+
+    def cost(self, inputs: int, width: int, images: int, positions: int) -> Tally:
+        rows, wide = images * self.tokens(positions), self.side**2 * inputs
+        norm = total({"norm": self.norm.cost(inputs, images * positions)}) if self.norm else Tally()
+        return (
+            norm
+            + matrix("first", wide, wide, rows, role="column", bias=self.bias)
+            + matrix("second", wide, width, rows, role="row", bias=self.bias)
+            + total({"activation": ACTIVATIONS[self.activation].cost(wide, rows)})
+        )
+
+
+class MergedModule(nn.Module):
+    """(n, S, I) -> (n, S / side^2, D), of positions of which side^2 after the other are a square."""
+
+    def __init__(self, part: MergedProjector, inputs: int, width: int) -> None:
+        super().__init__()
+        self.wide = part.side**2 * inputs
+        self.norm = part.norm.build(inputs) if part.norm else nn.Identity()
+        self.first = nn.Linear(self.wide, self.wide, bias=part.bias)
+        self.activation = ACTIVATIONS[part.activation].build(self.wide)
+        self.second = nn.Linear(self.wide, width, bias=part.bias)
+
+    def forward(self, x_nSI: Tensor) -> Tensor:
+        merged = self.norm(x_nSI).reshape(len(x_nSI), -1, self.wide)
+        return self.second(self.activation(self.first(merged)))  # type: ignore[no-any-return]
