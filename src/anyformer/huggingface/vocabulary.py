@@ -175,8 +175,12 @@ _KEYS: tuple[tuple[Kind, str], ...] = (
         score_function scoring_func shared_expert_combination_strategy topk_method torch_dtype type
         vision_feature_select_strategy""",
     ),
-    (NAMES, """anyformer_plugins architectures attention_layers layer_types layers_block_type mlp_layer_types"""),
-    (NAMES | NAME, """pos_att_type"""),
+    (
+        NAMES,
+        """anyformer_plugins architectures attention_layers block_types indexer_types layer_types layers_block_type
+        mlp_layer_types""",
+    ),
+    (NAMES | NAME, """index_topk_pattern pos_att_type"""),
     (FLAG | NAME, """gating use_bidirectional_attention"""),
     (WHOLE | NAME, """mamba_d_head mamba_dt_rank time_step_rank sliding_window_pattern"""),
     (
@@ -188,7 +192,7 @@ _KEYS: tuple[tuple[Kind, str], ...] = (
     (WHOLE | INTEGERS, """moe_layer_freq moe_topk"""),
     (SIZE | INTEGERS, """attention_window"""),
     (SIZE | MAPPING, """crop_size size"""),
-    (NUMBERS, """image_mean image_std layer_rope_theta long_factor short_factor"""),
+    (NUMBERS, """image_mean image_std layer_rope_theta long_factor mlp_multipliers short_factor ssm_multipliers"""),
     (RUNS, """attention_types"""),
     (LIMITS, """time_step_limit"""),
     (
