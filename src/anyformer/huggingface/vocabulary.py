@@ -204,7 +204,7 @@ _KEYS: tuple[tuple[Kind, str], ...] = (
     (TABLES, """block_configs"""),
     (MAPPING, """architecture compression_config id2label quantization_config vision_config"""),
 )
-_NULL = """attention_multiplier attn_logit_softcapping clip_qkv dim_model_base final_logit_softcapping head_dim
+_NULL = """attention_multiplier attn_logit_softcapping clip_qkv dim_model_base final_logit_softcapping head_dim mamba_d_ssm
         moe_normalize_expert_weights num_key_value_heads q_lora_rank scale_depth sliding_window"""
 NULL = frozenset(_NULL.split())
 """Keys whose null and whose absence differ in some family."""
