@@ -38,6 +38,8 @@ def test_a_weight_learns_where_it_is_read():
     assert t5.learning("decoder.score_bias.weight") == {0, 1}
     assert Staged(architecture("llama-3-8b", tiny=True), 2).learning("embedding.weight") == {0}
     assert Staged(architecture("deepseek-v3", tiny=True), 2).learning("embedding.weight") == {0, 1}, "later tokens read it"
+    edge = Staged(architecture("gemma-4-e2b", tiny=True), 2)
+    assert edge.learning("decoder.layer_inputs.projection.weight") == edge.learning("embedding.weight") == {0, 1}
 
 
 def test_the_bytes_of_a_pipeline_are_those_of_the_stream_and_of_what_every_stage_has():
