@@ -71,12 +71,13 @@ def _with_small_tables(model: Transformer) -> Transformer:
     """
     format = FORMATS["int8"]
     assert isinstance(format, Quantising), "8 bits"
-    for path, weight in model.architecture.trained_cost(Shape(source=1)).weights.items():
-        if weight.is_matrix and weight.axes and any(what == "vocab" for what, _ in weight.axes[0]):
-            small = Packed.of(model.get_parameter(path), format)
-            if small.product is not None:
-                owner, _, leaf = path.rpartition(".")
-                setattr(model.get_submodule(owner), leaf, nn.Parameter(small, requires_grad=False))
+    declared = model.architecture.trained_cost(Shape(source=1)).weights
+    for name, module in model.named_modules():
+        for leaf, value in list(module.named_parameters(recurse=False)):
+            if isinstance(module, HoldsVocabulary) and declared[f"{name}.{leaf}"].of_tokens:
+                small = Packed.of(value, format)
+                if small.product is not None:
+                    setattr(module, leaf, nn.Parameter(small, requires_grad=False))
     return model
 
 

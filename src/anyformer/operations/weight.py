@@ -95,6 +95,11 @@ class Weight:
         return len(self.shape) == (3 if self.role == "expert" else 2)
 
     @property
+    def of_tokens(self) -> bool:
+        """Whether it is a matrix with a row for each token of a vocabulary."""
+        return self.is_matrix and bool(self.axes) and any(what == "vocab" for what, _ in self.axes[0])
+
+    @property
     def quantisable(self) -> bool:
         """Whether formats below 16 bits can hold it: a matrix of a block, no table, head, router or vector."""
         return self.is_matrix and self.fill in ("matrix", "residual") and not self.sensitive
