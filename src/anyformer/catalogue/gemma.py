@@ -22,6 +22,7 @@ from anyformer.parts import (
     pre_norm,
     sandwich,
 )
+from anyformer.parts.recurrence.rg_lru import PROJECTIONS
 
 NORM = RMSNorm(eps=1e-6, gain="one_plus_weight", cast="after_gain")
 
@@ -112,9 +113,8 @@ def gemma3(
 
 def recurrent_gemma(*, width: int, depth: int, heads: int) -> Architecture:
     """Botev et al. 2024 (arXiv 2404.07839), table 1: two layers of RG-LRU to one of local attention, networks of 3 D."""
-    biased = ("gate", "value", "output")
     parts = {
-        "recurrent": RGLRU(channels=width, heads=heads, convolution=ShortConvolution(kernel=4, bias=True), bias=biased),
+        "recurrent": RGLRU(channels=width, heads=heads, convolution=ShortConvolution(kernel=4, bias=True), bias=PROJECTIONS),
         "local": Attention(heads=heads, kv_heads=1, rotary=Rotary(fraction=0.5), mask=Window(size=2048), bias=("output",)),
     }
     network = FeedForward(width=3 * width, activation="gelu_tanh", gated=True, bias=("gate", "up", "down"))
