@@ -63,8 +63,8 @@ ANSWERS = (
             ),
             Finding("and beta up to 1 does not", "parity", "beta_up_to_1", "beta_up_to_2", "worse", 256),
         ),
-        "Updates are few and the rate is one for all arms: attention needs no more, recurrent mixers are trained some ten times longer in "
-        "the papers, and at several rates.",
+        "Updates are few and the rate is one for all arms: attention needs no more, and recurrent mixers are trained some ten "
+        "times longer in the papers, and at several rates.",
     ),
     Answer(
         "Do transformers copy better than recurrent mixers of equal size, and further than they were trained?",
