@@ -143,6 +143,26 @@ attention decodes {latent:.1f} times faster than in transformers, which expands 
 as T^{linear:.2f} up to 32,768 positions, that of softmax attention as T^{softmax:.2f}.
 
 {record["date"]}, {machine["cpu"]}, {machine["cores"]} cores.
+
+{chosen_keys(record["chosen_keys"])}"""
+
+
+def chosen_keys(record: Any) -> str:
+    """From which length on attention to chosen keys is faster than to all."""
+    machine, lines = record["machine"], ["| | positions | time over all keys / over the chosen ones |", "|---|---|---|"]
+    for how, said in (("forward", "all positions at once"), ("decoding", "one more token")):
+        lines += [f"| {said} | {int(length):,} | {times:.2f} |" for length, times in record[how].items()]
+    table = "\n".join(lines)
+    return f"""\
+### Keys chosen per query
+
+Latent attention whose indexer chooses the keys of each query, beside the same attention over all keys ({record["shape"]}), by
+`python -m benchmarks.parts --renew "chosen keys"`; above 1 the choice is faster. Its outputs are first held against the mask of
+the same choice.
+
+{table}
+
+{record["date"]}, {machine["cpu"]}, {machine["cores"]} cores.
 """
 
 

@@ -39,7 +39,7 @@ COMPOSITES = """
 
 {count} types of model hold a text model beside towers for images and sound, which are left aside when it is read, named, and carried
 when it is written again ([huggingface.md](huggingface.md#composites)). The figures are those of the table above, of tiny
-composites with tiny towers, given text alone.
+composites with tiny towers, given text alone; {whole} are read with images too ([huggingface.md](huggingface.md#images)).
 
 """
 TYPES = """
@@ -64,6 +64,7 @@ def page(rows: dict[str, list[str]], exported: Exported, composites: dict[str, l
     import transformers
 
     from anyformer import huggingface
+    from anyformer.huggingface.vision.models import VISION
     from huggingface.every_type import READ, outcome, text_capable
 
     table = [["model type", "class", "file", "configurations", *GAPS, "catalogue", "notes"]]
@@ -81,12 +82,18 @@ def page(rows: dict[str, list[str]], exported: Exported, composites: dict[str, l
         [
             INTRODUCTION.format(count=len(rows), **versions),
             _table(table),
-            COMPOSITES.format(count=len(composites)),
+            COMPOSITES.format(count=len(composites), whole=_listed(sorted(VISION))),
             _table(whole),
             TYPES.format(count=len(types), **counts, **versions),
             _table(every),
         ]
     )
+
+
+def _listed(names: list[str]) -> str:
+    """Names in a sentence: `a`, `b` and `c`."""
+    *first, last = (f"`{name}`" for name in names)
+    return f"{', '.join(first)} and {last}"
 
 
 def _table(rows: list[list[str]]) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from benchmarks.compare import RESULTS, machine
 from benchmarks.parts import __doc__ as about
-from benchmarks.parts import attention, draw, lengths, mixers, networks
+from benchmarks.parts import attention, chosen, draw, lengths, mixers, networks
 from benchmarks.parts.race import run
 
 COMPARISONS = {**attention.COMPARISONS, **mixers.COMPARISONS, **networks.COMPARISONS}
@@ -21,6 +21,7 @@ MEASURES = {
     "one query": lengths.one_query,
     "lengths": lengths.lengths,
     "mask milliseconds": lengths.masks,
+    "chosen keys": chosen.chosen_keys,
 }
 
 
@@ -42,10 +43,26 @@ def line(name: str, row: dict[str, Any]) -> str:
     return f"{name} ({row['seconds']['anyformer'] * 1000:.2f} ms): {ratios or 'nobody to compare with'}{refused}"
 
 
+def renew(name: str) -> None:
+    """Measure some anew, and write them into the record beside all that was measured before."""
+    record = json.loads((RESULTS / "parts.json").read_text())
+    for each, measure in MEASURES.items():
+        if name in each:
+            of = {"date": date.today().isoformat(), "machine": machine(), "threads": torch.get_num_threads()}
+            record[each.replace(" ", "_")] = measured = {**of, **measure()}
+            print(f"{each}: {json.dumps(measured)}", flush=True)
+    (RESULTS / "parts.json").write_text(json.dumps(record, indent=1) + "\n")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", help="what has this in its name; writes nothing")
-    only = parser.parse_args().only or ""
+    parser.add_argument("--renew", help="what has this in its name, measured anew into the record, with a date of its own")
+    given = parser.parse_args()
+    if given.renew:
+        renew(given.renew)
+        return
+    only = given.only or ""
     record: dict[str, Any] = {
         "date": date.today().isoformat(), "machine": machine(), "threads": torch.get_num_threads(), "versions": versions(),
         "comparisons": {},

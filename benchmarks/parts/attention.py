@@ -162,12 +162,12 @@ def latent_decoding(width: int, heads: int, rank: int) -> Comparison:
             return {"output": y - stream[:, CACHED:]}
 
     def expanded() -> Answer:
-        absorbed = module._absorbed
-        module._absorbed = module._expanded  # type: ignore[assignment]
+        dense = module._dense
+        module._dense = lambda parts, visible, one: dense(parts, visible, one=False)  # type: ignore[assignment]
         try:
             return step()
         finally:
-            module._absorbed = absorbed  # type: ignore[assignment]
+            module._dense = dense  # type: ignore[assignment]
 
     def theirs() -> Answer:
         with torch.inference_mode():

@@ -50,7 +50,7 @@ def test_images_of_several_sizes_are_those_of_plain_loops(name):
     architecture = WITH_IMAGES[name]
     model, tower = build(architecture, dtype=torch.float64).eval(), architecture.images
     generator = torch.Generator().manual_seed(2)
-    shapes = [(tower.patches.channels, *sides) for sides in ((4, 12), (12, 8), (4, 12))]
+    shapes = [(tower.patches.channels, *sides) for sides in ((4, 12), (12, 8), (8, 12))]
     images = tuple(torch.randn(shape, generator=generator, dtype=torch.float64) for shape in shapes)
     shown = [[tower.token] * size for size in tower.sizes(images)]
     row = [5, *shown[0], *shown[1], 6, *shown[2], 7, 8, 9]

@@ -41,6 +41,7 @@ from anyformer.parts import (
     Hashed,
     Head,
     HyperConnections,
+    Indexer,
     InducedAttention,
     Initialisation,
     InputProjection,
@@ -76,6 +77,7 @@ from anyformer.parts import (
     SequentialPrediction,
     SharedBias,
     SharedExpert,
+    SharedIndex,
     SinusoidalPosition,
     Skip,
     SparseMixer,
@@ -131,6 +133,9 @@ LOCAL, GLOBAL = (
 LATENT = LatentAttention(
     heads=3, kv_rank=7, nope_width=5, rope_width=4, value_width=6, norm=RMS, rotary=Rotary(pairing="adjacent")
 )
+INDEXER = Indexer(keep=3, heads=5, head_width=6, norm=LayerNorm(eps=1e-6), rotary=Rotary(fraction=0.67))
+INDEXED = LATENT.but(q_rank=9, choice=INDEXER)
+SHARES_INDEX = LATENT.but(q_rank=9, choice=SharedIndex(variant="full", keep=3))
 
 
 def _mixer(sublayer, *, beside: bool) -> Architecture:
@@ -194,6 +199,7 @@ PUBLISHED_EXPERTS = {
         "bias": ["up", "down"],
         "router": Router(choice=TopK(correction=ScoreCorrectionBias()), scale=6.0),
     },
+    "gate_multiplied": {"gate_multiplier": 1.7},
     "identity_input_weighed": {"experts": 2, "identity_experts": 2, "weigh": "input", "chosen": 3},
     "cohere2": {"router": Router(score="sigmoid", choice=TopK(by="logits")), "shared": SMALL.but(join="mean")},
     "gpt_oss": {
@@ -203,7 +209,12 @@ PUBLISHED_EXPERTS = {
         "clamp": 0.6,
         "up_offset": 1.0,
     },
-    "step": {"clamp": 0.15, "clamp_at": "after_activation", "router": Router(score="sigmoid", scale=3.0)},
+    "step": {
+        "clamp": 0.15,
+        "clamp_at": "after_activation",
+        "gate_multiplier": 1.7,
+        "router": Router(score="sigmoid", scale=3.0),
+    },
     "axk2": {"router": DEEPSEEK.but(choice=DEEPSEEK.choice.but(groups=DEEPSEEK.choice.groups.but(others="zero")))},
     "ernie": {"router": Router(choice=TopK(correction=ScoreCorrectionBias()), renormalise=Renormalise(eps=0.0, least=0.7))},
     "phi": {"router": Router(choice=SparseMixer(margin=0.9)), "chosen": 3},
@@ -409,6 +420,16 @@ DECODERS = {
     "latent": _decoder(*[pre_norm(RMS, LATENT, FEED)] * 2),
     "latent_queries": _decoder(*[pre_norm(RMS, LATENT.but(q_rank=9, bias=("query_down", "kv_down", "output")), FEED)] * 2),
     "latent_temperature": _decoder(*[pre_norm(RMS, LATENT.but(temperature=LogTemperature(span=3, shift=0)), FEED)] * 2),
+    # Fewer keys than positions, more than half of them, and as many as there are.
+    "latent_indexed": _decoder(*[pre_norm(RMS, LATENT.but(q_rank=9, choice=INDEXER.but(keep=keep)), FEED) for keep in (2, 5)]),
+    "latent_indexed_all": _decoder(pre_norm(RMS, LATENT.but(choice=INDEXER.but(rotary=None, norm=None, keep=64)), FEED)),
+    "latent_shared_index": _decoder(pre_norm(RMS, INDEXED, FEED)).but(
+        decoder=Stack(
+            variants=Named(full=pre_norm(RMS, INDEXED, FEED), shared=pre_norm(RMS, SHARES_INDEX, FEED)),
+            order="full shared*2 full shared",
+            final_norm=RMS,
+        )
+    ),
     "latent_window_gate": _decoder(
         *[pre_norm(RMS, LATENT.but(mask=Window(size=4), gate=Gate(), rotary=None, norm=None, scale=0.3), FEED)] * 2
     ),
@@ -460,6 +481,7 @@ DECODERS = {
     "clamped_late": _llama(
         **{f"decoder.layer.feedforward.{k}": v for k, v in {"clamp": 0.2, "clamp_at": "after_activation"}.items()}
     ),
+    "gate_multiplied": _llama(**{"decoder.layer.feedforward.gate_multiplier": 1.7}),
     "clamped_plain": _llama(**{"decoder.layer.feedforward.gated": False, "decoder.layer.feedforward.clamp": 0.5}),
     "batch_norm": _decoder(
         pre_norm(BatchNorm(eps=1e-3, momentum=0.2), SELF, FEED), pre_norm(BatchNorm(gain="none", bias=False), SELF, FEED)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from anyformer.parts import (
+    RGLRU,
     ChannelDecay,
     DeltaAttention,
     EluPlusOne,
@@ -17,6 +18,7 @@ from anyformer.parts import (
     LocalConvolution,
     Mamba,
     Mamba2,
+    Multipliers,
     PositiveRandom,
     RandomFourier,
     Rectified,
@@ -109,8 +111,11 @@ MIXERS = {
         norm=RMSNorm(eps=1e-2),
         gate_at="after_norm",
         bias=("gate", "value", "key", "query", "step", "output"),
+        multipliers=Multipliers(gate=0.5, value=1.5, key=0.8, query=1.2, step=0.6),
     ),
+    "rg_lru": RGLRU(channels=12, heads=3, convolution=ShortConvolution(bias=True), bias=("gate", "value", "output")),
+    "rg_lru_bare": RGLRU(channels=8, heads=2, activation="prelu", strength=3.0),
 }
 
-HYBRIDS = ["lightning", "delta_gated", "delta_channels", "gated_convolution", "mamba", "mamba2"]
+HYBRIDS = ["lightning", "delta_gated", "delta_channels", "gated_convolution", "mamba", "mamba2", "rg_lru"]
 """Those that stand beside attention."""

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from PIL import Image
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
+from tokenizers.pre_tokenizers import WhitespaceSplit
 from transformers.models.clip.image_processing_pil_clip import CLIPImageProcessorPil
 from transformers.models.gemma3.image_processing_pil_gemma3 import Gemma3ImageProcessorPil
 from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil
@@ -146,6 +150,15 @@ def test_images_of_several_sizes_by_the_command_line(tmp_path):
         how = ["--tokens", f"7,{TOKEN},8,{TOKEN},9", *(word for file in files for word in ("--image", file))]
         out = run("generate", model, *how, "--max-tokens", 4, "--temperature", 0)
         assert out.strip().splitlines()[-1] == expected
+    words = [*(f"w{number}" for number in range(TOKEN)), "<image>"]
+    spelled = Tokenizer(WordLevel({word: number for number, word in enumerate(words)}, unk_token="w0"))
+    spelled.pre_tokenizer = WhitespaceSplit()
+    spelled.add_special_tokens(["<image>"])
+    source = shutil.copytree(both.directory, tmp_path / "spelled")
+    spelled.save(str(source / "tokenizer.json"))
+    how = [f"--image={file}" for file in files]
+    out = run("generate", source, "w7 <image> w8 <image> w9", *how, "--max-tokens", 4, "--temperature", 0)
+    assert " ".join(out.split()).endswith(" ".join(words[token] for token in tokens[-4:]))
     assert "multiple of 8 pixels" in run("show", tmp_path / "kept").replace("\n", " ")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from math import log
-from typing import Literal
+from typing import Any, Literal
 
 from anyformer.catalogue.entry import Entry
 from anyformer.catalogue.llama import llama
@@ -17,7 +17,9 @@ from anyformer.parts import (
     Experts,
     FeedForward,
     Groups,
+    Indexer,
     LatentAttention,
+    LayerNorm,
     Renormalise,
     RMSNorm,
     Rotary,
@@ -88,6 +90,13 @@ def latent_attention(
     )
 
 
+def chosen_keys(attention: LatentAttention, *, heads: int, pairing: Literal["halves", "adjacent"]) -> LatentAttention:
+    """arXiv 2512.02556, section 2.1: 2048 keys of each query, by index heads of 128 features, of which half are rotated."""
+    assert attention.rotary is not None, "whose waves are the index's too"
+    rotary = attention.rotary.but(fraction=0.5, pairing=pairing)
+    return attention.but(choice=Indexer(keep=2048, heads=heads, head_width=128, norm=LayerNorm(eps=1e-6), rotary=rotary))
+
+
 def by_correction(*, scale: float, groups: Groups | None = None) -> Router:
     """arXiv 2412.19437, section 2.1.2: sigmoid scores, a correction per expert for the choice only, weights times `scale`."""
     choice = TopK(groups=groups, correction=ScoreCorrectionBias(rate=0.001))
@@ -130,9 +139,9 @@ _V2 = partial(
     ),
     vocab=102_400,
 )
-_V3 = partial(
+_V3_LATENT = latent_attention(heads=128, q_rank=1536)
+_V3_SIZES: Any = partial(
     dense_then_experts,
-    latent_attention(heads=128, q_rank=1536),
     width=7168,
     depth=61,
     dense=3,
@@ -147,10 +156,10 @@ _V3 = partial(
     vocab=129_280,
     later=1,
 )
+_V3 = partial(_V3_SIZES, _V3_LATENT)
 _LLM = partial(llama, vocab=102_400, eps=1e-6)
 _PAPER_LLM = "arXiv 2401.02954, table 2"
 _WHAT_V3 = "latent attention, 8 of 256 experts by sigmoid, correction and groups; one more token predicted in training"
-_INDEXER = "the lightning indexer, which keeps 2048 keys for each query, is left out: every query sees all of its past"
 
 ENTRIES = (
     Entry("deepseek-llm-7b", 2024, "a Llama", _PAPER_LLM,
@@ -166,6 +175,7 @@ ENTRIES = (
     Entry("deepseek-v3", 2024, _WHAT_V3,
           "arXiv 2412.19437, sections 2.2 and 4.2; deepseek-ai/DeepSeek-V3, inference/configs/config_671B.json", _V3),
     Entry("deepseek-r1", 2025, "DeepSeek-V3, trained further", "arXiv 2501.12948; released configuration DeepSeek-R1", _V3),
-    Entry("deepseek-v3.2", 2025, "DeepSeek-V3 with sparse attention, here without its indexer",
-          "deepseek-ai/DeepSeek-V3.2-Exp, inference/config_671B_v3.2.json", _V3, _INDEXER),
+    Entry("deepseek-v3.2", 2025, "DeepSeek-V3 with 2048 keys for each query, chosen by an indexer in each layer",
+          "arXiv 2512.02556, section 2.1; deepseek-ai/DeepSeek-V3.2-Exp, inference/config_671B_v3.2.json",
+          partial(_V3_SIZES, chosen_keys(_V3_LATENT, heads=64, pairing="halves"))),
 )  # fmt: skip

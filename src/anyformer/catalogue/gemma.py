@@ -8,6 +8,7 @@ from anyformer.catalogue.entry import Entry
 from anyformer.describe import Named
 from anyformer.model import Architecture, decoder_only
 from anyformer.parts import (
+    RGLRU,
     Attention,
     Embedding,
     FeedForward,
@@ -16,10 +17,12 @@ from anyformer.parts import (
     QKNorm,
     RMSNorm,
     Rotary,
+    ShortConvolution,
     Window,
     pre_norm,
     sandwich,
 )
+from anyformer.parts.recurrence.rg_lru import PROJECTIONS
 
 NORM = RMSNorm(eps=1e-6, gain="one_plus_weight", cast="after_gain")
 
@@ -108,6 +111,20 @@ def gemma3(
     )
 
 
+def recurrent_gemma(*, width: int, depth: int, heads: int) -> Architecture:
+    """Botev et al. 2024 (arXiv 2404.07839), table 1: two layers of RG-LRU to one of local attention, networks of 3 D."""
+    parts = {
+        "recurrent": RGLRU(channels=width, heads=heads, convolution=ShortConvolution(kernel=4, bias=True), bias=PROJECTIONS),
+        "local": Attention(heads=heads, kv_heads=1, rotary=Rotary(fraction=0.5), mask=Window(size=2048), bias=("output",)),
+    }
+    network = FeedForward(width=3 * width, activation="gelu_tanh", gated=True, bias=("gate", "up", "down"))
+    blocks = {name: pre_norm(NORM, mixer, network) for name, mixer in parts.items()}
+    layers = [blocks["local" if i % 3 == 2 else "recurrent"] for i in range(depth)]
+    embedding = Embedding(vocab=256_000, scale="sqrt_width")
+    head = Head(tied=True, softcap=30.0)
+    return decoder_only(embedding, width, layers, names=Named(blocks), final_norm=NORM, head=head)
+
+
 _PAPER_1 = "arXiv 2403.08295, table 1; released configuration gemma-{}"
 _PAPER_2 = "arXiv 2408.00118, table 1; released configuration gemma-2-{}"
 _PAPER_3 = "arXiv 2503.19786, section 2; released configuration gemma-3-{}-pt, its text model"
@@ -115,6 +132,8 @@ _WHAT_1 = "heads 256 wide, gated GELU"
 _WHAT_2 = "norms before and after, alternating local and global layers, soft caps"
 _WHAT_3 = "five local layers to one global, normed heads"
 
+_WHAT_R = "Griffin: two RG-LRU layers to one of local attention"
+_PAPER_R = "arXiv 2404.07839, table 1; released configuration recurrentgemma-{}"
 ENTRIES = (
     Entry("gemma-2b", 2024, "multi-query, heads 256 wide, gated GELU", _PAPER_1.format("2b"),
           partial(gemma, width=2048, depth=18, heads=8, kv_heads=1, ffn=16_384)),
@@ -126,6 +145,8 @@ ENTRIES = (
           partial(gemma2, width=3584, depth=42, heads=16, kv_heads=8, ffn=14_336, query_scalar=256.0)),
     Entry("gemma-2-27b", 2024, _WHAT_2, _PAPER_2.format("27b"),
           partial(gemma2, width=4608, depth=46, heads=32, kv_heads=16, ffn=36_864, query_scalar=144.0, head_width=128)),
+    Entry("recurrentgemma-2b", 2024, _WHAT_R, _PAPER_R.format("2b"), partial(recurrent_gemma, width=2560, depth=26, heads=10)),
+    Entry("recurrentgemma-9b", 2024, _WHAT_R, _PAPER_R.format("9b"), partial(recurrent_gemma, width=4096, depth=38, heads=16)),
     Entry("gemma-3-1b", 2025, _WHAT_3, "arXiv 2503.19786, section 2; released configuration gemma-3-1b-pt",
           partial(gemma3, width=1152, depth=26, heads=4, kv_heads=1, ffn=6912, window=512, long=False, vocab=262_144)),
     Entry("gemma-3-4b", 2025, _WHAT_3, _PAPER_3.format("4b"),

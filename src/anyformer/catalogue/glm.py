@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from anyformer.catalogue.deepseek import by_correction, dense_then_experts, fine_experts
+from anyformer.catalogue.deepseek import by_correction, chosen_keys, dense_then_experts, fine_experts
 from anyformer.catalogue.entry import Entry
 from anyformer.model import Architecture, decoder_only
 from anyformer.parts import Attention, Embedding, FeedForward, LatentAttention, QKNorm, RMSNorm, Rotary, pre_norm, sandwich
@@ -85,6 +85,31 @@ _47_FLASH = partial(
     norm=RMSNorm(eps=1e-5),
     later=1,
 )
+_5 = partial(
+    dense_then_experts,
+    chosen_keys(
+        LatentAttention(
+            heads=64,
+            kv_rank=512,
+            q_rank=2048,
+            nope_width=192,
+            rope_width=64,
+            value_width=256,
+            norm=RMSNorm(eps=1e-6),
+            rotary=Rotary(theta=1_000_000.0, pairing="adjacent"),
+        ),
+        heads=32,
+        pairing="adjacent",
+    ),
+    width=6144,
+    depth=78,
+    dense=3,
+    ffn=12_288,
+    experts=fine_experts(experts=256, chosen=8, width=2048, shared=1, router=by_correction(scale=2.5)),
+    vocab=154_880,
+    norm=RMSNorm(eps=1e-5),
+    later=1,
+)
 _WHAT = "half of each head rotated, two heads of keys and values"
 
 ENTRIES = (
@@ -102,4 +127,7 @@ ENTRIES = (
     Entry("glm-4.7", 2025, "GLM-4.5, trained further", "released configuration GLM-4.7", _45),
     Entry("glm-4.7-flash", 2026, "latent attention, 4 of 64 experts by sigmoid and correction",
           "released configuration GLM-4.7-Flash", _47_FLASH),
+    Entry("glm-5", 2026, "latent attention over 2048 keys for each query, 8 of 256 experts by sigmoid and correction",
+          "transformers 5.23, defaults of GlmMoeDsaConfig (zai-org/GLM-5)", _5,
+          "theta 1,000,000 of GLM-4.7-Flash, as the defaults name none"),
 )  # fmt: skip

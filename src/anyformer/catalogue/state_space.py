@@ -1,14 +1,16 @@
-"""State-space models: Mamba, Mamba-2 and Falcon Mamba alone; Jamba, Bamba and Nemotron-H beside attention."""
+"""State-space models: Mamba, Mamba-2 and Falcon Mamba alone; Jamba, Bamba, Nemotron-H and Falcon-H1 beside attention."""
 
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 from anyformer.catalogue.entry import Entry
 from anyformer.describe import Named
 from anyformer.model import Architecture, decoder_only
 from anyformer.parts import (
     Attention,
+    Block,
     Embedding,
     Experts,
     FeedForward,
@@ -20,6 +22,7 @@ from anyformer.parts import (
     Rotary,
     Router,
     ShortConvolution,
+    parallel,
     pre_norm,
 )
 from anyformer.parts.norms.norm import Norm
@@ -103,9 +106,32 @@ def nemotron_h(*, width: int, ffn: int, order: str) -> Architecture:
     return decoder_only(Embedding(vocab=131_072), width, layers, names=Named(blocks), final_norm=norm, head=Head())
 
 
+def falcon_h1(
+    *,
+    width: int,
+    depth: int,
+    heads: int,
+    kv_heads: int,
+    ffn: int,
+    vocab: int,
+    head_width: int = 128,
+    mixer: dict[str, Any],
+) -> Architecture:
+    """Zuo et al. 2025 (arXiv 2507.22448), section 2: Mamba-2 beside attention on one norm, then a network.
+
+    The factors of muP, which change no size, are left at 1.
+    """
+    attention = Attention(heads=heads, kv_heads=kv_heads, head_width=head_width, rotary=Rotary(theta=1e11))
+    beside = parallel(NORM, Mamba2(convolution=CONVOLUTION, **mixer), attention)
+    after = pre_norm(NORM, FeedForward(width=ffn, activation="silu", gated=True))
+    block = Block(steps=(*beside.steps, *after.steps))
+    return decoder_only(Embedding(vocab=vocab), width, [block] * depth, final_norm=NORM, head=Head())
+
+
 _MAMBA = "arXiv 2312.00752, table 12; released configuration state-spaces/{}"
 _MAMBA2 = "arXiv 2405.21060; released configuration state-spaces/{}"
 _EIGHT = "M-M-M-M*-M-M-M-M-M*-M-M-M-M-M*-M-M-M-M-M*-M-M-M-M-M-"
+_H1 = "arXiv 2507.22448, section 2; released configuration Falcon-H1-{}-Base, muP's factors left at 1"
 _SIZES = (("130m", 768, 24), ("370m", 1024, 48), ("790m", 1536, 48), ("1.4b", 2048, 48), ("2.8b", 2560, 64))
 _SIZES2 = (("130m", 768, 24), ("370m", 1024, 48), ("780m", 1536, 48), ("1.3b", 2048, 48), ("2.7b", 2560, 64))
 
@@ -123,4 +149,11 @@ ENTRIES = (
     Entry("nemotron-h-8b", 2025, "24 layers of Mamba-2, 24 networks, four of attention",
           "arXiv 2504.03624, table 1; released configuration Nemotron-H-8B-Base-8K",
           partial(nemotron_h, width=4096, ffn=21_504, order=_EIGHT), organisation="NVIDIA"),
+    Entry("falcon-h1-0.5b", 2025, "Mamba-2 beside attention in every layer", _H1.format("0.5B"),
+          partial(falcon_h1, width=1024, depth=36, heads=8, kv_heads=2, head_width=64, ffn=2048, vocab=32_784,
+                  mixer={"heads": 24, "head_width": 64, "state_width": 128}), organisation="TII"),
+    Entry("falcon-h1-34b", 2025, "Mamba-2 beside attention in every layer, a norm by groups behind the gate", _H1.format("34B"),
+          partial(falcon_h1, width=5120, depth=72, heads=20, kv_heads=4, ffn=21_504, vocab=261_120,
+                  mixer={"heads": 32, "head_width": 128, "state_width": 256, "groups": 2,
+                         "norm": GroupedRMSNorm(groups=2, eps=1e-5)}), organisation="TII"),
 )  # fmt: skip

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -94,8 +96,9 @@ def run(
     weights: Annotated[
         str,
         computing_option(
-            help="Hold the weights in this format: as stored, or all in 32 or 16 bits, or the matrices of layers in 8 or 4. A "
-            "token waits for the bytes of the weights, so fewer are faster; anyformer quantise measures what they cost.",
+            help="Hold the weights in this format: as stored, or all in 32 or 16 bits, or the matrices of layers in 8 or 4 and "
+            "the table of tokens in 8. A token waits for the bytes of the weights, so fewer are faster; anyformer quantise "
+            "measures what they cost.",
             metavar="stored|fp32|bf16|fp8|fp8-row|int8|int4|int4-64|int4-32|nf4",
         ),
     ] = "stored",
@@ -139,14 +142,15 @@ def run(
     On a terminal the prompt is bold, and control characters are written out, as in \\x07. With --tokens, prompts and output
     are token numbers.
     """
-    import torch
+    with _kept():
+        import torch
 
-    from anyformer.cli.bars import bar
-    from anyformer.cli.generated import shown
-    from anyformer.cli.prompts import prompts_of
-    from anyformer.describe import UserError
-    from anyformer.generation import Acceptance, Sampling, check_weights, generate, generating, stream
-    from anyformer.loading import load, pixels
+        from anyformer.cli.bars import bar
+        from anyformer.cli.generated import shown
+        from anyformer.cli.prompts import prompts_of
+        from anyformer.describe import UserError
+        from anyformer.generation import Acceptance, Sampling, check_weights, generate, generating, stream
+        from anyformer.loading import load, pixels
 
     if sum(map(bool, (prompts, tokens, file))) != 1:
         raise UserError("give either prompts of text, or token numbers as in --tokens 1,2,3, or a --file of prompts")
@@ -159,9 +163,9 @@ def run(
     check_weights(weights)
     if draft is None and draft_tokens is not None:
         raise UserError("--draft-tokens says how many tokens --draft proposes: give --draft, or leave it out")
-    loaded, tokenizer = load(model, device="cuda" if torch.cuda.is_available() else "cpu", images=bool(image))
-    loaded = generating(loaded, weights)
-    gc.freeze()  # what is there now stays, and to look through it once takes as long as twenty tokens
+    with _kept():
+        loaded, tokenizer = load(model, device="cuda" if torch.cuda.is_available() else "cpu", images=bool(image))
+        loaded = generating(loaded, weights)
     drafter, acceptance = None if draft is None else _drafter(draft, draft_tokens, weights), Acceptance()
     settings: dict[str, Any] = {
         "max_tokens": max_tokens, "sampling": sampling, "stop": tuple(stop or ()), "compile": compile,
@@ -192,6 +196,20 @@ def run(
     for number, (prompt, text) in enumerate(zip(prompts, texts, strict=True), start=1):
         print(f"--- {number} of {len(texts)}\n{shown(prompt, bold=True)}{between}{shown(text)}")
     _report(drafter, acceptance)
+
+
+@contextmanager
+def _kept() -> Iterator[None]:
+    """Inside, no garbage is collected, and what is there at the end stays.
+
+    To look through it once takes as long as twenty tokens, and Python would do so several times while it imports torch.
+    """
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def _drafter(draft: str, tokens: int | None, weights: str) -> Drafter:

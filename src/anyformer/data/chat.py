@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anyformer.data.errors import DataError
+from anyformer.data.marked import encode_marked
 from anyformer.data.tokenizers import TokenArray, Tokenizer
 
 Turns = Sequence[Mapping[str, str]]
@@ -62,11 +63,16 @@ def tokens_of(pieces: Sequence[Piece], texts: Sequence[TokenArray], tokenizer: T
     return np.concatenate([*arrays, np.zeros(0, np.uint32)]), np.concatenate([*owners, np.zeros(0, np.int64)])
 
 
-def prompt_tokens(tokenizer: Tokenizer, turns: Turns) -> list[int]:
-    """The tokens of a chat up to where the next answer begins: what a model is given to go on with."""
+def prompt_tokens(tokenizer: Tokenizer, turns: Turns, *, marked: bool = False) -> list[int]:
+    """The tokens of a chat up to where the next answer begins: what a model is given to go on with.
+
+    `marked`: special tokens that a content spells are these tokens, such as those for images.
+    """
     parts = list(_parts(tokenizer, _rendered(tokenizer, turns, prompt=True)))
     pieces = _joined(parts, [-1] * len(parts), turns)
-    tokens, _ = tokens_of(pieces, tokenizer.encode_batch([piece.text for piece in pieces if not piece.special]), tokenizer)
+    texts = [piece.text for piece in pieces if not piece.special]
+    read = [np.array(encode_marked(tokenizer, text), np.uint32) for text in texts] if marked else tokenizer.encode_batch(texts)
+    tokens, _ = tokens_of(pieces, read, tokenizer)
     return [int(token) for token in tokens]
 
 

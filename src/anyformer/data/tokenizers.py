@@ -51,7 +51,7 @@ class Tokenizer:
         """From the text of a `tokenizer.json` (and the table of its `tokenizer_config.json`)."""
         try:
             table = json.loads(definition)
-            inner = tokenizers.Tokenizer.from_str(_all_special(table, config or {}))
+            inner = tokenizers.Tokenizer.from_str(all_special(table, config or {}))
         except Exception as error:  # the library raises plain Exception
             raise DataError(f"{where}: not a tokenizer.json that the tokenizers library reads ({error})") from None
         # A truncation or padding in the file would silently drop or add text.
@@ -268,7 +268,7 @@ def _end_of_text(table: Mapping[str, Any], config: Mapping[str, Any]) -> str | N
     return next((name for name in (*_END_NAMES, named(config, "eos_token")) if name in added), None)
 
 
-def _all_special(table: dict[str, Any], config: Mapping[str, Any]) -> str:
+def all_special(table: dict[str, Any], config: Mapping[str, Any]) -> str:
     """The definition with its end-of-text token, and those of every role, marked special, since some files add them as
     ordinary words, or name in the configuration what only the model's vocabulary has."""
     tokens = list(table.get("added_tokens") or ())

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, fx
 
 from anyformer.generation.recorder import Calls, Recorder
+from anyformer.parts.experts.chosen import CHOSEN, chosen_product
 from anyformer.parts.experts.grouped import PRODUCT, grouped_products
 from anyformer.quantising import Packed
 
@@ -36,8 +37,8 @@ def _held(recorder: Recorder) -> list[Tensor]:
     held: list[Tensor] = []
     matrices = {recorder.node(kept): kept for kept in recorder.kept if isinstance(kept, Packed) or kept.is_mkldnn}
     for node in list(recorder.graph.nodes):
-        if node.target is grouped_products:
-            node.target = PRODUCT
+        if node.target in (grouped_products, chosen_product):
+            node.target = PRODUCT if node.target is grouped_products else CHOSEN
         if len(node.args) < 2 or not isinstance(node.args[1], fx.Node) or node.args[1] not in matrices:
             continue
         (x, of), rest = node.args[:2], node.args[2:4]
@@ -45,11 +46,12 @@ def _held(recorder: Recorder) -> list[Tensor]:
         with recorder.graph.inserting_before(node):
             if node.target is PRODUCT:
                 made = recorder.graph.call_function(_EXPERTS, (x, *rest, len(held), matrix.shape[-2]))
+            elif node.target is CHOSEN:
+                made = recorder.graph.call_function(_OWN, (x, *rest, len(held), matrix.shape[-2]))
             else:
                 made = recorder.graph.call_function(_PRODUCT, (x, len(held), matrix.shape[-2]))
         held.append(matrix)
-        node.replace_all_uses_with(made)
-        recorder.graph.erase_node(node)
+        recorder.replace(node, made)
     return held
 
 
@@ -59,9 +61,11 @@ _LIBRARY = torch.library.Library("anyformer", "FRAGMENT")  # type: ignore[no-unt
 for _schema in (
     "held_product(Tensor x, int number, int outputs) -> Tensor",
     "held_experts(Tensor rows, Tensor ends, bool whole, int number, int outputs) -> Tensor",
+    "held_chosen(Tensor rows, Tensor expert, int number, int outputs) -> Tensor",
 ):
     _LIBRARY.define(_schema)  # type: ignore[no-untyped-call]
 _PRODUCT, _EXPERTS = torch.ops.anyformer.held_product.default, torch.ops.anyformer.held_experts.default
+_OWN = torch.ops.anyformer.held_chosen.default
 
 
 def _product(x: Tensor, number: int, outputs: int) -> Tensor:
@@ -73,6 +77,10 @@ def _experts(rows: Tensor, ends: Tensor, whole: bool, number: int, outputs: int)
     return grouped_products(rows, _HELD[number], ends, whole)
 
 
+def _chosen(rows: Tensor, expert: Tensor, number: int, outputs: int) -> Tensor:
+    return chosen_product(rows, _HELD[number], expert)
+
+
 def _like_product(x: Tensor, number: int, outputs: int) -> Tensor:
     return x.new_empty(*x.shape[:-1], outputs)
 
@@ -81,8 +89,13 @@ def _like_experts(rows: Tensor, ends: Tensor, whole: bool, number: int, outputs:
     return rows.new_empty(len(rows), outputs)
 
 
+def _like_chosen(rows: Tensor, expert: Tensor, number: int, outputs: int) -> Tensor:
+    return rows.new_empty(len(rows), outputs)
+
+
 for _name, _device, _kernel in (
     ("held_product", "CPU", _product), ("held_experts", "CPU", _experts),
     ("held_product", "Meta", _like_product), ("held_experts", "Meta", _like_experts),
+    ("held_chosen", "CPU", _chosen), ("held_chosen", "Meta", _like_chosen),
 ):  # fmt: skip
     _LIBRARY.impl(_name, _kernel, _device)  # type: ignore[no-untyped-call]

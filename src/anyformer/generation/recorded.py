@@ -21,7 +21,7 @@ from anyformer.model import Transformer
 from anyformer.parts.call.stack_state import StackState
 from anyformer.quantising import Packed, join
 
-MULTIPLE = 64
+MULTIPLE = 128
 """Slots by which the visible part of the state grows at first: recording takes as long as some ten steps of a small model."""
 Repeat = Callable[[Tensor, Tensor], Tensor]
 """The step after the given tokens (B,), at the given first free slot: logits (B, V)."""

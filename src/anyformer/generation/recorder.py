@@ -9,6 +9,7 @@ from typing import Any
 from torch import Tensor, fx
 from torch.overrides import TorchFunctionMode
 
+from anyformer.parts.experts.chosen import chosen_product
 from anyformer.parts.experts.grouped import grouped_products
 from anyformer.quantising import Packed
 
@@ -17,7 +18,7 @@ READS = frozenset({"item", "tolist", "numpy", "__bool__", "__int__", "__float__"
 
 CASTS = frozenset({"to", "float", "type_as", "contiguous"})
 """Calls that give the tensor itself where it is already as they ask."""
-MADE_OF_PRODUCTS = frozenset({grouped_products})
+MADE_OF_PRODUCTS = frozenset({grouped_products, chosen_product})
 """Calls that take packed matrices as they are, and choose among them by values."""
 
 
@@ -90,6 +91,12 @@ class Recorder(TorchFunctionMode):
                 self._name(tensor, self.graph.placeholder(f"kept_{len(self.kept)}"))
             self.kept.append(tensor)
         return self._nodes[id(tensor)]
+
+    def replace(self, node: fx.Node, by: fx.Node) -> None:
+        """Let another node give what `node` gives, also where that is the result."""
+        node.replace_all_uses_with(by)
+        self._nodes = {tensor: by if each is node else each for tensor, each in self._nodes.items()}
+        self.graph.erase_node(node)
 
     def _name(self, tensor: Tensor, node: fx.Node) -> None:
         self._nodes[id(tensor)] = node

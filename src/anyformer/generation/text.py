@@ -11,6 +11,7 @@ from torch import Tensor
 
 from anyformer.data import StreamDecoder, Tokenizer
 from anyformer.data.chat import answer_end, prompt_tokens
+from anyformer.data.marked import encode_marked
 from anyformer.generation.checks import check, check_model, fills_masks
 from anyformer.generation.drafting import Drafter
 from anyformer.generation.images import with_images
@@ -114,7 +115,7 @@ def stream(
 ) -> Iterator[tuple[int, str]]:
     """(row, text) as the text comes. A row ends at the end-of-text token, before the first `stop` string, or at `max_tokens`.
 
-    A prompt is text, or the tokens of one.
+    A prompt is text, or the tokens of one. With `images` special tokens that it spells are these tokens: one for each image.
 
     Wrong arguments are refused by the call itself, not when the first piece is read. `compile`: None compiles only jobs long
     enough to recover the time. A model that fills masks gives each text at once, `block` positions revealed before the next
@@ -135,10 +136,11 @@ def stream(
     if chat:
         if model.architecture.two_inputs or fills_masks(model):
             raise InputError("a chat is gone on with by a decoder that predicts the next token, which this model is not")
-        given = [prompt_tokens(tokenizer, _asked(prompt)) for prompt in prompts]
+        given = [prompt_tokens(tokenizer, _asked(prompt), marked=images is not None) for prompt in prompts]
         end = answer_end(tokenizer)
     else:
-        given = [tokenizer.encode(prompt) if isinstance(prompt, str) else list(prompt) for prompt in prompts]
+        read = tokenizer.encode if images is None else partial(encode_marked, tokenizer)
+        given = [read(prompt) if isinstance(prompt, str) else list(prompt) for prompt in prompts]
     if fills_masks(model) and tokenizer.find("mask") is not None:
         if draft is not None:
             raise InputError("a model that fills masks does not write token after token: leave the draft out")

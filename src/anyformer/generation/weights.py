@@ -7,8 +7,21 @@ from torch import Tensor, nn
 
 from anyformer.describe import UserError
 from anyformer.model import Transformer
+from anyformer.operations import Shape
 from anyformer.parts.embedding.vocabulary import HoldsVocabulary
-from anyformer.quantising import HALF, SINGLE, WHOLE, Format, Packed, Quantised, format_of, quantisable, quantised
+from anyformer.quantising import (
+    FORMATS,
+    HALF,
+    SINGLE,
+    WHOLE,
+    Format,
+    Packed,
+    Quantised,
+    Quantising,
+    format_of,
+    quantisable,
+    quantised,
+)
 
 STORED = "stored"
 """The name for weights as they are."""
@@ -31,8 +44,9 @@ def check_weights(weights: str) -> None:
 def generating(model: Transformer, weights: str = STORED) -> Transformer:
     """A model whose weights are held for generating, and learn no more: `model` itself, changed, or for few bits another one.
 
-    `weights`: as they are stored, `fp32`, `bf16`, or a format of 8 or 4 bits for the matrices of layers, beside 16 bits for all
-    others. Matrices lie in the order in which products of few rows read them fastest, and all is computed as `computing` says.
+    `weights`: as they are stored, `fp32`, `bf16`, or a format of 8 or 4 bits for the matrices of layers; beside it tables of
+    tokens and heads are in 8 bits with a scale for each token, where a kernel multiplies by them, and all else is in 16.
+    Matrices lie in the order in which products of few rows read them fastest, and all is computed as `computing` says.
     Raises `UserError` for a format that there is not, and for a model in few bits that is to be in others.
     """
     if weights != STORED:
@@ -43,10 +57,27 @@ def generating(model: Transformer, weights: str = STORED) -> Transformer:
 def _in_format(model: Transformer, format: Format) -> Transformer:
     """The model with its weights in a format."""
     if not format.whole:
-        return quantised(model, format)[0]
+        model = quantised(model, format)[0]
+        return _with_small_tables(model) if model.device.type == "cpu" else model
     if any(isinstance(value, Quantised) for value in model.parameters()):
         raise UserError(f"this model's matrices are in few bits already, not to be had as {format.name}: leave --weights out")
     return model.to(WHOLE[format.bits])
+
+
+def _with_small_tables(model: Transformer) -> Transformer:
+    """The model itself with its tables of tokens and its heads in 8 bits, where a kernel multiplies by them as they are.
+
+    Beside layers in 4 bits a table of 16 bits would be half of what a token reads.
+    """
+    format = FORMATS["int8"]
+    assert isinstance(format, Quantising), "8 bits"
+    for path, weight in model.architecture.trained_cost(Shape(source=1)).weights.items():
+        if weight.is_matrix and weight.axes and any(what == "vocab" for what, _ in weight.axes[0]):
+            small = Packed.of(model.get_parameter(path), format)
+            if small.product is not None:
+                owner, _, leaf = path.rpartition(".")
+                setattr(model.get_submodule(owner), leaf, nn.Parameter(small, requires_grad=False))
+    return model
 
 
 def _laid_out(model: Transformer) -> Transformer:

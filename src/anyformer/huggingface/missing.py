@@ -9,10 +9,8 @@ from collections.abc import Mapping
 
 _BY_MECHANISM: Mapping[str, str] = {
     "attention blocks that layers share with LoRA weights of their own, beside Mamba-2 layers": "zamba2",
-    "Mamba-2 layers beside attention in one block": "falcon_h1",
     "one attention block that layers share, beside Mamba layers, and that reads the embeddings again": "zamba",
-    "an indexer that chooses the keys of each query (DeepSeek sparse attention)": "deepseek_v32 dots3_note dots3_note_text "
-    "glm_moe_dsa",
+    "an indexer beside windows, and factors and norms of its own in latent attention": "dots3_note dots3_note_text",
     "an indexer that chooses keys, and norms gated by their input": "axk2",
     "an indexer that layers share, and hyper-connections of its own kind": "hy_v4",
     "an indexer of pooled keys that layers share, and hyper-connections made doubly stochastic": "glm5_next glm5_next_text",
@@ -34,7 +32,6 @@ _BY_MECHANISM: Mapping[str, str] = {
     "two stacks that run in cycles with feedback": "hrm_text",
     "convolutions over compressed queries and keys, and a router with a state from layer to layer": "zaya",
     "a recurrence of its own (WKV)": "rwkv",
-    "a gated linear recurrence (RG-LRU)": "recurrent_gemma",
     "recurrences with matrix memories (mLSTM) and scalar ones (sLSTM)": "xlstm",
     "global tokens with layers of their own, and staggered blocks": "pegasus_x",
     "experts of an encoder and a decoder with a bound on each expert's tokens": "nllb-moe",

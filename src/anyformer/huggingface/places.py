@@ -90,6 +90,14 @@ def mlp_layer_types(target: Target) -> list[str]:
     return ["sparse" if sparse else "dense" for sparse in has_experts(target)]
 
 
+def indexer_types(target: Target) -> list[str]:
+    """Whether each layer has an indexer of its own, or the keys that an earlier one chose."""
+    choices = target.each("latent_attention.choice")
+    if None in choices:
+        raise MismatchError("the architecture has layers that choose no keys")
+    return ["full" if choice.leaves else "shared" for choice in choices]
+
+
 def dense_first(target: Target) -> int:
     """The number of layers before the first with experts."""
     sparse = has_experts(target)
@@ -173,6 +181,10 @@ _PLACES: tuple[tuple[Place, str], ...] = (
     ("latent_attention.q_rank", "q_lora_rank"),
     ("latent_attention.nope_width", "qk_nope_head_dim"),
     ("latent_attention.rope_width", "qk_rope_head_dim"),
+    ("latent_attention.choice.keep", "index_topk"),
+    ("latent_attention.choice.heads", "index_n_heads"),
+    ("latent_attention.choice.head_width", "index_head_dim"),
+    (indexer_types, "indexer_types"),
     # Numbers that multiply.
     ("embedding.scale", "embedding_multiplier scale_emb"),
     ("attention.multiplier", "residual_multiplier"),

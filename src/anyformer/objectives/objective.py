@@ -91,6 +91,9 @@ class Objective(Value):
     """Factor of the balance loss within each sequence, summed over layers; DeepSeek-V2: 0.003, DeepSeek-V3: 0.0001."""
     router_z_loss: NotNegative = 0.0
     """Factor of the routers' z-loss, summed over layers; ST-MoE: 0.001."""
+    index_loss: NotNegative = 1.0
+    """Factor of the loss of index scores, summed over the layers whose attention chooses its keys; no other weights get a
+    gradient from it. 0: the choice stays as it is."""
 
     def check(self, architecture: Architecture) -> None:
         """Refuse an architecture that cannot be trained so, with the reason; before any work."""
@@ -171,7 +174,7 @@ class Objective(Value):
     @property
     def without_penalties(self) -> Self:
         """The same signal alone, as it is evaluated."""
-        return self.but(balance_loss=0.0, sequence_balance_loss=0.0, router_z_loss=0.0)
+        return self.but(balance_loss=0.0, sequence_balance_loss=0.0, router_z_loss=0.0, index_loss=0.0)
 
     def feed(self, data: Data, corpus: Corpus, setting: Setting, batch: int) -> Feed:
         """The training examples, in batches of `batch` samples."""
@@ -202,9 +205,10 @@ class Objective(Value):
         auxiliary: Auxiliary | None = None,
         partners: Partners | None = None,
     ) -> Tensor:
-        """The summed loss, penalties included: a 0-d tensor in fp32. `auxiliary` receives the experts' reports.
+        """The summed loss, penalties included: a 0-d tensor in fp32. `auxiliary` receives the layers' reports.
 
-        The experts' penalties are means over the micro-batch's tokens, here multiplied by the micro-batch's count.
+        Penalties, those of experts and of index scores, are means over the micro-batch's tokens, here multiplied by the
+        micro-batch's count.
         """
         auxiliary = auxiliary or Auxiliary(self.counted(examples))
         total = self.signal(model, examples, noise, auxiliary, partners or {})
@@ -215,6 +219,8 @@ class Objective(Value):
             total = total + self.sequence_balance_loss * auxiliary.sequence_balance * count
         if self.router_z_loss:
             total = total + self.router_z_loss * auxiliary.router_z * count
+        if self.index_loss and (index := auxiliary.index) is not None:
+            total = total + self.index_loss * index * count
         return total
 
     def statistics(self, model: Transformer, examples: Examples, auxiliary: Auxiliary, partners: Partners) -> dict[str, Tensor]:

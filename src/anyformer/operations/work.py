@@ -119,7 +119,7 @@ class Pairs(_Work):
     """A product of each query with each key: `pairs` of one head of one row, `exact` of them allowed by the mask.
 
     `sums`: whether it sums over the features of a key (scores) or over the keys of a query (mixing the values).
-    2 * batch * heads * features * pairs FLOPs.
+    2 * batch * heads * features * pairs FLOPs. `no_gradient`: see `Flops`.
     """
 
     batch: int
@@ -129,11 +129,12 @@ class Pairs(_Work):
     exact: int
     queries: int
     sums: Literal["features", "keys"]
+    no_gradient: int = 0
 
     @property
     def flops(self) -> Flops:
         each = 2 * self.batch * self.heads * self.features
-        return Flops(each * self.pairs, each * self.exact)
+        return Flops(each * self.pairs, each * self.exact, self.no_gradient)
 
 
 @dataclass(frozen=True)

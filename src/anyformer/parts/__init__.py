@@ -5,6 +5,7 @@ from anyformer.parts.attention.cross_attention import CrossAttention
 from anyformer.parts.attention.differential_attention import DifferentialAttention
 from anyformer.parts.attention.dual_cross_attention import ChannelCrossAttention, SpatialCrossAttention
 from anyformer.parts.attention.exclusive import Exclusive
+from anyformer.parts.attention.indexer import Indexer, SharedIndex
 from anyformer.parts.attention.latent_attention import LatentAttention
 from anyformer.parts.attention.latents import InducedAttention, Latents
 from anyformer.parts.attention.qk_norm import QKNorm
@@ -69,10 +70,12 @@ from anyformer.parts.recurrence.lightning_attention import LightningAttention
 from anyformer.parts.recurrence.linear_attention import LinearAttention
 from anyformer.parts.recurrence.local_convolution import LocalConvolution
 from anyformer.parts.recurrence.mamba import Mamba
-from anyformer.parts.recurrence.mamba2 import Mamba2
+from anyformer.parts.recurrence.mamba2 import Mamba2, Multipliers
+from anyformer.parts.recurrence.rg_lru import RGLRU
 from anyformer.parts.recurrence.short_convolution import ShortConvolution
 
 __all__ = [
+    "RGLRU",
     "ALiBi",
     "AllOf",
     "AnyOf",
@@ -119,6 +122,7 @@ __all__ = [
     "Identity",
     "ImageEncoder",
     "ImageTower",
+    "Indexer",
     "InducedAttention",
     "Initialisation",
     "InputProjection",
@@ -144,6 +148,7 @@ __all__ = [
     "MaskedTokens",
     "MaximalUpdate",
     "MergedProjector",
+    "Multipliers",
     "Normal",
     "ParallelPrediction",
     "Patches",
@@ -168,6 +173,7 @@ __all__ = [
     "SequentialPrediction",
     "SharedBias",
     "SharedExpert",
+    "SharedIndex",
     "ShortConvolution",
     "SinusoidalPosition",
     "Skip",

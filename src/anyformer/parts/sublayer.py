@@ -105,6 +105,11 @@ class Sublayer(Drawn):
         return {}
 
     @property
+    def reports_index(self) -> bool:
+        """Whether it chooses keys by index scores, whose loss it reports in training (`Report.index`)."""
+        return False
+
+    @property
     def masks(self) -> tuple[Mask, ...]:
         """The masks of its attentions."""
         return ()

@@ -73,6 +73,10 @@ class Quantising(Format):
         """The product with the matrix (O, I) as it is stored, where torch has a kernel for it."""
         return None
 
+    def rows(self, planes: Mapping[str, Tensor], index: Tensor) -> Tensor | None:
+        """Rows (..., I) of a matrix (O, I) by their numbers (...); None where the whole matrix has to be restored for them."""
+        return None
+
     def one(self, planes: Mapping[str, Tensor], index: int) -> Mapping[str, Tensor] | None:
         """The planes of one of several matrices (X, O, I), as views; None where they cannot be told apart."""
         return None

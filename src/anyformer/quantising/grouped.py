@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from math import prod
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from anyformer.precision import INT8, NumberFormat, rounded
@@ -100,10 +101,14 @@ class Grouped(Quantising):
             case NumberFormat(), None if self.number == INT8:
                 return of_int8(planes["codes"], planes["scales"])
             case None, int(group):
-                codes = unpacked(planes["codes"], outputs * inputs).reshape(shape)
                 zeros = unpacked(planes["zeros"], outputs * self.groups(inputs)).reshape(outputs, -1)
-                return of_int4(codes, planes["scales"].float(), zeros.float(), group)
+                return of_int4(planes["codes"], planes["scales"], zeros.float(), group)
         return None
+
+    def rows(self, planes: Mapping[str, Tensor], index: Tensor) -> Tensor | None:
+        if self.number is None or self.group is not None or self.one_scale:
+            return None
+        return F.embedding(index, planes["codes"]).float() * F.embedding(index, planes["scales"])
 
     def one(self, planes: Mapping[str, Tensor], index: int) -> Mapping[str, Tensor]:
         return {name: plane[index] for name, plane in planes.items()}

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from anyformer.quantising.format import Plane, Quantising
@@ -36,6 +37,9 @@ class Plain(Quantising):
 
     def product(self, planes: Mapping[str, Tensor], shape: tuple[int, ...]) -> Product | None:
         return of_whole(planes["codes"]) if len(shape) == 2 else None
+
+    def rows(self, planes: Mapping[str, Tensor], index: Tensor) -> Tensor | None:
+        return F.embedding(index, planes["codes"])
 
     def one(self, planes: Mapping[str, Tensor], index: int) -> Mapping[str, Tensor]:
         return {"codes": planes["codes"][index] if "codes" in planes else planes[f"codes {index}"]}

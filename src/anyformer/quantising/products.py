@@ -1,4 +1,4 @@
-"""Products of a few rows with a matrix as it is stored, by torch's kernels for CPUs: nothing is restored."""
+"""Products with a matrix as it is stored: few rows by torch's kernels for CPUs, many by the matrix restored for them."""
 
 from __future__ import annotations
 
@@ -11,26 +11,33 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from anyformer.quantising.packing import unpacked
+
 
 @dataclass(frozen=True)
 class Product:
-    """x (rows, I) -> x W^T (rows, O) for a matrix W (O, I) as it is stored; the kernel takes and gives numbers of `dtype`.
+    """x (rows, I) -> x W^T (rows, O) for a matrix W (O, I) as it is stored.
 
-    `most`: rows up to which that takes less time than to restore the matrix and multiply by it; None: any number.
+    `few`: by a kernel that takes and gives numbers of `dtype`. `many`: by the matrix restored for this product alone, in the
+    type `wide()`; it takes less time from more than `most` rows. `most` is None: the kernel is the faster for any number, and
+    takes rows in any shape.
     """
 
-    multiply: Callable[[Tensor], Tensor]
-    most: int | None
+    few: Callable[[Tensor], Tensor]
+    most: int | None = None
+    many: Callable[[Tensor], Tensor] | None = None
     dtype: torch.dtype = torch.bfloat16
 
     def __call__(self, x: Tensor) -> Tensor:
         """(..., I) -> (..., O), in the type of `x`."""
-        y = self.multiply(x.reshape(-1, x.shape[-1]).to(self.dtype))
+        if self.most is None and x.dim() > 1:
+            return self.few(x.to(self.dtype)).to(x.dtype)
+        rows = x.reshape(-1, x.shape[-1])
+        if self.many is None or self.most is None or len(rows) <= self.most:
+            y = self.few(rows.to(self.dtype))
+        else:
+            y = self.many(rows.to(wide()))
         return y.to(x.dtype).view(*x.shape[:-1], y.shape[-1])
-
-    def suits(self, x: Tensor) -> bool:
-        """Whether `x` (..., I) has few enough rows."""
-        return self.most is None or x.numel() <= self.most * x.shape[-1]
 
 
 def ordered(matrix: Tensor) -> Tensor:
@@ -51,30 +58,52 @@ def of_whole(codes: Tensor) -> Product:
     """
     if (held := codes if codes.is_mkldnn else ordered(codes)).is_mkldnn:
         multiply = torch.ops.mkldnn._linear_pointwise
-        return Product(lambda x: multiply(x, held, None, "none", [], ""), most=None, dtype=codes.dtype)
-    return Product(lambda x: F.linear(x, codes), most=4 if codes.dtype.itemsize == 2 else None, dtype=codes.dtype)
+        return Product(lambda x: multiply(x, held, None, "none", [], ""), dtype=codes.dtype)
+    if codes.dtype.itemsize > 2:
+        return Product(lambda x: F.linear(x, codes), dtype=codes.dtype)
+    return Product(lambda x: F.linear(x, codes), 4, lambda x: F.linear(x, codes.to(x.dtype)), codes.dtype)
 
 
 def of_int8(codes: Tensor, scales: Tensor) -> Product | None:
-    """W = scales Q with codes Q (O, I) and a scale for each output; None for sizes that the kernel does not take."""
+    """W = scales Q with codes Q (O, I) and a scale for each output; None for sizes that the kernel does not take.
+
+    The codes are whole numbers that bf16 has exactly, so no weight is rounded for many rows either.
+    """
     outputs, inputs = codes.shape
     if codes.device.type != "cpu" or outputs % 16 or inputs % 64:  # The kernel reads beyond the end of other rows.
         return None
     row = scales.flatten().to(torch.bfloat16)
-    return Product(lambda x: torch._weight_int8pack_mm(x, codes, row), most=32)
+    return Product(
+        lambda x: torch._weight_int8pack_mm(x, codes, row),
+        32,
+        lambda x: F.linear(x, codes.to(x.dtype)).float() * scales.flatten(),
+    )
 
 
-def of_int4(codes: Tensor, scales: Tensor, zeros: Tensor, group: int) -> Product | None:
-    """W = scales (Q - zeros) with codes Q (O, I) of 4 bits, and a scale and a zero point (O, groups) for every `group` inputs.
+def of_int4(bytes: Tensor, scales: Tensor, zeros: Tensor, group: int) -> Product | None:
+    """W = scales (Q - zeros), of two codes of 4 bits in a byte: Q (O, I), and a scale and a zero point (O, groups) for every
+    `group` inputs.
 
     The kernel has an order of its own for the codes, so it holds a copy of them. It takes Q - 8 times a scale, plus an offset.
     """
-    outputs, inputs = codes.shape
-    if codes.device.type != "cpu" or outputs % 16 or inputs % group or group not in (32, 64, 128):
+    outputs, inputs = len(scales), scales.shape[1] * group
+    if bytes.device.type != "cpu" or outputs % 16 or 2 * bytes.numel() != outputs * inputs or group not in (32, 64, 128):
         return None
+    codes = unpacked(bytes, outputs * inputs).view(outputs, inputs)
     ordered = torch._convert_weight_to_int4pack_for_cpu(codes.to(torch.int32), 1)
-    both = torch.stack([scales, (8 - zeros) * scales], -1).transpose(0, 1).to(torch.bfloat16).contiguous()
-    return Product(lambda x: torch._weight_int4pack_mm_for_cpu(x, ordered, group, both), most=32)
+    both = torch.stack([scales.float(), (8 - zeros) * scales.float()], -1).transpose(0, 1).to(torch.bfloat16).contiguous()
+
+    def many(x: Tensor) -> Tensor:
+        matrix = unpacked(bytes, outputs * inputs).view(outputs, -1, group).to(x.dtype)
+        matrix.sub_(zeros[..., None].to(x.dtype)).mul_(scales[..., None])
+        return F.linear(x, matrix.view(outputs, inputs))
+
+    return Product(lambda x: torch._weight_int4pack_mm_for_cpu(x, ordered, group, both), 128, many)
+
+
+def wide() -> torch.dtype:
+    """The type in which many rows are multiplied fastest here: bf16 where the processor has instructions for it."""
+    return torch.bfloat16 if _onednn(torch.bfloat16) else torch.float32
 
 
 @cache

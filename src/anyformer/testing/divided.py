@@ -59,9 +59,11 @@ def positions_of_sublayers_are_those_of_the_row(architecture: Architecture) -> N
         equal(model(*given, noise=noise, auxiliary=again), whole)
         assert again.reports.keys() == reported.reports.keys()
         for path, report in reported.reports.items():
-            assert torch.equal(again.loads[path].counts, reported.loads[path].counts)
-            if report.balance is not None and (balance := again.reports[path].balance) is not None:
-                equal(balance, report.balance)
+            if report.load is not None:
+                assert torch.equal(again.loads[path].counts, report.load.counts)
+            for mine, theirs in zip(again.reports[path].losses, report.losses, strict=True):
+                if mine is not None and theirs is not None:
+                    equal(mine, theirs)
 
 
 def _is_divided(branch: BranchModule) -> bool:

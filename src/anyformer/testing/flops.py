@@ -9,6 +9,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from anyformer.model import Architecture, build
 from anyformer.operations import Shape
+from anyformer.parts.call.reports import Auxiliary
 from anyformer.plan import Plan
 from anyformer.testing.inputs import B, T, inputs, shape, tokens
 from anyformer.testing.traits import masks
@@ -17,9 +18,11 @@ from anyformer.testing.traits import masks
 def _both_passes(architecture: Architecture, plan: Plan, length: int) -> None:
     model = build(architecture, plan, device="meta").eval()  # a capacity that holds in training only is priced without
     with FlopCounterMode(display=False) as counter:
-        outputs = model.predictions(*(x.to("meta") for x in inputs(architecture, length=length)))
+        reports = Auxiliary()
+        outputs = model.predictions(*(x.to("meta") for x in inputs(architecture, length=length)), auxiliary=reports)
         forward = counter.get_total_flops()
-        torch.autograd.backward([output.sum() for output in outputs])
+        index = [] if reports.index is None else [reports.index]
+        torch.autograd.backward([*(output.sum() for output in outputs), *index])
     declared = architecture.trained_cost(shape(architecture, length), plan).total_flops
     counted = forward, counter.get_total_flops() - forward
     assert (declared.dense, declared.backward) == counted, (

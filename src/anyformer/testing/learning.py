@@ -11,6 +11,7 @@ from torch import Tensor
 
 from anyformer.model import Architecture, build
 from anyformer.model.inputs import CallOptions
+from anyformer.parts.call.reports import Auxiliary
 from anyformer.testing.inputs import inputs
 from anyformer.testing.traits import reads_prefix
 
@@ -24,15 +25,26 @@ LENGTH, PREFIX = 6, 3
 
 
 def every_weight_learns(architecture: Architecture, twin: Twin | None = None) -> None:
-    """Every weight has a finite gradient; with a `twin`, outputs and gradients are the twin's, in float64."""
+    """Every weight has a finite gradient; with a `twin`, outputs and gradients are the twin's, in float64.
+
+    A weight of index scores has that of their loss alone, and none of the outputs.
+    """
     model = build(architecture, dtype=torch.float64).eval()
     given = inputs(architecture, rows=1, length=LENGTH)
     prefix = PREFIX if reads_prefix(architecture) else 0
-    options: CallOptions = {"prefix": torch.tensor([prefix])} if prefix else {}
+    reports = Auxiliary()
+    options: CallOptions = {"auxiliary": reports}
+    if prefix:
+        options["prefix"] = torch.tensor([prefix])
     ours = torch.cat([logits[0].flatten() for logits in model.predictions(*given, **options)])
     direction = torch.randn(ours.shape, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
-    torch.autograd.backward((ours * direction).sum())
+    torch.autograd.backward((ours * direction).sum(), retain_graph=True)
     learned = {name: p for name, p in model.named_parameters() if p.requires_grad}  # running statistics do not learn
+    of_outputs = {name: p.grad for name, p in learned.items() if p.grad is not None}
+    if reports.index is not None:
+        before = {name: gradient.clone() for name, gradient in of_outputs.items()}
+        torch.autograd.backward(reports.index)
+        assert all(torch.equal(gradient, before[name]) for name, gradient in of_outputs.items()), "an index trains itself alone"
     for name, parameter in learned.items():
         assert parameter.grad is not None, f"{name} gets no gradient"
         assert parameter.grad.isfinite().all(), f"the gradient of {name} is not finite"
@@ -44,9 +56,9 @@ def every_weight_learns(architecture: Architecture, twin: Twin | None = None) ->
     named = partial("{}: {}".format, "outputs beside those of the naive twin")
     torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-5, msg=named)  # rotary angles and sinusoids are fp32
     torch.autograd.backward((theirs * direction).sum())
-    for name, parameter in learned.items():
+    for name, gradient in of_outputs.items():
         named = partial("the gradient of {} beside that of the naive twin: {}".format, name)
-        torch.testing.assert_close(parameter.grad, weights[name].grad, rtol=1e-3, atol=5e-5, msg=named)
+        torch.testing.assert_close(gradient, weights[name].grad, rtol=1e-3, atol=5e-5, msg=named)
 
 
 def _all(outputs: Tensor | tuple[Tensor, ...]) -> tuple[Tensor, ...]:

@@ -116,11 +116,37 @@ def difference(part, name, weights, share, value, groups, layer):
     return mixed
 
 
+def keys_of(part, name, weights, x, latents, t, run):
+    """The keys that query t sees, or those of them that its choice keeps."""
+    seen = [s for s in range(len(x)) if allowed(part.mask, t, s, run.prefix)]
+    choice = part.choice
+    if choice is None:
+        return seen
+    if choice.kind == "shared_index":
+        return run.chosen[choice.variant][t]
+    scores = index_scores(choice, f"{name}.choice", weights, x, latents[t], t, seen)
+    return sorted(seen, key=lambda s: (scores[s].item(), s))[-choice.keep :]
+
+
+def index_scores(choice, name, weights, x, c, t, seen):
+    """Of each key that query t sees: a weighted sum over index heads of what is positive."""
+    J, E = choice.heads, choice.head_width
+    turn = lambda h, t: h if choice.rotary is None else rotate(choice.rotary, h, t, len(x))  # noqa: E731
+    queries, strengths = (weights[f"{name}.query.weight"] @ c).view(J, E), weights[f"{name}.weights.weight"] @ x[t]
+    scores = {}
+    for s in seen:
+        key = turn(norm(choice.norm, f"{name}.norm", weights, weights[f"{name}.key.weight"] @ x[s]), s)
+        each = [strengths[j] * torch.relu(turn(queries[j], t) @ key) for j in range(J)]
+        scores[s] = sum(each) * (J * E) ** -0.5
+    return scores
+
+
 def latent_attention(part, name, weights, x, run):
     """Keys and values of every head written out."""
     N, P, H = part.nope_width, part.rope_width, part.heads
     turn = lambda h, t: h if part.rotary is None else rotate(part.rotary, h, t, len(x))  # noqa: E731
-    keys, values, out = [], [], []
+    keys, values, out, latents, chosen = [], [], [], [], run.chosen.setdefault(run.variant, [])
+    chosen.clear()
     for s, v in enumerate(x):
         c = norm(part.norm, f"{name}.kv_norm", weights, linear(f"{name}.kv_down", weights, v))
         rope = turn(linear(f"{name}.rope_key", weights, v), s)
@@ -132,9 +158,11 @@ def latent_attention(part, name, weights, x, run):
         if part.q_rank is not None:
             c = norm(part.norm, f"{name}.query_norm", weights, linear(f"{name}.query_down", weights, v))
         queries, mixed = temperature(part.temperature, t) * (weights[f"{name}.query_up.weight"] @ c).view(H, N + P), []
+        latents.append(c)
+        chosen.append(keys_of(part, name, weights, x, latents, t, run))
         for h in range(H):
             q = torch.cat([queries[h][:N], turn(queries[h][N:], t)])
-            seen = [s for s in range(len(x)) if allowed(part.mask, t, s, run.prefix)]
+            seen = chosen[t]
             scale = (N + P) ** -0.5 if part.scale is None else part.scale
             share = softmax([q @ keys[s][h] * scale for s in seen])
             mixed.append(sum(a * values[s][h] for a, s in zip(share, seen, strict=True)))

@@ -51,7 +51,7 @@ def between(part, act, gate, up):
     bound = math.inf if part.clamp is None else part.clamp
     early = part.clamp_at == "before_activation"
     bounded = lambda v: act(v.clamp(max=bound)) if early else act(v).clamp(max=bound)  # noqa: E731
-    return bounded(up) if gate is None else bounded(gate) * (up.clamp(-bound, bound) + part.up_offset)
+    return bounded(up) if gate is None else bounded(gate * part.gate_multiplier) * (up.clamp(-bound, bound) + part.up_offset)
 
 
 def feedforward(part, name, weights, x, run):

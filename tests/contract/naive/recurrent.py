@@ -170,14 +170,15 @@ def mamba(part, name, weights, x, run):
 def mamba2(part, name, weights, x, run):
     """Token after token, head after head."""
     H, E, M = part.heads, part.head_width, part.state_width
+    factor = lambda kind: 1.0 if part.multipliers is None else getattr(part.multipliers, kind)  # noqa: E731
     streams = {}
     for kind in ("value", "key", "query"):
-        projected = [linear(f"{name}.{kind}", weights, v) for v in x]
+        projected = [linear(f"{name}.{kind}", weights, v) * factor(kind) for v in x]
         streams[kind] = convolution(part.convolution, f"{name}.{kind}_convolution", weights, projected)
     rate, skip = torch.exp(weights[f"{name}.A_log"]), weights[f"{name}.skip"]
     states, out = [torch.zeros(M, E, dtype=torch.float64) for _ in range(H)], []
     for t, v in enumerate(x):
-        dt = softplus(linear(f"{name}.step", weights, v) + weights[f"{name}.dt_bias"])
+        dt = softplus(linear(f"{name}.step", weights, v) * factor("step") + weights[f"{name}.dt_bias"])
         dt = dt.clamp(part.step_floor, math.inf if part.step_ceiling is None else part.step_ceiling)
         mixed = []
         for h in range(H):
@@ -185,10 +186,30 @@ def mamba2(part, name, weights, x, run):
             key, query = (streams[kind][t].view(part.groups, M)[group] for kind in ("key", "query"))
             states[h] = torch.exp(-dt[h] * rate[h]) * states[h] + dt[h] * torch.outer(key, value)
             mixed.append(query @ states[h] + skip[h] * value)
-        y, opened = torch.cat(mixed), ACTIVATIONS["silu"](linear(f"{name}.gate", weights, v))
+        y, opened = torch.cat(mixed), ACTIVATIONS["silu"](linear(f"{name}.gate", weights, v) * factor("gate"))
         normed = lambda y: norm(part.norm, f"{name}.norm", weights, y)  # noqa: E731
         y = normed(y * opened) if part.gate_at == "before_norm" else normed(y) * opened
         out.append(linear(f"{name}.output", weights, y))
+    return out
+
+
+def rg_lru(part, name, weights, x, run):
+    """Token after token, channel after channel."""
+    values = convolution(part.convolution, f"{name}.convolution", weights, [linear(f"{name}.value", weights, v) for v in x])
+    size, state, out = part.channels // part.heads, [0.0] * part.channels, []
+    act = lambda y: activate(part, name, weights, y)  # noqa: E731
+
+    def opened(gate, c, value):
+        block = c // size
+        own = weights[f"{name}.{gate}.weight"][c] @ value[block * size : (block + 1) * size]
+        return 1 / (1 + torch.exp(-own - weights[f"{name}.{gate}.bias"][c]))
+
+    for t, (v, value) in enumerate(zip(x, values, strict=True)):
+        for c in range(part.channels):
+            decay = torch.exp(-part.strength * opened("decay_gate", c, value) * softplus(weights[f"{name}.decay"][c]))
+            entering = opened("input_gate", c, value) * value[c]
+            state[c] = decay * state[c] + torch.sqrt(1 - decay**2) * entering if t else entering
+        out.append(linear(f"{name}.output", weights, torch.stack(state) * act(linear(f"{name}.gate", weights, v))))
     return out
 
 
@@ -200,4 +221,5 @@ RECURRENT = {
     "local_convolution": lambda part, name, weights, x, run: convolution(part.convolution, f"{name}.convolution", weights, x),
     "mamba": mamba,
     "mamba2": mamba2,
+    "rg_lru": rg_lru,
 }

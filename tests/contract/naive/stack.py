@@ -19,7 +19,7 @@ class Running:
         self.stack, self.name, self.source, self.prefix, self.tokens = stack, name, source, prefix, tokens
         self.until = until  # the last position that each query sees, whatever its mask says
         self.axes, self.places = axes, places  # the positions on several axes, and those that masks read, where others
-        self.memories, self.values, self.variant, self.layer = {}, {}, "", 0
+        self.memories, self.values, self.chosen, self.variant, self.layer = {}, {}, {}, "", 0
         self.streams = {}  # behind the latest layer of each variant; of None, what enters the layers
 
 

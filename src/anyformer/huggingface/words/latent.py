@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import log
-from typing import Any
+from typing import Any, Literal
 
 from anyformer.huggingface.config import Config
 from anyformer.huggingface.errors import HuggingFaceError
@@ -12,10 +12,12 @@ from anyformer.huggingface.rules import Groups, Rows, Table, To
 from anyformer.huggingface.target import Target
 from anyformer.huggingface.words.rope import SHARE, from_table, rope_parameters, rope_table
 from anyformer.model import Architecture
-from anyformer.parts import LatentAttention, RMSNorm
+from anyformer.parts import Indexer, LatentAttention, LayerNorm, RMSNorm
 
 LATENT_NORM = RMSNorm(eps=1e-6)
 """The norm of the latents, whose eps is no key of the configuration."""
+INDEX_NORM = LayerNorm(eps=1e-6)
+"""The norm of index keys, likewise."""
 
 
 def latent_attention(
@@ -49,6 +51,22 @@ def latent_attention(
         bias=biased if config("attention_bias", False, lambda target: bool(target("latent_attention.bias"))) else (),
         **(stretched_rotary(config, nope + rope, **rotary) if rotates else {}),
     )
+
+
+def indexer(config: Config, attention: LatentAttention, *, heads: int, pairing: Literal["halves", "adjacent"]) -> Indexer:
+    """DeepSeek's lightning indexer beside this attention: it rotates as many features, first in its heads, in `pairing`."""
+    width, rotary = config("index_head_dim", 128), attention.rotary
+    assert rotary is not None, "model types with an indexer rotate"
+    share = attention.rope_width / width
+    if share > 1 or int(share * width) != attention.rope_width:
+        raise HuggingFaceError(
+            f"{config.where}: index_head_dim = {width} has no room for the qk_rope_head_dim = {attention.rope_width} features "
+            "that rotate"
+        )
+    return Indexer(
+        keep=config("index_topk", 2048), heads=config("index_n_heads", heads), head_width=width, norm=INDEX_NORM,
+        rotary=rotary.but(fraction=share, pairing=pairing),
+    )  # fmt: skip
 
 
 def stretched_rotary(
@@ -113,4 +131,8 @@ def latent_names(architecture: Architecture, theirs: str = "self_attn") -> Table
         f"{ours}.kv_norm": f"{theirs}.kv_a_layernorm",
         (f"{ours}.key_up", f"{ours}.value_up"): To(f"{theirs}.kv_b_proj", Groups(target(f"{ours}.heads"))),
         f"{ours}.output": f"{theirs}.o_proj",
+        f"{ours}.choice.query": f"{theirs}.indexer.wq_b",
+        f"{ours}.choice.key": f"{theirs}.indexer.wk",
+        f"{ours}.choice.norm": f"{theirs}.indexer.k_norm",
+        f"{ours}.choice.weights": f"{theirs}.indexer.weights_proj",
     }

@@ -52,22 +52,23 @@ def mamba2(
     absent: Mapping[str, Any] = HYBRID,
     activated: str | None = None,
     limits: tuple[float, float | None] | None = None,
+    inner: int | None = None,
     **fields: Any,
 ) -> Mamba2:
     """The layer; `keys`: what the family calls its sizes; `absent`: their defaults; `eps`: of its norm by groups.
 
     `activated`: the key of the convolution's activation, if networks have another; `limits`: of the time step, where
-    `time_step_limit` does not say them; `fields` replace the norm and others. Refuses heads whose widths do not add up to
-    `expand` times the width.
+    `time_step_limit` does not say them; `inner`: the features of all heads, where not `expand` times the width; `fields`
+    replace the norm and others. Refuses heads whose widths do not add up.
     """
     given = {name: config(key, absent[name], _PLACES[name]) for name, key in keys.items()}
-    inner = int(given["expand"] * config("hidden_size")) if "expand" in given else None
+    inner = int(given["expand"] * config("hidden_size")) if "expand" in given else inner
     heads, width, groups = given["heads"], given["head_width"], given["groups"]
     if inner is not None and width in (None, "auto"):
         width = inner // heads
     if inner is not None and heads * width != inner:
         raise HuggingFaceError(
-            f"{config.where}: {keys['heads']} x {keys['head_width']} should be {keys['expand']} x hidden_size = {inner}, "
+            f"{config.where}: {keys['heads']} x {keys['head_width']} should be the features of all heads, {inner}, "
             f"got {heads} x {width} = {heads * width}"
         )
     norm: Norm | None = GroupedRMSNorm(groups=groups, eps=eps)
@@ -79,7 +80,7 @@ def mamba2(
         "convolution": ShortConvolution(
             kernel=given["kernel"], activation=act, bias=given["conv_bias"]
         ),
-        "norm": norm, "step_floor": floor, "step_ceiling": ceiling, "bias": PROJECTIONS if given["bias"] else (), **fields,
+        "norm": norm, "step_floor": floor, "step_ceiling": ceiling, "bias": PROJECTIONS if given.get("bias") else (), **fields,
     })  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Reports of expert layers on a call: penalties on the routing, and the load of each expert."""
+"""Reports of layers on a call: penalties on the routing of experts and on index scores, and the load of each expert."""
 
 from __future__ import annotations
 
@@ -46,26 +46,31 @@ def plain(loads: Mapping[str, Load]) -> dict[str, tuple[Tensor, Tensor]]:
 
 @dataclass(frozen=True)
 class Report:
-    """One layer's report of one call; the losses are None where the router has no scores.
+    """One layer's report of one call; the losses are None where the router has no scores, or the layer no router.
 
-    `load`: None in a report of the losses of several layers.
+    `load`: None in a report of the losses of several layers, and of a layer without experts. `index`: the loss of the scores
+    by which an attention chooses its keys.
     """
 
     load: Load | None
     balance: Tensor | None = None
     sequence_balance: Tensor | None = None
     router_z: Tensor | None = None
+    index: Tensor | None = None
+
+    @property
+    def losses(self) -> tuple[Tensor | None, ...]:
+        """All losses, in the order of the fields."""
+        return self.balance, self.sequence_balance, self.router_z, self.index
 
     def of_each(self, count: int) -> Report:
         """That of one of `count` processes that all compute it: the same losses, with gradients that add up to theirs."""
-        losses = (self.balance, self.sequence_balance, self.router_z)
-        return Report(self.load, *(loss if loss is None else _of_each(loss, count) for loss in losses))
+        return Report(self.load, *(loss if loss is None else _of_each(loss, count) for loss in self.losses))
 
     def to(self, device: torch.device | str) -> Report:
         """The report on another device, without gradients."""
         load = self.load and Load(self.load.counts.to(device), self.load.dropped.to(device))
-        losses = (self.balance, self.sequence_balance, self.router_z)
-        return Report(load, *(loss if loss is None else loss.detach().to(device) for loss in losses))
+        return Report(load, *(loss if loss is None else loss.detach().to(device) for loss in self.losses))
 
 
 def _of_each(loss: Tensor, count: int) -> Tensor:
@@ -122,6 +127,12 @@ class Auxiliary:
     def router_z(self) -> Tensor:
         """The router z-loss, summed over layers."""
         return _sum("router_z_loss", (report.router_z for report in self.reports.values()))
+
+    @property
+    def index(self) -> Tensor | None:
+        """The loss of index scores, summed over layers; None where no attention chooses its keys."""
+        given = [report.index for report in self.reports.values() if report.index is not None]
+        return torch.stack(given).sum() if given else None
 
     @property
     def loads(self) -> dict[str, Load]:

@@ -17,12 +17,13 @@ from torch import Tensor
 class Groups:
     """Rows side by side by expert: `expert` (Q,) of each row; `ends` (X,): the end of each expert's rows, None if equally many.
 
-    Not `whole`: rows after the last end belong to no expert that computes.
+    Not `whole`: rows after the last end belong to no expert that computes. `mixed`: rows lie in any order, without ends.
     """
 
     expert: Tensor
     ends: Tensor | None
     whole: bool = True
+    mixed: bool = False
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,29 @@ class Placement:
         filled = None if self.filled is None else self.filled[:, None]
         y_ZJD = _move(y_QD, self.row, self.choice[:, None], filled)
         return y_ZJD if self.taken is None else y_ZJD * self.taken[..., None]
+
+
+class InOrder(Placement):
+    """The rows of each token side by side, Q = Z * J: nothing is sorted or looked up."""
+
+    def groups(self, *, whole: bool) -> Groups:
+        return Groups(self.expert, None, whole, mixed=True)
+
+    def dispatch(self, x_ZD: Tensor) -> Tensor:
+        tokens, choices = self.chosen.shape
+        return x_ZD.expand(choices, -1) if tokens == 1 else x_ZD.repeat_interleave(choices, 0)
+
+    def spread(self, weights_ZJ: Tensor) -> Tensor:
+        return weights_ZJ.reshape(-1, 1)
+
+    def combine(self, y_QD: Tensor) -> Tensor:
+        return y_QD.view(*self.chosen.shape, -1)
+
+
+def in_order(chosen_ZJ: Tensor) -> Placement:
+    """Exactly one row for each choice, as the choices come."""
+    expert = chosen_ZJ.flatten()
+    return InOrder(chosen_ZJ, chosen_ZJ, expert, expert, None)
 
 
 def sorted_by_expert(chosen_ZJ: Tensor, experts: int) -> Placement:

@@ -16,8 +16,9 @@ from anyformer.parts.call.shared import TOKENS, Read
 from anyformer.parts.call.state import EMPTY
 from anyformer.parts.derived import of_width
 from anyformer.parts.experts.capacity import CapacityRequest, ExpertCapacity
-from anyformer.parts.experts.dispatch import Groups, Placement, sorted_by_expert
-from anyformer.parts.experts.exchange import HoldsExperts
+from anyformer.parts.experts.chosen import FEW, chosen_product
+from anyformer.parts.experts.dispatch import Groups, Placement, in_order, sorted_by_expert
+from anyformer.parts.experts.exchange import HoldsExperts, here
 from anyformer.parts.experts.grouped import grouped_product
 from anyformer.parts.experts.report import report
 from anyformer.parts.experts.router import Router, Routing
@@ -236,6 +237,10 @@ class ExpertsModule(HoldsExperts):
         """The rows in which experts compute the tokens, within the capacity if it holds."""
         experts, capacity = self.description.experts, self.description.capacity
         if capacity is None or not capacity.holds(self.training):
+            # To put a few rows in order takes longer than their products.
+            few = wanted_ZJ.device.type == "cpu" and wanted_ZJ.numel() <= FEW and self.exchange is here
+            if few and not (torch.is_grad_enabled() or torch.compiler.is_compiling()):
+                return in_order(wanted_ZJ)
             return sorted_by_expert(wanted_ZJ, experts)
         candidates = self.description.router.choice.candidates(experts)
         return capacity.place(CapacityRequest(wanted_ZJ, real_BT, experts, lambda: best(routing.preference, candidates)))
@@ -264,7 +269,10 @@ class ExpertsModule(HoldsExperts):
 
     def _project(self, name: Projection, rows_QI: Tensor, groups: Groups) -> Tensor:
         weight = getattr(self, name)
-        y_QO = grouped_product(rows_QI, weight, groups.ends, whole=groups.whole)
+        if groups.mixed:
+            y_QO = chosen_product(rows_QI, weight, groups.expert)
+        else:
+            y_QO = grouped_product(rows_QI, weight, groups.ends, whole=groups.whole)
         if name not in self.description.bias:
             return y_QO
         # Rows of identity experts look up a bias too; their result is not used.

@@ -39,6 +39,8 @@ class PositionwiseNetwork(Sublayer):
     """Whether the gate is bounded, or act(gate) (Step-3.7)."""
     up_offset: float = 0.0
     """Added to the up projection of a gated network: act(gate) * (up + offset) (gpt-oss: 1)."""
+    gate_multiplier: Positive = 1.0
+    """Factor of the gate before the activation: act(multiplier * gate) * up (Falcon-H1's muP)."""
 
     @model_validator(mode="after")
     def _has_its_gate(self) -> Self:
@@ -46,6 +48,8 @@ class PositionwiseNetwork(Sublayer):
             raise ValueError("a bias on 'gate' needs gated = true")
         if self.up_offset and not self.gated:
             raise ValueError("up_offset belongs to a gated network: set gated = true, or use a bias on 'up'")
+        if self.gate_multiplier != 1 and not self.gated:
+            raise ValueError("gate_multiplier belongs to a gated network: set gated = true")
         if self.clamp_at != "before_activation" and self.clamp is None:
             raise ValueError(f"clamp_at = {self.clamp_at!r} says where a clamp acts, and there is none: set clamp")
         return self
@@ -61,10 +65,11 @@ class PositionwiseNetwork(Sublayer):
 
     @property
     def facts(self) -> tuple[str, ...]:
-        """Its biases, clamp and offset in words, for pictures."""
+        """Its biases, clamp, offset and factor in words, for pictures."""
         clamp = () if self.clamp is None else (f"clamped at {number(self.clamp)}",)
         offset = (f"up + {number(self.up_offset)}",) if self.up_offset else ()
-        return (*biases(self.bias, len(self.projections)), *clamp, *offset)
+        factor = () if self.gate_multiplier == 1 else (f"{number(self.gate_multiplier)} gate",)
+        return (*biases(self.bias, len(self.projections)), *clamp, *offset, *factor)
 
     @property
     def projections(self) -> tuple[Projection, ...]:
@@ -76,12 +81,12 @@ class PositionwiseNetwork(Sublayer):
         """The fields that decide what a network computes beside its weights."""
         return {
             "activation": self.activation, "gated": self.gated, "bias": self.bias, "clamp": self.clamp,
-            "clamp_at": self.clamp_at, "up_offset": self.up_offset,
+            "clamp_at": self.clamp_at, "up_offset": self.up_offset, "gate_multiplier": self.gate_multiplier,
         }  # fmt: skip
 
     def between(self, activation: Callable[[Tensor], Tensor], gate: Tensor | None, up: Tensor) -> Tensor:
-        """act(gate) * (up + offset), or act(up) without a gate, clamped: the input of the down projection."""
-        acted = up if gate is None else gate
+        """act(multiplier * gate) * (up + offset), or act(up) without a gate, clamped: the input of the down projection."""
+        acted = up if gate is None else gate if self.gate_multiplier == 1 else gate * self.gate_multiplier
         if self.clamp is not None and self.clamp_at == "before_activation":
             acted = acted.clamp(max=self.clamp)
         acted = activation(acted)

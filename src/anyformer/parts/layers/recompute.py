@@ -13,6 +13,8 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint, create_selective_checkpoint_contexts
 
 from anyformer.parts.attention.attend_blocks import BLOCKS
+from anyformer.parts.attention.attend_chosen import ATTEND
+from anyformer.parts.attention.chosen_keys import CHOOSE
 from anyformer.parts.call.context import Context
 from anyformer.parts.call.reports import Report
 from anyformer.parts.call.shared import Read, Shared
@@ -33,6 +35,8 @@ PRODUCTS: tuple[Any, ...] = (
     torch.ops.aten._scaled_dot_product_fused_attention_overrideable.default,
     PRODUCT,
     BLOCKS,
+    ATTEND,
+    CHOOSE,
 )
 """Operators whose outputs `selective` saves: nearly all work of a layer is in them."""
 

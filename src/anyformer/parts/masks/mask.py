@@ -95,6 +95,10 @@ class Mask(Value):
         """Allowed (query, key) pairs of one head of one row: `shape.length` queries after `shape.past` cached positions."""
         return count_pairs(self, shape.past, shape.keys, shape.prefix) + (0 if self.looks_ahead else shape.ahead)
 
+    def pairs_at_most(self, most: int, shape: Shape) -> int:
+        """Allowed pairs as in `pairs`, of which each query has no more than `most`."""
+        return count_pairs(self, shape.past, shape.keys, shape.prefix, most)
+
     def counts(self, shape: Shape) -> Integers:
         """The number of keys that each query of one row sees, (T,); `pairs` is their sum."""
         return self.ranges(np.arange(shape.past, shape.keys, dtype=np.int64), shape.keys, shape.prefix).counts()

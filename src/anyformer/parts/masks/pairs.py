@@ -36,8 +36,11 @@ class TooLongError(UserError):
 
 
 @lru_cache(maxsize=1024)
-def count_pairs(mask: Repeating, past: int, keys: int, prefix: int) -> int:
-    """Pairs of the queries `past` ... keys - 1 with the keys 0 ... keys - 1, remembered: they are asked for again and again."""
+def count_pairs(mask: Repeating, past: int, keys: int, prefix: int, most: int | None = None) -> int:
+    """Pairs of the queries `past` ... keys - 1 with the keys 0 ... keys - 1, remembered: they are asked for again and again.
+
+    `most`: no query has more, whatever the mask allows.
+    """
     period, count = mask.period(keys), keys - past
     one_by_one = count < max(2 * period, AT_ONCE)
     if (count if one_by_one else period) > MOST_QUERIES:
@@ -46,8 +49,12 @@ def count_pairs(mask: Repeating, past: int, keys: int, prefix: int) -> int:
             f"give sizes with a smaller common multiple, or a length below {MOST_QUERIES:,}"
         )
     if one_by_one:
-        return sum(mask.ranges(queries, keys, prefix).pairs for queries in _pieces(past, keys))
-    return sum(_of_classes(mask, first, period, keys, prefix) for first in _pieces(past, past + period))
+        return sum(_bounded(mask.ranges(queries, keys, prefix), most) for queries in _pieces(past, keys))
+    return sum(_of_classes(mask, first, period, keys, prefix, most) for first in _pieces(past, past + period))
+
+
+def _bounded(ranges: Ranges, most: int | None) -> int:
+    return ranges.pairs if most is None else int(np.minimum(ranges.counts(), most).sum())
 
 
 def _pieces(start: int, stop: int) -> Iterator[Integers]:
@@ -55,8 +62,8 @@ def _pieces(start: int, stop: int) -> Iterator[Integers]:
         yield np.arange(at, min(at + AT_ONCE, stop), dtype=np.int64)
 
 
-def _of_classes(mask: Repeating, first: Integers, period: int, keys: int, prefix: int) -> int:
-    """Pairs of the queries first, first + P, first + 2 P, ... below `keys`; `first`: (classes,)."""
+def _of_classes(mask: Repeating, first: Integers, period: int, keys: int, prefix: int, most: int | None) -> int:
+    """Pairs of the queries first, first + P, first + 2 P, ... below `keys`, at most so many of each; `first`: (classes,)."""
     members = -((first - keys) // period)
     starts = _starts(mask.ranges(first, keys, prefix), mask.ranges(first + period, keys, prefix), first, period, keys)
     starts = np.sort(np.clip(starts, 0, members), axis=0)
@@ -64,10 +71,20 @@ def _of_classes(mask: Repeating, first: Integers, period: int, keys: int, prefix
     filled = stops > starts
     origin, start, last = (np.broadcast_to(x, filled.shape)[filled] for x in (first, starts, stops - 1))
     lowest, highest = (mask.ranges(origin + period * at, keys, prefix).counts() for at in (start, last))
+    if most is not None:
+        series = zip((last - start + 1).tolist(), lowest.tolist(), highest.tolist(), strict=True)
+        return sum(_at_most(most, count, *sorted(ends)) for count, *ends in series)
     # Python's integers, since a sum over 10^15 queries is beyond 64 bits.
     twice = int(((last - start + 1).astype(object) * (lowest + highest).astype(object)).sum())
     assert twice % 2 == 0, "a series of whole numbers has a whole sum"
     return twice // 2
+
+
+def _at_most(most: int, count: int, low: int, high: int) -> int:
+    """The sum of an arithmetic series of `count` whole numbers from low to high, each of them at most `most`."""
+    step = (high - low) // max(count - 1, 1)
+    below = count if step == 0 and low < most else 0 if step == 0 else min(count, max(0, -((low - most) // step)))
+    return below * low + step * (below * (below - 1) // 2) + (count - below) * most
 
 
 def _starts(here: Ranges, later: Ranges, first: Integers, period: int, keys: int) -> Integers:

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from pydantic import model_validator
 from torch import Tensor, nn
 
-from anyformer.describe import Count, NotNegative, Positive
+from anyformer.describe import Count, NotNegative, Positive, Value
 from anyformer.operations import Fill, Shape, Tally, Weight, matrix, total
 from anyformer.parts.attention.heads_sketch import heads_cell
 from anyformer.parts.call.context import Context
@@ -26,6 +26,27 @@ from anyformer.plan import Plan
 Projection = Literal["gate", "value", "key", "query", "step", "output"]
 PROJECTIONS: tuple[Projection, ...] = ("gate", "value", "key", "query", "step", "output")
 CONVOLVED = ("value", "key", "query")
+
+
+class Multipliers(Value):
+    """Constant factors of what Mamba-2 projects, before the convolution (Falcon-H1's muP, arXiv 2507.22448)."""
+
+    gate: Positive = 1.0
+    value: Positive = 1.0
+    key: Positive = 1.0
+    query: Positive = 1.0
+    step: Positive = 1.0
+
+    @model_validator(mode="after")
+    def _some(self) -> Multipliers:
+        if all(factor == 1 for factor in self.by_name.values()):
+            raise ValueError("all factors are 1: leave multipliers out")
+        return self
+
+    @property
+    def by_name(self) -> dict[str, float]:
+        """The factor of each projection."""
+        return {"gate": self.gate, "value": self.value, "key": self.key, "query": self.query, "step": self.step}
 
 
 class Mamba2(Sublayer):
@@ -57,6 +78,8 @@ class Mamba2(Sublayer):
     """Where the gate multiplies."""
     bias: Annotated[tuple[Projection, ...], each_once(*PROJECTIONS)] = ()
     """Projections that add a bias."""
+    multipliers: Multipliers | None = None
+    """Factors of the projections, biases included."""
 
     @model_validator(mode="after")
     def _consistent(self) -> Mamba2:
@@ -162,8 +185,8 @@ class Mamba2Module(nn.Module):
 
     def forward(self, x_BTD: Tensor, context: Context, state: RecurrentState | None = None) -> Tensor:
         value, key, query = (self._convolved(name, x_BTD, context, state) for name in CONVOLVED)
-        mixed = self.recur(value, key, query, self.get_submodule("step")(x_BTD), context, state)
-        gate = F.silu(exact(self.get_submodule("gate")(x_BTD)))
+        mixed = self.recur(value, key, query, self._projected("step", x_BTD), context, state)
+        gate = F.silu(exact(self._projected("gate", x_BTD)))
         mixed = self.norm(mixed * gate) if self.mamba.gate_at == "before_norm" else self.norm(mixed) * gate
         return self.output(mixed.to(x_BTD.dtype))  # type: ignore[no-any-return]
 
@@ -191,8 +214,12 @@ class Mamba2Module(nn.Module):
                 state.sums.copy_(sums)
             return (time_first(mixed) + exact(self.skip)[:, None] * v_BTHE).flatten(2)
 
-    def _convolved(self, name: str, x_BTD: Tensor, context: Context, state: RecurrentState | None) -> Tensor:
+    def _projected(self, name: str, x_BTD: Tensor) -> Tensor:
         y: Tensor = self.get_submodule(name)(x_BTD)
+        return y if self.mamba.multipliers is None else y * self.mamba.multipliers.by_name[name]
+
+    def _convolved(self, name: str, x_BTD: Tensor, context: Context, state: RecurrentState | None) -> Tensor:
+        y = self._projected(name, x_BTD)
         if self.mamba.convolution is None:
             return y
         recent = None if state is None else state.convolutions[name]

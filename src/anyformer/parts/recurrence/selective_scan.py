@@ -45,6 +45,16 @@ def selective_scan(
     return torch.cat(mixed, 1), state
 
 
+def channel_scan(decay: Tensor, write: Tensor, state: Tensor | None, *, chunk: int) -> Tensor:
+    """h_t = decay_t h_{t-1} + write_t of channels with one number each: all states, (B, T, W), after `state` (B, W)."""
+    states = []
+    for a, w in zip(torch.split(decay, chunk, 1), torch.split(write, chunk, 1), strict=True):
+        entering = w if state is None else torch.cat([w[:, :1] + a[:, :1] * state[:, None], w[:, 1:]], 1)
+        states.append(scan(a, entering))
+        state = states[-1][:, -1]
+    return torch.cat(states, 1)
+
+
 def scan(decay: Tensor, write: Tensor) -> Tensor:
     """h_t = decay_t h_{t-1} + write_t along dim 1, from h = 0."""
     length = write.shape[1]

@@ -1,0 +1,232 @@
+"""Ways of choosing the keys of each query: DeepSeek's lightning indexer, and the choice of an earlier layer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar, Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from anyformer.describe import Count, Registry
+from anyformer.operations import Elementwise, Operation, Pairs, Shape, Tally, matrix, total
+from anyformer.operations.elementwise import rotated
+from anyformer.parts.attention.chosen_keys import Chosen, choose
+from anyformer.parts.call.context import Context, Digested, Visible
+from anyformer.parts.call.reports import Report
+from anyformer.parts.call.shared import Read
+from anyformer.parts.call.state import EMPTY
+from anyformer.parts.masks.mask import Mask
+from anyformer.parts.norms.norm import Norm
+from anyformer.parts.positions.rotary import Rotary
+from anyformer.parts.sketch import Cell, Drawn, Sketch, chain
+
+CHOSEN = "chosen keys"
+"""Name in `Context.shared` of the `Chosen` keys of an attention's queries."""
+
+
+class KeyChoice(Drawn):
+    """The base of ways of choosing keys: each query attends to at most k of the keys that its mask allows."""
+
+    kinds: ClassVar[Registry] = Registry()
+    kind: str
+    keep: Count = 2048
+    """k, keys of a query; all that it sees if they are no more."""
+
+    @property
+    def index_width(self) -> int:
+        """Features of the index key that the decode state holds of each position; 0 without one."""
+        return 0
+
+    @property
+    def reads(self) -> tuple[Read, ...]:
+        """What it reads of earlier layers."""
+        return ()
+
+    @property
+    def leaves(self) -> Mapping[str, int]:
+        """What it leaves for later layers."""
+        return {}
+
+    def check(self, width: int) -> None:
+        """Refuse a width that does not fit."""
+
+    def build(self, width: int, query_width: int, name: str) -> KeyChoiceModule:
+        """The module; `query_width`: features of what queries are made of; `name`: the path of its attention."""
+        raise NotImplementedError
+
+    def cost(self, width: int, query_width: int, mask: Mask, shape: Shape) -> Tally:
+        """Its weights and operations."""
+        raise NotImplementedError
+
+
+class Indexer(KeyChoice):
+    """The k keys of the greatest index score, I_ts = sum_j w_tj relu(q_tj . k_s) (DeepSeek-V3.2, arXiv 2512.02556, 2.1).
+
+        q = rotate(c W_q): (B, T, J, E), c: latent of the queries; k = rotate(norm(x W_k)): (B, S, E), w = x W_w (J E)^-0.5
+
+    The choice has no gradient, and x and c none through it. What trains it is the `index_loss` of the objective, the mean over
+    queries of KL(p || softmax(I)) over the chosen keys, p the mean of the attention weights of all heads (the paper's equations
+    3 and 4; with k >= S it is its dense warm-up). The paper's H^I is J = heads, d^I is E = head_width.
+    """
+
+    kind: Literal["indexer"] = "indexer"
+    heads: Count = 64
+    head_width: Count = 128
+    norm: Norm | None = None
+    """Norm of the index keys (DeepSeek: LayerNorm, eps 1e-6)."""
+    rotary: Rotary | None = None
+    """Rotation of index queries and keys (DeepSeek: of half of the features, pairs in halves)."""
+
+    def sketch(self, width: int) -> Sketch:
+        norm = None if self.norm is None else Cell("norm", "norm")
+        flow = chain(norm, Cell(f"index scores {self.heads} × {self.head_width}"), Cell(f"best {self.keep:,} keys", "choice"))
+        return Sketch("Lightning indexer", (), flow)
+
+    @property
+    def index_width(self) -> int:
+        return self.head_width
+
+    @property
+    def leaves(self) -> Mapping[str, int]:
+        return {CHOSEN: self.keep}
+
+    def check(self, width: int) -> None:
+        if self.rotary is not None:
+            self.rotary.rotated(self.head_width)
+        if self.norm is not None:
+            self.norm.check(self.head_width)
+
+    def build(self, width: int, query_width: int, name: str) -> IndexerModule:
+        return IndexerModule(self, width, query_width, name)
+
+    def cost(self, width: int, query_width: int, mask: Mask, shape: Shape) -> Tally:
+        B, T, J, E, rows = shape.batch, shape.length, self.heads, self.head_width, shape.rows
+        parts = matrix("query", query_width, J * E, rows, role="replicate", constant=True)
+        parts += matrix("key", width, E, rows, role="replicate", constant=True)
+        parts += matrix("weights", width, J, rows, role="replicate", constant=True, sensitive=True)
+        pairs, exact, chosen = T * shape.keys, mask.pairs(shape), T * min(self.keep, shape.keys)
+        # Of the chosen pairs alone the backward pass computes scores again, and gradients: of queries and keys, or weights.
+        work: dict[str, Operation] = {
+            "scores": Pairs(B, J, E, pairs, exact, T, "features", no_gradient=4 * B * J * E * pairs - 6 * B * J * E * chosen),
+            "sum": Pairs(B, 1, J, pairs, exact, T, "features", no_gradient=4 * B * J * pairs - 2 * B * J * chosen),
+            "relu": Elementwise("activations", B * J * pairs, B * J * exact),
+        }
+        if self.rotary is not None:
+            work["rotary"] = rotated(rows * self.rotary.rotated(E) * (J + 1))
+        inner = {} if self.norm is None else {"norm": self.norm.cost(E, rows)}
+        return parts + Tally(own_work=work) + total(inner)
+
+
+class SharedIndex(KeyChoice):
+    """The keys that the latest layer of another variant chose, for the same queries (GLM-5; IndexCache, arXiv 2603.12201).
+
+    Only the attention of the layer with the indexer trains it.
+    """
+
+    kind: Literal["shared_index"] = "shared_index"
+    variant: str
+    """The variant whose latest layer before this one has the indexer."""
+
+    def sketch(self, width: int) -> Sketch:
+        return Sketch(f"Keys chosen by the latest {self.variant} layer")
+
+    @property
+    def reads(self) -> tuple[Read, ...]:
+        return (Read(CHOSEN, self.variant, size=self.keep),)
+
+    def build(self, width: int, query_width: int, name: str) -> SharedIndexModule:
+        return SharedIndexModule(self)
+
+    def cost(self, width: int, query_width: int, mask: Mask, shape: Shape) -> Tally:
+        return Tally()
+
+
+class KeyChoiceModule(nn.Module):
+    """The base of modules that choose keys."""
+
+    def index(self, x_BTD: Tensor, context: Context) -> Tensor | None:
+        """The index keys (B, 1, T, E) that the decode state holds; None without any."""
+        return None
+
+    def forward(self, x_BTD: Tensor, c_BTQ: Tensor, index_B1SE: Tensor | None, visible: Visible, context: Context) -> Chosen:
+        """The keys of each query, of those that are visible; c: what queries are made of."""
+        raise NotImplementedError
+
+    def wants(self, context: Context) -> bool:
+        """Whether it is to be told the attention weights of this call (`report`)."""
+        return False
+
+    def report(self, chosen: Chosen, share_BTk: Tensor, context: Context) -> None:
+        """Report the loss of its scores; `share`: the mean over heads of the attention weights of the chosen keys."""
+
+
+class SharedIndexModule(KeyChoiceModule):
+    """It has no weights."""
+
+    def __init__(self, choice: SharedIndex) -> None:
+        super().__init__()
+        self.variant = choice.variant
+
+    def forward(self, x_BTD: Tensor, c_BTQ: Tensor, index_B1SE: Tensor | None, visible: Visible, context: Context) -> Chosen:
+        chosen: Chosen = context.shared[self.variant, CHOSEN]
+        return chosen
+
+
+class IndexerModule(KeyChoiceModule):
+    """(B, T, D) and (B, T, Q) -> `Chosen`."""
+
+    def __init__(self, indexer: Indexer, width: int, query_width: int, name: str) -> None:
+        super().__init__()
+        self.indexer, self.name = indexer, name
+        self.query = nn.Linear(query_width, indexer.heads * indexer.head_width, bias=False)
+        self.key = nn.Linear(width, indexer.head_width, bias=False)
+        self.weights = nn.Linear(width, indexer.heads, bias=False)
+        self.norm = indexer.norm.build(indexer.head_width) if indexer.norm else nn.Identity()
+        self.rotary = Digested.of(indexer.rotary) if indexer.rotary else None
+
+    def extra_repr(self) -> str:
+        return f"keep={self.indexer.keep}, heads={self.indexer.heads}, head_width={self.indexer.head_width}"
+
+    def index(self, x_BTD: Tensor, context: Context) -> Tensor | None:
+        key_BT1E = self._rotated(self.norm(self.key(x_BTD.detach()))[:, :, None], context)
+        return context.gathered(key_BT1E).transpose(1, 2)
+
+    def forward(self, x_BTD: Tensor, c_BTQ: Tensor, index_B1SE: Tensor | None, visible: Visible, context: Context) -> Chosen:
+        assert index_B1SE is not None, "made by `index`"
+        q = self.query(c_BTQ.detach()).unflatten(-1, (self.indexer.heads, -1))
+        q = self._rotated(q, context)
+        weights = self.weights(x_BTD.detach()) * (self.indexer.heads * self.indexer.head_width) ** -0.5
+        chosen = choose(q, index_B1SE[:, 0].to(q.dtype), weights, visible, self.indexer.keep)
+        if context.variant is not None:
+            context.leave(CHOSEN, chosen)
+        return chosen
+
+    def _rotated(self, x_BTJE: Tensor, context: Context) -> Tensor:
+        if self.rotary is None:
+            return x_BTJE
+        return self.rotary.value.rotate(x_BTJE, context.rotary(self.rotary, self.indexer.head_width, x_BTJE.dtype))
+
+    def wants(self, context: Context) -> bool:
+        return context.auxiliary is not None
+
+    def report(self, chosen: Chosen, share_BTk: Tensor, context: Context) -> None:
+        assert context.auxiliary is not None, "asked by `wants`"
+        loss_BT = context.gathered(index_loss(chosen, share_BTk)[..., None])[..., 0]
+        if context.share is not None:
+            context = context.of_all_positions()
+        assert context.auxiliary is not None, "all contexts of a call have it"
+        counted_BT = (context.positions != EMPTY).expand_as(loss_BT)
+        if context.auxiliary.counted is not None:
+            counted_BT = counted_BT & context.auxiliary.counted
+        mean = torch.where(counted_BT, loss_BT, 0).sum() / counted_BT.sum().clamp(min=1)
+        context.auxiliary.reports[self.name] = Report(None, index=mean)
+
+
+def index_loss(chosen: Chosen, share_BTk: Tensor) -> Tensor:
+    """KL(p || softmax(I)) over the chosen keys of each query, (B, T) in fp32; p = `share` sums to 1 and has no gradient."""
+    allowed = chosen.allowed
+    log_q = F.log_softmax(chosen.scores, -1).masked_fill(~allowed, 0)
+    share = share_BTk.detach().masked_fill(~allowed, 0)
+    return (torch.xlogy(share, share) - share * log_q).sum(-1)

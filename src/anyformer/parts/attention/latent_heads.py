@@ -1,0 +1,143 @@
+"""The base description of latent attention: widths, positions, and the decode state of latents."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Literal, Self
+
+import torch
+from pydantic import Field, model_validator
+
+from anyformer.describe import Count, Positive
+from anyformer.operations import Limit, Shape
+from anyformer.parts.attention.indexer import KeyChoice
+from anyformer.parts.attention.temperature import Temperature
+from anyformer.parts.call.indexed_state import IndexedState
+from anyformer.parts.call.ring_state import RingState
+from anyformer.parts.call.shared import Read
+from anyformer.parts.call.state import FullState
+from anyformer.parts.masks.mask import Mask
+from anyformer.parts.masks.simple import Causal
+from anyformer.parts.norms.norm import Norm
+from anyformer.parts.pointwise.gate import Gate
+from anyformer.parts.positions.rotary import Rotary
+from anyformer.parts.sublayer import Sublayer, Traits
+from anyformer.plan import Plan
+
+Projection = Literal["query_down", "kv_down", "output"]
+
+
+class LatentHeads(Sublayer):
+    """The base of attention through a latent: all but its weights and operations."""
+
+    heads: Count
+    """H."""
+    kv_rank: Count
+    """P, features of the latent."""
+    q_rank: Count | None = None
+    """Features of the queries' latent; None projects queries directly."""
+    nope_width: Count
+    """E - R, features of a head that carry no position."""
+    rope_width: Annotated[int, Field(ge=2)]
+    """R, features of a head that are rotated; all heads share one rotated key."""
+    value_width: Count
+    """U, features of a value head."""
+    norm: Norm | None = None
+    """Norm of both latents (DeepSeek: RMSNorm, eps 1e-6)."""
+    rotary: Rotary | None = None
+    """Rotation of the R features (DeepSeek: adjacent pairs); without it no feature carries a position (Kimi Linear)."""
+    mask: Mask = Causal()
+    bias: tuple[Projection, ...] = ()
+    scale: Positive | None = None
+    gate: Gate | None = None
+    temperature: Temperature | None = None
+    """A factor of the queries that grows with their positions (Mistral 4)."""
+    choice: KeyChoice | None = None
+    """A choice of keys for each query, by index scores that its latent gives (DeepSeek sparse attention)."""
+
+    @model_validator(mode="after")
+    def _keeps_what_it_chooses_from(self) -> LatentHeads:
+        if self.choice is not None and self.mask.window is not None:
+            raise ValueError("a choice of keys needs all of the past: leave the window out of the mask, or choice out")
+        return self
+
+    def check(self, width: int) -> None:
+        if self.rotary is not None:
+            self.rotary.rotated(self.rope_width)
+        if self.choice is not None:
+            self.choice.check(width)
+
+    @property
+    def tp_divisors(self) -> tuple[int, ...]:
+        return (self.heads,)
+
+    @property
+    def query_width(self) -> int:
+        """E."""
+        return self.nope_width + self.rope_width
+
+    @property
+    def scale_of_scores(self) -> float:
+        """The factor of the scores; E^-0.5 by default."""
+        return self.query_width**-0.5 if self.scale is None else self.scale
+
+    @property
+    def index_width(self) -> int:
+        """Features of an index key; 0 without any."""
+        return 0 if self.choice is None else self.choice.index_width
+
+    @property
+    def reports_index(self) -> bool:
+        return self.index_width > 0
+
+    @property
+    def remembered(self) -> int:
+        """Numbers of each position in the decode state."""
+        return self.kv_rank + self.rope_width + self.index_width
+
+    @property
+    def reads(self) -> tuple[Read, ...]:
+        return () if self.choice is None else self.choice.reads
+
+    @property
+    def leaves(self) -> Mapping[str, int]:
+        return {} if self.choice is None else self.choice.leaves
+
+    def sparse(self, keys: int, plan: Plan) -> bool:
+        """Whether a call with so many keys gathers those that each query chooses; attention written out masks the others."""
+        return self.choice is not None and keys > self.choice.keep and plan.attention != "plain"
+
+    def absorbed(self, shape: Shape, plan: Plan) -> bool:
+        """Whether a call uses the absorbed form, whose keys and values are the latents, P wide."""
+        return (shape.length == 1 and shape.past > 0) or self.sparse(shape.keys, plan)
+
+    def resolved(self, width: int) -> Self:
+        return self.but(scale=self.scale_of_scores)
+
+    @property
+    def traits(self) -> Traits:
+        techniques = {"latent norm": self.norm, "output gate": self.gate, "query temperature": self.temperature}
+        stability = tuple(name for name, part in techniques.items() if part is not None)
+        return Traits("MLA", "NoPE" if self.rotary is None else "RoPE", stability=stability)
+
+    @property
+    def masks(self) -> tuple[Mask, ...]:
+        return (self.mask,)
+
+    @property
+    def limits(self) -> tuple[Limit, ...]:
+        """Contracts that this attention breaks by its mathematics."""
+        return (*self.mask.limits, *(self.rotary.limits if self.rotary else ()))
+
+    def state(
+        self, width: int, batch: int, capacity: int, source: int, dtype: torch.dtype, device: torch.device
+    ) -> FullState | RingState:
+        """B * min(window, C) * (P + R) elements, whatever the number of heads, and index keys where it has some."""
+        length = self.mask.cache_length(capacity)
+        latent, rope, index = (
+            torch.zeros(batch, 1, length, features, dtype=dtype, device=device)
+            for features in (self.kv_rank, self.rope_width, self.index_width)
+        )
+        if self.index_width:
+            return IndexedState(latent, rope, index)
+        return FullState(latent, rope) if length == capacity else RingState(latent, rope)
