@@ -33,11 +33,12 @@ class Finding:
 
 @dataclass(frozen=True)
 class Answer:
-    """A known answer: its question, the papers, what they found."""
+    """A known answer: its question, the papers, what they found; `note`: what a reader should know of the budget."""
 
     question: str
     papers: str
     findings: tuple[Finding, ...]
+    note: str = ""
 
 
 ANSWERS = (
@@ -62,6 +63,8 @@ ANSWERS = (
             ),
             Finding("and beta up to 1 does not", "parity", "beta_up_to_1", "beta_up_to_2", "worse", 256),
         ),
+        "Updates are few and the rate is one for all arms: attention needs no more, and recurrent mixers are trained some ten "
+        "times longer in the papers, and at several rates.",
     ),
     Answer(
         "Do transformers copy better than recurrent mixers of equal size, and further than they were trained?",
@@ -206,7 +209,7 @@ def lines() -> Iterator[str]:
         yield f"{answer.papers}, arXiv.\n"
         yield "| finding | study | arm against the other, difference and its interval | here |\n|---|---|---|---|"
         yield from map(row, answer.findings)
-        yield "\n```"
+        yield f"\n{answer.note}\n\n```" if answer.note else "\n```"
         for study in dict.fromkeys(finding.study for finding in answer.findings):
             yield f"anyformer compare recipes/studies/{study}.toml --out runs/{study}"
         yield "```\n"
