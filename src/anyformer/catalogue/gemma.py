@@ -112,9 +112,9 @@ def gemma3(
 
 def recurrent_gemma(*, width: int, depth: int, heads: int) -> Architecture:
     """Botev et al. 2024 (arXiv 2404.07839), table 1: two layers of RG-LRU to one of local attention, networks of 3 D."""
-    biased = ("gate", "value", "output")
+    convolution = ShortConvolution(kernel=4, bias=True)
     parts = {
-        "recurrent": RGLRU(channels=width, heads=heads, convolution=ShortConvolution(kernel=4, bias=True), bias=biased),
+        "recurrent": RGLRU(channels=width, heads=heads, convolution=convolution, bias=("gate", "value", "output")),
         "local": Attention(heads=heads, kv_heads=1, rotary=Rotary(fraction=0.5), mask=Window(size=2048), bias=("output",)),
     }
     network = FeedForward(width=3 * width, activation="gelu_tanh", gated=True, bias=("gate", "up", "down"))

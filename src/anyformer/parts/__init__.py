@@ -61,11 +61,15 @@ from anyformer.parts.recurrence.lightning_attention import LightningAttention
 from anyformer.parts.recurrence.linear_attention import LinearAttention
 from anyformer.parts.recurrence.mamba import Mamba
 from anyformer.parts.recurrence.mamba2 import Mamba2, Multipliers
+from anyformer.parts.recurrence.mlstm import MLSTM
 from anyformer.parts.recurrence.rg_lru import RGLRU
+from anyformer.parts.recurrence.rwkv import RWKV, RWKVChannelMix
 from anyformer.parts.recurrence.short_convolution import ShortConvolution
 
 __all__ = [
+    "MLSTM",
     "RGLRU",
+    "RWKV",
     "ALiBi",
     "AllOf",
     "AnyOf",
@@ -137,6 +141,7 @@ __all__ = [
     "Proportional",
     "QKNorm",
     "RMSNorm",
+    "RWKVChannelMix",
     "RandomFourier",
     "Rectified",
     "RelativeBuckets",
