@@ -63,7 +63,8 @@ def test_padding_leaves_the_state_as_it_is():
     key, value, rate, bonus = drawn()
     padding = torch.zeros(B, T, dtype=torch.bool)
     padding[:, :3] = True
-    mixed, state = wkv(key, value, rate, bonus, None, chunk=4, starts=None, padding=padding)
-    alone, last = wkv(key[:, 3:], value[:, 3:], rate, bonus, None, chunk=4, starts=None, padding=None)
+    state = torch.stack([key[:, 0], value[:, 0].exp(), value[:, 1]], 1)
+    mixed, ended = wkv(key, value, rate, bonus, state, chunk=4, starts=None, padding=padding)
+    alone, last = wkv(key[:, 3:], value[:, 3:], rate, bonus, state, chunk=4, starts=None, padding=None)
     torch.testing.assert_close(mixed[:, 3:], alone)
-    torch.testing.assert_close(state, last)
+    torch.testing.assert_close(ended, last)
