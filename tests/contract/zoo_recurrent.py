@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from anyformer.parts import (
+    MLSTM,
     RGLRU,
+    RWKV,
     ChannelDecay,
     DeltaAttention,
     EluPlusOne,
@@ -11,6 +13,7 @@ from anyformer.parts import (
     ExponentialNormalised,
     Gate,
     GatedConvolution,
+    GroupedLayerNorm,
     GroupedRMSNorm,
     Identity,
     LightningAttention,
@@ -24,6 +27,7 @@ from anyformer.parts import (
     Rectified,
     RMSNorm,
     Rotary,
+    RWKVChannelMix,
     ScalarDecay,
     ShortConvolution,
     UnitLength,
@@ -64,6 +68,16 @@ MIXERS = {
     "delta": DeltaAttention(heads=4, key_width=5),
     "delta_gated": GATED_DELTA,
     "delta_negative": DeltaAttention(heads=2, key_width=6, value_width=3, decay=ScalarDecay(), beta_scale=2.0),
+    "delta_product": DeltaAttention(
+        heads=2,
+        value_heads=4,
+        key_width=4,
+        value_width=3,
+        steps=2,
+        convolution=CONVOLUTION,
+        decay=ScalarDecay(),
+        beta_scale=2.0,
+    ),
     "delta_channels": DeltaAttention(
         heads=3,
         key_width=6,
@@ -113,9 +127,13 @@ MIXERS = {
         bias=("gate", "value", "key", "query", "step", "output"),
         multipliers=Multipliers(gate=0.5, value=1.5, key=0.8, query=1.2, step=0.6),
     ),
+    "rwkv": RWKV(channels=12),
+    "rwkv_channel_mix": RWKVChannelMix(width=20),
+    "mlstm": MLSTM(heads=3, key_width=4, value_width=6, norm=GroupedLayerNorm(groups=3, eps=1e-3)),
+    "mlstm_bare": MLSTM(heads=2, key_width=5, value_width=4, gate_cap=0.7, bias=("query", "key", "value", "gate", "output")),
     "rg_lru": RGLRU(channels=12, heads=3, convolution=ShortConvolution(bias=True), bias=("gate", "value", "output")),
     "rg_lru_bare": RGLRU(channels=8, heads=2, activation="prelu", strength=3.0),
 }
 
-HYBRIDS = ["lightning", "delta_gated", "delta_channels", "gated_convolution", "mamba", "mamba2", "rg_lru"]
+HYBRIDS = ["lightning", "delta_gated", "delta_channels", "gated_convolution", "mamba", "mamba2", "rg_lru", "rwkv"]
 """Those that stand beside attention."""

@@ -57,6 +57,8 @@ LINEAGES = {
     "hunyuan": "Tencent",
     "liquid": "Liquid AI",
     "state_space": "Carnegie Mellon and Princeton",
+    "rwkv": "RWKV",
+    "xlstm": "NXAI",
     "grok": "xAI",
     "undisclosed": "",
 }

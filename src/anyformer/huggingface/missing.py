@@ -31,8 +31,6 @@ _BY_MECHANISM: Mapping[str, str] = {
     "a mixture of experts that spans two attention sublayers (shortcut-connected)": "longcat_flash",
     "two stacks that run in cycles with feedback": "hrm_text",
     "convolutions over compressed queries and keys, and a router with a state from layer to layer": "zaya",
-    "a recurrence of its own (WKV)": "rwkv",
-    "recurrences with matrix memories (mLSTM) and scalar ones (sLSTM)": "xlstm",
     "global tokens with layers of their own, and staggered blocks": "pegasus_x",
     "experts of an encoder and a decoder with a bound on each expert's tokens": "nllb-moe",
     "bytes grouped into patches by a second model": "blt",

@@ -123,6 +123,8 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "bamba": ("bamba",),
     "falcon_h1": ("falcon_h1",),
     "jamba": ("jamba",),
+    "xlstm": ("xlstm",),
+    "rwkv": ("rwkv",),
     "recurrent_gemma": ("recurrent_gemma",),
     "nemotron_h": ("nemotron_h",),
     "minicpm3": ("youtu", "minicpm3"),

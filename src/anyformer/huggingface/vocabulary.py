@@ -85,20 +85,20 @@ _KEYS: tuple[tuple[Kind, str], ...] = (
     ),
     (
         SIZE,
-        """attention_chunk_size attention_head_dim attention_head_size attention_heads attention_window_size
-        attn_layer_period block_ff_dim block_multiple_of conv1d_width conv_L_cache conv_channels conv_kernel d_ff d_head
-        d_inner d_kv d_model decoder_attention_heads decoder_ffn_dim decoder_vocab_size dff dim dim_model_base emb_dim
-        embed_dim embedding_size encoder_attention_heads encoder_ffn_dim expand expansion_ratio expert_capacity
-        expert_layer_period experts_per_token ff_factor ffn_dim ffn_hidden_size floor_scale full_attention_interval
-        full_attn_mod global_attn_every_n_layers global_head_dim head_dim hidden_dim hidden_size image_size in_channels
-        index_head_dim index_n_heads index_topk index_topk_freq input_channels input_embedding_size input_feat_per_channel
-        interleave_moe_layer_step intermediate_multiple_size intermediate_size intermediate_size_mlp interpolate_factor
-        kv_channels kv_lora_rank kv_n_heads layer_group_size layer_switch linear_conv_kernel_dim linear_head_dim
-        linear_key_head_dim linear_num_heads linear_num_key_heads linear_num_value_heads linear_value_head_dim
-        local_attention local_radius lru_width mamba_d_conv mamba_d_ssm mamba_d_state mamba_expand mamba_head_dim
-        mamba_n_groups mamba_n_heads mamba_num_heads max_decoder_position_embeddings max_encoder_position_embeddings
-        max_pixels max_position_embeddings max_source_positions max_target_positions merge_size min_pixels mlp_ratio
-        mm_tokens_per_image moe_intermediate_size moe_k moe_latent_size moe_layer_interval
+        """attention_chunk_size attention_head_dim attention_head_size attention_heads attention_hidden_size
+        attention_window_size attn_layer_period block_ff_dim block_multiple_of context_length conv1d_width conv_L_cache
+        conv_channels conv_kernel d_ff d_head d_inner d_kv d_model decoder_attention_heads decoder_ffn_dim decoder_vocab_size
+        dff dim dim_model_base emb_dim embed_dim embedding_size encoder_attention_heads encoder_ffn_dim expand expansion_ratio
+        expert_capacity expert_layer_period experts_per_token ff_factor ffn_dim ffn_hidden_size ffn_round_up_to_multiple_of
+        floor_scale full_attention_interval full_attn_mod global_attn_every_n_layers global_head_dim head_dim hidden_dim
+        hidden_size image_size in_channels index_head_dim index_n_heads index_topk index_topk_freq input_channels
+        input_embedding_size input_feat_per_channel interleave_moe_layer_step intermediate_multiple_size intermediate_size
+        intermediate_size_mlp interpolate_factor kv_channels kv_lora_rank kv_n_heads layer_group_size layer_switch
+        linear_conv_kernel_dim linear_head_dim linear_key_head_dim linear_num_heads linear_num_key_heads
+        linear_num_value_heads linear_value_head_dim local_attention local_radius lru_width mamba_d_conv mamba_d_ssm
+        mamba_d_state mamba_expand mamba_head_dim mamba_n_groups mamba_n_heads mamba_num_heads max_decoder_position_embeddings
+        max_encoder_position_embeddings max_pixels max_position_embeddings max_source_positions max_target_positions
+        merge_size min_pixels mlp_ratio mm_tokens_per_image moe_intermediate_size moe_k moe_latent_size moe_layer_interval
         moe_shared_expert_intermediate_size moe_top_k n_embd n_embed n_group n_groups n_head n_heads n_inner n_langs
         n_positions n_words num_attention_heads num_channels num_expert_group num_expert_groups num_experts_per_tok
         num_experts_per_token num_global_key_value_heads num_heads num_hidden_groups num_key_value_heads num_kv_heads
@@ -114,9 +114,9 @@ _KEYS: tuple[tuple[Kind, str], ...] = (
         """additional_vocab_size alibi_bias_max attn_layer_offset conv_kernel_size decoder_sparse_step encoder_sparse_step
         expert_layer_offset first_k_dense_replace hidden_size_per_layer_input image_token_id image_token_index
         index_skip_topk_offset max_window_layers moe_layer_num_skipped moe_layer_start_index moe_num_experts
-        moe_num_shared_experts mtp_num_hidden_layers n_routed_experts n_shared_experts no_rope_layer_interval
-        num_dense_layers num_experts num_kv_shared_layers num_labels num_ln_in_parallel_attn num_local_experts
-        num_nextn_predict_layers num_shared_expert num_shared_experts num_sparse_decoder_layers num_sparse_encoder_layers
+        moe_num_shared_experts mtp_num_hidden_layers n_routed_experts n_shared_experts no_rope_layer_interval num_dense_layers
+        num_experts num_kv_shared_layers num_labels num_ln_in_parallel_attn num_local_experts num_nextn_predict_layers
+        num_shared_expert num_shared_experts num_sparse_decoder_layers num_sparse_encoder_layers
         prefix_dense_sliding_window_pattern q_lora_rank resample rotary_dim share_expert_dim shared_expert_intermediate_size
         shared_intermediate_size sliding_window type_vocab_size""",
     ),
@@ -130,18 +130,19 @@ _KEYS: tuple[tuple[Kind, str], ...] = (
         NUMBER,
         """activation_dropout attention_dropout attention_factor attention_in_multiplier attention_multiplier
         attention_out_multiplier attention_probs_dropout_prob attention_value_scale attn_dropout_prob attn_logit_softcapping
-        attn_pdrop attn_scale block_ffn_dim_multiplier clip_qkv drop_path_rate dropout dropout_rate emb_dropout_prob embd_pdrop
-        embed_dropout embedding_dropout embedding_fraction embedding_initializer_range embedding_multiplier
-        final_logit_softcapping full_attn_alpha_factor full_attn_beta_factor hidden_dropout hidden_dropout_prob init_std
-        initializer_cutoff_factor initializer_factor initializer_range kda_lower_bound key_multiplier layer_norm_eps
-        layer_norm_epsilon layerdrop layernorm_epsilon layernorm_full_attention_beta layernorm_linear_attention_beta
-        layernorm_mlp_beta layerscale_value linear_attn_alpha_factor linear_attn_beta_factor lm_head_multiplier logit_scale
-        logits_soft_cap mixer_rms_eps mlp_alpha_factor mlp_beta_factor mlp_dropout moe_jitter_eps moe_norm_min
-        moe_normalize_expert_weights moe_routed_scaling_factor moe_router_logit_softcapping moe_router_scaling_factor mscale
-        mscale_all_dim norm_eps norm_epsilon output_dropout output_multiplier partial_rotary_factor post_norm_eps
-        qk_scale_factor rescale_factor resid_dropout resid_pdrop residual_dropout residual_multiplier rms_norm_eps rotary_pct
-        route_scale routed_scaling_factor router_jitter_noise router_scaling_factor scale_emb softmax_scale ssm_in_multiplier
-        ssm_out_multiplier swiglu_alpha swiglu_limit time_step_min""",
+        attn_pdrop attn_scale block_ffn_dim_multiplier clip_qkv drop_path_rate dropout dropout_rate emb_dropout_prob
+        embd_pdrop embed_dropout embedding_dropout embedding_fraction embedding_initializer_range embedding_multiplier
+        ffn_proj_factor final_logit_softcapping full_attn_alpha_factor full_attn_beta_factor gate_soft_cap hidden_dropout
+        hidden_dropout_prob init_std initializer_cutoff_factor initializer_factor initializer_range kda_lower_bound
+        key_multiplier layer_norm_eps layer_norm_epsilon layerdrop layernorm_epsilon layernorm_full_attention_beta
+        layernorm_linear_attention_beta layernorm_mlp_beta layerscale_value linear_attn_alpha_factor linear_attn_beta_factor
+        lm_head_multiplier logit_scale logits_soft_cap mixer_rms_eps mlp_alpha_factor mlp_beta_factor mlp_dropout
+        moe_jitter_eps moe_norm_min moe_normalize_expert_weights moe_routed_scaling_factor moe_router_logit_softcapping
+        moe_router_scaling_factor mscale mscale_all_dim norm_eps norm_epsilon output_dropout output_logit_soft_cap
+        output_multiplier partial_rotary_factor post_norm_eps qk_dim_factor qk_scale_factor rescale_factor resid_dropout
+        resid_pdrop residual_dropout residual_multiplier rms_norm_eps rotary_pct route_scale routed_scaling_factor
+        router_jitter_noise router_scaling_factor scale_emb softmax_scale ssm_in_multiplier ssm_out_multiplier swiglu_alpha
+        swiglu_limit time_step_min v_dim_factor""",
     ),
     (
         FLAG,
@@ -155,13 +156,13 @@ _KEYS: tuple[tuple[Kind, str], ...] = (
         mamba_norm_before_gate mamba_proj_bias mamba_rms_norm mla_use_nope mlp_bias moe_apply_router_weight_on_input
         moe_renormalize moe_router_enable_expert_bias mrope_interleaved multi_query multimodal_projector_bias mup_enabled
         new_decoder_architecture no_bias norm_after norm_bias norm_topk_prob parallel_attn position_biased_input
-        position_embedding_xdrope post_norm pre_norm prefix_lm projectors_bias qk_layernorm qk_ln qk_norm qkv_bias
-        quant_mode relative_attention rescale_embeddings rope_interleave rotary rotary_value route_norm router_bias
-        same_length scale_attn_by_inverse_layer_idx scale_attn_weights scale_decoder_outputs scale_embedding
-        scale_embeddings scale_sqrt_depth share_att_key share_encoder_decoder_embeddings share_inout_emb swin_norm
-        talking_head tie_embedding tie_word_embeddings token_dropout truncate untie_r use_attention_gate use_bias use_cla
-        use_conv_bias use_double_wide_mlp use_dynamic_ntk use_embedding_sharing use_expert_bias use_gated_activation
-        use_lang_emb use_learned_position_embeddings use_logn_attn use_mixed_mlp_moe use_mla use_mrope use_parallel_block
+        position_embedding_xdrope post_norm pre_norm prefix_lm projectors_bias qk_layernorm qk_ln qk_norm qkv_bias quant_mode
+        relative_attention rescale_embeddings rope_interleave rotary rotary_value route_norm router_bias same_length
+        scale_attn_by_inverse_layer_idx scale_attn_weights scale_decoder_outputs scale_embedding scale_embeddings
+        scale_sqrt_depth share_att_key share_encoder_decoder_embeddings share_inout_emb swin_norm talking_head tie_embedding
+        tie_word_embeddings token_dropout truncate untie_r use_attention_gate use_bias use_cla use_conv_bias
+        use_double_wide_mlp use_dynamic_ntk use_embedding_sharing use_expert_bias use_gated_activation use_lang_emb
+        use_learned_position_embeddings use_logn_attn use_mixed_mlp_moe use_mla use_mrope use_parallel_block
         use_parallel_residual use_pos_enc use_post_norm use_prompt use_qk_norm use_qkv_bias use_rotary_pos_emb
         use_routing_bias use_sandwich_norm use_sliding_window use_swiglu_ffn use_task_id""",
     ),
@@ -173,7 +174,7 @@ _KEYS: tuple[tuple[Kind, str], ...] = (
         moe_router_activation_func name norm_rel_ebd norm_type normalization_function order_of_interleaved_layers pe_type
         pooler_hidden_act position_embedding_type projector_hidden_act qk_norm_type rope_type router_dtype score_func
         score_function scoring_func shared_expert_combination_strategy topk_method torch_dtype type
-        vision_feature_select_strategy""",
+        vision_feature_select_strategy weight_mode""",
     ),
     (
         NAMES,
@@ -186,8 +187,8 @@ _KEYS: tuple[tuple[Kind, str], ...] = (
     (
         INTEGERS,
         """attn_layer_indices attn_type_list conv_kernel_sizes full_attn_idxs full_attn_layers fullatt_block_indexes
-        hybrid_layer_pattern kda_layers mlp_only_layers moe_layers mrope_section no_rope_layers
-        num_attention_heads_per_layer rope_scaling_layers""",
+        hybrid_layer_pattern kda_layers mlp_only_layers moe_layers mrope_section no_rope_layers num_attention_heads_per_layer
+        rope_scaling_layers""",
     ),
     (WHOLE | INTEGERS, """moe_layer_freq moe_topk"""),
     (SIZE | INTEGERS, """attention_window"""),
@@ -197,8 +198,8 @@ _KEYS: tuple[tuple[Kind, str], ...] = (
     (LIMITS, """time_step_limit"""),
     (
         TABLE,
-        """attn_config decoder encoder ffn_act_fn ffn_config full_attention linear_attn_config per_layer_config rope_parameters
-        rope_scaling sliding_attention""",
+        """attn_config decoder encoder ffn_act_fn ffn_config full_attention linear_attn_config per_layer_config
+        rope_parameters rope_scaling sliding_attention""",
     ),
     (LAYER, """vision_feature_layer"""),
     (TABLES, """block_configs"""),

@@ -71,11 +71,15 @@ from anyformer.parts.recurrence.linear_attention import LinearAttention
 from anyformer.parts.recurrence.local_convolution import LocalConvolution
 from anyformer.parts.recurrence.mamba import Mamba
 from anyformer.parts.recurrence.mamba2 import Mamba2, Multipliers
+from anyformer.parts.recurrence.mlstm import MLSTM
 from anyformer.parts.recurrence.rg_lru import RGLRU
+from anyformer.parts.recurrence.rwkv import RWKV, RWKVChannelMix
 from anyformer.parts.recurrence.short_convolution import ShortConvolution
 
 __all__ = [
+    "MLSTM",
     "RGLRU",
+    "RWKV",
     "ALiBi",
     "AllOf",
     "AnyOf",
@@ -158,6 +162,7 @@ __all__ = [
     "Proportional",
     "QKNorm",
     "RMSNorm",
+    "RWKVChannelMix",
     "RandomFourier",
     "Rectified",
     "RelativeBuckets",

@@ -116,24 +116,25 @@ def log_decay(part, name, weights, v, heads):
 
 
 def delta_attention(part, name, weights, x, run):
-    H, K, M = part.heads, part.value_heads or part.heads, part.key_width
+    H, K, M, n = part.heads, part.value_heads or part.heads, part.key_width, part.steps
     streams = {}
     for kind in ("query", "key", "value"):
         projected = [linear(f"{name}.{kind}", weights, v) for v in x]
         streams[kind] = convolution(part.convolution, f"{name}.{kind}_convolution", weights, projected)
     unit = lambda h: h / torch.sqrt(h @ h + part.length_eps)  # noqa: E731
-    E = len(weights[f"{name}.value.weight"]) // K
+    E = len(weights[f"{name}.value.weight"]) // (K * n)
     states, out = [torch.zeros(M, E, dtype=torch.float64) for _ in range(K)], []
     for t, v in enumerate(x):
-        beta = part.beta_scale / (1 + torch.exp(-linear(f"{name}.beta", weights, v)))
+        beta = (part.beta_scale / (1 + torch.exp(-linear(f"{name}.beta", weights, v)))).view(n, K)
         fades, mixed = log_decay(part.decay, f"{name}.decay", weights, v, K), []
         opened = None if part.gate is None else gate(part.gate, f"{name}.gate", weights, v).view(K, -1)
         for h in range(K):
             g = h // (K // H)
-            q, k = (unit(streams[kind][t].view(H, M)[g]) for kind in ("query", "key"))
-            decayed = torch.exp(fades[h])[:, None] * states[h]
-            value = streams["value"][t].view(K, E)[h]
-            states[h] = decayed + beta[h] * torch.outer(k, value - k @ decayed)
+            q = unit(streams["query"][t].view(H, M)[g])
+            states[h] = torch.exp(fades[h])[:, None] * states[h]
+            for j in range(n):
+                k, value = unit(streams["key"][t].view(n, H, M)[j, g]), streams["value"][t].view(n, K, E)[j, h]
+                states[h] = states[h] + beta[j, h] * torch.outer(k, value - k @ states[h])
             y = q @ states[h] * (M**-0.5 if part.scale is None else part.scale)
             y = norm(part.norm, f"{name}.norm", weights, y)
             mixed.append(y if opened is None else y * opened[h])
@@ -213,6 +214,49 @@ def rg_lru(part, name, weights, x, run):
     return out
 
 
+def mixed_with_previous(name, side, weights, x):
+    """Each token's projection of a mix of it and the one before."""
+    mix = weights[f"{name}.{side}_mix"]
+    shares = [v * mix + (x[t - 1] * (1 - mix) if t else 0) for t, v in enumerate(x)]
+    return [linear(f"{name}.{side}", weights, v) for v in shares]
+
+
+def rwkv(part, name, weights, x, run):
+    """Every pair of tokens."""
+    key, value, receptance = (mixed_with_previous(name, side, weights, x) for side in ("key", "value", "receptance"))
+    rate, bonus, out = torch.exp(weights[f"{name}.decay"]), weights[f"{name}.bonus"], []
+    for t in range(len(x)):
+        shares = [torch.exp(key[s] - (t - 1 - s) * rate) for s in range(t)] + [torch.exp(key[t] + bonus)]
+        average = sum(a * v for a, v in zip(shares, value[: t + 1], strict=True)) / sum(shares)
+        out.append(linear(f"{name}.output", weights, average / (1 + torch.exp(-receptance[t]))))
+    return out
+
+
+def rwkv_channel_mix(part, name, weights, x, run):
+    key, receptance = (mixed_with_previous(name, side, weights, x) for side in ("key", "receptance"))
+    values = [linear(f"{name}.value", weights, (k * (k > 0)) ** 2) for k in key]
+    return [v / (1 + torch.exp(-r)) for v, r in zip(values, receptance, strict=True)]
+
+
+def mlstm(part, name, weights, x, run):
+    """Token after token, head after head."""
+    H, M, E, cap = part.heads, part.key_width, part.value_width, part.gate_cap
+    capped = lambda side, v: cap * torch.tanh(linear(f"{name}.{side}", weights, v) / cap)  # noqa: E731
+    memories, sums, out = [torch.zeros(M, E, dtype=torch.float64)] * H, [torch.zeros(M, dtype=torch.float64)] * H, []
+    for v in x:
+        read = {side: linear(f"{name}.{side}", weights, v).view(H, -1) for side in ("query", "key", "value")}
+        entering, kept = torch.exp(capped("input_gate", v)), 1 / (1 + torch.exp(-capped("forget_gate", v)))
+        mixed = []
+        for h in range(H):
+            q, k = read["query"][h] / math.sqrt(M), read["key"][h]
+            memories[h] = kept[h] * memories[h] + entering[h] * torch.outer(k, read["value"][h])
+            sums[h] = kept[h] * sums[h] + entering[h] * k
+            mixed.append(q @ memories[h] / max(abs(q @ sums[h]), 1.0))
+        y = norm(part.norm, f"{name}.norm", weights, torch.cat(mixed))
+        out.append(linear(f"{name}.output", weights, y / (1 + torch.exp(-linear(f"{name}.gate", weights, v)))))
+    return out
+
+
 RECURRENT = {
     "linear_attention": linear_attention,
     "lightning_attention": lightning_attention,
@@ -221,5 +265,8 @@ RECURRENT = {
     "local_convolution": lambda part, name, weights, x, run: convolution(part.convolution, f"{name}.convolution", weights, x),
     "mamba": mamba,
     "mamba2": mamba2,
+    "mlstm": mlstm,
     "rg_lru": rg_lru,
+    "rwkv": rwkv,
+    "rwkv_channel_mix": rwkv_channel_mix,
 }

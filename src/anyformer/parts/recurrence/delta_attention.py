@@ -32,7 +32,9 @@ class DeltaAttention(Sublayer):
     q, k: (B, T, H, M), short convolutions of x W, divided by their lengths; v: (B, T, K, E) likewise but not divided, K a
     multiple of H; beta = beta_scale * sigmoid(x W_beta): (B, T, K); S: (M, E) per value head, in fp32. Without decay:
     DeltaNet (Yang et al. 2024, arXiv 2406.06484). `scalar_decay`: gated delta net (2412.06464; Qwen3-Next: gate silu).
-    `channel_decay`: Kimi Delta Attention (2510.26692; gate low-rank sigmoid). M, E are the papers' d_k, d_v.
+    `channel_decay`: Kimi Delta Attention (2510.26692; gate low-rank sigmoid). M, E are the papers' d_k, d_v. With `steps` n
+    a token writes n keys, each with a value and a beta, one after the other behind one decay, and reads after the last:
+    DeltaProduct (Siems et al. 2025, 2502.10297; n is its n_h), n times the work in the state.
     """
 
     kind: Literal["delta_attention"] = "delta_attention"
@@ -47,6 +49,8 @@ class DeltaAttention(Sublayer):
     convolution: ShortConvolution | None = None
     """Convolution of queries, keys and values, each with weights of its own (the papers: kernel 4, silu)."""
     decay: Decay | None = None
+    steps: Count = 1
+    """n, keys that a token writes."""
     beta_scale: Annotated[float, Field(gt=0, le=2)] = 1.0
     """Above 1 the state can change sign along a key: eigenvalues down to 1 - beta_scale (2: OLMo hybrid, arXiv 2411.12537)."""
     length_eps: Positive = 1e-6
@@ -81,9 +85,9 @@ class DeltaAttention(Sublayer):
 
     @property
     def widths(self) -> dict[str, int]:
-        """Features, over all heads, of each projection that may be convolved."""
+        """Features, over all heads and steps, of each projection that may be convolved."""
         keys = self.heads * self.key_width
-        return {"query": keys, "key": keys, "value": self.states * self.columns}
+        return {"query": keys, "key": self.steps * keys, "value": self.steps * self.states * self.columns}
 
     def sketch(self, width: int) -> Sketch:
         H, M, K, E = self.heads, self.key_width, self.states, self.columns
@@ -106,7 +110,8 @@ class DeltaAttention(Sublayer):
         return self.key_width**-0.5 if self.scale is None else self.scale
 
     def narrowed(self, width: int, ways: int) -> Self | None:
-        if self.heads % ways:
+        # The features of a projection are those of all heads, step after step: parts of them in order are of other heads.
+        if self.heads % ways or self.steps > 1:
             return None
         return self.but(heads=self.heads // ways, value_heads=self.states // ways, value_width=self.columns)
 
@@ -124,7 +129,7 @@ class DeltaAttention(Sublayer):
             if self.convolution is not None:
                 inner[f"{name}_convolution"] = self.convolution.cost(features, rows)
                 state += self.convolution.state_elements(features, B) * plan.activation_bytes
-        parts += matrix("beta", width, K, rows, role="column")
+        parts += matrix("beta", width, self.steps * K, rows, role="column")
         parts += matrix("output", K * E, width, rows, role="row", fill="residual")
         if self.decay is not None:
             inner["decay"] = self.decay.cost(width, K, M, rows)
@@ -132,7 +137,8 @@ class DeltaAttention(Sublayer):
             inner["norm"] = self.norm.cost(E, rows * K)
         if self.gate is not None:
             inner["gate"] = self.gate.cost(width, K, E, rows)
-        products = delta_flops(B, K, self.heads, M, E, shape.length, plan.chunk, channels=self._by_channel)
+        length = self.steps * shape.length
+        products = delta_flops(B, K, self.heads, M, E, length, plan.chunk, channels=self._by_channel)
         return parts + products + total(inner) + Tally(own_state=recurrent(state, shape, K))
 
     @property
@@ -162,7 +168,7 @@ class DeltaAttentionModule(nn.Module):
             self.add_module(name, nn.Linear(width, features, bias=False))
             if delta.convolution is not None:
                 self.add_module(f"{name}_convolution", delta.convolution.build(features))
-        self.beta = nn.Linear(width, K, bias=False)
+        self.beta = nn.Linear(width, delta.steps * K, bias=False)
         self.decay = delta.decay.build(width, K, delta.key_width) if delta.decay else None
         self.norm = delta.norm.build(E) if delta.norm else nn.Identity()
         self.gate = delta.gate.build(width, K, E) if delta.gate else None
@@ -193,7 +199,7 @@ class DeltaAttentionModule(nn.Module):
         state: RecurrentState | None = None,
     ) -> Tensor:
         """The mixed heads, (B, T, K, E), of projected and convolved inputs, each (B, T, features of all heads)."""
-        d = self.delta
+        d, segments = self.delta, context.segments
         beta_BTK = d.beta_scale * exact(beta).sigmoid()
         log_decay_BTKM = None if log_decay is None else split_heads(log_decay, d.states)
         if context.valid is not None:
@@ -201,6 +207,11 @@ class DeltaAttentionModule(nn.Module):
             beta_BTK = beta_BTK.masked_fill(~context.valid[..., None], 0)
             if log_decay_BTKM is not None:
                 log_decay_BTKM = log_decay_BTKM.masked_fill(~context.valid[..., None, None], 0)
+        if d.steps > 1:
+            key, value, beta_BTK = (torch.unflatten(y, 2, (d.steps, -1)).flatten(1, 2) for y in (key, value, beta_BTK))
+            query = self._spread(query, last=True)
+            log_decay_BTKM = None if log_decay_BTKM is None else self._spread(log_decay_BTKM, last=False)
+            segments = None if segments is None else segments.repeat_interleave(d.steps, 1)
         with exactly(query):
             q, k = (self._unit(split_heads(exact(y), d.heads)) for y in (query, key))
             mixed, sums = delta_recurrence(
@@ -211,11 +222,17 @@ class DeltaAttentionModule(nn.Module):
                 None if log_decay_BTKM is None else heads_first(log_decay_BTKM, d.heads),
                 None if state is None else state.sums.to(q.dtype),
                 chunk=self.chunk,
-                segments=context.segments,
+                segments=segments,
             )
             if state is not None:
                 state.sums.copy_(sums)
-        return time_first(mixed).to(query.dtype)
+        return time_first(mixed)[:, d.steps - 1 :: d.steps].to(query.dtype)
+
+    def _spread(self, x: Tensor, *, last: bool) -> Tensor:
+        """x (B, T, ...) at the first or the last of the steps of each token, zeros at the others: (B, n * T, ...)."""
+        rest = torch.zeros_like(x)[:, :, None].expand(-1, -1, self.delta.steps - 1, *x.shape[2:])
+        parts = (rest, x[:, :, None]) if last else (x[:, :, None], rest)
+        return torch.cat(parts, 2).flatten(1, 2)
 
     def _projected(self, name: str, x_BTD: Tensor, context: Context, state: RecurrentState | None) -> Tensor:
         """The projection of this name, convolved if there are convolutions."""

@@ -67,23 +67,35 @@ class ShortConvolutionModule(nn.Module):
         return f"width={self.weight.shape[0]}, kernel={self.weight.shape[1]}"
 
     def forward(self, x_BTW: Tensor, context: Context, state: ConvolutionState | None = None) -> Tensor:
-        before = self.weight.shape[1] - 1
-        past = x_BTW.new_zeros(len(x_BTW), before, x_BTW.shape[2]) if state is None else state.recent.to(x_BTW.dtype)
-        wide, segments, valid = torch.cat([past, x_BTW], 1), context.segments, context.valid
-        if segments is not None:
-            segments = F.pad(segments, (before, 0), value=-1)
-        if valid is None:
-            y = convolve(wide, self.weight, segments)
-        else:
-            order, back = context.once(("gapless", before), lambda: gapless(valid.expand(len(x_BTW), -1), before))
-            wide = wide.gather(1, order[..., None].expand_as(wide))
-            segments = None if segments is None else segments.gather(1, order)
-            y = convolve(wide, self.weight, segments)
-            y = y.gather(1, back[..., None].expand_as(y))
-        if state is not None:
-            state.recent.copy_(wide[:, wide.shape[1] - before :])
+        y = convolved(x_BTW, self.weight, context, state)
         y = y if self.bias is None else y + self.bias
         return self.activation(y).to(x_BTW.dtype)  # type: ignore[no-any-return]
+
+
+def previous(x_BTW: Tensor, context: Context, state: ConvolutionState | None = None) -> Tensor:
+    """x_{t-1}, zeros at the first token of a row or a document: (B, T, W) -> (B, T, W)."""
+    shift = x_BTW.new_tensor([1.0, 0.0]).expand(x_BTW.shape[2], 2)
+    return convolved(x_BTW, shift, context, state).to(x_BTW.dtype)
+
+
+def convolved(x_BTW: Tensor, weight: Tensor, context: Context, state: ConvolutionState | None = None) -> Tensor:
+    """The convolution with a weight (W, n) in fp32 at least; it updates the state."""
+    before = weight.shape[1] - 1
+    past = x_BTW.new_zeros(len(x_BTW), before, x_BTW.shape[2]) if state is None else state.recent.to(x_BTW.dtype)
+    wide, segments, valid = torch.cat([past, x_BTW], 1), context.segments, context.valid
+    if segments is not None:
+        segments = F.pad(segments, (before, 0), value=-1)
+    if valid is None:
+        y = convolve(wide, weight, segments)
+    else:
+        order, back = context.once(("gapless", before), lambda: gapless(valid.expand(len(x_BTW), -1), before))
+        wide = wide.gather(1, order[..., None].expand_as(wide))
+        segments = None if segments is None else segments.gather(1, order)
+        y = convolve(wide, weight, segments)
+        y = y.gather(1, back[..., None].expand_as(y))
+    if state is not None:
+        state.recent.copy_(wide[:, wide.shape[1] - before :])
+    return y
 
 
 def convolve(wide: Tensor, weight: Tensor, segments: Tensor | None) -> Tensor:
