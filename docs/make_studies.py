@@ -75,6 +75,7 @@ ANSWERS = (
             Finding("Linear attention at 4 times the length", "copying", "linear_attention", "attention", "worse", 129),
             Finding("Gated delta at 4 times the length", "copying", "gated_delta", "attention", "worse", 129),
         ),
+        "At 4 times the length no arm copies: all are near the chance of 1 in 8.",
     ),
     Answer(
         "Which positions hold beyond the trained length?",
@@ -88,6 +89,7 @@ ANSWERS = (
             Finding("ALiBi is better than rotary", "positions", "alibi", "rotary", "better", 512),
             Finding("No positions are better than rotary", "positions", "none", "rotary", "better", 512),
         ),
+        "The sinusoidal arm is as far behind at the trained length (see the report), so its two lines tell nothing of length.",
     ),
     Answer(
         "Do induction heads take two layers?",
