@@ -15,6 +15,7 @@ from anyformer.generation import Sampling, continuations
 from anyformer.model import Architecture, InputError, build
 from anyformer.operations import Shape
 from anyformer.parts import Proportional, Rotary
+from anyformer.parts.call.reports import Auxiliary
 from anyformer.parts.call.state import Slots
 from anyformer.plan import Plan
 from covering import others_slow
@@ -140,9 +141,11 @@ def test_declared_costs_of_every_tiny_variant_are_those_of_its_module(name):
     if made.two_inputs:
         given.append(made.output_embedding.example(rows, length, seed=1))
     with FlopCounterMode(display=False) as counter:
-        output = model(*(x.to("meta") for x in given))
+        auxiliary = Auxiliary()
+        output = model(*(x.to("meta") for x in given), auxiliary=auxiliary)
         forward = counter.get_total_flops()
-        output.float().sum().backward()
+        index = [] if auxiliary.index is None else [auxiliary.index]
+        torch.autograd.backward([output.float().sum(), *index])
     flops = declared.total_flops
     assert (flops.dense, flops.backward) == (forward, counter.get_total_flops() - forward)
     if generative(made):

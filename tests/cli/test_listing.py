@@ -85,7 +85,7 @@ def test_json_is_everything(call):
         (["--position", "roped"], "did you mean 'rope'"),
         (["--norm", "rmsn"], None),
         (["--norm", "foo"], "sandwich"),
-        (["--attention", "foo"], "mla"),
+        (["--attention", "foo"], "mha"),
         (["--activation", "foo"], "swiglu"),
         (["--since", "3000"], "the newest architectures of the catalogue are of 2026"),
         (["--moe", "--shape", "latent"], "no architecture fits all of --shape latent, --moe: leave one of them out"),

@@ -131,7 +131,7 @@ SENSELESS = {
     ),
     "values of what has none": (
         lambda: stack([pre_norm(RMSNorm(), FEED), pre_norm(RMSNorm(), Attention(heads=2, value_residual=LAYER_A))]),
-        r"layer_b\.attention \(layer 1\) reads 'values' of variant 'layer_a', which leaves nothing",
+        r"layer_b\.attention \(layer 1\) reads 'values' of variant 'layer_a', which leaves 'stream' only",
     ),
     "values of other heads": (
         lambda: stack([pre_norm(RMSNorm(), part) for part in (Attention(heads=4), Attention(heads=2, value_residual=LAYER_A))]),

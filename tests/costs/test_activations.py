@@ -150,6 +150,9 @@ def test_a_layer_beside_the_measured_ones(case):
     if measured["dtype"] == "bf16":
         # The weights there are bf16; here the two gains are copied.
         expected += 2 * 2 * d
+        if measured["attention"] == "eager":
+            # A softmax reads and leaves 16 bits: there it leaves fp32, and a copy in bf16.
+            expected -= 4 * sizes["batch"] * H * sizes["seq"] ** 2
     assert kept(2) - kept(1) == expected
 
 

@@ -25,10 +25,14 @@ BF16 = Plan(precision="bf16")
 # Products whose second operand is no weight of the model, or that several rows of a table share: they are priced with what
 # stands between the projections. Of routed experts, the model reads those that this batch chose, not the expected number.
 # Of latent attention one token, or any whose keys are chosen, absorbs the two expansions, which then are products of
-# three-dimensional operands; under a window Transformer-XL projects the distances of the keys that are left, and declares all.
-BETWEEN_IN_DECODING = {"latent", "latent_queries", "latent_window_gate", "latent_indexed_all", "transformer_xl_window"}
+# three-dimensional operands, as are those by the block-diagonal gates of an RG-LRU; under a window Transformer-XL projects the
+# distances of the keys that are left, and declares all.
+BETWEEN_IN_DECODING = {
+    "latent", "latent_queries", "latent_window_gate", "latent_indexed_all", "latent_temperature", "transformer_xl_window",
+}  # fmt: skip
 BETWEEN = {
     "linear_fourier", "linear_gaussian", "linear_positive", "linear_orthogonal", "latent_indexed", "latent_shared_index",
+    "rg_lru", "rg_lru_bare",
 }  # fmt: skip
 
 

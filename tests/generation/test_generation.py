@@ -180,7 +180,7 @@ def test_a_compiled_step_gives_the_same_tokens_and_serves_one_model_in_one_type(
     assert continued(other, True) == continued(other, False)
 
 
-def test_a_compiled_step_meets_another_shape_once_in_64_tokens(speaker):
+def test_a_compiled_step_meets_another_shape_once_in_128_tokens(speaker):
     model, seen = speaker[0], []
 
     def step(model, tokens, state):
@@ -189,4 +189,4 @@ def test_a_compiled_step_meets_another_shape_once_in_64_tokens(speaker):
 
     _, multiple = stepper(130, True)
     list(continuations(model, [[1]], sampling=GREEDY, max_tokens=130, step=step, multiple=multiple))
-    assert seen == [64] * 63 + [128] * 64 + [192] * 2
+    assert seen == [128] * 127 + [256] * 2

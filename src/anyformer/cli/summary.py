@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 LENGTH = 4096
 MOST = 8
 """Variants and repeated groups that fit on a screen."""
+_LONG_LIST = re.compile(rf"([\w.+-]+)(?:,[\w.+-]+){{{MOST - 1},}},([\w.+-]+)")
+"""More values than fit on a screen, of which the first and the last are shown, with their number."""
 LABEL = 21
 """Columns of a label, left of its description."""
 
@@ -253,6 +255,7 @@ def _named(label: str, value: Value, norm: Norm | None = None) -> str:
 def _spaced(text: str) -> str:
     """`kv_heads=8, tied=True, gated=False` -> `kv heads 8, tied, gated no`."""
     text = text.replace("=True", "").replace("=False", " no").replace("_", " ").replace("=", " ").replace("(", " (")
+    text = _LONG_LIST.sub(lambda match: f"{match[1]} ... {match[2]} [{match[0].count(',') + 1}]", text)
     text = re.sub(r"(?<=\w),(?=\w)", "+", text)  # commas of a list of words; others have a space after them
     return re.sub(r"(?<![\w.])\d{4,}(?![\w.])", lambda match: f"{int(match[0]):,}", text)
 
