@@ -11,15 +11,13 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from anyformer.parts.attention.attend_blocks import attend_blocks
-from anyformer.parts.attention.scores import attention_weights, by_group, cut, scores
+from anyformer.parts.attention.scores import attention_weights, by_group, scores
 from anyformer.parts.call.context import Visible
 from anyformer.parts.call.noise import Drop
 
 Kernel = Literal["plain", "blocks", "sdpa"]
 PLAIN_LIMIT = 256
 """The most keys for which `auto` writes attention out: beyond, the scores cost more than they save."""
-BLOCK, BLOCKS = 64, 4
-"""The fewest queries of a block of causal attention that is written out, and the most blocks."""
 
 
 def kernel_of(attention: str, queries: int, keys: int, *, own: bool) -> Kernel:
@@ -64,38 +62,16 @@ def attend(
         used = "plain"
     # On the meta device every product is counted as itself.
     if used == "plain" or (used == "blocks" and q_BHTE.is_meta):
-        written_out = partial(_written_out, scale=scale, softcap=softcap, sink_H=sink_H, drop=drop)
-        if visible.causal and drop is None and torch.compiler.is_compiling():
-            return _triangular(written_out, q_BHTE, k_BKSE, v_BKSU, bias_BHTS)
-        return written_out(q_BHTE, k_BKSE, v_BKSU, visible.dense(q_BHTE.shape[2], q_BHTE.device), bias_BHTS)
+        allowed = visible.dense(q_BHTE.shape[2], q_BHTE.device)
+        weights, _ = attention_weights(scores(q_BHTE, k_BKSE, scale, bias_BHTS, softcap), allowed, sink_H)
+        weights = weights.to(v_BKSU.dtype) if drop is None else drop(weights.to(v_BKSU.dtype))
+        return (by_group(weights, k_BKSE.shape[1]) @ v_BKSU).view(*q_BHTE.shape[:3], v_BKSU.shape[-1])
     if used == "sdpa":
         return _fused(q_BHTE, k_BKSE, v_BKSU, visible, scale, bias_BHTS)
     return attend_blocks(
         q_BHTE, k_BKSE, v_BKSU, visible.allowed, causal=visible.causal, scale=scale, softcap=softcap, bias_BHTS=bias_BHTS,
         sink_H=sink_H, drop=drop,
     )  # fmt: skip
-
-
-def _written_out(
-    q: Tensor, k: Tensor, v: Tensor, allowed: Tensor | None, bias: Tensor | None, *, scale: float, softcap: float | None,
-    sink_H: Tensor | None, drop: Drop | None,
-) -> Tensor:  # fmt: skip
-    """Scores, softmax and mixing as three steps."""
-    weights, _ = attention_weights(scores(q, k, scale, bias, softcap), allowed, sink_H)
-    weights = weights.to(v.dtype) if drop is None else drop(weights.to(v.dtype))
-    return (by_group(weights, k.shape[1]) @ v).view(*q.shape[:3], v.shape[-1])
-
-
-def _triangular(written_out: Callable[..., Tensor], q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None) -> Tensor:
-    """Causal attention by blocks of queries, each with the keys up to its last: so most masked scores are not computed."""
-    T, mixed = q.shape[2], []
-    size = max(BLOCK, -(-T // BLOCKS))
-    for first in range(0, T, size):
-        queries, keys = slice(first, min(first + size, T)), slice(0, min(first + size, T))
-        allowed = torch.ones(keys.stop - first, keys.stop, dtype=torch.bool, device=q.device).tril(first)
-        own = None if bias is None else cut(bias, queries, keys)
-        mixed.append(written_out(q[:, :, queries], k[:, :, keys], v[:, :, keys], allowed, own))
-    return torch.cat(mixed, 2)
 
 
 def _plain_is_faster(q: Tensor, k: Tensor) -> bool:

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from anyformer.parts.attention.scores import attention_weights, by_group, cut, scores
+from anyformer.parts.attention.scores import attention_weights, by_group, scores
 from anyformer.parts.call.noise import Drop, Noise, bits_of, keep_factors
 
 
@@ -75,12 +75,12 @@ class _Call:
 
     def scores(self, q: Tensor, k: Tensor, queries: slice, keys: slice) -> Tensor:
         """Scores of a block, (B, H, rows, keys) in fp32, before the mask."""
-        bias = None if self.bias is None else cut(self.bias, queries, keys)
+        bias = None if self.bias is None else _cut(self.bias, queries, keys)
         return scores(q[:, :, queries], k[:, :, keys], self.scale, bias, self.softcap)
 
     def weights(self, scores: Tensor, queries: slice, keys: slice) -> tuple[Tensor, Tensor | None]:
         """Attention weights of a block, (B, H, rows, keys) in fp32, and the weight of a sink."""
-        allowed = None if self.allowed is None else cut(self.allowed, queries, keys)
+        allowed = None if self.allowed is None else _cut(self.allowed, queries, keys)
         if self.causal:
             allowed = torch.ones(scores.shape[2:], dtype=torch.bool, device=scores.device).tril(queries.start)
         return attention_weights(scores, allowed, self.sink)
@@ -93,6 +93,11 @@ class _Call:
         query = torch.arange(queries.start, queries.stop, device=q.device) if self.at is None else self.at[queries]
         elements = (head * self.length + query)[..., None] * k.shape[2] + torch.arange(keys.stop, device=q.device)
         return keep_factors(bits_of(Noise(self.key, self.rows), self.site, elements), self.rate).to(q.dtype)
+
+
+def _cut(x: Tensor, queries: slice, keys: slice) -> Tensor:
+    """A view of the elements of a block, of x: (.., T or 1, S)."""
+    return x[:, :, queries if x.shape[2] > 1 else slice(None), keys]
 
 
 def _heads_side_by_side(q: Tensor, v: Tensor) -> Tensor:
@@ -148,7 +153,7 @@ def _attend_backward(
         if softcap is not None:
             d_scores = d_scores * (1 - (capped / softcap).square())
         if bias is not None:
-            part = cut(d_bias, queries, keys)
+            part = _cut(d_bias, queries, keys)
             part += d_scores.sum_to_size(part.shape)
         d_products = by_group((d_scores * scale).to(q.dtype), K)
         dq[:, :, queries] = (d_products @ k[:, :, keys]).view_as(dq[:, :, queries])

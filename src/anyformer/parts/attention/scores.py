@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import torch
 from torch import Tensor
 
@@ -18,22 +16,17 @@ def by_group(x_BHTE: Tensor, groups: int) -> Tensor:
 
 
 def scores(q_BHTE: Tensor, k_BKSE: Tensor, scale: float, bias_BHTS: Tensor | None, softcap: float | None) -> Tensor:
-    """cap(q k^T * scale + bias) in fp32, (B, H, T, S); in 16 bits, if products of these are only scaled by a power of two.
+    """cap(q k^T * scale + bias), (B, H, T, S): in fp32, but where neither cap nor bias is added to products of 16 bits.
 
-    Such scores are exactly those in fp32, and a softmax reads them as they are: it computes in fp32 and rounds once.
+    A softmax reads these as they are, computes in fp32 and rounds once, so that fp32 between would be memory alone.
     """
     B, H, T, _ = q_BHTE.shape
-    if softcap is None and bias_BHTS is None and q_BHTE.dtype.itemsize == 2 and math.frexp(scale)[0] == 0.5:
+    if softcap is None and bias_BHTS is None and q_BHTE.dtype.itemsize == 2:
         return (by_group(q_BHTE * scale, k_BKSE.shape[1]) @ k_BKSE.mT).view(B, H, T, -1)
     scores_BHTS = (by_group(q_BHTE, k_BKSE.shape[1]) @ k_BKSE.mT).view(B, H, T, -1).float() * scale
     if bias_BHTS is not None:
         scores_BHTS = scores_BHTS + bias_BHTS
     return scores_BHTS if softcap is None else softcap * torch.tanh(scores_BHTS / softcap)
-
-
-def cut(x: Tensor, queries: slice, keys: slice) -> Tensor:
-    """A view of the elements of a block, of x: (.., T or 1, S)."""
-    return x[:, :, queries if x.shape[2] > 1 else slice(None), keys]
 
 
 def attention_weights(scores_BHTS: Tensor, allowed: Tensor | None, sink_H: Tensor | None) -> tuple[Tensor, Tensor | None]:
