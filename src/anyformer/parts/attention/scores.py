@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -16,12 +18,12 @@ def by_group(x_BHTE: Tensor, groups: int) -> Tensor:
 
 
 def scores(q_BHTE: Tensor, k_BKSE: Tensor, scale: float, bias_BHTS: Tensor | None, softcap: float | None) -> Tensor:
-    """cap(q k^T * scale + bias), (B, H, T, S): in fp32, but where neither cap nor bias is added to products of 16 bits.
+    """cap(q k^T * scale + bias) in fp32, (B, H, T, S); in 16 bits, if products of these are only scaled by a power of two.
 
-    A softmax reads these as they are, computes in fp32 and rounds once, so that fp32 between would be memory alone.
+    Such scores are exactly those in fp32, and a softmax reads them as they are: it computes in fp32 and rounds once.
     """
     B, H, T, _ = q_BHTE.shape
-    if softcap is None and bias_BHTS is None and q_BHTE.dtype.itemsize == 2:
+    if softcap is None and bias_BHTS is None and q_BHTE.dtype.itemsize == 2 and math.frexp(scale)[0] == 0.5:
         return (by_group(q_BHTE * scale, k_BKSE.shape[1]) @ k_BKSE.mT).view(B, H, T, -1)
     scores_BHTS = (by_group(q_BHTE, k_BKSE.shape[1]) @ k_BKSE.mT).view(B, H, T, -1).float() * scale
     if bias_BHTS is not None:
