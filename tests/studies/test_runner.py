@@ -226,6 +226,22 @@ def test_tuning_chooses_and_widens_at_the_edge(study, tmp_path):
     assert all(found.edge for found in flagged.tuned.values())
 
 
+def test_the_mean_of_the_tuning_seeds_decides(study):
+    """A value that is best with one seed and goes astray with another is not chosen; a failed trial hides its value."""
+    by = study.but(tuning=Tuning(path="schedule.warmup", values=(1, 2, 3), seeds=(7, 8)))
+    trials = stage(by, resolve_arms(study)[:1], "cpu", {}).tuning
+    assert sorted((trial.value, trial.run.seed) for trial in trials) == [(1, 7), (1, 8), (2, 7), (2, 8), (3, 7), (3, 8)]
+    losses = {(1, 7): 1.0, (1, 8): 4.0, (2, 7): 2.0, (2, 8): 2.5, (3, 7): 0.0, (3, 8): None}
+    outcomes = {
+        trial.key: Outcome("failed" if loss is None else "finished", numbers={} if loss is None else {"loss": loss})
+        for trial in trials
+        for loss in [losses[trial.value, trial.run.seed]]
+    }
+    found = tuned_arm(by, (1, 2, 3), trials, outcomes)
+    assert found.best == 2
+    assert found.tried == {1: 2.5, 2: 2.25, 3: None}
+
+
 def test_an_arm_that_diverges_everywhere_has_no_final_trials(study, tmp_path, behave):
     behave(gelu="diverge")
     found, _ = runner(study.but(tuning=Tuning(values=(1e-3, 3e-3, 9e-3))), tmp_path).go()

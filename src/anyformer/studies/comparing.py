@@ -99,7 +99,7 @@ def forecast(study: Study, *, jobs: int | None = None) -> Forecast:
 
 def _trials(study: Study, arms: int) -> dict[float, list[int]]:
     """For each size, largest first, the number of trials of each of so many arms; as if the first passed its gates."""
-    tuned = 0 if study.tuning is None else len(study.tuning.values)
+    tuned = 0 if study.tuning is None else len(study.tuning.values) * len(study.tuning.seeds)
     only = None if study.tuning is None else study.tuning.size
     rungs = {WHOLE, *(() if study.ladder is None else study.ladder.sizes)}
     found = {size: [0] * arms for size in sorted({*rungs, *sizes_of(study)}, reverse=True)}

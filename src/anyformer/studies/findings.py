@@ -224,8 +224,9 @@ def _tuning(ran: Ran) -> str:
         return "none: every arm was trained with the values that it was written with"
     counts = {len(found.tried) for found in ran.stage.tuned.values()}
     each = " or ".join(map(str, sorted(counts)))
+    seeds = f"seed{'s' * (len(tuning.seeds) > 1)} {', '.join(map(str, tuning.seeds))}"
     where = "" if tuning.size is None else f", at {tuning.size:g} of its size, from which muP takes it over"
-    return f"{tuning.path}, {each} values for each arm with seed {tuning.seed}, which is none of those compared{where}"
+    return f"{tuning.path}, {each} values for each arm with {seeds}, none of those compared{where}"
 
 
 def _notes(ran: Ran, arms: Sequence[ArmFindings]) -> list[str]:

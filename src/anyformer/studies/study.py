@@ -107,7 +107,7 @@ class Matching(Value):
 
 
 class Tuning(Value):
-    """Every arm is tried at every value of a grid, with a seed of its own; the best value is used for the other seeds.
+    """Every arm is tried at every value of a grid, with seeds of their own; the value with the best mean is used for the others.
 
     Where the best value of an arm is at an end of the grid, one value more is tried at that end by all arms, so that all have
     equally many trials: as far from its neighbour, as a ratio, as that one from the next.
@@ -117,8 +117,8 @@ class Tuning(Value):
     """What is tuned."""
     values: tuple[int | float, ...] = Field(min_length=2)
     """In rising order, more than 0."""
-    seed: Annotated[int, Field(ge=0)] = 0
-    """Of the trials; none of `seeds`."""
+    seeds: Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1)] = (0,)
+    """Of the trials; none of the study's. More than one where training now and then goes astray at a good rate."""
     widen: Annotated[int, Field(ge=0)] = 2
     """How often the grid may grow; a best value that is at an end after that is flagged."""
     size: Smaller | None = None
@@ -219,10 +219,12 @@ class Study(Value):
         return self
 
     def _check_tuning(self, tuning: Tuning) -> None:
-        if tuning.seed in self.seeds:
+        if twice := [seed for seed in tuning.seeds if seed in self.seeds]:
             raise ValueError(
-                f"tuning.seed = {tuning.seed} is one of seeds: what was chosen with a seed is too good with it; take others"
+                f"tuning.seeds: {twice[0]} is one of seeds: what was chosen with a seed is too good with it; take others"
             )
+        if len(set(tuning.seeds)) < len(tuning.seeds):
+            raise ValueError(f"tuning.seeds: {list(tuning.seeds)} holds one twice")
         try:
             tried = [change(self.base, tuning.path, value) for value in tuning.values]
         except DescriptionError as error:

@@ -8,6 +8,8 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import product
+from statistics import fmean
 from types import MappingProxyType
 
 from anyformer.describe import change
@@ -56,9 +58,9 @@ class Trial:
 
 @dataclass(frozen=True)
 class Tuned:
-    """What tuning found for an arm: the metric of every value that was tried, infinite (or minus infinite, where more is
-    better) where the trial diverged and None where it failed, and the best value; `edge`: whether that is at an end of the
-    grid; None where every trial failed or diverged."""
+    """What tuning found for an arm: the metric of every value that was tried, its mean over seeds, infinite (or minus infinite,
+    where more is better) where a trial diverged and None where one failed, and the best value; `edge`: whether that is at an
+    end of the grid; None where a trial of every value failed or diverged."""
 
     tried: Mapping[int | float, float | None]
     best: int | float | None
@@ -66,12 +68,12 @@ class Tuned:
 
 
 def tuning_trials(study: Study, arms: Sequence[ResolvedArm], device: str, grids: Mapping[str, Grid]) -> Iterator[Trial]:
-    """A trial of every arm at every value of its grid, the middle of the grids first."""
+    """Trials of every arm at every value of its grid, the middle of the grids first."""
     assert study.tuning is not None
     for at in _from_the_middle(len(next(iter(grids.values())))):
-        for arm in arms:
+        for seed, arm in product(study.tuning.seeds, arms):
             value = grids[arm.name][at]
-            run = change(arm.run, study.tuning.path, value).but(seed=study.tuning.seed)
+            run = change(arm.run, study.tuning.path, value).but(seed=seed)
             yield Trial(arm.name, run, study.threads, device, value, tuning=True, size=arm.size)
 
 
@@ -236,11 +238,19 @@ def tuned_arm(study: Study, grid: Grid, trials: Sequence[Trial], outcomes: Outco
     """The best value of an arm's grid, the smaller of two that are equally good."""
     worst = _worst(study)
     sign = 1 if study.better == "lower" else -1
-    by_value = {trial.value: outcomes[trial.key] for trial in trials}
-    tried = {value: by_value[value].number(study.metric, worst) for value in grid}
+    tried = {
+        value: _mean([outcomes[each.key].number(study.metric, worst) for each in trials if each.value == value])
+        for value in grid
+    }
     good = [value for value in grid if (number := tried[value]) is not None and math.isfinite(number)]
     best = min(good, key=lambda value: sign * (tried[value] or 0.0), default=None)
     return Tuned(tried, best, best in (grid[0], grid[-1]))
+
+
+def _mean(numbers: Sequence[float | None]) -> float | None:
+    """The mean, None where one is missing."""
+    there = [number for number in numbers if number is not None]
+    return fmean(there) if len(there) == len(numbers) else None
 
 
 def widen(grid: Grid, end: int) -> Grid:
