@@ -49,14 +49,15 @@ def norms() -> str:
     (compared,) = found["comparisons"]
     between = compared["interval"]
     wins = sum(difference < 0 for difference in compared["differences"])
-    numbers = ", ".join(f"{number:.2f}" for number in arm["numbers"].values())
+    losses = {each["name"]: ", ".join(f"{number:.2f}" for number in each["numbers"].values()) for each in (base, arm)}
     needed = f"about {compared['needed']} seeds" if compared["needed"] else "more than 1,000 seeds"
+    told = f", which {needed} would change" if compared["verdict"] == "cannot tell" else ""
     return (
         f"[The report](studies/norms/report.md) ([as a page](studies/norms/report.html)) of `recipes/studies/norms.toml`: without "
-        f"warm-up, pre-norm was best at a\nlearning rate of {base['value']:g} and post-norm at {arm['value']:g}. Verdict on post-norm: "
-        f"**{compared['verdict']}**, {between['value']:+.3f} nats per byte ({between['low']:+.3f} to\n{between['high']:+.3f}). It was "
-        f"the lower one with {wins} of {len(compared['differences'])} seeds, and its losses are {numbers}: one that lies far off "
-        f"makes the interval wide, and\n{needed} would tell.\n\n"
+        f"warm-up, pre-norm was best at a\nlearning rate of {base['value']:g} and post-norm at {arm['value']:g}, by the mean of "
+        f"{len(found['study']['tuning']['seeds'])} seeds that are not compared. Verdict on post-norm: **{compared['verdict']}**{told}:\n"
+        f"{between['value']:+.3f} nats per byte ({between['low']:+.3f} to {between['high']:+.3f}), lower with {wins} of "
+        f"{len(compared['differences'])} seeds. Its losses are {losses['post_norm']};\nthose of pre-norm {losses['pre_norm']}.\n\n"
         "![The difference, with its interval and each pair of seeds](studies/norms/differences.svg)\n\n"
         "![Loss at each learning rate](studies/norms/sensitivity.svg)\n"
     )

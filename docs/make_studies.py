@@ -75,7 +75,8 @@ ANSWERS = (
             Finding("Linear attention at 4 times the length", "copying", "linear_attention", "attention", "worse", 129),
             Finding("Gated delta at 4 times the length", "copying", "gated_delta", "attention", "worse", 129),
         ),
-        "At 4 times the length no arm copies: all are near the chance of 1 in 8.",
+        "Attention has no positions here, and finds a letter again by those before it. With rotary positions it copied as well at the "
+        "trained length, and at twice that length no better than by chance (one trial, not kept).",
     ),
     Answer(
         "Which positions hold beyond the trained length?",
@@ -89,7 +90,7 @@ ANSWERS = (
             Finding("ALiBi is better than rotary", "positions", "alibi", "rotary", "better", 512),
             Finding("No positions are better than rotary", "positions", "none", "rotary", "better", 512),
         ),
-        "The sinusoidal arm is as far behind at the trained length (see the report), so its two lines tell nothing of length.",
+        "At the trained length rotary positions are the best here (see the report): what is better beyond it was bought with that.",
     ),
     Answer(
         "Do induction heads take two layers?",
@@ -100,9 +101,10 @@ ANSWERS = (
         "Does pre-norm train without warm-up where post-norm does not, and does QK-norm help at high rates?",
         "Xiong et al. 2020 (2002.04745), Dehghani et al. 2023 (2302.05442), Wortsman et al. 2023 (2309.14322)",
         (
-            Finding("Post-norm is worse than pre-norm at a rate of 0.016", "warmup", "post_norm", "pre_norm", "worse"),
+            Finding("Post-norm is worse than pre-norm at the best rate of each", "norms", "post_norm", "pre_norm", "worse"),
+            Finding("and at a rate of 0.008", "warmup", "post_norm", "pre_norm", "worse"),
             Finding("A warm-up helps post-norm there", "warmup", "post_norm_warmed_up", "post_norm", "better"),
-            Finding("QK-norm is better than none there", "warmup", "qk_norm", "pre_norm", "better"),
+            Finding("QK-norm is better than none at a rate of 0.064", "qk-norm", "qk_norm", "pre_norm", "better"),
             Finding("At its best rate QK-norm costs nothing", "rates", "qk_norm", "pre_norm", None),
         ),
     ),
@@ -220,8 +222,7 @@ def lines() -> Iterator[str]:
             if report is not None:
                 yield budget(study, report)
                 yield ""
-    yield "The first study of this kind, pre- or post-norm at the best rate of each, is [norms](norms/report.md); see"
-    yield "[compare](../compare.md)."
+    yield "How studies are written and read: [compare](../compare.md)."
 
 
 def budget(study: str, report: Mapping[str, Any]) -> str:
