@@ -1,4 +1,4 @@
-"""Every committed study in its shortest form: each arm is matched, trained for two updates, and asked at the study's lengths."""
+"""Every committed study in its shortest form: each arm is matched, trained for two updates, and asked at the lengths."""
 
 from __future__ import annotations
 
@@ -37,6 +37,7 @@ def test_every_arm_is_trained_and_asked(path, tmp_path):
         lay_out(trial, place)
         assert run(place) == 0, trial.arm
         ended = Ended.read(place, trial.key)
-        assert ended is not None and ended.status == "finished", f"{trial.arm}: {ended}"
+        assert ended is not None, trial.arm
+        assert ended.status == "finished", f"{trial.arm}: {ended}"
         assert set(asked(place)) == set(study.lengths), trial.arm
         assert json.loads((place / "trial.json").read_text())["value"] == values[trial.arm]
