@@ -102,11 +102,13 @@ ANSWERS = (
         "Xiong et al. 2020 (2002.04745), Dehghani et al. 2023 (2302.05442), Wortsman et al. 2023 (2309.14322)",
         (
             Finding("Post-norm is worse than pre-norm at the best rate of each", "norms", "post_norm", "pre_norm", "worse"),
-            Finding("and at a rate of 0.008", "warmup", "post_norm", "pre_norm", "worse"),
+            Finding("and at a rate of 0.016", "warmup", "post_norm", "pre_norm", "worse"),
             Finding("A warm-up helps post-norm there", "warmup", "post_norm_warmed_up", "post_norm", "better"),
+            Finding("QK-norm is better than none there", "warmup", "qk_norm", "pre_norm", "better"),
             Finding("QK-norm is better than none at a rate of 0.064", "qk-norm", "qk_norm", "pre_norm", "better"),
             Finding("At its best rate QK-norm costs nothing", "rates", "qk_norm", "pre_norm", None),
         ),
+        "At a rate of 0.008 post-norm was lost with two seeds of eight, with a warm-up and without (trials not kept).",
     ),
     Answer(
         "What are gates, heads of keys, norms and experts worth at equal parameters?",
@@ -121,11 +123,14 @@ ANSWERS = (
         ),
     ),
 )
+SAME = 0.005
+"""The share of a metric below which two arms are called alike, where all of the interval is within it."""
 INTRODUCTION = """# Known answers
 
 What careful papers found, asked again by `anyformer compare`: small models, minutes on one or two cores, three seeds at least,
 verdicts with intervals. A finding **holds** or **does not hold** here where the difference is told from none; else nobody can
-tell with this budget, and the table says how many seeds would. Sizes are far below those of the papers, so what does not hold
+tell with this budget, and the table says how many seeds would. Where all of an interval is within half a percent of the
+metric, the arms are alike, and a finding that one is better does not hold. Sizes are far below those of the papers, so what does not hold
 here says nothing against them. All findings of a study together are wrong with a probability of at most 5 % where nothing
 differs (Holm); the intervals are 95 % ones of each alone. This page is made from the reports (`python docs/make_studies.py`);
 the raw trials are not kept.
@@ -171,14 +176,18 @@ def judged(finding: Finding, report: Mapping[str, Any]) -> Comparison:
     return found if corrected <= report["alpha"] else replace(found, verdict="cannot tell", needed=needed)
 
 
-def outcome(finding: Finding, found: Comparison) -> str:
-    """In words."""
+def outcome(finding: Finding, found: Comparison, base: float) -> str:
+    """In words; `base`: the mean of the arm that the other one is held against."""
     if found.verdict == finding.expected:
         return "**holds**"
     if found.verdict != "cannot tell":
         return f"**does not hold here**: it is {found.verdict}"
     if finding.expected is None:
         return "no difference is told"
+    if found.interval is not None and not any(found.diverged):
+        most = max(abs(found.interval.low), abs(found.interval.high))
+        if most < SAME * base:
+            return f"**does not hold here**: they differ by {most:.3f} at most"
     seeds = "more than 1,000 seeds" if found.needed is None else f"about {found.needed} seeds"
     return f"cannot tell; {seeds} would" if not any(found.diverged) else "cannot tell"
 
@@ -193,16 +202,20 @@ def row(finding: Finding) -> str:
     found = judged(finding, report)
     between = found.interval
     said = "-" if between is None else f"{between.value:+.3f} ({between.low:+.3f} to {between.high:+.3f})"
-    means = (mean(numbers(report, name, finding.length)) for name in (finding.arm, finding.than))
-    return (
-        f"| {finding.said} | {link}{where} | {report['metric']} {' against '.join(means)}: {said} | {outcome(finding, found)} |"
-    )
+    arm, than = (mean(numbers(report, name, finding.length)) for name in (finding.arm, finding.than))
+    said_of = outcome(finding, found, than)
+    return f"| {finding.said} | {link}{where} | {report['metric']} {shown(arm)} against {shown(than)}: {said} | {said_of} |"
 
 
-def mean(found: Mapping[int, float]) -> str:
+def mean(found: Mapping[int, float]) -> float:
     """The mean over the seeds that have a number."""
     finite = [each for each in found.values() if math.isfinite(each)]
-    return f"{sum(finite) / len(finite):.3f}" if finite else "diverged"
+    return sum(finite) / len(finite) if finite else math.nan
+
+
+def shown(number: float) -> str:
+    """A mean in the table."""
+    return "diverged" if math.isnan(number) else f"{number:.3f}"
 
 
 def lines() -> Iterator[str]:

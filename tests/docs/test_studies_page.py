@@ -61,5 +61,5 @@ def test_findings_of_a_study_are_judged_together():
         own["ANSWERS"] = (MAKER["Answer"]("?", "", asked[:count]),)
         MAKER["judged"].__globals__.update(own)
         assert MAKER["judged"](asked[0], report).verdict == verdict
-    assert MAKER["outcome"](asked[0], MAKER["judged"](asked[0], report)) == "**holds**"
+    assert MAKER["outcome"](asked[0], MAKER["judged"](asked[0], report), 1.1) == "**holds**"
     assert MAKER["judged"](asked[1], report).verdict == "cannot tell"
