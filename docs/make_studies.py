@@ -1,4 +1,4 @@
-"""Writes docs/studies/README.md: what careful papers found, and what the committed studies say of it.
+"""Writes docs/studies/README.md: what careful papers found, or mechanisms are for, and what the committed studies say of it.
 
 python docs/make_studies.py
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -121,14 +122,25 @@ ANSWERS = (
         ),
     ),
 )
+
+
+def asked(path: Path) -> tuple[Answer, ...]:
+    """The answers of a file: tables with the fields of `Answer`, each with its findings."""
+    read = tomllib.loads(path.read_text(encoding="utf-8"))["answers"]
+    findings = [tuple(Finding(**{"expected": None, **each}) for each in answer.pop("findings")) for answer in read]
+    return tuple(Answer(**answer, findings=found) for answer, found in zip(read, findings, strict=True))
+
+
+MECHANISMS = asked(STUDIES / "mechanisms.toml")
+"""What each newer mechanism is for."""
 INTRODUCTION = """# Known answers
 
-What careful papers found, asked again by `anyformer compare`: small models, minutes on one or two cores, three seeds at least,
-verdicts with intervals. A finding **holds** or **does not hold** here where the difference is told from none; else nobody can
-tell with this budget, and the table says how many seeds would. Sizes are far below those of the papers, so what does not hold
-here says nothing against them. All findings of a study together are wrong with a probability of at most 5 % where nothing
-differs (Holm); the intervals are 95 % ones of each alone. This page is made from the reports (`python docs/make_studies.py`);
-the raw trials are not kept.
+What careful papers found (1 to 6), and what they say that newer mechanisms are for (7 and on), asked again by `anyformer
+compare`: small models, minutes on one or two cores, three seeds at least, verdicts with intervals. A finding **holds** or
+**does not hold** here where the difference is told from none; else nobody can tell with this budget, and the table says how
+many seeds would. Sizes are far below those of the papers, so what does not hold here says nothing against them. All findings
+of a study together are wrong with a probability of at most 5 % where nothing differs (Holm); the intervals are 95 % ones of
+each alone. This page is made from the reports (`python docs/make_studies.py`); the raw trials are not kept.
 """
 
 
@@ -164,7 +176,9 @@ def alone(finding: Finding, report: Mapping[str, Any]) -> Comparison:
 
 def judged(finding: Finding, report: Mapping[str, Any]) -> Comparison:
     """The two arms compared, corrected by Holm for all findings that are asked of the study."""
-    every = [each for answer in ANSWERS for each in answer.findings if each.study == finding.study and there(each)]
+    every = [
+        each for answer in (*ANSWERS, *MECHANISMS) for each in answer.findings if each.study == finding.study and there(each)
+    ]
     corrected = holm({each.said: alone(each, report).p for each in every})[finding.said]
     found = alone(finding, report)
     needed = seeds_to_tell(found.differences, report["alpha"] / len(every))
@@ -208,7 +222,7 @@ def mean(found: Mapping[int, float]) -> str:
 def lines() -> Iterator[str]:
     """The page."""
     yield INTRODUCTION
-    for number, answer in enumerate(ANSWERS, start=1):
+    for number, answer in enumerate((*ANSWERS, *MECHANISMS), start=1):
         yield f"## {number}. {answer.question}\n"
         yield f"{answer.papers}, arXiv.\n"
         yield "| finding | study | arm against the other, difference and its interval | here |\n|---|---|---|---|"
@@ -233,9 +247,10 @@ def budget(study: str, report: Mapping[str, Any]) -> str:
     sizes = (
         f"{arm['costs']['parameters']:,} parameters ({report['base']}), {arm['updates']:,} updates, {arm['tokens']:,} tokens"
     )
+    as_a_page = f"[As a page]({study}/report.html)." if (STUDIES / study / "report.html").is_file() else ""
     return (
         f"`{study}`: {sizes}, {len(report['seeds'])} seeds; tuned: {report['tuning']}.{matched} "
-        f"[As a page]({study}/report.html).\n\n![{study}: {report['metric']} by arm]({study}/{picture}.svg)"
+        f"{as_a_page}\n\n![{study}: {report['metric']} by arm]({study}/{picture}.svg)"
     )
 
 
