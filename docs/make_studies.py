@@ -135,12 +135,12 @@ MECHANISMS = asked(STUDIES / "mechanisms.toml")
 """What each newer mechanism is for."""
 INTRODUCTION = """# Known answers
 
-What careful papers found (1 to 6), and what they say that newer mechanisms are for (7 and on), asked again by `anyformer
-compare`: small models, minutes on one or two cores, three seeds at least, verdicts with intervals. A finding **holds** or
-**does not hold** here where the difference is told from none; else nobody can tell with this budget, and the table says how
-many seeds would. Sizes are far below those of the papers, so what does not hold here says nothing against them. All findings
-of a study together are wrong with a probability of at most 5 % where nothing differs (Holm); the intervals are 95 % ones of
-each alone. This page is made from the reports (`python docs/make_studies.py`); the raw trials are not kept.
+What careful papers found (1 to 6), and what they say that newer mechanisms are for (7 and on), asked again by
+`anyformer compare`: small models, minutes on one or two cores, three seeds at least, verdicts with intervals. A finding
+**holds** or **does not hold** here where the difference is told from none; else nobody can tell with this budget, and the
+table says how many seeds would. Sizes are far below those of the papers, so what does not hold here says nothing against
+them. All findings of a study together are wrong with a probability of at most 5 % where nothing differs (Holm); the intervals
+are 95 % ones of each alone. This page is made from the reports (`python docs/make_studies.py`); the raw trials are not kept.
 """
 
 
