@@ -107,7 +107,7 @@ class Matching(Value):
 
 
 class Tuning(Value):
-    """Every arm is tried at every value of a grid, with seeds of their own; the value with the best mean is used for the others.
+    """Every arm is tried at every value of a grid, with seeds of their own; the best mean decides, and other seeds use it.
 
     Where the best value of an arm is at an end of the grid, one value more is tried at that end by all arms, so that all have
     equally many trials: as far from its neighbour, as a ratio, as that one from the next.
