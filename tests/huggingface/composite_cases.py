@@ -193,6 +193,19 @@ TOWERS: Mapping[str, dict[str, Any]] = {
             "projection_dim": 32,
         }
     },
+    "gemma4": {
+        "vision_config": {
+            "model_type": "gemma4_vision",
+            "hidden_size": 32,
+            "intermediate_size": 48,
+            "num_hidden_layers": 1,
+            "num_attention_heads": 4,
+            "num_key_value_heads": 4,
+            "head_dim": 8,
+            "position_embedding_size": 16,
+            "patch_size": 4,
+        },
+    },
     "gemma4_unified": {
         "vision_config": {
             "model_type": "gemma4_unified_vision",

@@ -19,6 +19,8 @@ READ = frozenset(model_type for types in huggingface.FAMILIES.values() for model
 DEFAULTS = {
     "big_bird": "blocks of keys chosen at random, which the class has by default, are refused",
     "bigbird_pegasus": "blocks of keys chosen at random, which the class has by default, are refused",
+    "cohere_compass": "the class's defaults leave out the rotary positions",
+    "cohere_compass_text": "the class's defaults leave out the rotary positions",
     "deepseek_ocr2": "the class's defaults leave out which layers have experts",
     "deepseek_v2": "the class's defaults leave out the number of experts per token",
     "dots1": "the class's defaults leave out the number of experts",

@@ -79,6 +79,7 @@ def test_keys_that_are_absent_mean_what_transformers_takes_them_for(composite):
 TEXT_CLASSES = ("seamless_m4t", "seamless_m4t_v2")
 """Composites whose class that maps text to text has no towers."""
 UNLIKE = {
+    "cohere_compass": "its default gives no rotary positions, and transformers refuses to build it",
     "deepseek_ocr2": "its default does not say which layers have experts",
     "fun_asr_nano": "transformers refuses its own defaults",
     "glm4v_moe": "its heads do not divide the width by default",

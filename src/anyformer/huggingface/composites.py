@@ -67,6 +67,7 @@ _ROWS: tuple[Composite, ...] = (
     Composite("aria", "AriaForConditionalGeneration", "aria_text", False),
     Composite("aya_vision", "AyaVisionForConditionalGeneration", "cohere2", True, changes=_UNSCALED),
     Composite("blip-2", "Blip2ForConditionalGeneration", "opt"),
+    Composite("cohere_compass", "CohereCompassForConditionalGeneration", "cohere_compass_text", False),
     Composite("cohere2_vision", "Cohere2VisionForConditionalGeneration", "cohere2", True, changes=_UNSCALED),
     Composite("deepseek_ocr2", "DeepseekOcr2ForConditionalGeneration", "deepseek_ocr2_text", False),
     Composite("deepseek_vl", "DeepseekVLForConditionalGeneration", "llama", True),

@@ -26,7 +26,6 @@ _BY_MECHANISM: Mapping[str, str] = {
     "inkling_text inkling2 inkling2_text",
     "experts of a narrower latent width, and a gated residual": "muse_spark muse_spark_text",
     "a bias for each head in the gate of attention": "beam",
-    "pooling over windows of its own": "cohere_compass cohere_compass_text",
     "denoising of blocks with self-conditioning (a diffusion model of text)": "diffusion_gemma diffusion_gemma_text",
     "a mixture of experts that spans two attention sublayers (shortcut-connected)": "longcat_flash",
     "two stacks that run in cycles with feedback": "hrm_text",

@@ -42,6 +42,7 @@ _BART: dict[str, Any] = {
 SPELLED: Mapping[str, Spelled] = {
     "bart": Spelled("bart", _BART),
     "cohere2": Spelled("cohere2", sized(8192, 40, 64, 22528, 256_000)),
+    "cohere_compass_text": Spelled("cohere_compass_text", sized(8192, 40, 64, 22528, 256_000)),
     "cosmos3_edge_text": Spelled(
         "arcee",
         sized(

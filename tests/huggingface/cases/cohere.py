@@ -22,4 +22,9 @@ CASES = [
            {"layer_types": TYPES, "attention_bias": True, "tie_word_embeddings": False, "head_dim": 6, "hidden_act": "gelu",
             "rope_parameters": YARN},
            {"layer_types": ["full_attention"] * 3}),
+    *cases("cohere_compass_text", BASE | {"rope_parameters": {"full_attention": {"rope_type": "default", "rope_theta": 300.0}}},
+           {"layer_types": TYPES, "sliding_window": 4, "attention_bias": True, "tie_word_embeddings": False,
+            "hidden_act": "gelu", "rope_parameters": {"sliding_attention": LINEAR, "full_attention": None}},
+           {"layer_types": TYPES, "sliding_window": 4, "logit_scale": None,
+            "rope_parameters": {"sliding_attention": {"rope_type": "default", "rope_theta": 90.0}, "full_attention": YARN}}),
 ]  # fmt: skip

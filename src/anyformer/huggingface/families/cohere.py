@@ -1,16 +1,21 @@
-"""Cohere's Command R: one LayerNorm before attention and network in parallel; R7B: rotary positions in windows only."""
+"""Cohere's Command R: one LayerNorm before attention and network in parallel; R7B: rotary positions in windows only; Compass: a
+table of them, or none, for each type of layer."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from anyformer.huggingface import words
 from anyformer.huggingface.config import Config
+from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.family import Family
+from anyformer.huggingface.places import FULL, SLIDING
 from anyformer.huggingface.rules import Names, Shaped, To
 from anyformer.huggingface.target import Target
 from anyformer.huggingface.words.layers import Layers
 from anyformer.huggingface.words.names import ATTENTION, FEEDFORWARD, SHARED_NORM, decoder_names
+from anyformer.huggingface.words.rope import from_table, to_table
 from anyformer.model import Architecture
 from anyformer.parts import Block, LayerNorm, QKNorm, Rotary, parallel
 
@@ -37,8 +42,38 @@ def read2(config: Config) -> Architecture:
     return _scaled(config, words.layered(block, words.windows(config, words.every(period))), norm)
 
 
+def read_compass(config: Config) -> Architecture:
+    config.assume(sliding_window=4096)
+    norm, network, heads = words.layer_norm(config, bias=False), words.feedforward(config), words.attention(config)
+    kinds = words.windows(config, lambda _: FULL)
+    rotary = _by_type(config, dict.fromkeys(kinds))
+
+    def block(kind: str) -> Block:
+        return parallel(norm, heads.but(mask=words.mask(config, kind), rotary=rotary[kind]), network)
+
+    scale = config("logit_scale", None)
+    return words.decoder(config, words.layered(block, kinds), norm, tied=True, scale=1.0 if scale is None else scale)
+
+
 def _rotary(config: Config, theta: float) -> Rotary:
     return words.rotary(config, theta=theta, pairing="adjacent", rotate_in="fp32")
+
+
+def _by_type(config: Config, kinds: Iterable[str]) -> dict[str, Rotary | None]:
+    """The rotary positions of each type of layer, none where its table is null."""
+    given, called = config("rope_parameters", None, _tables) or {}, {"local": SLIDING, "full": FULL}
+    absent = [called[kind] for kind in kinds if called[kind] not in given]
+    if absent:
+        raise HuggingFaceError(
+            f"{config.where}: rope_parameters has nothing for {' and '.join(absent)}: give a table, or null for no positions"
+        )
+    tables = words.tables_by_type(config, dict.fromkeys((SLIDING, FULL), 10_000.0))
+    return {kind: None if given[called[kind]] is None else from_table(tables[called[kind]]) for kind in kinds}
+
+
+def _tables(target: Target) -> dict[str, dict[str, Any] | None]:
+    layers = zip(target.each("attention.mask"), target.each("attention.rotary"), strict=True)
+    return {SLIDING if mask.window else FULL: None if rotary is None else to_table(rotary) for mask, rotary in layers}
 
 
 def _scaled(config: Config, layers: Layers, norm: LayerNorm) -> Architecture:
@@ -54,5 +89,6 @@ def names(architecture: Architecture) -> Names:
 
 FAMILIES = (
     Family("cohere", read, names, "CohereForCausalLM"),
+    Family("cohere_compass_text", read_compass, names, "CohereCompassForCausalLM", inert=("pooling",)),
     Family("cohere2", read2, names, "Cohere2ForCausalLM", inert=("cache_implementation", "use_parallel_embedding")),
 )
