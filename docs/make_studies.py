@@ -1,4 +1,4 @@
-"""Writes docs/studies/README.md: what careful papers found, and what the committed studies say of it.
+"""Writes docs/studies/README.md: what careful papers found, or mechanisms are for, and what the committed studies say of it.
 
 python docs/make_studies.py
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -41,99 +42,25 @@ class Answer:
     note: str = ""
 
 
-ANSWERS = (
-    Answer(
-        "Which mixers recall what they were told, and which keep the parity of bits?",
-        "Arora et al. 2023 (2312.04927), Yang et al. 2024 (2406.06484), Grazzi et al. 2024 (2411.12537)",
-        (
-            Finding(
-                "Linear attention recalls less than attention, at width 32", "recall", "linear_32", "attention_32", "worse"
-            ),
-            Finding("and at width 64", "recall", "linear_64", "attention_64", "worse"),
-            Finding("Linear attention recalls more with more width", "recall", "linear_64", "linear_32", "better"),
-            Finding("Gated delta recalls more than linear attention", "recall", "gated_delta_32", "linear_32", "better"),
-            Finding("and less than attention", "recall", "gated_delta_32", "attention_32", "worse"),
-            Finding(
-                "Beta up to 2 keeps the parity at 8 times the length, attention does not",
-                "parity",
-                "beta_up_to_2",
-                "attention",
-                "better",
-                256,
-            ),
-            Finding("and beta up to 1 does not", "parity", "beta_up_to_1", "beta_up_to_2", "worse", 256),
-        ),
-        "Updates are few and the rate is one for all arms: attention needs no more, and recurrent mixers are trained some ten "
-        "times longer in the papers, and at several rates.",
-    ),
-    Answer(
-        "Do transformers copy better than recurrent mixers of equal size, and further than they were trained?",
-        "Jelassi et al. 2024 (2402.01032)",
-        (
-            Finding("Linear attention copies worse than attention", "copying", "linear_attention", "attention", "worse"),
-            Finding("Gated delta copies worse than attention", "copying", "gated_delta", "attention", "worse"),
-            Finding("Linear attention at 4 times the length", "copying", "linear_attention", "attention", "worse", 129),
-            Finding("Gated delta at 4 times the length", "copying", "gated_delta", "attention", "worse", 129),
-        ),
-        "Attention has no positions here, and finds a letter again by those before it. With rotary positions it copied as well at the "
-        "trained length, and at twice that length no better than by chance (one trial, not kept).",
-    ),
-    Answer(
-        "Which positions hold beyond the trained length?",
-        "Press et al. 2022 (2108.12409), Kazemnejad et al. 2023 (2305.19466)",
-        (
-            Finding(
-                "Learned is worse than sinusoidal, at 8 times the length", "positions", "learned", "sinusoidal", "worse", 512
-            ),
-            Finding("Sinusoidal is worse than rotary", "positions", "sinusoidal", "rotary", "worse", 512),
-            Finding("Relative buckets are better than rotary", "positions", "relative_buckets", "rotary", "better", 512),
-            Finding("ALiBi is better than rotary", "positions", "alibi", "rotary", "better", 512),
-            Finding("No positions are better than rotary", "positions", "none", "rotary", "better", 512),
-        ),
-        "At the trained length rotary positions are the best here (see the report): what is better beyond it was bought with that.",
-    ),
-    Answer(
-        "Do induction heads take two layers?",
-        "Olsson et al. 2022 (2209.11895)",
-        (Finding("One layer is worse than two", "induction", "one_layer", "two_layers", "worse"),),
-    ),
-    Answer(
-        "Does pre-norm train without warm-up where post-norm does not, and does QK-norm help at high rates?",
-        "Xiong et al. 2020 (2002.04745), Dehghani et al. 2023 (2302.05442), Wortsman et al. 2023 (2309.14322)",
-        (
-            Finding("Post-norm is worse than pre-norm at the best rate of each", "norms", "post_norm", "pre_norm", "worse"),
-            Finding("and at a rate of 0.016", "warmup", "post_norm", "pre_norm", "worse"),
-            Finding("A warm-up helps post-norm there", "warmup", "post_norm_warmed_up", "post_norm", "better"),
-            Finding("QK-norm is better than none there", "warmup", "qk_norm", "pre_norm", "better"),
-            Finding("QK-norm is better than none at a rate of 0.064", "qk-norm", "qk_norm", "pre_norm", "better"),
-            Finding("At its best rate QK-norm costs nothing", "rates", "qk_norm", "pre_norm", None),
-        ),
-        "At a rate of 0.008 post-norm was lost with two seeds of eight, with a warm-up and without (trials not kept).",
-    ),
-    Answer(
-        "What are gates, heads of keys, norms and experts worth at equal parameters?",
-        "Shazeer 2020 (2002.05202), Ainslie et al. 2023 (2305.13245), Zhang & Sennrich 2019 (1910.07467), Fedus et al. 2021 "
-        "(2101.03961)",
-        (
-            Finding("A feed-forward without gates is worse", "parts", "no_gate", "modern", "worse"),
-            Finding("One head of keys is a little worse", "parts", "multi_query", "modern", "worse"),
-            Finding("Grouped heads of keys cost almost nothing", "parts", "grouped_query", "modern", None),
-            Finding("LayerNorm equals RMSNorm", "parts", "layer_norm", "modern", None),
-            Finding("Experts are better than dense, at equal active parameters", "experts", "experts", "dense", "better"),
-        ),
-    ),
-)
+def asked(path: Path) -> tuple[Answer, ...]:
+    """The answers of a file: tables with the fields of `Answer`, each with its findings."""
+    read = tomllib.loads(path.read_text(encoding="utf-8"))["answers"]
+    findings = [tuple(Finding(**{"expected": None, **each}) for each in answer.pop("findings")) for answer in read]
+    return tuple(Answer(**answer, findings=found) for answer, found in zip(read, findings, strict=True))
+
+
+ANSWERS = asked(STUDIES / "answers.toml")
 SAME = 0.005
 """The share of a metric below which two arms are called alike, where all of the interval is within it."""
 INTRODUCTION = """# Known answers
 
-What careful papers found, asked again by `anyformer compare`: small models, minutes on one or two cores, three seeds at least,
-verdicts with intervals. A finding **holds** or **does not hold** here where the difference is told from none; else nobody can
-tell with this budget, and the table says how many seeds would. Where all of an interval is within half a percent of the
-metric, the arms are alike, and a finding that one is better does not hold. Sizes are far below those of the papers, so what does not hold
-here says nothing against them. All findings of a study together are wrong with a probability of at most 5 % where nothing
-differs (Holm); the intervals are 95 % ones of each alone. This page is made from the reports (`python docs/make_studies.py`);
-the raw trials are not kept.
+What careful papers found (1 to 6), and what they say that newer mechanisms are for (7 and on), asked again by
+`anyformer compare`: small models, minutes on one or two cores, three seeds at least, verdicts with intervals. A finding
+**holds** or **does not hold** here where the difference is told from none; else nobody can tell with this budget, and the
+table says how many seeds would. Where all of an interval is within half a percent of the metric, the arms are alike, and a
+finding that one is better does not hold. Sizes are far below those of the papers, so what does not hold here says nothing
+against them. All findings of a study together are wrong with a probability of at most 5 % where nothing differs (Holm); the intervals
+are 95 % ones of each alone. This page is made from the reports (`python docs/make_studies.py`); the raw trials are not kept.
 """
 
 
@@ -246,9 +173,10 @@ def budget(study: str, report: Mapping[str, Any]) -> str:
     sizes = (
         f"{arm['costs']['parameters']:,} parameters ({report['base']}), {arm['updates']:,} updates, {arm['tokens']:,} tokens"
     )
+    as_a_page = f" [As a page]({study}/report.html)." if (STUDIES / study / "report.html").is_file() else ""
     return (
-        f"`{study}`: {sizes}, {len(report['seeds'])} seeds; tuned: {report['tuning']}.{matched} "
-        f"[As a page]({study}/report.html).\n\n![{study}: {report['metric']} by arm]({study}/{picture}.svg)"
+        f"`{study}`: {sizes}, {len(report['seeds'])} seeds; tuned: {report['tuning']}.{matched}"
+        f"{as_a_page}\n\n![{study}: {report['metric']} by arm]({study}/{picture}.svg)"
     )
 
 

@@ -34,9 +34,10 @@ def test_a_committed_report_is_of_its_recipe_and_of_three_seeds_at_least(path):
     assert Study.parse(found["study"]) == load_study(recipe)
     assert len(found["seeds"]) >= 3
     assert f"recipes/studies/{recipe.name}" in TEXT + (ROOT / "docs" / "compare.md").read_text(encoding="utf-8")
-    html = path.with_name("report.html").read_text(encoding="utf-8")
-    for each in found["comparisons"]:
-        assert each["why"].split("; p = ")[0] in html, "the page is of another run than the numbers"
+    for page in filter(Path.is_file, map(path.with_name, ("report.md", "report.html"))):
+        text = page.read_text(encoding="utf-8")
+        for each in found["comparisons"]:
+            assert each["why"].split("; p = ")[0] in text, f"{page.name} is of another run than the numbers"
 
 
 def test_every_finding_is_of_arms_that_its_recipe_has():
