@@ -51,16 +51,16 @@ def asked(path: Path) -> tuple[Answer, ...]:
 
 ANSWERS = asked(STUDIES / "answers.toml")
 SAME = 0.005
-"""The share of a metric below which two arms are called alike, where all of the interval is within it."""
+"""The share of a metric that counts as nothing: a finding whose whole interval leaves it less in its direction does not hold."""
 INTRODUCTION = """# Known answers
 
 What careful papers found (1 to 6), and what they say that newer mechanisms are for (7 and on), asked again by
 `anyformer compare`: small models, minutes on one or two cores, three seeds at least, verdicts with intervals. A finding
 **holds** or **does not hold** here where the difference is told from none; else nobody can tell with this budget, and the
-table says how many seeds would. Where all of an interval is within half a percent of the metric, the arms are alike, and a
-finding that one is better does not hold. Sizes are far below those of the papers, so what does not hold here says nothing
-against them. All findings of a study together are wrong with a probability of at most 5 % where nothing differs (Holm); the intervals
-are 95 % ones of each alone. This page is made from the reports (`python docs/make_studies.py`); the raw trials are not kept.
+table says how many seeds would. A finding whose interval leaves it less than half a percent of the metric does not hold
+either. Sizes are far below those of the papers, so what does not hold here says nothing against them. All findings of a
+study together are wrong with a probability of at most 5 % where nothing differs (Holm); the intervals are 95 % ones of each
+alone. This page is made from the reports (`python docs/make_studies.py`); the raw trials are not kept.
 """
 
 
@@ -103,8 +103,8 @@ def judged(finding: Finding, report: Mapping[str, Any]) -> Comparison:
     return found if corrected <= report["alpha"] else replace(found, verdict="cannot tell", needed=needed)
 
 
-def outcome(finding: Finding, found: Comparison, base: float) -> str:
-    """In words; `base`: the mean of the arm that the other one is held against."""
+def outcome(finding: Finding, found: Comparison, base: float, lower: bool) -> str:
+    """In words; `base`: the mean of the arm that the other one is held against; `lower`: whether less of the metric is better."""
     if found.verdict == finding.expected:
         return "**holds**"
     if found.verdict != "cannot tell":
@@ -112,9 +112,9 @@ def outcome(finding: Finding, found: Comparison, base: float) -> str:
     if finding.expected is None:
         return "no difference is told"
     if found.interval is not None and not any(found.diverged):
-        most = max(abs(found.interval.low), abs(found.interval.high))
+        most = found.interval.high if (finding.expected == "worse") is lower else -found.interval.low
         if most < SAME * base:
-            return f"**does not hold here**: they differ by {most:.3f} at most"
+            return f"**does not hold here**: it is {finding.expected} by {max(most, 0):.3f} at most"
     seeds = "more than 1,000 seeds" if found.needed is None else f"about {found.needed} seeds"
     return f"cannot tell; {seeds} would" if not any(found.diverged) else "cannot tell"
 
@@ -130,7 +130,7 @@ def row(finding: Finding) -> str:
     between = found.interval
     said = "-" if between is None else f"{between.value:+.3f} ({between.low:+.3f} to {between.high:+.3f})"
     arm, than = (mean(numbers(report, name, finding.length)) for name in (finding.arm, finding.than))
-    said_of = outcome(finding, found, than)
+    said_of = outcome(finding, found, than, report["better"] == "lower")
     return f"| {finding.said} | {link}{where} | {report['metric']} {shown(arm)} against {shown(than)}: {said} | {said_of} |"
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import re
 import runpy
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from anyformer.studies import Study, load_study
+from anyformer.studies.statistics import compare
 
 ROOT = Path(__file__).parents[2]
 STUDIES = ROOT / "docs" / "studies"
@@ -62,5 +64,20 @@ def test_findings_of_a_study_are_judged_together():
         own["ANSWERS"] = (MAKER["Answer"]("?", "", asked[:count]),)
         MAKER["judged"].__globals__.update(own)
         assert MAKER["judged"](asked[0], report).verdict == verdict
-    assert MAKER["outcome"](asked[0], MAKER["judged"](asked[0], report), 1.1) == "**holds**"
+    assert MAKER["outcome"](asked[0], MAKER["judged"](asked[0], report), 1.1, True) == "**holds**"
     assert MAKER["judged"](asked[1], report).verdict == "cannot tell"
+
+
+@pytest.mark.parametrize(("expected", "lower", "said"), [
+    ("worse", True, "**does not hold here**: it is worse by 0.010 at most"),
+    ("better", True, "cannot tell; about 9 seeds would"),
+    ("worse", False, "cannot tell; about 9 seeds would"),
+    ("better", False, "**does not hold here**: it is better by 0.010 at most"),
+])  # fmt: skip
+def test_a_finding_to_which_its_interval_leaves_next_to_nothing_does_not_hold(expected, lower, said):
+    found = replace(
+        compare({1: 4.0, 2: 4.0, 3: 4.1}, {"arm": {1: 3.9, 2: 4.0, 3: 4.0}})["arm"], verdict="cannot tell", needed=9
+    )
+    found = replace(found, interval=replace(found.interval, low=-0.3, high=0.01))
+    finding = MAKER["Finding"]("?", "made_up", "arm", "base", expected)
+    assert MAKER["outcome"](finding, found, 4.0, lower) == said
