@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 import multiprocessing
@@ -11,7 +12,9 @@ import time
 from dataclasses import replace
 
 import pytest
+from benchmarks import faults
 
+from anyformer import checkpoint
 from anyformer.evaluation import measure, open_subject, task_of
 from anyformer.studies.lengths import LENGTHS
 from anyformer.studies.outcome import Ended, read_outcome
@@ -94,6 +97,27 @@ def test_a_failing_trial_says_why_and_is_tried_again(base, tmp_path):
     (tmp_path / "later.py").write_text("x = 1\n" * 2000)
     assert run(place) == 0
     assert Ended.read(place, trial.key).status == "finished"
+
+
+def test_a_disk_that_fills_costs_one_trial_which_goes_on_to_the_same_numbers(base, tmp_path, monkeypatch):
+    trial, real = trial_of(base), checkpoint.write
+    whole, place = tmp_path / "whole", tmp_path / trial.name
+
+    def fills(given, directory):
+        with faults.on(faults.Disk(5000, errno.ENOSPC)):
+            return real(given, directory)
+
+    monkeypatch.setattr(checkpoint, "write", fills)
+    lay_out(trial, place)
+    assert run(place) == 1
+    ended = Ended.read(place, trial.key)
+    assert ended.status == "failed"
+    assert "the disk is full" in ended.reason
+    monkeypatch.undo()
+    lay_out(trial, whole)
+    assert (run(place), run(whole)) == (0, 0)
+    ends = [read_outcome(each, Ended.read(each, trial.key)).numbers for each in (place, whole)]
+    assert ends[0] == ends[1]
 
 
 def test_a_trial_that_another_process_has_is_left_alone(base, tmp_path):
