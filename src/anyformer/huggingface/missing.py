@@ -38,7 +38,7 @@ _BY_MECHANISM: Mapping[str, str] = {
     "attention to itself and to the encoder in one softmax": "t5gemma2",
     "a mixture of experts in attention": "jetmoe",
     "a mask that is computed from the values, and experts by products of keys": "doge",
-    "exclusive self-attention, which takes out each value's own direction": "neomme",
+    "the first embeddings mixed into what attention reads, and a table of values for some layers": "neomme",
     "norms whose scale is a function of the delay between sound and text": "voxtral_realtime voxtral_realtime_text",
     "rotary positions whose frequencies are shared out between time, height and width, and experts for each modality": ""
     "ernie4_5_vl_moe",
