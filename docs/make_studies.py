@@ -28,7 +28,7 @@ class Finding:
     study: str
     arm: str
     than: str
-    expected: str | None
+    expected: str | None = None
     length: int | None = None
 
 
@@ -45,8 +45,7 @@ class Answer:
 def asked(path: Path) -> tuple[Answer, ...]:
     """The answers of a file: tables with the fields of `Answer`, each with its findings."""
     read = tomllib.loads(path.read_text(encoding="utf-8"))["answers"]
-    findings = [tuple(Finding(**{"expected": None, **each}) for each in answer.pop("findings")) for answer in read]
-    return tuple(Answer(**answer, findings=found) for answer, found in zip(read, findings, strict=True))
+    return tuple(Answer(**{**answer, "findings": tuple(Finding(**each) for each in answer["findings"])}) for answer in read)
 
 
 ANSWERS = asked(STUDIES / "answers.toml")
@@ -130,8 +129,8 @@ def row(finding: Finding) -> str:
     between = found.interval
     said = "-" if between is None else f"{between.value:+.3f} ({between.low:+.3f} to {between.high:+.3f})"
     arm, than = (mean(numbers(report, name, finding.length)) for name in (finding.arm, finding.than))
-    said_of = outcome(finding, found, than, report["better"] == "lower")
-    return f"| {finding.said} | {link}{where} | {report['metric']} {shown(arm)} against {shown(than)}: {said} | {said_of} |"
+    here = outcome(finding, found, than, report["better"] == "lower")
+    return f"| {finding.said} | {link}{where} | {report['metric']} {shown(arm)} against {shown(than)}: {said} | {here} |"
 
 
 def mean(found: Mapping[int, float]) -> float:

@@ -116,8 +116,7 @@ def test_a_disk_that_fills_costs_one_trial_which_goes_on_to_the_same_numbers(bas
     monkeypatch.undo()
     lay_out(trial, whole)
     assert (run(place), run(whole)) == (0, 0)
-    ends = [read_outcome(each, Ended.read(each, trial.key)).numbers for each in (place, whole)]
-    assert ends[0] == ends[1]
+    assert outcome_of(trial, place) == outcome_of(trial, whole)
 
 
 def test_a_trial_that_another_process_has_is_left_alone(base, tmp_path):

@@ -138,6 +138,12 @@ def check_rising(values: tuple[int | float, ...]) -> None:
         raise ValueError(f"should be different numbers more than 0 in rising order, got {list(values)}")
 
 
+def _check_once(name: str, seeds: tuple[int, ...]) -> None:
+    """Raise `ValueError` where a seed stands twice."""
+    if len(set(seeds)) < len(seeds):
+        raise ValueError(f"{name}: {list(seeds)} holds one twice")
+
+
 def _words(data: Any) -> Any:
     """`match = "params"` and `match = ["params", "flops"]` in place of a table."""
     if isinstance(data, str):
@@ -202,8 +208,7 @@ class Study(Value):
             )
         if self.base_name in self.arms:
             raise ValueError(f"arms.{self.base_name}: the base has this name: give the arm another one, or set base_name")
-        if len(set(self.seeds)) < len(self.seeds):
-            raise ValueError(f"seeds: {list(self.seeds)} holds one twice")
+        _check_once("seeds", self.seeds)
         if self.tuning is not None:
             self._check_tuning(self.tuning)
         self._check_sizes()
@@ -223,8 +228,7 @@ class Study(Value):
             raise ValueError(
                 f"tuning.seeds: {twice[0]} is one of seeds: what was chosen with a seed is too good with it; take others"
             )
-        if len(set(tuning.seeds)) < len(tuning.seeds):
-            raise ValueError(f"tuning.seeds: {list(tuning.seeds)} holds one twice")
+        _check_once("tuning.seeds", tuning.seeds)
         try:
             tried = [change(self.base, tuning.path, value) for value in tuning.values]
         except DescriptionError as error:

@@ -10,12 +10,12 @@ from anyformer.huggingface import words
 from anyformer.huggingface.config import Config
 from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.family import Family
-from anyformer.huggingface.places import FULL, SLIDING
+from anyformer.huggingface.places import FULL, SLIDING, layer_types
 from anyformer.huggingface.rules import Names, Shaped, To
 from anyformer.huggingface.target import Target
-from anyformer.huggingface.words.layers import Layers
+from anyformer.huggingface.words.layers import MASKS, Layers
 from anyformer.huggingface.words.names import ATTENTION, FEEDFORWARD, SHARED_NORM, decoder_names
-from anyformer.huggingface.words.rope import from_table, to_table
+from anyformer.huggingface.words.rope import from_table, written_by_type
 from anyformer.model import Architecture
 from anyformer.parts import Block, LayerNorm, QKNorm, Rotary, parallel
 
@@ -61,7 +61,7 @@ def _rotary(config: Config, theta: float) -> Rotary:
 
 def _by_type(config: Config, kinds: Iterable[str]) -> dict[str, Rotary | None]:
     """The rotary positions of each type of layer, none where its table is null."""
-    given, called = config("rope_parameters", None, _tables) or {}, {"local": SLIDING, "full": FULL}
+    given, called = config("rope_parameters", None, _tables) or {}, {ours: theirs for theirs, ours in MASKS.items()}
     absent = [called[kind] for kind in kinds if called[kind] not in given]
     if absent:
         raise HuggingFaceError(
@@ -72,8 +72,8 @@ def _by_type(config: Config, kinds: Iterable[str]) -> dict[str, Rotary | None]:
 
 
 def _tables(target: Target) -> dict[str, dict[str, Any] | None]:
-    layers = zip(target.each("attention.mask"), target.each("attention.rotary"), strict=True)
-    return {SLIDING if mask.window else FULL: None if rotary is None else to_table(rotary) for mask, rotary in layers}
+    """The table of each type of layer that there is, null where it has no rotary positions."""
+    return dict.fromkeys(layer_types(target)) | written_by_type(target)
 
 
 def _scaled(config: Config, layers: Layers, norm: LayerNorm) -> Architecture:
