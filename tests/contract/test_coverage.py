@@ -16,8 +16,7 @@ from anyformer import parts
 from anyformer.describe import DescriptionError, Value
 from anyformer.describe.value import subclasses
 from anyformer.model import Architecture
-from anyformer.parts import DifferentialAttention, Exclusive
-from anyformer.parts.attention.attention import ValueResidual
+from anyformer.parts import Bidirectional, DifferentialAttention, Exclusive, ValueConvolution, ValueResidual
 from covering import moved
 
 REFUSED = {
@@ -25,6 +24,7 @@ REFUSED = {
     "DifferentialAttention.values": "keys",
     "DifferentialAttention.value_residual": ValueResidual(variant="first"),
     "DifferentialAttention.exclusive": Exclusive(),
+    "DifferentialAttention.value_convolution": ValueConvolution(),
 }
 """Fields inherited from a base class that the class itself refuses to have moved, and a value that it refuses."""
 
@@ -89,8 +89,8 @@ def test_every_part_is_imported_with_the_package():
 
 @pytest.mark.parametrize("field", REFUSED)
 def test_fields_that_nothing_can_move_are_refused(field):
-    with pytest.raises(DescriptionError, match=r"leave (keys_from, values and value_residual|exclusive) out"):
-        DifferentialAttention(heads=4, **{field.split(".")[1]: REFUSED[field]})
+    with pytest.raises(DescriptionError, match=r"leave (keys_from, values and value_residual|exclusive|value_convolution) out"):
+        DifferentialAttention(heads=4, mask=Bidirectional(), **{field.split(".")[1]: REFUSED[field]})
 
 
 def test_a_field_that_nothing_moves_is_named():

@@ -33,6 +33,7 @@ from anyformer.parts import (
     FanIn,
     FeedForward,
     Fixed,
+    FourierMixing,
     Gain,
     Gate,
     GlobalTokens,
@@ -88,6 +89,7 @@ from anyformer.parts import (
     TopK,
     TransformerXL,
     TruncatedNormal,
+    ValueConvolution,
     ValueResidual,
     VerticalStride,
     Window,
@@ -580,6 +582,16 @@ ENCODERS = {
     ),
     "encoder_linear": _encoder(
         *[pre_norm(RMS, LinearAttention(heads=4, kv_heads=2, feature_map=EluPlusOne(), eps=1e-6, causal=False), FEED)] * 2
+    ),
+    "encoder_value_convolution": _encoder(
+        *[post_norm(LAYER, BOTH.but(kv_heads=2, value_convolution=ValueConvolution(kernel=5)), PLAIN_FEED)] * 2, head=Head()
+    ),
+    "encoder_fourier": _encoder(
+        *[post_norm(LAYER, FourierMixing(), PLAIN_FEED)] * 2,
+        position=LearnedPosition(length=32),
+        input_norm=LAYER,
+        input_projection=InputProjection(),
+        head=Head(),
     ),
     "encoder_window": _encoder(
         *[pre_norm(RMS, BOTH.but(mask=Window(size=3, after=2)), FEED)] * 2, position=SinusoidalPosition(), head=Head()

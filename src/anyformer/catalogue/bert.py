@@ -15,6 +15,7 @@ from anyformer.parts import (
     Disentangled,
     Embedding,
     FeedForward,
+    FourierMixing,
     Head,
     Initialisation,
     InputProjection,
@@ -138,6 +139,24 @@ def deberta3(*, width: int, depth: int, heads: int, ffn: int, vocab: int = 128_1
     )
 
 
+def fnet(*, width: int, depth: int, ffn: int) -> Architecture:
+    """Lee-Thorp et al. 2022 (arXiv 2105.03824), section 3: Fourier transforms in place of attention, embeddings projected."""
+    norm = LayerNorm(eps=1e-12)
+    network = FeedForward(width=ffn, activation="gelu_tanh", gated=False, bias=("up", "down"))
+    block = Block(steps=(*post_norm(norm, FourierMixing()).steps, *post_norm(norm, network, dropout=0.1).steps))
+    return encoder_only(
+        Embedding(vocab=32_000, types=4),
+        width,
+        [block] * depth,
+        input_projection=InputProjection(),
+        position=LearnedPosition(length=512),
+        input_norm=norm,
+        dropout=0.1,
+        head=masked_head(norm, "gelu_tanh"),
+        initialisation=SMALL_NORMAL,
+    )
+
+
 _BASE: Size = {"width": 768, "depth": 12, "heads": 12, "ffn": 3072}
 _LARGE: Size = {"width": 1024, "depth": 24, "heads": 16, "ffn": 4096}
 _POOLER = Head(outputs="features", pool="first", transform=Transform(activation="tanh"))
@@ -148,6 +167,7 @@ _BERT = "arXiv 1810.04805, section 3; released configuration bert-{}"
 _OF_ROBERTA = "arXiv 1907.11692, appendix; released configuration roberta-{}"
 _OF_ALBERT = "arXiv 1909.11942, table 1; released configuration albert-{}-v2"
 _OF_ELECTRA = "arXiv 2003.10555, table 6; released configuration electra-{}-discriminator"
+_OF_FNET = "arXiv 2105.03824, section 3 and table 1; released configuration fnet-{}"
 _OF_DEBERTA = "arXiv 2006.03654, table 8; released configuration deberta-{}"
 _OF_DEBERTA3 = "arXiv 2111.09543, section 5; released configuration deberta-v3-{}"
 _MASKED = "post-norm encoder, learned positions, masked tokens"
@@ -182,6 +202,10 @@ ENTRIES = (
           partial(electra, width=256, depth=12, heads=4, ffn=1024, embedding=128)),
     Entry("electra-base", 2020, _REPLACED, _OF_ELECTRA.format("base"), partial(electra, **_BASE)),
     Entry("electra-large", 2020, _REPLACED, _OF_ELECTRA.format("large"), partial(electra, **_LARGE)),
+    Entry("fnet-base", 2022, "BERT with Fourier transforms in place of attention", _OF_FNET.format("base"),
+          partial(fnet, width=768, depth=12, ffn=3072)),
+    Entry("fnet-large", 2022, "BERT with Fourier transforms in place of attention", _OF_FNET.format("large"),
+          partial(fnet, width=1024, depth=24, ffn=4096)),
     Entry("deberta-base", 2020, _DISENTANGLED, _OF_DEBERTA.format("base"), partial(deberta, **_BASE), organisation="Microsoft"),
     Entry("deberta-large", 2020, _DISENTANGLED, _OF_DEBERTA.format("large"), partial(deberta, **_LARGE),
           organisation="Microsoft"),

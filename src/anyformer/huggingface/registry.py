@@ -53,6 +53,8 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "distilbert": ("distilbert",),
     "electra": ("electra", "rembert", "roformer"),
     "albert": ("albert",),
+    "nystromformer": ("nystromformer",),
+    "fnet": ("fnet",),
     "nomic": ("nomic_bert", "gte", "jina_embeddings_v3"),
     "modernbert": ("modernbert", "modernbert-decoder"),
     "eurobert": ("eurobert",),

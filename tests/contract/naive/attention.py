@@ -94,6 +94,13 @@ def attention(part, name, weights, x, run):
                 own = values[t][h // (H // groups)]
                 strength = 1.0 if part.exclusive.strength == "whole" else torch.tanh(weights[f"{name}.exclusive.weight"][h])
                 mixed[h] = m - strength * (m @ own) / (own @ own) * own
+        if not cross and part.value_convolution is not None:
+            n = part.value_convolution.kernel
+            for h, m in enumerate(mixed):
+                g = h // (H // groups)
+                near = [(j, t + j - n // 2) for j in range(n) if 0 <= t + j - n // 2 < len(x)]
+                filtered = sum(weights[f"{name}.value_convolution.weight"][g, j] * values[s][g] for j, s in near)
+                mixed[h] = m + filtered
         if part.gate is not None:
             factor = gate(part.gate, f"{name}.gate", weights, v).view(len(mixed), -1)
             mixed = [m * factor[h] for h, m in enumerate(mixed)]

@@ -132,7 +132,17 @@ def induced_attention(part, name, weights, x, run):
     return attention(part.attention, f"{name}.scatter", weights, x, scatter)
 
 
+def fourier_mixing(part, name, weights, x, run):
+    T, D = len(x), len(x[0])
+    made = []
+    for t in range(T):
+        waves = [torch.cos(2 * torch.pi * (t * s / T + torch.arange(D)[:, None] * torch.arange(D) / D)) for s in range(T)]
+        made.append(sum(wave.to(v.dtype) @ v for wave, v in zip(waves, x, strict=True)))
+    return made
+
+
 SUBLAYERS = RECURRENT | {
+    "fourier_mixing": fourier_mixing,
     "induced_attention": induced_attention,
     "channel_cross_attention": channel_cross_attention,
     "spatial_cross_attention": spatial_cross_attention,

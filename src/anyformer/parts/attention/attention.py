@@ -18,30 +18,19 @@ from anyformer.parts.attention.heads_module import HeadsModule
 from anyformer.parts.attention.heads_sketch import heads_sketch, heads_title, rotary_cell
 from anyformer.parts.attention.score_bias import SCORE_BIAS, ScoreBias
 from anyformer.parts.attention.temperature import Temperature
+from anyformer.parts.attention.value_convolution import ValueConvolution
+from anyformer.parts.attention.value_residual import ValueResidual
 from anyformer.parts.call.context import Context, Digested, Memory
 from anyformer.parts.call.ring_state import RingState
 from anyformer.parts.call.shared import Read
 from anyformer.parts.call.state import FullState
 from anyformer.parts.layout import HeadsLayout, Layout
 from anyformer.parts.masks.mask import Mask
-from anyformer.parts.masks.simple import Causal
+from anyformer.parts.masks.simple import Bidirectional, Causal
 from anyformer.parts.positions.rotary import Rotary
 from anyformer.parts.sketch import Sketch, words
 from anyformer.parts.sublayer import Traits
 from anyformer.plan import Plan
-
-
-class ValueResidual(Value):
-    """v' = own * v + other * v_other, with an earlier layer's values of the same tokens (ResFormer), (B, T, K, U).
-
-    Zhou et al. 2024, arXiv 2410.17897: v_other is the first layer's, and both factors are 0.5.
-    """
-
-    variant: str
-    """The variant whose latest layer before this one has v_other: the first layer's values need a variant of its own."""
-    own: float = 0.5
-    other: float = 0.5
-
 
 VALUES = "values"
 """Name in `Context.shared` of the values (B, T, K, U) that a self-attention uses for the tokens of the call."""
@@ -66,6 +55,8 @@ class SelfAttention(Heads):
     value_residual: ValueResidual | None = None
     exclusive: Exclusive | None = None
     """What of its own value a token takes out of what its heads mix."""
+    value_convolution: ValueConvolution | None = None
+    """A filter over the values around a token, added to what its heads mix."""
 
     @model_validator(mode="after")
     def _makes_sense(self) -> SelfAttention:
@@ -74,11 +65,14 @@ class SelfAttention(Heads):
             "values": self.values == "keys",
             "value_residual": self.value_residual is not None,
             "exclusive": self.exclusive is not None,
+            "value_convolution": self.value_convolution is not None,
             "the bias on 'key' or 'value'": not {"key", "value"}.isdisjoint(self.bias),
         }
         if self.keys_from is not None and any(own.values()):
             without = " and ".join(name for name, given in own.items() if given)
             raise ValueError(f"with keys_from this layer has no keys and values of its own: leave {without} out")
+        if self.value_convolution is not None and not isinstance(self.mask, Bidirectional):
+            raise ValueError(f"value_convolution looks ahead: it needs a bidirectional mask, got {self.mask.kind}")
         return self
 
     def check(self, width: int) -> None:
@@ -107,6 +101,8 @@ class SelfAttention(Heads):
             facts.append(f"with values of the latest {self.value_residual.variant} layer")
         if self.exclusive is not None:
             facts.append("without the direction of a token's own value")
+        if self.value_convolution is not None:
+            facts.append(f"values of the {self.value_convolution.kernel} positions around added")
         return tuple(facts)
 
     def build(self, width: int, plan: Plan, name: str) -> AttentionModule:
@@ -126,6 +122,7 @@ class SelfAttention(Heads):
         state = State.of(shape, held, position * self.mask.pairs(shape), K)
         inner = {} if self.score_bias is None else {"score_bias": self.score_bias.cost(self, width, shape)}
         inner |= {} if self.exclusive is None else {"exclusive": self.exclusive.cost(self.heads)}
+        inner |= {} if self.value_convolution is None else {"value_convolution": self.value_convolution.cost(K)}
         features = 0 if self.rotary is None else self.rotary.rotated(E) * (self.heads + (K if own else 0))
         rotary: Mapping[str, Operation] = {"rotary": rotated(rows * features)} if features else {}
         pairs = shape.length * P
@@ -167,6 +164,8 @@ class SelfAttention(Heads):
         return (self.mask,)
 
     def gathers(self, width: int) -> int | None:
+        if self.value_convolution is not None:
+            return None
         return 0 if self.keys_from is not None else self.groups * (self.width_of_head(width) + self.width_of_value(width))
 
     @property
@@ -208,7 +207,8 @@ class Attention(SelfAttention):
             "bias": bool({"query", "key", "value"} & set(self.bias)), "qk_norm": self.qk_norm, "value_norm": self.value_norm,
             "clip": self.clip, "softcap": self.softcap, "sink": self.sink, "sub_norm": self.sub_norm,
             "score_bias": self.score_bias, "temperature": self.temperature, "virtual_tokens": self.virtual_tokens,
-            "value_residual": self.value_residual, "exclusive": self.exclusive, "dropout": self.dropout,
+            "value_residual": self.value_residual, "exclusive": self.exclusive, "value_convolution": self.value_convolution,
+            "dropout": self.dropout,
         }  # fmt: skip
         heads = HeadsLayout(
             self.heads, self.groups, self.width_of_head(width), self.width_of_value(width), self.scale_of(width),
@@ -231,6 +231,8 @@ class AttentionModule(HeadsModule):
         self.rotary = Digested.of(attention.rotary) if attention.rotary else None
         self.score_bias = attention.score_bias.build(attention, width) if attention.score_bias else None
         self.exclusive = attention.exclusive.build(attention.heads) if attention.exclusive else None
+        convolution = attention.value_convolution
+        self.value_convolution = convolution.build(attention.groups) if convolution else None
         if attention.virtual_tokens is not None:
             for vector, features in zip(VIRTUAL, (self.head_width, self.value_width), strict=True):
                 shape = (attention.groups, attention.virtual_tokens, features)

@@ -42,8 +42,9 @@ class DifferentialAttention(SelfAttention):
             raise ValueError(
                 f"differential attention needs two halves of heads, got heads = {self.heads} and kv_heads = {self.groups}"
             )
-        if self.exclusive is not None:
-            raise ValueError("differential attention mixes values in pairs of heads: leave exclusive out")
+        beside = {"exclusive": self.exclusive, "value_convolution": self.value_convolution}
+        if given := [name for name, part in beside.items() if part is not None]:
+            raise ValueError(f"differential attention mixes values in pairs of heads: leave {' and '.join(given)} out")
         if self.keys_from is not None or self.values == "keys" or self.value_residual is not None:
             raise ValueError(
                 "differential attention has keys and values of its own: leave keys_from, values and value_residual out"

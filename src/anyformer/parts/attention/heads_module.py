@@ -42,6 +42,7 @@ class HeadsModule(Attends):
         self.sink = nn.Parameter(torch.empty(heads.heads)) if heads.sink else None
         self.gate = heads.gate.build(width, *heads.mixed(width)) if heads.gate else None
         self.exclusive: nn.Module | None = None
+        self.value_convolution: nn.Module | None = None
         self.sub_norm = _norm(heads.sub_norm, heads.heads * U)
         self.dropout = Dropout(heads.dropout, f"{name}.dropout", along=2)
 
@@ -87,13 +88,15 @@ class HeadsModule(Attends):
         bias_BHTS: Tensor | None = None,
         own_BTKU: Tensor | None = None,
     ) -> Tensor:
-        """Attention, each token's own value taken out of it if the layer is exclusive, the gate by x, then the output
-        projection of the heads side by side: (B, T, D)."""
+        """Attention, each token's own value taken out of it if the layer is exclusive, the values around it added if they are
+        convolved, the gate by x, then the output projection of the heads side by side: (B, T, D)."""
         # Differential heads mix in pairs: half as many, twice as wide.
         mixed = self.attended(q_BHTE, k_BKSE.to(q_BHTE.dtype), v_BKSU.to(q_BHTE.dtype), visible, context, bias_BHTS)
         if self.exclusive is not None:
             assert own_BTKU is not None, "an exclusive layer has values of its own"
             mixed = self.exclusive(mixed, own_BTKU)
+        if self.value_convolution is not None:
+            mixed = self.value_convolution(mixed, own_BTKU, context)
         mixed = mixed.transpose(1, 2)
         if self.gate is not None:
             mixed = self.gate(x_BTD, mixed)

@@ -1,4 +1,4 @@
-"""A projection of narrow embeddings to the width of the stream."""
+"""A projection of embeddings to the width of the stream."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from anyformer.parts.sketch import Drawn
 
 
 class InputProjection(Drawn):
-    """x W^T + b, from the features of narrow embeddings to those of the stream, W (D, embedding width)."""
+    """x W^T + b, from the features of embeddings, narrow or not, to those of the stream, W (D, embedding width)."""
 
     place: Literal["first", "last"] = "last"
-    """Before the positions (OPT-350m), or after positions, norm and dropout, which are then as narrow (ALBERT, ELECTRA)."""
+    """Before the positions (OPT-350m), or after positions, norm and dropout, which are then as narrow (ALBERT, FNet)."""
     bias: bool = True
 
     def cost(self, embedding_width: int, width: int, rows: int) -> Tally:

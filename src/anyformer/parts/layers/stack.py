@@ -154,12 +154,8 @@ class Stack(Value):
 
     def check(self, width: int, embedding_width: int, path: str) -> None:
         """Refuse a width that does not fit; the error names the part."""
-        if (embedding_width != width) != (self.input_projection is not None):
-            problem = (
-                f"embeddings have {embedding_width} features and the stream {width}: set input_projection"
-                if self.input_projection is None
-                else f"embeddings have the stream's {width} features: leave input_projection out, or set embedding_width"
-            )
+        if embedding_width != width and self.input_projection is None:
+            problem = f"embeddings have {embedding_width} features and the stream {width}: set input_projection"
             raise DescriptionError([Problem(path, problem)])
         if self.position is not None:
             try:

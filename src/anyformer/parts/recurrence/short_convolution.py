@@ -14,7 +14,7 @@ from anyformer.operations import Tally, Weight
 from anyformer.parts.call.context import Context
 from anyformer.parts.call.recurrent_state import ConvolutionState
 from anyformer.parts.pointwise.activation import ACTIVATIONS, activation_name, built_activation
-from anyformer.parts.recurrence.recurrence import exact
+from anyformer.parts.pointwise.filters import convolve
 
 
 class ShortConvolution(Value):
@@ -95,19 +95,6 @@ def convolved(x_BTW: Tensor, weight: Tensor, context: Context, state: Convolutio
         y = y.gather(1, back[..., None].expand_as(y))
     if state is not None:
         state.recent.copy_(wide[:, wide.shape[1] - before :])
-    return y
-
-
-def convolve(wide: Tensor, weight: Tensor, segments: Tensor | None) -> Tensor:
-    """(B, n - 1 + T, W) and (W, n) -> (B, T, W) in fp32 at least; `segments` (B, n - 1 + T): outputs read their own only."""
-    wide, weight, before = exact(wide), exact(weight), weight.shape[1] - 1
-    length = wide.shape[1] - before
-    y = wide[:, before:] * weight[:, before]
-    for j in range(before):
-        past = wide[:, j : j + length]
-        if segments is not None:
-            past = past.masked_fill((segments[:, j : j + length] != segments[:, before:])[..., None], 0)
-        y = y + past * weight[:, j]
     return y
 
 
