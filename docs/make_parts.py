@@ -180,6 +180,13 @@ MECHANISMS = (
     M(LATER, "down the layers", "value residual", "ValueResidual", "`Attention(value_residual=...)`"),
     M(LATER, "down the layers", "embedding and U-Net skips", "Skip", '`Branch(gain=Gain(per="branch", initial=0.0))`'),
     M(LATER, "down the layers", "layers that loop", "Stack", '`order = "layer*6"`, `shared_weights = ("layer",)`'),
+    M(
+        LATER,
+        "down the layers",
+        "residuals scaled by depth",
+        "anyformer.parts.layers.block:Step",
+        '`residual_scale = "by_layer"`',
+    ),
     M(LATER, "embeddings", "a table of each layer", "LayerEmbedding"),
     M(LATER, "embeddings", "per-layer embeddings that project the input", "LayerInputs", "with `LayerInput` in the layers"),
     M(LATER, "within a block", "a short convolution anywhere", "LocalConvolution"),

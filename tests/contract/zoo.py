@@ -63,6 +63,7 @@ from anyformer.parts import (
     MaximalUpdate,
     Normal,
     ParallelPrediction,
+    PowerTemperature,
     Prefix,
     Proportional,
     QKNorm,
@@ -128,6 +129,7 @@ def _at(**changes) -> dict:
 FEED = FeedForward(width=20)
 PLAIN_FEED = FeedForward(width=20, activation="relu", gated=False, bias=("up", "down"))
 SELF, BOTH = Attention(heads=4, rotary=Rotary()), Attention(heads=4, mask=Bidirectional())
+SCALED = SELF.but(rotary=None, gate=Gate(bias="head"), temperature=PowerTemperature(power=0.7, span=3, shift=0))
 LOCAL, GLOBAL = (
     pre_norm(RMS, Attention(heads=4, kv_heads=2, mask=mask, rotary=Rotary()), FEED) for mask in (Window(size=4), Causal())
 )
@@ -281,6 +283,17 @@ DECODERS = {
                 Step(norm_before=RMS, branches=Named(feedforward=Branch(sublayer=FEED)), residual="normed", residual_scale=0.6),
             )
         ),
+    ),
+    "residual_by_layer": _decoder(
+        *[
+            Block(
+                steps=(
+                    Step(branches=Named(attention=Branch(norm_before=RMS, sublayer=SCALED)), residual_scale="by_layer"),
+                    Step(branches=Named(feedforward=Branch(sublayer=FEED, multiplier=0.7)), residual_scale="by_layer"),
+                )
+            )
+        ]
+        * 2
     ),
     "step_gain": _decoder(
         Block(

@@ -25,7 +25,6 @@ _BY_MECHANISM: Mapping[str, str] = {
     "a convolution over keys, values and branches, and scores of relative positions that depend on content": "inkling_mm_model "
     "inkling_text inkling2 inkling2_text",
     "experts of a narrower latent width, and a gated residual": "muse_spark muse_spark_text",
-    "a bias for each head in the gate of attention": "beam",
     "denoising of blocks with self-conditioning (a diffusion model of text)": "diffusion_gemma diffusion_gemma_text",
     "a mixture of experts that spans two attention sublayers (shortcut-connected)": "longcat_flash",
     "two stacks that run in cycles with feedback": "hrm_text",

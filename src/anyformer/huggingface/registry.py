@@ -91,6 +91,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "phimoe": ("phimoe",),
     "gpt_oss": ("gpt_oss", "openai_privacy_filter"),
     "glm_moe": ("glm4_moe", "solar_open", "dots1", "exaone_moe"),
+    "beam": ("beam",),
     "afmoe": ("afmoe",),
     "laguna": ("laguna",),
     "minimax_m2": ("minimax_m2",),

@@ -31,6 +31,7 @@ def _checked(rule: object, bounds: str, fits: Callable[[float], bool]) -> Before
 
 WidthFactor = Annotated[float | WidthRule, _checked(WidthRule, "above 0", lambda factor: factor > 0)]
 DepthFactor = Annotated[float | DepthRule, _checked(DepthRule, "above 0", lambda factor: factor > 0)]
+LayerScale = Annotated[float | LayerRule, _checked(LayerRule, "above 0", lambda factor: factor > 0)]
 LayerFactor = Annotated[float | LayerRule, _checked(LayerRule, "of at least 0", lambda factor: factor >= 0)]
 LayerShare = Annotated[float | LayerRule, _checked(LayerRule, "from 0 to 1", lambda share: 0 <= share <= 1)]
 

@@ -43,7 +43,11 @@ def activate(part, name, weights, x):
 def gate(part, name, weights, v):
     """An output gate: of each feature, or of each head."""
     read = v if part.rank is None else linear(f"{name}.down", weights, v)
-    return activate(part, name, weights, linear(f"{name}.projection", weights, read))
+    logits = linear(f"{name}.projection", weights, read)
+    if part.bias == "head":
+        each = weights[f"{name}.bias"]
+        logits = logits + torch.stack([each[f * len(each) // len(logits)] for f in range(len(logits))])
+    return activate(part, name, weights, logits)
 
 
 def between(part, act, gate, up):

@@ -187,4 +187,6 @@ def temperature(part, t):
         return 1.0
     if part.kind == "log_temperature":
         return 1 + part.strength * math.log(1 + (t + part.shift) // part.span)
+    if part.kind == "power_temperature":
+        return (1 + (t + part.shift) / part.span) ** part.power
     return max(1.0, math.log(t + 1) / math.log(part.trained))

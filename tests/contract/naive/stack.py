@@ -53,7 +53,10 @@ def run_stack(stack, name, weights, x, source, prefix, tokens, until=None, axes=
                 ]
                 x = [read for read, _, _ in weighed]
             read = [norm(step.norm_before, f"{path}.step_{number}_norm_before", weights, v) for v in x]
-            x = [step.residual_scale * v for v in (read if step.residual == "normed" else x)]
+            # Of n values in the stream, each has a share of 1 / n of the variance.
+            n = 2 + owner * len(stack.variants[variant].steps) + number if step.residual_scale == "by_layer" else None
+            scale, share = (step.residual_scale, 1.0) if n is None else (((n - 1) / n) ** 0.5, n**-0.5)
+            x = [scale * v for v in (read if step.residual == "normed" else x)]
             given = [torch.zeros_like(v) for v in x]
             for branch_name, branch in step.branches.items():
                 inner = f"{path}.{branch_name}"
@@ -63,7 +66,7 @@ def run_stack(stack, name, weights, x, source, prefix, tokens, until=None, axes=
                 y = SUBLAYERS[kind](branch.sublayer, f"{inner}.sublayer", weights, y, run)
                 y = [norm(branch.norm_after, f"{inner}.norm_after", weights, v) for v in y]
                 gain = learned(branch.gain, weights[f"{inner}.gain"]) if branch.gain else 1.0
-                given = [a + branch.multiplier * gain * b for a, b in zip(given, y, strict=True)]
+                given = [a + share * branch.multiplier * gain * b for a, b in zip(given, y, strict=True)]
             given = [norm(step.norm_branches, f"{path}.step_{number}_norm_branches", weights, v) for v in given]
             if streams is not None:
                 streams = [

@@ -3,19 +3,16 @@ table of them, or none, for each type of layer."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 from anyformer.huggingface import words
 from anyformer.huggingface.config import Config
-from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.family import Family
-from anyformer.huggingface.places import FULL, SLIDING, layer_types
+from anyformer.huggingface.places import FULL
 from anyformer.huggingface.rules import Names, Shaped, To
 from anyformer.huggingface.target import Target
-from anyformer.huggingface.words.layers import MASKS, Layers
+from anyformer.huggingface.words.layers import Layers
 from anyformer.huggingface.words.names import ATTENTION, FEEDFORWARD, SHARED_NORM, decoder_names
-from anyformer.huggingface.words.rope import from_table, written_by_type
 from anyformer.model import Architecture
 from anyformer.parts import Block, LayerNorm, QKNorm, Rotary, parallel
 
@@ -46,7 +43,7 @@ def read_compass(config: Config) -> Architecture:
     config.assume(sliding_window=4096)
     norm, network, heads = words.layer_norm(config, bias=False), words.feedforward(config), words.attention(config)
     kinds = words.windows(config, lambda _: FULL)
-    rotary = _by_type(config, dict.fromkeys(kinds))
+    rotary = words.some_rotary_by_type(config, dict.fromkeys(kinds))
 
     def block(kind: str) -> Block:
         return parallel(norm, heads.but(mask=words.mask(config, kind), rotary=rotary[kind]), network)
@@ -57,23 +54,6 @@ def read_compass(config: Config) -> Architecture:
 
 def _rotary(config: Config, theta: float) -> Rotary:
     return words.rotary(config, theta=theta, pairing="adjacent", rotate_in="fp32")
-
-
-def _by_type(config: Config, kinds: Iterable[str]) -> dict[str, Rotary | None]:
-    """The rotary positions of each type of layer, none where its table is null."""
-    given, called = config("rope_parameters", None, _tables) or {}, {ours: theirs for theirs, ours in MASKS.items()}
-    absent = [called[kind] for kind in kinds if called[kind] not in given]
-    if absent:
-        raise HuggingFaceError(
-            f"{config.where}: rope_parameters has nothing for {' and '.join(absent)}: give a table, or null for no positions"
-        )
-    tables = words.tables_by_type(config, dict.fromkeys((SLIDING, FULL), 10_000.0))
-    return {kind: None if given[called[kind]] is None else from_table(tables[called[kind]]) for kind in kinds}
-
-
-def _tables(target: Target) -> dict[str, dict[str, Any] | None]:
-    """The table of each type of layer that there is, null where it has no rotary positions."""
-    return dict.fromkeys(layer_types(target)) | written_by_type(target)
 
 
 def _scaled(config: Config, layers: Layers, norm: LayerNorm) -> Architecture:

@@ -66,6 +66,8 @@ def _factors(config: Config, branch: str) -> tuple[float, float]:
         for block in target.blocks:
             for step in block.steps:
                 if branch in step.branches:
+                    if isinstance(step.residual_scale, str):
+                        raise MismatchError(f"the residual of {branch!r} is scaled by layer, and here by one number for all")
                     return step.residual_scale
         raise MismatchError(f"no layer has a branch {branch!r}")
 

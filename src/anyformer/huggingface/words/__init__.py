@@ -46,6 +46,7 @@ from anyformer.huggingface.words.rope import (
     rotary_or,
     rotary_with_alpha,
     shares_by_type,
+    some_rotary_by_type,
     tables_by_type,
     with_share,
 )
@@ -123,6 +124,7 @@ __all__ = [
     "shares_by_type",
     "sigmoid_router",
     "softmax_router",
+    "some_rotary_by_type",
     "sparse_layers",
     "stack_and_mask",
     "stacked",

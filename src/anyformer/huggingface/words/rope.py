@@ -9,7 +9,7 @@ from typing import Any
 from anyformer.describe import DescriptionError
 from anyformer.huggingface.config import Config
 from anyformer.huggingface.errors import HuggingFaceError, MismatchError
-from anyformer.huggingface.places import FULL, SLIDING
+from anyformer.huggingface.places import FULL, SLIDING, layer_types
 from anyformer.huggingface.target import Target
 from anyformer.huggingface.vocabulary import POSITIVE
 from anyformer.parts import Rotary
@@ -181,6 +181,27 @@ def shares_by_type(config: Config, usual: Mapping[str, Mapping[str, Any]], fract
     )
     refuse_others(config, tables or {}, usual)
     return {kind: with_share(table, fraction) for kind, table in (tables or usual).items() if table is not None}
+
+
+def some_rotary_by_type(
+    config: Config, kinds: Iterable[str], usual: Mapping[str, Mapping[str, Any] | None] | None = None
+) -> dict[str, Rotary | None]:
+    """The rotary positions of each of `kinds`, `local` or `full`, none where its table is null; `usual`: the tables where the
+    key is absent."""
+    given = config("rope_parameters", None, _tables_or_null) or usual or {}
+    called = {"local": SLIDING, "full": FULL}
+    absent = [called[kind] for kind in kinds if called[kind] not in given]
+    if absent:
+        raise HuggingFaceError(
+            f"{config.where}: rope_parameters has nothing for {' and '.join(absent)}: give a table, or null for no positions"
+        )
+    tables = tables_by_type(config, dict.fromkeys((SLIDING, FULL), 10_000.0))
+    return {kind: None if given[called[kind]] is None else from_table(tables[called[kind]]) for kind in kinds}
+
+
+def _tables_or_null(target: Target) -> dict[str, dict[str, Any] | None]:
+    """The table of each type of layer that there is, null where it has no rotary positions."""
+    return dict.fromkeys(layer_types(target)) | written_by_type(target)
 
 
 def rotary_with_alpha(config: Config, head_width: int) -> Rotary:

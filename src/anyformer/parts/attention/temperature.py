@@ -35,6 +35,18 @@ class LogTemperature(Temperature):
         return 1 + self.strength * torch.log1p(steps.float())
 
 
+class PowerTemperature(Temperature):
+    """q_t * (1 + (t + shift) / span)^power, beside layers without positions (Beam: power 0.1, span 2048, shift 1)."""
+
+    kind: Literal["power_temperature"] = "power_temperature"
+    power: Positive = 0.1
+    span: Count = 2048
+    shift: Annotated[int, Field(ge=0)] = 1
+
+    def factor(self, positions_BT: Tensor) -> Tensor:
+        return (1 + (positions_BT.clamp(min=0) + self.shift).float() / self.span) ** self.power
+
+
 class LengthTemperature(Temperature):
     """q_t * max(1, log_n(t + 1)), n the trained length (Su 2021; Qwen 1's logn attention)."""
 

@@ -16,11 +16,12 @@ import torch
 from pydantic import Field, field_validator, model_validator
 from torch import Tensor, nn
 
-from anyformer.describe import DescriptionError, Named, Positive, Problem, Value, change_all
+from anyformer.describe import DescriptionError, Named, Problem, Value, change_all
 from anyformer.operations import Shape, Tally, total
 from anyformer.parts.call.context import Context
 from anyformer.parts.call.shared import Read
 from anyformer.parts.call.state import State
+from anyformer.parts.derived import LayerScale
 from anyformer.parts.layers.branch import Branch
 from anyformer.parts.layers.streams import Streams
 from anyformer.parts.norms.norm import Norm
@@ -44,8 +45,10 @@ class Step(Value):
     """Norm of the sum: norm(x + branches) (post-norm, the original Transformer)."""
     residual: Literal["input", "normed"] = "input"
     """Whether the branches are added to x or to their input, norm_before(x) (MiniMax-M1)."""
-    residual_scale: Positive = 1.0
-    """Factor of the residual that the branches are added to (DeepNorm's alpha, arXiv 2203.00555)."""
+    residual_scale: LayerScale = 1.0
+    """Factor of the residual that the branches are added to (DeepNorm's alpha, arXiv 2203.00555). `by_layer`: sqrt((n - 1) / n)
+    where the step's sum is the n-th value of the stream, the embedding the first, and sqrt(1 / n) of each branch: independent
+    values of variance 1 keep it at 1 (Beam)."""
     gain: Gain | None = None
     """A learned factor of the step's output (Gemma 4's layer_scalar, one number)."""
 
@@ -63,12 +66,22 @@ class Step(Value):
     def _normed_residual(self) -> Step:
         if self.residual == "normed" and self.norm_before is None:
             raise ValueError("residual = 'normed' adds the branches to norm_before(x), and the step has no norm_before")
+        if self.residual_scale == "by_layer" and self.norm_branches is not None:
+            raise ValueError("residual_scale = 'by_layer' scales each branch, which norm_branches undoes: leave one out")
         return self
 
     @property
     def shapes_residual(self) -> bool:
         """Whether the step does more to the residual stream than add to it."""
         return self.norm_after is not None or self.residual != "input" or self.residual_scale != 1.0 or self.gain is not None
+
+    def numbered(self, n: int) -> Step:
+        """A copy with numbers for its factors, if its sum is the n-th value of the stream."""
+        if self.residual_scale != "by_layer":
+            return self
+        share: float = n**-0.5
+        scaled = {name: branch.but(multiplier=branch.multiplier * share) for name, branch in self.branches.items()}
+        return self.but(residual_scale=(1 - 1 / n) ** 0.5, branches=Named(scaled))
 
     @property
     def norms(self) -> dict[str, Norm]:
@@ -171,7 +184,11 @@ class Block(Value):
             for name, branch in step.branches.items()
         }
         changes = {path: own for path, (described, own) in sublayers.items() if own is not described}
-        return change_all(self, changes) if changes else self
+        made = change_all(self, changes) if changes else self
+        if all(step.residual_scale != "by_layer" for step in made.steps):
+            return made
+        before = 2 + layer * len(self.steps)
+        return made.but(steps=tuple(step.numbered(before + i) for i, step in enumerate(made.steps)))
 
     def build(self, width: int, plan: Plan, name: str, streams: Streams | None = None, layer: int = 0) -> BlockModule:
         return BlockModule(self, width, plan, name, streams, layer)
@@ -229,6 +246,7 @@ class BlockModule(nn.Module):
 
     def _plain(self, i: int, step: Step, x_BTD: Tensor, context: Context, states: dict[str, State] | None) -> Tensor:
         read_BTD = self.get_submodule(f"step_{i}_norm_before")(x_BTD)
+        assert not isinstance(step.residual_scale, str), "a number in each layer: see `of_layer`"
         x_BTD = read_BTD if step.residual == "normed" else x_BTD
         x_BTD = x_BTD if step.residual_scale == 1.0 else x_BTD * step.residual_scale
         for y_BTD in self._branches(i, step, read_BTD, context, states):

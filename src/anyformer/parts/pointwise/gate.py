@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
+import torch
+from pydantic import model_validator
 from torch import Tensor, nn
 
 from anyformer.describe import Choice, Count, Value
-from anyformer.operations import Tally, matrix, total
+from anyformer.operations import Dimension, Tally, Weight, matrix, total
 from anyformer.parts.pointwise.activation import ACTIVATIONS
 
 
@@ -15,20 +17,30 @@ class Gate(Value):
     """mixed * act(x W_g), a gate per feature of every head, W_g (D, H * E), or one per head, W_g (D, H).
 
     Sigmoid gates by element: Qwen3-Next; by head: Step-3; softplus: Laguna; SiLU: gated delta nets; through `rank` features,
-    W_g = W_down W_projection: Kimi Linear. (Qiu et al. 2025, arXiv 2505.06708.)
+    W_g = W_down W_projection: Kimi Linear. (Qiu et al. 2025, arXiv 2505.06708.) `bias`: one number for each gate, or `head`:
+    one for each head (Beam).
     """
 
     per: Literal["feature", "head"] = "feature"
     activation: Annotated[str, Choice(lambda: ACTIVATIONS)] = "sigmoid"
-    bias: bool = False
+    bias: bool | Literal["head"] = False
     rank: Count | None = None
+
+    @model_validator(mode="after")
+    def _one_bias(self) -> Gate:
+        if self.per == "head" and self.bias == "head":
+            raise ValueError("one gate per head has one bias per head: set bias = true")
+        return self
 
     def build(self, width: int, heads: int, head_width: int) -> GateModule:
         return GateModule(self, width, heads, head_width)
 
     def cost(self, width: int, heads: int, head_width: int, rows: int) -> Tally:
         outputs = self.outputs(heads, head_width)
-        parts = matrix("projection", self.rank or width, outputs, rows, role="column", bias=self.bias)
+        parts = matrix("projection", self.rank or width, outputs, rows, role="column", bias=self.bias is True)
+        if self.bias == "head":
+            axes: Dimension = (("heads", heads),)
+            parts += Tally({"bias": Weight((heads,), "column", "zeros", axes=(axes,))})
         parts += total({"activation": ACTIVATIONS[self.activation].cost(outputs, rows, gated=True)})
         return matrix("down", width, self.rank, rows, role="replicate") + parts if self.rank else parts
 
@@ -46,8 +58,15 @@ class GateModule(nn.Module):
         self.activation = ACTIVATIONS[gate.activation].build(outputs)
         self.heads = heads
         self.down = nn.Linear(width, gate.rank, bias=False) if gate.rank else nn.Identity()
-        self.projection = nn.Linear(gate.rank or width, outputs, bias=gate.bias)
+        self.projection = nn.Linear(gate.rank or width, outputs, bias=gate.bias is True)
+        self.bias = nn.Parameter(torch.empty(heads)) if gate.bias == "head" else None
 
     def forward(self, x_BTD: Tensor, mixed_BTHE: Tensor) -> Tensor:
-        gate: Tensor = self.activation(self.projection(self.down(x_BTD)))
-        return mixed_BTHE * gate.view(*gate.shape[:-1], self.heads, -1).to(mixed_BTHE.dtype)
+        gate: Tensor = self.projection(self.down(x_BTD))
+        if self.bias is not None:
+            gate = (self._of_heads(gate) + self.bias.to(gate.dtype)[:, None]).flatten(-2)
+        return mixed_BTHE * self._of_heads(self.activation(gate)).to(mixed_BTHE.dtype)
+
+    def _of_heads(self, gate: Tensor) -> Tensor:
+        """(B, T, H * E) -> (B, T, H, E), or (B, T, H) -> (B, T, H, 1)."""
+        return gate.view(*gate.shape[:-1], self.heads, -1)

@@ -189,9 +189,15 @@ def _step(step: Step, width: int) -> StepLook:
         normed=step.residual == "normed",
         branches=tuple(_branch(branch, width) for branch in step.branches.values()),
         summed=_title(step.norm_branches, width),
-        scale="" if step.residual_scale == 1 else f"× {number(step.residual_scale)}",
+        scale=_residual_scale(step),
         after=(*norm, *gain),
     )
+
+
+def _residual_scale(step: Step) -> str:
+    if isinstance(step.residual_scale, str):
+        return "× √(1 − 1/n)"
+    return "" if step.residual_scale == 1 else f"× {number(step.residual_scale)}"
 
 
 def _branch(branch: Branch, width: int) -> BranchLook:
