@@ -16,10 +16,18 @@ from anyformer import parts
 from anyformer.describe import DescriptionError, Value
 from anyformer.describe.value import subclasses
 from anyformer.model import Architecture
-from anyformer.parts import Bidirectional, DifferentialAttention, Exclusive, ValueConvolution, ValueResidual
+from anyformer.parts import ALiBi, Bidirectional, BlockIndexer, Exclusive, ValueConvolution, ValueResidual, Window
 from covering import moved
 
 REFUSED = {
+    "BlockSparseAttention.keys_from": "own",
+    "BlockSparseAttention.virtual_tokens": 2,
+    "BlockSparseAttention.score_bias": ALiBi(),
+    "BlockSparseAttention.softcap": 2.0,
+    "BlockSparseAttention.sink": "head",
+    "BlockSparseAttention.dropout": 0.1,
+    "BlockSparseAttention.mask": Window(size=3),
+    "BlockSparseAttention.value_convolution": ValueConvolution(),
     "DifferentialAttention.keys_from": "own",
     "DifferentialAttention.values": "keys",
     "DifferentialAttention.value_residual": ValueResidual(variant="first"),
@@ -87,10 +95,17 @@ def test_every_part_is_imported_with_the_package():
     assert not missing, f"import into src/anyformer/parts/__init__.py, and name in its __all__: {missing}"
 
 
+MADE = {
+    "DifferentialAttention": {"heads": 4, "mask": Bidirectional()},
+    "BlockSparseAttention": {"heads": 4, "choice": BlockIndexer()},
+}
+
+
 @pytest.mark.parametrize("field", REFUSED)
 def test_fields_that_nothing_can_move_are_refused(field):
-    with pytest.raises(DescriptionError, match=r"leave (keys_from, values and value_residual|exclusive|value_convolution) out"):
-        DifferentialAttention(heads=4, mask=Bidirectional(), **{field.split(".")[1]: REFUSED[field]})
+    kind, name = field.split(".")
+    with pytest.raises(DescriptionError, match=rf"leave .*{name}.* out|leave the {name} .* out|value_convolution looks ahead"):
+        getattr(parts, kind)(**{**MADE[kind], name: REFUSED[field]})
 
 
 def test_a_field_that_nothing_moves_is_named():

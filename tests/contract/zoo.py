@@ -16,6 +16,8 @@ from anyformer.parts import (
     BatchNorm,
     Bidirectional,
     Block,
+    BlockIndexer,
+    BlockSparseAttention,
     BlockWindow,
     Branch,
     Capacity,
@@ -139,6 +141,22 @@ LATENT = LatentAttention(
 )
 INDEXER = Indexer(keep=3, heads=5, head_width=6, norm=LayerNorm(eps=1e-6), rotary=Rotary(fraction=0.67))
 INDEXED = LATENT.but(q_rank=9, choice=INDEXER)
+BLOCKY = BlockSparseAttention(
+    heads=4,
+    kv_heads=2,
+    rotary=Rotary(),
+    qk_norm=QKNorm(norm=RMS),
+    temperature=PowerTemperature(power=0.7, span=3, shift=0),
+    sub_norm=RMS,
+    choice=BlockIndexer(block=2, keep=3, head_width=6, norm=RMS, rotary=Rotary(fraction=0.67)),
+)
+BLOCKY_HEADS = BlockSparseAttention(
+    heads=4, head_width=5, value_width=7, bias=ALL, clip=0.8, gate=Gate(), value_norm=RMS, value_scale=0.7, scale=0.4,
+    exclusive=Exclusive(), choice=BlockIndexer(block=3, keep=2, local=0, head_width=5),
+)  # fmt: skip
+BLOCKY_VALUES = BlockSparseAttention(
+    heads=4, kv_heads=2, value_residual=ValueResidual(variant="first"), choice=BlockIndexer(block=4, keep=2, head_width=4)
+)
 SHARES_INDEX = LATENT.but(q_rank=9, choice=SharedIndex(variant="full", keep=3))
 
 
@@ -442,6 +460,18 @@ DECODERS = {
         decoder=Stack(
             variants=Named(full=pre_norm(RMS, INDEXED, FEED), shared=pre_norm(RMS, SHARES_INDEX, FEED)),
             order="full shared*2 full shared",
+            final_norm=RMS,
+        )
+    ),
+    "blocks_of_keys": _decoder(*[pre_norm(RMS, blocky, FEED) for blocky in (BLOCKY, BLOCKY_HEADS)]),
+    "blocks_of_keys_values": _decoder(OWN_KEYS).but(
+        decoder=Stack(
+            variants=Named(
+                first=OWN_KEYS,
+                mixed=pre_norm(RMS, BLOCKY_VALUES, FEED),
+                keys=pre_norm(RMS, BLOCKY_VALUES.but(value_residual=None, values="keys"), FEED),
+            ),
+            order="first mixed keys",
             final_norm=RMS,
         )
     ),

@@ -27,7 +27,7 @@ from anyformer.parts import (
 )
 from anyformer.parts.attention.attend_chosen import attend_chosen
 from anyformer.parts.attention.chosen_keys import Chosen, choose
-from anyformer.parts.attention.indexer import index_loss
+from anyformer.parts.attention.index_loss import index_loss
 from anyformer.parts.call.context import Visible
 from anyformer.parts.call.reports import Auxiliary
 from anyformer.plan import Plan
@@ -78,7 +78,7 @@ def test_the_choice_and_its_loss_are_those_of_all_scores_written_out(how, keep, 
 
     share = torch.rand(B, T, T).masked_fill(~dense, 0)
     share = share / share.sum(-1, keepdim=True)
-    ours = index_loss(chosen, share.gather(-1, chosen.indices))
+    ours = index_loss(chosen.scores, chosen.allowed, share.gather(-1, chosen.indices))
     log_q = seen.masked_fill(~dense, float("-inf")).log_softmax(-1)
     theirs = torch.stack(
         [

@@ -32,14 +32,14 @@ _OUTSIDE = """
     im_start_token_id image_break_token_id image_end_id image_end_token_id image_grid_pinpoints image_newline_token_id
     image_seq_length image_start_id image_start_token_id image_text_hidden_size image_token_id image_token_index
     img_context_token_id insert_layer_id latent_query_num max_value_projector_patch_to_query_dict
-    media_placeholder_token_id merge_kernel_size merger_times mm_tokens_per_image multimodal_projector_bias newline_id
-    num_query_tokens out_hidden_size perceiver_hidden_size pixel_shuffle_factor position_id_per_seconds projection_dim
-    projection_hidden_size projection_layer_norm_eps projector_bias projector_dropout projector_hidden_act
-    projector_hidden_size projector_layernorm_eps projector_patch_to_query_dict projector_pooling_ratio
-    projector_use_layernorm scale_factor seconds_per_chunk slice_end_id slice_start_id sound_context_token_id
-    spatial_merge_size spatial_pool_mode spatial_pool_stride spatial_target_layers spatial_vision_layer system_token_id
-    timestamp_token_id token_classification_bias tts_bos_token_id tts_eos_token_id tts_pad_token_id
-    use_decoder_only_language_model use_image_newline_parameter use_unified_vision_chunk user_token_id
+    media_placeholder_token_id merge_kernel_size merged_hidden_size merger_times mm_tokens_per_image
+    multimodal_projector_bias newline_id num_query_tokens out_hidden_size perceiver_hidden_size pixel_shuffle_factor
+    position_id_per_seconds projection_dim projection_hidden_size projection_layer_norm_eps projector_bias
+    projector_dropout projector_hidden_act projector_hidden_size projector_layernorm_eps projector_patch_to_query_dict
+    projector_pooling_ratio projector_use_layernorm scale_factor seconds_per_chunk slice_end_id slice_start_id
+    sound_context_token_id spatial_merge_size spatial_pool_mode spatial_pool_stride spatial_target_layers
+    spatial_vision_layer system_token_id timestamp_token_id token_classification_bias tts_bos_token_id tts_eos_token_id
+    tts_pad_token_id use_decoder_only_language_model use_image_newline_parameter use_unified_vision_chunk user_token_id
     video_context_token_id video_end_token_id video_grid_pinpoints video_placeholder video_pruning_rate video_seq_length
     video_start_token_id video_temporal_patch_size video_token_id video_token_index vision_aspect_ratio
     vision_end_token_id vision_feature_layer vision_feature_select_strategy vision_hidden_size
@@ -112,6 +112,7 @@ _ROWS: tuple[Composite, ...] = (
     Composite("minicpm_ocr", "MiniCPMOcrForConditionalGeneration", "qwen3_5_text", True),
     Composite("minicpmv4_6", "MiniCPMV4_6ForConditionalGeneration", "qwen3_5_text", False),
     Composite("minicpmv4_7", "MiniCPMV4_7ForConditionalGeneration", "qwen3_5_text", False),
+    Composite("minimax_m3_vl", "MiniMaxM3SparseForConditionalGeneration", "minimax_m3_vl_text", False),
     Composite("mistral3", "Mistral3ForConditionalGeneration", "mistral", True),
     Composite("moss_transcribe_diarize", "MossTranscribeDiarizeForConditionalGeneration", "qwen3", True),
     Composite("muse_glimmer", "MuseGlimmerForConditionalGeneration", "muse_glimmer_text", False),

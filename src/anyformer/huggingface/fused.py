@@ -1,18 +1,21 @@
-"""Experts whose gate and up projections are one stored tensor, in files of families that store them one by one."""
+"""Gate and up projections in one stored tensor or in two, and experts stacked or one by one, whatever a family writes."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import count, takewhile
 
 import torch
 from torch import Tensor
 
 from anyformer.huggingface.files import Stored
-from anyformer.huggingface.rules import Rule, Shapes, Stacked
+from anyformer.huggingface.rules import SAME, Rows, Rule, Shapes, Stacked
 
 _ONE = re.compile(r"(.*\.experts)\.\d+\.(gate|up|down)_proj\.weight")
+_STACKED = re.compile(r"(.*\.experts)\.(gate_up|down)_proj")
+_JOINED = re.compile(r"(.*)\.gate_up_proj\.weight")
 
 
 @dataclass(frozen=True)
@@ -32,18 +35,39 @@ class Fused:
 
 
 def as_stored(of_weights: list[Rule], stored: Stored) -> list[Rule]:
-    """The rules with experts in fused tensors where the files have those."""
-    made: list[Rule] = []
+    """The rules with experts in fused tensors, or experts, gates and ups by themselves, where the files have those."""
+    return list(_apart(_together(of_weights, stored), stored))
+
+
+def _together(of_weights: list[Rule], stored: Stored) -> Iterator[Rule]:
+    """Experts that the family stores one by one as the files stack them."""
     gates: dict[str, str] = {}
     for rule in of_weights:
         found = _ONE.fullmatch(rule.stored[0]) if isinstance(rule.op, Stacked) else None
         prefix, side = found.groups() if found else ("", "")
         if not found or f"{prefix}.gate_up_proj" not in stored:
-            made.append(rule)
+            yield rule
         elif side == "down":
-            made.append(Rule((f"{prefix}.down_proj",), rule.parameters, Fused()))
+            yield Rule((f"{prefix}.down_proj",), rule.parameters, Fused())
         elif side == "gate":
             gates[prefix] = rule.parameters[0]
         else:
-            made.append(Rule((f"{prefix}.gate_up_proj",), (gates[prefix], rule.parameters[0]), Fused()))
-    return made
+            yield Rule((f"{prefix}.gate_up_proj",), (gates[prefix], rule.parameters[0]), Fused())
+
+
+def _apart(of_weights: Iterator[Rule], stored: Stored) -> Iterator[Rule]:
+    """What the family joins, one by one where the files have it so."""
+    for rule in of_weights:
+        name = rule.stored[0]
+        joined = _JOINED.fullmatch(name) if rule.op == Rows() and name not in stored else None
+        stacked = _STACKED.fullmatch(name) if rule.op in (SAME, Rows(dim=1)) and name not in stored else None
+        if joined and f"{joined[1]}.gate_proj.weight" in stored:
+            for side, parameter in zip(("gate", "up"), rule.parameters, strict=True):
+                yield Rule((f"{joined[1]}.{side}_proj.weight",), (parameter,))
+        elif stacked and f"{stacked[1]}.0.down_proj.weight" in stored:
+            sides = ("gate", "up") if stacked[2] == "gate_up" else ("down",)
+            for side, parameter in zip(sides, rule.parameters, strict=True):
+                each = (f"{stacked[1]}.{x}.{side}_proj.weight" for x in count())
+                yield Rule(tuple(takewhile(stored.__contains__, each)), (parameter,), Stacked())
+        else:
+            yield rule

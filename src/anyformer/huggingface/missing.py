@@ -15,7 +15,6 @@ _BY_MECHANISM: Mapping[str, str] = {
     "an indexer that layers share, and hyper-connections of its own kind": "hy_v4",
     "an indexer of pooled keys that layers share, and hyper-connections made doubly stochastic": "glm5_next glm5_next_text",
     "an indexer that layers share, and keys and values of an earlier layer's latent": "mistral_large4 mistral_large4_text",
-    "an indexer that chooses blocks of keys": "minimax_m3_vl minimax_m3_vl_text",
     "an indexer that chooses blocks of keys, tables of hashed n-grams, and hyper-connections of low rank": "qwen4_exp "
     "qwen4_exp_text",
     "compressed sparse attention, hyper-connections made doubly stochastic, and output projections in groups": "deepseek_v4",

@@ -95,6 +95,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "afmoe": ("afmoe",),
     "laguna": ("laguna",),
     "minimax_m2": ("minimax_m2",),
+    "minimax_m3": ("minimax_m3_vl_text",),
     "ernie_moe": ("ernie4_5_moe",),
     "llama4": ("llama4_text",),
     "cohere2_moe": ("cohere2_moe",),

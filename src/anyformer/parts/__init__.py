@@ -1,6 +1,8 @@
 """The parts of a transformer: one part, one file, each with its description, its module, its cost and its decode state."""
 
 from anyformer.parts.attention.attention import Attention
+from anyformer.parts.attention.block_indexer import BlockIndexer
+from anyformer.parts.attention.block_sparse_attention import BlockSparseAttention
 from anyformer.parts.attention.cross_attention import CrossAttention
 from anyformer.parts.attention.differential_attention import DifferentialAttention
 from anyformer.parts.attention.dual_cross_attention import ChannelCrossAttention, SpatialCrossAttention
@@ -92,6 +94,8 @@ __all__ = [
     "BatchNorm",
     "Bidirectional",
     "Block",
+    "BlockIndexer",
+    "BlockSparseAttention",
     "BlockWindow",
     "Branch",
     "Capacity",

@@ -11,7 +11,8 @@ from naive.networks import gate
 from naive.positions import allowed, bucket, rotate, score_bias, temperature
 
 
-def attention(part, name, weights, x, run):
+def attention(part, name, weights, x, run, chosen=None):
+    """`chosen(t, s, g)`: whether query t may see key s by head of keys g, if its mask allows it; None: always."""
     cross = part.kind == "cross_attention"
     reads = [norm(part.source_norm, f"{name}.source_norm", weights, v) for v in run.source] if cross else x
     H, groups = part.heads, part.kv_heads or part.heads
@@ -63,12 +64,13 @@ def attention(part, name, weights, x, run):
         place = (lambda t: t) if run.places is None else run.places.__getitem__
         seen = [s for s in range(len(reads)) if cross or allowed(part.mask, place(t), place(s), run.prefix) or t < s <= until]
         virtual = range(0 if cross else part.virtual_tokens or 0)
+        seen = [[s for s in seen if chosen is None or chosen(t, s, g)] for g in range(groups)]
 
         def share(h, t=t, queries=queries, seen=seen, virtual=virtual):
             """Of each position that one head sees."""
             g, scale = h // (H // groups), width**-0.5 if part.scale is None else part.scale
             q, scores = queries[h] * (1.0 if cross else temperature(part.temperature, t)), []
-            for s in seen:
+            for s in seen[g]:
                 score = (q * keys[s][g]).sum() * scale
                 if not cross and part.score_bias is not None:
                     score = score + score_bias(part.score_bias, part, name, weights, run.stack, q, keys[s][g], h, t, s)
@@ -83,7 +85,7 @@ def attention(part, name, weights, x, run):
 
         def value(g, seen=seen, virtual=virtual):
             """What one head of values has at each of them."""
-            return torch.stack([values[s][g] for s in seen] + [weights[f"{name}.virtual_value"][g, s] for s in virtual])
+            return torch.stack([values[s][g] for s in seen[g]] + [weights[f"{name}.virtual_value"][g, s] for s in virtual])
 
         if part.kind == "differential_attention":
             mixed = difference(part, name, weights, share, value, groups, run.layer)
@@ -121,6 +123,29 @@ def difference(part, name, weights, share, value, groups, layer):
         out = (share(h) - strength * share(h + half)) @ both
         mixed.append(norm(part.head_norm, f"{name}.head_norm", weights, out) * (1 - first))
     return mixed
+
+
+def block_sparse_attention(part, name, weights, x, run):
+    """Attention over the chosen blocks, by masks of each head of keys and query."""
+    chosen = [
+        [chosen_blocks(part.choice, f"{name}.choice", weights, x, t, g) for g in range(part.groups)] for t in range(len(x))
+    ]
+    return attention(part, name, weights, x, run, lambda t, s, g: s // part.choice.block in chosen[t][g])
+
+
+def chosen_blocks(choice, name, weights, x, t, g):
+    """The numbers of the blocks that query t attends to by head of keys g: the latest, then those with the best key."""
+    E, b = choice.head_width, choice.block
+    turn = lambda h, t: h if choice.rotary is None else rotate(choice.rotary, h, t, len(x))  # noqa: E731
+    query = weights[f"{name}.query.weight"][g * E : (g + 1) * E] @ x[t]
+    query = turn(norm(choice.norm, f"{name}.query_norm", weights, query), t)
+    keys = [norm(choice.norm, f"{name}.key_norm", weights, weights[f"{name}.key.weight"] @ v) for v in x[: t + 1]]
+    best = {}
+    for s, key in enumerate(keys):
+        score = (query @ turn(key, s)).item()
+        best[s // b] = max(best.get(s // b, score), score)
+    latest = {block: t // b - block < choice.local for block in best}
+    return sorted(best, key=lambda block: (latest[block], best[block]))[-choice.keep :]
 
 
 def keys_of(part, name, weights, x, latents, t, run):

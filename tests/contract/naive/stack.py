@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from naive.attention import attention, latent_attention
+from naive.attention import attention, block_sparse_attention, latent_attention
 from naive.basics import linear, norm, position
 from naive.experts import experts
 from naive.networks import feedforward, layer_embedding, layer_input, layer_inputs
@@ -154,6 +154,7 @@ SUBLAYERS = RECURRENT | {
     "skip": lambda part, name, weights, x, run: run.streams[part.variant],
     "attention": attention,
     "differential_attention": attention,
+    "block_sparse_attention": block_sparse_attention,
     "latent_attention": latent_attention,
     "cross_attention": attention,
     "feedforward": feedforward,

@@ -11,6 +11,7 @@ from anyformer.huggingface.places import FULL, SLIDING, window_of_all
 from anyformer.huggingface.target import Place
 from anyformer.huggingface.words.norms import Norm
 from anyformer.parts import Attention, Block, Causal, Experts, FeedForward, Window, pre_norm
+from anyformer.parts.attention.attention import SelfAttention
 
 Layers = Sequence[tuple[str, Block]]
 """(name of the variant, block) of every layer."""
@@ -109,7 +110,7 @@ def masked_layers(
 def expert_layers(
     config: Config,
     norm: Norm,
-    heads: Callable[..., Attention],
+    heads: Callable[..., SelfAttention],
     experts: Experts,
     dense: FeedForward,
     *axes: Sequence[str],

@@ -22,7 +22,7 @@ from anyformer.parts.attention.value_convolution import ValueConvolution
 from anyformer.parts.attention.value_residual import ValueResidual
 from anyformer.parts.call.context import Context, Digested, Memory
 from anyformer.parts.call.ring_state import RingState
-from anyformer.parts.call.shared import Read
+from anyformer.parts.call.shared import MEMORY, VALUES, Read
 from anyformer.parts.call.state import FullState
 from anyformer.parts.layout import HeadsLayout, Layout
 from anyformer.parts.masks.mask import Mask
@@ -31,11 +31,6 @@ from anyformer.parts.positions.rotary import Rotary
 from anyformer.parts.sketch import Sketch, words
 from anyformer.parts.sublayer import Traits
 from anyformer.plan import Plan
-
-VALUES = "values"
-"""Name in `Context.shared` of the values (B, T, K, U) that a self-attention uses for the tokens of the call."""
-MEMORY = "keys and values"
-"""Name in `Context.shared` of the `Memory` of a self-attention: its keys and values, with those of its decode state."""
 
 
 class SelfAttention(Heads):
@@ -125,13 +120,18 @@ class SelfAttention(Heads):
         inner |= {} if self.value_convolution is None else {"value_convolution": self.value_convolution.cost(K)}
         features = 0 if self.rotary is None else self.rotary.rotated(E) * (self.heads + (K if own else 0))
         rotary: Mapping[str, Operation] = {"rotary": rotated(rows * features)} if features else {}
-        pairs = shape.length * P
+        products = self.products(width, shape, *self.pairs(shape, plan))
         return (
             self.projections(width, rows, rows, own_keys=own)
-            + self.products(width, shape, shape.length * shape.keys + pairs, self.mask.pairs(shape) + pairs)
+            + products
             + Tally(virtual, rotary, state, self.limits)
             + total(inner)
         )
+
+    def pairs(self, shape: Shape, plan: Plan) -> tuple[int, int]:
+        """The (query, key) pairs of a head and row that are computed, and those that are allowed."""
+        virtual = shape.length * (self.virtual_tokens or 0)
+        return shape.length * shape.keys + virtual, self.mask.pairs(shape) + virtual
 
     @property
     def traits(self) -> Traits:
@@ -231,24 +231,17 @@ class AttentionModule(HeadsModule):
         self.rotary = Digested.of(attention.rotary) if attention.rotary else None
         self.score_bias = attention.score_bias.build(attention, width) if attention.score_bias else None
         self.exclusive = attention.exclusive.build(attention.heads) if attention.exclusive else None
-        convolution = attention.value_convolution
-        self.value_convolution = convolution.build(attention.groups) if convolution else None
+        self.value_convolution = attention.value_convolution.build(attention.groups) if attention.value_convolution else None
         if attention.virtual_tokens is not None:
             for vector, features in zip(VIRTUAL, (self.head_width, self.value_width), strict=True):
                 shape = (attention.groups, attention.virtual_tokens, features)
                 self.register_parameter(vector, nn.Parameter(torch.empty(shape)))
 
     def forward(self, x_BTD: Tensor, context: Context, state: FullState | RingState | None = None) -> Tensor:
-        q = self._placed(self.queries(x_BTD), self.query_norm, context)
-        if self.attention.temperature is not None:
-            q = q * self.attention.temperature.factor(context.positions)[..., None, None].to(q.dtype)
-        q = q.transpose(1, 2)
-        own_BTKU = None
-        if self.attention.keys_from is not None:
-            memory = context.shared[self.attention.keys_from, MEMORY]
-        else:
-            memory, own_BTKU = self._remember(x_BTD, context, state)
-        bias = self._bias(q, memory, context)
+        q = self.placed_queries(x_BTD, context)
+        other = self.attention.keys_from
+        memory, own_BTKU = (context.shared[other, MEMORY], None) if other else self.remember(x_BTD, context, state)
+        bias = self.bias_of_scores(q, memory, context)
         banded = bias is None and self.attention.virtual_tokens is None and not self.drops
         k, v, visible = memory.key, memory.value, self.visible(x_BTD, context, memory.keys, banded=banded)
         if self.attention.virtual_tokens is not None:
@@ -260,7 +253,14 @@ class AttentionModule(HeadsModule):
             bias = None if bias is None else nn.functional.pad(bias, (self.attention.virtual_tokens, 0))
         return self.mix(x_BTD, q, k, v, visible, context, bias, own_BTKU)
 
-    def _remember(self, x_BTD: Tensor, context: Context, state: FullState | RingState | None) -> tuple[Memory, Tensor]:
+    def placed_queries(self, x_BTD: Tensor, context: Context) -> Tensor:
+        """The queries rotated by position and times their temperature, (B, H, T, E)."""
+        q = self._placed(self.queries(x_BTD), self.query_norm, context)
+        if self.attention.temperature is not None:
+            q = q * self.attention.temperature.factor(context.positions)[..., None, None].to(q.dtype)
+        return q.transpose(1, 2)
+
+    def remember(self, x_BTD: Tensor, context: Context, state: FullState | RingState | None) -> tuple[Memory, Tensor]:
         """This layer's keys and values with those of its state, which it leaves for the layers that read them; the values of
         this call's tokens (B, T, K, U)."""
         k, v = self.keys_and_values(x_BTD)
@@ -280,7 +280,7 @@ class AttentionModule(HeadsModule):
             context.leave(MEMORY, memory)
         return memory, own_BTKU
 
-    def _bias(self, q_BHTE: Tensor, memory: Memory, context: Context) -> Tensor | None:
+    def bias_of_scores(self, q_BHTE: Tensor, memory: Memory, context: Context) -> Tensor | None:
         """The bias of the scores: the stack's, computed once for equal keys, plus this layer's own."""
         shared = context.shared.get((None, SCORE_BIAS))
         bias: Tensor | None = None

@@ -92,6 +92,10 @@ class HeadsModule(Attends):
         convolved, the gate by x, then the output projection of the heads side by side: (B, T, D)."""
         # Differential heads mix in pairs: half as many, twice as wide.
         mixed = self.attended(q_BHTE, k_BKSE.to(q_BHTE.dtype), v_BKSU.to(q_BHTE.dtype), visible, context, bias_BHTS)
+        return self.finished(x_BTD, mixed, context, own_BTKU)
+
+    def finished(self, x_BTD: Tensor, mixed: Tensor, context: Context, own_BTKU: Tensor | None) -> Tensor:
+        """What follows attention, from the mixed values (B, H, T, U)."""
         if self.exclusive is not None:
             assert own_BTKU is not None, "an exclusive layer has values of its own"
             mixed = self.exclusive(mixed, own_BTKU)

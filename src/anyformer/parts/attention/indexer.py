@@ -5,18 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar, Literal
 
-import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from anyformer.describe import Count, Registry
 from anyformer.operations import Elementwise, Operation, Pairs, Shape, Tally, matrix, total
 from anyformer.operations.elementwise import rotated
 from anyformer.parts.attention.chosen_keys import Chosen, choose
+from anyformer.parts.attention.index_loss import index_loss, report_index
 from anyformer.parts.call.context import Context, Digested, Visible
-from anyformer.parts.call.reports import Report
 from anyformer.parts.call.shared import Read
-from anyformer.parts.call.state import EMPTY
 from anyformer.parts.masks.mask import Mask
 from anyformer.parts.norms.norm import Norm
 from anyformer.parts.positions.rotary import Rotary
@@ -212,21 +209,4 @@ class IndexerModule(KeyChoiceModule):
         return context.auxiliary is not None
 
     def report(self, chosen: Chosen, share_BTk: Tensor, context: Context) -> None:
-        assert context.auxiliary is not None, "asked by `wants`"
-        loss_BT = context.gathered(index_loss(chosen, share_BTk)[..., None])[..., 0]
-        if context.share is not None:
-            context = context.of_all_positions()
-        assert context.auxiliary is not None, "all contexts of a call have it"
-        counted_BT = (context.positions != EMPTY).expand_as(loss_BT)
-        if context.auxiliary.counted is not None:
-            counted_BT = counted_BT & context.auxiliary.counted
-        mean = torch.where(counted_BT, loss_BT, 0).sum() / counted_BT.sum().clamp(min=1)
-        context.auxiliary.reports[self.name] = Report(None, index=mean)
-
-
-def index_loss(chosen: Chosen, share_BTk: Tensor) -> Tensor:
-    """KL(p || softmax(I)) over the chosen keys of each query, (B, T) in fp32; p = `share` sums to 1 and has no gradient."""
-    allowed = chosen.allowed
-    log_q = F.log_softmax(chosen.scores, -1).masked_fill(~allowed, 0)
-    share = share_BTk.detach().masked_fill(~allowed, 0)
-    return (torch.xlogy(share, share) - share * log_q).sum(-1)
+        report_index(self.name, index_loss(chosen.scores, chosen.allowed, share_BTk), context)

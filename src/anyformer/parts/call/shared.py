@@ -42,6 +42,8 @@ SOURCE = Read("source")
 """The sequence that cross-attention reads: the encoder's output, or the input that latents read."""
 TOKENS = Read("tokens")
 """The tokens themselves, beside the stream that was made of them."""
+VALUES, MEMORY = "values", "keys and values"
+"""What a self-attention leaves: the values (B, T, K, U) of the call's tokens, and the `Memory` of all keys and values."""
 STREAM = "stream"
 """The residual stream (B, T, D) as it enters the layers of a stack, or behind a layer of a variant that others read it of."""
 EMBEDDED, TRUNK, CONTEXT = "embedded", "trunk", "context"

@@ -1,0 +1,119 @@
+"""MiniMax's block indexer: the blocks of keys that each query and each head of keys attends to."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+from torch import Tensor, nn
+
+from anyformer.describe import Count
+from anyformer.operations import Operation, Pairs, Shape, Tally, matrix, total
+from anyformer.operations.elementwise import rotated
+from anyformer.parts.attention.chosen_blocks import ChosenBlocks, Places, choose_blocks
+from anyformer.parts.attention.index_loss import index_loss, report_index
+from anyformer.parts.call.context import Context, Digested, Visible
+from anyformer.parts.masks.mask import Mask
+from anyformer.parts.norms.norm import Norm
+from anyformer.parts.positions.rotary import Rotary
+from anyformer.parts.sketch import Cell, Drawn, Sketch, chain
+
+
+class BlockIndexer(Drawn):
+    """The n blocks of b positions with the greatest index score, I_tkj = max over s of block j, s <= t, of q_tk . k_s.
+
+        q = rotate(norm(x W_q)): (B, T, K, E), one query for each head of keys; k = rotate(norm(x W_k)): (B, S, E), for all
+
+    (MiniMax-M3: b = 128, n = 16, E = 128; Native Sparse Attention, Yuan et al. 2025, arXiv 2502.11089, chooses blocks by pooled
+    keys.) The choice has no gradient, and x none through it. What trains it is the `index_loss` of the objective, that of the
+    lightning indexer by blocks: the mean over queries and heads of keys of KL(p || softmax(I)) over the chosen blocks, p the
+    share of attention that falls on each. How MiniMax trained it is not public, so this loss is a stand-in.
+    """
+
+    block: Count = 128
+    """b, positions of a block, counted from the first of a row or document."""
+    keep: Count = 16
+    """n, blocks of a query and a head of keys; all that it sees if they are no more."""
+    local: Annotated[int, Field(ge=0)] = 1
+    """Of these, the latest, which are always kept: 1 is the query's own block."""
+    head_width: Count = 128
+    norm: Norm | None = None
+    """Norm of index queries and keys."""
+    rotary: Rotary | None = None
+    """Rotation of index queries and keys."""
+
+    @property
+    def most(self) -> int:
+        """The most keys of a query."""
+        return self.keep * self.block
+
+    def sketch(self, width: int) -> Sketch:
+        norm = None if self.norm is None else Cell("norm", "norm")
+        best = Cell(f"best {self.keep:,} blocks of {self.block:,} keys", "choice")
+        return Sketch("Block indexer", (), chain(norm, Cell(f"index scores, {self.head_width} features"), best))
+
+    def check(self, width: int) -> None:
+        """Refuse features that cannot be normed or rotated."""
+        if self.rotary is not None:
+            self.rotary.rotated(self.head_width)
+        if self.norm is not None:
+            self.norm.check(self.head_width)
+
+    def blocks(self, keys: int) -> int:
+        """The number of blocks of `keys` positions."""
+        return -(-keys // self.block)
+
+    def build(self, width: int, groups: int, name: str) -> BlockIndexerModule:
+        return BlockIndexerModule(self, width, groups, name)
+
+    def cost(self, width: int, groups: int, mask: Mask, shape: Shape) -> Tally:
+        B, T, K, E, rows = shape.batch, shape.length, groups, self.head_width, shape.rows
+        parts = matrix("query", width, K * E, rows, role="replicate", constant=True)
+        parts += matrix("key", width, E, rows, role="replicate", constant=True)
+        pairs, exact = T * shape.keys, mask.pairs(shape)
+        chosen = T * min(self.keep, self.blocks(shape.keys))
+        # The backward pass has two products for the one key of each chosen block.
+        scores = Pairs(B, K, E, pairs, exact, T, "features", no_gradient=4 * B * K * E * (pairs - chosen))
+        work: dict[str, Operation] = {"scores": scores}
+        if self.rotary is not None:
+            work["rotary"] = rotated(rows * self.rotary.rotated(E) * (K + 1))
+        norms = {} if self.norm is None else {"query_norm": self.norm.cost(E, rows * K), "key_norm": self.norm.cost(E, rows)}
+        return parts + Tally(own_work=work) + total(norms)
+
+
+class BlockIndexerModule(nn.Module):
+    """(B, T, D) -> `ChosenBlocks`."""
+
+    def __init__(self, indexer: BlockIndexer, width: int, groups: int, name: str) -> None:
+        super().__init__()
+        self.indexer, self.groups, self.name = indexer, groups, name
+        self.query = nn.Linear(width, groups * indexer.head_width, bias=False)
+        self.key = nn.Linear(width, indexer.head_width, bias=False)
+        self.query_norm, self.key_norm = (
+            indexer.norm.build(indexer.head_width) if indexer.norm else nn.Identity() for _ in range(2)
+        )
+        self.rotary = Digested.of(indexer.rotary) if indexer.rotary else None
+
+    def extra_repr(self) -> str:
+        return f"block={self.indexer.block}, keep={self.indexer.keep}, local={self.indexer.local}"
+
+    def index(self, x_BTD: Tensor, context: Context) -> Tensor:
+        """The index keys (B, 1, T, E) that the decode state holds."""
+        return self._rotated(self.key_norm(self.key(x_BTD.detach()))[:, :, None], context).transpose(1, 2)
+
+    def forward(self, x_BTD: Tensor, index_B1SE: Tensor, visible: Visible, where: Places, context: Context) -> ChosenBlocks:
+        q_BTKE = self.query_norm(self.query(x_BTD.detach()).unflatten(-1, (self.groups, -1)))
+        q_BTKE = self._rotated(q_BTKE, context)
+        own = self.indexer
+        return choose_blocks(
+            q_BTKE, index_B1SE[:, 0].to(q_BTKE.dtype), visible, where, size=own.block, keep=own.keep, local=own.local
+        )
+
+    def _rotated(self, x_BTJE: Tensor, context: Context) -> Tensor:
+        if self.rotary is None:
+            return x_BTJE
+        return self.rotary.value.rotate(x_BTJE, context.rotary(self.rotary, self.indexer.head_width, x_BTJE.dtype))
+
+    def report(self, chosen: ChosenBlocks, share_BTKn: Tensor, context: Context) -> None:
+        """Report the loss of its scores; `share`: of attention that falls on each chosen block."""
+        report_index(self.name, index_loss(chosen.scores, chosen.allowed, share_BTKn).mean(-1), context)

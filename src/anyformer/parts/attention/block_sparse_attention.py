@@ -1,0 +1,160 @@
+"""Block-sparse attention: each query over some blocks of keys, chosen for each head of keys."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+import torch
+from pydantic import model_validator
+from torch import Tensor
+
+from anyformer.operations import Shape, State, Tally, total
+from anyformer.parts.attention.attend_chosen import attend_chosen
+from anyformer.parts.attention.attention import AttentionModule, SelfAttention
+from anyformer.parts.attention.block_indexer import BlockIndexer
+from anyformer.parts.attention.chosen_blocks import places
+from anyformer.parts.call.context import Context, Memory, Visible
+from anyformer.parts.call.indexed_state import IndexedState
+from anyformer.parts.masks.simple import Causal
+from anyformer.plan import Plan
+
+UNLIKE = ("keys_from", "virtual_tokens", "score_bias", "softcap", "sink", "dropout")
+"""Fields of other attentions that it refuses."""
+
+
+class BlockSparseAttention(SelfAttention):
+    """Self-attention over the keys of the blocks that `choice` picks for each query and each of the K heads of keys.
+
+    softmax(q k^T * scale over the chosen keys up to t) v, (B, T, D) -> (B, T, D). Beyond n * b keys the chosen ones are
+    gathered, in time and memory that grow with them; the choice itself scores every key with one small head (MiniMax-M3 2026).
+    Where rows have several documents the others are masked instead.
+    """
+
+    kind: Literal["block_sparse_attention"] = "block_sparse_attention"
+    choice: BlockIndexer
+
+    @model_validator(mode="after")
+    def _chooses_from_all(self) -> BlockSparseAttention:
+        if not isinstance(self.mask, Causal):
+            raise ValueError(f"a choice of blocks needs all of the past: leave the mask {self.mask.kind!r} out")
+        given = [name for name in UNLIKE if getattr(self, name)]
+        if given:
+            raise ValueError(f"blocks are chosen of the layer's own keys, by plain scores: leave {' and '.join(given)} out")
+        return self
+
+    def check(self, width: int) -> None:
+        super().check(width)
+        self.choice.check(width)
+
+    @property
+    def title(self) -> str:
+        return "Block-sparse attention"
+
+    @property
+    def facts(self) -> tuple[str, ...]:
+        return (*super().facts, f"best {self.choice.keep} blocks of {self.choice.block}")
+
+    @property
+    def reports_index(self) -> bool:
+        return True
+
+    def gathers(self, width: int) -> int | None:
+        return None
+
+    def sparse(self, keys: int, plan: Plan) -> bool:
+        """Whether a call with so many keys gathers the chosen ones; attention written out masks the others."""
+        return self.choice.blocks(keys) > self.choice.keep and plan.attention != "plain"
+
+    def build(self, width: int, plan: Plan, name: str) -> BlockSparseAttentionModule:
+        return BlockSparseAttentionModule(self, width, plan, name)
+
+    def cost(self, width: int, shape: Shape, plan: Plan) -> Tally:
+        parts = super().cost(width, shape, plan).without("state")
+        E, U, K = self.width_of_head(width), self.width_of_value(width), self.groups
+        number_bytes = shape.batch * plan.activation_bytes
+        held = number_bytes * (K * (E + U) + self.choice.head_width) * shape.cache_length
+        read = number_bytes * (K * (E + U) * self._seen(shape) + self.choice.head_width * self.mask.pairs(shape))
+        choice = total({"choice": self.choice.cost(width, K, self.mask, shape)})
+        return parts + choice + Tally(own_state=State.of(shape, held, read))
+
+    def pairs(self, shape: Shape, plan: Plan) -> tuple[int, int]:
+        keys = self.choice.most if self.sparse(shape.keys, plan) else shape.keys
+        return shape.length * keys, self._seen(shape)
+
+    def _seen(self, shape: Shape) -> int:
+        """Allowed pairs of one row: of each query no more than what it chooses, of which its own block ends with it."""
+        at, most = np.arange(shape.past, shape.past + shape.length), self.choice.most
+        size = self.choice.block
+        return int(np.where(at < most, at + 1, most - size + at % size + 1).sum())
+
+    def state(
+        self, width: int, batch: int, capacity: int, source: int, dtype: torch.dtype, device: torch.device
+    ) -> IndexedState:
+        """B * C * (K * (E + U) + E_index) elements: the index key of each position beside its keys and values."""
+        E, U = self.width_of_head(width), self.width_of_value(width)
+        key, value, index = (
+            torch.zeros(batch, heads, capacity, features, dtype=dtype, device=device)
+            for heads, features in ((self.groups, E), (self.groups, U), (1, self.choice.head_width))
+        )
+        return IndexedState(key, value, index)
+
+
+class BlockSparseAttentionModule(AttentionModule):
+    """(B, T, D) -> (B, T, D)."""
+
+    attention: BlockSparseAttention
+
+    def __init__(self, attention: BlockSparseAttention, width: int, plan: Plan, name: str) -> None:
+        super().__init__(attention, width, plan, name)
+        self.choice = attention.choice.build(width, attention.groups, name)
+
+    def forward(self, x_BTD: Tensor, context: Context, state: IndexedState | None = None) -> Tensor:  # type: ignore[override]
+        q_BHTE = self.placed_queries(x_BTD, context)
+        index = self.choice.index(x_BTD, context)
+        memory, own_BTKU = self.remember(x_BTD, context, state)
+        if state is not None:
+            assert context.chunk is not None, "a stack with state enters its chunk first"
+            index = state.extend_index(index, context.chunk)
+        visible, size = self.visible(x_BTD, context, memory.keys), self.attention.choice.block
+        where = context.once(("blocks of keys", size, memory.keys.label), lambda: places(context, memory.keys, size))
+        chosen = self.choice(x_BTD, index, visible, where, context)
+        if self.attention.sparse(chosen.keys, self.plan) and not where.documents:
+            at, seen = chosen.indices(context.positions, memory.keys.positions)
+            mixed, share = self._of_groups(q_BHTE, memory, at, seen)
+            share = chosen.summed(share)
+        else:
+            kept_BKTS = None if chosen.everything else chosen.dense()
+            if context.auxiliary is None:
+                return self._masked(x_BTD, q_BHTE, memory, visible, kept_BKTS, context, own_BTKU)
+            visible = visible if kept_BKTS is None else visible.narrowed(kept_BKTS)
+            seen = visible.dense(x_BTD.shape[1], x_BTD.device)
+            mixed, share = self._of_groups(q_BHTE, memory, None, seen)
+            share = chosen.summed_of_all(share)
+        if context.auxiliary is not None:
+            self.choice.report(chosen, share, context)
+        return self.finished(x_BTD, mixed, context, own_BTKU)
+
+    def _of_groups(
+        self, q_BHTE: Tensor, memory: Memory, at_BKTm: Tensor | None, seen_BKTm: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        """Attention of each head of keys and its queries by themselves, (B, H, T, U), and the mean over these queries of the
+        weights of the keys at `at`, or of all S, (B, K, T, m)."""
+        K = self.attention.groups
+        B, H, T, _ = q_BHTE.shape
+        each = [None if x is None else x.expand(B, K, T, -1).flatten(0, 1) for x in (at_BKTm, seen_BKTm)]
+        q = torch.unflatten(q_BHTE, 1, (K, H // K)).flatten(0, 1).transpose(1, 2)
+        k, v = (x.to(q.dtype).flatten(0, 1)[:, :, None] for x in (memory.key, memory.value))
+        plain = self.plan.attention == "plain"
+        mixed, share = attend_chosen(q, k, v, *each, scale=self.scale, plain=plain)
+        mixed, share = (torch.unflatten(x, 0, (B, K)) for x in (mixed, share))
+        return mixed.transpose(2, 3).flatten(1, 2), share
+
+    def _masked(
+        self, x_BTD: Tensor, q_BHTE: Tensor, memory: Memory, visible: Visible, kept_BKTS: Tensor | None, context: Context,
+        own_BTKU: Tensor | None,
+    ) -> Tensor:  # fmt: skip
+        """The layer's output by attention to all keys, of which those that are not `kept` are masked."""
+        if kept_BKTS is not None:
+            visible = visible.narrowed(kept_BKTS.repeat_interleave(q_BHTE.shape[1] // kept_BKTS.shape[1], 1))
+        return self.mix(x_BTD, q_BHTE, memory.key, memory.value, visible, context, None, own_BTKU)
