@@ -144,25 +144,28 @@ as T^{linear:.2f} up to 32,768 positions, that of softmax attention as T^{softma
 
 {record["date"]}, {machine["cpu"]}, {machine["cores"]} cores.
 
-{chosen_keys(record["chosen_keys"])}"""
+{chosen_keys(record["chosen_keys"], record["chosen_blocks"])}"""
 
 
-def chosen_keys(record: Any) -> str:
-    """From which length on attention to chosen keys is faster than to all."""
-    machine, lines = record["machine"], ["| | positions | time over all keys / over the chosen ones |", "|---|---|---|"]
+def chosen_keys(keys: Any, blocks: Any) -> str:
+    """From which length on attention to chosen keys, or blocks of keys, is faster than to all."""
+    lines = ["| | positions | of chosen keys | of chosen blocks |", "|---|---|---|---|"]
     for how, said in (("forward", "all positions at once"), ("decoding", "one more token")):
-        lines += [f"| {said} | {int(length):,} | {times:.2f} |" for length, times in record[how].items()]
+        pairs = zip(keys[how].items(), blocks[how].values(), strict=True)
+        lines += [f"| {said} | {int(length):,} | {one:.2f} | {other:.2f} |" for (length, one), other in pairs]
     table = "\n".join(lines)
     return f"""\
 ### Keys chosen per query
 
-Latent attention whose indexer chooses the keys of each query, beside the same attention over all keys ({record["shape"]}), by
-`python -m benchmarks.parts --renew "chosen keys"`; above 1 the choice is faster. Its outputs are first held against the mask of
-the same choice.
+Latent attention whose indexer chooses the keys of each query ({keys["shape"]}), and grouped-query attention whose indexer
+chooses blocks of keys ({blocks["shape"]}), each beside the same attention over all keys: the time over all keys, divided by
+that over the chosen ones; above 1 the choice is faster. By `python -m benchmarks.parts --renew "chosen"`; the outputs are first
+held against the mask of the same choice.
 
 {table}
 
-{record["date"]}, {machine["cpu"]}, {machine["cores"]} cores.
+Keys {keys["date"]}, {keys["machine"]["cpu"]}, {keys["machine"]["cores"]} cores; blocks {blocks["date"]},
+{blocks["machine"]["cpu"]}, {blocks["machine"]["cores"]} cores.
 """
 
 

@@ -22,6 +22,7 @@ MEASURES = {
     "lengths": lengths.lengths,
     "mask milliseconds": lengths.masks,
     "chosen keys": chosen.chosen_keys,
+    "chosen blocks": chosen.chosen_blocks,
 }
 
 

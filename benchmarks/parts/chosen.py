@@ -1,4 +1,4 @@
-"""Latent attention over keys that an indexer chooses beside that over all keys: from which length on it is faster."""
+"""Attention over keys, or blocks of keys, that an indexer chooses beside that over all: from which length on it is faster."""
 
 from __future__ import annotations
 
@@ -11,7 +11,19 @@ from benchmarks.parts.sides import Alone, features
 from torch import nn
 
 from anyformer.model import build, decoder_only
-from anyformer.parts import Embedding, Indexer, LatentAttention, LayerNorm, RMSNorm, Rotary, pre_norm
+from anyformer.parts import (
+    Attention,
+    BlockIndexer,
+    BlockSparseAttention,
+    Embedding,
+    Indexer,
+    LatentAttention,
+    LayerNorm,
+    RMSNorm,
+    Rotary,
+    pre_norm,
+)
+from anyformer.parts.sublayer import Sublayer
 from anyformer.plan import Plan
 
 WIDTH, HEADS, KEEP = 512, 16, 256
@@ -22,21 +34,35 @@ DENSE = LatentAttention(
 )  # fmt: skip
 INDEXER = Indexer(keep=KEEP, heads=4, head_width=32, norm=LayerNorm(), rotary=Rotary())
 CHOSEN = DENSE.but(choice=INDEXER)
+BLOCK, GROUPS = 64, 4
+GROUPED = Attention(heads=HEADS, kv_heads=GROUPS, head_width=64, rotary=Rotary())
+BLOCKS = BlockSparseAttention(
+    heads=HEADS, kv_heads=GROUPS, head_width=64, rotary=Rotary(),
+    choice=BlockIndexer(block=BLOCK, keep=KEEP // BLOCK, head_width=32, norm=RMSNorm(), rotary=Rotary()),
+)  # fmt: skip
 
 
 def chosen_keys() -> dict[str, Any]:
-    """Times as fast as attention to all keys: all positions at once, and one more token after a cache; what the gate found."""
-    found: dict[str, Any] = {
-        "shape": f"1 x T x {WIDTH}, {HEADS} heads, latent 128, {KEEP} keys by 4 index heads of 32, fp32",
-        "differs from the mask written out by": gate(),
-        "forward": {}, "decoding": {},
-    }  # fmt: skip
+    """Latent attention: times as fast as to all keys, all positions at once and one more token; what the gate found."""
+    shape = f"1 x T x {WIDTH}, {HEADS} heads, latent 128, {KEEP} keys by 4 index heads of 32, fp32"
+    return {"shape": shape, **measured(DENSE, CHOSEN)}
+
+
+def chosen_blocks() -> dict[str, Any]:
+    """Grouped-query attention over blocks, the same."""
+    shape = f"1 x T x {WIDTH}, {HEADS} heads of 64, {GROUPS} of keys, for each {KEEP // BLOCK} blocks of {BLOCK} keys, fp32"
+    return {"shape": shape, **measured(GROUPED, BLOCKS)}
+
+
+def measured(dense: Sublayer, sparse: Sublayer) -> dict[str, Any]:
+    """The ratios of both, by length, behind their gate."""
+    found: dict[str, Any] = {"differs from the mask written out by": gate(sparse), "forward": {}, "decoding": {}}
     with torch.inference_mode():
         for length in LENGTHS:
-            works = alone(length)
+            works = alone(length, dense, sparse)
             found["forward"][length] = ratio(race(works), "all keys", "chosen keys")
         for past in CACHES:
-            found["decoding"][past] = ratio(race(stepping(past)), "all keys", "chosen keys")
+            found["decoding"][past] = ratio(race(stepping(past, dense, sparse)), "all keys", "chosen keys")
     return found
 
 
@@ -49,31 +75,31 @@ def filled(module: nn.Module) -> nn.Module:
     return module
 
 
-def gate() -> float:
+def gate(sparse: Sublayer) -> float:
     """The difference between gathered keys and the mask of the same choice; refuses to time what differs."""
     x = features(1, 2 * KEEP + 3, WIDTH)
     with torch.inference_mode():
-        one, other = ({"output": filled(Alone(CHOSEN, WIDTH, plan))(x)} for plan in (Plan(), Plan(attention="plain")))
+        one, other = ({"output": filled(Alone(sparse, WIDTH, plan))(x)} for plan in (Plan(), Plan(attention="plain")))
     differs = difference(one, other)
     if differs > TOLERANCE:
         raise SystemExit(f"gathered keys give other results than their mask, by {differs:.1e}: not timed")
     return float(f"{differs:.1e}")
 
 
-def alone(length: int) -> Mapping[str, Callable[[], object]]:
+def alone(length: int, dense: Sublayer, sparse: Sublayer) -> Mapping[str, Callable[[], object]]:
     """The layer over all positions of a row."""
     x = features(1, length, WIDTH)
-    layers = {"all keys": filled(Alone(DENSE, WIDTH)), "chosen keys": filled(Alone(CHOSEN, WIDTH))}
+    layers = {"all keys": filled(Alone(dense, WIDTH)), "chosen keys": filled(Alone(sparse, WIDTH))}
     works = {name: (lambda layer=layer: layer(x)) for name, layer in layers.items()}
     for work in works.values():
         work()
     return works
 
 
-def stepping(past: int) -> Mapping[str, Callable[[], object]]:
+def stepping(past: int, dense: Sublayer, sparse: Sublayer) -> Mapping[str, Callable[[], object]]:
     """A layer's step of one token after `past` others; the state is as after reading them, of any numbers."""
     works: dict[str, Callable[[], object]] = {}
-    for name, part in (("all keys", DENSE), ("chosen keys", CHOSEN)):
+    for name, part in (("all keys", dense), ("chosen keys", sparse)):
         model = build(decoder_only(Embedding(vocab=8), WIDTH, [pre_norm(RMSNorm(), part)])).eval()
         filled(model)
         state = model.state(1, past + 1)

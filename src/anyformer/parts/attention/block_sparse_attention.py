@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Literal
 
-import numpy as np
 import torch
 from pydantic import model_validator
 from torch import Tensor
 
 from anyformer.operations import Shape, State, Tally, total
 from anyformer.parts.attention.attend_chosen import attend_chosen
+from anyformer.parts.attention.attend_chosen_blocks import attend_chosen_blocks
 from anyformer.parts.attention.attention import AttentionModule, SelfAttention
 from anyformer.parts.attention.block_indexer import BlockIndexer
-from anyformer.parts.attention.chosen_blocks import places
+from anyformer.parts.attention.chosen_blocks import ChosenBlocks, places
 from anyformer.parts.call.context import Context, Memory, Visible
 from anyformer.parts.call.indexed_state import IndexedState
 from anyformer.parts.masks.simple import Causal
@@ -84,9 +84,14 @@ class BlockSparseAttention(SelfAttention):
 
     def _seen(self, shape: Shape) -> int:
         """Allowed pairs of one row: of each query no more than what it chooses, of which its own block ends with it."""
-        at, most = np.arange(shape.past, shape.past + shape.length), self.choice.most
-        size = self.choice.block
-        return int(np.where(at < most, at + 1, most - size + at % size + 1).sum())
+        size, most = self.choice.block, self.choice.most
+
+        def of_first(queries: int) -> int:
+            start, later = min(queries, most), max(queries - most, 0)
+            whole, rest = divmod(later, size)
+            return start * (start + 1) // 2 + later * (most - size) + whole * size * (size + 1) // 2 + rest * (rest + 1) // 2
+
+        return of_first(shape.past + shape.length) - of_first(shape.past)
 
     def state(
         self, width: int, batch: int, capacity: int, source: int, dtype: torch.dtype, device: torch.device
@@ -120,9 +125,7 @@ class BlockSparseAttentionModule(AttentionModule):
         where = context.once(("blocks of keys", size, memory.keys.label), lambda: places(context, memory.keys, size))
         chosen = self.choice(x_BTD, index, visible, where, context)
         if self.attention.sparse(chosen.keys, self.plan) and not where.documents:
-            at, seen = chosen.indices(context.positions, memory.keys.positions)
-            mixed, share = self._of_groups(q_BHTE, memory, at, seen)
-            share = chosen.summed(share)
+            mixed, share = self._of_blocks(q_BHTE, memory, chosen, context)
         else:
             kept_BKTS = None if chosen.everything else chosen.dense()
             if context.auxiliary is None:
@@ -134,6 +137,21 @@ class BlockSparseAttentionModule(AttentionModule):
         if context.auxiliary is not None:
             self.choice.report(chosen, share, context)
         return self.finished(x_BTD, mixed, context, own_BTKU)
+
+    def _of_blocks(self, q_BHTE: Tensor, memory: Memory, chosen: ChosenBlocks, context: Context) -> tuple[Tensor, Tensor]:
+        """Attention to the chosen blocks, (B, H, T, U), and the share of each, (B, T, K, n): by blocks on a processor, where
+        there are many queries; else of keys that are gathered."""
+        at_query, at_key = (x.expand(len(q_BHTE), -1) for x in (context.positions, memory.keys.positions))
+        if q_BHTE.device.type != "cpu" or q_BHTE.shape[2] == 1:
+            mixed, share = self._of_groups(q_BHTE, memory, *chosen.indices(at_query, at_key))
+            return mixed, chosen.summed(share)
+        q_BKTGE = torch.unflatten(q_BHTE, 1, (self.attention.groups, -1)).transpose(2, 3)
+        k, v = (x.to(q_BHTE.dtype) for x in (memory.key, memory.value))
+        mixed_BKTGU, share = attend_chosen_blocks(
+            q_BKTGE, k, v, torch.where(chosen.allowed, chosen.numbers, -1), chosen.places.slots, at_query, at_key,
+            size=chosen.size, scale=self.scale,
+        )  # fmt: skip
+        return mixed_BKTGU.transpose(2, 3).flatten(1, 2), share
 
     def _of_groups(
         self, q_BHTE: Tensor, memory: Memory, at_BKTm: Tensor | None, seen_BKTm: Tensor | None

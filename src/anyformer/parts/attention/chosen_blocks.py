@@ -134,19 +134,28 @@ def choose_blocks(
     return ChosenBlocks(numbers, scores, where, size, S)
 
 
-def _pooled(raw: Tensor, of_key: Tensor | None, count: int, size: int) -> tuple[Tensor, Tensor]:
-    """The greatest score of each block and its key, (B, t, K, S) -> twice (B, t, K, count)."""
+def _pooled(raw: Tensor, of_key: Tensor | None, count: int, size: int) -> Tensor:
+    """The greatest score of each block, (B, t, K, seen) -> (B, t, K, count)."""
+    if of_key is None:
+        whole = raw.shape[-1] // size * size
+        best = torch.unflatten(raw[..., :whole], -1, (-1, size)).amax(-1) if whole else raw[..., :0]
+        if whole < raw.shape[-1]:
+            best = torch.cat([best, raw[..., whole:].amax(-1, keepdim=True)], -1)
+        return F.pad(best, (0, count - best.shape[-1]), value=float("-inf"))
+    into = of_key[:, None, None].expand_as(raw)
+    return raw.new_full((*raw.shape[:3], count + 1), float("-inf")).scatter_reduce(-1, into, raw, "amax")[..., :count]
+
+
+def _winners(raw: Tensor, chosen: Tensor, of_key: Tensor | None, size: int) -> Tensor:
+    """The key of the greatest score of each chosen block, (B, t, K, n)."""
     S = raw.shape[-1]
     if of_key is None:
-        padded = F.pad(raw, (0, count * size - S), value=float("-inf"))
-        best, inner = torch.unflatten(padded, -1, (count, size)).max(-1)
-        return best, inner + size * torch.arange(count, device=raw.device)
-    into = of_key[:, None, None].expand_as(raw)
-    best = raw.new_full((*raw.shape[:3], count + 1), float("-inf")).scatter_reduce(-1, into, raw, "amax")
-    at = torch.arange(S, device=raw.device).expand_as(raw)
-    winner = torch.where(raw == best.gather(-1, into), at, 0)
-    key = torch.zeros_like(best, dtype=at.dtype).scatter_reduce(-1, into, winner, "amax")
-    return best[..., :count], key[..., :count]
+        at = (chosen[..., None] * size + torch.arange(size, device=raw.device)).clamp(max=S - 1)
+        inner = raw.gather(-1, at.flatten(-2)).view_as(at).argmax(-1)
+        return (chosen * size + inner).clamp(max=S - 1)
+    of_key = of_key[:, None, None]
+    each = (torch.where(of_key == block[..., None], raw, float("-inf")).argmax(-1) for block in chosen.unbind(-1))
+    return torch.stack(list(each), -1)
 
 
 def _forward(
@@ -158,18 +167,21 @@ def _forward(
     numbers, keys = (torch.empty((B, T, K, keep), dtype=torch.int64, device=q.device) for _ in range(2))
     at, block = torch.arange(S, device=q.device), torch.arange(count, device=q.device)
     for rows in some_at_a_time(T, B * K * S, whole=q.is_meta):
-        raw = (q[:, rows].flatten(1, 2) @ k.mT).view(B, -1, K, S).float()
+        seen = rows.stop if causal and not q.is_meta else S
+        raw = (q[:, rows].flatten(1, 2) @ k[:, :seen].mT).view(B, -1, K, seen).float()
         if causal:
-            raw = raw.masked_fill(at > at[rows, None, None], float("-inf"))
+            # Keys before the first of these queries are seen by all of them.
+            first = 0 if q.is_meta else rows.start
+            raw[..., first:].masked_fill_(at[first:seen] > at[rows, None, None], float("-inf"))
         elif allowed is not None:
-            raw = raw.masked_fill(~allowed[:, rows, None], float("-inf"))
-        scores, winner = _pooled(raw, of_key, count, size)
+            raw.masked_fill_(~allowed[:, rows, None], float("-inf"))
+        scores = _pooled(raw, of_key, count, size)
         back = own[:, rows, None, None] - block
         forced = (back >= 0) & (back < local) & (scores > float("-inf"))
         best = torch.where(forced, float("inf"), scores).topk(keep, sorted=False).indices
         numbers[:, rows] = best
         found[:, rows] = scores.gather(-1, best)
-        keys[:, rows] = winner.gather(-1, best)
+        keys[:, rows] = _winners(raw, best, of_key, size)
     return found, numbers, keys
 
 

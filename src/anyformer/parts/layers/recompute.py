@@ -14,6 +14,7 @@ from torch.utils.checkpoint import checkpoint, create_selective_checkpoint_conte
 
 from anyformer.parts.attention.attend_blocks import BLOCKS
 from anyformer.parts.attention.attend_chosen import ATTEND
+from anyformer.parts.attention.attend_chosen_blocks import ATTEND_BLOCKS
 from anyformer.parts.attention.chosen_blocks import CHOOSE_BLOCKS
 from anyformer.parts.attention.chosen_keys import CHOOSE
 from anyformer.parts.call.context import Context
@@ -37,6 +38,7 @@ PRODUCTS: tuple[Any, ...] = (
     PRODUCT,
     BLOCKS,
     ATTEND,
+    ATTEND_BLOCKS,
     CHOOSE,
     CHOOSE_BLOCKS,
 )
