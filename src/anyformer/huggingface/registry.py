@@ -109,6 +109,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "apertus": ("apertus",),
     "hunyuan": ("hunyuan_v1_dense", "hunyuan_v1_moe", "hy_v3"),
     "nanochat": ("nanochat",),
+    "hrm_text": ("hrm_text",),
     "bitnet": ("bitnet",),
     "diffllama": ("diffllama",),
     "mellum": ("mellum",),

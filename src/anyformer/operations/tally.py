@@ -47,13 +47,15 @@ class State:
 
 @dataclass(frozen=True)
 class Inner:
-    """A tally inside another: its `name` in addresses, the number of its copies, and of copies with own `weights`."""
+    """A tally inside another: its `name` in addresses, the number of its copies, of copies with own `weights`, and of those
+    that no gradient reaches."""
 
     tally: Tally
     level: Level
     name: str
     times: int = 1
     weights: int = 1
+    unreached: int = 0
 
 
 @dataclass(frozen=True)
@@ -177,12 +179,12 @@ class Tally:
 
     @property
     def total_flops(self) -> Flops:
-        terms = [(work.flops, 1) for work in self.own_work.values()]
-        terms += [(inner.tally.total_flops, inner.times) for inner in self.inner.values()]
+        terms = [(work.flops, 1, 0) for work in self.own_work.values()]
+        terms += [(inner.tally.total_flops, inner.times, inner.unreached) for inner in self.inner.values()]
         return Flops(
-            sum(flops.dense * times for flops, times in terms),
-            sum(flops.exact * times for flops, times in terms),
-            sum(flops.no_gradient * times for flops, times in terms),
+            sum(flops.dense * times for flops, times, _ in terms),
+            sum(flops.exact * times for flops, times, _ in terms),
+            sum(flops.no_gradient * times + flops.backward * unreached for flops, times, unreached in terms),
         )
 
     @property

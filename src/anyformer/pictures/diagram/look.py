@@ -184,12 +184,13 @@ def block_look(block: Block, width: int) -> BlockLook:
 def _step(step: Step, width: int) -> StepLook:
     norm: list[tuple[str, Tone]] = [] if step.norm_after is None else [(_title(step.norm_after, width), "norm")]
     gain: list[tuple[str, Tone]] = [] if step.gain is None else [(_gain(step.gain), "pointwise")]
+    words = {"detached": step.residual == "detached", f"× {number(step.residual_scale)}": step.residual_scale != 1}
     return StepLook(
         before=_title(step.norm_before, width),
         normed=step.residual == "normed",
         branches=tuple(_branch(branch, width) for branch in step.branches.values()),
         summed=_title(step.norm_branches, width),
-        scale="" if step.residual_scale == 1 else f"× {number(step.residual_scale)}",
+        scale=" ".join(word for word, holds in words.items() if holds),
         after=(*norm, *gain),
     )
 
