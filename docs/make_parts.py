@@ -180,6 +180,7 @@ MECHANISMS = (
     M(LATER, "down the layers", "value residual", "anyformer.parts.attention.attention:ValueResidual", "`value_residual`"),
     M(LATER, "down the layers", "embedding and U-Net skips", "Skip", '`Branch(gain=Gain(per="branch", initial=0.0))`'),
     M(LATER, "down the layers", "layers that loop", "Stack", '`order = "layer*6"`, `shared_weights = ("layer",)`'),
+    M(LATER, "down the layers", "cycles with a stream each", "Constant", '`Skip(variant=...)`, `Step(residual="detached")`'),
     M(LATER, "embeddings", "a table of each layer", "LayerEmbedding"),
     M(LATER, "embeddings", "per-layer embeddings that project the input", "LayerInputs", "with `LayerInput` in the layers"),
     M(LATER, "within a block", "a short convolution anywhere", "LocalConvolution"),

@@ -59,8 +59,8 @@ class Cycles:
 
 def _join(sublayer: Constant | Skip, cut: str = "") -> Block:
     """x + y, of x as a constant if no gradient flows back into the pass before."""
-    branches = Named({sublayer.kind: Branch(sublayer=sublayer)})
-    return Block(steps=(Step(branches=branches, residual="detached" if cut else "input"),))
+    branch = Branch(sublayer=sublayer)
+    return Block(steps=(Step(branches=Named({sublayer.kind: branch}), residual="detached" if cut else "input"),))
 
 
 def read(config: Config) -> Architecture:
