@@ -33,6 +33,7 @@ def test_a_prefix_is_read_both_ways():
         ({"L_bp_cycles": 2}, "L_bp_cycles = 2 should be a list of whole numbers"),
         ({"num_layers_per_stack": 2}, "num_hidden_layers = 2 is not supported .* only 16"),
         ({"H_cycles": 10_000, "L_cycles": 10_000}, "H_cycles = 10000 should be so small"),
+        ({"num_key_value_heads": 2}, "num_key_value_heads = 2 is not supported .* only 4"),
         ({"L_cycles": 0}, "L_cycles = 0 should be a whole number from 1"),
     ],
 )
@@ -48,6 +49,13 @@ def test_the_layers_of_a_pass_and_the_layers_that_are_computed():
     assert first == again
     written = family.write(first)
     assert (written["num_layers_per_stack"], written["num_hidden_layers"], written["L_bp_cycles"]) == (2, 16, [1, 2])
+
+
+def test_keys_of_the_published_conversion():
+    plain = {key: value for key, value in TABLE.items() if key != "rope_parameters"}
+    more = {"num_key_value_heads": 4, "L_bp_steps": [0, 1], "rope_theta": 100.0, "pad_token_id": 0, "bos_token_id": 6}
+    again, _ = huggingface.read_architecture(Config(plain | more))
+    assert again.resolved() == huggingface.read_architecture(Config(TABLE))[0].resolved()
 
 
 def test_an_embedding_without_a_scale_has_that_of_the_first_weights():

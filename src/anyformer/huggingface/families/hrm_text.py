@@ -70,10 +70,10 @@ def read(config: Config) -> Architecture:
     norm = RMSNorm(eps=config("rms_norm_eps", 1e-6, "attention.norm_before.eps"), gain="none")
     masked = config("prefix_lm", True, lambda target: target("attention.mask") != Causal())
     biased = words.biases(config)
+    config.expect("num_key_value_heads", config("num_attention_heads"), why="the class has keys of its own for every head")
     attention = words.attention(
         config,
         head_width=128,
-        kv_heads=None,
         rotary=words.rotary(config),
         mask=Causal() | Prefix() if masked else Causal(),
         gate=Gate(bias=bool(biased)),
@@ -153,4 +153,5 @@ _LAYER: Table = {
     ("feedforward.down",): "mlp.down_proj",
 }
 """Weights are fused in the published files, and as transformers saves them; biases never."""
-FAMILIES = (Family("hrm_text", read, names, "HrmTextForCausalLM"),)
+# The last key is the published conversion's word for `L_bp_cycles`, which the class does not read.
+FAMILIES = (Family("hrm_text", read, names, "HrmTextForCausalLM", inert=("L_bp_steps",)),)
