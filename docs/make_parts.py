@@ -187,6 +187,7 @@ MECHANISMS = (
         "anyformer.parts.layers.block:Step",
         '`residual_scale = "by_layer"`',
     ),
+    M(LATER, "down the layers", "cycles with a stream each", "Constant", '`Skip(variant=...)`, `Step(residual="detached")`'),
     M(LATER, "embeddings", "a table of each layer", "LayerEmbedding"),
     M(LATER, "embeddings", "per-layer embeddings that project the input", "LayerInputs", "with `LayerInput` in the layers"),
     M(LATER, "within a block", "a short convolution anywhere", "LocalConvolution"),

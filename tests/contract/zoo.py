@@ -24,6 +24,7 @@ from anyformer.parts import (
     Causal,
     ChannelCrossAttention,
     Chunk,
+    Constant,
     CrossAttention,
     DifferentialAttention,
     Disentangled,
@@ -180,6 +181,27 @@ LAST = Block(
         *pre_norm(RMS, SELF, FEED).steps,
     )
 )
+SLOW = post_norm(RMS, SELF, FEED)
+
+
+def _joined(variant: str | None, **step) -> Block:
+    """The stream and another one, behind a variant, for the next layers of a cycle."""
+    return Block(steps=(Step(branches=Named(skip=Branch(sublayer=Skip(variant=variant))), **step),))
+
+
+def _cycles(first: Constant, order: str) -> Architecture:
+    """Two stacks in cycles, each with a stream of its own, of which the first cycles do not learn."""
+    begin = Block(steps=(Step(branches=Named(constant=Branch(sublayer=first))),))
+    joins = {"first": _joined(None, residual="detached"), "again": _joined(None), "join": _joined("slow"),
+             "cut": _joined("slow", residual="detached"), "back": _joined("fast_b")}  # fmt: skip
+    variants = {"begin": begin, "fast_a": pre_norm(RMS, SELF, FEED), "fast_b": SLOW, "slow": SLOW, **joins}
+    used = {name: block for name, block in variants.items() if name in order.split()}
+    return _decoder(SLOW).but(
+        decoder=Stack(variants=Named(used), order=order, shared_weights=("fast_a", "fast_b", "slow")),
+        initialisation=Initialisation(matrix=Normal(std=0.1), embedding=Normal(std=1.0)),
+    )
+
+
 SHARED_KEYS = pre_norm(
     RMS, Attention(heads=4, kv_heads=2, mask=Window(size=4), rotary=Rotary(), qk_norm=QKNorm(norm=RMS), keys_from="own"), FEED
 )
@@ -500,6 +522,8 @@ DECODERS = {
     "skips": _decoder(FIRST).but(
         decoder=Stack(variants=Named(first=FIRST, middle=OWN_KEYS, last=LAST), order="first middle*2 last", final_norm=RMS)
     ),
+    "cycles": _cycles(Constant(), "begin fast_a fast_b again slow back fast_a fast_b cut fast_a fast_b join slow"),
+    "cycles_stored": _cycles(Constant(learned=False), "begin fast_a fast_b first fast_a fast_b again slow"),
     "value_residual": _decoder(OWN_KEYS).but(
         decoder=Stack(variants=Named(first=OWN_KEYS, layer=MIXED_VALUES), order="first layer*2", final_norm=RMS)
     ),

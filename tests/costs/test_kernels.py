@@ -219,6 +219,24 @@ def by_title(work):
     return found
 
 
+@pytest.mark.parametrize("name", ["cycles", "cycles_stored"])
+def test_layers_that_no_gradient_reaches_have_a_forward_pass_alone(name):
+    """Of the products written out, the backward pass is what torch counts of it (the contracts hold `total_flops` to that)."""
+    shape, plan = Shape(batch=1, length=64), Plan(attention="plain")
+    sheet = cost(ZOO[name], plan=plan, length=64, mode="train")
+    assert sheet.executed.backward == ZOO[name].cost(shape, plan).total_flops.backward < 2 * sheet.executed.forward
+    all_learn = {
+        path: "input"
+        for variant, block in ZOO[name].decoder.variants.items()
+        if block.detaches
+        for path in [f"decoder.variants.{variant}.steps.0.residual"]
+    }
+    whole, cut = (kernels(made, shape, plan, "train") for made in (change_all(ZOO[name], all_learn), ZOO[name]))
+    forward = kernels(ZOO[name], shape, plan, "prefill")
+    for field in ("executed", "moves", "launches"):
+        assert total(forward, field) < total(cut, field) < total(whole, field)
+
+
 def test_the_gradient_of_a_weight_is_a_kernel_that_is_not_recomputed():
     architecture, shape = af.architecture("llama-12m"), Shape(batch=4, length=64)
     once, again = (

@@ -91,7 +91,9 @@ def randomise(model: torch.nn.Module) -> None:
         if "Sinusoid" in type(module).__name__
         for parameter in module.parameters(recurse=False)
     }
-    trained = [(name, parameter) for name, parameter in model.named_parameters() if parameter.requires_grad]
+    parameters = list(model.named_parameters())
+    # The state that HRM-Text begins from is stored and never trained.
+    trained = [(name, each) for name, each in parameters if each.requires_grad or name.endswith("z_L_init")]
     biases = [(name, buffer) for name, buffer in model.named_buffers() if name.endswith("logits_bias")]
     tied = set()
     with torch.no_grad():

@@ -59,6 +59,10 @@ def test_the_bytes_of_a_pipeline_are_those_of_the_stream_and_of_what_every_stage
     [
         ({"accumulation": 1}, r"need as many pieces of a batch .* accumulation = 1: set accumulation to 2 or more"),
         ({"plan.mesh.pipeline": 3, "batch": 6, "accumulation": 3}, r"divides layers, and the model has 2: choose no more"),
+        (
+            {"architecture.decoder.layer.steps.0.residual": "detached"},
+            r"a layer takes the stream as a constant, and would send",
+        ),
         ({"architecture.decoder.shared_weights": ("layer",)}, r"layer 1 has the weights of layer 0, and both would be in"),
     ],
 )

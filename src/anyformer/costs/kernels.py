@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from fractions import Fraction
 
 from anyformer.costs.kernel import Kernel, Mode, Share, Unit
 from anyformer.costs.memory import ADAM, States, states_of
@@ -37,14 +38,41 @@ def kernels(architecture: Architecture, shape: Shape, plan: Plan, mode: Mode) ->
     price = architecture.folded_trained_cost if mode == "train" else architecture.folded_cost
     tally = price(shape, plan)
     nodes = list(tally.nodes())
-    work = [kernel for node in nodes for kernel in _of_node(node, plan, mode)]
-    work += _stream(architecture, shape, plan, mode)
+    work = [(kernel, node.unreached) for node in nodes for kernel in _of_node(node, plan, mode)]
+    work += [(kernel, 0) for kernel in _stream(architecture, shape, plan, mode)]
     work += _elementwise(architecture, nodes, plan, mode)
-    if mode == "train":
-        units = RECOMPUTED[plan.checkpointing]
-        work = [_recomputed(kernel) if kernel.unit in units and kernel.address.layer is not None else kernel for kernel in work]
-        work.append(update(tally.parameters, states_of(plan.precision)))
-    return work
+    if mode != "train":
+        return [kernel for kernel, _ in work]
+    units = RECOMPUTED[plan.checkpointing]
+    priced = [
+        _mean(
+            kernel,
+            _recomputed(kernel) if kernel.unit in units and kernel.address.layer is not None else kernel,
+            unreached,
+            plan,
+        )
+        for kernel, unreached in work
+    ]
+    return [*priced, update(tally.parameters, states_of(plan.precision))]
+
+
+def _mean(once: Kernel, kernel: Kernel, unreached: int, plan: Plan) -> Kernel:
+    """The mean `kernel` of layers of which no gradient reaches some: these execute the forward pass of `once`, and no more."""
+    if not unreached:
+        return kernel
+    part, share = Fraction(1, once.passes) if once.passes else Fraction(0), Fraction(unreached, once.layers)
+    forward = once.executed if plan.attention == "plain" or once.unit != "attention" else once.flops.exact
+
+    def mean(all_of_them: int, of_forward: int) -> int:
+        return round(all_of_them * (1 - share) + of_forward * part * share)
+
+    return replace(
+        kernel,
+        executed=mean(kernel.executed, forward),
+        moves=mean(kernel.moves, once.moves),
+        weights=mean(kernel.weights, once.weights),
+        launches=mean(kernel.launches, once.launches),
+    )
 
 
 def update(parameters: int, states: States = ADAM) -> Kernel:
@@ -142,22 +170,24 @@ def _recomputed(kernel: Kernel) -> Kernel:
     )
 
 
-def _elementwise(architecture: Architecture, nodes: list[Node], plan: Plan, mode: Mode) -> Iterator[Kernel]:
-    """Element-wise kernels of each kind of layer: on the residual stream, and within the sublayers."""
+def _elementwise(architecture: Architecture, nodes: list[Node], plan: Plan, mode: Mode) -> Iterator[tuple[Kernel, int]]:
+    """Element-wise kernels of each kind of layer: on the residual stream, and within the sublayers; and how many of the layers
+    no gradient reaches."""
     passes, size = 3 if mode == "train" else 1, plan.activation_bytes
-    places: dict[tuple[Address, bool], list[tuple[int, Elementwise]]] = {}
+    places: dict[tuple[Address, bool], list[tuple[Node, Elementwise]]] = {}
     for node in nodes:
         at = node.address
         place = at if at.layer is None else Address(at.module, at.layer)
         own = [work for work in node.tally.own_work.values() if isinstance(work, Elementwise)]
         if own and at.module in architecture.layered:
-            places.setdefault((place, at.sublayer), []).extend((node.times, work) for work in own)
+            places.setdefault((place, at.sublayer), []).extend((node, work) for work in own)
     for (address, inside), works in places.items():
         kinds = [work.kind for _, work in works]
         stack = architecture.stacks.get(address.module)
         streams = None if stack is None or inside else stack.streams
         copies = 1 if streams is None else streams.count
-        yield Kernel(
+        first, _ = works[0]
+        kernel = Kernel(
             address,
             "pointwise" if inside else "residual",
             "memory",
@@ -165,9 +195,10 @@ def _elementwise(architecture: Architecture, nodes: list[Node], plan: Plan, mode
             0,
             sum(work.moved for _, work in works) * size * passes * copies,
             launches=max(kinds.count(kind) for kind in kinds) * passes,
-            layers=works[0][0],
+            layers=first.times,
             share="features" if inside else "positions",
         )
+        yield kernel, first.unreached
 
 
 def _stream(architecture: Architecture, shape: Shape, plan: Plan, mode: Mode) -> Iterator[Kernel]:

@@ -23,7 +23,7 @@ from anyformer.costs.peak import peak_memory
 from anyformer.costs.roofline import StepTime, step_of
 from anyformer.costs.sizing import Remark, remarks
 from anyformer.model import Architecture
-from anyformer.operations import Flops, Shape, Tally
+from anyformer.operations import Contraction, Flops, Pairs, Shape, Tally
 from anyformer.plan import Plan
 from anyformer.quantising import FORMATS, USUAL
 
@@ -116,12 +116,14 @@ class CostSheet:
         total = sum(kernel.executed * kernel.layers for kernel in self._kernels)
         if self.mode != "train":
             return Executed(total, 0)
-        dense = {"attention"} if self.plan.attention == "plain" else set()
-        flops = (
-            (kernel.flops.dense if kernel.unit in dense else kernel.flops.exact) * kernel.layers for kernel in self._kernels
-        )
-        forward = sum(flops) // 3
-        return Executed(forward, total - forward - self._computed.total_flops.no_gradient)
+        dense = (Pairs, Contraction) if self.plan.attention == "plain" else ()
+        forward = saved = 0
+        for node in self._computed.nodes():
+            for work in node.tally.own_work.values():
+                flops = work.flops
+                forward += (flops.dense if isinstance(work, dense) else flops.exact) * node.times
+                saved += flops.no_gradient * (node.times - node.unreached)
+        return Executed(forward, total - forward - saved)
 
     @cached_property
     def _kernels(self) -> list[Kernel]:

@@ -144,8 +144,10 @@ class Config:
 
     @property
     def task(self) -> str:
-        """The end of the model class's name: `ForCausalLM`, `ForMaskedLM`, `Model`; empty where none is named."""
+        """The end of the model class's name: `ForCausalLM`, `LMHeadModel`, `Model`; empty where none is named."""
         named = next(iter(self("architectures", None) or ()), "")
+        if named.endswith("LMHeadModel"):
+            return "LMHeadModel"
         return "For" + named.rpartition("For")[2] if "For" in named else "Model" if named.endswith("Model") else ""
 
     def expect(self, name: str, *values: Any, why: str = "") -> None:

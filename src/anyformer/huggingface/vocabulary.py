@@ -80,17 +80,17 @@ RUNS = Kind(
 _KEYS: tuple[tuple[Kind, str], ...] = (
     (
         LAYERS,
-        """decoder_layers depth encoder_layers inner_group_num layers n_layer n_layers num_conv_layers num_decoder_layers
-        num_hidden_layers num_layers""",
+        """decoder_layers depth encoder_layers H_cycles inner_group_num L_cycles layers n_layer n_layers num_conv_layers
+        num_decoder_layers num_hidden_layers num_layers num_layers_per_stack""",
     ),
     (
         SIZE,
         """attention_chunk_size attention_head_dim attention_head_size attention_heads attention_hidden_size
         attention_window_size attn_layer_period block_ff_dim block_multiple_of context_length conv1d_width conv_L_cache
-        conv_channels conv_kernel d_ff d_head d_inner d_kv d_model decoder_attention_heads decoder_ffn_dim decoder_vocab_size
-        dense_intermediate_size dff dim dim_model_base emb_dim embed_dim embedding_size encoder_attention_heads
-        encoder_ffn_dim expand expansion_ratio expert_capacity expert_layer_period experts_per_token ff_factor ffn_dim
-        ffn_hidden_size ffn_round_up_to_multiple_of floor_scale full_attention_interval full_attn_mod
+        conv_channels conv_kernel cross_attention_hidden_size d_ff d_head d_inner d_kv d_model decoder_attention_heads
+        decoder_ffn_dim decoder_vocab_size dense_intermediate_size dff dim dim_model_base emb_dim embed_dim embedding_size
+        encoder_attention_heads encoder_ffn_dim expand expansion_ratio expert_capacity expert_layer_period experts_per_token
+        ff_factor ffn_dim ffn_hidden_size ffn_round_up_to_multiple_of floor_scale full_attention_interval full_attn_mod
         global_attn_every_n_layers global_head_dim head_dim hidden_dim hidden_size image_size in_channels index_block_size
         index_head_dim index_n_heads index_topk index_topk_blocks index_topk_freq input_channels input_embedding_size
         input_feat_per_channel interleave_moe_layer_step intermediate_multiple_size intermediate_size intermediate_size_mlp
@@ -125,8 +125,9 @@ _KEYS: tuple[tuple[Kind, str], ...] = (
     (INTEGER, """clamp_len mask_token_id max_relative_positions moe_layer_end_index pad_token_id position_buckets"""),
     (
         POSITIVE,
-        """alpha beta_fast beta_slow embed_init_std factor global_rope_theta high_freq_factor local_rope_theta logits_scaling
-        low_freq_factor query_pre_attn_scalar rope_local_base_freq rope_theta rotary_emb_base scale_depth swa_rope_theta""",
+        """alpha beta_fast beta_slow embed_init_std embedding_scale factor global_rope_theta high_freq_factor local_rope_theta
+        logits_scaling low_freq_factor query_pre_attn_scalar rope_local_base_freq rope_theta rotary_emb_base scale_depth
+        swa_rope_theta""",
     ),
     (
         NUMBER,
@@ -162,9 +163,9 @@ _KEYS: tuple[tuple[Kind, str], ...] = (
         relative_attention rescale_embeddings rope_interleave rotary rotary_value route_norm router_bias same_length
         scale_attn_by_inverse_layer_idx scale_attn_weights scale_decoder_outputs scale_embedding scale_embeddings
         scale_sqrt_depth share_att_key share_encoder_decoder_embeddings share_inout_emb swin_norm talking_head tie_embedding
-        tie_word_embeddings token_dropout truncate untie_r use_attention_gate use_bias use_cla use_conv_bias
-        use_double_wide_mlp use_dynamic_ntk use_embedding_sharing use_expert_bias use_gated_activation use_lang_emb
-        use_learned_position_embeddings use_logn_attn use_mixed_mlp_moe use_mla use_mrope use_parallel_block
+        tie_encoder_decoder tie_word_embeddings token_dropout truncate untie_r use_attention_gate use_bias use_cla
+        use_conv_bias use_double_wide_mlp use_dynamic_ntk use_embedding_sharing use_expert_bias use_gated_activation
+        use_lang_emb use_learned_position_embeddings use_logn_attn use_mixed_mlp_moe use_mla use_mrope use_parallel_block
         use_parallel_residual use_pos_enc use_post_norm use_prompt use_qk_norm use_qkv_bias use_rotary_pos_emb
         use_routing_bias use_sandwich_norm use_sliding_window use_swiglu_ffn use_task_id use_tpu_fourier_optimizations""",
     ),
@@ -189,8 +190,8 @@ _KEYS: tuple[tuple[Kind, str], ...] = (
     (
         INTEGERS,
         """attn_layer_indices attn_type_list conv_kernel_sizes full_attn_idxs full_attn_layers fullatt_block_indexes
-        hybrid_layer_pattern kda_layers mlp_only_layers moe_layers mrope_section no_rope_layers num_attention_heads_per_layer
-        rope_scaling_layers""",
+        hybrid_layer_pattern kda_layers L_bp_cycles mlp_only_layers moe_layers mrope_section no_rope_layers
+        num_attention_heads_per_layer rope_scaling_layers""",
     ),
     (WHOLE | INTEGERS, """moe_layer_freq moe_topk"""),
     (SIZE | INTEGERS, """attention_window"""),

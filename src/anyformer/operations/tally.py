@@ -47,24 +47,28 @@ class State:
 
 @dataclass(frozen=True)
 class Inner:
-    """A tally inside another: its `name` in addresses, the number of its copies, and of copies with own `weights`."""
+    """A tally inside another: its `name` in addresses, the number of its copies, of copies with own `weights`, and of those
+    that no gradient reaches."""
 
     tally: Tally
     level: Level
     name: str
     times: int = 1
     weights: int = 1
+    unreached: int = 0
 
 
 @dataclass(frozen=True)
 class Node:
-    """One part of a model with its own declarations: its address and path in the model, and the number of its copies."""
+    """One part of a model with its own declarations: its address and path in the model, and the number of its copies, of those
+    with own weights, and of those that no gradient reaches."""
 
     address: Address
     path: str
     tally: Tally
     times: int
     weight_times: int
+    unreached: int
 
     def name(self, own: str) -> str:
         """The name in the model of the part's declaration `own`."""
@@ -124,12 +128,18 @@ class Tally:
         shifts = {name: replace(each, writes=each.fill == "zeros") for name, each in self.own_weights.items()}
         return replace(self, own_weights=shifts)
 
-    def nodes(self, at: Address = MODEL, path: str = "", times: int = 1, weight_times: int = 1) -> Iterator[Node]:
+    def nodes(
+        self, at: Address = MODEL, path: str = "", times: int = 1, weight_times: int = 1, unreached: int = 0
+    ) -> Iterator[Node]:
         """Every part, those that hold others first."""
-        yield Node(at, path, self, times, weight_times)
+        yield Node(at, path, self, times, weight_times, unreached)
         for name, each in self.inner.items():
             yield from each.tally.nodes(
-                at.within(each.level, each.name), _join(path, name), times * each.times, weight_times * each.weights
+                at.within(each.level, each.name),
+                _join(path, name),
+                times * each.times,
+                weight_times * each.weights,
+                unreached * each.times + (times - unreached) * each.unreached,
             )
 
     @cached_property
@@ -177,12 +187,12 @@ class Tally:
 
     @property
     def total_flops(self) -> Flops:
-        terms = [(work.flops, 1) for work in self.own_work.values()]
-        terms += [(inner.tally.total_flops, inner.times) for inner in self.inner.values()]
+        terms = [(work.flops, 1, 0) for work in self.own_work.values()]
+        terms += [(inner.tally.total_flops, inner.times, inner.unreached) for inner in self.inner.values()]
         return Flops(
-            sum(flops.dense * times for flops, times in terms),
-            sum(flops.exact * times for flops, times in terms),
-            sum(flops.no_gradient * times for flops, times in terms),
+            sum(flops.dense * times for flops, times, _ in terms),
+            sum(flops.exact * times for flops, times, _ in terms),
+            sum(flops.no_gradient * times + flops.backward * unreached for flops, times, unreached in terms),
         )
 
     @property

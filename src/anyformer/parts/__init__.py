@@ -39,6 +39,7 @@ from anyformer.parts.images.two_layer import TwoLayerProjector
 from anyformer.parts.initialisation import FanIn, Initialisation, Normal, TruncatedNormal, Xavier
 from anyformer.parts.layers.block import Block, Step
 from anyformer.parts.layers.branch import Branch
+from anyformer.parts.layers.constant import Constant
 from anyformer.parts.layers.manifold import ManifoldConnections
 from anyformer.parts.layers.multi_token import SequentialPrediction
 from anyformer.parts.layers.parallel_heads import ParallelPrediction
@@ -103,6 +104,7 @@ __all__ = [
     "ChannelCrossAttention",
     "ChannelDecay",
     "Chunk",
+    "Constant",
     "CrossAttention",
     "DeltaAttention",
     "DifferentialAttention",

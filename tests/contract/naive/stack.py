@@ -52,6 +52,7 @@ def run_stack(stack, name, weights, x, source, prefix, tokens, until=None, axes=
                     for v in streams
                 ]
                 x = [read for read, _, _ in weighed]
+            x = [v.detach() for v in x] if step.residual == "detached" else x
             read = [norm(step.norm_before, f"{path}.step_{number}_norm_before", weights, v) for v in x]
             # Of n values in the stream, each has a share of 1 / n of the variance.
             n = 2 + owner * len(stack.variants[variant].steps) + number if step.residual_scale == "by_layer" else None
@@ -151,6 +152,7 @@ SUBLAYERS = RECURRENT | {
     "spatial_cross_attention": spatial_cross_attention,
     "layer_embedding": layer_embedding,
     "layer_input": layer_input,
+    "constant": lambda part, name, weights, x, run: [weights[f"{name}.vector"]] * len(x),
     "skip": lambda part, name, weights, x, run: run.streams[part.variant],
     "attention": attention,
     "differential_attention": attention,

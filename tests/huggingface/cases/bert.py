@@ -1,4 +1,4 @@
-"""BERT and its kin, with and without a head."""
+"""BERT and its kin, with and without a head, and as decoders."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ UNTIED = {"tie_word_embeddings": False, "hidden_act": "relu", "type_vocab_size":
 CASES = [
     *cases("bert", BASE, UNTIED, task="MaskedLM"),
     *cases("bert", BASE | {"hidden_act": "gelu_pytorch_tanh"}, task="Model"),
+    *cases("bert", BASE | {"is_decoder": True}, UNTIED),
     *cases("ernie", BASE, UNTIED, task="MaskedLM"),
+    *cases("ernie", BASE | {"is_decoder": True}),
     *cases("megatron-bert", BASE, UNTIED, task="MaskedLM"),
     *cases("megatron-bert", BASE | {"hidden_dropout_prob": 0.3}, task="Model"),
     *cases(

@@ -1,4 +1,4 @@
-"""RoBERTa and its kin, with another padding id than usual."""
+"""RoBERTa and its kin, with another padding id than usual, and as decoders."""
 
 from __future__ import annotations
 
@@ -13,11 +13,14 @@ OTHER = {
 }  # fmt: skip
 MPNET = BASE | {"num_attention_heads": 3}
 SHORT = {"tie_word_embeddings": False, "hidden_act": "silu", "max_position_embeddings": 15}
+COUNTED = "positions that are given begin at 0 there, and those that the class counts behind the id of padding"
 
 CASES = [
     *cases("roberta", BASE, OTHER, task="MaskedLM"),
     *cases("roberta", BASE, task="Model"),
+    *cases("roberta", BASE | {"is_decoder": True}, OTHER, unpadded=COUNTED),
     *cases("xlm-roberta", OTHER | BASE, task="MaskedLM"),
+    *cases("xlm-roberta", BASE | {"is_decoder": True}, unpadded=COUNTED),
     *cases("camembert", OTHER | BASE, task="MaskedLM"),
     *cases("data2vec-text", BASE, OTHER, task="MaskedLM"),
     *cases("roberta-prelayernorm", BASE, OTHER, task="MaskedLM"),

@@ -1,4 +1,4 @@
-"""BERT and its kin: encoders with learned positions, types of segments and a head of two layers."""
+"""BERT and its kin: encoders, or decoders, with learned positions, types of segments and a head of two layers."""
 
 from __future__ import annotations
 
@@ -28,9 +28,11 @@ from anyformer.parts import Transform, post_norm, pre_norm
 
 def read(name: str, config: Config) -> Architecture:
     config.expect("use_task_id", False)
-    norm = words.layer_norm(config, 1e-12)
-    block = post_norm(norm, *bert_sublayers(config), dropout=config("hidden_dropout_prob", 0.1))
-    return encoder(config, block, bert_head(config, name, norm), position=learned_position(config), input_norm=norm)
+    side, mask = words.stack_and_mask(config, "is_decoder")
+    norm, causal = words.layer_norm(config, 1e-12), "LMHeadModel" if name == "Bert" else "ForCausalLM"
+    block = post_norm(norm, *bert_sublayers(config, mask=mask), dropout=config("hidden_dropout_prob", 0.1))
+    head = bert_head(config, name, norm, causal=causal if side == "decoder" else "")
+    return encoder(config, block, head, side=side, position=learned_position(config), input_norm=norm)
 
 
 def read_megatron(config: Config) -> Architecture:

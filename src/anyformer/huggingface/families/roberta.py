@@ -27,10 +27,11 @@ from anyformer.parts import RelativeBuckets, SharedBias, post_norm, pre_norm
 
 
 def read(name: str, config: Config) -> Architecture:
-    norm = words.layer_norm(config, 1e-12)
-    block = post_norm(norm, *bert_sublayers(config), dropout=config("hidden_dropout_prob", 0.1))
-    head = bert_head(config, name, norm, "gelu")
-    return encoder(config, block, head, position=position_after_padding(config), input_norm=norm)
+    side, mask = words.stack_and_mask(config, "is_decoder")
+    norm, causal = words.layer_norm(config, 1e-12), "ForCausalLM" if side == "decoder" else ""
+    block = post_norm(norm, *bert_sublayers(config, mask=mask), dropout=config("hidden_dropout_prob", 0.1))
+    head = bert_head(config, name, norm, "gelu", causal=causal)
+    return encoder(config, block, head, side=side, position=position_after_padding(config), input_norm=norm)
 
 
 def read_prelayernorm(config: Config) -> Architecture:
@@ -61,6 +62,7 @@ def read_mpnet(config: Config) -> Architecture:
 
 def read_integer(config: Config) -> Architecture:
     """I-BERT before its numbers become integers, as it is published: RoBERTa."""
+    config.expect("is_decoder", False, why="transformers has no class of a decoder for I-BERT")
     config.expect("quant_mode", False, why="integers in place of real numbers are not known here")
     config.assume(tie_word_embeddings=True)
     config.expect("hidden_act", "gelu", why="transformers knows no other for I-BERT")

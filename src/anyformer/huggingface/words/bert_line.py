@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from anyformer.huggingface.config import Config
@@ -52,13 +53,14 @@ IGNORED = (
 def encoder_names(
     architecture: Architecture, base: str, outside: Table, head: Table, *layer: Table, path: str = LAYER
 ) -> Names:
-    """Names of a model whose encoder has the prefix `base` under a head, and none without one."""
-    prefix = f"{base}." if architecture.head else ""
-    return Names({**under(prefix, outside), **head}, {"encoder": (prefix + path, joined(*layer))})
+    """Names of a model whose one stack has the prefix `base` under a head, and none without one; `outside`: of an encoder."""
+    prefix, (stack,) = f"{base}." if architecture.head else "", architecture.stacks
+    around = {re.sub(r"^encoder\b", stack, ours): theirs for ours, theirs in outside.items()}
+    return Names({**under(prefix, around), **head}, {stack: (prefix + path, joined(*layer))})
 
 
 def bert_sublayers(config: Config, **fields: Any) -> tuple[Attention, FeedForward]:
-    """Bidirectional attention and a feed-forward network, with every bias; `fields`: more fields of the attention."""
+    """Attention, by default bidirectional, and a feed-forward network, with every bias; `fields`: more of the attention."""
     heads, rate = config("num_attention_heads"), config("attention_probs_dropout_prob", 0.1)
     attention = Attention(heads=heads, **{"bias": ALL, "mask": Bidirectional(), "dropout": rate, **fields})
     return attention, plain(config)
@@ -70,25 +72,33 @@ def bert_head(config: Config, name: str, norm: Norm, act: str | None = None, **m
 
 
 def encoder(
-    config: Config, block: Block, head: Head | None, *, types: int | None = 2, embedding_width: int | None = None, **around: Any
+    config: Config,
+    block: Block,
+    head: Head | None,
+    *,
+    types: int | None = 2,
+    embedding_width: int | None = None,
+    side: str = "encoder",
+    **around: Any,
 ) -> Architecture:
-    """An encoder of equal blocks.
+    """An encoder of equal blocks; with `side` = "decoder" a decoder.
 
     `types`: kinds of segments where the key is absent, None for a class without segments.
     """
-    config.expect_all(is_decoder=False, position_embedding_type="absolute")
+    config.expect_all(is_decoder=side == "decoder", position_embedding_type="absolute")
     config("max_position_embeddings", None)
     segments = 0 if types is None else config("type_vocab_size", types)
     if types and not segments:
         raise HuggingFaceError(f"{config.where}: type_vocab_size = 0, but transformers looks one up for every token")
     around = {"dropout": config("hidden_dropout_prob", 0.1), **around}
+    stacks: dict[str, Any] = {side: stacked(repeated(config, block), **around)}
     return Architecture(
         width=config("hidden_size"),
         embedding=Embedding(vocab=config("vocab_size"), types=segments),
         embedding_width=embedding_width,
-        encoder=stacked(repeated(config, block), **around),
         head=head,
         initialisation=initialisation(config),
+        **stacks,
     )
 
 

@@ -65,14 +65,24 @@ def classes(config: Config, **fields: Any) -> Head:
 
 
 def encoder_head(
-    config: Config, name: str, transform: Transform, *, tied: bool = True, pooled: Transform = TANH, **more: Head
+    config: Config,
+    name: str,
+    transform: Transform,
+    *,
+    tied: bool = True,
+    pooled: Transform = TANH,
+    causal: str = "",
+    **more: Head,
 ) -> Head | None:
     """The head of the configuration's class.
 
     `name`: the beginning of the names of classes; `transform`, `tied`: of a masked language model, the second where the key
-    is absent; `pooled`: the transform before classes of a row; `more`: heads of further classes.
+    is absent; `pooled`: the transform before classes of a row; `causal`: of a decoder, the end of the name of its class, which
+    has the same head; `more`: heads of further classes.
     """
     masked = Head(tied=config("tie_word_embeddings", tied, tie_of_masked), bias=True, transform=transform)
+    if causal:
+        return head_of(config, name, {causal: masked, "ForMaskedLM": masked})
     heads = {
         "ForMaskedLM": masked,
         "ForPreTraining": masked,

@@ -43,8 +43,9 @@ class Step(Value):
     """Norm of the sum of the branches: x + norm(branches) (Gemma 4: a dense network beside experts)."""
     norm_after: Norm | None = None
     """Norm of the sum: norm(x + branches) (post-norm, the original Transformer)."""
-    residual: Literal["input", "normed"] = "input"
-    """Whether the branches are added to x or to their input, norm_before(x) (MiniMax-M1)."""
+    residual: Literal["input", "normed", "detached"] = "input"
+    """Whether the branches are added to x, to their input, norm_before(x) (MiniMax-M1), or to x as a constant: no gradient
+    flows back through the step but by what its branches read of other layers (cycles of HRM that do not learn)."""
     residual_scale: LayerScale = 1.0
     """Factor of the residual that the branches are added to (DeepNorm's alpha, arXiv 2203.00555). `by_layer`: sqrt((n - 1) / n)
     where the step's sum is the n-th value of the stream, the embedding the first, and sqrt(1 / n) of each branch: independent
@@ -127,6 +128,17 @@ class Block(Value):
         if twins:
             raise ValueError(f"branch names must be unique in a block, {twins} occur more than once")
         return self
+
+    @model_validator(mode="after")
+    def _detaches_first(self) -> Block:
+        if any(step.residual == "detached" for step in self.steps[1:]):
+            raise ValueError("residual = 'detached' belongs into the first step of a block: make the steps before a layer")
+        return self
+
+    @property
+    def detaches(self) -> bool:
+        """Whether no gradient reaches the layer before through the stream."""
+        return self.steps[0].residual == "detached"
 
     @property
     def branches(self) -> dict[str, Branch]:
@@ -245,6 +257,7 @@ class BlockModule(nn.Module):
         return x
 
     def _plain(self, i: int, step: Step, x_BTD: Tensor, context: Context, states: dict[str, State] | None) -> Tensor:
+        x_BTD = x_BTD.detach() if step.residual == "detached" else x_BTD
         read_BTD = self.get_submodule(f"step_{i}_norm_before")(x_BTD)
         assert not isinstance(step.residual_scale, str), "a number in each layer: see `of_layer`"
         x_BTD = read_BTD if step.residual == "normed" else x_BTD

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from itertools import compress
 from typing import Annotated, ClassVar, Literal
 
 import torch
@@ -16,13 +17,14 @@ from anyformer.parts.attention.relative import RELATIVE, RelativeTable
 from anyformer.parts.attention.score_bias import SCORE_BIAS, SharedBias
 from anyformer.parts.call.context import Context
 from anyformer.parts.call.noise import Dropout
-from anyformer.parts.call.shared import EMBEDDED, SOURCE, STREAM, TOKENS, TRUNK, Read
+from anyformer.parts.call.shared import EMBEDDED, STREAM, TOKENS, TRUNK, Read
 from anyformer.parts.call.stack_state import StackState
 from anyformer.parts.call.state import Slots, State
 from anyformer.parts.embedding.input_projection import InputProjection
 from anyformer.parts.embedding.layer_inputs import LAYER_INPUTS, LayerInputs
 from anyformer.parts.layers.block import Block
 from anyformer.parts.layers.order import parse_order
+from anyformer.parts.layers.reach import check_reads, reached
 from anyformer.parts.layers.recompute import recomputed
 from anyformer.parts.layers.spread import Relay, Spread
 from anyformer.parts.layers.streams import Streams
@@ -95,16 +97,7 @@ class Stack(Value):
     @model_validator(mode="after")
     def _finds_what_it_reads(self) -> Stack:
         """Refuse a layer that reads a value which neither its stack nor an earlier layer leaves."""
-        left: dict[str | None, dict[str, int]] = {None: self.leaves}
-        for i, variant in enumerate(self.layers):
-            if variant in left:
-                continue
-            for name, branch in self.variants[variant].branches.items():
-                for read in branch.sublayer.reads:
-                    problem = None if read in (SOURCE, TOKENS) else read.problem(left.get(read.variant))
-                    if problem is not None:
-                        raise ValueError(f"{variant}.{name} (layer {i}) {problem}")
-            left[variant] = self.variants[variant].leaves | ({} if self.streams is not None else {STREAM: 1})
+        check_reads(self.layers, self.variants, self.leaves, {} if self.streams is not None else {STREAM: 1})
         return self
 
     @property
@@ -131,6 +124,10 @@ class Stack(Value):
         """For each layer the number of the layer that owns its weights: itself, or the first layer of a shared variant."""
         layers = self.layers
         return tuple(layers.index(name) if name in self.shared_weights else i for i, name in enumerate(layers))
+
+    @property
+    def _reached(self) -> tuple[bool, ...]:
+        return reached(self.layers, self.variants)
 
     @property
     def depth(self) -> int:
@@ -171,17 +168,18 @@ class Stack(Value):
     def cost(self, width: int, embedding_width: int, shape: Shape, plan: Plan) -> Tally:
         variants = {name: block.cost(width, shape, plan, self.streams) for name, block in self.variants.items()}
         layers = {
-            f"layers.{i}": Inner(variants[name], "layer", str(i), weights=int(owner == i))
-            for i, (name, owner) in enumerate(zip(self.layers, self.owners, strict=True))
+            f"layers.{i}": Inner(variants[name], "layer", str(i), weights=int(owner == i), unreached=int(not learns))
+            for i, (name, owner, learns) in enumerate(zip(self.layers, self.owners, self._reached, strict=True))
         }
         return self._surroundings(width, embedding_width, shape) + Tally(inner=layers)
 
     def folded_cost(self, width: int, embedding_width: int, shape: Shape, plan: Plan) -> Tally:
         """The same sums as `cost`, each variant priced once: `layers.<variant>` stands for all layers of that variant."""
-        layers = {}
+        layers, learning = {}, Counter(compress(self.layers, self._reached))
         for name, count in Counter(self.layers).items():
             block = self.variants[name].cost(width, shape, plan, self.streams)
-            layers[f"layers.{name}"] = Inner(block, "layer", name, count, 1 if name in self.shared_weights else count)
+            weights = 1 if name in self.shared_weights else count
+            layers[f"layers.{name}"] = Inner(block, "layer", name, count, weights, count - learning[name])
         return self._surroundings(width, embedding_width, shape) + Tally(inner=layers)
 
     def _surroundings(self, width: int, embedding_width: int, shape: Shape) -> Tally:

@@ -5,6 +5,7 @@ All other files of the room draw words and lines and know no parts.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -189,15 +190,19 @@ def _step(step: Step, width: int) -> StepLook:
         normed=step.residual == "normed",
         branches=tuple(_branch(branch, width) for branch in step.branches.values()),
         summed=_title(step.norm_branches, width),
-        scale=_residual_scale(step),
+        scale=" ".join(_residual(step)),
         after=(*norm, *gain),
     )
 
 
-def _residual_scale(step: Step) -> str:
+def _residual(step: Step) -> Iterator[str]:
+    """What becomes of the residual before the branches are added, in words."""
+    if step.residual == "detached":
+        yield "detached"
     if isinstance(step.residual_scale, str):
-        return "× √(1 − 1/n)"
-    return "" if step.residual_scale == 1 else f"× {number(step.residual_scale)}"
+        yield "× √(1 − 1/n)"
+    elif step.residual_scale != 1:
+        yield f"× {number(step.residual_scale)}"
 
 
 def _branch(branch: Branch, width: int) -> BranchLook:

@@ -141,6 +141,11 @@ def _check_layers(run: Run) -> None:
             f"plan.mesh.pipeline = {count}: layers read {others[0].name!r} of layers {others[0].variant!r}, which another "
             "process may have: leave pipeline out"
         )
+    if any(block.detaches for block in stack.variants.values()):
+        raise UserError(
+            f"plan.mesh.pipeline = {count}: a layer takes the stream as a constant, and would send no gradient to the process "
+            "before: leave pipeline out"
+        )
     if any(sublayer.reports_index for block in stack.variants.values() for sublayer in block.sublayers):
         raise UserError(
             f"plan.mesh.pipeline = {count}: layers choose keys by index scores, whose loss no process sends on to the next: "

@@ -1,0 +1,157 @@
+"""HRM-Text: two stacks that run in cycles, a fast and a slow one, each with a stream of its own; few cycles learn.
+
+    z_L = norm(low(z_L + z_H)), `L_cycles` times; z_H = norm(high(z_H + z_L)); all of it `H_cycles` times
+
+z_H begins as the embeddings, z_L as a stored vector (Hierarchical Reasoning Model, Wang et al. 2025, arXiv 2506.21734). As one
+stack: layers that share their weights, and between two passes a layer without weights that adds the other stream.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from anyformer.describe import Named
+from anyformer.huggingface import words
+from anyformer.huggingface.config import Config
+from anyformer.huggingface.errors import MismatchError
+from anyformer.huggingface.family import Family
+from anyformer.huggingface.rules import Names, Rows, Table, To, under
+from anyformer.huggingface.vocabulary import DEEPEST
+from anyformer.huggingface.words.names import OUTSIDE
+from anyformer.model import Architecture
+from anyformer.parts import Block, Branch, Causal, Constant, Gate, Prefix, RMSNorm, Skip, Stack, Step, pre_norm
+from anyformer.parts.layers.order import write_order
+
+
+@dataclass(frozen=True)
+class Cycles:
+    """The passes of both stacks, of `layers` each: `slow` times the fast stack `fast` times, then the slow one.
+
+    Of the fast passes of each slow cycle the last `learning` have gradients.
+    """
+
+    layers: int
+    slow: int
+    fast: int
+    learning: tuple[int, ...]
+
+    def stack(self, block: Block, last: Block) -> Stack:
+        """The stack in which the layers stand as they are computed; `last`: the last layer of a pass."""
+        low, high = ([f"{side}_{i}" for i in range(self.layers)] for side in ("low", "high"))
+        order: list[str] = []
+        for cycle, learning in enumerate(self.learning):
+            join = "again" if cycle else "first"
+            for number in range(self.fast):
+                cut = "_cut" if number <= self.fast - learning else ""
+                order += [join + cut if number else "back" if cycle else "begin", *low]
+            order += [join, *high]
+        # Of the slow stream before it ended a pass, only what enters the layers is there.
+        joins = {
+            "begin": _join(Constant(learned=False)),
+            "back": _join(Skip(variant=low[-1])),
+            **{name + cut: _join(Skip(variant=variant), cut) for name, variant in (("first", None), ("again", high[-1]))
+               for cut in ("", "_cut")},
+        }  # fmt: skip
+        blocks = {name: last if name in (low[-1], high[-1]) else joins.get(name, block) for name in dict.fromkeys(order)}
+        return Stack(variants=Named(blocks), order=write_order(order), shared_weights=(*low, *high))
+
+
+def _join(sublayer: Constant | Skip, cut: str = "") -> Block:
+    """x + y, of x as a constant if no gradient flows back into the pass before."""
+    branch = Branch(sublayer=sublayer)
+    return Block(steps=(Step(branches=Named({sublayer.kind: branch}), residual="detached" if cut else "input"),))
+
+
+def read(config: Config) -> Architecture:
+    if config.target is not None:
+        _cycles_of(config.target.stack)
+    cycles = _cycles(config)
+    norm = RMSNorm(eps=config("rms_norm_eps", 1e-6, "attention.norm_before.eps"), gain="none")
+    masked = config("prefix_lm", True, lambda target: target("attention.mask") != Causal())
+    biased = words.biases(config)
+    config.expect("num_key_value_heads", config("num_attention_heads"), why="the class has keys of its own for every head")
+    attention = words.attention(
+        config,
+        head_width=128,
+        rotary=words.rotary(config),
+        mask=Causal() | Prefix() if masked else Causal(),
+        gate=Gate(bias=bool(biased)),
+        bias=biased,
+    )
+    network = words.feedforward(config, bias=config("mlp_bias", False))
+    block = pre_norm(norm, attention, network)
+    first, second = block.steps
+    scale = config("embedding_scale", None, "embedding.scale")
+    starts = words.initialisation(config)
+    scale = 1 / config("initializer_range", 0.02) if scale is None else scale
+    made = words.decoder(config, [("layer", block)], None, embedding_scale=scale, starts=starts)
+    return made.but(decoder=cycles.stack(block, block.but(steps=(first, second.but(norm_after=norm)))))
+
+
+def _cycles(config: Config) -> Cycles:
+    slow = config("H_cycles", 2, lambda target: _cycles_of(target.stack).slow)
+    fast = config("L_cycles", 3, lambda target: _cycles_of(target.stack).fast)
+    given = config("L_bp_cycles", None, lambda target: list(_cycles_of(target.stack).learning))
+    given = [2] if given is None else given
+    if min(given, default=1) < 1:
+        raise config.refused("L_bp_cycles", given, "numbers from 1: fast layers of which no pass learns are not known here")
+    learning = [min(number, fast) for number in ([1] * (slow - len(given)) + given)[:slow]]
+    layers = config("num_layers_per_stack", None, lambda target: _cycles_of(target.stack).layers)
+    if layers is None:
+        layers = config("num_hidden_layers")
+    elif config.target is None:
+        config.expect("num_hidden_layers", layers * slow * (fast + 1), why="num_layers_per_stack layers in every pass")
+    config.put(num_hidden_layers=layers * slow * (fast + 1))
+    if (layers + 1) * slow * (fast + 1) > DEEPEST:
+        raise config.refused("H_cycles", slow, f"so small that at most {DEEPEST} layers are computed one after the other")
+    return Cycles(layers, slow, fast, tuple(learning))
+
+
+def _cycles_of(stack: Stack) -> Cycles:
+    """The cycles in which the layers of a stack stand."""
+    passes, cut = _passes(stack)
+    fast = next((i for i, owners in enumerate(passes) if owners != passes[0]), 0)
+    if not fast or len(passes) % (fast + 1):
+        raise MismatchError("the layers are not two stacks in cycles")
+    cycles = range(0, len(passes), fast + 1)
+    return Cycles(len(passes[0]), len(cycles), fast, tuple(fast - sum(cut[at : at + fast]) for at in cycles))
+
+
+def _passes(stack: Stack) -> tuple[list[list[int]], list[bool]]:
+    """The layers that own the weights of each pass, and whether what it begins from is cut off the pass before."""
+    passes: list[list[int]] = []
+    cut: list[bool] = []
+    for variant, owner in zip(stack.layers, stack.owners, strict=True):
+        block = stack.variants[variant]
+        if block.branches.keys() <= {"constant", "skip"}:
+            passes.append([])
+            cut.append(block.detaches)
+        elif passes:
+            passes[-1].append(owner)
+    return passes, cut
+
+
+def names(architecture: Architecture) -> Names:
+    stack = architecture.output_stack
+    passes, _ = _passes(stack)
+    outside: dict[Any, To | str] = {**OUTSIDE, "decoder.layers.0.constant.vector": "model.z_L_init"}
+    for side, owners in (("L", passes[0]), ("H", passes[_cycles_of(stack).fast])):
+        for number, owner in enumerate(owners):
+            for ours, theirs in under(f"model.{side}_module.layers.{number}.", _LAYER).items():
+                outside[tuple(f"decoder.layers.{owner}.{each}" for each in ours)] = theirs
+    return Names(outside, {})
+
+
+_GATES = {"gate.projection": "gate", "query": "q", "key": "k", "value": "v"}
+_LAYER: Table = {
+    tuple(f"attention.{ours}.weight" for ours in _GATES): To("attn.gqkv_proj.weight", Rows()),
+    **{(f"attention.{ours}.bias",): f"self_attn.{theirs}_proj.bias" for ours, theirs in _GATES.items()},
+    ("attention.output",): "attn.o_proj",
+    ("feedforward.gate.weight", "feedforward.up.weight"): To("mlp.gate_up_proj.weight", Rows()),
+    **{(f"feedforward.{side}.bias",): f"mlp.{side}_proj.bias" for side in ("gate", "up")},
+    ("feedforward.down",): "mlp.down_proj",
+}
+"""Weights are fused in the published files, and as transformers saves them; biases never."""
+# The last key is the published conversion's word for `L_bp_cycles`, which the class does not read.
+FAMILIES = (Family("hrm_text", read, names, "HrmTextForCausalLM", inert=("L_bp_steps",)),)
