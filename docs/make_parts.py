@@ -177,12 +177,14 @@ MECHANISMS = (
     M(ATTENTION, "13 Mixture of experts", "E networks and a router", "Experts"),
     M(LATER, "down the layers", "hyper-connections", "HyperConnections", "`Stack(streams=...)`"),
     M(LATER, "down the layers", "manifold-constrained hyper-connections", "ManifoldConnections", "`Stack(streams=...)`"),
-    M(LATER, "down the layers", "value residual", "anyformer.parts.attention.attention:ValueResidual", "`value_residual`"),
+    M(LATER, "down the layers", "value residual", "ValueResidual", "`value_residual`"),
     M(LATER, "down the layers", "embedding and U-Net skips", "Skip", '`Branch(gain=Gain(per="branch", initial=0.0))`'),
     M(LATER, "down the layers", "layers that loop", "Stack", '`order = "layer*6"`, `shared_weights = ("layer",)`'),
     M(LATER, "embeddings", "a table of each layer", "LayerEmbedding"),
     M(LATER, "embeddings", "per-layer embeddings that project the input", "LayerInputs", "with `LayerInput` in the layers"),
     M(LATER, "within a block", "a short convolution anywhere", "LocalConvolution"),
+    M(LATER, "within a block", "grouped projections of attention", "HeadGroups", "`Attention(grouped=HeadGroups(query=4))`"),
+    M(LATER, "within a block", "grouped feed-forward networks", "NetworkGroups", "`FeedForward(grouped=NetworkGroups(up=4))`"),
     M(LATER, "within a block", "exclusive self-attention", "Exclusive", "`Attention(exclusive=Exclusive())`"),
 )
 

@@ -16,8 +16,7 @@ from anyformer import parts
 from anyformer.describe import DescriptionError, Value
 from anyformer.describe.value import subclasses
 from anyformer.model import Architecture
-from anyformer.parts import DifferentialAttention, Exclusive
-from anyformer.parts.attention.attention import ValueResidual
+from anyformer.parts import DifferentialAttention, Exclusive, ValueResidual
 from covering import moved
 
 REFUSED = {

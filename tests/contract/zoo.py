@@ -40,6 +40,7 @@ from anyformer.parts import (
     Groups,
     Hashed,
     Head,
+    HeadGroups,
     HyperConnections,
     Indexer,
     InducedAttention,
@@ -60,6 +61,7 @@ from anyformer.parts import (
     LongRoPE,
     ManifoldConnections,
     MaximalUpdate,
+    NetworkGroups,
     Normal,
     ParallelPrediction,
     Prefix,
@@ -226,6 +228,14 @@ DECODERS = {
     "multi_query": _llama(**_at(kv_heads=1)),
     "head_width": _llama(**_at(head_width=10, kv_heads=2)),
     "biases": _llama(**_at(bias=list(ALL)), **{"decoder.layer.feedforward.bias": ["gate", "up", "down"]}),
+    "grouped_projections": _llama(
+        **_at(kv_heads=2, grouped=HeadGroups(query=4, key=2, value=3, output=2), bias=["query", "output"]),
+        **{"decoder.layer.feedforward.grouped": NetworkGroups(gate=2, up=4, down=2)},
+    ),
+    "grouped_relative": _llama(
+        **_at(rotary=None, score_bias=Disentangled(span=8, max_distance=16), kv_heads=2, grouped=HeadGroups(query=2, key=3)),
+        **{"decoder.relative": RelativeTable(span=8)},
+    ),
     "one_bias": _llama(**_at(bias=["value"])),
     "window": _llama(**_at(mask=Window(size=4))),
     "window_1": _llama(**_at(mask=Window(size=1))),
@@ -410,6 +420,7 @@ DECODERS = {
                 value_norm=RMS,
                 sub_norm=RMS,
                 virtual_tokens=2,
+                grouped=HeadGroups(query=2, output=4),
                 temperature=LogTemperature(strength=0.7, span=3),
             ),
         ),
@@ -590,7 +601,7 @@ ENCODERS = {
 CROSS = CrossAttention(heads=4, kv_heads=2, head_width=5, bias=ALL, qk_norm=QKNorm(norm=RMS))
 CROSS_EVERYTHING = CrossAttention(
     heads=2, clip=0.8, gate=Gate(), qk_norm=QKNorm(norm=RMS, over="projection"), scale=0.4, sink="head", sub_norm=RMS,
-    value_norm=RMS, value_scale=0.7, value_width=5, source_norm=LAYER,
+    value_norm=RMS, value_scale=0.7, value_width=5, source_norm=LAYER, grouped=HeadGroups(key=3, output=2),
 )  # fmt: skip
 PAIRS = {
     "original": original(width=WIDTH, depth=2, heads=4, ffn=20, vocab=VOCAB, dropout=0.0).but(initialisation=LOUD),

@@ -60,7 +60,6 @@ _BY_MECHANISM: Mapping[str, str] = {
     "bottlenecks of several stacked networks": "mobilebert",
     "approximations of attention (multiresolution, Nyström, sampling of a hash)": "mra nystromformer yoso",
     "latents that attend to the input": "perceiver",
-    "grouped convolutions as projections": "squeezebert",
     "positions of cells in a table": "tapas",
 }
 """Mechanism -> the model types that need it and otherwise would be read, with those of their text models."""

@@ -52,6 +52,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     ),
     "distilbert": ("distilbert",),
     "electra": ("electra", "rembert", "roformer"),
+    "squeezebert": ("squeezebert",),
     "albert": ("albert",),
     "nomic": ("nomic_bert", "gte", "jina_embeddings_v3"),
     "modernbert": ("modernbert", "modernbert-decoder"),

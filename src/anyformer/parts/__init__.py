@@ -1,6 +1,6 @@
 """The parts of a transformer: one part, one file, each with its description, its module, its cost and its decode state."""
 
-from anyformer.parts.attention.attention import Attention, ValueResidual
+from anyformer.parts.attention.attention import Attention
 from anyformer.parts.attention.cross_attention import CrossAttention
 from anyformer.parts.attention.differential_attention import DifferentialAttention
 from anyformer.parts.attention.dual_cross_attention import ChannelCrossAttention, SpatialCrossAttention
@@ -12,6 +12,7 @@ from anyformer.parts.attention.qk_norm import QKNorm
 from anyformer.parts.attention.relative import Disentangled, RelativeTable, TransformerXL
 from anyformer.parts.attention.score_bias import ALiBi, RelativeBuckets, SharedBias
 from anyformer.parts.attention.temperature import LengthTemperature, LogTemperature
+from anyformer.parts.attention.value_residual import ValueResidual
 from anyformer.parts.embedding.embedding import Embedding, MaskedTokens
 from anyformer.parts.embedding.features import AudioFrames, Features, GatedFrames
 from anyformer.parts.embedding.head import Head, Transform
@@ -49,6 +50,7 @@ from anyformer.parts.norms.layer_norm import GroupedLayerNorm, GroupedRMSNorm, L
 from anyformer.parts.parametrisation import MaximalUpdate
 from anyformer.parts.pointwise.gain import Gain
 from anyformer.parts.pointwise.gate import Gate
+from anyformer.parts.pointwise.grouped import HeadGroups, NetworkGroups
 from anyformer.parts.positions.absolute import LearnedPosition, SinusoidalPosition
 from anyformer.parts.positions.rotary import Rotary
 from anyformer.parts.positions.rotary_axes import Axial, Interleaved, Sections
@@ -122,6 +124,7 @@ __all__ = [
     "Groups",
     "Hashed",
     "Head",
+    "HeadGroups",
     "HyperConnections",
     "Identity",
     "ImageEncoder",
@@ -153,6 +156,7 @@ __all__ = [
     "MaximalUpdate",
     "MergedProjector",
     "Multipliers",
+    "NetworkGroups",
     "Normal",
     "ParallelPrediction",
     "Patches",

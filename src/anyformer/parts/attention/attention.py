@@ -18,6 +18,7 @@ from anyformer.parts.attention.heads_module import HeadsModule
 from anyformer.parts.attention.heads_sketch import heads_sketch, heads_title, rotary_cell
 from anyformer.parts.attention.score_bias import SCORE_BIAS, ScoreBias
 from anyformer.parts.attention.temperature import Temperature
+from anyformer.parts.attention.value_residual import ValueResidual
 from anyformer.parts.call.context import Context, Digested, Memory
 from anyformer.parts.call.ring_state import RingState
 from anyformer.parts.call.shared import Read
@@ -29,19 +30,6 @@ from anyformer.parts.positions.rotary import Rotary
 from anyformer.parts.sketch import Sketch, words
 from anyformer.parts.sublayer import Traits
 from anyformer.plan import Plan
-
-
-class ValueResidual(Value):
-    """v' = own * v + other * v_other, with an earlier layer's values of the same tokens (ResFormer), (B, T, K, U).
-
-    Zhou et al. 2024, arXiv 2410.17897: v_other is the first layer's, and both factors are 0.5.
-    """
-
-    variant: str
-    """The variant whose latest layer before this one has v_other: the first layer's values need a variant of its own."""
-    own: float = 0.5
-    other: float = 0.5
-
 
 VALUES = "values"
 """Name in `Context.shared` of the values (B, T, K, U) that a self-attention uses for the tokens of the call."""
@@ -74,6 +62,7 @@ class SelfAttention(Heads):
             "values": self.values == "keys",
             "value_residual": self.value_residual is not None,
             "exclusive": self.exclusive is not None,
+            "grouped.key and grouped.value": self.in_groups("key") > 1 or self.in_groups("value") > 1,
             "the bias on 'key' or 'value'": not {"key", "value"}.isdisjoint(self.bias),
         }
         if self.keys_from is not None and any(own.values()):
@@ -83,9 +72,9 @@ class SelfAttention(Heads):
 
     def check(self, width: int) -> None:
         """Refuse a width that does not fit."""
-        E = self.width_of_head(width)
+        super().check(width)
         if self.rotary is not None:
-            self.rotary.rotated(E)
+            self.rotary.rotated(self.width_of_head(width))
         if self.score_bias is not None:
             self.score_bias.check(width)
 
@@ -203,7 +192,7 @@ class Attention(SelfAttention):
         return self.of_heads(width, ways) if self.score_bias is None else None
 
     def layout(self, width: int) -> Layout:
-        own = self.keys_from is None and self.values == "own"
+        own = self.keys_from is None and self.values == "own" and self.grouped is None
         beyond = {
             "bias": bool({"query", "key", "value"} & set(self.bias)), "qk_norm": self.qk_norm, "value_norm": self.value_norm,
             "clip": self.clip, "softcap": self.softcap, "sink": self.sink, "sub_norm": self.sub_norm,

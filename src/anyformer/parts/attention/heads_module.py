@@ -7,11 +7,12 @@ from torch import Tensor, nn
 
 from anyformer.parts.attention.attend import attend
 from anyformer.parts.attention.attends import Attends
-from anyformer.parts.attention.heads import Heads
+from anyformer.parts.attention.heads import Heads, Projection
 from anyformer.parts.call.context import Context, Visible
 from anyformer.parts.call.noise import Dropout
 from anyformer.parts.masks.mask import Mask
 from anyformer.parts.norms.norm import Norm
+from anyformer.parts.pointwise.grouped import projection
 from anyformer.plan import Plan
 
 
@@ -30,13 +31,13 @@ class HeadsModule(Attends):
         self.head_width = E = heads.width_of_head(width)
         self.value_width = U = heads.width_of_value(width)
         self.scale = heads.scale_of(width)
-        self.query = nn.Linear(width, heads.heads * E, bias="query" in heads.bias)
-        self.output = nn.Linear(heads.heads * U, width, bias="output" in heads.bias)
+        self.query = _linear(heads, "query", width, heads.heads * E)
+        self.output = _linear(heads, "output", heads.heads * U, width)
         self.query_norm = heads.qk_norm.build(heads.heads, E) if heads.qk_norm else nn.Identity()
         if own_keys:
             own = heads.values == "own"
-            self.key = nn.Linear(width, heads.groups * E, bias="key" in heads.bias)
-            self.value = nn.Linear(width, heads.groups * U, bias="value" in heads.bias) if own else None
+            self.key = _linear(heads, "key", width, heads.groups * E)
+            self.value = _linear(heads, "value", width, heads.groups * U) if own else None
             self.key_norm = heads.qk_norm.build(heads.groups, E) if heads.qk_norm else nn.Identity()
             self.value_norm = _norm(heads.value_norm, U)
         self.sink = nn.Parameter(torch.empty(heads.heads)) if heads.sink else None
@@ -115,6 +116,10 @@ class HeadsModule(Attends):
             drop=self.dropout.drop(context.noise),
             kernel=self.plan.attention,
         )
+
+
+def _linear(heads: Heads, name: Projection, inputs: int, outputs: int) -> nn.Module:
+    return projection(inputs, outputs, bias=name in heads.bias, groups=heads.in_groups(name))
 
 
 def _norm(norm: Norm | None, width: int) -> nn.Module:

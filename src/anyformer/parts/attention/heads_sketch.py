@@ -72,10 +72,11 @@ def heads_sketch(
     numbers = {"clip": part.clip, "scale": part.scale, "soft-cap": part.softcap}
     given = [f"{name} {number(value)}" for name, value in numbers.items() if value is not None]
     sinks = ["a sink per head"] if part.sink is not None else []
+    grouped = () if part.grouped is None else (part.grouped.words,)
     mixed = chain(read, Cell(" · ".join(["softmax", *facts, *given, *sinks]), "mix"))
     return Sketch(
         title,
-        biases(part.bias, 4 if part.values == "own" and memory is None else 3 if memory is None else 2),
+        (*biases(part.bias, 4 if part.values == "own" and memory is None else 3 if memory is None else 2), *grouped),
         chain(
             gated(mixed, part.gate),
             None if part.sub_norm is None else Cell("norm of all heads", "norm"),
