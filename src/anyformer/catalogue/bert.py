@@ -6,7 +6,7 @@ from functools import partial
 from typing import Literal
 
 from anyformer.catalogue.entry import Entry, Size
-from anyformer.describe import change
+from anyformer.describe import change, change_all
 from anyformer.model import Architecture, encoder_only
 from anyformer.parts import (
     Attention,
@@ -16,10 +16,12 @@ from anyformer.parts import (
     Embedding,
     FeedForward,
     Head,
+    HeadGroups,
     Initialisation,
     InputProjection,
     LayerNorm,
     LearnedPosition,
+    NetworkGroups,
     Normal,
     RelativeTable,
     Transform,
@@ -92,6 +94,13 @@ def albert(*, width: int, depth: int, heads: int) -> Architecture:
         width=width, depth=depth, heads=heads, ffn=4 * width, embedding=128, vocab=30_000, activation="gelu_tanh", dropout=0.0
     )
     return change(layers, "encoder.shared_weights", ("layer",))
+
+
+def squeezebert(*, width: int, depth: int, heads: int, ffn: int) -> Architecture:
+    """Iandola et al. 2020 (arXiv 2006.11316), section 3: projections in 4 groups, but for that of the mixed heads."""
+    made = bert(width=width, depth=depth, heads=heads, ffn=ffn)
+    groups = {"attention": HeadGroups(query=4, key=4, value=4), "feedforward": NetworkGroups(up=4, down=4)}
+    return change_all(made, {f"encoder.layer.{branch}.grouped": grouped for branch, grouped in groups.items()})
 
 
 def deberta(*, width: int, depth: int, heads: int, ffn: int, vocab: int = 50_265, dropout: float = 0.1) -> Architecture:
@@ -182,6 +191,9 @@ ENTRIES = (
           partial(electra, width=256, depth=12, heads=4, ffn=1024, embedding=128)),
     Entry("electra-base", 2020, _REPLACED, _OF_ELECTRA.format("base"), partial(electra, **_BASE)),
     Entry("electra-large", 2020, _REPLACED, _OF_ELECTRA.format("large"), partial(electra, **_LARGE)),
+    Entry("squeezebert", 2020, "BERT whose projections are in four groups",
+          "arXiv 2006.11316, section 3; released configuration squeezebert-uncased", partial(squeezebert, **_BASE),
+          organisation="UC Berkeley"),
     Entry("deberta-base", 2020, _DISENTANGLED, _OF_DEBERTA.format("base"), partial(deberta, **_BASE), organisation="Microsoft"),
     Entry("deberta-large", 2020, _DISENTANGLED, _OF_DEBERTA.format("large"), partial(deberta, **_LARGE),
           organisation="Microsoft"),
