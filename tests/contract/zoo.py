@@ -82,6 +82,7 @@ from anyformer.parts import (
     SharedIndex,
     SinusoidalPosition,
     Skip,
+    SpanConvolution,
     SparseMixer,
     SpatialCrossAttention,
     Stack,
@@ -591,6 +592,17 @@ ENCODERS = {
     ),
     "encoder_linear": _encoder(
         *[pre_norm(RMS, LinearAttention(heads=4, kv_heads=2, feature_map=EluPlusOne(), eps=1e-6, causal=False), FEED)] * 2
+    ),
+    "encoder_spans": _encoder(
+        *[
+            pre_norm(RMS, BOTH.but(rotary=rotary, kv_heads=2, head_width=3, value_width=value, convolution=spans), FEED)
+            for rotary, value, spans in (
+                (Rotary(fraction=0.67), 5, SpanConvolution(kernel=5)),
+                (None, None, SpanConvolution(kernel=3, bias=("key", "kernel", "value"))),
+            )
+        ],
+        pre_norm(RMS, DifferentialAttention(heads=4, mask=Bidirectional(), convolution=SpanConvolution())),
+        head=Head(),
     ),
     "encoder_window": _encoder(
         *[pre_norm(RMS, BOTH.but(mask=Window(size=3, after=2)), FEED)] * 2, position=SinusoidalPosition(), head=Head()

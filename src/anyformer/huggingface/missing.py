@@ -54,7 +54,6 @@ _BY_MECHANISM: Mapping[str, str] = {
     "embeddings of shapes and sounds of characters": "roc_bert",
     "adapters for each language, after norms that two places share": "xmod",
     "segments of prompts with relative positions between them": "cpmant",
-    "convolutions of spans beside attention": "convbert",
     "Fourier transforms in place of attention": "fnet",
     "layers that pool the sequence": "funnel",
     "bottlenecks of several stacked networks": "mobilebert",

@@ -53,6 +53,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "distilbert": ("distilbert",),
     "electra": ("electra", "rembert", "roformer"),
     "squeezebert": ("squeezebert",),
+    "convbert": ("convbert",),
     "albert": ("albert",),
     "nomic": ("nomic_bert", "gte", "jina_embeddings_v3"),
     "modernbert": ("modernbert", "modernbert-decoder"),

@@ -11,6 +11,7 @@ from anyformer.parts.attention.latents import InducedAttention, Latents
 from anyformer.parts.attention.qk_norm import QKNorm
 from anyformer.parts.attention.relative import Disentangled, RelativeTable, TransformerXL
 from anyformer.parts.attention.score_bias import ALiBi, RelativeBuckets, SharedBias
+from anyformer.parts.attention.span_convolution import SpanConvolution
 from anyformer.parts.attention.temperature import LengthTemperature, LogTemperature
 from anyformer.parts.attention.value_residual import ValueResidual
 from anyformer.parts.embedding.embedding import Embedding, MaskedTokens
@@ -186,6 +187,7 @@ __all__ = [
     "ShortConvolution",
     "SinusoidalPosition",
     "Skip",
+    "SpanConvolution",
     "SparseMixer",
     "SpatialCrossAttention",
     "Stack",

@@ -9,6 +9,7 @@ import torch
 from naive.basics import linear, norm, norm_of_each_head, softmax
 from naive.networks import gate
 from naive.positions import allowed, bucket, rotate, score_bias, temperature
+from naive.span import beside
 
 
 def attention(part, name, weights, x, run):
@@ -23,7 +24,7 @@ def attention(part, name, weights, x, run):
         y = linear(f"{name}.{kind}", weights, v)
         return y if part.clip is None else y.clamp(-part.clip, part.clip)
 
-    def heads_of(kind, v, t, count):
+    def before_rotation(kind, v, count):
         y = project(kind, v, count)
         if part.qk_norm is not None and part.qk_norm.over == "projection":
             y = norm(part.qk_norm.norm, f"{name}.{kind}_norm", weights, y)
@@ -31,8 +32,10 @@ def attention(part, name, weights, x, run):
             y = norm_of_each_head(part.qk_norm.norm, f"{name}.{kind}_norm", weights, y, count)
         split = list(y.view(count, width))
         early = part.qk_norm is not None and part.qk_norm.over == "head" and not late
-        if early:
-            split = [norm(part.qk_norm.norm, f"{name}.{kind}_norm", weights, h) for h in split]
+        return [norm(part.qk_norm.norm, f"{name}.{kind}_norm", weights, h) for h in split] if early else split
+
+    def heads_of(kind, v, t, count):
+        split = before_rotation(kind, v, count)
         if rotary is not None:
             split = [rotate(rotary, h, t, len(x), run.axes and run.axes[t]) for h in split]
         return [norm(part.qk_norm.norm, f"{name}.{kind}_norm", weights, h) for h in split] if late else split
@@ -56,7 +59,10 @@ def attention(part, name, weights, x, run):
             ]
         if not cross:
             run.memories[run.variant], run.values[run.variant] = (keys, values), values
-    out = []
+    out, others = [], [[]] * len(x)
+    if not cross and part.convolution is not None:
+        unplaced = [before_rotation("query", v, H) for v in x]
+        others = beside(part.convolution, f"{name}.convolution", weights, x, unplaced)
     for t, v in enumerate(x):
         queries = heads_of("query", v, t, H)
         until = run.until[t] if run.until else t
@@ -97,7 +103,8 @@ def attention(part, name, weights, x, run):
         if part.gate is not None:
             factor = gate(part.gate, f"{name}.gate", weights, v).view(len(mixed), -1)
             mixed = [m * factor[h] for h, m in enumerate(mixed)]
-        out.append(linear(f"{name}.output", weights, norm(part.sub_norm, f"{name}.sub_norm", weights, torch.cat(mixed))))
+        read = norm(part.sub_norm, f"{name}.sub_norm", weights, torch.cat(mixed))
+        out.append(linear(f"{name}.output", weights, torch.cat([read, *others[t]])))
     return out
 
 

@@ -17,6 +17,7 @@ from anyformer.parts.attention.heads import Heads
 from anyformer.parts.attention.heads_module import HeadsModule
 from anyformer.parts.attention.heads_sketch import heads_sketch, heads_title, rotary_cell
 from anyformer.parts.attention.score_bias import SCORE_BIAS, ScoreBias
+from anyformer.parts.attention.span_convolution import SpanConvolution
 from anyformer.parts.attention.temperature import Temperature
 from anyformer.parts.attention.value_residual import ValueResidual
 from anyformer.parts.call.context import Context, Digested, Memory
@@ -54,6 +55,8 @@ class SelfAttention(Heads):
     value_residual: ValueResidual | None = None
     exclusive: Exclusive | None = None
     """What of its own value a token takes out of what its heads mix."""
+    convolution: SpanConvolution | None = None
+    """Heads of a convolution, which reads the same queries, beside those of attention."""
 
     @model_validator(mode="after")
     def _makes_sense(self) -> SelfAttention:
@@ -79,7 +82,8 @@ class SelfAttention(Heads):
             self.score_bias.check(width)
 
     def sketch(self, width: int) -> Sketch:
-        return heads_sketch(self, width, self.title, self.facts, rotary=rotary_cell(self.rotary), memory=self.keys_from)
+        rotary, beside = rotary_cell(self.rotary), None if self.convolution is None else self.convolution.cell
+        return heads_sketch(self, width, self.title, self.facts, rotary=rotary, memory=self.keys_from, beside=beside)
 
     @property
     def title(self) -> str:
@@ -105,16 +109,14 @@ class SelfAttention(Heads):
         rows, own, P = shape.rows, self.keys_from is None, self.virtual_tokens or 0
         E, U, K = self.width_of_head(width), self.width_of_value(width), self.groups
         axes: tuple[Dimension, ...] = ((("kv_heads", K),), (), ())
-        virtual = (
-            {name: Weight((K, P, of), "column", "matrix", axes=axes) for name, of in zip(VIRTUAL, (E, U), strict=True)}
-            if P
-            else {}
-        )
+        sizes = zip(VIRTUAL, (E, U) if P else (), strict=False)
+        virtual = {name: Weight((K, P, of), "column", "matrix", axes=axes) for name, of in sizes}
         position = shape.batch * K * (E + U) * plan.activation_bytes
         held = position * self.mask.cache_length(shape.cache_length) if own else 0
         state = State.of(shape, held, position * self.mask.pairs(shape), K)
         inner = {} if self.score_bias is None else {"score_bias": self.score_bias.cost(self, width, shape)}
         inner |= {} if self.exclusive is None else {"exclusive": self.exclusive.cost(self.heads)}
+        inner |= {} if self.convolution is None else {"convolution": self.convolution.cost(self, width, rows)}
         features = 0 if self.rotary is None else self.rotary.rotated(E) * (self.heads + (K if own else 0))
         rotary: Mapping[str, Operation] = {"rotary": rotated(rows * features)} if features else {}
         pairs = shape.length * P
@@ -132,8 +134,9 @@ class SelfAttention(Heads):
         techniques: dict[str, Value | None] = {
             "query temperature": self.temperature, "value residual": self.value_residual, "exclusive": self.exclusive,
         }  # fmt: skip
+        mixing = "MHA" if self.groups == self.heads else "MQA" if self.groups == 1 else "GQA"
         return Traits(
-            "MHA" if self.groups == self.heads else "MQA" if self.groups == 1 else "GQA",
+            mixing if self.convolution is None else f"{mixing}+convolution",
             "+".join(positions) or "NoPE",
             stability=(*super().traits.stability, *(name for name, part in techniques.items() if part is not None)),
         )
@@ -155,13 +158,20 @@ class SelfAttention(Heads):
     def masks(self) -> tuple[Mask, ...]:
         return (self.mask,)
 
+    def read_by_output(self, width: int) -> int:
+        mixed = super().read_by_output(width)
+        return mixed if self.convolution is None else 2 * mixed
+
     def gathers(self, width: int) -> int | None:
+        if self.convolution is not None:
+            return None
         return 0 if self.keys_from is not None else self.groups * (self.width_of_head(width) + self.width_of_value(width))
 
     @property
     def limits(self) -> tuple[Limit, ...]:
         """Contracts that this attention breaks by its mathematics."""
-        return (*self.mask.limits, *(self.rotary.limits if self.rotary else ()))
+        rotary, convolution = self.rotary and self.rotary.limits, self.convolution and self.convolution.limits
+        return (*self.mask.limits, *(rotary or ()), *(convolution or ()))
 
     def state(
         self, width: int, batch: int, capacity: int, source: int, dtype: torch.dtype, device: torch.device
@@ -188,11 +198,11 @@ class Attention(SelfAttention):
     kind: Literal["attention"] = "attention"
 
     def narrowed(self, width: int, ways: int) -> Self | None:
-        # A score bias is made for all heads.
-        return self.of_heads(width, ways) if self.score_bias is None else None
+        # A score bias is made for all heads, and so is a kernel of a convolution.
+        return self.of_heads(width, ways) if self.score_bias is None and self.convolution is None else None
 
     def layout(self, width: int) -> Layout:
-        own = self.keys_from is None and self.values == "own" and self.grouped is None
+        own = self.keys_from is None and self.values == "own" and self.grouped is None and self.convolution is None
         beyond = {
             "bias": bool({"query", "key", "value"} & set(self.bias)), "qk_norm": self.qk_norm, "value_norm": self.value_norm,
             "clip": self.clip, "softcap": self.softcap, "sink": self.sink, "sub_norm": self.sub_norm,
@@ -220,13 +230,16 @@ class AttentionModule(HeadsModule):
         self.rotary = Digested.of(attention.rotary) if attention.rotary else None
         self.score_bias = attention.score_bias.build(attention, width) if attention.score_bias else None
         self.exclusive = attention.exclusive.build(attention.heads) if attention.exclusive else None
+        self.convolution = attention.convolution.build(attention, width) if attention.convolution else None
         if attention.virtual_tokens is not None:
             for vector, features in zip(VIRTUAL, (self.head_width, self.value_width), strict=True):
                 shape = (attention.groups, attention.virtual_tokens, features)
                 self.register_parameter(vector, nn.Parameter(torch.empty(shape)))
 
     def forward(self, x_BTD: Tensor, context: Context, state: FullState | RingState | None = None) -> Tensor:
-        q = self._placed(self.queries(x_BTD), self.query_norm, context)
+        queries = self.queries(x_BTD)
+        beside = None if self.convolution is None else self.convolution(x_BTD, queries, context)
+        q = self._placed(queries, self.query_norm, context)
         if self.attention.temperature is not None:
             q = q * self.attention.temperature.factor(context.positions)[..., None, None].to(q.dtype)
         q = q.transpose(1, 2)
@@ -245,7 +258,7 @@ class AttentionModule(HeadsModule):
             )
             visible = visible.after(self.attention.virtual_tokens, x_BTD.shape[1], x_BTD.device)
             bias = None if bias is None else nn.functional.pad(bias, (self.attention.virtual_tokens, 0))
-        return self.mix(x_BTD, q, k, v, visible, context, bias, own_BTKU)
+        return self.mix(x_BTD, q, k, v, visible, context, bias, own_BTKU, beside)
 
     def _remember(self, x_BTD: Tensor, context: Context, state: FullState | RingState | None) -> tuple[Memory, Tensor]:
         """This layer's keys and values with those of its state, which it leaves for the layers that read them; the values of

@@ -121,6 +121,10 @@ class Heads(Sublayer):
         """The number and the width of the heads after mixing."""
         return self.heads, self.width_of_value(width)
 
+    def read_by_output(self, width: int) -> int:
+        """Features that the output projection reads: the mixed heads side by side."""
+        return self.heads * self.width_of_value(width)
+
     def scale_of(self, width: int) -> float:
         """The factor of the scores."""
         return self.width_of_head(width) ** -0.5 if self.scale is None else self.scale
@@ -134,7 +138,8 @@ class Heads(Sublayer):
         """Refuse a width that does not fit."""
         E, U, H, K = self.width_of_head(width), self.width_of_value(width), self.heads, self.groups
         if self.grouped is not None:
-            own = {"query": (width, H * E), "key": (width, K * E), "value": (width, K * U), "output": (H * U, width)}
+            own = {"query": (width, H * E), "key": (width, K * E), "value": (width, K * U)}
+            own["output"] = (self.read_by_output(width), width)
             self.grouped.check(own)
 
     def of_heads(self, width: int, ways: int) -> Self | None:
@@ -155,9 +160,10 @@ class Heads(Sublayer):
         queries: Dimension = (("heads", H), ("features", E))
         keys: Dimension = (("kv_heads", K), ("features", E))
         values: Dimension = (("kv_heads", K), ("features", U))
-        mixed: Dimension = (("heads", H), ("features", U))
+        read = self.read_by_output(width)
+        mixed: Dimension = (("heads", H), ("features", U)) if read == H * U else ()
         parts = self._matrix("query", width, H * E, rows, outputs_as=queries)
-        parts += self._matrix("output", H * U, width, rows, role="row", fill="residual", inputs_as=mixed)
+        parts += self._matrix("output", read, width, rows, role="row", fill="residual", inputs_as=mixed)
         inner = {} if self.sub_norm is None else {"sub_norm": self.sub_norm.cost(self.heads * U, rows)}
         if self.qk_norm is not None:
             inner["query_norm"] = self.qk_norm.cost(self.heads, E, rows)

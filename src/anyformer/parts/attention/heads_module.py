@@ -32,7 +32,7 @@ class HeadsModule(Attends):
         self.value_width = U = heads.width_of_value(width)
         self.scale = heads.scale_of(width)
         self.query = _linear(heads, "query", width, heads.heads * E)
-        self.output = _linear(heads, "output", heads.heads * U, width)
+        self.output = _linear(heads, "output", heads.read_by_output(width), width)
         self.query_norm = heads.qk_norm.build(heads.heads, E) if heads.qk_norm else nn.Identity()
         if own_keys:
             own = heads.values == "own"
@@ -87,9 +87,10 @@ class HeadsModule(Attends):
         context: Context,
         bias_BHTS: Tensor | None = None,
         own_BTKU: Tensor | None = None,
+        beside: Tensor | None = None,
     ) -> Tensor:
         """Attention, each token's own value taken out of it if the layer is exclusive, the gate by x, then the output
-        projection of the heads side by side: (B, T, D)."""
+        projection of the heads side by side, with what is `beside` them: (B, T, D)."""
         # Differential heads mix in pairs: half as many, twice as wide.
         mixed = self.attended(q_BHTE, k_BKSE.to(q_BHTE.dtype), v_BKSU.to(q_BHTE.dtype), visible, context, bias_BHTS)
         if self.exclusive is not None:
@@ -98,7 +99,8 @@ class HeadsModule(Attends):
         mixed = mixed.transpose(1, 2)
         if self.gate is not None:
             mixed = self.gate(x_BTD, mixed)
-        return self.output(self.sub_norm(mixed.flatten(2)))  # type: ignore[no-any-return]
+        read = self.sub_norm(mixed.flatten(2))
+        return self.output(read if beside is None else torch.cat([read, beside], -1))  # type: ignore[no-any-return]
 
     def attended(
         self, q_BHTE: Tensor, k_BKSE: Tensor, v_BKSU: Tensor, visible: Visible, context: Context, bias_BHTS: Tensor | None
