@@ -191,6 +191,15 @@ MECHANISMS = (
     M(LATER, "embeddings", "a table of each layer", "LayerEmbedding"),
     M(LATER, "embeddings", "per-layer embeddings that project the input", "LayerInputs", "with `LayerInput` in the layers"),
     M(LATER, "within a block", "a short convolution anywhere", "LocalConvolution"),
+    M(
+        LATER,
+        "within a block",
+        "span-based dynamic convolution",
+        "SpanConvolution",
+        "`Attention(convolution=SpanConvolution())`",
+    ),
+    M(LATER, "within a block", "grouped projections of attention", "HeadGroups", "`Attention(grouped=HeadGroups(query=4))`"),
+    M(LATER, "within a block", "grouped feed-forward networks", "NetworkGroups", "`FeedForward(grouped=NetworkGroups(up=4))`"),
     M(LATER, "within a block", "exclusive self-attention", "Exclusive", "`Attention(exclusive=Exclusive())`"),
     M(
         LATER,

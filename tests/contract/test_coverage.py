@@ -16,7 +16,16 @@ from anyformer import parts
 from anyformer.describe import DescriptionError, Value
 from anyformer.describe.value import subclasses
 from anyformer.model import Architecture
-from anyformer.parts import ALiBi, Bidirectional, BlockIndexer, Exclusive, ValueConvolution, ValueResidual, Window
+from anyformer.parts import (
+    ALiBi,
+    Bidirectional,
+    BlockIndexer,
+    Exclusive,
+    SpanConvolution,
+    ValueConvolution,
+    ValueResidual,
+    Window,
+)
 from covering import moved
 
 REFUSED = {
@@ -26,6 +35,7 @@ REFUSED = {
     "BlockSparseAttention.softcap": 2.0,
     "BlockSparseAttention.sink": "head",
     "BlockSparseAttention.dropout": 0.1,
+    "BlockSparseAttention.convolution": SpanConvolution(),
     "BlockSparseAttention.mask": Window(size=3),
     "BlockSparseAttention.value_convolution": ValueConvolution(),
     "DifferentialAttention.keys_from": "own",

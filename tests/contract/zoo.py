@@ -44,6 +44,7 @@ from anyformer.parts import (
     Groups,
     Hashed,
     Head,
+    HeadGroups,
     HyperConnections,
     Indexer,
     InducedAttention,
@@ -64,6 +65,7 @@ from anyformer.parts import (
     LongRoPE,
     ManifoldConnections,
     MaximalUpdate,
+    NetworkGroups,
     Normal,
     ParallelPrediction,
     PowerTemperature,
@@ -85,6 +87,7 @@ from anyformer.parts import (
     SharedIndex,
     SinusoidalPosition,
     Skip,
+    SpanConvolution,
     SparseMixer,
     SpatialCrossAttention,
     Stack,
@@ -156,7 +159,11 @@ BLOCKY_HEADS = BlockSparseAttention(
     exclusive=Exclusive(), choice=BlockIndexer(block=3, keep=2, local=0, head_width=5),
 )  # fmt: skip
 BLOCKY_VALUES = BlockSparseAttention(
-    heads=4, kv_heads=2, value_residual=ValueResidual(variant="first"), choice=BlockIndexer(block=4, keep=2, head_width=4)
+    heads=4,
+    kv_heads=2,
+    value_residual=ValueResidual(variant="first"),
+    grouped=HeadGroups(query=2),
+    choice=BlockIndexer(block=4, keep=3, head_width=4),
 )
 SHARES_INDEX = LATENT.but(q_rank=9, choice=SharedIndex(variant="full", keep=3))
 
@@ -270,6 +277,14 @@ DECODERS = {
     "multi_query": _llama(**_at(kv_heads=1)),
     "head_width": _llama(**_at(head_width=10, kv_heads=2)),
     "biases": _llama(**_at(bias=list(ALL)), **{"decoder.layer.feedforward.bias": ["gate", "up", "down"]}),
+    "grouped_projections": _llama(
+        **_at(kv_heads=2, grouped=HeadGroups(query=4, key=2, value=3, output=2), bias=["query", "output"]),
+        **{"decoder.layer.feedforward.grouped": NetworkGroups(gate=2, up=4, down=2)},
+    ),
+    "grouped_relative": _llama(
+        **_at(rotary=None, score_bias=Disentangled(span=8, max_distance=16), kv_heads=2, grouped=HeadGroups(query=2, key=3)),
+        **{"decoder.relative": RelativeTable(span=8)},
+    ),
     "one_bias": _llama(**_at(bias=["value"])),
     "window": _llama(**_at(mask=Window(size=4))),
     "window_1": _llama(**_at(mask=Window(size=1))),
@@ -465,6 +480,7 @@ DECODERS = {
                 value_norm=RMS,
                 sub_norm=RMS,
                 virtual_tokens=2,
+                grouped=HeadGroups(query=2, output=4),
                 temperature=LogTemperature(strength=0.7, span=3),
             ),
         ),
@@ -660,6 +676,17 @@ ENCODERS = {
         input_projection=InputProjection(),
         head=Head(),
     ),
+    "encoder_spans": _encoder(
+        *[
+            pre_norm(RMS, BOTH.but(rotary=rotary, kv_heads=2, head_width=3, value_width=value, convolution=spans), FEED)
+            for rotary, value, spans in (
+                (Rotary(fraction=0.67), 5, SpanConvolution(kernel=5)),
+                (None, None, SpanConvolution(kernel=3, bias=("key", "kernel", "value"))),
+            )
+        ],
+        pre_norm(RMS, DifferentialAttention(heads=4, mask=Bidirectional(), convolution=SpanConvolution())),
+        head=Head(),
+    ),
     "encoder_window": _encoder(
         *[pre_norm(RMS, BOTH.but(mask=Window(size=3, after=2)), FEED)] * 2, position=SinusoidalPosition(), head=Head()
     ),
@@ -669,7 +696,7 @@ ENCODERS = {
 CROSS = CrossAttention(heads=4, kv_heads=2, head_width=5, bias=ALL, qk_norm=QKNorm(norm=RMS))
 CROSS_EVERYTHING = CrossAttention(
     heads=2, clip=0.8, gate=Gate(), qk_norm=QKNorm(norm=RMS, over="projection"), scale=0.4, sink="head", sub_norm=RMS,
-    value_norm=RMS, value_scale=0.7, value_width=5, source_norm=LAYER,
+    value_norm=RMS, value_scale=0.7, value_width=5, source_norm=LAYER, grouped=HeadGroups(key=3, output=2),
 )  # fmt: skip
 PAIRS = {
     "original": original(width=WIDTH, depth=2, heads=4, ffn=20, vocab=VOCAB, dropout=0.0).but(initialisation=LOUD),

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Literal
 
 from anyformer.catalogue.entry import Entry, Size
-from anyformer.describe import change
+from anyformer.describe import change, change_all
 from anyformer.model import Architecture, encoder_only
 from anyformer.parts import (
     Attention,
@@ -17,12 +17,15 @@ from anyformer.parts import (
     FeedForward,
     FourierMixing,
     Head,
+    HeadGroups,
     Initialisation,
     InputProjection,
     LayerNorm,
     LearnedPosition,
+    NetworkGroups,
     Normal,
     RelativeTable,
+    SpanConvolution,
     Transform,
     post_norm,
 )
@@ -93,6 +96,21 @@ def albert(*, width: int, depth: int, heads: int) -> Architecture:
         width=width, depth=depth, heads=heads, ffn=4 * width, embedding=128, vocab=30_000, activation="gelu_tanh", dropout=0.0
     )
     return change(layers, "encoder.shared_weights", ("layer",))
+
+
+def squeezebert(*, width: int, depth: int, heads: int, ffn: int) -> Architecture:
+    """Iandola et al. 2020 (arXiv 2006.11316): projections in 4 groups, but for that of the mixed heads."""
+    made = bert(width=width, depth=depth, heads=heads, ffn=ffn)
+    groups = {"attention": HeadGroups(query=4, key=4, value=4), "feedforward": NetworkGroups(up=4, down=4)}
+    return change_all(made, {f"encoder.layer.{branch}.grouped": grouped for branch, grouped in groups.items()})
+
+
+def convbert(*, width: int, depth: int, heads: int, ffn: int) -> Architecture:
+    """Jiang et al. 2020 (arXiv 2008.02496), section 3.3: half as many heads, beside as many of a convolution of spans."""
+    spans = SpanConvolution(kernel=9, bias=("key", "kernel", "value"))
+    mixed = {"heads": heads // 2, "head_width": width // heads, "convolution": spans}
+    made = bert(width=width, depth=depth, heads=heads, ffn=ffn)
+    return change_all(made, {f"encoder.layer.attention.{field}": value for field, value in mixed.items()})
 
 
 def deberta(*, width: int, depth: int, heads: int, ffn: int, vocab: int = 50_265, dropout: float = 0.1) -> Architecture:
@@ -206,6 +224,11 @@ ENTRIES = (
           partial(fnet, width=768, depth=12, ffn=3072)),
     Entry("fnet-large", 2022, "BERT with Fourier transforms in place of attention", _OF_FNET.format("large"),
           partial(fnet, width=1024, depth=24, ffn=4096)),
+    Entry("squeezebert", 2020, "BERT whose projections are in four groups",
+          "arXiv 2006.11316; released configuration squeezebert-uncased", partial(squeezebert, **_BASE),
+          organisation="UC Berkeley"),
+    Entry("convbert-base", 2020, "BERT with heads of a convolution of spans beside those of attention",
+          "arXiv 2008.02496; released configuration conv-bert-base", partial(convbert, **_BASE), organisation="Yitu"),
     Entry("deberta-base", 2020, _DISENTANGLED, _OF_DEBERTA.format("base"), partial(deberta, **_BASE), organisation="Microsoft"),
     Entry("deberta-large", 2020, _DISENTANGLED, _OF_DEBERTA.format("large"), partial(deberta, **_LARGE),
           organisation="Microsoft"),

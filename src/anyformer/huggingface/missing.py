@@ -51,12 +51,10 @@ _BY_MECHANISM: Mapping[str, str] = {
     "embeddings of shapes and sounds of characters": "roc_bert",
     "adapters for each language, after norms that two places share": "xmod",
     "segments of prompts with relative positions between them": "cpmant",
-    "convolutions of spans beside attention": "convbert",
     "layers that pool the sequence": "funnel",
     "bottlenecks of several stacked networks": "mobilebert",
     "approximations of attention (multiresolution, sampling of a hash)": "mra yoso",
     "latents that attend to the input": "perceiver",
-    "grouped convolutions as projections": "squeezebert",
     "positions of cells in a table": "tapas",
 }
 """Mechanism -> the model types that need it and otherwise would be read, with those of their text models."""

@@ -52,6 +52,8 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     ),
     "distilbert": ("distilbert",),
     "electra": ("electra", "rembert", "roformer"),
+    "squeezebert": ("squeezebert",),
+    "convbert": ("convbert",),
     "albert": ("albert",),
     "nystromformer": ("nystromformer",),
     "fnet": ("fnet",),

@@ -226,15 +226,17 @@ def matrix(
     sensitive: bool = False,
     outputs_as: Dimension = (),
     inputs_as: Dimension = (),
+    groups: int = 1,
 ) -> Tally:
     """A linear layer applied to `rows` vectors: weight (outputs, inputs), 2 * rows * inputs * outputs FLOPs.
 
     `constant`: its inputs take no gradient; `sensitive`: the weight stays in 16 bits or more; `outputs_as`, `inputs_as`: the
-    factors of both dimensions, where they have some.
+    factors of both dimensions, where they have some; `groups`: each output reads its group's share of the inputs alone.
     """
-    writes, told = fill == "residual", bool(outputs_as or inputs_as)
-    axes = (outputs_as, inputs_as) if told else ()
-    weights = {_join(name, "weight"): Weight((outputs, inputs), role, fill, sensitive=sensitive, axes=axes, writes=writes)}
+    writes, told = fill == "residual", bool(outputs_as or inputs_as) and groups == 1
+    axes, inputs = (outputs_as, inputs_as) if told else (), inputs // groups
+    weight = Weight((outputs, inputs), role, fill, sensitive=sensitive, linear=groups == 1, axes=axes, writes=writes)
+    weights = {_join(name, "weight"): weight}
     if bias:
         cut: Role = "column" if role == "column" else "replicate"
         weights[_join(name, "bias")] = Weight((outputs,), cut, "zeros", axes=(outputs_as,) if outputs_as else (), writes=writes)

@@ -14,6 +14,7 @@ from anyformer.parts.attention.latents import InducedAttention, Latents
 from anyformer.parts.attention.qk_norm import QKNorm
 from anyformer.parts.attention.relative import Disentangled, RelativeTable, TransformerXL
 from anyformer.parts.attention.score_bias import ALiBi, RelativeBuckets, SharedBias
+from anyformer.parts.attention.span_convolution import SpanConvolution
 from anyformer.parts.attention.temperature import LengthTemperature, LogTemperature, PowerTemperature
 from anyformer.parts.attention.value_convolution import ValueConvolution
 from anyformer.parts.attention.value_residual import ValueResidual
@@ -55,6 +56,7 @@ from anyformer.parts.norms.layer_norm import GroupedLayerNorm, GroupedRMSNorm, L
 from anyformer.parts.parametrisation import MaximalUpdate
 from anyformer.parts.pointwise.gain import Gain
 from anyformer.parts.pointwise.gate import Gate
+from anyformer.parts.pointwise.grouped import HeadGroups, NetworkGroups
 from anyformer.parts.positions.absolute import LearnedPosition, SinusoidalPosition
 from anyformer.parts.positions.rotary import Rotary
 from anyformer.parts.positions.rotary_axes import Axial, Interleaved, Sections
@@ -132,6 +134,7 @@ __all__ = [
     "Groups",
     "Hashed",
     "Head",
+    "HeadGroups",
     "HyperConnections",
     "Identity",
     "ImageEncoder",
@@ -163,6 +166,7 @@ __all__ = [
     "MaximalUpdate",
     "MergedProjector",
     "Multipliers",
+    "NetworkGroups",
     "Normal",
     "ParallelPrediction",
     "Patches",
@@ -193,6 +197,7 @@ __all__ = [
     "ShortConvolution",
     "SinusoidalPosition",
     "Skip",
+    "SpanConvolution",
     "SparseMixer",
     "SpatialCrossAttention",
     "Stack",

@@ -9,6 +9,7 @@ import torch
 from naive.basics import linear, norm, norm_of_each_head, softmax
 from naive.networks import gate
 from naive.positions import allowed, bucket, rotate, score_bias, temperature
+from naive.span import beside
 
 
 def attention(part, name, weights, x, run, chosen=None):
@@ -24,7 +25,7 @@ def attention(part, name, weights, x, run, chosen=None):
         y = linear(f"{name}.{kind}", weights, v)
         return y if part.clip is None else y.clamp(-part.clip, part.clip)
 
-    def heads_of(kind, v, t, count):
+    def before_rotation(kind, v, count):
         y = project(kind, v, count)
         if part.qk_norm is not None and part.qk_norm.over == "projection":
             y = norm(part.qk_norm.norm, f"{name}.{kind}_norm", weights, y)
@@ -32,8 +33,10 @@ def attention(part, name, weights, x, run, chosen=None):
             y = norm_of_each_head(part.qk_norm.norm, f"{name}.{kind}_norm", weights, y, count)
         split = list(y.view(count, width))
         early = part.qk_norm is not None and part.qk_norm.over == "head" and not late
-        if early:
-            split = [norm(part.qk_norm.norm, f"{name}.{kind}_norm", weights, h) for h in split]
+        return [norm(part.qk_norm.norm, f"{name}.{kind}_norm", weights, h) for h in split] if early else split
+
+    def heads_of(kind, v, t, count):
+        split = before_rotation(kind, v, count)
         if rotary is not None:
             split = [rotate(rotary, h, t, len(x), run.axes and run.axes[t]) for h in split]
         return [norm(part.qk_norm.norm, f"{name}.{kind}_norm", weights, h) for h in split] if late else split
@@ -57,7 +60,10 @@ def attention(part, name, weights, x, run, chosen=None):
             ]
         if not cross:
             run.memories[run.variant], run.values[run.variant] = (keys, values), values
-    out = []
+    out, others = [], [[]] * len(x)
+    if not cross and part.convolution is not None:
+        unplaced = [before_rotation("query", v, H) for v in x]
+        others = beside(part.convolution, f"{name}.convolution", weights, x, unplaced)
     for t, v in enumerate(x):
         queries = heads_of("query", v, t, H)
         until = run.until[t] if run.until else t
@@ -106,7 +112,8 @@ def attention(part, name, weights, x, run, chosen=None):
         if part.gate is not None:
             factor = gate(part.gate, f"{name}.gate", weights, v).view(len(mixed), -1)
             mixed = [m * factor[h] for h, m in enumerate(mixed)]
-        out.append(linear(f"{name}.output", weights, norm(part.sub_norm, f"{name}.sub_norm", weights, torch.cat(mixed))))
+        read = norm(part.sub_norm, f"{name}.sub_norm", weights, torch.cat(mixed))
+        out.append(linear(f"{name}.output", weights, torch.cat([read, *others[t]])))
     return out
 
 

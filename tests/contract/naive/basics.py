@@ -31,7 +31,10 @@ def layer(v, eps):
 
 
 def linear(name, weights, v):
-    y = weights[f"{name}.weight"] @ v
+    """Where a row of the weight is shorter than v, the rows are of groups, and each group reads its own share of v."""
+    weight = weights[f"{name}.weight"]
+    groups = len(v) // weight.shape[1]
+    y = torch.cat([rows @ share for rows, share in zip(weight.chunk(groups), v.chunk(groups), strict=True)])
     return y + weights[f"{name}.bias"] if f"{name}.bias" in weights else y
 
 

@@ -103,11 +103,18 @@ def encoder(
 
 
 def narrow_encoder(
-    config: Config, head: Head | None, width: int, *, always: bool, rotary: Rotary | None = None
+    config: Config,
+    head: Head | None,
+    width: int,
+    *,
+    always: bool,
+    rotary: Rotary | None = None,
+    sublayers: tuple[Attention, FeedForward] | None = None,
 ) -> Architecture:
-    """BERT on embeddings of `width` features, projected to D; `always`: even where `width` is D."""
+    """BERT on embeddings of `width` features, projected to D; `always`: even where `width` is D; `sublayers`: if not BERT's."""
     norm, other = layer_norm(config, 1e-12), width != config("hidden_size")
-    block = post_norm(norm, *bert_sublayers(config, rotary=rotary), dropout=config("hidden_dropout_prob", 0.1))
+    sublayers = sublayers or bert_sublayers(config, rotary=rotary)
+    block = post_norm(norm, *sublayers, dropout=config("hidden_dropout_prob", 0.1))
     return encoder(
         config,
         block,

@@ -7,20 +7,19 @@ from typing import Literal, Self
 
 import torch
 from pydantic import model_validator
-from torch import Tensor, nn
 
 from anyformer.describe import Count, Value
 from anyformer.operations import Dimension, Limit, Operation, Shape, State, Tally, Weight, total
 from anyformer.operations.elementwise import rotated
+from anyformer.parts.attention.attention_module import VIRTUAL, AttentionModule
 from anyformer.parts.attention.exclusive import Exclusive
 from anyformer.parts.attention.heads import Heads
-from anyformer.parts.attention.heads_module import HeadsModule
 from anyformer.parts.attention.heads_sketch import heads_sketch, heads_title, rotary_cell
 from anyformer.parts.attention.score_bias import SCORE_BIAS, ScoreBias
+from anyformer.parts.attention.span_convolution import SpanConvolution
 from anyformer.parts.attention.temperature import Temperature
 from anyformer.parts.attention.value_convolution import ValueConvolution
 from anyformer.parts.attention.value_residual import ValueResidual
-from anyformer.parts.call.context import Context, Digested, Memory
 from anyformer.parts.call.ring_state import RingState
 from anyformer.parts.call.shared import MEMORY, VALUES, Read
 from anyformer.parts.call.state import FullState
@@ -52,6 +51,8 @@ class SelfAttention(Heads):
     """What of its own value a token takes out of what its heads mix."""
     value_convolution: ValueConvolution | None = None
     """A filter over the values around a token, added to what its heads mix."""
+    convolution: SpanConvolution | None = None
+    """Heads of a convolution, which reads the same queries, beside those of attention."""
 
     @model_validator(mode="after")
     def _makes_sense(self) -> SelfAttention:
@@ -61,6 +62,7 @@ class SelfAttention(Heads):
             "value_residual": self.value_residual is not None,
             "exclusive": self.exclusive is not None,
             "value_convolution": self.value_convolution is not None,
+            "grouped.key and grouped.value": self.in_groups("key") > 1 or self.in_groups("value") > 1,
             "the bias on 'key' or 'value'": not {"key", "value"}.isdisjoint(self.bias),
         }
         if self.keys_from is not None and any(own.values()):
@@ -72,14 +74,15 @@ class SelfAttention(Heads):
 
     def check(self, width: int) -> None:
         """Refuse a width that does not fit."""
-        E = self.width_of_head(width)
+        super().check(width)
         if self.rotary is not None:
-            self.rotary.rotated(E)
+            self.rotary.rotated(self.width_of_head(width))
         if self.score_bias is not None:
             self.score_bias.check(width)
 
     def sketch(self, width: int) -> Sketch:
-        return heads_sketch(self, width, self.title, self.facts, rotary=rotary_cell(self.rotary), memory=self.keys_from)
+        rotary, beside = rotary_cell(self.rotary), None if self.convolution is None else self.convolution.cell
+        return heads_sketch(self, width, self.title, self.facts, rotary=rotary, memory=self.keys_from, beside=beside)
 
     @property
     def title(self) -> str:
@@ -107,17 +110,15 @@ class SelfAttention(Heads):
         rows, own, P = shape.rows, self.keys_from is None, self.virtual_tokens or 0
         E, U, K = self.width_of_head(width), self.width_of_value(width), self.groups
         axes: tuple[Dimension, ...] = ((("kv_heads", K),), (), ())
-        virtual = (
-            {name: Weight((K, P, of), "column", "matrix", axes=axes) for name, of in zip(VIRTUAL, (E, U), strict=True)}
-            if P
-            else {}
-        )
+        sizes = zip(VIRTUAL, (E, U) if P else (), strict=False)
+        virtual = {name: Weight((K, P, of), "column", "matrix", axes=axes) for name, of in sizes}
         position = shape.batch * K * (E + U) * plan.activation_bytes
         held = position * self.mask.cache_length(shape.cache_length) if own else 0
         state = State.of(shape, held, position * self.mask.pairs(shape), K)
         inner = {} if self.score_bias is None else {"score_bias": self.score_bias.cost(self, width, shape)}
         inner |= {} if self.exclusive is None else {"exclusive": self.exclusive.cost(self.heads)}
         inner |= {} if self.value_convolution is None else {"value_convolution": self.value_convolution.cost(K)}
+        inner |= {} if self.convolution is None else {"convolution": self.convolution.cost(self, width, rows)}
         features = 0 if self.rotary is None else self.rotary.rotated(E) * (self.heads + (K if own else 0))
         rotary: Mapping[str, Operation] = {"rotary": rotated(rows * features)} if features else {}
         products = self.products(width, shape, *self.pairs(shape, plan))
@@ -140,8 +141,9 @@ class SelfAttention(Heads):
         techniques: dict[str, Value | None] = {
             "query temperature": self.temperature, "value residual": self.value_residual, "exclusive": self.exclusive,
         }  # fmt: skip
+        mixing = "MHA" if self.groups == self.heads else "MQA" if self.groups == 1 else "GQA"
         return Traits(
-            "MHA" if self.groups == self.heads else "MQA" if self.groups == 1 else "GQA",
+            mixing if self.convolution is None else f"{mixing}+convolution",
             "+".join(positions) or "NoPE",
             stability=(*super().traits.stability, *(name for name, part in techniques.items() if part is not None)),
         )
@@ -163,15 +165,20 @@ class SelfAttention(Heads):
     def masks(self) -> tuple[Mask, ...]:
         return (self.mask,)
 
+    def read_by_output(self, width: int) -> int:
+        mixed = super().read_by_output(width)
+        return mixed if self.convolution is None else 2 * mixed
+
     def gathers(self, width: int) -> int | None:
-        if self.value_convolution is not None:
+        if self.value_convolution is not None or self.convolution is not None:
             return None
         return 0 if self.keys_from is not None else self.groups * (self.width_of_head(width) + self.width_of_value(width))
 
     @property
     def limits(self) -> tuple[Limit, ...]:
         """Contracts that this attention breaks by its mathematics."""
-        return (*self.mask.limits, *(self.rotary.limits if self.rotary else ()))
+        rotary, convolution = self.rotary and self.rotary.limits, self.convolution and self.convolution.limits
+        return (*self.mask.limits, *(rotary or ()), *(convolution or ()))
 
     def state(
         self, width: int, batch: int, capacity: int, source: int, dtype: torch.dtype, device: torch.device
@@ -198,11 +205,11 @@ class Attention(SelfAttention):
     kind: Literal["attention"] = "attention"
 
     def narrowed(self, width: int, ways: int) -> Self | None:
-        # A score bias is made for all heads.
-        return self.of_heads(width, ways) if self.score_bias is None else None
+        # A score bias is made for all heads, and so is a kernel of a convolution.
+        return self.of_heads(width, ways) if self.score_bias is None and self.convolution is None else None
 
     def layout(self, width: int) -> Layout:
-        own = self.keys_from is None and self.values == "own"
+        own = self.keys_from is None and self.values == "own" and self.grouped is None and self.convolution is None
         beyond = {
             "bias": bool({"query", "key", "value"} & set(self.bias)), "qk_norm": self.qk_norm, "value_norm": self.value_norm,
             "clip": self.clip, "softcap": self.softcap, "sink": self.sink, "sub_norm": self.sub_norm,
@@ -216,84 +223,3 @@ class Attention(SelfAttention):
             tuple(name for name, given in beyond.items() if given),
         )  # fmt: skip
         return Layout(heads=heads if own else None)
-
-
-VIRTUAL = ("virtual_key", "virtual_value")
-
-
-class AttentionModule(HeadsModule):
-    """(B, T, D) -> (B, T, D)."""
-
-    def __init__(self, attention: SelfAttention, width: int, plan: Plan, name: str) -> None:
-        own = attention.keys_from is None
-        super().__init__(attention, width, plan, name, mask=attention.mask, own_keys=own)
-        self.attention = attention
-        self.rotary = Digested.of(attention.rotary) if attention.rotary else None
-        self.score_bias = attention.score_bias.build(attention, width) if attention.score_bias else None
-        self.exclusive = attention.exclusive.build(attention.heads) if attention.exclusive else None
-        self.value_convolution = attention.value_convolution.build(attention.groups) if attention.value_convolution else None
-        if attention.virtual_tokens is not None:
-            for vector, features in zip(VIRTUAL, (self.head_width, self.value_width), strict=True):
-                shape = (attention.groups, attention.virtual_tokens, features)
-                self.register_parameter(vector, nn.Parameter(torch.empty(shape)))
-
-    def forward(self, x_BTD: Tensor, context: Context, state: FullState | RingState | None = None) -> Tensor:
-        q = self.placed_queries(x_BTD, context)
-        other = self.attention.keys_from
-        memory, own_BTKU = (context.shared[other, MEMORY], None) if other else self.remember(x_BTD, context, state)
-        bias = self.bias_of_scores(q, memory, context)
-        banded = bias is None and self.attention.virtual_tokens is None and not self.drops
-        k, v, visible = memory.key, memory.value, self.visible(x_BTD, context, memory.keys, banded=banded)
-        if self.attention.virtual_tokens is not None:
-            k, v = (
-                torch.cat([getattr(self, name).to(x.dtype).expand(len(x), -1, -1, -1), x], 2)
-                for name, x in zip(VIRTUAL, (k, v), strict=True)
-            )
-            visible = visible.after(self.attention.virtual_tokens, x_BTD.shape[1], x_BTD.device)
-            bias = None if bias is None else nn.functional.pad(bias, (self.attention.virtual_tokens, 0))
-        return self.mix(x_BTD, q, k, v, visible, context, bias, own_BTKU)
-
-    def placed_queries(self, x_BTD: Tensor, context: Context) -> Tensor:
-        """The queries rotated by position and times their temperature, (B, H, T, E)."""
-        q = self._placed(self.queries(x_BTD), self.query_norm, context)
-        if self.attention.temperature is not None:
-            q = q * self.attention.temperature.factor(context.positions)[..., None, None].to(q.dtype)
-        return q.transpose(1, 2)
-
-    def remember(self, x_BTD: Tensor, context: Context, state: FullState | RingState | None) -> tuple[Memory, Tensor]:
-        """This layer's keys and values with those of its state, which it leaves for the layers that read them; the values of
-        this call's tokens (B, T, K, U)."""
-        k, v = self.keys_and_values(x_BTD)
-        residual = self.attention.value_residual
-        if residual is not None:
-            v = residual.own * v + residual.other * context.shared[residual.variant, VALUES]
-        if context.variant is not None:
-            context.leave(VALUES, v)
-        own_BTKU = v
-        k, v = (context.gathered(x).transpose(1, 2) for x in (self._placed(k, self.key_norm, context), v))
-        keys = context.keys
-        if state is not None:
-            assert context.chunk is not None, "a stack with state enters its chunk first"
-            k, v, keys = state.extend(k, v, context.chunk)
-        memory = Memory(k, v, keys)
-        if context.variant is not None:
-            context.leave(MEMORY, memory)
-        return memory, own_BTKU
-
-    def bias_of_scores(self, q_BHTE: Tensor, memory: Memory, context: Context) -> Tensor | None:
-        """The bias of the scores: the stack's, computed once for equal keys, plus this layer's own."""
-        shared = context.shared.get((None, SCORE_BIAS))
-        bias: Tensor | None = None
-        if shared is not None:
-            bias = context.once((SCORE_BIAS, memory.keys.label), lambda: shared(q_BHTE, memory, context, None))
-        if self.score_bias is None:
-            return bias
-        own: Tensor = self.score_bias(q_BHTE, memory, context, self)
-        return own if bias is None else bias + own
-
-    def _placed(self, x_BTHE: Tensor, norm: torch.nn.Module, context: Context) -> Tensor:
-        """Queries or keys rotated by position, and then normalised if `qk_norm` comes after the rotation."""
-        if self.rotary is not None:
-            table = context.rotary(self.rotary, self.head_width, x_BTHE.dtype)
-            x_BTHE = self.rotary.value.rotate(x_BTHE, table)
-        return norm(x_BTHE) if self.heads.norms_late else x_BTHE

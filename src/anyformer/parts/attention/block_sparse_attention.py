@@ -11,7 +11,8 @@ from torch import Tensor
 from anyformer.operations import Shape, State, Tally, total
 from anyformer.parts.attention.attend_chosen import attend_chosen
 from anyformer.parts.attention.attend_chosen_blocks import attend_chosen_blocks
-from anyformer.parts.attention.attention import AttentionModule, SelfAttention
+from anyformer.parts.attention.attention import SelfAttention
+from anyformer.parts.attention.attention_module import AttentionModule
 from anyformer.parts.attention.block_indexer import BlockIndexer
 from anyformer.parts.attention.chosen_blocks import ChosenBlocks, places
 from anyformer.parts.call.context import Context, Memory, Visible
@@ -19,7 +20,7 @@ from anyformer.parts.call.indexed_state import IndexedState
 from anyformer.parts.masks.simple import Causal
 from anyformer.plan import Plan
 
-UNLIKE = ("keys_from", "virtual_tokens", "score_bias", "softcap", "sink", "dropout")
+UNLIKE = ("keys_from", "virtual_tokens", "score_bias", "softcap", "sink", "dropout", "convolution")
 """Fields of other attentions that it refuses."""
 
 
@@ -115,7 +116,7 @@ class BlockSparseAttentionModule(AttentionModule):
         self.choice = attention.choice.build(width, attention.groups, name)
 
     def forward(self, x_BTD: Tensor, context: Context, state: IndexedState | None = None) -> Tensor:  # type: ignore[override]
-        q_BHTE = self.placed_queries(x_BTD, context)
+        q_BHTE = self.placed(self.queries(x_BTD), context)
         index = self.choice.index(x_BTD, context)
         memory, own_BTKU = self.remember(x_BTD, context, state)
         if state is not None:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from math import lcm
 from typing import Annotated, Literal, Self
 
 from pydantic import model_validator
 
 from anyformer.describe import Count, Positive, Probability
-from anyformer.operations import Dimension, Shape, Tally, Weight, matrix, total
+from anyformer.operations import Dimension, Fill, Role, Shape, Tally, Weight, matrix, total
 from anyformer.parts.attention.qk_norm import QKNorm
 from anyformer.parts.attention.scores import pair_work
 from anyformer.parts.norms.norm import Norm
 from anyformer.parts.pointwise.gate import Gate
+from anyformer.parts.pointwise.grouped import HeadGroups
 from anyformer.parts.sublayer import Resizing, Sublayer, Traits, each_once, head_width
 
 Projection = Literal["query", "key", "value", "output"]
@@ -31,6 +33,8 @@ class Heads(Sublayer):
     """U, features of a value head; E by default (MiMo-V2: 128 beside 192)."""
     bias: Annotated[tuple[Projection, ...], each_once(*PROJECTIONS)] = ()
     """Projections that add a bias."""
+    grouped: HeadGroups | None = None
+    """Projections whose features are in groups, each of which reads its own inputs alone."""
     qk_norm: QKNorm | None = None
     """Norm of queries and keys."""
     value_norm: Norm | None = None
@@ -62,12 +66,18 @@ class Heads(Sublayer):
             raise ValueError("a bias on 'value' needs values = 'own': here the keys are the values")
         if self.values == "keys" and self.value_width is not None:
             raise ValueError("value_width needs values = 'own': here the keys are the values")
+        if self.values == "keys" and self.in_groups("value") > 1:
+            raise ValueError("grouped.value needs values = 'own': here the keys are the values")
         return self
 
     @property
     def groups(self) -> int:
         """K."""
         return self.heads if self.kv_heads is None else self.kv_heads
+
+    def in_groups(self, name: Projection) -> int:
+        """The number of groups of a projection."""
+        return 1 if self.grouped is None else self.grouped.counts[name]
 
     @property
     def tp_divisors(self) -> tuple[int, ...]:
@@ -101,7 +111,8 @@ class Heads(Sublayer):
 
     @property
     def resizing(self) -> Resizing:
-        return Resizing(self.heads if self.head_width is None else 1)
+        grouped = () if self.grouped is None else self.grouped.counts.values()
+        return Resizing(lcm(self.heads if self.head_width is None else 1, *grouped))
 
     def resolved(self, width: int) -> Self:
         return self.but(head_width=self.width_of_head(width), kv_heads=self.groups)
@@ -109,6 +120,10 @@ class Heads(Sublayer):
     def mixed(self, width: int) -> tuple[int, int]:
         """The number and the width of the heads after mixing."""
         return self.heads, self.width_of_value(width)
+
+    def read_by_output(self, width: int) -> int:
+        """Features that the output projection reads: the mixed heads side by side."""
+        return self.heads * self.width_of_value(width)
 
     def scale_of(self, width: int) -> float:
         """The factor of the scores."""
@@ -121,11 +136,16 @@ class Heads(Sublayer):
 
     def check(self, width: int) -> None:
         """Refuse a width that does not fit."""
-        self.width_of_head(width)
+        E, U, H, K = self.width_of_head(width), self.width_of_value(width), self.heads, self.groups
+        if self.grouped is not None:
+            own = {"query": (width, H * E), "key": (width, K * E), "value": (width, K * U)}
+            own["output"] = (self.read_by_output(width), width)
+            self.grouped.check(own)
 
     def of_heads(self, width: int, ways: int) -> Self | None:
         """This attention with 1 / `ways` of its heads; one head of keys and values stays whole. None: heads are not apart."""
         joined = self.sub_norm is not None or (self.qk_norm is not None and self.qk_norm.over == "projection")
+        joined = joined or self.grouped is not None
         if joined or self.heads % ways or (self.groups > 1 and self.groups % ways):
             return None
         return self.but(
@@ -140,16 +160,17 @@ class Heads(Sublayer):
         queries: Dimension = (("heads", H), ("features", E))
         keys: Dimension = (("kv_heads", K), ("features", E))
         values: Dimension = (("kv_heads", K), ("features", U))
-        mixed: Dimension = (("heads", H), ("features", U))
-        parts = matrix("query", width, H * E, rows, role="column", bias="query" in self.bias, outputs_as=queries)
-        parts += matrix("output", H * U, width, rows, role="row", bias="output" in self.bias, fill="residual", inputs_as=mixed)
+        read = self.read_by_output(width)
+        mixed: Dimension = (("heads", H), ("features", U)) if read == H * U else ()
+        parts = self._matrix("query", width, H * E, rows, outputs_as=queries)
+        parts += self._matrix("output", read, width, rows, role="row", fill="residual", inputs_as=mixed)
         inner = {} if self.sub_norm is None else {"sub_norm": self.sub_norm.cost(self.heads * U, rows)}
         if self.qk_norm is not None:
             inner["query_norm"] = self.qk_norm.cost(self.heads, E, rows)
         if own_keys:
-            parts += matrix("key", width, K * E, source_rows, role="column", bias="key" in self.bias, outputs_as=keys)
+            parts += self._matrix("key", width, K * E, source_rows, outputs_as=keys)
             if self.values == "own":
-                parts += matrix("value", width, K * U, source_rows, role="column", bias="value" in self.bias, outputs_as=values)
+                parts += self._matrix("value", width, K * U, source_rows, outputs_as=values)
             if self.qk_norm is not None:
                 norm = self.qk_norm.cost(K, E, source_rows)
                 inner["key_norm"] = norm if self.qk_norm.over == "head" else norm.counted(keys)
@@ -160,6 +181,25 @@ class Heads(Sublayer):
         if self.gate is not None:
             inner["gate"] = self.gate.cost(width, *self.mixed(width), rows)
         return parts + total(inner)
+
+    def _matrix(
+        self,
+        name: Projection,
+        inputs: int,
+        outputs: int,
+        rows: int,
+        *,
+        role: Role = "column",
+        fill: Fill = "matrix",
+        outputs_as: Dimension = (),
+        inputs_as: Dimension = (),
+    ) -> Tally:
+        """The weight and the work of a projection. A grouped one is whole in every process of tensor parallelism."""
+        groups = self.in_groups(name)
+        return matrix(
+            name, inputs, outputs, rows, role=role if groups == 1 else "replicate", bias=name in self.bias, fill=fill,
+            outputs_as=outputs_as, inputs_as=inputs_as, groups=groups,
+        )  # fmt: skip
 
     def products(self, width: int, shape: Shape, pairs: int, exact: int) -> Tally:
         """Scores, softmax and mixing over `pairs` (query, key) pairs per head and row, `exact` of them allowed by the mask."""

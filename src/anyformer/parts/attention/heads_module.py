@@ -7,11 +7,12 @@ from torch import Tensor, nn
 
 from anyformer.parts.attention.attend import attend
 from anyformer.parts.attention.attends import Attends
-from anyformer.parts.attention.heads import Heads
+from anyformer.parts.attention.heads import Heads, Projection
 from anyformer.parts.call.context import Context, Visible
 from anyformer.parts.call.noise import Dropout
 from anyformer.parts.masks.mask import Mask
 from anyformer.parts.norms.norm import Norm
+from anyformer.parts.pointwise.grouped import projection
 from anyformer.plan import Plan
 
 
@@ -30,13 +31,13 @@ class HeadsModule(Attends):
         self.head_width = E = heads.width_of_head(width)
         self.value_width = U = heads.width_of_value(width)
         self.scale = heads.scale_of(width)
-        self.query = nn.Linear(width, heads.heads * E, bias="query" in heads.bias)
-        self.output = nn.Linear(heads.heads * U, width, bias="output" in heads.bias)
+        self.query = _linear(heads, "query", width, heads.heads * E)
+        self.output = _linear(heads, "output", heads.read_by_output(width), width)
         self.query_norm = heads.qk_norm.build(heads.heads, E) if heads.qk_norm else nn.Identity()
         if own_keys:
             own = heads.values == "own"
-            self.key = nn.Linear(width, heads.groups * E, bias="key" in heads.bias)
-            self.value = nn.Linear(width, heads.groups * U, bias="value" in heads.bias) if own else None
+            self.key = _linear(heads, "key", width, heads.groups * E)
+            self.value = _linear(heads, "value", width, heads.groups * U) if own else None
             self.key_norm = heads.qk_norm.build(heads.groups, E) if heads.qk_norm else nn.Identity()
             self.value_norm = _norm(heads.value_norm, U)
         self.sink = nn.Parameter(torch.empty(heads.heads)) if heads.sink else None
@@ -87,15 +88,18 @@ class HeadsModule(Attends):
         context: Context,
         bias_BHTS: Tensor | None = None,
         own_BTKU: Tensor | None = None,
+        beside: Tensor | None = None,
     ) -> Tensor:
-        """Attention, each token's own value taken out of it if the layer is exclusive, the values around it added if they are
-        convolved, the gate by x, then the output projection of the heads side by side: (B, T, D)."""
+        """Attention, then what follows it (`finished`): (B, T, D)."""
         # Differential heads mix in pairs: half as many, twice as wide.
         mixed = self.attended(q_BHTE, k_BKSE.to(q_BHTE.dtype), v_BKSU.to(q_BHTE.dtype), visible, context, bias_BHTS)
-        return self.finished(x_BTD, mixed, context, own_BTKU)
+        return self.finished(x_BTD, mixed, context, own_BTKU, beside)
 
-    def finished(self, x_BTD: Tensor, mixed: Tensor, context: Context, own_BTKU: Tensor | None) -> Tensor:
-        """What follows attention, from the mixed values (B, H, T, U)."""
+    def finished(
+        self, x_BTD: Tensor, mixed: Tensor, context: Context, own_BTKU: Tensor | None, beside: Tensor | None = None
+    ) -> Tensor:
+        """What follows attention, from the mixed values (B, H, T, U): each token's own value taken out, the values around it
+        added, the gate by x, then the output projection of the heads side by side, with what is `beside` them."""
         if self.exclusive is not None:
             assert own_BTKU is not None, "an exclusive layer has values of its own"
             mixed = self.exclusive(mixed, own_BTKU)
@@ -104,7 +108,8 @@ class HeadsModule(Attends):
         mixed = mixed.transpose(1, 2)
         if self.gate is not None:
             mixed = self.gate(x_BTD, mixed)
-        return self.output(self.sub_norm(mixed.flatten(2)))  # type: ignore[no-any-return]
+        read = self.sub_norm(mixed.flatten(2))
+        return self.output(read if beside is None else torch.cat([read, beside], -1))  # type: ignore[no-any-return]
 
     def attended(
         self, q_BHTE: Tensor, k_BKSE: Tensor, v_BKSU: Tensor, visible: Visible, context: Context, bias_BHTS: Tensor | None
@@ -122,6 +127,10 @@ class HeadsModule(Attends):
             drop=self.dropout.drop(context.noise),
             kernel=self.plan.attention,
         )
+
+
+def _linear(heads: Heads, name: Projection, inputs: int, outputs: int) -> nn.Module:
+    return projection(inputs, outputs, bias=name in heads.bias, groups=heads.in_groups(name))
 
 
 def _norm(norm: Norm | None, width: int) -> nn.Module:

@@ -47,11 +47,13 @@ def heads_sketch(
     memory: str | None = None,
     source: bool = False,
     source_norm: Norm | None = None,
+    beside: Cell | None = None,
 ) -> Sketch:
     """The picture of an attention over heads, projection by projection.
 
     `facts`: text of the softmax cell; `rotary`: the rotation of queries and keys; `memory`: the variant whose keys and values
-    it reads; `source`: whether keys and values come from the source, after `source_norm` if there is one.
+    it reads; `source`: whether keys and values come from the source, after `source_norm` if there is one; `beside`: what
+    stands beside the heads before the output projection.
     """
     E, U, K = part.width_of_head(width), part.width_of_value(width), part.groups
     # Shades show which queries share a key; without sharing, all are alike.
@@ -72,13 +74,13 @@ def heads_sketch(
     numbers = {"clip": part.clip, "scale": part.scale, "soft-cap": part.softcap}
     given = [f"{name} {number(value)}" for name, value in numbers.items() if value is not None]
     sinks = ["a sink per head"] if part.sink is not None else []
+    grouped = () if part.grouped is None else (part.grouped.words,)
     mixed = chain(read, Cell(" · ".join(["softmax", *facts, *given, *sinks]), "mix"))
     return Sketch(
         title,
-        biases(part.bias, 4 if part.values == "own" and memory is None else 3 if memory is None else 2),
+        (*biases(part.bias, 4 if part.values == "own" and memory is None else 3 if memory is None else 2), *grouped),
         chain(
-            gated(mixed, part.gate),
-            None if part.sub_norm is None else Cell("norm of all heads", "norm"),
+            fan(chain(gated(mixed, part.gate), None if part.sub_norm is None else Cell("norm of all heads", "norm")), beside),
             Cell(f"output {number(width)}"),
         ),
     )

@@ -82,8 +82,8 @@ class TransformerXLModule(nn.Module):
         index = (query_BT[:, :, None] - key_BS[:, None, :]).clamp(-(S - 1), S - 1) + S - 1
         place_BHTS = place_BHTn.gather(-1, index[:, None].expand(B, H, T, S))
         u = self.content_bias.to(k_BKSE.dtype).view(K, H // K, E)
-        content_BHS = (u @ k_BKSE.mT).reshape(B, H, 1, S)
-        scores: Tensor = (place_BHTS + content_BHS).float() * self.scale
+        content_BH1S = (u @ k_BKSE.mT).reshape(B, H, 1, S)
+        scores: Tensor = (place_BHTS + content_BH1S).float() * self.scale
         return scores
 
 
@@ -126,12 +126,23 @@ class Disentangled(ScoreBias):
         H, K, E = heads.heads, heads.groups, heads.width_of_head(width)
         rows, parts = 2 * self.span, Tally()
         work = {
-            "content_to_position": (2 * shape.batch * shape.length * H * E * rows, "position_key", K * E),
-            "position_to_content": (2 * shape.batch * shape.keys * H * E * rows, "position_query", H * E),
+            "content_to_position": (
+                2 * shape.batch * shape.length * H * E * rows,
+                "position_key",
+                K * E,
+                heads.in_groups("key"),
+            ),
+            "position_to_content": (
+                2 * shape.batch * shape.keys * H * E * rows,
+                "position_query",
+                H * E,
+                heads.in_groups("query"),
+            ),
         }
         for term in self.terms:
-            products, name, outputs = work[term]
-            projected = matrix(name, width, outputs, rows, role="column", bias=term in self.bias)
+            products, name, outputs, of_layer = work[term]
+            groups = of_layer if self.shared else 1
+            projected = matrix(name, width, outputs, rows, role="column", bias=term in self.bias, groups=groups)
             parts += projected.without("weights") if self.shared else projected
             parts += Tally(own_work={term: Contraction(products)})
         return parts

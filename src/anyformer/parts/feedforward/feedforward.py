@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Annotated, Literal, Self
+from math import lcm
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import model_validator
 from torch import Tensor, nn
 
 from anyformer.describe import Choice, Count, Positive, Probability
-from anyformer.operations import Dimension, Shape, Tally, matrix, total
+from anyformer.operations import Dimension, Role, Shape, Tally, matrix, total
 from anyformer.parts.call.context import Context
 from anyformer.parts.call.noise import Dropout
 from anyformer.parts.layout import Layout, NetworkLayout
 from anyformer.parts.norms.norm import Norm
 from anyformer.parts.pointwise.activation import ACTIVATIONS, activation_name
+from anyformer.parts.pointwise.grouped import NetworkGroups, projection
 from anyformer.parts.sketch import Cell, Sketch, biases, chain, fan, number
 from anyformer.parts.sublayer import Network, Resizing, Sublayer, Traits, each_once
 from anyformer.plan import Plan
@@ -107,10 +109,18 @@ class FeedForward(PositionwiseNetwork):
     """
 
     kind: Literal["feedforward"] = "feedforward"
+    grouped: NetworkGroups | None = None
+    """Projections whose features are in groups, each of which reads its own inputs alone."""
     sub_norm: Norm | None = None
     """Norm over F before the down projection (BitNet, Magneto)."""
     dropout: Probability = 0.0
     """Share of the F features dropped in training, after the activation."""
+
+    @model_validator(mode="after")
+    def _groups_its_gate(self) -> Self:
+        if self.in_groups("gate") > 1 and not self.gated:
+            raise ValueError("grouped.gate needs gated = true")
+        return self
 
     @property
     def traits(self) -> Traits:
@@ -119,15 +129,28 @@ class FeedForward(PositionwiseNetwork):
 
     @property
     def resizing(self) -> Resizing:
-        return Resizing(network=Network(self.width, self.gated))
+        groups = () if self.grouped is None else self.grouped.counts.values()
+        return Resizing(lcm(*groups), network=Network(self.width, self.gated))
+
+    def in_groups(self, name: Projection) -> int:
+        """The number of groups of a projection."""
+        return 1 if self.grouped is None else self.grouped.counts[name]
+
+    def check(self, width: int) -> None:
+        """Refuse a width that does not fit."""
+        if self.grouped is not None:
+            self.grouped.check({"gate": (width, self.width), "up": (width, self.width), "down": (self.width, width)})
 
     def narrowed(self, width: int, ways: int) -> Self | None:
-        return None if self.sub_norm is not None or self.width % ways else self.but(width=self.width // ways)
+        joined = self.sub_norm is not None or self.grouped is not None
+        return None if joined or self.width % ways else self.but(width=self.width // ways)
 
     def gathers(self, width: int) -> int | None:
         return 0
 
     def layout(self, width: int) -> Layout:
+        if self.grouped is not None:
+            return Layout()
         function = dict(self.function)
         if self.sub_norm is not None:
             function["sub_norm"] = self.sub_norm
@@ -144,7 +167,8 @@ class FeedForward(PositionwiseNetwork):
         if self.gated:
             inner = fan(chain(Cell(f"gate {F}"), acted), Cell(f"up {F}"), join="×")
         norm = None if self.sub_norm is None else Cell("norm", "norm")
-        return Sketch(f"Feed-forward, {self.title}", self.facts, chain(inner, norm, Cell(f"down {number(width)}")))
+        grouped = () if self.grouped is None else (self.grouped.words,)
+        return Sketch(f"Feed-forward, {self.title}", (*self.facts, *grouped), chain(inner, norm, Cell(f"down {number(width)}")))
 
     def build(self, width: int, plan: Plan, name: str) -> FeedForwardModule:
         return FeedForwardModule(self, width, name)
@@ -152,15 +176,18 @@ class FeedForward(PositionwiseNetwork):
     def cost(self, width: int, shape: Shape, plan: Plan) -> Tally:
         rows = shape.batch * shape.length
         features: Dimension = (("ffn", self.width),)
-        into = (
-            matrix(name, width, self.width, rows, role="column", bias=name in self.bias, outputs_as=features)
-            for name in self.projections[:-1]
-        )
+        into = (self._matrix(name, width, self.width, rows, outputs_as=features) for name in self.projections[:-1])
         inner = {"activation": ACTIVATIONS[self.activation].cost(self.width, rows, gated=self.gated)}
         if self.sub_norm is not None:
             inner["sub_norm"] = self.sub_norm.cost(self.width, rows)
-        parts, bias = sum((*into, total(inner)), Tally()), "down" in self.bias
-        return parts + matrix("down", self.width, width, rows, role="row", bias=bias, fill="residual", inputs_as=features)
+        down = self._matrix("down", self.width, width, rows, role="row", fill="residual", inputs_as=features)
+        return sum((*into, total(inner), down), Tally())
+
+    def _matrix(self, name: Projection, inputs: int, outputs: int, rows: int, role: Role = "column", **more: Any) -> Tally:
+        """The weight and the work of a projection. A grouped one is whole in every process of tensor parallelism."""
+        groups, bias = self.in_groups(name), name in self.bias
+        role = role if groups == 1 else "replicate"
+        return matrix(name, inputs, outputs, rows, role=role, bias=bias, groups=groups, **more)
 
 
 class FeedForwardModule(nn.Module):
@@ -170,10 +197,10 @@ class FeedForwardModule(nn.Module):
         super().__init__()
         self.ffn = ffn
         self.activation = ACTIVATIONS[ffn.activation].build(ffn.width)
-        self.gate = nn.Linear(width, ffn.width, bias="gate" in ffn.bias) if ffn.gated else None
-        self.up = nn.Linear(width, ffn.width, bias="up" in ffn.bias)
+        self.gate = _linear(ffn, "gate", width, ffn.width) if ffn.gated else None
+        self.up = _linear(ffn, "up", width, ffn.width)
         self.sub_norm = ffn.sub_norm.build(ffn.width) if ffn.sub_norm else nn.Identity()
-        self.down = nn.Linear(ffn.width, width, bias="down" in ffn.bias)
+        self.down = _linear(ffn, "down", ffn.width, width)
         self.dropout = Dropout(ffn.dropout, f"{name}.dropout", dimension=2)
 
     def extra_repr(self) -> str:
@@ -183,6 +210,10 @@ class FeedForwardModule(nn.Module):
         gate_BTF = None if self.gate is None else self.gate(x_BTD)
         h_BTF = self.dropout(self.ffn.between(self.activation, gate_BTF, self.up(x_BTD)), context.noise)
         return self.down(self.sub_norm(h_BTF))  # type: ignore[no-any-return]
+
+
+def _linear(ffn: FeedForward, name: Projection, inputs: int, outputs: int) -> nn.Module:
+    return projection(inputs, outputs, bias=name in ffn.bias, groups=ffn.in_groups(name))
 
 
 def gated_width(width: int, multiple: int = 256) -> int:

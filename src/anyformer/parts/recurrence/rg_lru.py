@@ -9,10 +9,11 @@ from pydantic import model_validator
 from torch import Tensor, nn
 
 from anyformer.describe import Choice, Count, Positive
-from anyformer.operations import Product, Shape, Tally, Weight, matrix, total
+from anyformer.operations import Shape, Tally, Weight, matrix, total
 from anyformer.parts.call.context import Context
 from anyformer.parts.call.recurrent_state import SUM_BYTES, RecurrentState
 from anyformer.parts.pointwise.activation import ACTIVATIONS, activation_name
+from anyformer.parts.pointwise.grouped import GroupedLinear
 from anyformer.parts.recurrence.recurrence import exact, exactly, recurrent
 from anyformer.parts.recurrence.selective_scan import channel_scan
 from anyformer.parts.recurrence.short_convolution import ShortConvolution
@@ -81,16 +82,12 @@ class RGLRU(Sublayer):
         return RGLRUModule(self, width, plan)
 
     def cost(self, width: int, shape: Shape, plan: Plan) -> Tally:
-        B, rows, W, each = shape.batch, shape.rows, self.channels, self.channels // self.heads
+        B, rows, W = shape.batch, shape.rows, self.channels
         parts, inner, state = Tally(), {}, B * W * SUM_BYTES
         for name in ("gate", "value"):
             parts += matrix(name, width, W, rows, role="column", bias=name in self.bias)
         for name in GATES:
-            weights = {
-                f"{name}.weight": Weight((W, each), "column", "matrix", linear=False),
-                f"{name}.bias": Weight((W,), "column", "zeros"),
-            }
-            parts += Tally(weights, {name: Product(rows, each, W, "column")})
+            parts += matrix(name, W, W, rows, role="column", bias=True, groups=self.heads)
             inner[f"{name}_activation"] = ACTIVATIONS["sigmoid"].cost(W, rows, gated=True)
         parts += matrix("output", W, width, rows, role="row", bias="output" in self.bias, fill="residual")
         if self.convolution is not None:
@@ -109,25 +106,6 @@ class RGLRU(Sublayer):
         return RecurrentState.empty(batch, self.channels, device=device, convolutions=recent)
 
 
-class BlockDiagonal(nn.Module):
-    """x U^T + b, U block-diagonal: (B, T, W) -> (B, T, W); weight: (W, W / H), the rows of the blocks one after the other."""
-
-    def __init__(self, width: int, blocks: int) -> None:
-        super().__init__()
-        self.blocks = blocks
-        self.weight = nn.Parameter(torch.empty(width, width // blocks))
-        self.bias = nn.Parameter(torch.empty(width))
-
-    def extra_repr(self) -> str:
-        return f"width={len(self.weight)}, blocks={self.blocks}"
-
-    def forward(self, x_BTW: Tensor) -> Tensor:
-        B, T, W = x_BTW.shape
-        x_HNw = x_BTW.reshape(B * T, self.blocks, -1).transpose(0, 1)
-        y_HNw = x_HNw @ self.weight.view(self.blocks, -1, self.weight.shape[1]).mT
-        return y_HNw.transpose(0, 1).reshape(B, T, W) + self.bias
-
-
 class RGLRUModule(nn.Module):
     """(B, T, D) -> (B, T, D)."""
 
@@ -138,7 +116,7 @@ class RGLRUModule(nn.Module):
         self.gate = nn.Linear(width, W, bias="gate" in lru.bias)
         self.value = nn.Linear(width, W, bias="value" in lru.bias)
         self.convolution = lru.convolution.build(W) if lru.convolution else None
-        self.input_gate, self.decay_gate = BlockDiagonal(W, lru.heads), BlockDiagonal(W, lru.heads)
+        self.input_gate, self.decay_gate = (GroupedLinear(W, W, lru.heads) for _ in GATES)
         self.decay = nn.Parameter(torch.empty(W))
         self.activation = ACTIVATIONS[lru.activation].build(W)
         self.output = nn.Linear(W, width, bias="output" in lru.bias)

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from anyformer.describe import Choice, Value
 from anyformer.operations import Tally, Weight
 from anyformer.parts.call.context import Context
+from anyformer.parts.call.gapless import gapless
 from anyformer.parts.call.recurrent_state import ConvolutionState
 from anyformer.parts.pointwise.activation import ACTIVATIONS, activation_name, built_activation
 from anyformer.parts.pointwise.filters import convolve
@@ -96,12 +97,3 @@ def convolved(x_BTW: Tensor, weight: Tensor, context: Context, state: Convolutio
     if state is not None:
         state.recent.copy_(wide[:, wide.shape[1] - before :])
     return y
-
-
-def gapless(valid_BT: Tensor, before: int) -> tuple[Tensor, Tensor]:
-    """An order of the `before` stored positions and T new ones that puts padding in front, so that tokens have no gaps.
-
-    Returns the position to take for each place, (B, before + T), and the place of each new position's output, (B, T).
-    """
-    order = F.pad(valid_BT.long(), (before, 0), value=1).argsort(dim=1, stable=True)
-    return order, (order.argsort(1)[:, before:] - before).clamp(min=0)
