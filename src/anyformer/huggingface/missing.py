@@ -56,7 +56,6 @@ _BY_MECHANISM: Mapping[str, str] = {
     "segments of prompts with relative positions between them": "cpmant",
     "Fourier transforms in place of attention": "fnet",
     "layers that pool the sequence": "funnel",
-    "bottlenecks of several stacked networks": "mobilebert",
     "approximations of attention (multiresolution, Nyström, sampling of a hash)": "mra nystromformer yoso",
     "latents that attend to the input": "perceiver",
     "positions of cells in a table": "tapas",

@@ -54,6 +54,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "electra": ("electra", "rembert", "roformer"),
     "squeezebert": ("squeezebert",),
     "convbert": ("convbert",),
+    "mobilebert": ("mobilebert",),
     "albert": ("albert",),
     "nomic": ("nomic_bert", "gte", "jina_embeddings_v3"),
     "modernbert": ("modernbert", "modernbert-decoder"),

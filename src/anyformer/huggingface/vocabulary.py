@@ -93,20 +93,20 @@ _KEYS: tuple[tuple[Kind, str], ...] = (
         floor_scale full_attention_interval full_attn_mod global_attn_every_n_layers global_head_dim head_dim head_ratio
         hidden_dim hidden_size image_size in_channels index_head_dim index_n_heads index_topk index_topk_freq input_channels
         input_embedding_size input_feat_per_channel interleave_moe_layer_step intermediate_groups intermediate_multiple_size
-        intermediate_size intermediate_size_mlp interpolate_factor k_groups kv_channels kv_lora_rank kv_n_heads
-        layer_group_size layer_switch linear_conv_kernel_dim linear_head_dim linear_key_head_dim linear_num_heads
+        intermediate_size intermediate_size_mlp interpolate_factor intra_bottleneck_size k_groups kv_channels kv_lora_rank
+        kv_n_heads layer_group_size layer_switch linear_conv_kernel_dim linear_head_dim linear_key_head_dim linear_num_heads
         linear_num_key_heads linear_num_value_heads linear_value_head_dim local_attention local_radius lru_width mamba_d_conv
         mamba_d_ssm mamba_d_state mamba_expand mamba_head_dim mamba_n_groups mamba_n_heads mamba_num_heads
         max_decoder_position_embeddings max_encoder_position_embeddings max_pixels max_position_embeddings max_source_positions
         max_target_positions merge_size min_pixels mlp_ratio mm_tokens_per_image moe_intermediate_size moe_k moe_latent_size
         moe_layer_interval moe_shared_expert_intermediate_size moe_top_k n_embd n_embed n_group n_groups n_head n_heads n_inner
         n_langs n_positions n_words num_attention_heads num_channels num_expert_group num_expert_groups num_experts_per_tok
-        num_experts_per_token num_global_key_value_heads num_groups num_heads num_hidden_groups num_key_value_heads
-        num_kv_heads num_limited_groups num_mel_bins num_sliding_attention_heads original_max_position_embeddings
-        out_hidden_size output_embedding_size output_groups patch_size pooler_hidden_size post_attention_groups
-        prediction_head_size prefix_dense_intermediate_size q_groups qk_head_dim qk_nope_head_dim qk_rope_head_dim
-        relative_attention_max_distance relative_attention_num_buckets seq_length short_conv_kernel_size sliding_window_size
-        spatial_merge_size src_vocab_size ssm_state_size state_size swa_head_dim swa_num_attention_heads
+        num_experts_per_token num_feedforward_networks num_global_key_value_heads num_groups num_heads num_hidden_groups
+        num_key_value_heads num_kv_heads num_limited_groups num_mel_bins num_sliding_attention_heads
+        original_max_position_embeddings out_hidden_size output_embedding_size output_groups patch_size pooler_hidden_size
+        post_attention_groups prediction_head_size prefix_dense_intermediate_size q_groups qk_head_dim qk_nope_head_dim
+        qk_rope_head_dim relative_attention_max_distance relative_attention_num_buckets seq_length short_conv_kernel_size
+        sliding_window_size spatial_merge_size src_vocab_size ssm_state_size state_size swa_head_dim swa_num_attention_heads
         swa_num_key_value_heads swa_v_head_dim temporal_patch_size tgt_vocab_size top_k_experts topk_group v_groups v_head_dim
         vocab_size vocab_size_per_layer_input window_size word_embed_proj_dim""",
     ),
