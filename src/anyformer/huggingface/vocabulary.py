@@ -149,10 +149,10 @@ _KEYS: tuple[tuple[Kind, str], ...] = (
         FLAG,
         """_remove_final_layer_norm add_classification_head add_cross_attention add_full_attention_sink_bias
         add_swa_attention_sink_bias alibi apply_residual_connection_post_layernorm asm attention_bias attention_k_eq_v
-        attention_out_bias attn_temperature_tuning attn_uses_sequence_id bi_data bias block_auto_adjust_ff_dim
-        block_use_swiglu causal classifier_bias conv_bias decoder_bias do_center_crop do_layer_norm_before do_pad
-        do_pan_and_scan do_resize emb_layer_norm_before enable_bias enable_moe_block gelu_activation group_limited_greedy
-        is_causal is_decoder is_encoder is_folding_model is_gated_act kda_safe_gate layer_norm_elementwise_affine
+        attention_out_bias attn_temperature_tuning attn_uses_sequence_id bi_data bias block_auto_adjust_ff_dim block_use_swiglu
+        causal classifier_bias conv_bias decoder_bias do_center_crop do_layer_norm_before do_pad do_pan_and_scan do_resize
+        emb_layer_norm_before enable_bias enable_moe_block gelu_activation group_limited_greedy is_causal is_decoder is_encoder
+        is_folding_model is_gated_act kda_safe_gate key_query_shared_bottleneck layer_norm_elementwise_affine
         layernorm_embedding learned_embeddings legacy linear_allow_neg_eigval lm_head_bias mamba_conv_bias
         mamba_norm_before_gate mamba_proj_bias mamba_rms_norm mla_use_nope mlp_bias moe_apply_router_weight_on_input
         moe_renormalize moe_router_enable_expert_bias mrope_interleaved multi_query multimodal_projector_bias mup_enabled
@@ -164,18 +164,18 @@ _KEYS: tuple[tuple[Kind, str], ...] = (
         tie_word_embeddings token_dropout truncate untie_r use_attention_gate use_bias use_cla use_conv_bias
         use_double_wide_mlp use_dynamic_ntk use_embedding_sharing use_expert_bias use_gated_activation use_lang_emb
         use_learned_position_embeddings use_logn_attn use_mixed_mlp_moe use_mla use_mrope use_parallel_block
-        use_parallel_residual use_pos_enc use_post_norm use_prompt use_qk_norm use_qkv_bias use_rotary_pos_emb
-        use_routing_bias use_sandwich_norm use_sliding_window use_swiglu_ffn use_task_id""",
+        use_parallel_residual use_pos_enc use_post_norm use_prompt use_qk_norm use_qkv_bias use_rotary_pos_emb use_routing_bias
+        use_sandwich_norm use_sliding_window use_swiglu_ffn use_task_id""",
     ),
     (
         NAME,
         """activation activation_function afn attention_type attn_type classifier_activation classifier_pooling dense_act_fn
         dtype encoder_attention_type expert_selection_fn feature_extractor_type feed_forward_proj ff_activation hidden_act
         hidden_activation hybrid_override_pattern image_processor_type mamba_hidden_act mlp_hidden_act mlp_type model_type
-        moe_router_activation_func name norm_rel_ebd norm_type normalization_function order_of_interleaved_layers pe_type
-        pooler_hidden_act position_embedding_type projector_hidden_act qk_norm_type rope_type router_dtype score_func
-        score_function scoring_func shared_expert_combination_strategy topk_method torch_dtype type
-        vision_feature_select_strategy weight_mode""",
+        moe_router_activation_func name norm_rel_ebd norm_type normalization_function normalization_type
+        order_of_interleaved_layers pe_type pooler_hidden_act position_embedding_type projector_hidden_act qk_norm_type
+        rope_type router_dtype score_func score_function scoring_func shared_expert_combination_strategy topk_method
+        torch_dtype type vision_feature_select_strategy weight_mode""",
     ),
     (
         NAMES,
