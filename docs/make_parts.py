@@ -190,6 +190,7 @@ MECHANISMS = (
     M(LATER, "down the layers", "cycles with a stream each", "Constant", '`Skip(variant=...)`, `Step(residual="detached")`'),
     M(LATER, "embeddings", "a table of each layer", "LayerEmbedding"),
     M(LATER, "embeddings", "per-layer embeddings that project the input", "LayerInputs", "with `LayerInput` in the layers"),
+    M(LATER, "embeddings", "trigrams, and a table narrower than the stream", "NarrowTable", "`Embedding(narrow=...)`"),
     M(LATER, "within a block", "a short convolution anywhere", "LocalConvolution"),
     M(
         LATER,
@@ -198,6 +199,8 @@ MECHANISMS = (
         "SpanConvolution",
         "`Attention(convolution=SpanConvolution())`",
     ),
+    M(LATER, "within a block", "bottleneck with several networks", "Bottleneck"),
+    M(LATER, "within a block", "a gain and a bias in the place of a norm", "Affine"),
     M(LATER, "within a block", "grouped projections of attention", "HeadGroups", "`Attention(grouped=HeadGroups(query=4))`"),
     M(LATER, "within a block", "grouped feed-forward networks", "NetworkGroups", "`FeedForward(grouped=NetworkGroups(up=4))`"),
     M(LATER, "within a block", "exclusive self-attention", "Exclusive", "`Attention(exclusive=Exclusive())`"),

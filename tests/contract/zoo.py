@@ -11,6 +11,7 @@ from anyformer.catalogue.original import original
 from anyformer.describe import Named, change_all
 from anyformer.model import Architecture, decoder_only, encoder_decoder, encoder_only
 from anyformer.parts import (
+    Affine,
     ALiBi,
     Attention,
     BatchNorm,
@@ -19,6 +20,7 @@ from anyformer.parts import (
     BlockIndexer,
     BlockSparseAttention,
     BlockWindow,
+    Bottleneck,
     Branch,
     Capacity,
     Causal,
@@ -303,6 +305,20 @@ DECODERS = {
         **{"embedding.scale": "sqrt_width"},
     ),
     "head_options": _llama(head=Head(tied=True, bias=True, scale=0.5, softcap=3.0), **{"embedding.scale": 4.9}),
+    "bottleneck": _decoder(
+        post_norm(
+            Affine(),
+            Bottleneck(
+                width=12,
+                attention=SELF.but(bias=ALL, heads=2, kv_heads=1),
+                network=PLAIN_FEED,
+                networks=2,
+                norm=Affine(),
+                bias=True,
+            ),
+        ),
+        pre_norm(RMS, Bottleneck(width=8, attention=SELF.but(mask=Window(size=3), value_width=3), network=FEED)),
+    ),
     "gain_variants": _decoder(
         pre_norm(RMSNorm(gain="one_plus_weight", cast="after_gain"), SELF, FEED),
         pre_norm(RMSNorm(gain="none"), SELF, FEED),

@@ -19,6 +19,7 @@ from anyformer.parts import (
     LayerNorm,
     LearnedPosition,
     MaskedTokens,
+    NarrowTable,
     Patches,
     Prefix,
     RMSNorm,
@@ -64,6 +65,17 @@ NARROW_ENCODERS = {
         input_norm=LAYER,
         head=Head(tied=True, bias=True, transform=Transform(activation="gelu", norm=LAYER)),
         initialisation=LOUD,
+    ),
+    "trigrams": encoder_only(
+        Embedding(vocab=VOCAB, types=2, scale=1.3, narrow=NarrowTable(width=NARROW, around=1)),
+        WIDTH,
+        [post_norm(LAYER, BOTH, PLAIN_FEED)],
+        position=LearnedPosition(length=32),
+        head=Head(tied=True, own=WIDTH - NARROW, bias=True, transform=Transform(activation="relu", norm=LAYER)),
+        initialisation=LOUD,
+    ),
+    "narrow_table": encoder_only(
+        Embedding(vocab=VOCAB, narrow=NarrowTable(width=NARROW)), WIDTH, [READER], head=Head(), initialisation=LOUD
     ),
     "transform": encoder_only(
         Embedding(vocab=VOCAB, types=1),

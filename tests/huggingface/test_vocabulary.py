@@ -94,7 +94,7 @@ def _samples(annotation: Any) -> list[Any]:
     return [{**plain, **lists}[annotation]] if annotation in plain or annotation in lists else []
 
 
-STRICTER = {"image_size": list, "patch_size": list, "logit_scale": str}
+STRICTER = {"image_size": list, "patch_size": list, "logit_scale": str, "classifier_activation": bool}
 """Key -> what a class of transformers allows of it and no family here reads."""
 
 

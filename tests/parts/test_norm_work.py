@@ -9,7 +9,7 @@ import pytest
 from anyformer.catalogue import architecture
 from anyformer.costs.elementwise import elementwise
 from anyformer.operations import Shape
-from anyformer.parts import BatchNorm, GroupedLayerNorm, GroupedRMSNorm, LayerNorm, QKNorm, RMSNorm
+from anyformer.parts import Affine, BatchNorm, GroupedLayerNorm, GroupedRMSNorm, LayerNorm, QKNorm, RMSNorm
 
 
 class Counted:
@@ -95,6 +95,7 @@ CASES = {
     "groups": (GroupedLayerNorm(groups=3), in_pieces(centred, 3)),
     "groups_bare": (GroupedLayerNorm(groups=4, gain="none", bias=False), in_pieces(centred, 4)),
     "groups_rms": (GroupedRMSNorm(groups=3), in_pieces(rms, 3)),
+    "affine": (Affine(), list),
     "batch": (BatchNorm(), standing),
     "batch_position": (BatchNorm(over="position", gain="none"), standing),
 }

@@ -9,9 +9,11 @@ from anyformer.catalogue.entry import Entry, Size
 from anyformer.describe import change, change_all
 from anyformer.model import Architecture, encoder_only
 from anyformer.parts import (
+    Affine,
     Attention,
     Bidirectional,
     Block,
+    Bottleneck,
     Disentangled,
     Embedding,
     FeedForward,
@@ -22,6 +24,7 @@ from anyformer.parts import (
     InputProjection,
     LayerNorm,
     LearnedPosition,
+    NarrowTable,
     NetworkGroups,
     Normal,
     RelativeTable,
@@ -111,6 +114,22 @@ def convbert(*, width: int, depth: int, heads: int, ffn: int) -> Architecture:
     mixed = {"heads": heads // 2, "head_width": width // heads, "convolution": spans}
     made = bert(width=width, depth=depth, heads=heads, ffn=ffn)
     return change_all(made, {f"encoder.layer.attention.{field}": value for field, value in mixed.items()})
+
+
+def mobilebert(*, width: int, depth: int, heads: int, ffn: int, inside: int = 128, networks: int = 4) -> Architecture:
+    """Sun et al. 2020 (arXiv 2004.02984), section 3: layers of `inside` features, trigrams of narrow embeddings, no norms."""
+    attention = Attention(heads=heads, bias=("query", "key", "value", "output"), mask=Bidirectional(), dropout=0.1)
+    network = FeedForward(width=ffn, activation="relu", gated=False, bias=("up", "down"))
+    layer = Bottleneck(width=inside, attention=attention, network=network, networks=networks, norm=Affine(), bias=True)
+    return encoder_only(
+        Embedding(vocab=30_522, types=2, narrow=NarrowTable(width=inside, around=1)),
+        width,
+        [post_norm(Affine(), layer)] * depth,
+        position=LearnedPosition(length=512),
+        input_norm=Affine(),
+        head=masked_head(LayerNorm(eps=1e-12), "relu").but(own=width - inside),
+        initialisation=SMALL_NORMAL,
+    )
 
 
 def deberta(*, width: int, depth: int, heads: int, ffn: int, vocab: int = 50_265, dropout: float = 0.1) -> Architecture:
@@ -229,6 +248,9 @@ ENTRIES = (
           organisation="UC Berkeley"),
     Entry("convbert-base", 2020, "BERT with heads of a convolution of spans beside those of attention",
           "arXiv 2008.02496; released configuration conv-bert-base", partial(convbert, **_BASE), organisation="Yitu"),
+    Entry("mobilebert", 2020, "BERT of narrow layers in a wide stream, without norms, distilled",
+          "arXiv 2004.02984; released configuration mobilebert-uncased",
+          partial(mobilebert, width=512, depth=24, heads=4, ffn=512)),
     Entry("deberta-base", 2020, _DISENTANGLED, _OF_DEBERTA.format("base"), partial(deberta, **_BASE), organisation="Microsoft"),
     Entry("deberta-large", 2020, _DISENTANGLED, _OF_DEBERTA.format("large"), partial(deberta, **_LARGE),
           organisation="Microsoft"),

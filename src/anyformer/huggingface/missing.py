@@ -52,7 +52,6 @@ _BY_MECHANISM: Mapping[str, str] = {
     "adapters for each language, after norms that two places share": "xmod",
     "segments of prompts with relative positions between them": "cpmant",
     "layers that pool the sequence": "funnel",
-    "bottlenecks of several stacked networks": "mobilebert",
     "approximations of attention (multiresolution, sampling of a hash)": "mra yoso",
     "latents that attend to the input": "perceiver",
     "positions of cells in a table": "tapas",

@@ -54,6 +54,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "electra": ("electra", "rembert", "roformer"),
     "squeezebert": ("squeezebert",),
     "convbert": ("convbert",),
+    "mobilebert": ("mobilebert",),
     "albert": ("albert",),
     "nystromformer": ("nystromformer",),
     "fnet": ("fnet",),

@@ -94,16 +94,16 @@ _KEYS: tuple[tuple[Kind, str], ...] = (
         global_attn_every_n_layers global_head_dim head_dim head_ratio hidden_dim hidden_size image_size in_channels
         index_block_size index_head_dim index_n_heads index_topk index_topk_blocks index_topk_freq input_channels
         input_embedding_size input_feat_per_channel interleave_moe_layer_step intermediate_groups intermediate_multiple_size
-        intermediate_size intermediate_size_mlp interpolate_factor k_groups kv_channels kv_lora_rank kv_n_heads
-        layer_group_size layer_switch linear_conv_kernel_dim linear_head_dim linear_key_head_dim linear_num_heads
+        intermediate_size intermediate_size_mlp interpolate_factor intra_bottleneck_size k_groups kv_channels kv_lora_rank
+        kv_n_heads layer_group_size layer_switch linear_conv_kernel_dim linear_head_dim linear_key_head_dim linear_num_heads
         linear_num_key_heads linear_num_value_heads linear_value_head_dim local_attention local_radius lru_width mamba_d_conv
         mamba_d_ssm mamba_d_state mamba_expand mamba_head_dim mamba_n_groups mamba_n_heads mamba_num_heads
         max_decoder_position_embeddings max_encoder_position_embeddings max_pixels max_position_embeddings
         max_source_positions max_target_positions merge_size min_pixels mlp_ratio mm_tokens_per_image moe_intermediate_size
         moe_k moe_latent_size moe_layer_interval moe_shared_expert_intermediate_size moe_top_k n_embd n_embed n_group
         n_groups n_head n_heads n_inner n_langs n_positions n_words num_attention_heads num_channels num_expert_group
-        num_expert_groups num_experts_per_tok num_experts_per_token num_global_key_value_heads num_groups num_heads
-        num_hidden_groups num_key_value_heads num_kv_heads num_landmarks num_limited_groups num_mel_bins
+        num_expert_groups num_experts_per_tok num_experts_per_token num_feedforward_networks num_global_key_value_heads
+        num_groups num_heads num_hidden_groups num_key_value_heads num_kv_heads num_landmarks num_limited_groups num_mel_bins
         num_sliding_attention_heads original_max_position_embeddings out_hidden_size output_embedding_size output_groups
         patch_size pooler_hidden_size post_attention_groups prediction_head_size prefix_dense_intermediate_size q_groups
         qk_head_dim qk_nope_head_dim qk_rope_head_dim relative_attention_max_distance relative_attention_num_buckets
@@ -155,18 +155,19 @@ _KEYS: tuple[tuple[Kind, str], ...] = (
         attention_out_bias attn_temperature_tuning attn_uses_sequence_id bi_data bias block_auto_adjust_ff_dim
         block_use_swiglu causal classifier_bias conv_bias decoder_bias do_center_crop do_layer_norm_before do_pad
         do_pan_and_scan do_resize emb_layer_norm_before enable_bias enable_moe_block gelu_activation group_limited_greedy
-        is_causal is_decoder is_encoder is_folding_model is_gated_act kda_safe_gate layer_norm_elementwise_affine
-        layernorm_embedding learned_embeddings legacy linear_allow_neg_eigval lm_head_bias mamba_conv_bias
-        mamba_norm_before_gate mamba_proj_bias mamba_rms_norm mla_use_nope mlp_bias moe_apply_router_weight_on_input
-        moe_renormalize moe_router_enable_expert_bias mrope_interleaved multi_query multimodal_projector_bias mup_enabled
-        new_decoder_architecture no_bias norm_after norm_bias norm_topk_prob parallel_attn position_biased_input
-        position_embedding_xdrope post_norm pre_norm prefix_lm projectors_bias qk_layernorm qk_ln qk_norm qkv_bias quant_mode
-        relative_attention rescale_embeddings rope_interleave rotary rotary_value route_norm router_bias same_length
-        scale_attn_by_inverse_layer_idx scale_attn_weights scale_decoder_outputs scale_embedding scale_embeddings
-        scale_sqrt_depth share_att_key share_encoder_decoder_embeddings share_inout_emb swin_norm talking_head tie_embedding
-        tie_encoder_decoder tie_word_embeddings token_dropout truncate untie_r use_attention_gate use_bias use_cla
-        use_conv_bias use_double_wide_mlp use_dynamic_ntk use_embedding_sharing use_expert_bias use_gated_activation
-        use_lang_emb use_learned_position_embeddings use_logn_attn use_mixed_mlp_moe use_mla use_mrope use_parallel_block
+        is_causal is_decoder is_encoder is_folding_model is_gated_act kda_safe_gate key_query_shared_bottleneck
+        layer_norm_elementwise_affine layernorm_embedding learned_embeddings legacy linear_allow_neg_eigval lm_head_bias
+        mamba_conv_bias mamba_norm_before_gate mamba_proj_bias mamba_rms_norm mla_use_nope mlp_bias
+        moe_apply_router_weight_on_input moe_renormalize moe_router_enable_expert_bias mrope_interleaved multi_query
+        multimodal_projector_bias mup_enabled new_decoder_architecture no_bias norm_after norm_bias norm_topk_prob
+        parallel_attn position_biased_input position_embedding_xdrope post_norm pre_norm prefix_lm projectors_bias
+        qk_layernorm qk_ln qk_norm qkv_bias quant_mode relative_attention rescale_embeddings rope_interleave rotary
+        rotary_value route_norm router_bias same_length scale_attn_by_inverse_layer_idx scale_attn_weights
+        scale_decoder_outputs scale_embedding scale_embeddings scale_sqrt_depth share_att_key
+        share_encoder_decoder_embeddings share_inout_emb swin_norm talking_head tie_embedding tie_encoder_decoder
+        tie_word_embeddings token_dropout truncate untie_r use_attention_gate use_bias use_cla use_conv_bias
+        use_double_wide_mlp use_dynamic_ntk use_embedding_sharing use_expert_bias use_gated_activation use_lang_emb
+        use_learned_position_embeddings use_logn_attn use_mixed_mlp_moe use_mla use_mrope use_parallel_block
         use_parallel_residual use_pos_enc use_post_norm use_prompt use_qk_norm use_qkv_bias use_rotary_pos_emb
         use_routing_bias use_sandwich_norm use_sliding_window use_swiglu_ffn use_task_id use_tpu_fourier_optimizations""",
     ),
@@ -175,10 +176,10 @@ _KEYS: tuple[tuple[Kind, str], ...] = (
         """activation activation_function afn attention_type attn_type classifier_activation classifier_pooling dense_act_fn
         dtype encoder_attention_type expert_selection_fn feature_extractor_type feed_forward_proj ff_activation hidden_act
         hidden_activation hybrid_override_pattern image_processor_type mamba_hidden_act mlp_hidden_act mlp_type model_type
-        moe_router_activation_func name norm_rel_ebd norm_type normalization_function order_of_interleaved_layers pe_type
-        pooler_hidden_act position_embedding_type projector_hidden_act qk_norm_type rope_type router_dtype score_func
-        score_function scoring_func shared_expert_combination_strategy topk_method torch_dtype type
-        vision_feature_select_strategy weight_mode""",
+        moe_router_activation_func name norm_rel_ebd norm_type normalization_function normalization_type
+        order_of_interleaved_layers pe_type pooler_hidden_act position_embedding_type projector_hidden_act qk_norm_type
+        rope_type router_dtype score_func score_function scoring_func shared_expert_combination_strategy topk_method
+        torch_dtype type vision_feature_select_strategy weight_mode""",
     ),
     (
         NAMES,

@@ -24,6 +24,7 @@ from anyformer.parts.embedding.head import Head, Transform
 from anyformer.parts.embedding.input_projection import InputProjection
 from anyformer.parts.embedding.layer_embedding import LayerEmbedding
 from anyformer.parts.embedding.layer_inputs import LayerInput, LayerInputs
+from anyformer.parts.embedding.narrow_table import NarrowTable
 from anyformer.parts.embedding.patches import Patches
 from anyformer.parts.experts.capacity import Capacity, RowCapacity
 from anyformer.parts.experts.experts import Experts
@@ -39,6 +40,7 @@ from anyformer.parts.images.tower import ImageTower
 from anyformer.parts.images.two_layer import TwoLayerProjector
 from anyformer.parts.initialisation import FanIn, Initialisation, Normal, TruncatedNormal, Xavier
 from anyformer.parts.layers.block import Block, Step
+from anyformer.parts.layers.bottleneck import Bottleneck
 from anyformer.parts.layers.branch import Branch
 from anyformer.parts.layers.constant import Constant
 from anyformer.parts.layers.manifold import ManifoldConnections
@@ -51,6 +53,7 @@ from anyformer.parts.layers.wiring import output_norm, parallel, post_norm, pre_
 from anyformer.parts.masks.mask import AllOf, AnyOf
 from anyformer.parts.masks.simple import Bidirectional, Causal, Prefix, Window
 from anyformer.parts.masks.sparse import BlockWindow, Chunk, Fixed, GlobalTokens, Strided, VerticalStride
+from anyformer.parts.norms.affine import Affine
 from anyformer.parts.norms.batch_norm import BatchNorm
 from anyformer.parts.norms.layer_norm import GroupedLayerNorm, GroupedRMSNorm, LayerNorm, RMSNorm
 from anyformer.parts.parametrisation import MaximalUpdate
@@ -89,6 +92,7 @@ __all__ = [
     "RGLRU",
     "RWKV",
     "ALiBi",
+    "Affine",
     "AllOf",
     "AnyOf",
     "Attention",
@@ -100,6 +104,7 @@ __all__ = [
     "BlockIndexer",
     "BlockSparseAttention",
     "BlockWindow",
+    "Bottleneck",
     "Branch",
     "Capacity",
     "Causal",
@@ -166,6 +171,7 @@ __all__ = [
     "MaximalUpdate",
     "MergedProjector",
     "Multipliers",
+    "NarrowTable",
     "NetworkGroups",
     "Normal",
     "ParallelPrediction",

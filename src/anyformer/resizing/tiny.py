@@ -56,7 +56,9 @@ POWERS_OF_TWO = ("heads", "experts", "count", "groups")
 def tiny(architecture: Architecture) -> Architecture:
     """The architecture with small sizes and one layer of each kind, or two of an only kind."""
     width = _limited("width", architecture.width)
-    return Architecture.parse(_shrunk(architecture.plain(), width), where="the tiny variant")
+    small = _shrunk(architecture.plain(), width)
+    _fit_table(small, width)
+    return Architecture.parse(small, where="the tiny variant")
 
 
 def _shrunk(node: Any, width: int) -> Any:
@@ -82,6 +84,16 @@ def _shrunk(node: Any, width: int) -> Any:
 def _limited(name: str, value: int) -> int:
     small = min(value, LIMITS.get(name, value))
     return 1 << (small.bit_length() - 1) if name in POWERS_OF_TWO and small > 0 else small
+
+
+def _fit_table(small: dict[str, Any], width: int) -> None:
+    """A narrow table stays narrower than the stream, and the head has the features that it lacks."""
+    narrow = small["embedding"].get("narrow")
+    if narrow is None:
+        return
+    narrow["width"] = min(narrow["width"], max(1, width // 2))
+    if "own" in small.get("head", {}):
+        small["head"]["own"] = width - narrow["width"]
 
 
 def _fit_heads(small: dict[str, Any], node: dict[str, Any]) -> None:

@@ -12,8 +12,9 @@ from naive.positions import allowed, bucket, rotate, score_bias, temperature
 from naive.span import beside
 
 
-def attention(part, name, weights, x, run, chosen=None):
-    """`chosen(t, s, g)`: whether query t may see key s by head of keys g, if its mask allows it; None: always."""
+def attention(part, name, weights, x, run, chosen=None, of_values=None):
+    """`chosen(t, s, g)`: whether query t may see key s by head of keys g, if its mask allows it; None: always. `of_values`: what
+    values read, if not what keys do."""
     cross = part.kind == "cross_attention"
     reads = [norm(part.source_norm, f"{name}.source_norm", weights, v) for v in run.source] if cross else x
     H, groups = part.heads, part.kv_heads or part.heads
@@ -51,7 +52,7 @@ def attention(part, name, weights, x, run, chosen=None):
                 norm(part.value_norm, f"{name}.value_norm", weights, h) * part.value_scale
                 for h in project(kind, w, groups).view(groups, -1)
             ]
-            for w in reads
+            for w in of_values or reads
         ]
         if not cross and part.value_residual is not None:
             mix, others = part.value_residual, run.values[part.value_residual.variant]

@@ -16,6 +16,13 @@ def tokens_enter(part, name, weights, tokens):
             row * (0 if token == part.masked.token else (1 - part.masked.share) / seen)
             for row, token in zip(rows, tokens, strict=True)
         ]
+    if part.narrow is not None:
+        a, beyond = part.narrow.around, [torch.zeros_like(rows[0])] * part.narrow.around
+        wide = beyond + rows + beyond
+        rows = [
+            linear(f"{name}.narrow.projection", weights, torch.cat([wide[t + i] for i in reversed(range(2 * a + 1))]))
+            for t in range(len(rows))
+        ]
     return [row + weights[f"{name}.types"][0] for row in rows] if part.types else rows
 
 

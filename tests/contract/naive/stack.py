@@ -85,6 +85,23 @@ def run_stack(stack, name, weights, x, source, prefix, tokens, until=None, axes=
     return [norm(stack.final_norm, f"{name}.final_norm", weights, v) for v in x]
 
 
+def bottleneck(part, name, weights, x, run):
+    """Attention and networks on narrow vectors, each added and normalised."""
+    entered = {
+        place: [norm(part.norm, f"{name}.norms.{place}", weights, linear(f"{name}.{place}", weights, v)) for v in x]
+        for place in ("narrow", "shared")
+    }
+
+    def add(place, h, y):
+        return [norm(part.norm, f"{name}.norms.{place}", weights, a + b) for a, b in zip(h, y, strict=True)]
+
+    mixed = attention(part.attention, f"{name}.attention", weights, entered["shared"], run, of_values=x)
+    h = add("attention", entered["narrow"], mixed)
+    for i in range(part.networks):
+        h = add(f"network_{i}", h, feedforward(part.network, f"{name}.networks.{i}", weights, h, run))
+    return [linear(f"{name}.widen", weights, v) for v in h]
+
+
 def learned(gain, weight):
     """The factor that a gain's weight stands for."""
     return torch.tanh(weight) if gain.bounded else weight
@@ -153,6 +170,7 @@ SUBLAYERS = RECURRENT | {
     "layer_embedding": layer_embedding,
     "layer_input": layer_input,
     "constant": lambda part, name, weights, x, run: [weights[f"{name}.vector"]] * len(x),
+    "bottleneck": bottleneck,
     "skip": lambda part, name, weights, x, run: run.streams[part.variant],
     "attention": attention,
     "differential_attention": attention,

@@ -87,7 +87,9 @@ def logits(head, weights, x, table):
         if head.outputs == "features":
             rows.append(features)
             continue
-        z = weights[table if head.tied else "head.weight"] @ features + (weights["head.bias"] if head.bias else 0)
+        matrix = weights[table if head.tied else "head.weight"]
+        matrix = matrix if head.own is None else torch.cat([matrix, weights["head.own"]], 1)
+        z = matrix @ features + (weights["head.bias"] if head.bias else 0)
         z = z * factor(head.scale, len(x[0]))
         rows.append(z if head.softcap is None else head.softcap * torch.tanh(z / head.softcap))
     return rows[0] if head.pool is not None else torch.stack(rows)

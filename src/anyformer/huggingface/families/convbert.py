@@ -62,7 +62,8 @@ def _network(config: Config) -> FeedForward:
 
 
 def _groups(target: Target) -> int:
-    return int(target("feedforward.sublayer").in_groups("up"))
+    grouped = target("feedforward.grouped")
+    return 1 if grouped is None else int(grouped.up)
 
 
 def names(architecture: Architecture) -> Names:

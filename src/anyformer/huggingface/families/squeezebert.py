@@ -49,7 +49,12 @@ def read(config: Config) -> Architecture:
 
 def _groups(branch: str, name: str) -> Callable[[Target], int]:
     """The place of the number of groups of a projection."""
-    return lambda target: int(target(f"{branch}.sublayer").in_groups(name))
+
+    def place(target: Target) -> int:
+        grouped = target(f"{branch}.grouped")
+        return 1 if grouped is None else int(grouped.counts[name])
+
+    return place
 
 
 def names(architecture: Architecture) -> Names:

@@ -59,10 +59,10 @@ class HeadsModule(Attends):
         """(B, T, D) -> (B, T, H, E)."""
         return self._normed(self.query_norm, self._clipped(self.query(x_BTD)))
 
-    def keys_and_values(self, x_BSD: Tensor) -> tuple[Tensor, Tensor]:
-        """(B, S, D) -> (B, S, K, E) and (B, S, K, U)."""
+    def keys_and_values(self, x_BSD: Tensor, of_values: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """(B, S, D) -> (B, S, K, E) and (B, S, K, U); `of_values`: what values read in its place."""
         key = self._clipped(self.key(x_BSD))
-        value = key if self.value is None else self._clipped(self.value(x_BSD))
+        value = key if self.value is None else self._clipped(self.value(x_BSD if of_values is None else of_values))
         value = self.value_norm(value.view(*value.shape[:-1], -1, self.value_width))
         return self._normed(self.key_norm, key), value if self.heads.value_scale == 1 else value * self.heads.value_scale
 

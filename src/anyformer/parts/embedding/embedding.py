@@ -9,8 +9,9 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from anyformer.describe import Count, Probability, Registry, Value
-from anyformer.operations import Limit, Tally, Weight
+from anyformer.operations import Limit, Tally, Weight, total
 from anyformer.parts.derived import WidthFactor, of_width
+from anyformer.parts.embedding.narrow_table import NarrowTable
 from anyformer.parts.embedding.vocabulary import HoldsVocabulary
 from anyformer.parts.lookup import InputError, rows_of
 from anyformer.parts.sketch import Drawn, Sketch, number
@@ -46,6 +47,10 @@ class Input(Drawn):
     def stability(self) -> tuple[str, ...]:
         """Its techniques for stable training (`embedding scale`)."""
         return ()
+
+    def columns(self, width: int) -> int:
+        """Features of its table, which a tied head multiplies by."""
+        return width
 
     def check(self, name: str, given: Tensor, padding: Tensor | None) -> int:
         """The number of positions that `given` becomes; `InputError` if it has the wrong shape or type."""
@@ -100,7 +105,7 @@ class MaskedTokens(Value):
 
 
 class Embedding(Input):
-    """x = scale * table[token] + types[type], table (V, D). A look-up costs no matrix product."""
+    """x = scale * table[token] + types[type], table (V, D). A look-up costs no matrix product; a `narrow` table has one."""
 
     kind: Literal["tokens"] = "tokens"
     vocab: Count
@@ -109,6 +114,8 @@ class Embedding(Input):
     """Factor of every row (Gemma: `sqrt_width`, of the table's width)."""
     types: Annotated[int, Field(ge=0)] = 0
     """Rows of a second table, a row per kind of segment (BERT's token types); a call that names none takes row 0."""
+    narrow: NarrowTable | None = None
+    """A table narrower than what is embedded, with a projection."""
     masked: MaskedTokens | None = None
     """The rule for masked tokens (ESM-2); None: they are embedded as any other."""
 
@@ -124,11 +131,19 @@ class Embedding(Input):
     def symbols(self) -> int:
         return self.vocab
 
+    def columns(self, width: int) -> int:
+        return width if self.narrow is None else self.narrow.width
+
     def resolved(self, width: int) -> Self:
-        return self.but(scale=of_width(self.scale, width))
+        return self.but(scale=of_width(self.scale, self.columns(width)))
 
     def sketch(self, width: int) -> Sketch:
-        facts = {f"{self.vocab:,} × {number(width)}": True, f"scaled by {number(of_width(self.scale, width))}": self.scale != 1}
+        columns = self.columns(width)
+        facts = {
+            f"{self.vocab:,} × {number(columns)}": True,
+            f"scaled by {number(of_width(self.scale, columns))}": self.scale != 1,
+            f"{number(0 if self.narrow is None else self.narrow.inputs)} → {number(width)}": self.narrow is not None,
+        }
         facts |= {f"+ {self.types} types": self.types > 0, "masked tokens are 0": self.masked is not None}
         return Sketch("Token embedding", tuple(fact for fact, holds in facts.items() if holds))
 
@@ -143,10 +158,12 @@ class Embedding(Input):
         return EmbeddingModule(self, width)
 
     def cost(self, width: int, batch: int, length: int) -> Tally:
-        weights = {"weight": Weight((self.vocab, width), "column", "embedding", axes=((("vocab", self.vocab),), ()))}
+        table = Weight((self.vocab, self.columns(width)), "column", "embedding", axes=((("vocab", self.vocab),), ()))
+        weights = {"weight": table}
         if self.types:
             weights["types"] = Weight((self.types, width), "replicate", "embedding")
-        return Tally(weights, own_limits=self.masked.limits if self.masked else ())
+        inner = {} if self.narrow is None else {"narrow": self.narrow.cost(width, batch * length)}
+        return Tally(weights, own_limits=self.masked.limits if self.masked else ()) + total(inner)
 
     def example(self, batch: int, length: int, device: torch.device | str = "cpu", seed: int = 0) -> Tensor:
         generator = torch.Generator().manual_seed(seed)
@@ -158,8 +175,10 @@ class EmbeddingModule(InputModule):
 
     def __init__(self, embedding: Embedding, width: int) -> None:
         super().__init__()
-        self.scale, self.masked = of_width(embedding.scale, width), embedding.masked
-        self.weight = nn.Parameter(torch.empty(embedding.vocab, width))
+        columns = embedding.columns(width)
+        self.scale, self.masked = of_width(embedding.scale, columns), embedding.masked
+        self.weight = nn.Parameter(torch.empty(embedding.vocab, columns))
+        self.narrow = embedding.narrow.build(width) if embedding.narrow else None
         self.types = nn.Parameter(torch.empty(embedding.types, width)) if embedding.types else None
 
     def forward(self, given: Tensor, padding: Tensor | None = None, types: Tensor | None = None) -> Tensor:
@@ -168,6 +187,8 @@ class EmbeddingModule(InputModule):
             x_BTD = x_BTD * self.scale
         if self.masked is not None:
             x_BTD = self.masked.rescale(x_BTD, given, padding)
+        if self.narrow is not None:
+            x_BTD = self.narrow(x_BTD, padding)
         if self.types is not None:
             x_BTD = x_BTD + (self.types[0] if types is None else rows_of(self.types, types, "types of segments"))
         return x_BTD

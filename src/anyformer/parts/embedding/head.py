@@ -61,6 +61,8 @@ class Head(Drawn):
 
     tied: bool = False
     """Use the embedding's table; nothing is stored twice."""
+    own: Count | None = None
+    """Features of W beside those of a tied table narrower than what the head reads: W = [table, own] (MobileBERT)."""
     bias: bool = False
     scale: WidthFactor = 1.0
     """Factor of the logits (T5: `inverse_sqrt_width`)."""
@@ -75,8 +77,10 @@ class Head(Drawn):
     def _one_size(self) -> Head:
         if self.tied and self.outputs is not None:
             raise ValueError("outputs: a tied head has a logit per row of the embedding's table; leave outputs out or untie it")
-        if self.tied and not self.may_be_tied:
+        if self.tied and self.transform is not None and self.transform.width is not None:
             raise ValueError("transform.width: a tied head reads the features of the embeddings; leave width out or untie it")
+        if self.own is not None and not self.tied:
+            raise ValueError("own: features beside those of a tied table; leave own out or set tied = true")
         if self.outputs == "features" and (self.bias or self.scale != 1.0 or self.softcap is not None):
             raise ValueError("outputs = 'features' gives no logits: leave bias, scale and softcap out")
         if self.outputs == "features" and self.pool is None and self.transform is None:
@@ -91,11 +95,17 @@ class Head(Drawn):
             raise ValueError("head.pool gives one output per row, and a decoder gives one per position: leave pool out")
         if self.tied and table_width != width and self.transform is None:
             raise ValueError(f"head: the tied table has {table_width} features and the stream {width}: set head.transform")
+        columns, read = entrance.columns(table_width), self.features(width, table_width)
+        if self.tied and columns + (self.own or 0) != read:
+            raise ValueError(
+                f"head: the tied table has {columns} features of {read} that are read: set head.own to {read - columns}"
+            )
 
     def sketch(self, width: int) -> Sketch:
         facts = [{"first": "first position", "mean": "mean of positions"}[self.pool]] if self.pool else []
         facts += [self.transform.words] if self.transform else []
         facts += ["tied to the embedding"] if self.tied else []
+        facts += [f"{number(self.own)} features of its own"] if self.own else []
         facts += [f"scaled by {number(of_width(self.scale, width))}"] if self.scale != 1 else []
         facts += [f"soft-cap {number(self.softcap)}"] if self.softcap else []
         return Sketch("Pooler" if self.outputs == "features" else "Linear head", tuple(facts))
@@ -103,7 +113,7 @@ class Head(Drawn):
     @property
     def may_be_tied(self) -> bool:
         """Whether the embedding's table could serve as W."""
-        return self.outputs is None and (self.transform is None or self.transform.width is None)
+        return self.outputs is None and self.own is None and (self.transform is None or self.transform.width is None)
 
     def resolved(self, width: int) -> Head:
         """A copy with the value of `scale` at D = `width`."""
@@ -127,6 +137,8 @@ class Head(Drawn):
         tokens: Dimension = (("vocab", outputs),) if self.outputs is None else ()
         if not self.tied:
             weights["weight"] = Weight((outputs, features), "column", "head", axes=(tokens, ()))
+        if self.own is not None:
+            weights["own"] = Weight((outputs, self.own), "column", "head", axes=(tokens, ()))
         if self.bias:
             weights["bias"] = Weight((outputs,), "column", "zeros", axes=(tokens,))
         return Tally(weights, {"logits": Product(rows, features, outputs, "column")}) + inner
@@ -157,6 +169,7 @@ class HeadModule(HoldsVocabulary):
         self.transform = TransformModule(head.transform, width, features) if head.transform else nn.Identity()
         own = not head.tied and head.outputs != "features"
         self.weight = nn.Parameter(torch.empty(outputs, features)) if own else None
+        self.own = nn.Parameter(torch.empty(outputs, head.own)) if head.own else None
         self.bias = nn.Parameter(torch.empty(outputs)) if head.bias else None
 
     def extra_repr(self) -> str:
@@ -167,6 +180,7 @@ class HeadModule(HoldsVocabulary):
             return self.transform(x_D)  # type: ignore[no-any-return]
         table = table_VD if self.weight is None else self.weight
         assert table is not None, "a tied head gets the embedding's table"
+        table = table if self.own is None else torch.cat([table, self.own], 1)
         logits_V = self.vocabulary.logits(self.transform(x_D), table, self.bias)
         if self.scale != 1.0:
             logits_V = logits_V * self.scale
