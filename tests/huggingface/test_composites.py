@@ -15,8 +15,8 @@ from typer.testing import CliRunner
 import anyformer as af
 from anyformer import checkpoint, huggingface
 from anyformer.cli import app
+from anyformer.huggingface.canonical import canonical
 from anyformer.huggingface.composites import COMPOSITES
-from anyformer.huggingface.find import canonical
 from anyformer.model import build
 from anyformer.parts import Initialisation
 from huggingface.composite_cases import case_of

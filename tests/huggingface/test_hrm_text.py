@@ -34,6 +34,7 @@ def test_a_prefix_is_read_both_ways():
         ({"num_layers_per_stack": 2}, "num_hidden_layers = 2 is not supported .* only 16"),
         ({"H_cycles": 10_000, "L_cycles": 10_000}, "H_cycles = 10000 should be so small"),
         ({"num_key_value_heads": 2}, "num_key_value_heads = 2 is not supported .* only 4"),
+        ({"initializer_range": 0.0}, "initializer_range = 0.0 should be a number above 0"),
         ({"L_cycles": 0}, "L_cycles = 0 should be a whole number from 1"),
     ],
 )

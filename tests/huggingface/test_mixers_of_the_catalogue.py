@@ -10,7 +10,7 @@ import transformers
 import anyformer as af
 from anyformer import huggingface
 from anyformer.describe import diff
-from anyformer.huggingface.find import canonical
+from anyformer.huggingface.canonical import canonical
 
 MAPPED = {
     "deepseek-v2-lite": "deepseek_v2",

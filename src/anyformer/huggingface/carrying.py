@@ -11,12 +11,13 @@ from typing import Any
 from torch import Tensor
 
 from anyformer.files import writing_directory
+from anyformer.huggingface.canonical import canonical
 from anyformer.huggingface.config import FEW_BITS, FEW_BITS_BESIDE, read_table
 from anyformer.huggingface.convert import architecture_of, shapes_of, tensors_of
 from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.files import Stored, write_json, write_shards
-from anyformer.huggingface.find import canonical, find_family
+from anyformer.huggingface.find import find_family
 from anyformer.huggingface.fused import as_stored
 from anyformer.huggingface.rules import Rule, rules
 from anyformer.huggingface.seal import DIGESTS, check_seal, seal

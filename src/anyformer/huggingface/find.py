@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from anyformer.describe import DescriptionError, Named, UserError, Value, diff
+from anyformer.describe import DescriptionError, UserError, Value, diff
 from anyformer.huggingface import outside
+from anyformer.huggingface.canonical import canonical
 from anyformer.huggingface.config import Config
 from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.registry import FAMILIES, families_of, family
 from anyformer.model import Architecture
-from anyformer.parts import Initialisation, Stack
 
 SAMPLE = {
     "hidden_size": 64, "num_attention_heads": 4, "num_hidden_layers": 2, "intermediate_size": 128, "vocab_size": 100,
@@ -49,26 +49,6 @@ def _all() -> Iterator[Family]:
     for file in FAMILIES:
         yield from families_of(file)
     yield from outside.families()
-
-
-def canonical(architecture: Architecture) -> Architecture:
-    """A form that architectures which compute the same share: without initialisation and names of layers."""
-    plain: dict[str, Any] = {name: _numbered(stack) for name, stack in architecture.stacks.items()}
-    if architecture.mtp is not None:
-        plain["mtp"] = architecture.mtp.but(block=architecture.mtp.layer(architecture.output_stack))
-    return architecture.but(initialisation=Initialisation(), **plain).resolved()
-
-
-def _numbered(stack: Stack) -> Stack:
-    """The stack with variants named by the order in which they come, unless a layer reads another's by name."""
-    if any(read.variant for read in stack.reads):
-        return stack
-    names = {name: f"layer{i}" for i, name in enumerate(dict.fromkeys(stack.layers))}
-    return stack.but(
-        variants=Named({names[name]: stack.variants[name] for name in names}),
-        order=" ".join(names[name] for name in stack.layers),
-        shared_weights=tuple(names[name] for name in stack.shared_weights),
-    )
 
 
 Outcome = dict[str, Any] | tuple[int, list[str]]

@@ -224,8 +224,9 @@ def own() -> Family:
 
 
 def families_of(file: str) -> Iterable[Family]:
-    """The families that a file defines."""
-    families: Iterable[Family] = importlib.import_module(f"anyformer.huggingface.families.{file}").FAMILIES
+    """The families that a file defines; of a file whose families are made of others, which are told from here."""
+    module = importlib.import_module(f"anyformer.huggingface.families.{file}")
+    families: Iterable[Family] = module.families(family) if hasattr(module, "families") else module.FAMILIES
     return families
 
 

@@ -5,16 +5,16 @@ Rothe et al. 2020 (arXiv 1907.12461): both sides begin from BERT, RoBERTa or GPT
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from functools import lru_cache
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache, lru_cache
 from typing import Any
 
-from anyformer.describe import Named
+from anyformer.describe import DescriptionError, Named, UserError
+from anyformer.huggingface.canonical import canonical
 from anyformer.huggingface.config import Config
 from anyformer.huggingface.errors import HuggingFaceError, MismatchError
 from anyformer.huggingface.family import Family
-from anyformer.huggingface.find import find_family
-from anyformer.huggingface.registry import family
 from anyformer.huggingface.rules import Names, Rows, Table, Then, To, Transposed, under
 from anyformer.huggingface.words.bert_line import ATTENTION
 from anyformer.model import Architecture
@@ -38,49 +38,89 @@ _DECODERS: Mapping[str, Table] = {
 """Model type of a decoder -> the names of its cross-attention. Types of one architecture have the same names."""
 
 
-def read(config: Config) -> Architecture:
-    if config.target is not None:
-        encoder, decoder = _sides(config.target.architecture)
-        config.put(encoder=_found(encoder, "encoder", _ENCODERS)[1])
-        config.put(decoder={**_found(decoder, "decoder", _DECODERS)[1], "add_cross_attention": True})
-    config.expect("tie_encoder_decoder", False, why="layers that both sides share are not known here")
-    encoder, decoder = _side(config, "encoder", _ENCODERS), _side(config, "decoder", _DECODERS)
-    if encoder.width != decoder.width:
-        raise HuggingFaceError(
-            f"{config.where}: the encoder has {encoder.width} features and the decoder {decoder.width}: a projection between "
-            f"two widths is not known here"
+@dataclass(frozen=True)
+class Pair:
+    """The family of pairs; `family`: of the model type of a side."""
+
+    family: Callable[[str], Family]
+
+    def read(self, config: Config) -> Architecture:
+        if config.target is not None:
+            encoder, decoder = _sides(config.target.architecture)
+            config.put(encoder=self._found(encoder, "encoder", _ENCODERS)[1])
+            config.put(decoder={**self._found(decoder, "decoder", _DECODERS)[1], "add_cross_attention": True})
+        config.expect("tie_encoder_decoder", False, why="layers that both sides share are not known here")
+        encoder, decoder = self._side(config, "encoder", _ENCODERS), self._side(config, "decoder", _DECODERS)
+        if encoder.width != decoder.width:
+            raise HuggingFaceError(
+                f"{config.where}: the encoder has {encoder.width} features and the decoder {decoder.width}: a projection "
+                f"between two widths is not known here"
+            )
+        assert decoder.decoder is not None, "checked where it was read"
+        return decoder.but(
+            embedding=encoder.embedding,
+            decoder_embedding=decoder.embedding,
+            encoder=encoder.encoder,
+            decoder=_each(decoder.decoder, _crossed),
         )
-    assert decoder.decoder is not None, "checked where it was read"
-    return decoder.but(
-        embedding=encoder.embedding,
-        decoder_embedding=decoder.embedding,
-        encoder=encoder.encoder,
-        decoder=_each(decoder.decoder, _crossed),
-    )
 
+    def _side(self, config: Config, side: str, known: Iterable[str]) -> Architecture:
+        """The architecture of one side alone: an encoder without a head, or a decoder of text without cross-attention."""
+        table: dict[str, Any] = config(side)
+        model_type, where = str(table.get("model_type")), f"{config.where}: {side}"
+        if model_type not in known:
+            raise HuggingFaceError(f"{where}: {model_type} as one side of two is not known here, only {', '.join(known)}")
+        # Whatever class a side was saved from, it becomes a model without a head, or one that generates text.
+        plain = {key: value for key, value in table.items() if key != "architectures"}
+        if side == "encoder":
+            plain["architectures"] = ["Model"]
+        elif table.get("add_cross_attention") is not True:
+            raise HuggingFaceError(f"{where}: add_cross_attention should be true, for otherwise no layer reads the source")
+        elif model_type == "gpt2":
+            plain.pop("is_decoder", None)
+        reader, inner = self.family(model_type), Config(plain, where)
+        inner.expect("tie_encoder_decoder", False)
+        made = reader.read(inner)
+        inner.expect("cross_attention_hidden_size", None, made.width)
+        inner.finish(reader.inert)
+        if side not in made.stacks:
+            raise HuggingFaceError(f"{where}: is_decoder should be {'true' if side == 'decoder' else 'false'}")
+        return made
 
-def _side(config: Config, side: str, known: Iterable[str]) -> Architecture:
-    """The architecture of one side alone: an encoder without a head, or a decoder of text without cross-attention."""
-    table: dict[str, Any] = config(side)
-    model_type, where = str(table.get("model_type")), f"{config.where}: {side}"
-    if model_type not in known:
-        raise HuggingFaceError(f"{where}: {model_type} as one side of two is not known here, only {', '.join(known)}")
-    # Whatever class a side was saved from, it becomes a model without a head, or one that generates text.
-    plain = {key: value for key, value in table.items() if key != "architectures"}
-    if side == "encoder":
-        plain["architectures"] = ["Model"]
-    elif table.get("add_cross_attention") is not True:
-        raise HuggingFaceError(f"{where}: add_cross_attention should be true, for otherwise no layer reads the source")
-    elif model_type == "gpt2":
-        plain.pop("is_decoder", None)
-    reader, inner = family(model_type), Config(plain, where)
-    inner.expect("tie_encoder_decoder", False)
-    made = reader.read(inner)
-    inner.expect("cross_attention_hidden_size", None, made.width)
-    inner.finish(reader.inert)
-    if side not in made.stacks:
-        raise HuggingFaceError(f"{where}: is_decoder should be {'true' if side == 'decoder' else 'false'}")
-    return made
+    def _found(self, part: Architecture, side: str, known: Iterable[str]) -> tuple[Family, dict[str, Any]]:
+        """The first of the model types that expresses one side, and its configuration."""
+        wanted = canonical(part)
+        for model_type in known:
+            candidate = self.family(model_type)
+            for form in (part, part.resolved()):
+                try:
+                    written = candidate.write(form)
+                    if canonical(candidate.read(Config(written))) == wanted:
+                        return candidate, written
+                except (DescriptionError, UserError):
+                    continue
+        raise MismatchError(f"the {side} is that of none of the types {', '.join(known)}")
+
+    def names(self, architecture: Architecture) -> Names:
+        """The names of the types of both sides, under `encoder.` and `decoder.`."""
+        encoder, decoder = _sides(architecture)
+        outer = self._found(encoder, "encoder", _ENCODERS)[0].names_of(encoder)
+        second = self._found(decoder, "decoder", _DECODERS)[0]
+        inner = second.names_of(decoder)
+        (first, outer_layer), (last, inner_layer) = outer.layers["encoder"], inner.layers["decoder"]
+        # Cross-attention takes the place of the second step, the network's.
+        later = _renamed(inner_layer, "step_1_", "step_2_")
+        headless = {ours: theirs for ours, theirs in outer.outside.items() if not ours.startswith("head")}
+        return Names(
+            {
+                **under("encoder.", headless),
+                **under("decoder.", _renamed(inner.outside, "embedding", "decoder_embedding")),
+            },
+            {
+                "encoder": (f"encoder.{first}", outer_layer),
+                "decoder": (f"decoder.{last}", {**later, **_DECODERS[second.model_type]}),
+            },
+        )
 
 
 def _sides(architecture: Architecture) -> tuple[Architecture, Architecture]:
@@ -110,40 +150,6 @@ def _crossed(block: Block) -> Block:
     return block.but(steps=tuple(steps))
 
 
-def _found(part: Architecture, side: str, known: Iterable[str]) -> tuple[Family, dict[str, Any]]:
-    """The first of the model types that expresses one side, and its configuration."""
-    reasons = []
-    for model_type in known:
-        try:
-            return find_family(part, model_type)
-        except HuggingFaceError as error:
-            reasons.append(str(error))
-    raise MismatchError(f"{side}: {'; '.join(reasons)}")
-
-
-@lru_cache(maxsize=16)
-def names(architecture: Architecture) -> Names:
-    """The names of the types of both sides, under `encoder.` and `decoder.`."""
-    encoder, decoder = _sides(architecture)
-    outer = _found(encoder, "encoder", _ENCODERS)[0].names_of(encoder)
-    second = _found(decoder, "decoder", _DECODERS)[0]
-    inner = second.names_of(decoder)
-    (first, outer_layer), (last, inner_layer) = outer.layers["encoder"], inner.layers["decoder"]
-    # Cross-attention takes the place of the second step, the network's.
-    later = _renamed(inner_layer, "step_1_", "step_2_")
-    headless = {ours: theirs for ours, theirs in outer.outside.items() if not ours.startswith("head")}
-    return Names(
-        {
-            **under("encoder.", headless),
-            **under("decoder.", _renamed(inner.outside, "embedding", "decoder_embedding")),
-        },
-        {
-            "encoder": (f"encoder.{first}", outer_layer),
-            "decoder": (f"decoder.{last}", {**later, **_DECODERS[second.model_type]}),
-        },
-    )
-
-
 def _renamed(table: Table, begin: str, other: str) -> Table:
     """The table with another beginning of our names that begin so."""
     return {
@@ -152,17 +158,22 @@ def _renamed(table: Table, begin: str, other: str) -> Table:
     }
 
 
-def _ignored(side: str, known: Iterable[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(rf"{side}\.({pattern})" for model_type in known for pattern in family(model_type).ignored))
+@cache
+def families(family: Callable[[str], Family]) -> tuple[Family, ...]:
+    """The family of pairs of other families."""
+    pair = Pair(family)
 
+    def ignored(side: str, known: Iterable[str]) -> set[str]:
+        return {rf"{side}\.({pattern})" for model_type in known for pattern in family(model_type).ignored}
 
-FAMILIES = (
-    Family(
-        "encoder-decoder",
-        read,
-        names,
-        "EncoderDecoderModel",
-        inert=("tie_word_embeddings", "vocab_size"),
-        ignored=(*_ignored("encoder", _ENCODERS), *_ignored("decoder", _DECODERS), r"decoder\.lm_head\.weight"),
-    ),
-)
+    copies = ignored("encoder", _ENCODERS) | ignored("decoder", _DECODERS) | {r"decoder\.lm_head\.weight"}
+    return (
+        Family(
+            "encoder-decoder",
+            pair.read,
+            lru_cache(maxsize=16)(pair.names),
+            "EncoderDecoderModel",
+            inert=("tie_word_embeddings", "vocab_size"),
+            ignored=tuple(sorted(copies)),
+        ),
+    )

@@ -17,7 +17,7 @@ from anyformer.huggingface.config import Config
 from anyformer.huggingface.errors import MismatchError
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.rules import Names, Rows, Table, To, under
-from anyformer.huggingface.vocabulary import DEEPEST
+from anyformer.huggingface.vocabulary import DEEPEST, POSITIVE
 from anyformer.huggingface.words.names import OUTSIDE
 from anyformer.model import Architecture
 from anyformer.parts import Block, Branch, Causal, Constant, Gate, Prefix, RMSNorm, Skip, Stack, Step, pre_norm
@@ -84,7 +84,7 @@ def read(config: Config) -> Architecture:
     first, second = block.steps
     scale = config("embedding_scale", None, "embedding.scale")
     starts = words.initialisation(config)
-    scale = 1 / config("initializer_range", 0.02) if scale is None else scale
+    scale = 1 / config("initializer_range", 0.02, kind=POSITIVE) if scale is None else scale
     made = words.decoder(config, [("layer", block)], None, embedding_scale=scale, starts=starts)
     return made.but(decoder=cycles.stack(block, block.but(steps=(first, second.but(norm_after=norm)))))
 
