@@ -12,7 +12,8 @@ from torch import Tensor, nn
 from anyformer.describe import Count
 from anyformer.operations import Product, Shape, Tally, matrix, total
 from anyformer.operations.elementwise import added
-from anyformer.parts.attention.attention import Attention, AttentionModule
+from anyformer.parts.attention.attention import Attention
+from anyformer.parts.attention.attention_module import AttentionModule
 from anyformer.parts.call.context import Context
 from anyformer.parts.call.ring_state import RingState
 from anyformer.parts.call.shared import Read
