@@ -45,6 +45,7 @@ from anyformer.parts import (
     InducedAttention,
     Initialisation,
     InputProjection,
+    Joined,
     LatentAttention,
     Latents,
     LayerEmbedding,
@@ -156,6 +157,24 @@ LAST = Block(
     steps=(
         Step(branches=Named(mirrored=Branch(norm_after=RMS, sublayer=Skip(variant="first"), gain=Gain(initial=0.6)))),
         *pre_norm(RMS, SELF, FEED).steps,
+    )
+)
+BESIDE = Attention(heads=4, head_width=6, scale=0.5, joined=Joined(norm=RMS))
+ASIDE = Block(
+    steps=(
+        Step(residual="none", branches=Named(attention=Branch(sublayer=BESIDE))),
+        Step(residual="none", branches=Named(feedforward=Branch(norm_before=RMS, sublayer=FEED))),
+    ),
+    output="aside",
+)
+READS_ASIDE = Block(
+    steps=(
+        Step(branches=Named(shared=Branch(sublayer=Skip(variant="aside", projected=True)))),
+        Step(
+            norm_before=RMS,
+            branches=Named(attention=Branch(sublayer=SELF), feedforward=Branch(sublayer=PLAIN_FEED)),
+            residual="block",
+        ),
     )
 )
 SHARED_KEYS = pre_norm(
@@ -305,6 +324,18 @@ DECODERS = {
         decoder=Stack(
             variants=Named(local=LOCAL, full=GLOBAL), order="local full local*2", shared_weights=("local",), final_norm=RMS
         )
+    ),
+    "shared_aside": _decoder(LOCAL, final_norm=None).but(
+        decoder=Stack(
+            variants=Named(local=LOCAL, aside=ASIDE, reading=READS_ASIDE),
+            order="(local aside reading)*2",
+            shared_weights=("aside",),
+            final_norm=RMS,
+        )
+    ),
+    "joined": _decoder(
+        pre_norm(RMS, SELF.but(joined=Joined(), gate=Gate()), FEED),
+        pre_norm(RMS, DifferentialAttention(heads=4, joined=Joined(variant="layer_a", norm=LAYER)), FEED),
     ),
     "virtual_tokens": _llama(**_at(virtual_tokens=3, kv_heads=2)),
     "virtual_tokens_window": _llama(**_at(virtual_tokens=2, mask=Window(size=3), score_bias=ALiBi(), sink="head", softcap=3.0)),

@@ -1,17 +1,19 @@
 """The parts of a transformer: one part, one file, each with its description, its module, its cost and its decode state."""
 
-from anyformer.parts.attention.attention import Attention, ValueResidual
+from anyformer.parts.attention.attention import Attention
 from anyformer.parts.attention.cross_attention import CrossAttention
 from anyformer.parts.attention.differential_attention import DifferentialAttention
 from anyformer.parts.attention.dual_cross_attention import ChannelCrossAttention, SpatialCrossAttention
 from anyformer.parts.attention.exclusive import Exclusive
 from anyformer.parts.attention.indexer import Indexer, SharedIndex
+from anyformer.parts.attention.joined import Joined
 from anyformer.parts.attention.latent_attention import LatentAttention
 from anyformer.parts.attention.latents import InducedAttention, Latents
 from anyformer.parts.attention.qk_norm import QKNorm
 from anyformer.parts.attention.relative import Disentangled, RelativeTable, TransformerXL
 from anyformer.parts.attention.score_bias import ALiBi, RelativeBuckets, SharedBias
 from anyformer.parts.attention.temperature import LengthTemperature, LogTemperature
+from anyformer.parts.attention.value_residual import ValueResidual
 from anyformer.parts.embedding.embedding import Embedding, MaskedTokens
 from anyformer.parts.embedding.features import AudioFrames, Features, GatedFrames
 from anyformer.parts.embedding.head import Head, Transform
@@ -131,6 +133,7 @@ __all__ = [
     "Initialisation",
     "InputProjection",
     "Interleaved",
+    "Joined",
     "LatentAttention",
     "Latents",
     "LayerEmbedding",

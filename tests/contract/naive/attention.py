@@ -13,6 +13,9 @@ from naive.positions import allowed, bucket, rotate, score_bias, temperature
 
 def attention(part, name, weights, x, run):
     cross = part.kind == "cross_attention"
+    if not cross and part.joined is not None:
+        both = zip(x, run.streams[part.joined.variant], strict=True)
+        x = [norm(part.joined.norm, f"{name}.joined.norm", weights, torch.cat(pair)) for pair in both]
     reads = [norm(part.source_norm, f"{name}.source_norm", weights, v) for v in run.source] if cross else x
     H, groups = part.heads, part.kv_heads or part.heads
     width = len(weights[f"{name}.query.weight"]) // H

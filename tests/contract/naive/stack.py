@@ -43,7 +43,7 @@ def run_stack(stack, name, weights, x, source, prefix, tokens, until=None, axes=
         # A shared variant's weights are those of its first layer.
         owner = stack.layers.index(variant) if variant in stack.shared_weights else layer
         path = f"{name}.layers.{owner}"
-        run.variant, run.layer = variant, owner
+        run.variant, run.layer, entered = variant, owner, x
         for number, step in enumerate(stack.variants[variant].steps):
             if streams is not None:
                 place = owner * len(stack.variants[variant].steps) + number
@@ -53,7 +53,9 @@ def run_stack(stack, name, weights, x, source, prefix, tokens, until=None, axes=
                 ]
                 x = [read for read, _, _ in weighed]
             read = [norm(step.norm_before, f"{path}.step_{number}_norm_before", weights, v) for v in x]
-            x = [step.residual_scale * v for v in (read if step.residual == "normed" else x)]
+            nothing = [torch.zeros_like(v) for v in x]
+            added_to = {"input": x, "normed": read, "block": entered, "none": nothing}[step.residual]
+            x = [step.residual_scale * v for v in added_to]
             given = [torch.zeros_like(v) for v in x]
             for branch_name, branch in step.branches.items():
                 inner = f"{path}.{branch_name}"
@@ -75,6 +77,7 @@ def run_stack(stack, name, weights, x, source, prefix, tokens, until=None, axes=
             ]
             x = [learned(step.gain, weights[f"{path}.step_{number}_gain"]) * v for v in x] if step.gain else x
         run.streams[variant] = x
+        x = entered if stack.variants[variant].output == "aside" else x
     if streams is not None:
         share = 1 / stack.streams.count if getattr(stack.streams, "merge", "sum") == "mean" else 1.0
         x = [share * sum(v) for v in streams]
@@ -132,13 +135,18 @@ def induced_attention(part, name, weights, x, run):
     return attention(part.attention, f"{name}.scatter", weights, x, scatter)
 
 
+def skip(part, name, weights, x, run):
+    earlier = run.streams[part.variant]
+    return [linear(f"{name}.projection", weights, v) for v in earlier] if part.projected else earlier
+
+
 SUBLAYERS = RECURRENT | {
     "induced_attention": induced_attention,
     "channel_cross_attention": channel_cross_attention,
     "spatial_cross_attention": spatial_cross_attention,
     "layer_embedding": layer_embedding,
     "layer_input": layer_input,
-    "skip": lambda part, name, weights, x, run: run.streams[part.variant],
+    "skip": skip,
     "attention": attention,
     "differential_attention": attention,
     "latent_attention": latent_attention,

@@ -16,8 +16,10 @@ from anyformer.parts.attention.exclusive import Exclusive
 from anyformer.parts.attention.heads import Heads
 from anyformer.parts.attention.heads_module import HeadsModule
 from anyformer.parts.attention.heads_sketch import heads_sketch, heads_title, rotary_cell
+from anyformer.parts.attention.joined import Joined
 from anyformer.parts.attention.score_bias import SCORE_BIAS, ScoreBias
 from anyformer.parts.attention.temperature import Temperature
+from anyformer.parts.attention.value_residual import ValueResidual
 from anyformer.parts.call.context import Context, Digested, Memory
 from anyformer.parts.call.ring_state import RingState
 from anyformer.parts.call.shared import Read
@@ -29,19 +31,6 @@ from anyformer.parts.positions.rotary import Rotary
 from anyformer.parts.sketch import Sketch, words
 from anyformer.parts.sublayer import Traits
 from anyformer.plan import Plan
-
-
-class ValueResidual(Value):
-    """v' = own * v + other * v_other, with an earlier layer's values of the same tokens (ResFormer), (B, T, K, U).
-
-    Zhou et al. 2024, arXiv 2410.17897: v_other is the first layer's, and both factors are 0.5.
-    """
-
-    variant: str
-    """The variant whose latest layer before this one has v_other: the first layer's values need a variant of its own."""
-    own: float = 0.5
-    other: float = 0.5
-
 
 VALUES = "values"
 """Name in `Context.shared` of the values (B, T, K, U) that a self-attention uses for the tokens of the call."""
@@ -66,6 +55,8 @@ class SelfAttention(Heads):
     value_residual: ValueResidual | None = None
     exclusive: Exclusive | None = None
     """What of its own value a token takes out of what its heads mix."""
+    joined: Joined | None = None
+    """An earlier stream that its projections read beside x."""
 
     @model_validator(mode="after")
     def _makes_sense(self) -> SelfAttention:
@@ -88,6 +79,11 @@ class SelfAttention(Heads):
             self.rotary.rotated(E)
         if self.score_bias is not None:
             self.score_bias.check(width)
+        if self.joined is not None:
+            self.joined.check(width)
+
+    def inputs(self, width: int) -> int:
+        return width if self.joined is None else 2 * width
 
     def sketch(self, width: int) -> Sketch:
         return heads_sketch(self, width, self.title, self.facts, rotary=rotary_cell(self.rotary), memory=self.keys_from)
@@ -107,7 +103,7 @@ class SelfAttention(Heads):
             facts.append(f"with values of the latest {self.value_residual.variant} layer")
         if self.exclusive is not None:
             facts.append("without the direction of a token's own value")
-        return tuple(facts)
+        return (*facts, *((self.joined.words,) if self.joined is not None else ()))
 
     def build(self, width: int, plan: Plan, name: str) -> AttentionModule:
         return AttentionModule(self, width, plan, name)
@@ -126,6 +122,7 @@ class SelfAttention(Heads):
         state = State.of(shape, held, position * self.mask.pairs(shape), K)
         inner = {} if self.score_bias is None else {"score_bias": self.score_bias.cost(self, width, shape)}
         inner |= {} if self.exclusive is None else {"exclusive": self.exclusive.cost(self.heads)}
+        inner |= {} if self.joined is None else {"joined": self.joined.cost(width, rows)}
         features = 0 if self.rotary is None else self.rotary.rotated(E) * (self.heads + (K if own else 0))
         rotary: Mapping[str, Operation] = {"rotary": rotated(rows * features)} if features else {}
         pairs = shape.length * P
@@ -156,7 +153,7 @@ class SelfAttention(Heads):
             reads.append(Read(MEMORY, self.keys_from, size=self.groups, state=True))
         if self.value_residual is not None:
             reads.append(Read(VALUES, self.value_residual.variant, size=self.groups))
-        return tuple(reads)
+        return (*reads, *((self.joined.read,) if self.joined is not None else ()))
 
     @property
     def leaves(self) -> Mapping[str, int]:
@@ -167,7 +164,8 @@ class SelfAttention(Heads):
         return (self.mask,)
 
     def gathers(self, width: int) -> int | None:
-        return 0 if self.keys_from is not None else self.groups * (self.width_of_head(width) + self.width_of_value(width))
+        own = 0 if self.keys_from is not None else self.groups * (self.width_of_head(width) + self.width_of_value(width))
+        return own if self.joined is None else None
 
     @property
     def limits(self) -> tuple[Limit, ...]:
@@ -208,7 +206,7 @@ class Attention(SelfAttention):
             "bias": bool({"query", "key", "value"} & set(self.bias)), "qk_norm": self.qk_norm, "value_norm": self.value_norm,
             "clip": self.clip, "softcap": self.softcap, "sink": self.sink, "sub_norm": self.sub_norm,
             "score_bias": self.score_bias, "temperature": self.temperature, "virtual_tokens": self.virtual_tokens,
-            "value_residual": self.value_residual, "exclusive": self.exclusive, "dropout": self.dropout,
+            "value_residual": self.value_residual, "exclusive": self.exclusive, "joined": self.joined, "dropout": self.dropout,
         }  # fmt: skip
         heads = HeadsLayout(
             self.heads, self.groups, self.width_of_head(width), self.width_of_value(width), self.scale_of(width),
@@ -231,12 +229,15 @@ class AttentionModule(HeadsModule):
         self.rotary = Digested.of(attention.rotary) if attention.rotary else None
         self.score_bias = attention.score_bias.build(attention, width) if attention.score_bias else None
         self.exclusive = attention.exclusive.build(attention.heads) if attention.exclusive else None
+        self.joined = attention.joined.build(width) if attention.joined else None
         if attention.virtual_tokens is not None:
             for vector, features in zip(VIRTUAL, (self.head_width, self.value_width), strict=True):
                 shape = (attention.groups, attention.virtual_tokens, features)
                 self.register_parameter(vector, nn.Parameter(torch.empty(shape)))
 
     def forward(self, x_BTD: Tensor, context: Context, state: FullState | RingState | None = None) -> Tensor:
+        if self.joined is not None:
+            x_BTD = self.joined(x_BTD, context)
         q = self._placed(self.queries(x_BTD), self.query_norm, context)
         if self.attention.temperature is not None:
             q = q * self.attention.temperature.factor(context.positions)[..., None, None].to(q.dtype)

@@ -106,6 +106,10 @@ class Heads(Sublayer):
     def resolved(self, width: int) -> Self:
         return self.but(head_width=self.width_of_head(width), kv_heads=self.groups)
 
+    def inputs(self, width: int) -> int:
+        """Features of what the queries, and self-attention's keys and values, are projected from."""
+        return width
+
     def mixed(self, width: int) -> tuple[int, int]:
         """The number and the width of the heads after mixing."""
         return self.heads, self.width_of_value(width)
@@ -136,20 +140,20 @@ class Heads(Sublayer):
     def projections(self, width: int, rows: int, source_rows: int, *, own_keys: bool = True) -> Tally:
         """Weights and work of projections, norms, sink and gate; `own_keys`: keys and values are this layer's own."""
         E, U = self.width_of_head(width), self.width_of_value(width)
-        H, K = self.heads, self.groups
+        H, K, D = self.heads, self.groups, self.inputs(width)
         queries: Dimension = (("heads", H), ("features", E))
         keys: Dimension = (("kv_heads", K), ("features", E))
         values: Dimension = (("kv_heads", K), ("features", U))
         mixed: Dimension = (("heads", H), ("features", U))
-        parts = matrix("query", width, H * E, rows, role="column", bias="query" in self.bias, outputs_as=queries)
+        parts = matrix("query", D, H * E, rows, role="column", bias="query" in self.bias, outputs_as=queries)
         parts += matrix("output", H * U, width, rows, role="row", bias="output" in self.bias, fill="residual", inputs_as=mixed)
         inner = {} if self.sub_norm is None else {"sub_norm": self.sub_norm.cost(self.heads * U, rows)}
         if self.qk_norm is not None:
             inner["query_norm"] = self.qk_norm.cost(self.heads, E, rows)
         if own_keys:
-            parts += matrix("key", width, K * E, source_rows, role="column", bias="key" in self.bias, outputs_as=keys)
+            parts += matrix("key", D, K * E, source_rows, role="column", bias="key" in self.bias, outputs_as=keys)
             if self.values == "own":
-                parts += matrix("value", width, K * U, source_rows, role="column", bias="value" in self.bias, outputs_as=values)
+                parts += matrix("value", D, K * U, source_rows, role="column", bias="value" in self.bias, outputs_as=values)
             if self.qk_norm is not None:
                 norm = self.qk_norm.cost(K, E, source_rows)
                 inner["key_norm"] = norm if self.qk_norm.over == "head" else norm.counted(keys)
@@ -158,7 +162,7 @@ class Heads(Sublayer):
         if self.sink is not None:
             parts += Tally({"sink": Weight((H,), "column", "zeros", axes=((("heads", H),),))})
         if self.gate is not None:
-            inner["gate"] = self.gate.cost(width, *self.mixed(width), rows)
+            inner["gate"] = self.gate.cost(D, *self.mixed(width), rows)
         return parts + total(inner)
 
     def products(self, width: int, shape: Shape, pairs: int, exact: int) -> Tally:

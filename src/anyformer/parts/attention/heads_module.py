@@ -29,18 +29,18 @@ class HeadsModule(Attends):
         self.norms_heads = heads.qk_norm is None or heads.qk_norm.over == "head"
         self.head_width = E = heads.width_of_head(width)
         self.value_width = U = heads.width_of_value(width)
-        self.scale = heads.scale_of(width)
-        self.query = nn.Linear(width, heads.heads * E, bias="query" in heads.bias)
+        self.scale, inputs = heads.scale_of(width), heads.inputs(width)
+        self.query = nn.Linear(inputs, heads.heads * E, bias="query" in heads.bias)
         self.output = nn.Linear(heads.heads * U, width, bias="output" in heads.bias)
         self.query_norm = heads.qk_norm.build(heads.heads, E) if heads.qk_norm else nn.Identity()
         if own_keys:
             own = heads.values == "own"
-            self.key = nn.Linear(width, heads.groups * E, bias="key" in heads.bias)
-            self.value = nn.Linear(width, heads.groups * U, bias="value" in heads.bias) if own else None
+            self.key = nn.Linear(inputs, heads.groups * E, bias="key" in heads.bias)
+            self.value = nn.Linear(inputs, heads.groups * U, bias="value" in heads.bias) if own else None
             self.key_norm = heads.qk_norm.build(heads.groups, E) if heads.qk_norm else nn.Identity()
             self.value_norm = _norm(heads.value_norm, U)
         self.sink = nn.Parameter(torch.empty(heads.heads)) if heads.sink else None
-        self.gate = heads.gate.build(width, *heads.mixed(width)) if heads.gate else None
+        self.gate = heads.gate.build(inputs, *heads.mixed(width)) if heads.gate else None
         self.exclusive: nn.Module | None = None
         self.sub_norm = _norm(heads.sub_norm, heads.heads * U)
         self.dropout = Dropout(heads.dropout, f"{name}.dropout", along=2)

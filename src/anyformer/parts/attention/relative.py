@@ -82,8 +82,8 @@ class TransformerXLModule(nn.Module):
         index = (query_BT[:, :, None] - key_BS[:, None, :]).clamp(-(S - 1), S - 1) + S - 1
         place_BHTS = place_BHTn.gather(-1, index[:, None].expand(B, H, T, S))
         u = self.content_bias.to(k_BKSE.dtype).view(K, H // K, E)
-        content_BHS = (u @ k_BKSE.mT).reshape(B, H, 1, S)
-        scores: Tensor = (place_BHTS + content_BHS).float() * self.scale
+        content_BH1S = (u @ k_BKSE.mT).reshape(B, H, 1, S)
+        scores: Tensor = (place_BHTS + content_BH1S).float() * self.scale
         return scores
 
 

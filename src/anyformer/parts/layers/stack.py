@@ -16,7 +16,7 @@ from anyformer.parts.attention.relative import RELATIVE, RelativeTable
 from anyformer.parts.attention.score_bias import SCORE_BIAS, SharedBias
 from anyformer.parts.call.context import Context
 from anyformer.parts.call.noise import Dropout
-from anyformer.parts.call.shared import EMBEDDED, SOURCE, STREAM, TOKENS, TRUNK, Read
+from anyformer.parts.call.shared import EMBEDDED, STREAM, TOKENS, TRUNK, Read
 from anyformer.parts.call.stack_state import StackState
 from anyformer.parts.call.state import Slots, State
 from anyformer.parts.embedding.input_projection import InputProjection
@@ -24,6 +24,7 @@ from anyformer.parts.embedding.layer_inputs import LAYER_INPUTS, LayerInputs
 from anyformer.parts.layers.block import Block
 from anyformer.parts.layers.order import parse_order
 from anyformer.parts.layers.recompute import recomputed
+from anyformer.parts.layers.sharing import check_reads
 from anyformer.parts.layers.spread import Relay, Spread
 from anyformer.parts.layers.streams import Streams
 from anyformer.parts.norms.norm import Norm
@@ -94,17 +95,7 @@ class Stack(Value):
 
     @model_validator(mode="after")
     def _finds_what_it_reads(self) -> Stack:
-        """Refuse a layer that reads a value which neither its stack nor an earlier layer leaves."""
-        left: dict[str | None, dict[str, int]] = {None: self.leaves}
-        for i, variant in enumerate(self.layers):
-            if variant in left:
-                continue
-            for name, branch in self.variants[variant].branches.items():
-                for read in branch.sublayer.reads:
-                    problem = None if read in (SOURCE, TOKENS) else read.problem(left.get(read.variant))
-                    if problem is not None:
-                        raise ValueError(f"{variant}.{name} (layer {i}) {problem}")
-            left[variant] = self.variants[variant].leaves | ({} if self.streams is not None else {STREAM: 1})
+        check_reads(self.layers, self.variants, self.leaves, streams=self.streams is not None)
         return self
 
     @property
@@ -233,6 +224,7 @@ class StackModule(nn.Module):
             blocks.append(built)
         self.layers = nn.ModuleList(blocks)
         self.owners, self.streams = stack.owners, stack.streams
+        self.aside = tuple(stack.variants[variant].output == "aside" for variant in stack.layers)
         self.final_norm = stack.final_norm.build(width) if stack.final_norm else nn.Identity()
         self.score_bias = stack.score_bias.build() if stack.score_bias else None
         self.relative = stack.relative.build(width) if stack.relative else None
@@ -278,9 +270,10 @@ class StackModule(nn.Module):
             for i in layers:
                 if i == len(self.layers) - 1 and (None, EMBEDDED) in context.shared:
                     context.leave(TRUNK, x_BTD if spread is None else spread.leave(x_BTD, length))
-                x_BTD = self._layer(i, x_BTD, contexts[self.leaving[i]], states)
+                y_BTD = self._layer(i, x_BTD, contexts[self.leaving[i]], states)
                 if (variant := self.leaving[i]) in self.read_behind and variant is not None:
-                    contexts[variant].leave(STREAM, x_BTD if spread is None else spread.leave(x_BTD, length))
+                    contexts[variant].leave(STREAM, y_BTD if spread is None else spread.leave(y_BTD, length))
+                x_BTD = x_BTD if self.aside[i] else y_BTD
             return x_BTD
 
         every = range(len(self.layers))

@@ -189,9 +189,16 @@ def _step(step: Step, width: int) -> StepLook:
         normed=step.residual == "normed",
         branches=tuple(_branch(branch, width) for branch in step.branches.values()),
         summed=_title(step.norm_branches, width),
-        scale="" if step.residual_scale == 1 else f"× {number(step.residual_scale)}",
+        scale=_kept(step),
         after=(*norm, *gain),
     )
+
+
+def _kept(step: Step) -> str:
+    """What becomes of the stream before the branches are added, where it is not the stream itself."""
+    factor = 0.0 if step.residual == "none" else step.residual_scale
+    words = ["block input"] if step.residual == "block" else []
+    return " ".join([*words, *([] if factor == 1 else [f"× {number(factor)}"])])
 
 
 def _branch(branch: Branch, width: int) -> BranchLook:
