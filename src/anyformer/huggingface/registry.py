@@ -123,6 +123,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "bamba": ("bamba",),
     "falcon_h1": ("falcon_h1",),
     "jamba": ("jamba",),
+    "zamba": ("zamba",),
     "xlstm": ("xlstm",),
     "rwkv": ("rwkv",),
     "recurrent_gemma": ("recurrent_gemma",),

@@ -100,7 +100,8 @@ _KEYS: tuple[tuple[Kind, str], ...] = (
         max_encoder_position_embeddings max_pixels max_position_embeddings max_source_positions max_target_positions
         merge_size min_pixels mlp_ratio mm_tokens_per_image moe_intermediate_size moe_k moe_latent_size moe_layer_interval
         moe_shared_expert_intermediate_size moe_top_k n_embd n_embed n_group n_groups n_head n_heads n_inner n_langs
-        n_positions n_words num_attention_heads num_channels num_expert_group num_expert_groups num_experts_per_tok
+        n_mamba_heads n_positions n_words num_attention_heads num_channels num_expert_group num_expert_groups
+        num_experts_per_tok
         num_experts_per_token num_global_key_value_heads num_heads num_hidden_groups num_key_value_heads num_kv_heads
         num_limited_groups num_mel_bins num_sliding_attention_heads original_max_position_embeddings out_hidden_size
         output_embedding_size patch_size pooler_hidden_size prediction_head_size prefix_dense_intermediate_size qk_head_dim
@@ -170,7 +171,8 @@ _KEYS: tuple[tuple[Kind, str], ...] = (
         NAME,
         """activation activation_function afn attention_type attn_type classifier_activation classifier_pooling dense_act_fn
         dtype encoder_attention_type expert_selection_fn feature_extractor_type feed_forward_proj ff_activation hidden_act
-        hidden_activation hybrid_override_pattern image_processor_type mamba_hidden_act mlp_hidden_act mlp_type model_type
+        hidden_activation hidden_mamba_act hybrid_override_pattern image_processor_type mamba_hidden_act mlp_hidden_act
+        mlp_type model_type
         moe_router_activation_func name norm_rel_ebd norm_type normalization_function order_of_interleaved_layers pe_type
         pooler_hidden_act position_embedding_type projector_hidden_act qk_norm_type rope_type router_dtype score_func
         score_function scoring_func shared_expert_combination_strategy topk_method torch_dtype type
