@@ -15,7 +15,7 @@ OTHER = {
     "mamba_conv_bias": False, "hidden_act": "silu", "hidden_mamba_act": "gelu", "tie_word_embeddings": False,
 }  # fmt: skip
 PERIODIC = {
-    "layers_block_type": None, "num_hidden_layers": 7, "attn_layer_period": 2, "attn_layer_offset": 1, "n_mamba_heads": 1,
+    "layers_block_type": None, "num_hidden_layers": 5, "attn_layer_period": 2, "attn_layer_offset": 1, "n_mamba_heads": 1,
 }  # fmt: skip
 LEAK = "transformers zeroes padding before the projection, whose bias then enters the convolution"
 
