@@ -51,6 +51,7 @@ from anyformer.parts import (
     LayerEmbedding,
     LayerInput,
     LayerInputs,
+    LayerLoRA,
     LayerNorm,
     LearnedPosition,
     LengthTemperature,
@@ -159,11 +160,12 @@ LAST = Block(
         *pre_norm(RMS, SELF, FEED).steps,
     )
 )
-BESIDE = Attention(heads=4, head_width=6, scale=0.5, joined=Joined(norm=RMS))
+OWN_RANKS = LayerLoRA(rank=3, layers=2)
+BESIDE = Attention(heads=4, head_width=6, scale=0.5, joined=Joined(norm=RMS), lora=OWN_RANKS)
 ASIDE = Block(
     steps=(
         Step(residual="none", branches=Named(attention=Branch(sublayer=BESIDE))),
-        Step(residual="none", branches=Named(feedforward=Branch(norm_before=RMS, sublayer=FEED))),
+        Step(residual="none", branches=Named(feedforward=Branch(norm_before=RMS, sublayer=FEED.but(lora=OWN_RANKS)))),
     ),
     output="aside",
 )
@@ -330,6 +332,17 @@ DECODERS = {
             variants=Named(local=LOCAL, aside=ASIDE, reading=READS_ASIDE),
             order="(local aside reading)*2",
             shared_weights=("aside",),
+            final_norm=RMS,
+        )
+    ),
+    "low_rank_of_layers": _decoder(LOCAL, final_norm=None).but(
+        decoder=Stack(
+            variants=Named(
+                first=pre_norm(RMS, DifferentialAttention(heads=4, lora=OWN_RANKS), PLAIN_FEED.but(lora=OWN_RANKS)),
+                own=pre_norm(RMS, SELF.but(lora=OWN_RANKS.but(layers=1), values="keys"), FEED),
+            ),
+            order="first own first",
+            shared_weights=("first",),
             final_norm=RMS,
         )
     ),
@@ -621,7 +634,7 @@ ENCODERS = {
 CROSS = CrossAttention(heads=4, kv_heads=2, head_width=5, bias=ALL, qk_norm=QKNorm(norm=RMS))
 CROSS_EVERYTHING = CrossAttention(
     heads=2, clip=0.8, gate=Gate(), qk_norm=QKNorm(norm=RMS, over="projection"), scale=0.4, sink="head", sub_norm=RMS,
-    value_norm=RMS, value_scale=0.7, value_width=5, source_norm=LAYER,
+    value_norm=RMS, value_scale=0.7, value_width=5, source_norm=LAYER, lora=LayerLoRA(rank=3, layers=1),
 )  # fmt: skip
 PAIRS = {
     "original": original(width=WIDTH, depth=2, heads=4, ffn=20, vocab=VOCAB, dropout=0.0).but(initialisation=LOUD),

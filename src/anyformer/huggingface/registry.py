@@ -124,6 +124,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "falcon_h1": ("falcon_h1",),
     "jamba": ("jamba",),
     "zamba": ("zamba",),
+    "zamba2": ("zamba2",),
     "xlstm": ("xlstm",),
     "rwkv": ("rwkv",),
     "recurrent_gemma": ("recurrent_gemma",),

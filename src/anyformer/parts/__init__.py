@@ -51,6 +51,7 @@ from anyformer.parts.norms.layer_norm import GroupedLayerNorm, GroupedRMSNorm, L
 from anyformer.parts.parametrisation import MaximalUpdate
 from anyformer.parts.pointwise.gain import Gain
 from anyformer.parts.pointwise.gate import Gate
+from anyformer.parts.pointwise.layer_lora import LayerLoRA
 from anyformer.parts.positions.absolute import LearnedPosition, SinusoidalPosition
 from anyformer.parts.positions.rotary import Rotary
 from anyformer.parts.positions.rotary_axes import Axial, Interleaved, Sections
@@ -139,6 +140,7 @@ __all__ = [
     "LayerEmbedding",
     "LayerInput",
     "LayerInputs",
+    "LayerLoRA",
     "LayerNorm",
     "LearnedPosition",
     "LengthTemperature",

@@ -6,7 +6,7 @@ import math
 
 import torch
 
-from naive.basics import linear, norm, norm_of_each_head, softmax
+from naive.basics import linear, low_rank, norm, norm_of_each_head, softmax
 from naive.networks import gate
 from naive.positions import allowed, bucket, rotate, score_bias, temperature
 
@@ -24,6 +24,7 @@ def attention(part, name, weights, x, run):
 
     def project(kind, v, count):
         y = linear(f"{name}.{kind}", weights, v)
+        y = y if part.lora is None else y + low_rank(f"{name}.{kind}_lora", "up", weights, v, run.turn)
         return y if part.clip is None else y.clamp(-part.clip, part.clip)
 
     def heads_of(kind, v, t, count):

@@ -19,7 +19,7 @@ class Running:
         self.stack, self.name, self.source, self.prefix, self.tokens = stack, name, source, prefix, tokens
         self.until = until  # the last position that each query sees, whatever its mask says
         self.axes, self.places = axes, places  # the positions on several axes, and those that masks read, where others
-        self.memories, self.values, self.chosen, self.variant, self.layer = {}, {}, {}, "", 0
+        self.memories, self.values, self.chosen, self.variant, self.layer, self.turn = {}, {}, {}, "", 0, 0
         self.streams = {}  # behind the latest layer of each variant; of None, what enters the layers
 
 
@@ -44,6 +44,7 @@ def run_stack(stack, name, weights, x, source, prefix, tokens, until=None, axes=
         owner = stack.layers.index(variant) if variant in stack.shared_weights else layer
         path = f"{name}.layers.{owner}"
         run.variant, run.layer, entered = variant, owner, x
+        run.turn = stack.layers[:layer].count(variant) if variant in stack.shared_weights else 0
         for number, step in enumerate(stack.variants[variant].steps):
             if streams is not None:
                 place = owner * len(stack.variants[variant].steps) + number

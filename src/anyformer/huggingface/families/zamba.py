@@ -10,10 +10,18 @@ from anyformer.huggingface.family import Family
 from anyformer.huggingface.rules import Alternating, Blocks, Names, Rows, Shaped, Table, Then, To
 from anyformer.huggingface.target import Target, nowhere
 from anyformer.huggingface.words.names import ATTENTION, OUTSIDE, fused_convolutions, gated_names
-from anyformer.huggingface.words.shared_blocks import HYBRID, SHARED, hybrid_names, hybrid_stack, hybrid_types, shared_block
+from anyformer.huggingface.words.shared_blocks import (
+    HYBRID,
+    SHARED,
+    beside_embeddings,
+    hybrid_names,
+    hybrid_stack,
+    hybrid_types,
+    shared_block,
+)
 from anyformer.huggingface.words.state_space import KERNELS, LINEAR
 from anyformer.model import Architecture
-from anyformer.parts import Attention, Branch, Joined, Mamba, RMSNorm, ShortConvolution, Step
+from anyformer.parts import Attention, Block, Branch, Mamba, RMSNorm, ShortConvolution, Step
 
 _FIRST = "mamba_0"
 """The branch of the first head of Mamba."""
@@ -30,21 +38,20 @@ def read(config: Config) -> Architecture:
 
     kinds = hybrid_types(config, 76, usual)
     shared = shared_block(_heads(config, norm), norm, words.feedforward(config, default="gelu"))
-    stack = hybrid_stack(kinds, 1, shared, _mixer(config, norm), norm, tied=config("tie_word_embeddings"))
-    return words.decoder(config, [("layer", shared.but(output="stream"))], norm).but(decoder=stack)
+    mixes = _mixer(config, norm)
+    stack = hybrid_stack(kinds, 1, lambda _: shared, mixes, norm, tied=config("tie_word_embeddings"))
+    return words.decoder(config, [("layer", Block(steps=(mixes,)))], norm).but(decoder=stack)
 
 
 def _heads(config: Config, norm: RMSNorm) -> Attention:
-    """Attention that reads the stream and the embeddings side by side; the factor of its scores is that of half a head."""
     width, heads = config("hidden_size"), config("num_attention_heads", 16)
     config.expect("attention_hidden_size", None, 2 * width, why="attention reads the stream and the embeddings side by side")
     features = config("attention_head_dim", None, "attention.head_width") or 2 * width // heads
-    return Attention(
+    return beside_embeddings(
+        norm,
         heads=heads,
         kv_heads=config("num_key_value_heads", 16),
         head_width=features,
-        scale=(features / 2) ** -0.5,
-        joined=Joined(norm=norm),
         dropout=config("attention_dropout", 0.0),
     )
 
@@ -125,7 +132,7 @@ def names(architecture: Architecture) -> Names:
             f"{_FIRST}.output.bias": "mamba.out_proj.bias",
         }
 
-    layers = hybrid_names(architecture, ("shared_transf", _SHARED), {f"{SHARED}.projection": "linear"}, mixer)
+    layers = hybrid_names(architecture, "shared_transf", lambda _: _SHARED, {f"{SHARED}.projection": "linear"}, mixer)
     return Names({**OUTSIDE, "decoder.final_norm": "model.final_layernorm", **layers}, {})
 
 

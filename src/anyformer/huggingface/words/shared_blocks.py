@@ -16,7 +16,7 @@ from anyformer.huggingface.rules import Table, To, under
 from anyformer.huggingface.target import Target
 from anyformer.huggingface.words.state_space import LINEAR
 from anyformer.model import Architecture
-from anyformer.parts import Attention, Block, Branch, FeedForward, RMSNorm, Skip, Stack, Step
+from anyformer.parts import Attention, Block, Branch, FeedForward, Joined, RMSNorm, Skip, Stack, Step
 from anyformer.parts.layers.order import write_order
 
 HYBRID = "hybrid"
@@ -47,6 +47,12 @@ def types_of_layers(target: Target) -> list[str]:
     return [HYBRID if SHARED in block.branches else LINEAR for block in target.blocks if block.output == "stream"]
 
 
+def beside_embeddings(norm: RMSNorm, *, heads: int, kv_heads: int, head_width: int, **fields: Any) -> Attention:
+    """Attention that reads the stream and the embeddings side by side; the factor of its scores is that of half a head."""
+    given = {"heads": heads, "kv_heads": kv_heads, "head_width": head_width, "scale": (head_width / 2) ** -0.5}
+    return Attention(**given, joined=Joined(norm=norm), **fields)
+
+
 def shared_block(heads: Attention, norm: RMSNorm, network: FeedForward) -> Block:
     """Attention, then a network, with nothing added in between."""
     attends = Step(branches=Named(attention=Branch(sublayer=heads)), residual="none")
@@ -55,13 +61,21 @@ def shared_block(heads: Attention, norm: RMSNorm, network: FeedForward) -> Block
 
 
 def hybrid_stack(
-    kinds: Sequence[str], sets: int, shared: Block, mixes: Step, final_norm: RMSNorm, *, tied: bool = True
+    kinds: Sequence[str],
+    sets: int,
+    shared: Callable[[int], Block],
+    mixes: Step,
+    final_norm: RMSNorm,
+    *,
+    tied: bool = True,
 ) -> Stack:
-    """The layers, before each hybrid one the next of `sets` shared blocks; `mixes`: the step of every layer.
+    """The layers, before each hybrid one the next of `sets` shared blocks.
 
+    `shared(n)`: a block that stands before n layers; `mixes`: the step of every layer.
     `tied`: whether a block has one set of weights; transformers gives each layer its own where the head is not tied either.
     """
-    used = min(sets, kinds.count(HYBRID))
+    readers = kinds.count(HYBRID)
+    used = min(sets, readers)
     variants, order, uses = dict[str, Block](), list[str](), 0
     for kind in kinds:
         if kind == LINEAR:
@@ -69,9 +83,10 @@ def hybrid_stack(
             variants["mamba"] = Block(steps=(mixes,))
             continue
         number = f"_{uses % used}" if used > 1 else ""
+        block = shared(len(range(uses % used, readers, used)))
         source, reader = f"{SHARED}{number}", f"{HYBRID}{number}"
         reads = Step(branches=Named({SHARED: Branch(sublayer=Skip(variant=source, projected=True))}))
-        variants |= {source: shared, reader: Block(steps=(reads, mixes.but(residual="block")))}
+        variants |= {source: block, reader: Block(steps=(reads, mixes.but(residual="block")))}
         order += [source, reader]
         uses += 1
     names = tuple(name for name, block in variants.items() if block.output == "aside")
@@ -85,18 +100,20 @@ def shared_sets(target: Target) -> int:
 
 
 def hybrid_names(
-    architecture: Architecture, shared: tuple[str, Table], reads: Table, mixer: Callable[[int], Table]
+    architecture: Architecture, theirs_shared: str, shared: Callable[[int], Table], reads: Table, mixer: Callable[[int], Table]
 ) -> dict[Any, Any]:
     """The names of all layers.
 
-    `shared`: their module of the shared block, stored in the first layer that reads it, and the names within; `reads`: names of
-    what a hybrid layer computes before its mixer; `mixer(i)`: of the mixer of a layer, which is its step i.
+    `theirs_shared`: their module of a shared block, stored in the first layer that reads it; `shared(j)`: names in the j-th;
+    `reads`: of what a hybrid layer computes before its mixer; `mixer(i)`: of the mixer of a layer, which is its step i.
     """
-    stack, table, number = architecture.output_stack, dict[Any, Any](), 0
+    stack, table, number, first = architecture.output_stack, dict[Any, Any](), 0, 0
     for i, name in enumerate(stack.layers):
         ours, theirs, block = f"decoder.layers.{i}.", f"model.layers.{number}.", stack.variants[name]
         if block.output == "aside":
-            table |= _placed(ours, f"{theirs}{shared[0]}.", shared[1]) if stack.owners[i] == i else {}
+            if stack.owners[i] == i:
+                table |= _placed(ours, f"{theirs}{theirs_shared}.", shared(first))
+                first += 1
             continue
         hybrid = SHARED in block.branches
         table |= _placed(ours, theirs, reads) if hybrid else {}
@@ -105,7 +122,7 @@ def hybrid_names(
     return table
 
 
-def _placed(ours: str, theirs: str, table: Table) -> dict[Any, To]:
+def _placed(ours: str, theirs: str, table: Table) -> dict[Any, str | To]:
     """The table with prefixes before our names and the stored ones."""
     return {
         ours + names if isinstance(names, str) else tuple(ours + name for name in names): to

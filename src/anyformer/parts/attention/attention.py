@@ -206,7 +206,8 @@ class Attention(SelfAttention):
             "bias": bool({"query", "key", "value"} & set(self.bias)), "qk_norm": self.qk_norm, "value_norm": self.value_norm,
             "clip": self.clip, "softcap": self.softcap, "sink": self.sink, "sub_norm": self.sub_norm,
             "score_bias": self.score_bias, "temperature": self.temperature, "virtual_tokens": self.virtual_tokens,
-            "value_residual": self.value_residual, "exclusive": self.exclusive, "joined": self.joined, "dropout": self.dropout,
+            "value_residual": self.value_residual, "exclusive": self.exclusive, "joined": self.joined, "lora": self.lora,
+            "dropout": self.dropout,
         }  # fmt: skip
         heads = HeadsLayout(
             self.heads, self.groups, self.width_of_head(width), self.width_of_value(width), self.scale_of(width),
@@ -238,7 +239,7 @@ class AttentionModule(HeadsModule):
     def forward(self, x_BTD: Tensor, context: Context, state: FullState | RingState | None = None) -> Tensor:
         if self.joined is not None:
             x_BTD = self.joined(x_BTD, context)
-        q = self._placed(self.queries(x_BTD), self.query_norm, context)
+        q = self._placed(self.queries(x_BTD, context), self.query_norm, context)
         if self.attention.temperature is not None:
             q = q * self.attention.temperature.factor(context.positions)[..., None, None].to(q.dtype)
         q = q.transpose(1, 2)
@@ -262,7 +263,7 @@ class AttentionModule(HeadsModule):
     def _remember(self, x_BTD: Tensor, context: Context, state: FullState | RingState | None) -> tuple[Memory, Tensor]:
         """This layer's keys and values with those of its state, which it leaves for the layers that read them; the values of
         this call's tokens (B, T, K, U)."""
-        k, v = self.keys_and_values(x_BTD)
+        k, v = self.keys_and_values(x_BTD, context)
         residual = self.attention.value_residual
         if residual is not None:
             v = residual.own * v + residual.other * context.shared[residual.variant, VALUES]

@@ -12,6 +12,7 @@ from anyformer.parts.attention.qk_norm import QKNorm
 from anyformer.parts.attention.scores import pair_work
 from anyformer.parts.norms.norm import Norm
 from anyformer.parts.pointwise.gate import Gate
+from anyformer.parts.pointwise.layer_lora import LayerLoRA
 from anyformer.parts.sublayer import Resizing, Sublayer, Traits, each_once, head_width
 
 Projection = Literal["query", "key", "value", "output"]
@@ -51,6 +52,8 @@ class Heads(Sublayer):
     """Gate of the mixed heads, before the output projection (Qiu et al. 2025, arXiv 2505.06708)."""
     sub_norm: Norm | None = None
     """Norm of the mixed heads side by side, before the output projection (BitNet, Magneto)."""
+    lora: LayerLoRA | None = None
+    """Low-rank matrices beside the projections of queries, keys and values, of each layer that shares these."""
     dropout: Probability = 0.0
     """Share of attention weights dropped in training."""
 
@@ -68,6 +71,10 @@ class Heads(Sublayer):
     def groups(self) -> int:
         """K."""
         return self.heads if self.kv_heads is None else self.kv_heads
+
+    @property
+    def sharers(self) -> int | None:
+        return None if self.lora is None else self.lora.layers
 
     @property
     def tp_divisors(self) -> tuple[int, ...]:
@@ -148,12 +155,16 @@ class Heads(Sublayer):
         parts = matrix("query", D, H * E, rows, role="column", bias="query" in self.bias, outputs_as=queries)
         parts += matrix("output", H * U, width, rows, role="row", bias="output" in self.bias, fill="residual", inputs_as=mixed)
         inner = {} if self.sub_norm is None else {"sub_norm": self.sub_norm.cost(self.heads * U, rows)}
+        inner |= {} if self.lora is None else {"query_lora": self.lora.cost(D, {"up": H * E}, rows)}
         if self.qk_norm is not None:
             inner["query_norm"] = self.qk_norm.cost(self.heads, E, rows)
         if own_keys:
             parts += matrix("key", D, K * E, source_rows, role="column", bias="key" in self.bias, outputs_as=keys)
             if self.values == "own":
                 parts += matrix("value", D, K * U, source_rows, role="column", bias="value" in self.bias, outputs_as=values)
+            if self.lora is not None:
+                beside = {"key": K * E, **({"value": K * U} if self.values == "own" else {})}
+                inner |= {f"{name}_lora": self.lora.cost(D, {"up": of}, source_rows) for name, of in beside.items()}
             if self.qk_norm is not None:
                 norm = self.qk_norm.cost(K, E, source_rows)
                 inner["key_norm"] = norm if self.qk_norm.over == "head" else norm.counted(keys)

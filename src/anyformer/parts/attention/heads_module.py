@@ -33,6 +33,9 @@ class HeadsModule(Attends):
         self.query = nn.Linear(inputs, heads.heads * E, bias="query" in heads.bias)
         self.output = nn.Linear(heads.heads * U, width, bias="output" in heads.bias)
         self.query_norm = heads.qk_norm.build(heads.heads, E) if heads.qk_norm else nn.Identity()
+        for side, features in (("query", heads.heads * E), ("key", heads.groups * E), ("value", heads.groups * U)):
+            adds = heads.lora is not None and (side == "query" or (own_keys and (side == "key" or heads.values == "own")))
+            self.add_module(f"{side}_lora", heads.lora.build(inputs, {"up": features}) if heads.lora and adds else None)
         if own_keys:
             own = heads.values == "own"
             self.key = nn.Linear(inputs, heads.groups * E, bias="key" in heads.bias)
@@ -53,14 +56,14 @@ class HeadsModule(Attends):
         """Whether attention weights are dropped in this mode."""
         return self.training and self.dropout.rate > 0
 
-    def queries(self, x_BTD: Tensor) -> Tensor:
+    def queries(self, x_BTD: Tensor, context: Context) -> Tensor:
         """(B, T, D) -> (B, T, H, E)."""
-        return self._normed(self.query_norm, self._clipped(self.query(x_BTD)))
+        return self._normed(self.query_norm, self._projected("query", x_BTD, context))
 
-    def keys_and_values(self, x_BSD: Tensor) -> tuple[Tensor, Tensor]:
+    def keys_and_values(self, x_BSD: Tensor, context: Context) -> tuple[Tensor, Tensor]:
         """(B, S, D) -> (B, S, K, E) and (B, S, K, U)."""
-        key = self._clipped(self.key(x_BSD))
-        value = key if self.value is None else self._clipped(self.value(x_BSD))
+        key = self._projected("key", x_BSD, context)
+        value = key if self.value is None else self._projected("value", x_BSD, context)
         value = self.value_norm(value.view(*value.shape[:-1], -1, self.value_width))
         return self._normed(self.key_norm, key), value if self.heads.value_scale == 1 else value * self.heads.value_scale
 
@@ -69,8 +72,12 @@ class HeadsModule(Attends):
             return self._split(x)
         return norm(self._split(x)) if self.norms_heads else self._split(norm(x))
 
-    def _clipped(self, x: Tensor) -> Tensor:
-        return x if self.heads.clip is None else x.clamp(-self.heads.clip, self.heads.clip)
+    def _projected(self, side: str, x: Tensor, context: Context) -> Tensor:
+        """The projection, with what the layer of this call adds to it, clipped."""
+        y: Tensor = self.get_submodule(side)(x)
+        if self.heads.lora is not None:
+            y = y + self.get_submodule(f"{side}_lora")(x, context.turn)[0]
+        return y if self.heads.clip is None else y.clamp(-self.heads.clip, self.heads.clip)
 
     def _split(self, x: Tensor) -> Tensor:
         """(B, T, heads * E) -> (B, T, heads, E)."""

@@ -73,9 +73,10 @@ def heads_sketch(
     given = [f"{name} {number(value)}" for name, value in numbers.items() if value is not None]
     sinks = ["a sink per head"] if part.sink is not None else []
     mixed = chain(read, Cell(" · ".join(["softmax", *facts, *given, *sinks]), "mix"))
+    beside = biases(part.bias, 4 if part.values == "own" and memory is None else 3 if memory is None else 2)
     return Sketch(
         title,
-        biases(part.bias, 4 if part.values == "own" and memory is None else 3 if memory is None else 2),
+        beside if part.lora is None else (*beside, part.lora.words),
         chain(
             gated(mixed, part.gate),
             None if part.sub_norm is None else Cell("norm of all heads", "norm"),

@@ -28,3 +28,12 @@ def check_reads(layers: Sequence[str], variants: Mapping[str, Block], leaves: Ma
     for name, block in variants.items():
         if block.output == "aside" and Read(STREAM, name) not in reads:
             raise ValueError(f"{name} leaves its output aside, and no layer reads the stream behind it")
+
+
+def check_sharers(layers: Sequence[str], shared: Mapping[str, Block]) -> None:
+    """Refuse more layers of one set of weights than have weights of their own beside it; `shared`: the variants that share."""
+    for variant, block in shared.items():
+        for name, branch in block.branches.items():
+            most, count = branch.sublayer.sharers, layers.count(variant)
+            if most is not None and count > most:
+                raise ValueError(f"{variant}.{name} has low-rank matrices for {most} layers, and {count} share its weights")

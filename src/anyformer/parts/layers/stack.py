@@ -24,7 +24,7 @@ from anyformer.parts.embedding.layer_inputs import LAYER_INPUTS, LayerInputs
 from anyformer.parts.layers.block import Block
 from anyformer.parts.layers.order import parse_order
 from anyformer.parts.layers.recompute import recomputed
-from anyformer.parts.layers.sharing import check_reads
+from anyformer.parts.layers.sharing import check_reads, check_sharers
 from anyformer.parts.layers.spread import Relay, Spread
 from anyformer.parts.layers.streams import Streams
 from anyformer.parts.norms.norm import Norm
@@ -96,6 +96,7 @@ class Stack(Value):
     @model_validator(mode="after")
     def _finds_what_it_reads(self) -> Stack:
         check_reads(self.layers, self.variants, self.leaves, streams=self.streams is not None)
+        check_sharers(self.layers, {name: self.variants[name] for name in self.shared_weights})
         return self
 
     @property
@@ -285,9 +286,10 @@ class StackModule(nn.Module):
     def _layer(self, i: int, x_BTD: Tensor, context: Context, states: list[dict[str, State]] | None) -> Tensor:
         """The stream after layer i."""
         block = self.layers[i]
-        if self.owners[i] != i and context.noise is not None:
+        if self.owners[i] != i:
             # Layers that share weights must not drop the same elements.
-            context = replace(context, noise=context.noise.other(i))
+            noise = None if context.noise is None else context.noise.other(i)
+            context = replace(context, noise=noise, turn=self.owners[:i].count(self.owners[i]))
         if self.checkpointing == "none" or states is not None or not torch.is_grad_enabled():
             return block(x_BTD, context, states[i] if states else None)  # type: ignore[no-any-return]
         return recomputed(self.checkpointing, block, x_BTD, context, self.reads[i])
