@@ -59,6 +59,7 @@ LINEAGES = {
     "state_space": "Carnegie Mellon and Princeton",
     "rwkv": "RWKV",
     "xlstm": "NXAI",
+    "zamba": "Zyphra",
     "grok": "xAI",
     "undisclosed": "",
 }
