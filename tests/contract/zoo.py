@@ -52,11 +52,13 @@ from anyformer.parts import (
     InducedAttention,
     Initialisation,
     InputProjection,
+    Joined,
     LatentAttention,
     Latents,
     LayerEmbedding,
     LayerInput,
     LayerInputs,
+    LayerLoRA,
     LayerNorm,
     LearnedPosition,
     LengthTemperature,
@@ -158,7 +160,7 @@ BLOCKY = BlockSparseAttention(
 )
 BLOCKY_HEADS = BlockSparseAttention(
     heads=4, head_width=5, value_width=7, bias=ALL, clip=0.8, gate=Gate(), value_norm=RMS, value_scale=0.7, scale=0.4,
-    exclusive=Exclusive(), choice=BlockIndexer(block=3, keep=2, local=0, head_width=5),
+    exclusive=Exclusive(), lora=LayerLoRA(rank=3, layers=1), choice=BlockIndexer(block=3, keep=2, local=0, head_width=5),
 )  # fmt: skip
 BLOCKY_VALUES = BlockSparseAttention(
     heads=4,
@@ -211,6 +213,25 @@ def _cycles(first: Constant, order: str) -> Architecture:
     )
 
 
+OWN_RANKS = LayerLoRA(rank=3, layers=2)
+BESIDE = Attention(heads=4, head_width=6, scale=0.5, joined=Joined(norm=RMS), lora=OWN_RANKS)
+ASIDE = Block(
+    steps=(
+        Step(residual="none", branches=Named(attention=Branch(sublayer=BESIDE))),
+        Step(residual="none", branches=Named(feedforward=Branch(norm_before=RMS, sublayer=FEED.but(lora=OWN_RANKS)))),
+    ),
+    output="aside",
+)
+READS_ASIDE = Block(
+    steps=(
+        Step(branches=Named(shared=Branch(sublayer=Skip(variant="aside", projected=True)))),
+        Step(
+            norm_before=RMS,
+            branches=Named(attention=Branch(sublayer=SELF), feedforward=Branch(sublayer=PLAIN_FEED)),
+            residual="block",
+        ),
+    )
+)
 SHARED_KEYS = pre_norm(
     RMS, Attention(heads=4, kv_heads=2, mask=Window(size=4), rotary=Rotary(), qk_norm=QKNorm(norm=RMS), keys_from="own"), FEED
 )
@@ -391,6 +412,29 @@ DECODERS = {
         decoder=Stack(
             variants=Named(local=LOCAL, full=GLOBAL), order="local full local*2", shared_weights=("local",), final_norm=RMS
         )
+    ),
+    "shared_aside": _decoder(LOCAL, final_norm=None).but(
+        decoder=Stack(
+            variants=Named(local=LOCAL, aside=ASIDE, reading=READS_ASIDE),
+            order="(local aside reading)*2",
+            shared_weights=("aside",),
+            final_norm=RMS,
+        )
+    ),
+    "low_rank_of_layers": _decoder(LOCAL, final_norm=None).but(
+        decoder=Stack(
+            variants=Named(
+                first=pre_norm(RMS, DifferentialAttention(heads=4, lora=OWN_RANKS), PLAIN_FEED.but(lora=OWN_RANKS)),
+                own=pre_norm(RMS, SELF.but(lora=OWN_RANKS.but(layers=1), values="keys"), FEED),
+            ),
+            order="first own first",
+            shared_weights=("first",),
+            final_norm=RMS,
+        )
+    ),
+    "joined": _decoder(
+        pre_norm(RMS, SELF.but(joined=Joined(), gate=Gate()), FEED),
+        pre_norm(RMS, DifferentialAttention(heads=4, joined=Joined(variant="layer_a", norm=LAYER)), FEED),
     ),
     "virtual_tokens": _llama(**_at(virtual_tokens=3, kv_heads=2)),
     "virtual_tokens_window": _llama(**_at(virtual_tokens=2, mask=Window(size=3), score_bias=ALiBi(), sink="head", softcap=3.0)),
@@ -713,6 +757,7 @@ CROSS = CrossAttention(heads=4, kv_heads=2, head_width=5, bias=ALL, qk_norm=QKNo
 CROSS_EVERYTHING = CrossAttention(
     heads=2, clip=0.8, gate=Gate(), qk_norm=QKNorm(norm=RMS, over="projection"), scale=0.4, sink="head", sub_norm=RMS,
     value_norm=RMS, value_scale=0.7, value_width=5, source_norm=LAYER, grouped=HeadGroups(key=3, output=2),
+    lora=LayerLoRA(rank=3, layers=1),
 )  # fmt: skip
 PAIRS = {
     "original": original(width=WIDTH, depth=2, heads=4, ffn=20, vocab=VOCAB, dropout=0.0).but(initialisation=LOUD),

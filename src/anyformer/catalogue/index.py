@@ -60,6 +60,7 @@ LINEAGES = {
     "state_space": "Carnegie Mellon and Princeton",
     "rwkv": "RWKV",
     "xlstm": "NXAI",
+    "zamba": "Zyphra",
     "grok": "xAI",
     "undisclosed": "",
 }

@@ -149,6 +149,8 @@ def _variants(blocks: Mapping[str, Block], norm: Norm | None, width: int) -> Ite
     yield from [f"  {first}"] * bool(others)
     for step in block.steps:
         yield from _step(step, norm, 1 + bool(others), width)
+    if _changed_fields(block, "steps"):
+        yield from _row(1 + bool(others), "output", block.output, width)
     printed = {first: block}
     for name, block in others[: MOST - 1]:
         differences = {other: list(_differences(base, block, norm)) for other, base in printed.items()}
@@ -204,9 +206,13 @@ def _differences(base: Block, other: Block, norm: Norm | None) -> Iterator[tuple
     if gone:
         yield "without", ", ".join(gone)
     if [len(step.branches) for step in base.steps] != [len(step.branches) for step in other.steps]:
-        yield "steps", "; then ".join(" + ".join(step.branches) for step in other.steps)
+        around = [_around(step, norm) for step in other.steps]
+        named = (" + ".join(step.branches) for step in other.steps)
+        yield "steps", "; then ".join(f"{name} ({text})" if text else name for name, text in zip(named, around, strict=True))
     elif any(_around(a, norm) != _around(b, norm) for a, b in zip(base.steps, other.steps, strict=True)):
         yield "around", "; ".join(_around(step, norm) or "nothing" for step in other.steps)
+    if base.output != other.output:
+        yield "output", other.output
 
 
 def _changed(path: str, value: object, norm: Norm | None) -> str:

@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 _BY_MECHANISM: Mapping[str, str] = {
-    "attention blocks that layers share with LoRA weights of their own, beside Mamba-2 layers": "zamba2",
-    "one attention block that layers share, beside Mamba layers, and that reads the embeddings again": "zamba",
     "an indexer beside windows, and factors and norms of its own in latent attention": "dots3_note dots3_note_text",
     "an indexer that chooses keys, and norms gated by their input": "axk2",
     "an indexer that layers share, and hyper-connections of its own kind": "hy_v4",

@@ -132,6 +132,8 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "bamba": ("bamba",),
     "falcon_h1": ("falcon_h1",),
     "jamba": ("jamba",),
+    "zamba": ("zamba",),
+    "zamba2": ("zamba2",),
     "xlstm": ("xlstm",),
     "rwkv": ("rwkv",),
     "recurrent_gemma": ("recurrent_gemma",),

@@ -86,6 +86,23 @@ class Alternating:
 
 
 @dataclass(frozen=True)
+class Blocks:
+    """Rows of one stored tensor in `count` equal blocks, each of which is the next few parameters by `inner`."""
+
+    count: int
+    inner: Op
+
+    def read(self, stored: Sequence[Tensor], shapes: Shapes) -> list[Tensor]:
+        each = len(shapes) // self.count
+        blocks = stored[0].chunk(self.count)
+        return [x for i, block in enumerate(blocks) for x in self.inner.read([block], shapes[i * each : (i + 1) * each])]
+
+    def write(self, parameters: Sequence[Tensor]) -> list[Tensor]:
+        each = len(parameters) // self.count
+        return [torch.cat([self.inner.write(parameters[i * each : (i + 1) * each])[0] for i in range(self.count)])]
+
+
+@dataclass(frozen=True)
 class Stacked:
     """One stored tensor per expert; the parameter stacks them along dim 0."""
 

@@ -85,7 +85,7 @@ _KEYS: tuple[tuple[Kind, str], ...] = (
     ),
     (
         SIZE,
-        """attention_chunk_size attention_head_dim attention_head_size attention_heads attention_hidden_size
+        """adapter_rank attention_chunk_size attention_head_dim attention_head_size attention_heads attention_hidden_size
         attention_window_size attn_layer_period block_ff_dim block_multiple_of context_length conv1d_width conv_L_cache
         conv_channels conv_kernel cross_attention_hidden_size d_ff d_head d_inner d_kv d_model decoder_attention_heads
         decoder_ffn_dim decoder_vocab_size dense_intermediate_size dff dim dim_model_base emb_dim embed_dim embedding_size
@@ -97,20 +97,20 @@ _KEYS: tuple[tuple[Kind, str], ...] = (
         intermediate_size intermediate_size_mlp interpolate_factor intra_bottleneck_size k_groups kv_channels kv_lora_rank
         kv_n_heads layer_group_size layer_switch linear_conv_kernel_dim linear_head_dim linear_key_head_dim linear_num_heads
         linear_num_key_heads linear_num_value_heads linear_value_head_dim local_attention local_radius lru_width mamba_d_conv
-        mamba_d_ssm mamba_d_state mamba_expand mamba_head_dim mamba_n_groups mamba_n_heads mamba_num_heads
+        mamba_d_ssm mamba_d_state mamba_expand mamba_head_dim mamba_n_groups mamba_n_heads mamba_ngroups mamba_num_heads
         max_decoder_position_embeddings max_encoder_position_embeddings max_pixels max_position_embeddings
         max_source_positions max_target_positions merge_size min_pixels mlp_ratio mm_tokens_per_image moe_intermediate_size
         moe_k moe_latent_size moe_layer_interval moe_shared_expert_intermediate_size moe_top_k n_embd n_embed n_group
-        n_groups n_head n_heads n_inner n_langs n_positions n_words num_attention_heads num_channels num_expert_group
-        num_expert_groups num_experts_per_tok num_experts_per_token num_feedforward_networks num_global_key_value_heads
-        num_groups num_heads num_hidden_groups num_key_value_heads num_kv_heads num_landmarks num_limited_groups num_mel_bins
-        num_sliding_attention_heads original_max_position_embeddings out_hidden_size output_embedding_size output_groups
-        patch_size pooler_hidden_size post_attention_groups prediction_head_size prefix_dense_intermediate_size q_groups
-        qk_head_dim qk_nope_head_dim qk_rope_head_dim relative_attention_max_distance relative_attention_num_buckets
-        segment_means_seq_len seq_length short_conv_kernel_size sliding_window_size spatial_merge_size src_vocab_size
-        ssm_state_size state_size swa_head_dim swa_num_attention_heads swa_num_key_value_heads swa_v_head_dim
-        temporal_patch_size tgt_vocab_size top_k_experts topk_group v_groups v_head_dim vocab_size vocab_size_per_layer_input
-        window_size word_embed_proj_dim""",
+        n_groups n_head n_heads n_inner n_langs n_mamba_heads n_positions n_words num_attention_heads num_channels
+        num_expert_group num_expert_groups num_experts_per_tok num_experts_per_token num_feedforward_networks
+        num_global_key_value_heads num_groups num_heads num_hidden_groups num_key_value_heads num_kv_heads num_landmarks
+        num_limited_groups num_mel_bins num_mem_blocks num_sliding_attention_heads original_max_position_embeddings
+        out_hidden_size output_embedding_size output_groups patch_size pooler_hidden_size post_attention_groups
+        prediction_head_size prefix_dense_intermediate_size q_groups qk_head_dim qk_nope_head_dim qk_rope_head_dim
+        relative_attention_max_distance relative_attention_num_buckets segment_means_seq_len seq_length
+        short_conv_kernel_size sliding_window_size spatial_merge_size src_vocab_size ssm_state_size state_size swa_head_dim
+        swa_num_attention_heads swa_num_key_value_heads swa_v_head_dim temporal_patch_size tgt_vocab_size top_k_experts
+        topk_group v_groups v_head_dim vocab_size vocab_size_per_layer_input window_size word_embed_proj_dim""",
     ),
     (
         WHOLE,
@@ -150,7 +150,7 @@ _KEYS: tuple[tuple[Kind, str], ...] = (
     ),
     (
         FLAG,
-        """_remove_final_layer_norm add_classification_head add_cross_attention add_full_attention_sink_bias
+        """_remove_final_layer_norm add_bias_linear add_classification_head add_cross_attention add_full_attention_sink_bias
         add_swa_attention_sink_bias alibi apply_residual_connection_post_layernorm asm attention_bias attention_k_eq_v
         attention_out_bias attn_temperature_tuning attn_uses_sequence_id bi_data bias block_auto_adjust_ff_dim
         block_use_swiglu causal classifier_bias conv_bias decoder_bias do_center_crop do_layer_norm_before do_pad
@@ -167,16 +167,17 @@ _KEYS: tuple[tuple[Kind, str], ...] = (
         share_encoder_decoder_embeddings share_inout_emb swin_norm talking_head tie_embedding tie_encoder_decoder
         tie_word_embeddings token_dropout truncate untie_r use_attention_gate use_bias use_cla use_conv_bias
         use_double_wide_mlp use_dynamic_ntk use_embedding_sharing use_expert_bias use_gated_activation use_lang_emb
-        use_learned_position_embeddings use_logn_attn use_mixed_mlp_moe use_mla use_mrope use_parallel_block
+        use_learned_position_embeddings use_logn_attn use_mem_rope use_mixed_mlp_moe use_mla use_mrope use_parallel_block
         use_parallel_residual use_pos_enc use_post_norm use_prompt use_qk_norm use_qkv_bias use_rotary_pos_emb
-        use_routing_bias use_sandwich_norm use_sliding_window use_swiglu_ffn use_task_id use_tpu_fourier_optimizations""",
+        use_routing_bias use_sandwich_norm use_shared_attention_adapter use_sliding_window use_swiglu_ffn use_task_id
+        use_tpu_fourier_optimizations""",
     ),
     (
         NAME,
         """activation activation_function afn attention_type attn_type classifier_activation classifier_pooling dense_act_fn
         dtype encoder_attention_type expert_selection_fn feature_extractor_type feed_forward_proj ff_activation hidden_act
-        hidden_activation hybrid_override_pattern image_processor_type mamba_hidden_act mlp_hidden_act mlp_type model_type
-        moe_router_activation_func name norm_rel_ebd norm_type normalization_function normalization_type
+        hidden_activation hidden_mamba_act hybrid_override_pattern image_processor_type mamba_hidden_act mlp_hidden_act
+        mlp_type model_type moe_router_activation_func name norm_rel_ebd norm_type normalization_function normalization_type
         order_of_interleaved_layers pe_type pooler_hidden_act position_embedding_type projector_hidden_act qk_norm_type
         rope_type router_dtype score_func score_function scoring_func shared_expert_combination_strategy topk_method
         torch_dtype type vision_feature_select_strategy weight_mode""",

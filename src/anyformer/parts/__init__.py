@@ -9,6 +9,7 @@ from anyformer.parts.attention.dual_cross_attention import ChannelCrossAttention
 from anyformer.parts.attention.exclusive import Exclusive
 from anyformer.parts.attention.fourier import FourierMixing
 from anyformer.parts.attention.indexer import Indexer, SharedIndex
+from anyformer.parts.attention.joined import Joined
 from anyformer.parts.attention.latent_attention import LatentAttention
 from anyformer.parts.attention.latents import InducedAttention, Latents
 from anyformer.parts.attention.qk_norm import QKNorm
@@ -60,6 +61,7 @@ from anyformer.parts.parametrisation import MaximalUpdate
 from anyformer.parts.pointwise.gain import Gain
 from anyformer.parts.pointwise.gate import Gate
 from anyformer.parts.pointwise.grouped import HeadGroups, NetworkGroups
+from anyformer.parts.pointwise.layer_lora import LayerLoRA
 from anyformer.parts.positions.absolute import LearnedPosition, SinusoidalPosition
 from anyformer.parts.positions.rotary import Rotary
 from anyformer.parts.positions.rotary_axes import Axial, Interleaved, Sections
@@ -149,11 +151,13 @@ __all__ = [
     "Initialisation",
     "InputProjection",
     "Interleaved",
+    "Joined",
     "LatentAttention",
     "Latents",
     "LayerEmbedding",
     "LayerInput",
     "LayerInputs",
+    "LayerLoRA",
     "LayerNorm",
     "LearnedPosition",
     "LengthTemperature",

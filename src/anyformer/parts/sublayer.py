@@ -124,6 +124,11 @@ class Sublayer(Drawn):
         """Its sizes that follow a change of the architecture's width or of its feed-forward networks."""
         return Resizing()
 
+    @property
+    def sharers(self) -> int | None:
+        """The most layers that can share its weights, which has some of each layer's own (`LayerLoRA`); None: any number."""
+        return None
+
     def layout(self, width: int) -> Layout:
         """What its weights are, for making them from those of another sublayer, or those of another from them."""
         return Layout()

@@ -127,7 +127,10 @@ def _fit_layers(stack: dict[str, Any]) -> None:
         kinds.setdefault(name if name in named else str(_without_numbers(variants[name])), name)
     first = list(kinds.values())
     stack["variants"] = {name: variants[name] for name in first}
-    stack["order"] = write_order(first if len(first) > 1 else first * 2)
+    layers = first if len(first) > 1 else first * 2
+    stack["order"] = write_order(layers)
+    for name in stack.get("shared_weights", ()):
+        _set("layers", layers.count(name), variants[name])
 
 
 def _without_numbers(node: Any) -> Any:
@@ -136,6 +139,17 @@ def _without_numbers(node: Any) -> Any:
     if isinstance(node, list):
         return [_without_numbers(item) for item in node]
     return None if isinstance(node, int | float) and not isinstance(node, bool) else node
+
+
+def _set(field: str, value: int, node: Any) -> None:
+    """Give a field a value wherever the data have it: the number of layers that share weights."""
+    if isinstance(node, list):
+        for item in node:
+            _set(field, value, item)
+    if isinstance(node, dict):
+        for name in node:
+            node[name] = value if name == field else node[name]
+            _set(field, value, node[name])
 
 
 def _values_of(field: str, node: Any) -> set[str]:

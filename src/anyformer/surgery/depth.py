@@ -93,6 +93,8 @@ def check_silent(old: Stack, new: Stack, sublayer_reasons: Sequence[str], where:
     reasons = list(sublayer_reasons)
     if any(step.shapes_residual for block in new.variants.values() for step in block.steps):
         reasons.append("a norm, factor or gain of the stream itself")
+    if any(block.output == "aside" for block in new.variants.values()):
+        reasons.append("an output aside, which other layers read of the latest one")
     if new.streams is not None:
         reasons.append("several streams that each layer mixes")
     if reasons:

@@ -6,16 +6,18 @@ import math
 
 import torch
 
-from naive.basics import linear, norm, norm_of_each_head, softmax
+from naive.basics import linear, low_rank, norm, norm_of_each_head, softmax
 from naive.networks import gate
 from naive.positions import allowed, bucket, rotate, score_bias, temperature
 from naive.span import beside
 
 
 def attention(part, name, weights, x, run, chosen=None, of_values=None):
-    """`chosen(t, s, g)`: whether query t may see key s by head of keys g, if its mask allows it; None: always. `of_values`: what
-    values read, if not what keys do."""
+    """`chosen(t, s, g)`: whether query t may see key s by head of keys g; `of_values`: what values read, if not what keys do."""
     cross = part.kind == "cross_attention"
+    if not cross and part.joined is not None:
+        both = zip(x, run.streams[part.joined.variant], strict=True)
+        x = [norm(part.joined.norm, f"{name}.joined.norm", weights, torch.cat(pair)) for pair in both]
     reads = [norm(part.source_norm, f"{name}.source_norm", weights, v) for v in run.source] if cross else x
     H, groups = part.heads, part.kv_heads or part.heads
     width = len(weights[f"{name}.query.weight"]) // H
@@ -24,6 +26,7 @@ def attention(part, name, weights, x, run, chosen=None, of_values=None):
 
     def project(kind, v, count):
         y = linear(f"{name}.{kind}", weights, v)
+        y = y if part.lora is None else y + low_rank(f"{name}.{kind}_lora", "up", weights, v, run.turn)
         return y if part.clip is None else y.clamp(-part.clip, part.clip)
 
     def before_rotation(kind, v, count):

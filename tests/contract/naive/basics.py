@@ -38,6 +38,11 @@ def linear(name, weights, v):
     return y + weights[f"{name}.bias"] if f"{name}.bias" in weights else y
 
 
+def low_rank(name, up, weights, v, turn):
+    """What the layer that is the `turn`-th to have these weights adds to a product."""
+    return weights[f"{name}.{up}.{turn}.weight"] @ (weights[f"{name}.down.{turn}.weight"] @ v)
+
+
 def numbers(values):
     return torch.tensor(values, dtype=torch.float64)
 

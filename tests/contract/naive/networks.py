@@ -6,7 +6,7 @@ import math
 
 import torch
 
-from naive.basics import factor, linear, norm, softplus
+from naive.basics import factor, linear, low_rank, norm, softplus
 
 
 def xielu(x, positive, negative):
@@ -61,8 +61,11 @@ def between(part, act, gate, up):
 def feedforward(part, name, weights, x, run):
     out = []
     for v in x:
-        gate = linear(f"{name}.gate", weights, v) if part.gated else None
-        h = between(part, lambda z: activate(part, name, weights, z), gate, linear(f"{name}.up", weights, v))
+        gate, up = linear(f"{name}.gate", weights, v) if part.gated else None, linear(f"{name}.up", weights, v)
+        if part.lora is not None:
+            gate = gate + low_rank(f"{name}.lora", "gate", weights, v, run.turn) if part.gated else None
+            up = up + low_rank(f"{name}.lora", "up", weights, v, run.turn)
+        h = between(part, lambda z: activate(part, name, weights, z), gate, up)
         out.append(linear(f"{name}.down", weights, norm(part.sub_norm, f"{name}.sub_norm", weights, h)))
     return out
 

@@ -19,7 +19,7 @@ class Running:
         self.stack, self.name, self.source, self.prefix, self.tokens = stack, name, source, prefix, tokens
         self.until = until  # the last position that each query sees, whatever its mask says
         self.axes, self.places = axes, places  # the positions on several axes, and those that masks read, where others
-        self.memories, self.values, self.chosen, self.variant, self.layer = {}, {}, {}, "", 0
+        self.memories, self.values, self.chosen, self.variant, self.layer, self.turn = {}, {}, {}, "", 0, 0
         self.streams = {}  # behind the latest layer of each variant; of None, what enters the layers
 
 
@@ -43,7 +43,8 @@ def run_stack(stack, name, weights, x, source, prefix, tokens, until=None, axes=
         # A shared variant's weights are those of its first layer.
         owner = stack.layers.index(variant) if variant in stack.shared_weights else layer
         path = f"{name}.layers.{owner}"
-        run.variant, run.layer = variant, owner
+        run.variant, run.layer, entered = variant, owner, x
+        run.turn = stack.layers[:layer].count(variant) if variant in stack.shared_weights else 0
         for number, step in enumerate(stack.variants[variant].steps):
             if streams is not None:
                 place = owner * len(stack.variants[variant].steps) + number
@@ -57,7 +58,9 @@ def run_stack(stack, name, weights, x, source, prefix, tokens, until=None, axes=
             # Of n values in the stream, each has a share of 1 / n of the variance.
             n = 2 + owner * len(stack.variants[variant].steps) + number if step.residual_scale == "by_layer" else None
             scale, share = (step.residual_scale, 1.0) if n is None else (((n - 1) / n) ** 0.5, n**-0.5)
-            x = [scale * v for v in (read if step.residual == "normed" else x)]
+            nothing = [torch.zeros_like(v) for v in x]
+            added_to = {"input": x, "detached": x, "normed": read, "block": entered, "none": nothing}[step.residual]
+            x = [scale * v for v in added_to]
             given = [torch.zeros_like(v) for v in x]
             for branch_name, branch in step.branches.items():
                 inner = f"{path}.{branch_name}"
@@ -79,6 +82,7 @@ def run_stack(stack, name, weights, x, source, prefix, tokens, until=None, axes=
             ]
             x = [learned(step.gain, weights[f"{path}.step_{number}_gain"]) * v for v in x] if step.gain else x
         run.streams[variant] = x
+        x = entered if stack.variants[variant].output == "aside" else x
     if streams is not None:
         share = 1 / stack.streams.count if getattr(stack.streams, "merge", "sum") == "mean" else 1.0
         x = [share * sum(v) for v in streams]
@@ -162,6 +166,11 @@ def fourier_mixing(part, name, weights, x, run):
     return made
 
 
+def skip(part, name, weights, x, run):
+    earlier = run.streams[part.variant]
+    return [linear(f"{name}.projection", weights, v) for v in earlier] if part.projected else earlier
+
+
 SUBLAYERS = RECURRENT | {
     "fourier_mixing": fourier_mixing,
     "induced_attention": induced_attention,
@@ -171,7 +180,7 @@ SUBLAYERS = RECURRENT | {
     "layer_input": layer_input,
     "constant": lambda part, name, weights, x, run: [weights[f"{name}.vector"]] * len(x),
     "bottleneck": bottleneck,
-    "skip": lambda part, name, weights, x, run: run.streams[part.variant],
+    "skip": skip,
     "attention": attention,
     "differential_attention": attention,
     "block_sparse_attention": block_sparse_attention,

@@ -51,19 +51,20 @@ def mamba2(
     keys: Mapping[str, str] = HYBRID_KEYS,
     absent: Mapping[str, Any] = HYBRID,
     activated: str | None = None,
+    act: str | None = None,
     limits: tuple[float, float | None] | None = None,
     inner: int | None = None,
     **fields: Any,
 ) -> Mamba2:
     """The layer; `keys`: what the family calls its sizes; `absent`: their defaults; `eps`: of its norm by groups.
 
-    `activated`: the key of the convolution's activation, if networks have another; `limits`: of the time step, where
-    `time_step_limit` does not say them; `inner`: the features of all heads, where not `expand` times the width; `fields`
-    replace the norm and others. Refuses heads whose widths do not add up.
+    `activated`: the key of the convolution's activation, if networks have another; `act`: the activation, if it has no key;
+    `limits`: of the time step, where `time_step_limit` does not say them; `inner`: the features of all heads, where not
+    `expand` times the width; `fields` replace the norm and others. Refuses heads whose widths do not add up.
     """
     given = {name: config(key, absent[name], _PLACES[name]) for name, key in keys.items()}
     inner = int(given["expand"] * config("hidden_size")) if "expand" in given else inner
-    heads, width, groups = given["heads"], given["head_width"], given["groups"]
+    heads, width, groups = given["heads"], given.get("head_width"), given["groups"]
     if inner is not None and width in (None, "auto"):
         width = inner // heads
     if inner is not None and heads * width != inner:
@@ -73,12 +74,14 @@ def mamba2(
         )
     norm: Norm | None = GroupedRMSNorm(groups=groups, eps=eps)
     floor, ceiling = step_limits(config) if limits is None else limits
-    of_convolution = f"{MAMBA2}.convolution.activation"
-    act = activation(config, at=scanned_activation) if activated is None else activation(config, activated, at=of_convolution)
+    if act is None and activated is not None:
+        act = activation(config, activated, at=f"{MAMBA2}.convolution.activation")
+    elif act is None:
+        act = activation(config, at=scanned_activation)
     return Mamba2(**{
         "heads": heads, "head_width": width, "state_width": given["state_width"], "groups": groups,
         "convolution": ShortConvolution(
-            kernel=given["kernel"], activation=act, bias=given["conv_bias"]
+            kernel=given["kernel"], activation=act, bias=given.get("conv_bias", True)
         ),
         "norm": norm, "step_floor": floor, "step_ceiling": ceiling, "bias": PROJECTIONS if given.get("bias") else (), **fields,
     })  # fmt: skip

@@ -15,6 +15,7 @@ from anyformer.parts.attention.attention_module import VIRTUAL, AttentionModule
 from anyformer.parts.attention.exclusive import Exclusive
 from anyformer.parts.attention.heads import Heads
 from anyformer.parts.attention.heads_sketch import heads_sketch, heads_title, rotary_cell
+from anyformer.parts.attention.joined import Joined
 from anyformer.parts.attention.score_bias import SCORE_BIAS, ScoreBias
 from anyformer.parts.attention.span_convolution import SpanConvolution
 from anyformer.parts.attention.temperature import Temperature
@@ -53,6 +54,8 @@ class SelfAttention(Heads):
     """A filter over the values around a token, added to what its heads mix."""
     convolution: SpanConvolution | None = None
     """Heads of a convolution, which reads the same queries, beside those of attention."""
+    joined: Joined | None = None
+    """An earlier stream that its projections read beside x."""
 
     @model_validator(mode="after")
     def _makes_sense(self) -> SelfAttention:
@@ -79,6 +82,11 @@ class SelfAttention(Heads):
             self.rotary.rotated(self.width_of_head(width))
         if self.score_bias is not None:
             self.score_bias.check(width)
+        if self.joined is not None:
+            self.joined.check(width)
+
+    def inputs(self, width: int) -> int:
+        return width if self.joined is None else 2 * width
 
     def sketch(self, width: int) -> Sketch:
         rotary, beside = rotary_cell(self.rotary), None if self.convolution is None else self.convolution.cell
@@ -101,6 +109,8 @@ class SelfAttention(Heads):
             facts.append("without the direction of a token's own value")
         if self.value_convolution is not None:
             facts.append(f"values of the {self.value_convolution.kernel} positions around added")
+        if self.joined is not None:
+            facts.append(self.joined.words)
         return tuple(facts)
 
     def build(self, width: int, plan: Plan, name: str) -> AttentionModule:
@@ -119,6 +129,7 @@ class SelfAttention(Heads):
         inner |= {} if self.exclusive is None else {"exclusive": self.exclusive.cost(self.heads)}
         inner |= {} if self.value_convolution is None else {"value_convolution": self.value_convolution.cost(K)}
         inner |= {} if self.convolution is None else {"convolution": self.convolution.cost(self, width, rows)}
+        inner |= {} if self.joined is None else {"joined": self.joined.cost(width, rows)}
         features = 0 if self.rotary is None else self.rotary.rotated(E) * (self.heads + (K if own else 0))
         rotary: Mapping[str, Operation] = {"rotary": rotated(rows * features)} if features else {}
         products = self.products(width, shape, *self.pairs(shape, plan))
@@ -155,7 +166,7 @@ class SelfAttention(Heads):
             reads.append(Read(MEMORY, self.keys_from, size=self.groups, state=True))
         if self.value_residual is not None:
             reads.append(Read(VALUES, self.value_residual.variant, size=self.groups))
-        return tuple(reads)
+        return (*reads, *((self.joined.read,) if self.joined is not None else ()))
 
     @property
     def leaves(self) -> Mapping[str, int]:
@@ -170,7 +181,7 @@ class SelfAttention(Heads):
         return mixed if self.convolution is None else 2 * mixed
 
     def gathers(self, width: int) -> int | None:
-        if self.value_convolution is not None or self.convolution is not None:
+        if self.value_convolution is not None or self.convolution is not None or self.joined is not None:
             return None
         return 0 if self.keys_from is not None else self.groups * (self.width_of_head(width) + self.width_of_value(width))
 
@@ -215,6 +226,7 @@ class Attention(SelfAttention):
             "clip": self.clip, "softcap": self.softcap, "sink": self.sink, "sub_norm": self.sub_norm,
             "score_bias": self.score_bias, "temperature": self.temperature, "virtual_tokens": self.virtual_tokens,
             "value_residual": self.value_residual, "exclusive": self.exclusive, "value_convolution": self.value_convolution,
+            "joined": self.joined, "lora": self.lora,
             "dropout": self.dropout,
         }  # fmt: skip
         heads = HeadsLayout(

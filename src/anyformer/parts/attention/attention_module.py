@@ -33,14 +33,17 @@ class AttentionModule(HeadsModule):
         self.exclusive = attention.exclusive.build(attention.heads) if attention.exclusive else None
         self.value_convolution = attention.value_convolution.build(attention.groups) if attention.value_convolution else None
         self.convolution = attention.convolution.build(attention, width) if attention.convolution else None
+        self.joined = attention.joined.build(width) if attention.joined else None
         if attention.virtual_tokens is not None:
             for vector, features in zip(VIRTUAL, (self.head_width, self.value_width), strict=True):
                 shape = (attention.groups, attention.virtual_tokens, features)
                 self.register_parameter(vector, nn.Parameter(torch.empty(shape)))
 
     def forward(self, x_BTD: Tensor, context: Context, state: FullState | RingState | None = None) -> Tensor:
-        queries, other = self.queries(x_BTD), self.attention.keys_from
-        beside = None if self.convolution is None else self.convolution(x_BTD, queries, context)
+        alone_BTD, other = x_BTD, self.attention.keys_from
+        x_BTD = x_BTD if self.joined is None else self.joined(x_BTD, context)
+        queries = self.queries(x_BTD, context)
+        beside = None if self.convolution is None else self.convolution(alone_BTD, queries, context)
         q = self.placed(queries, context)
         memory, own_BTKU = (context.shared[other, MEMORY], None) if other else self.remember(x_BTD, context, state)
         bias = self.bias_of_scores(q, memory, context)
@@ -65,7 +68,7 @@ class AttentionModule(HeadsModule):
     def remember(self, x_BTD: Tensor, context: Context, state: FullState | RingState | None) -> tuple[Memory, Tensor]:
         """This layer's keys and values with those of its state, which it leaves for the layers that read them; the values of
         this call's tokens (B, T, K, U)."""
-        k, v = self.keys_and_values(x_BTD)
+        k, v = self.keys_and_values(x_BTD, context)
         residual = self.attention.value_residual
         if residual is not None:
             v = residual.own * v + residual.other * context.shared[residual.variant, VALUES]

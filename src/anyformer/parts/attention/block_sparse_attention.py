@@ -20,7 +20,7 @@ from anyformer.parts.call.indexed_state import IndexedState
 from anyformer.parts.masks.simple import Causal
 from anyformer.plan import Plan
 
-UNLIKE = ("keys_from", "virtual_tokens", "score_bias", "softcap", "sink", "dropout", "convolution")
+UNLIKE = ("keys_from", "virtual_tokens", "score_bias", "softcap", "sink", "dropout", "convolution", "joined")
 """Fields of other attentions that it refuses."""
 
 
@@ -116,7 +116,7 @@ class BlockSparseAttentionModule(AttentionModule):
         self.choice = attention.choice.build(width, attention.groups, name)
 
     def forward(self, x_BTD: Tensor, context: Context, state: IndexedState | None = None) -> Tensor:  # type: ignore[override]
-        q_BHTE = self.placed(self.queries(x_BTD), context)
+        q_BHTE = self.placed(self.queries(x_BTD, context), context)
         index = self.choice.index(x_BTD, context)
         memory, own_BTKU = self.remember(x_BTD, context, state)
         if state is not None:

@@ -58,7 +58,7 @@ def choose(q_BTJE: Tensor, k_BSE: Tensor, weights_BTJ: Tensor, visible: Visible,
 
 
 def gathered(x: Tensor, indices_BTk: Tensor) -> Tensor:
-    """(B, S, ...) at indices (B, T, k): (B, T, k, ...)."""
+    """x (B, S, ...) at indices (B, T, k): (B, T, k, ...)."""
     rows = torch.arange(len(x), device=x.device)[:, None, None]
     return x[rows, indices_BTk]
 

@@ -91,9 +91,9 @@ class CrossAttentionModule(HeadsModule):
         self.source_norm = part.source_norm.build(width) if part.source_norm else nn.Identity()
 
     def forward(self, x_BTD: Tensor, context: Context, state: CrossState | None = None) -> Tensor:
-        q = self.queries(x_BTD).transpose(1, 2)
+        q = self.queries(x_BTD, context).transpose(1, 2)
         if context.source is not None:
-            k, v = (x.transpose(1, 2) for x in self.keys_and_values(self.source_norm(context.source)))
+            k, v = (x.transpose(1, 2) for x in self.keys_and_values(self.source_norm(context.source), context))
             if state is not None:
                 state.fill(k, v)
         else:

@@ -14,6 +14,7 @@ from anyformer.parts.attention.scores import pair_work
 from anyformer.parts.norms.norm import Norm
 from anyformer.parts.pointwise.gate import Gate
 from anyformer.parts.pointwise.grouped import HeadGroups
+from anyformer.parts.pointwise.layer_lora import LayerLoRA
 from anyformer.parts.sublayer import Resizing, Sublayer, Traits, each_once, head_width
 
 Projection = Literal["query", "key", "value", "output"]
@@ -55,6 +56,8 @@ class Heads(Sublayer):
     """Gate of the mixed heads, before the output projection (Qiu et al. 2025, arXiv 2505.06708)."""
     sub_norm: Norm | None = None
     """Norm of the mixed heads side by side, before the output projection (BitNet, Magneto)."""
+    lora: LayerLoRA | None = None
+    """Low-rank matrices beside the projections of queries, keys and values, of each layer that shares these."""
     dropout: Probability = 0.0
     """Share of attention weights dropped in training."""
 
@@ -78,6 +81,10 @@ class Heads(Sublayer):
     def in_groups(self, name: Projection) -> int:
         """The number of groups of a projection."""
         return 1 if self.grouped is None else self.grouped.counts[name]
+
+    @property
+    def sharers(self) -> int | None:
+        return None if self.lora is None else self.lora.layers
 
     @property
     def tp_divisors(self) -> tuple[int, ...]:
@@ -116,6 +123,10 @@ class Heads(Sublayer):
 
     def resolved(self, width: int) -> Self:
         return self.but(head_width=self.width_of_head(width), kv_heads=self.groups)
+
+    def inputs(self, width: int) -> int:
+        """Features of what the queries, and self-attention's keys and values, are projected from."""
+        return width
 
     def mixed(self, width: int) -> tuple[int, int]:
         """The number and the width of the heads after mixing."""
@@ -156,21 +167,25 @@ class Heads(Sublayer):
     def projections(self, width: int, rows: int, source_rows: int, *, own_keys: bool = True) -> Tally:
         """Weights and work of projections, norms, sink and gate; `own_keys`: keys and values are this layer's own."""
         E, U = self.width_of_head(width), self.width_of_value(width)
-        H, K = self.heads, self.groups
+        H, K, D = self.heads, self.groups, self.inputs(width)
         queries: Dimension = (("heads", H), ("features", E))
         keys: Dimension = (("kv_heads", K), ("features", E))
         values: Dimension = (("kv_heads", K), ("features", U))
         read = self.read_by_output(width)
         mixed: Dimension = (("heads", H), ("features", U)) if read == H * U else ()
-        parts = self._matrix("query", width, H * E, rows, outputs_as=queries)
+        parts = self._matrix("query", D, H * E, rows, outputs_as=queries)
         parts += self._matrix("output", read, width, rows, role="row", fill="residual", inputs_as=mixed)
         inner = {} if self.sub_norm is None else {"sub_norm": self.sub_norm.cost(self.heads * U, rows)}
+        inner |= {} if self.lora is None else {"query_lora": self.lora.cost(D, {"up": H * E}, rows)}
         if self.qk_norm is not None:
             inner["query_norm"] = self.qk_norm.cost(self.heads, E, rows)
         if own_keys:
-            parts += self._matrix("key", width, K * E, source_rows, outputs_as=keys)
+            parts += self._matrix("key", D, K * E, source_rows, outputs_as=keys)
             if self.values == "own":
-                parts += self._matrix("value", width, K * U, source_rows, outputs_as=values)
+                parts += self._matrix("value", D, K * U, source_rows, outputs_as=values)
+            if self.lora is not None:
+                beside = {"key": K * E, **({"value": K * U} if self.values == "own" else {})}
+                inner |= {f"{name}_lora": self.lora.cost(D, {"up": of}, source_rows) for name, of in beside.items()}
             if self.qk_norm is not None:
                 norm = self.qk_norm.cost(K, E, source_rows)
                 inner["key_norm"] = norm if self.qk_norm.over == "head" else norm.counted(keys)
@@ -179,7 +194,7 @@ class Heads(Sublayer):
         if self.sink is not None:
             parts += Tally({"sink": Weight((H,), "column", "zeros", axes=((("heads", H),),))})
         if self.gate is not None:
-            inner["gate"] = self.gate.cost(width, *self.mixed(width), rows)
+            inner["gate"] = self.gate.cost(D, *self.mixed(width), rows)
         return parts + total(inner)
 
     def _matrix(

@@ -30,18 +30,21 @@ class HeadsModule(Attends):
         self.norms_heads = heads.qk_norm is None or heads.qk_norm.over == "head"
         self.head_width = E = heads.width_of_head(width)
         self.value_width = U = heads.width_of_value(width)
-        self.scale = heads.scale_of(width)
-        self.query = _linear(heads, "query", width, heads.heads * E)
+        self.scale, inputs = heads.scale_of(width), heads.inputs(width)
+        self.query = _linear(heads, "query", inputs, heads.heads * E)
         self.output = _linear(heads, "output", heads.read_by_output(width), width)
         self.query_norm = heads.qk_norm.build(heads.heads, E) if heads.qk_norm else nn.Identity()
+        for side, features in (("query", heads.heads * E), ("key", heads.groups * E), ("value", heads.groups * U)):
+            adds = heads.lora is not None and (side == "query" or (own_keys and (side == "key" or heads.values == "own")))
+            self.add_module(f"{side}_lora", heads.lora.build(inputs, {"up": features}) if heads.lora and adds else None)
         if own_keys:
             own = heads.values == "own"
-            self.key = _linear(heads, "key", width, heads.groups * E)
-            self.value = _linear(heads, "value", width, heads.groups * U) if own else None
+            self.key = _linear(heads, "key", inputs, heads.groups * E)
+            self.value = _linear(heads, "value", inputs, heads.groups * U) if own else None
             self.key_norm = heads.qk_norm.build(heads.groups, E) if heads.qk_norm else nn.Identity()
             self.value_norm = _norm(heads.value_norm, U)
         self.sink = nn.Parameter(torch.empty(heads.heads)) if heads.sink else None
-        self.gate = heads.gate.build(width, *heads.mixed(width)) if heads.gate else None
+        self.gate = heads.gate.build(inputs, *heads.mixed(width)) if heads.gate else None
         self.exclusive: nn.Module | None = None
         self.value_convolution: nn.Module | None = None
         self.sub_norm = _norm(heads.sub_norm, heads.heads * U)
@@ -55,14 +58,14 @@ class HeadsModule(Attends):
         """Whether attention weights are dropped in this mode."""
         return self.training and self.dropout.rate > 0
 
-    def queries(self, x_BTD: Tensor) -> Tensor:
+    def queries(self, x_BTD: Tensor, context: Context) -> Tensor:
         """(B, T, D) -> (B, T, H, E)."""
-        return self._normed(self.query_norm, self._clipped(self.query(x_BTD)))
+        return self._normed(self.query_norm, self._projected("query", x_BTD, context))
 
-    def keys_and_values(self, x_BSD: Tensor, of_values: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    def keys_and_values(self, x_BSD: Tensor, context: Context, of_values: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """(B, S, D) -> (B, S, K, E) and (B, S, K, U); `of_values`: what values read in its place."""
-        key = self._clipped(self.key(x_BSD))
-        value = key if self.value is None else self._clipped(self.value(x_BSD if of_values is None else of_values))
+        key = self._projected("key", x_BSD, context)
+        value = key if self.value is None else self._projected("value", x_BSD if of_values is None else of_values, context)
         value = self.value_norm(value.view(*value.shape[:-1], -1, self.value_width))
         return self._normed(self.key_norm, key), value if self.heads.value_scale == 1 else value * self.heads.value_scale
 
@@ -71,8 +74,12 @@ class HeadsModule(Attends):
             return self._split(x)
         return norm(self._split(x)) if self.norms_heads else self._split(norm(x))
 
-    def _clipped(self, x: Tensor) -> Tensor:
-        return x if self.heads.clip is None else x.clamp(-self.heads.clip, self.heads.clip)
+    def _projected(self, side: str, x: Tensor, context: Context) -> Tensor:
+        """The projection, with what the layer of this call adds to it, clipped."""
+        y: Tensor = self.get_submodule(side)(x)
+        if self.heads.lora is not None:
+            y = y + self.get_submodule(f"{side}_lora")(x, context.turn)[0]
+        return y if self.heads.clip is None else y.clamp(-self.heads.clip, self.heads.clip)
 
     def _split(self, x: Tensor) -> Tensor:
         """(B, T, heads * E) -> (B, T, heads, E)."""

@@ -76,9 +76,10 @@ def heads_sketch(
     sinks = ["a sink per head"] if part.sink is not None else []
     grouped = () if part.grouped is None else (part.grouped.words,)
     mixed = chain(read, Cell(" · ".join(["softmax", *facts, *given, *sinks]), "mix"))
+    given_biases = biases(part.bias, 4 if part.values == "own" and memory is None else 3 if memory is None else 2)
     return Sketch(
         title,
-        (*biases(part.bias, 4 if part.values == "own" and memory is None else 3 if memory is None else 2), *grouped),
+        (*given_biases, *grouped, *(() if part.lora is None else (part.lora.words,))),
         chain(
             fan(chain(gated(mixed, part.gate), None if part.sub_norm is None else Cell("norm of all heads", "norm")), beside),
             Cell(f"output {number(width)}"),

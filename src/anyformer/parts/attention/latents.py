@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Literal
 
 import torch
@@ -84,6 +85,10 @@ class InducedAttention(Sublayer):
     def resizing(self) -> Resizing:
         return self.attention.resizing
 
+    @property
+    def sharers(self) -> int | None:
+        return self.attention.sharers
+
     def check(self, width: int) -> None:
         self.attention.check(width)
 
@@ -111,7 +116,7 @@ class InducedAttentionModule(nn.Module):
 
     def forward(self, x_BTD: Tensor, context: Context, state: None = None) -> Tensor:
         padding = None if context.aligned else (context.positions == EMPTY).expand(len(x_BTD), -1)
-        reads = Context(context.positions, context.plan, source=x_BTD, source_padding=padding, noise=context.noise)
+        own = Context(context.positions, context.plan, noise=context.noise, turn=context.turn)
+        reads = replace(own, source=x_BTD, source_padding=padding, _tables={})
         h_BSD = self.gather(self.points.to(x_BTD.dtype).expand(len(x_BTD), -1, -1), reads)
-        y_BTD: Tensor = self.scatter(x_BTD, Context(context.positions, context.plan, source=h_BSD, noise=context.noise))
-        return y_BTD
+        return self.scatter(x_BTD, replace(own, source=h_BSD, _tables={}))  # type: ignore[no-any-return]

@@ -1,4 +1,4 @@
-"""Values mixed with those of an earlier layer."""
+"""Values of an earlier layer mixed into those of self-attention."""
 
 from __future__ import annotations
 

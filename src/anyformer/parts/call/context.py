@@ -124,6 +124,8 @@ class Context:
     """(B, S) bool, true on padding."""
     variant: str | None = None
     """The variant of the layer that is computed, if other layers read values of that variant."""
+    turn: int = 0
+    """Of the layers that share the weights of the one that is computed, how many stand before it."""
     shared: Shared = field(default_factory=dict)
     """Values that the stack and its layers have left for later layers."""
     share: Share | None = None
@@ -176,7 +178,7 @@ class Context:
         tables = self.once("of all positions", dict[Hashable, Any])
         return replace(
             self.share.whole, noise=noise, source=self.source, auxiliary=self.auxiliary, variant=self.variant,
-            shared=self.shared, _tables=tables,
+            turn=self.turn, shared=self.shared, _tables=tables,
         )  # fmt: skip
 
     def leave(self, name: str, value: object) -> None:

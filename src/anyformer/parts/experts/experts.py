@@ -72,6 +72,10 @@ class Experts(PositionwiseNetwork):
         return self
 
     @property
+    def sharers(self) -> int | None:
+        return None if self.shared is None else self.shared.feedforward.sharers
+
+    @property
     def resizing(self) -> Resizing:
         """The width of the shared expert changes in proportion."""
         shared = () if self.shared is None else ("shared.feedforward.width",)

@@ -18,6 +18,7 @@ from anyformer.parts.layout import Layout, NetworkLayout
 from anyformer.parts.norms.norm import Norm
 from anyformer.parts.pointwise.activation import ACTIVATIONS, activation_name
 from anyformer.parts.pointwise.grouped import NetworkGroups, projection
+from anyformer.parts.pointwise.layer_lora import LayerLoRA
 from anyformer.parts.sketch import Cell, Sketch, biases, chain, fan, number
 from anyformer.parts.sublayer import Network, Resizing, Sublayer, Traits, each_once
 from anyformer.plan import Plan
@@ -115,6 +116,12 @@ class FeedForward(PositionwiseNetwork):
     """Norm over F before the down projection (BitNet, Magneto)."""
     dropout: Probability = 0.0
     """Share of the F features dropped in training, after the activation."""
+    lora: LayerLoRA | None = None
+    """Low-rank matrices beside gate and up, with one A for both, of each layer that shares these."""
+
+    @property
+    def sharers(self) -> int | None:
+        return None if self.lora is None else self.lora.layers
 
     @model_validator(mode="after")
     def _groups_its_gate(self) -> Self:
@@ -154,6 +161,8 @@ class FeedForward(PositionwiseNetwork):
         function = dict(self.function)
         if self.sub_norm is not None:
             function["sub_norm"] = self.sub_norm
+        if self.lora is not None:
+            function["lora"] = self.lora
         return Layout(NetworkLayout(self.width, function, self.names(""), normed=self.sub_norm is not None))
 
     def names(self, prefix: str) -> dict[str, str]:
@@ -167,8 +176,8 @@ class FeedForward(PositionwiseNetwork):
         if self.gated:
             inner = fan(chain(Cell(f"gate {F}"), acted), Cell(f"up {F}"), join="×")
         norm = None if self.sub_norm is None else Cell("norm", "norm")
-        grouped = () if self.grouped is None else (self.grouped.words,)
-        return Sketch(f"Feed-forward, {self.title}", (*self.facts, *grouped), chain(inner, norm, Cell(f"down {number(width)}")))
+        extra = [part.words for part in (self.grouped, self.lora) if part is not None]
+        return Sketch(f"Feed-forward, {self.title}", (*self.facts, *extra), chain(inner, norm, Cell(f"down {number(width)}")))
 
     def build(self, width: int, plan: Plan, name: str) -> FeedForwardModule:
         return FeedForwardModule(self, width, name)
@@ -180,6 +189,8 @@ class FeedForward(PositionwiseNetwork):
         inner = {"activation": ACTIVATIONS[self.activation].cost(self.width, rows, gated=self.gated)}
         if self.sub_norm is not None:
             inner["sub_norm"] = self.sub_norm.cost(self.width, rows)
+        if self.lora is not None:
+            inner["lora"] = self.lora.cost(width, dict.fromkeys(self.projections[:-1], self.width), rows)
         down = self._matrix("down", self.width, width, rows, role="row", fill="residual", inputs_as=features)
         return sum((*into, total(inner), down), Tally())
 
@@ -202,13 +213,17 @@ class FeedForwardModule(nn.Module):
         self.sub_norm = ffn.sub_norm.build(ffn.width) if ffn.sub_norm else nn.Identity()
         self.down = _linear(ffn, "down", ffn.width, width)
         self.dropout = Dropout(ffn.dropout, f"{name}.dropout", dimension=2)
+        self.lora = ffn.lora.build(width, dict.fromkeys(ffn.projections[:-1], ffn.width)) if ffn.lora else None
 
     def extra_repr(self) -> str:
         return f"activation={self.ffn.activation}"
 
     def forward(self, x_BTD: Tensor, context: Context, state: None = None) -> Tensor:
-        gate_BTF = None if self.gate is None else self.gate(x_BTD)
-        h_BTF = self.dropout(self.ffn.between(self.activation, gate_BTF, self.up(x_BTD)), context.noise)
+        gate_BTF, up_BTF = None if self.gate is None else self.gate(x_BTD), self.up(x_BTD)
+        if self.lora is not None:
+            *of_gate, of_up = self.lora(x_BTD, context.turn)
+            gate_BTF, up_BTF = None if gate_BTF is None else gate_BTF + of_gate[0], up_BTF + of_up
+        h_BTF = self.dropout(self.ffn.between(self.activation, gate_BTF, up_BTF), context.noise)
         return self.down(self.sub_norm(h_BTF))  # type: ignore[no-any-return]
 
 

@@ -1,6 +1,6 @@
 """Block wiring as data: steps of parallel branches around the residual stream.
 
-    x -> for each step: x = gain * norm_after(residual_scale * x + norm_branches(sum over branches of f(norm_before(x))))
+    x -> for each step: x = gain * norm_after(residual_scale * residual + norm_branches(sum over branches of f(norm_before(x))))
     f(x) = drop_path(multiplier * gain * dropout(norm_after(sublayer(norm_before(x)))))
 
 Every norm is optional. Pre-norm, post-norm, sandwich and output norms, parallel attention and feed-forward,
@@ -43,9 +43,9 @@ class Step(Value):
     """Norm of the sum of the branches: x + norm(branches) (Gemma 4: a dense network beside experts)."""
     norm_after: Norm | None = None
     """Norm of the sum: norm(x + branches) (post-norm, the original Transformer)."""
-    residual: Literal["input", "normed", "detached"] = "input"
-    """Whether the branches are added to x, to their input, norm_before(x) (MiniMax-M1), or to x as a constant: no gradient
-    flows back through the step but by what its branches read of other layers (cycles of HRM that do not learn)."""
+    residual: Literal["input", "normed", "block", "none", "detached"] = "input"
+    """What the branches are added to: x, their input norm_before(x) (MiniMax-M1), what entered the block (Zamba), none, or x as
+    a constant: no gradient flows back through the step but by what its branches read of other layers (HRM's first cycles)."""
     residual_scale: LayerScale = 1.0
     """Factor of the residual that the branches are added to (DeepNorm's alpha, arXiv 2203.00555). `by_layer`: sqrt((n - 1) / n)
     where the step's sum is the n-th value of the stream, the embedding the first, and sqrt(1 / n) of each branch: independent
@@ -69,6 +69,8 @@ class Step(Value):
             raise ValueError("residual = 'normed' adds the branches to norm_before(x), and the step has no norm_before")
         if self.residual_scale == "by_layer" and self.norm_branches is not None:
             raise ValueError("residual_scale = 'by_layer' scales each branch, which norm_branches undoes: leave one out")
+        if self.residual == "none" and self.residual_scale != 1.0:
+            raise ValueError("residual = 'none' adds the branches to nothing, which no residual_scale multiplies: leave it out")
         return self
 
     @property
@@ -120,6 +122,9 @@ class Block(Value):
 
     through: ClassVar[tuple[str, ...]] = ("steps",)
     steps: tuple[Step, ...] = Field(min_length=1)
+    output: Literal["stream", "aside"] = "stream"
+    """Whether the result is the residual stream of the next layer, or is left for the layers that read the stream behind this
+    one, and the stream goes on as it entered (the shared blocks of Zamba)."""
 
     @model_validator(mode="after")
     def _names_once(self) -> Block:
@@ -252,17 +257,28 @@ class BlockModule(nn.Module):
         self.streamed = streams is not None
 
     def forward(self, x: Tensor, context: Context, states: dict[str, State] | None = None) -> Tensor:
+        entered = x
         for i, step in enumerate(self.steps):
-            x = self._streamed(i, step, x, context, states) if self.streamed else self._plain(i, step, x, context, states)
+            x = (
+                self._streamed(i, step, x, context, states)
+                if self.streamed
+                else self._plain(i, step, x, entered, context, states)
+            )
         return x
 
-    def _plain(self, i: int, step: Step, x_BTD: Tensor, context: Context, states: dict[str, State] | None) -> Tensor:
+    def _plain(
+        self, i: int, step: Step, x_BTD: Tensor, entered_BTD: Tensor, context: Context, states: dict[str, State] | None
+    ) -> Tensor:
+        assert not isinstance(step.residual_scale, str), "a number in each layer: see `of_layer`"
         x_BTD = x_BTD.detach() if step.residual == "detached" else x_BTD
         read_BTD = self.get_submodule(f"step_{i}_norm_before")(x_BTD)
-        assert not isinstance(step.residual_scale, str), "a number in each layer: see `of_layer`"
-        x_BTD = read_BTD if step.residual == "normed" else x_BTD
-        x_BTD = x_BTD if step.residual_scale == 1.0 else x_BTD * step.residual_scale
-        for y_BTD in self._branches(i, step, read_BTD, context, states):
+        outputs = self._branches(i, step, read_BTD, context, states)
+        if step.residual == "none":
+            x_BTD = next(outputs)
+        else:
+            x_BTD = read_BTD if step.residual == "normed" else entered_BTD if step.residual == "block" else x_BTD
+            x_BTD = x_BTD if step.residual_scale == 1.0 else x_BTD * step.residual_scale
+        for y_BTD in outputs:
             x_BTD = x_BTD + y_BTD
         x_BTD = self.get_submodule(f"step_{i}_norm_after")(x_BTD)
         return x_BTD if step.gain is None else step.gain.scaled(x_BTD, self.get_parameter(f"step_{i}_gain"))

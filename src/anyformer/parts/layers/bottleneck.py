@@ -134,11 +134,12 @@ class _OfTwoInputs(AttentionModule):
         self.sizes = [narrow, width]
         self.value = nn.Linear(width, attention.groups * self.value_width, bias="value" in attention.bias)
 
-    def queries(self, x: Tensor) -> Tensor:
-        return super().queries(x[..., : self.sizes[0]])
+    def queries(self, x: Tensor, context: Context) -> Tensor:
+        return super().queries(x[..., : self.sizes[0]], context)
 
-    def keys_and_values(self, x: Tensor, of_values: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        return super().keys_and_values(*torch.split(x, self.sizes, -1))
+    def keys_and_values(self, x: Tensor, context: Context, of_values: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        keys, values = torch.split(x, self.sizes, -1)
+        return super().keys_and_values(keys, context, values)
 
 
 class BottleneckModule(nn.Module):

@@ -1,30 +1,10 @@
-"""What the layers of a stack read of each other, and which of them a gradient of the outputs reaches."""
+"""Which layers of a stack a gradient of the outputs reaches."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from anyformer.parts.call.shared import SOURCE, TOKENS
 from anyformer.parts.layers.block import Block
-
-
-def check_reads(
-    layers: Sequence[str], variants: Mapping[str, Block], own: Mapping[str, int], behind: Mapping[str, int]
-) -> None:
-    """Refuse a layer that reads a value which neither its stack, as its `own`, nor an earlier layer leaves.
-
-    `behind`: what is left behind every layer, beside what its sublayers leave.
-    """
-    left: dict[str | None, Mapping[str, int]] = {None: own}
-    for i, variant in enumerate(layers):
-        if variant in left:
-            continue
-        for name, branch in variants[variant].branches.items():
-            for read in branch.sublayer.reads:
-                problem = None if read in (SOURCE, TOKENS) else read.problem(left.get(read.variant))
-                if problem is not None:
-                    raise ValueError(f"{variant}.{name} (layer {i}) {problem}")
-        left[variant] = {**variants[variant].leaves, **behind}
 
 
 def reached(layers: Sequence[str], variants: Mapping[str, Block]) -> tuple[bool, ...]:

@@ -1,4 +1,4 @@
-"""Skip connections: a branch that adds an earlier stream."""
+"""Skip connections: a branch that adds an earlier stream, or a linear map of it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 
 from torch import Tensor, nn
 
-from anyformer.operations import Shape, Tally
+from anyformer.operations import Shape, Tally, matrix
 from anyformer.parts.call.context import Context
 from anyformer.parts.call.shared import STREAM, Read
 from anyformer.parts.sketch import Sketch
@@ -15,39 +15,45 @@ from anyformer.plan import Plan
 
 
 class Skip(Sublayer):
-    """y = x', an earlier residual stream of the same tokens, (B, T, D): what entered the layers, or what a layer left.
+    """y = x' or x' W, x' an earlier residual stream of the same tokens, (B, T, D): what entered the layers, or a layer left.
 
-    It has no weights: its branch's `gain` is the learned lambda, `Gain(per="branch", initial=0.0)` of one number or
-    `Gain(initial=0.0)` of D. With what entered the layers, in every block: the embedding skips of modded-nanogpt (Jordan et al.
-    2024). With the stream behind an earlier variant, in the second half of the layers: the skips of a U-Net (Ronneberger et
-    al. 2015, arXiv 1505.04597), each pair of layers with a variant of its own.
+    W: (D, D). Without it the part has no weights: its branch's `gain` is the learned lambda, of one number with
+    `Gain(per="branch", initial=0.0)`, or of D with `Gain(initial=0.0)`. With what entered the layers, in every block: the
+    embedding skips of modded-nanogpt (Jordan et al. 2024). With the stream behind an earlier variant, in the second half of
+    the layers: the skips of a U-Net (Ronneberger et al. 2015, arXiv 1505.04597), each pair of layers with a variant of its own.
     """
 
     reads_stream: ClassVar[bool] = False
     kind: Literal["skip"] = "skip"
     variant: str | None = None
     """The variant whose latest layer before left the stream; None: what entered the layers."""
+    projected: bool = False
+    """Whether the stream is multiplied by W (the linear map behind the shared block of Zamba, arXiv 2405.16712)."""
 
     def sketch(self, width: int) -> Sketch:
-        return Sketch("Skip", ("what entered the layers" if self.variant is None else f"the stream after {self.variant}",))
+        read = "what entered the layers" if self.variant is None else f"the stream after {self.variant}"
+        return Sketch("Skip", (read, "through a linear map") if self.projected else (read,))
 
     @property
     def reads(self) -> tuple[Read, ...]:
         return (Read(STREAM, self.variant),)
 
     def build(self, width: int, plan: Plan, name: str) -> SkipModule:
-        return SkipModule(self)
+        return SkipModule(self, width)
 
     def cost(self, width: int, shape: Shape, plan: Plan) -> Tally:
-        return Tally()
+        if not self.projected:
+            return Tally()
+        return matrix("projection", width, width, shape.rows, role="column", fill="residual")
 
 
 class SkipModule(nn.Module):
     """(B, T, D), which it does not read, -> (B, T, D)."""
 
-    def __init__(self, skip: Skip) -> None:
+    def __init__(self, skip: Skip, width: int) -> None:
         super().__init__()
         self.variant = skip.variant
+        self.projection = nn.Linear(width, width, bias=False) if skip.projected else nn.Identity()
 
     def forward(self, x_BTD: Tensor, context: Context, state: None = None) -> Tensor:
-        return context.shared[self.variant, STREAM].to(x_BTD.dtype)  # type: ignore[no-any-return]
+        return self.projection(context.shared[self.variant, STREAM].to(x_BTD.dtype))  # type: ignore[no-any-return]

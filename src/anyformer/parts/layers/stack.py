@@ -24,8 +24,9 @@ from anyformer.parts.embedding.input_projection import InputProjection
 from anyformer.parts.embedding.layer_inputs import LAYER_INPUTS, LayerInputs
 from anyformer.parts.layers.block import Block
 from anyformer.parts.layers.order import parse_order
-from anyformer.parts.layers.reach import check_reads, reached
+from anyformer.parts.layers.reach import reached
 from anyformer.parts.layers.recompute import recomputed
+from anyformer.parts.layers.sharing import check_reads, check_sharers
 from anyformer.parts.layers.spread import Relay, Spread
 from anyformer.parts.layers.streams import Streams
 from anyformer.parts.norms.norm import Norm
@@ -96,8 +97,8 @@ class Stack(Value):
 
     @model_validator(mode="after")
     def _finds_what_it_reads(self) -> Stack:
-        """Refuse a layer that reads a value which neither its stack nor an earlier layer leaves."""
-        check_reads(self.layers, self.variants, self.leaves, {} if self.streams is not None else {STREAM: 1})
+        check_reads(self.layers, self.variants, self.leaves, streams=self.streams is not None)
+        check_sharers(self.layers, {name: self.variants[name] for name in self.shared_weights})
         return self
 
     @property
@@ -227,6 +228,7 @@ class StackModule(nn.Module):
             blocks.append(built)
         self.layers = nn.ModuleList(blocks)
         self.owners, self.streams = stack.owners, stack.streams
+        self.aside = tuple(stack.variants[variant].output == "aside" for variant in stack.layers)
         self.final_norm = stack.final_norm.build(width) if stack.final_norm else nn.Identity()
         self.score_bias = stack.score_bias.build() if stack.score_bias else None
         self.relative = stack.relative.build(width) if stack.relative else None
@@ -272,9 +274,10 @@ class StackModule(nn.Module):
             for i in layers:
                 if i == len(self.layers) - 1 and (None, EMBEDDED) in context.shared:
                     context.leave(TRUNK, x_BTD if spread is None else spread.leave(x_BTD, length))
-                x_BTD = self._layer(i, x_BTD, contexts[self.leaving[i]], states)
+                y_BTD = self._layer(i, x_BTD, contexts[self.leaving[i]], states)
                 if (variant := self.leaving[i]) in self.read_behind and variant is not None:
-                    contexts[variant].leave(STREAM, x_BTD if spread is None else spread.leave(x_BTD, length))
+                    contexts[variant].leave(STREAM, y_BTD if spread is None else spread.leave(y_BTD, length))
+                x_BTD = x_BTD if self.aside[i] else y_BTD
             return x_BTD
 
         every = range(len(self.layers))
@@ -286,9 +289,10 @@ class StackModule(nn.Module):
     def _layer(self, i: int, x_BTD: Tensor, context: Context, states: list[dict[str, State]] | None) -> Tensor:
         """The stream after layer i."""
         block = self.layers[i]
-        if self.owners[i] != i and context.noise is not None:
+        if self.owners[i] != i:
             # Layers that share weights must not drop the same elements.
-            context = replace(context, noise=context.noise.other(i))
+            noise = None if context.noise is None else context.noise.other(i)
+            context = replace(context, noise=noise, turn=self.owners[:i].count(self.owners[i]))
         if self.checkpointing == "none" or states is not None or not torch.is_grad_enabled():
             return block(x_BTD, context, states[i] if states else None)  # type: ignore[no-any-return]
         return recomputed(self.checkpointing, block, x_BTD, context, self.reads[i])

@@ -196,13 +196,15 @@ def _step(step: Step, width: int) -> StepLook:
 
 
 def _residual(step: Step) -> Iterator[str]:
-    """What becomes of the residual before the branches are added, in words."""
+    """What becomes of the stream before the branches are added, in words, where it is not the stream itself."""
     if step.residual == "detached":
         yield "detached"
+    if step.residual == "block":
+        yield "block input"
     if isinstance(step.residual_scale, str):
         yield "× √(1 − 1/n)"
-    elif step.residual_scale != 1:
-        yield f"× {number(step.residual_scale)}"
+    elif step.residual == "none" or step.residual_scale != 1:
+        yield f"× {number(0.0 if step.residual == 'none' else step.residual_scale)}"
 
 
 def _branch(branch: Branch, width: int) -> BranchLook:

@@ -1,0 +1,39 @@
+"""What the layers of a stack must find of each other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from anyformer.parts.call.shared import SOURCE, STREAM, TOKENS, Read
+from anyformer.parts.layers.block import Block
+
+
+def check_reads(layers: Sequence[str], variants: Mapping[str, Block], leaves: Mapping[str, int], *, streams: bool) -> None:
+    """Refuse a layer that reads a value which neither its stack nor an earlier layer leaves, and one that is never read.
+
+    `leaves`: what the stack itself leaves, by name with sizes; `streams`: whether there are several, of which none is the
+    stream behind a layer.
+    """
+    left: dict[str | None, Mapping[str, int]] = {None: leaves}
+    for i, variant in enumerate(layers):
+        if variant in left:
+            continue
+        for name, branch in variants[variant].branches.items():
+            for read in branch.sublayer.reads:
+                problem = None if read in (SOURCE, TOKENS) else read.problem(left.get(read.variant))
+                if problem is not None:
+                    raise ValueError(f"{variant}.{name} (layer {i}) {problem}")
+        left[variant] = variants[variant].leaves | ({} if streams else {STREAM: 1})
+    reads = {read for block in variants.values() for read in block.reads}
+    for name, block in variants.items():
+        if block.output == "aside" and Read(STREAM, name) not in reads:
+            raise ValueError(f"{name} leaves its output aside, and no layer reads the stream behind it")
+
+
+def check_sharers(layers: Sequence[str], shared: Mapping[str, Block]) -> None:
+    """Refuse more layers of one set of weights than have weights of their own beside it; `shared`: the variants that share."""
+    for variant, block in shared.items():
+        for name, branch in block.branches.items():
+            most, count = branch.sublayer.sharers, layers.count(variant)
+            if most is not None and count > most:
+                raise ValueError(f"{variant}.{name} has low-rank matrices for {most} layers, and {count} share its weights")
