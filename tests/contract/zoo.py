@@ -280,6 +280,23 @@ DECODERS = {
             )
         ),
     ),
+    "shortcut_experts": _decoder(
+        Block(
+            steps=(
+                Step(branches=Named(attention=Branch(norm_before=RMS, sublayer=SELF))),
+                Step(
+                    norm_before=RMS,
+                    branches=Named(
+                        experts=Branch(sublayer=Experts(experts=4, chosen=2, width=12), multiplier=0.7, added="after_block"),
+                        feedforward=Branch(sublayer=FEED),
+                    ),
+                    norm_branches=RMS,
+                ),
+                Step(branches=Named(second=Branch(norm_before=RMS, sublayer=LATENT, added="after_block"))),
+                Step(branches=Named(third=Branch(sublayer=PLAIN_FEED)), norm_after=RMS),
+            )
+        )
+    ),
     "step_gain": _decoder(
         Block(
             steps=(
@@ -420,6 +437,9 @@ DECODERS = {
     "latent": _decoder(*[pre_norm(RMS, LATENT, FEED)] * 2),
     "latent_queries": _decoder(*[pre_norm(RMS, LATENT.but(q_rank=9, bias=("query_down", "kv_down", "output")), FEED)] * 2),
     "latent_temperature": _decoder(*[pre_norm(RMS, LATENT.but(temperature=LogTemperature(span=3, shift=0)), FEED)] * 2),
+    "latent_aligned": _decoder(
+        *[pre_norm(RMS, LATENT.but(aligned_to=to, **more), FEED) for to, more in ((3, {}), ("width", {"q_rank": 9}))]
+    ),
     # Fewer keys than positions, more than half of them, and as many as there are.
     "latent_indexed": _decoder(*[pre_norm(RMS, LATENT.but(q_rank=9, choice=INDEXER.but(keep=keep)), FEED) for keep in (2, 5)]),
     "latent_indexed_all": _decoder(pre_norm(RMS, LATENT.but(choice=INDEXER.but(rotary=None, norm=None, keep=64)), FEED)),

@@ -27,7 +27,6 @@ _BY_MECHANISM: Mapping[str, str] = {
     "experts of a narrower latent width, and a gated residual": "muse_spark muse_spark_text",
     "a bias for each head in the gate of attention": "beam",
     "denoising of blocks with self-conditioning (a diffusion model of text)": "diffusion_gemma diffusion_gemma_text",
-    "a mixture of experts that spans two attention sublayers (shortcut-connected)": "longcat_flash",
     "two stacks that run in cycles with feedback": "hrm_text",
     "convolutions over compressed queries and keys, and a router with a state from layer to layer": "zaya",
     "global tokens with layers of their own, and staggered blocks": "pegasus_x",

@@ -44,6 +44,7 @@ def run_stack(stack, name, weights, x, source, prefix, tokens, until=None, axes=
         owner = stack.layers.index(variant) if variant in stack.shared_weights else layer
         path = f"{name}.layers.{owner}"
         run.variant, run.layer = variant, owner
+        late = [torch.zeros_like(v) for v in x]
         for number, step in enumerate(stack.variants[variant].steps):
             if streams is not None:
                 place = owner * len(stack.variants[variant].steps) + number
@@ -63,7 +64,8 @@ def run_stack(stack, name, weights, x, source, prefix, tokens, until=None, axes=
                 y = SUBLAYERS[kind](branch.sublayer, f"{inner}.sublayer", weights, y, run)
                 y = [norm(branch.norm_after, f"{inner}.norm_after", weights, v) for v in y]
                 gain = learned(branch.gain, weights[f"{inner}.gain"]) if branch.gain else 1.0
-                given = [a + branch.multiplier * gain * b for a, b in zip(given, y, strict=True)]
+                sums = given if branch.added is None else late
+                sums[:] = [a + branch.multiplier * gain * b for a, b in zip(sums, y, strict=True)]
             given = [norm(step.norm_branches, f"{path}.step_{number}_norm_branches", weights, v) for v in given]
             if streams is not None:
                 streams = [
@@ -74,6 +76,7 @@ def run_stack(stack, name, weights, x, source, prefix, tokens, until=None, axes=
                 norm(step.norm_after, f"{path}.step_{number}_norm_after", weights, a + b) for a, b in zip(x, given, strict=True)
             ]
             x = [learned(step.gain, weights[f"{path}.step_{number}_gain"]) * v for v in x] if step.gain else x
+        x = [a + b for a, b in zip(x, late, strict=True)]
         run.streams[variant] = x
     if streams is not None:
         share = 1 / stack.streams.count if getattr(stack.streams, "merge", "sum") == "mean" else 1.0

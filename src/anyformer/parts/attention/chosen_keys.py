@@ -57,10 +57,10 @@ def choose(q_BTJE: Tensor, k_BSE: Tensor, weights_BTJ: Tensor, visible: Visible,
     return Chosen(indices, scores, k_BSE.shape[1])
 
 
-def gathered(x_BSF: Tensor, indices_BTk: Tensor) -> Tensor:
+def gathered(x: Tensor, indices_BTk: Tensor) -> Tensor:
     """(B, S, ...) at indices (B, T, k): (B, T, k, ...)."""
-    rows = torch.arange(len(x_BSF), device=x_BSF.device)[:, None, None]
-    return x_BSF[rows, indices_BTk]
+    rows = torch.arange(len(x), device=x.device)[:, None, None]
+    return x[rows, indices_BTk]
 
 
 def scattered(into_BSF: Tensor, indices_BTk: Tensor, x_BTkF: Tensor) -> None:

@@ -3,6 +3,7 @@
     x -> for each step: x = gain * norm_after(residual_scale * x + norm_branches(sum over branches of f(norm_before(x))))
     f(x) = drop_path(multiplier * gain * dropout(norm_after(sublayer(norm_before(x)))))
 
+A branch may be added after the last step instead (`Branch.added`).
 Every norm is optional. Pre-norm, post-norm, sandwich and output norms, parallel attention and feed-forward,
 cross-attention: all are values of this one shape; `wiring` spells the common ones.
 """
@@ -65,6 +66,12 @@ class Step(Value):
             raise ValueError("residual = 'normed' adds the branches to norm_before(x), and the step has no norm_before")
         return self
 
+    @model_validator(mode="after")
+    def _norms_a_sum(self) -> Step:
+        if self.norm_branches is not None and all(branch.added for branch in self.branches.values()):
+            raise ValueError("norm_branches norms the sum of the step's branches, and all of them are added after the block")
+        return self
+
     @property
     def shapes_residual(self) -> bool:
         """Whether the step does more to the residual stream than add to it."""
@@ -115,6 +122,13 @@ class Block(Value):
             raise ValueError(f"branch names must be unique in a block, {twins} occur more than once")
         return self
 
+    @model_validator(mode="after")
+    def _late_branches_pass_steps(self) -> Block:
+        last = [name for name, branch in self.steps[-1].branches.items() if branch.added]
+        if last:
+            raise ValueError(f"{last[0]} stands in the last step, and added = 'after_block' passes later steps: leave it out")
+        return self
+
     @property
     def branches(self) -> dict[str, Branch]:
         """All branches by name, in the order computed."""
@@ -149,6 +163,11 @@ class Block(Value):
     def parallel(self) -> bool:
         """Whether branches read the same x."""
         return any(len(step.branches) > 1 for step in self.steps)
+
+    @property
+    def late(self) -> tuple[str, ...]:
+        """The names of the branches that are added after the last step."""
+        return tuple(name for name, branch in self.branches.items() if branch.added)
 
     @property
     def stability(self) -> tuple[str, ...]:
@@ -223,15 +242,21 @@ class BlockModule(nn.Module):
         self.streamed = streams is not None
 
     def forward(self, x: Tensor, context: Context, states: dict[str, State] | None = None) -> Tensor:
+        late: list[Tensor] = []
         for i, step in enumerate(self.steps):
-            x = self._streamed(i, step, x, context, states) if self.streamed else self._plain(i, step, x, context, states)
+            x = self._streamed(i, step, x, context, states) if self.streamed else self._plain(i, step, x, context, states, late)
+        for y_BTD in late:
+            x = x + y_BTD
         return x
 
-    def _plain(self, i: int, step: Step, x_BTD: Tensor, context: Context, states: dict[str, State] | None) -> Tensor:
+    def _plain(
+        self, i: int, step: Step, x_BTD: Tensor, context: Context, states: dict[str, State] | None, late: list[Tensor]
+    ) -> Tensor:
+        """The stream after a step; the outputs of branches that are added after the block go to `late`."""
         read_BTD = self.get_submodule(f"step_{i}_norm_before")(x_BTD)
         x_BTD = read_BTD if step.residual == "normed" else x_BTD
         x_BTD = x_BTD if step.residual_scale == 1.0 else x_BTD * step.residual_scale
-        for y_BTD in self._branches(i, step, read_BTD, context, states):
+        for y_BTD in self._branches(i, step, read_BTD, context, states, late):
             x_BTD = x_BTD + y_BTD
         x_BTD = self.get_submodule(f"step_{i}_norm_after")(x_BTD)
         return x_BTD if step.gain is None else step.gain.scaled(x_BTD, self.get_parameter(f"step_{i}_gain"))
@@ -239,17 +264,32 @@ class BlockModule(nn.Module):
     def _streamed(self, i: int, step: Step, x_BTND: Tensor, context: Context, states: dict[str, State] | None) -> Tensor:
         h_BTD, mixed_BTND, write_BTN1 = self.get_submodule(f"step_{i}_streams")(x_BTND)
         read_BTD = self.get_submodule(f"step_{i}_norm_before")(h_BTD)
-        first_BTD, *others = self._branches(i, step, read_BTD, context, states)
+        first_BTD, *others = self._branches(i, step, read_BTD, context, states, [])
         sum_BTD = sum(others, first_BTD)
         return mixed_BTND + write_BTN1 * sum_BTD[..., None, :]  # type: ignore[no-any-return]
 
     def _branches(
-        self, i: int, step: Step, read_BTD: Tensor, context: Context, states: dict[str, State] | None
+        self,
+        i: int,
+        step: Step,
+        read_BTD: Tensor,
+        context: Context,
+        states: dict[str, State] | None,
+        late: list[Tensor],
     ) -> Iterator[Tensor]:
         """The output of each branch, one after the other; if the step norms their sum, the normed sum alone."""
-        outputs = (self.get_submodule(name)(read_BTD, context, states.get(name) if states else None) for name in step.branches)
         if step.norm_branches is None:
-            yield from outputs
+            yield from self._outputs(step, read_BTD, context, states, late)
         else:
-            first_BTD, *others = outputs
+            first_BTD, *others = self._outputs(step, read_BTD, context, states, late)
             yield self.get_submodule(f"step_{i}_norm_branches")(sum(others, first_BTD))
+
+    def _outputs(
+        self, step: Step, read_BTD: Tensor, context: Context, states: dict[str, State] | None, late: list[Tensor]
+    ) -> Iterator[Tensor]:
+        for name, branch in step.branches.items():
+            y_BTD = self.get_submodule(name)(read_BTD, context, states.get(name) if states else None)
+            if branch.added is None:
+                yield y_BTD
+            else:
+                late.append(y_BTD)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import torch
 from pydantic import model_validator
@@ -35,6 +35,9 @@ class Branch(Value):
     dropout: Probability = 0.0
     drop_path: Probability = 0.0
     """Share of rows whose whole branch is dropped in training."""
+    added: Literal["after_block"] | None = None
+    """None: added to the stream with its step. `after_block`: only behind the block's last step, so that the steps between do
+    not wait for it (shortcut-connected experts: Cai et al. 2024, arXiv 2404.05019; LongCat-Flash, arXiv 2509.01322)."""
 
     @model_validator(mode="after")
     def _norm_is_read(self) -> Branch:
