@@ -54,6 +54,7 @@ LINEAGES = {
     "deepseek": "DeepSeek",
     "kimi": "Moonshot AI",
     "minimax": "MiniMax",
+    "longcat": "Meituan",
     "hunyuan": "Tencent",
     "liquid": "Liquid AI",
     "state_space": "Carnegie Mellon and Princeton",
