@@ -13,6 +13,7 @@ from anyformer.model import Architecture, decoder_only, encoder_decoder, encoder
 from anyformer.parts import (
     ALiBi,
     Attention,
+    AttentionExperts,
     BatchNorm,
     Bidirectional,
     Block,
@@ -169,6 +170,7 @@ DEEPSEEK = Router(
     scale=2.5,
 )
 SMALL = SharedExpert(feedforward=FeedForward(width=10))
+MOA = AttentionExperts(experts=4, chosen=2, kv_heads=2, head_width=6, rotary=Rotary())
 
 
 def _experts(**fields) -> Architecture:
@@ -279,6 +281,23 @@ DECODERS = {
                 Step(norm_before=RMS, branches=Named(feedforward=Branch(sublayer=FEED)), residual="normed", residual_scale=0.6),
             )
         ),
+    ),
+    "attention_experts": _decoder(pre_norm(RMS, MOA, FEED), pre_norm(RMS, MOA.but(experts=3), FEED)),
+    "attention_experts_one_head": _decoder(
+        pre_norm(
+            RMS,
+            MOA.but(kv_heads=1, chosen=3, router=DEEPSEEK.but(choice=TopK()), rotary=None, mask=Window(size=4), scale=0.3),
+            FEED,
+        )
+    ),
+    "attention_experts_hashed": _decoder(pre_norm(RMS, MOA.but(router=Router(score="equal", choice=Hashed())), FEED)),
+    "branch_bias": _decoder(
+        Block(
+            steps=(
+                Step(branches=Named(attention=Branch(norm_before=RMS, sublayer=SELF, output_bias=True))),
+                Step(branches=Named(feedforward=Branch(sublayer=FEED, output_bias=True, norm_after=RMS, multiplier=0.7))),
+            )
+        )
     ),
     "shortcut_experts": _decoder(
         Block(

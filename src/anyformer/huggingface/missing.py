@@ -35,7 +35,6 @@ _BY_MECHANISM: Mapping[str, str] = {
     "hashed characters, down- and upsampled": "canine",
     "gated cross-attention to images between the layers": "idefics mllama",
     "attention to itself and to the encoder in one softmax": "t5gemma2",
-    "a mixture of experts in attention": "jetmoe",
     "a mask that is computed from the values, and experts by products of keys": "doge",
     "the first embeddings mixed into what attention reads, and a table of values for some layers": "neomme",
     "norms whose scale is a function of the delay between sound and text": "voxtral_realtime voxtral_realtime_text",

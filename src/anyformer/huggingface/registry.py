@@ -119,6 +119,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "minimax": ("minimax",),
     "lfm": ("lfm2", "lfm2_moe", "lfm3"),
     "longcat_flash": ("longcat_flash",),
+    "jetmoe": ("jetmoe",),
     "olmo_hybrid": ("olmo_hybrid",),
     "mamba": ("mamba", "falcon_mamba", "mamba2"),
     "bamba": ("bamba",),

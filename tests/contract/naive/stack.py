@@ -6,7 +6,7 @@ import torch
 
 from naive.attention import attention, latent_attention
 from naive.basics import linear, norm, position
-from naive.experts import experts
+from naive.experts import attention_experts, experts
 from naive.networks import feedforward, layer_embedding, layer_input, layer_inputs
 from naive.recurrent import RECURRENT
 from naive.scales import channel_cross_attention, spatial_cross_attention
@@ -62,6 +62,7 @@ def run_stack(stack, name, weights, x, source, prefix, tokens, until=None, axes=
                 kind = branch.sublayer.kind
                 assert kind in SUBLAYERS, f"write {kind!r} in plain loops beside {__file__}, into RECURRENT or SUBLAYERS"
                 y = SUBLAYERS[kind](branch.sublayer, f"{inner}.sublayer", weights, y, run)
+                y = [v + weights[f"{inner}.output_bias"] for v in y] if branch.output_bias else y
                 y = [norm(branch.norm_after, f"{inner}.norm_after", weights, v) for v in y]
                 gain = learned(branch.gain, weights[f"{inner}.gain"]) if branch.gain else 1.0
                 sums = given if branch.added is None else late
@@ -148,4 +149,5 @@ SUBLAYERS = RECURRENT | {
     "cross_attention": attention,
     "feedforward": feedforward,
     "experts": experts,
+    "attention_experts": attention_experts,
 }

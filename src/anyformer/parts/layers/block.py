@@ -1,7 +1,7 @@
 """Block wiring as data: steps of parallel branches around the residual stream.
 
     x -> for each step: x = gain * norm_after(residual_scale * x + norm_branches(sum over branches of f(norm_before(x))))
-    f(x) = drop_path(multiplier * gain * dropout(norm_after(sublayer(norm_before(x)))))
+    f(x) = drop_path(multiplier * gain * dropout(norm_after(sublayer(norm_before(x)) + b)))
 
 A branch may be added after the last step instead (`Branch.added`).
 Every norm is optional. Pre-norm, post-norm, sandwich and output norms, parallel attention and feed-forward,
