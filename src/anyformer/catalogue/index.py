@@ -57,6 +57,7 @@ LINEAGES = {
     "longcat": "Meituan",
     "hunyuan": "Tencent",
     "liquid": "Liquid AI",
+    "jetmoe": "MyShell",
     "state_space": "Carnegie Mellon and Princeton",
     "rwkv": "RWKV",
     "xlstm": "NXAI",
