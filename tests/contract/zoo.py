@@ -14,6 +14,7 @@ from anyformer.parts import (
     Affine,
     ALiBi,
     Attention,
+    AttentionExperts,
     BatchNorm,
     Bidirectional,
     Block,
@@ -243,6 +244,7 @@ DEEPSEEK = Router(
     scale=2.5,
 )
 SMALL = SharedExpert(feedforward=FeedForward(width=10))
+MOA = AttentionExperts(experts=4, chosen=2, kv_heads=2, head_width=6, rotary=Rotary())
 
 
 def _experts(**fields) -> Architecture:
@@ -386,6 +388,40 @@ DECODERS = {
             )
         ]
         * 2
+    ),
+    "attention_experts": _decoder(pre_norm(RMS, MOA, FEED), pre_norm(RMS, MOA.but(experts=3), FEED)),
+    "attention_experts_one_head": _decoder(
+        pre_norm(
+            RMS,
+            MOA.but(kv_heads=1, chosen=3, router=DEEPSEEK.but(choice=TopK()), rotary=None, mask=Window(size=4), scale=0.3),
+            FEED,
+        )
+    ),
+    "attention_experts_hashed": _decoder(pre_norm(RMS, MOA.but(router=Router(score="equal", choice=Hashed())), FEED)),
+    "branch_bias": _decoder(
+        Block(
+            steps=(
+                Step(branches=Named(attention=Branch(norm_before=RMS, sublayer=SELF, output_bias=True))),
+                Step(branches=Named(feedforward=Branch(sublayer=FEED, output_bias=True, norm_after=RMS, multiplier=0.7))),
+            )
+        )
+    ),
+    "shortcut_experts": _decoder(
+        Block(
+            steps=(
+                Step(branches=Named(attention=Branch(norm_before=RMS, sublayer=SELF))),
+                Step(
+                    norm_before=RMS,
+                    branches=Named(
+                        experts=Branch(sublayer=Experts(experts=4, chosen=2, width=12), multiplier=0.7, added="after_block"),
+                        feedforward=Branch(sublayer=FEED),
+                    ),
+                    norm_branches=RMS,
+                ),
+                Step(branches=Named(second=Branch(norm_before=RMS, sublayer=LATENT, added="after_block"))),
+                Step(branches=Named(third=Branch(sublayer=PLAIN_FEED)), norm_after=RMS),
+            )
+        )
     ),
     "step_gain": _decoder(
         Block(
@@ -551,6 +587,9 @@ DECODERS = {
     "latent": _decoder(*[pre_norm(RMS, LATENT, FEED)] * 2),
     "latent_queries": _decoder(*[pre_norm(RMS, LATENT.but(q_rank=9, bias=("query_down", "kv_down", "output")), FEED)] * 2),
     "latent_temperature": _decoder(*[pre_norm(RMS, LATENT.but(temperature=LogTemperature(span=3, shift=0)), FEED)] * 2),
+    "latent_aligned": _decoder(
+        *[pre_norm(RMS, LATENT.but(aligned_to=to, **more), FEED) for to, more in ((3, {}), ("width", {"q_rank": 9}))]
+    ),
     # Fewer keys than positions, more than half of them, and as many as there are.
     "latent_indexed": _decoder(*[pre_norm(RMS, LATENT.but(q_rank=9, choice=INDEXER.but(keep=keep)), FEED) for keep in (2, 5)]),
     "latent_indexed_all": _decoder(pre_norm(RMS, LATENT.but(choice=INDEXER.but(rotary=None, norm=None, keep=64)), FEED)),

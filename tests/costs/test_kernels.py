@@ -28,7 +28,8 @@ BF16 = Plan(precision="bf16")
 # three-dimensional operands, as are those by the block-diagonal gates of an RG-LRU; under a window Transformer-XL projects the
 # distances of the keys that are left, and declares all.
 BETWEEN_IN_DECODING = {
-    "latent", "latent_queries", "latent_window_gate", "latent_indexed_all", "latent_temperature", "transformer_xl_window",
+    "latent", "latent_queries", "latent_window_gate", "latent_indexed_all", "latent_temperature", "latent_aligned",
+    "transformer_xl_window",
 }  # fmt: skip
 BETWEEN = {
     "linear_fourier", "linear_gaussian", "linear_positive", "linear_orthogonal", "latent_indexed", "latent_shared_index",
@@ -84,8 +85,7 @@ def reads_one_row_of_tokens(architecture):
 
 
 def mixes_experts(architecture):
-    networks = (part.resizing.network for part in sublayers(architecture))
-    return any(network is not None and network.experts is not None for network in networks)
+    return any(part.routed(architecture.width, 1) for part in sublayers(architecture))
 
 
 ONE_ROW = [n for n, a in ZOO.items() if reads_one_row_of_tokens(a) and not mixes_experts(a)]

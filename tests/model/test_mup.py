@@ -149,6 +149,14 @@ def test_ranks_and_routers_are_projections_to_and_from_a_fixed_number():
     assert wide.get_parameter(stacked).std().item() == pytest.approx(0.1 / math.sqrt(M), rel=0.1)
 
 
+def test_latents_are_aligned_to_the_width_of_the_base():
+    latent = LatentAttention(heads=4, kv_rank=8, nope_width=8, rope_width=4, value_width=8, aligned_to="width")
+    starts = Initialisation(mup=MaximalUpdate(base_width=BASE))
+    narrow = decoder_only(Embedding(vocab=64), BASE, [pre_norm(RMSNorm(), latent)], initialisation=starts)
+    made = build(at_width(narrow, WIDE)).decoder.layers[0].latent_attention.sublayer
+    assert made.kv_factor == (BASE / 8) ** 0.5
+
+
 def test_a_rule_that_follows_the_inputs_by_itself_is_not_scaled_twice():
     by_inputs = model().but(initialisation=Initialisation(matrix=FanIn(gain=1.5), mup=MaximalUpdate(base_width=BASE)))
     query = build(at_width(by_inputs, WIDE)).get_parameter("decoder.layers.0.attention.sublayer.query.weight")

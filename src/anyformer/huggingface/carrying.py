@@ -85,7 +85,7 @@ def _tensors(of_weights: list[Rule], parameters: Mapping[str, Tensor], stored: S
         )
     written = set()
     for own, tensor in tensors_of(of_weights, parameters):
-        if own in stored.stored:  # copies need not be there
+        if own in stored.stored:  # copies and idle tensors need not be there
             written.add(stored.stored[own])
             yield stored.stored[own], tensor
     for name in (*(stored.stored[own] for own in stored.files), *stored.aside):

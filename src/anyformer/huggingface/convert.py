@@ -146,11 +146,11 @@ def _tied_as_stored(architecture: Architecture, family: Family, stored: Stored) 
 def _check_names(of_weights: list[Rule], family: Family, stored: Stored, computed: Set[str]) -> None:
     """Refuse files that lack a tensor, or that have one without a place which is not `computed` by a formula."""
     needed = [name for rule in of_weights for name in rule.stored]
-    copies = [name for rule in of_weights for name in rule.copies if name in stored]
+    beside = [name for rule in of_weights for name in (*rule.copies, *rule.idle) if name in stored]
     missing = [name for name in needed if name not in stored]
     if missing:
         raise HuggingFaceError(f"{stored.directory}: {len(missing)} tensors are missing, the first {', '.join(missing[:4])}")
-    unused = stored.unused([*needed, *copies, *computed], (*family.ignored, r"lm_head\.weight"))
+    unused = stored.unused([*needed, *beside, *computed], (*family.ignored, r"lm_head\.weight"))
     if unused:
         raise HuggingFaceError(
             f"{stored.directory}: {len(unused)} tensors have no place in this {family.model_type} architecture, "
@@ -194,3 +194,5 @@ def tensors_of(of_weights: list[Rule], parameters: Mapping[str, Tensor]) -> Iter
             yield name, tensor.contiguous().clone() if len(written) > 1 else tensor.contiguous()
         for name in rule.copies:
             yield name, written[0].contiguous().clone()
+        for name in rule.idle:
+            yield name, torch.zeros_like(written[0])

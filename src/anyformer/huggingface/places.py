@@ -165,7 +165,7 @@ _PLACES: tuple[tuple[Place, str], ...] = (
     (biased("feedforward"), "mlp_bias"),
     # Experts.
     ("experts.experts", "num_experts num_local_experts n_routed_experts moe_num_experts"),
-    ("experts.chosen", "num_experts_per_tok num_experts_per_token moe_k moe_top_k"),
+    ("experts.chosen", "num_experts_per_tok num_experts_per_token moe_k moe_top_k moe_topk"),
     ("experts.width", "moe_intermediate_size"),
     ("experts.shared.feedforward.width", "shared_expert_intermediate_size shared_intermediate_size"),
     (shared_experts, "n_shared_experts num_shared_experts moe_num_shared_experts"),

@@ -127,6 +127,8 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "qwen_next": ("qwen3_next", "qwen3_5_moe_text", "qwen3_5_text"),
     "minimax": ("minimax",),
     "lfm": ("lfm2", "lfm2_moe", "lfm3"),
+    "longcat_flash": ("longcat_flash",),
+    "jetmoe": ("jetmoe",),
     "olmo_hybrid": ("olmo_hybrid",),
     "mamba": ("mamba", "falcon_mamba", "mamba2"),
     "bamba": ("bamba",),

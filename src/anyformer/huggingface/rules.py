@@ -178,13 +178,15 @@ SAME = Same()
 class To:
     """A stored name and the conversion to a parameter. `{x}` stands for the number of every expert, or for each of `each`.
 
-    `copies`: more names under which files may hold the same tensor.
+    `copies`: more names under which files may hold the same tensor. `idle`: more of `{x}`, whose tensors nothing is computed
+    with: transformers has them, and files may lack them.
     """
 
     name: str
     op: Op = SAME
     each: tuple[str, ...] | None = None
     copies: tuple[str, ...] = ()
+    idle: tuple[str, ...] = ()
 
 
 Target = str | To
@@ -213,12 +215,14 @@ class Rule:
     """Names of stored tensors and of parameters, and the conversion between them.
 
     `copies`: more names of the one stored tensor, which are written, and when read may be absent but not different.
+    `idle`: more tensors of the shape of the first, which are written as zeros, and not read.
     """
 
     stored: tuple[str, ...]
     parameters: tuple[str, ...]
     op: Op = SAME
     copies: tuple[str, ...] = ()
+    idle: tuple[str, ...] = ()
 
 
 def rules(names: Names, declared: Mapping[str, tuple[int, ...]]) -> list[Rule]:
@@ -233,7 +237,8 @@ def rules(names: Names, declared: Mapping[str, tuple[int, ...]]) -> list[Rule]:
         for i in numbers:
             for source, target in table.items():
                 for rule in _matching(f"{stack}.layers.{i}.", source, target, prefix, short, declared):
-                    made.append(replace(rule, stored=tuple(name.replace("{i}", str(i)) for name in rule.stored)))
+                    stored, idle = (tuple(name.replace("{i}", str(i)) for name in names) for names in (rule.stored, rule.idle))
+                    made.append(replace(rule, stored=stored, idle=idle))
     covered = Counter(name for rule in made for name in rule.parameters)
     missing, twice = sorted(declared.keys() - covered.keys()), sorted(name for name, count in covered.items() if count > 1)
     if missing or twice:
@@ -262,5 +267,6 @@ def _matching(
         stored: tuple[str, ...] = (name,)
         if "{x}" in name:
             stored = tuple(name.replace("{x}", x) for x in to.each or map(str, range(declared[parameters[0]][0])))
-        made.append(Rule(stored, parameters, to.op, tuple(f"{copy}{leaf}" for copy in to.copies)))
+        idle = tuple(name.replace("{x}", x) for x in to.idle)
+        made.append(Rule(stored, parameters, to.op, tuple(f"{copy}{leaf}" for copy in to.copies), idle))
     return made

@@ -89,19 +89,20 @@ _KEYS: tuple[tuple[Kind, str], ...] = (
         attention_window_size attn_layer_period block_ff_dim block_multiple_of context_length conv1d_width conv_L_cache
         conv_channels conv_kernel cross_attention_hidden_size d_ff d_head d_inner d_kv d_model decoder_attention_heads
         decoder_ffn_dim decoder_vocab_size dense_intermediate_size dff dim dim_model_base emb_dim embed_dim embedding_size
-        encoder_attention_heads encoder_ffn_dim expand expansion_ratio expert_capacity expert_layer_period experts_per_token
-        ff_factor ffn_dim ffn_hidden_size ffn_round_up_to_multiple_of floor_scale full_attention_interval full_attn_mod
-        global_attn_every_n_layers global_head_dim head_dim head_ratio hidden_dim hidden_size image_size in_channels
-        index_block_size index_head_dim index_n_heads index_topk index_topk_blocks index_topk_freq input_channels
-        input_embedding_size input_feat_per_channel interleave_moe_layer_step intermediate_groups intermediate_multiple_size
-        intermediate_size intermediate_size_mlp interpolate_factor intra_bottleneck_size k_groups kv_channels kv_lora_rank
-        kv_n_heads layer_group_size layer_switch linear_conv_kernel_dim linear_head_dim linear_key_head_dim linear_num_heads
-        linear_num_key_heads linear_num_value_heads linear_value_head_dim local_attention local_radius lru_width mamba_d_conv
-        mamba_d_ssm mamba_d_state mamba_expand mamba_head_dim mamba_n_groups mamba_n_heads mamba_ngroups mamba_num_heads
+        encoder_attention_heads encoder_ffn_dim expand expansion_ratio expert_capacity expert_ffn_hidden_size
+        expert_layer_period experts_per_token ff_factor ffn_dim ffn_hidden_size ffn_round_up_to_multiple_of floor_scale
+        full_attention_interval full_attn_mod global_attn_every_n_layers global_head_dim head_dim head_ratio hidden_dim
+        hidden_size image_size in_channels index_block_size index_head_dim index_n_heads index_topk index_topk_blocks
+        index_topk_freq input_channels input_embedding_size input_feat_per_channel interleave_moe_layer_step
+        intermediate_groups intermediate_multiple_size intermediate_size intermediate_size_mlp interpolate_factor
+        intra_bottleneck_size k_groups kv_channels kv_lora_rank kv_n_heads layer_group_size layer_switch
+        linear_conv_kernel_dim linear_head_dim linear_key_head_dim linear_num_heads linear_num_key_heads
+        linear_num_value_heads linear_value_head_dim local_attention local_radius lru_width mamba_d_conv mamba_d_ssm
+        mamba_d_state mamba_expand mamba_head_dim mamba_n_groups mamba_n_heads mamba_ngroups mamba_num_heads
         max_decoder_position_embeddings max_encoder_position_embeddings max_pixels max_position_embeddings
         max_source_positions max_target_positions merge_size min_pixels mlp_ratio mm_tokens_per_image moe_intermediate_size
-        moe_k moe_latent_size moe_layer_interval moe_shared_expert_intermediate_size moe_top_k n_embd n_embed n_group
-        n_groups n_head n_heads n_inner n_langs n_mamba_heads n_positions n_words num_attention_heads num_channels
+        moe_k moe_latent_size moe_layer_interval moe_shared_expert_intermediate_size moe_top_k moe_topk n_embd n_embed
+        n_group n_groups n_head n_heads n_inner n_langs n_mamba_heads n_positions n_words num_attention_heads num_channels
         num_expert_group num_expert_groups num_experts_per_tok num_experts_per_token num_feedforward_networks
         num_global_key_value_heads num_groups num_heads num_hidden_groups num_key_value_heads num_kv_heads num_landmarks
         num_limited_groups num_mel_bins num_mem_blocks num_sliding_attention_heads original_max_position_embeddings
@@ -121,7 +122,7 @@ _KEYS: tuple[tuple[Kind, str], ...] = (
         num_dense_layers num_experts num_kv_shared_layers num_labels num_ln_in_parallel_attn num_local_experts
         num_nextn_predict_layers num_shared_expert num_shared_experts num_sparse_decoder_layers num_sparse_encoder_layers
         prefix_dense_sliding_window_pattern q_lora_rank resample rotary_dim share_expert_dim shared_expert_intermediate_size
-        shared_intermediate_size sliding_window type_vocab_size""",
+        shared_intermediate_size sliding_window type_vocab_size zero_expert_num""",
     ),
     (INTEGER, """clamp_len mask_token_id max_relative_positions moe_layer_end_index pad_token_id position_buckets"""),
     (

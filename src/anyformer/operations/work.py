@@ -83,7 +83,8 @@ class ExpertProduct(_Work):
     """A product with one weight per expert: every token passes `chosen` of `experts` experts, and each row one of them.
 
     `exact_rows`: rows of tokens that fit into the capacity of an expert that computes; `rows`: with the padding up to capacity.
-    The experts of a token are of `keep` of `groups` equal groups.
+    The experts of a token are of `keep` of `groups` equal groups. `sent`: whether its rows go to their experts for it, and not
+    for an earlier product.
     """
 
     rows: int
@@ -95,6 +96,7 @@ class ExpertProduct(_Work):
     residual: bool = False
     groups: int = 1
     keep: int = 1
+    sent: bool = False
     role: ClassVar[Role] = "expert"
 
     @property

@@ -27,6 +27,7 @@ from anyformer.parts.embedding.layer_embedding import LayerEmbedding
 from anyformer.parts.embedding.layer_inputs import LayerInput, LayerInputs
 from anyformer.parts.embedding.narrow_table import NarrowTable
 from anyformer.parts.embedding.patches import Patches
+from anyformer.parts.experts.attention_experts import AttentionExperts
 from anyformer.parts.experts.capacity import Capacity, RowCapacity
 from anyformer.parts.experts.experts import Experts
 from anyformer.parts.experts.router import Renormalise, Router
@@ -98,6 +99,7 @@ __all__ = [
     "AllOf",
     "AnyOf",
     "Attention",
+    "AttentionExperts",
     "AudioFrames",
     "Axial",
     "BatchNorm",

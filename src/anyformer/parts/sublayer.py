@@ -84,6 +84,8 @@ class Routed:
 
     rows: int
     experts: int
+    features: int
+    """Numbers of a row, on its way there and back."""
 
 
 class Sublayer(Drawn):
@@ -146,9 +148,9 @@ class Sublayer(Drawn):
         """
         return None
 
-    def routed(self, tokens: int) -> Routed | None:
-        """What travels in training if processes divide its experts; None without experts."""
-        return None
+    def routed(self, width: int, tokens: int) -> tuple[Routed, ...]:
+        """What travels in training if processes divide its experts, on each of its ways to them and back."""
+        return ()
 
     def gathers(self, width: int) -> int | None:
         """The numbers of each position that a process needs of all positions to compute its own (`Context.gathered`), where

@@ -209,7 +209,7 @@ def _of_vocabulary(found: Counter[tuple[str, str]], architecture: Architecture, 
 def _of_experts(found: Counter[tuple[str, str]], architecture: Architecture, mesh: Mesh, pieces: Pieces) -> None:
     """Rows travel to their experts and back, and so do gradients; the numbers of rows travel before."""
     for routed in _routed(architecture, mesh, pieces):
-        sizes = 4 * routed.rows * architecture.width * FLOAT + routed.experts * INTEGER
+        sizes = 2 * routed.rows * routed.features * FLOAT + routed.experts * INTEGER
         found["all-to-all", "expert"] += sizes * pieces.count * mesh.alike
 
 
@@ -227,8 +227,7 @@ def _routed(architecture: Architecture, mesh: Mesh, pieces: Pieces) -> Iterator[
         layer = mtp.layer(architecture.output_stack)
         passed += [(sublayer, pieces.length - k) for k in range(1, mtp.depth + 1) for sublayer in layer.sublayers]
     for sublayer, length in passed:
-        if (routed := sublayer.routed(pieces.rows * length)) is not None:
-            yield routed
+        yield from sublayer.routed(width, pieces.rows * length)
 
 
 def _sublayers(stack: Stack, width: int, ways: int) -> Iterator[tuple[int, Sublayer]]:

@@ -263,14 +263,14 @@ def _sums_and_experts(nodes: Sequence[Node], steps: int) -> tuple[int, tuple[Rou
 
     Every branch that ends in a row matrix is a sum over ranks; branches of one step are added up, so their sums are one.
     """
-    summed, routed = set[str | None](), dict[str | None, Routing]()
+    summed, routed = set[str | None](), list[Routing]()
     for node in nodes:
         for work in node.tally.own_work.values():
-            if isinstance(work, ExpertProduct) and not work.residual:
-                routed[node.address.branch] = Routing.of(work)
+            if isinstance(work, ExpertProduct) and work.sent:
+                routed.append(Routing.of(work))
             elif isinstance(work, Product) and work.role == "row":
                 summed.add(node.address.branch)
-    return 2 * min(len(summed), steps), tuple(routed.values())
+    return 2 * min(len(summed), steps), tuple(routed)
 
 
 def stages(row: Row, pp: int, chunks: int, *, even: bool = False) -> tuple[Stage, ...]:

@@ -13,7 +13,7 @@ from naive.span import beside
 
 
 def attention(part, name, weights, x, run, chosen=None, of_values=None):
-    """`chosen(t, s, g)`: whether query t may see key s by head of keys g; `of_values`: what values read, if not what keys do."""
+    """`chosen(t, s, g)`: whether query t may see key s by head of keys g; `of_values`: what values read in place of x."""
     cross = part.kind == "cross_attention"
     if not cross and part.joined is not None:
         both = zip(x, run.streams[part.joined.variant], strict=True)
@@ -187,11 +187,13 @@ def index_scores(choice, name, weights, x, c, t, seen):
 def latent_attention(part, name, weights, x, run):
     """Keys and values of every head written out."""
     N, P, H = part.nope_width, part.rope_width, part.heads
+    width = len(x[0]) if part.aligned_to == "width" else part.aligned_to
+    aligned = lambda c: c if width is None else (width / len(c)) ** 0.5 * c  # noqa: E731
     turn = lambda h, t: h if part.rotary is None else rotate(part.rotary, h, t, len(x))  # noqa: E731
     keys, values, out, latents, chosen = [], [], [], [], run.chosen.setdefault(run.variant, [])
     chosen.clear()
     for s, v in enumerate(x):
-        c = norm(part.norm, f"{name}.kv_norm", weights, linear(f"{name}.kv_down", weights, v))
+        c = aligned(norm(part.norm, f"{name}.kv_norm", weights, linear(f"{name}.kv_down", weights, v)))
         rope = turn(linear(f"{name}.rope_key", weights, v), s)
         up = (weights[f"{name}.key_up.weight"] @ c).view(H, N)
         keys.append([torch.cat([up[h], rope]) for h in range(H)])
@@ -199,7 +201,7 @@ def latent_attention(part, name, weights, x, run):
     for t, v in enumerate(x):
         c = v
         if part.q_rank is not None:
-            c = norm(part.norm, f"{name}.query_norm", weights, linear(f"{name}.query_down", weights, v))
+            c = aligned(norm(part.norm, f"{name}.query_norm", weights, linear(f"{name}.query_down", weights, v)))
         queries, mixed = temperature(part.temperature, t) * (weights[f"{name}.query_up.weight"] @ c).view(H, N + P), []
         latents.append(c)
         chosen.append(keys_of(part, name, weights, x, latents, t, run))

@@ -8,6 +8,7 @@ import torch
 
 from naive.basics import factor, linear, norm, softmax
 from naive.networks import activate, between, feedforward
+from naive.positions import allowed, rotate
 
 
 def scramble(n):
@@ -29,7 +30,7 @@ SCORES = {
 
 def preferences(part, name, weights, logits, scores, token):
     """How much one token wants each expert, before a capacity."""
-    choice, experts = part.router.choice, range(part.experts + part.identity_experts)
+    choice, experts = part.router.choice, range(part.experts + getattr(part, "identity_experts", 0))
     if choice.kind == "hashed":
         key = scramble(token ^ choice.seed * 0x9E3779B1 % 2**32)
         return [scramble(key ^ scramble(e)) for e in experts]
@@ -135,5 +136,23 @@ def experts(part, name, weights, x, run):
             if part.shared.gate is not None:
                 shared = shared / (1 + torch.exp(-linear(f"{name}.shared_gate", weights, read)))
             y = y + shared if part.shared.join == "sum" else (y + shared) / 2
+        out.append(y)
+    return out
+
+
+def attention_experts(part, name, weights, x, run):
+    """Token by token, expert by expert and head by head."""
+    E, scale = part.head_width, part.head_width**-0.5 if part.scale is None else part.scale
+    turn = lambda h, t: h if part.rotary is None else rotate(part.rotary, h, t, len(x))  # noqa: E731
+    keys = [[turn(h, s) for h in linear(f"{name}.key", weights, v).view(-1, E)] for s, v in enumerate(x)]
+    values, out = [linear(f"{name}.value", weights, v).view(-1, E) for v in x], []
+    for t, v in enumerate(x):
+        seen, y = [s for s in range(len(x)) if allowed(part.mask, t, s, run.prefix)], torch.zeros_like(v)
+        for e, weight in routed(part, name, weights, v, run.tokens[t]):
+            mixed = []
+            for h, q in enumerate((weights[f"{name}.experts.query"][e] @ v).view(-1, E)):
+                share = softmax([turn(q, t) @ keys[s][h] * scale for s in seen])
+                mixed.append(sum(a * values[s][h] for a, s in zip(share, seen, strict=True)))
+            y = y + weight * (weights[f"{name}.experts.output"][e] @ torch.cat(mixed))
         out.append(y)
     return out

@@ -6,7 +6,7 @@ import torch
 
 from naive.attention import attention, block_sparse_attention, latent_attention
 from naive.basics import linear, norm, position
-from naive.experts import experts
+from naive.experts import attention_experts, experts
 from naive.networks import feedforward, layer_embedding, layer_input, layer_inputs
 from naive.recurrent import RECURRENT
 from naive.scales import channel_cross_attention, spatial_cross_attention
@@ -45,6 +45,7 @@ def run_stack(stack, name, weights, x, source, prefix, tokens, until=None, axes=
         path = f"{name}.layers.{owner}"
         run.variant, run.layer, entered = variant, owner, x
         run.turn = stack.layers[:layer].count(variant) if variant in stack.shared_weights else 0
+        late = [torch.zeros_like(v) for v in x]
         for number, step in enumerate(stack.variants[variant].steps):
             if streams is not None:
                 place = owner * len(stack.variants[variant].steps) + number
@@ -68,9 +69,11 @@ def run_stack(stack, name, weights, x, source, prefix, tokens, until=None, axes=
                 kind = branch.sublayer.kind
                 assert kind in SUBLAYERS, f"write {kind!r} in plain loops beside {__file__}, into RECURRENT or SUBLAYERS"
                 y = SUBLAYERS[kind](branch.sublayer, f"{inner}.sublayer", weights, y, run)
+                y = [v + weights[f"{inner}.output_bias"] for v in y] if branch.output_bias else y
                 y = [norm(branch.norm_after, f"{inner}.norm_after", weights, v) for v in y]
                 gain = learned(branch.gain, weights[f"{inner}.gain"]) if branch.gain else 1.0
-                given = [a + share * branch.multiplier * gain * b for a, b in zip(given, y, strict=True)]
+                sums = given if branch.added is None else late
+                sums[:] = [a + share * branch.multiplier * gain * b for a, b in zip(sums, y, strict=True)]
             given = [norm(step.norm_branches, f"{path}.step_{number}_norm_branches", weights, v) for v in given]
             if streams is not None:
                 streams = [
@@ -81,6 +84,7 @@ def run_stack(stack, name, weights, x, source, prefix, tokens, until=None, axes=
                 norm(step.norm_after, f"{path}.step_{number}_norm_after", weights, a + b) for a, b in zip(x, given, strict=True)
             ]
             x = [learned(step.gain, weights[f"{path}.step_{number}_gain"]) * v for v in x] if step.gain else x
+        x = [a + b for a, b in zip(x, late, strict=True)]
         run.streams[variant] = x
         x = entered if stack.variants[variant].output == "aside" else x
     if streams is not None:
@@ -188,4 +192,5 @@ SUBLAYERS = RECURRENT | {
     "cross_attention": attention,
     "feedforward": feedforward,
     "experts": experts,
+    "attention_experts": attention_experts,
 }

@@ -116,9 +116,9 @@ def stretched_table(target: Target) -> dict[str, Any]:
     return table
 
 
-def latent_names(architecture: Architecture, theirs: str = "self_attn") -> Table:
+def latent_names(architecture: Architecture, theirs: str = "self_attn", ours: str = "latent_attention") -> Table:
     """Names of latent attention: one matrix for latent and rotated key, one that expands keys and values head by head."""
-    target, ours = Target(architecture), "latent_attention"
+    target = Target(architecture)
     if not target.has(ours):
         return {}
     query = "q_proj" if target(f"{ours}.q_rank") is None else "q_b_proj"

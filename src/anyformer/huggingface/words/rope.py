@@ -55,7 +55,7 @@ def rotary_or(config: Config, otherwise: Mapping[str, Any], *, theta: float) -> 
 
 def rope_table(target: Target) -> dict[str, Any]:
     """`rope_parameters` of the first layer that has rotary positions."""
-    for branch in ("attention", "latent_attention", "differential_attention"):
+    for branch in ("attention", "latent_attention", "differential_attention", "attention_experts"):
         for positions in target.each(f"{branch}.rotary"):
             if positions is not None:
                 return to_table(positions)

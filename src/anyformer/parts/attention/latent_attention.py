@@ -42,12 +42,14 @@ class LatentAttention(LatentHeads):
         keys = self.mask.words if self.choice is None else f"{self.mask.words}, best {number(self.choice.keep)} keys"
         mixed = chain(read, Cell(f"softmax · {keys}", "mix"))
         remembered = f"remembered: {self.remembered} numbers per token"
+        features = self.aligned_width(width)
+        aligned = () if features is None else (f"latents × √({number(features)} / rank)",)
         flow = chain(gated(mixed, self.gate), Cell(f"output {number(width)}"))
         extras = (words(part) for part in (self.temperature, self.choice) if part is not None)
-        return Sketch("Multi-head latent attention", (remembered, *extras, *biases(self.bias, 3)), flow)
+        return Sketch("Multi-head latent attention", (remembered, *aligned, *extras, *biases(self.bias, 3)), flow)
 
     def layout(self, width: int) -> Layout:
-        if self.choice is not None:
+        if self.choice is not None or self.aligned_to is not None:
             return Layout()
         latent = LatentLayout(
             self.heads, self.kv_rank, self.q_rank, self.nope_width, self.rope_width, self.value_width,

@@ -52,6 +52,9 @@ class LatentHeads(Sublayer):
     gate: Gate | None = None
     temperature: Temperature | None = None
     """A factor of the queries that grows with their positions (Mistral 4)."""
+    aligned_to: Count | Literal["width"] | None = None
+    """n: each latent, behind its norm, times sqrt(n / its features), so that what is made of it varies as if it were made of
+    n features, `width` of D (LongCat-Flash's scale correction, arXiv 2509.01322)."""
     choice: KeyChoice | None = None
     """A choice of keys for each query, by index scores that its latent gives (DeepSeek sparse attention)."""
 
@@ -80,6 +83,15 @@ class LatentHeads(Sublayer):
     def scale_of_scores(self) -> float:
         """The factor of the scores; E^-0.5 by default."""
         return self.query_width**-0.5 if self.scale is None else self.scale
+
+    def factor(self, features: int, width: int) -> float:
+        """The factor of a latent of so many features."""
+        aligned = self.aligned_width(width)
+        return 1.0 if aligned is None else float((aligned / features) ** 0.5)
+
+    def aligned_width(self, width: int) -> int | None:
+        """The features that latents are aligned to; None if they are not."""
+        return width if self.aligned_to == "width" else self.aligned_to
 
     @property
     def index_width(self) -> int:
@@ -112,7 +124,11 @@ class LatentHeads(Sublayer):
         return (shape.length == 1 and shape.past > 0) or self.sparse(shape.keys, plan)
 
     def resolved(self, width: int) -> Self:
-        return self.but(scale=self.scale_of_scores)
+        return self.but(scale=self.scale_of_scores, aligned_to=self.aligned_width(width))
+
+    def scaled_as(self, base: Sublayer, width: int, base_width: int) -> Self:
+        assert isinstance(base, LatentHeads), "the same sublayer at another width"
+        return self.but(aligned_to=base_width) if base.aligned_to == "width" else self
 
     @property
     def traits(self) -> Traits:

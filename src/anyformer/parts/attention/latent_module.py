@@ -37,6 +37,8 @@ class LatentAttentionModule(Attends):
         self.output = nn.Linear(H * attention.value_width, width, bias="output" in bias)
         self.rotary = Digested.of(attention.rotary) if attention.rotary else None
         self.scale = attention.scale_of_scores
+        self.query_factor = attention.factor(rank, width) if rank else 1.0
+        self.kv_factor = attention.factor(P, width)
 
     def extra_repr(self) -> str:
         a = self.attention
@@ -44,13 +46,13 @@ class LatentAttentionModule(Attends):
 
     def forward(self, x_BTD: Tensor, context: Context, state: FullState | RingState | None = None) -> Tensor:
         a = self.attention
-        c_BTQ = self.query_norm(self.query_down(x_BTD))
+        c_BTQ = times(self.query_norm(self.query_down(x_BTD)), self.query_factor)
         q_BTHE = self.query_up(c_BTQ).view(*x_BTD.shape[:2], a.heads, -1)
         if a.temperature is not None:
             q_BTHE = q_BTHE * a.temperature.factor(context.positions)[..., None, None].to(q_BTHE.dtype)
         nope, rope = q_BTHE.split([a.nope_width, a.rope_width], -1)
         rope = self._rotated(rope, context).transpose(1, 2)
-        latent_B1SP = context.gathered(self.kv_norm(self.kv_down(x_BTD)))[:, None]
+        latent_B1SP = context.gathered(times(self.kv_norm(self.kv_down(x_BTD)), self.kv_factor))[:, None]
         key_B1SR = context.gathered(self._rotated(self.rope_key(x_BTD)[:, :, None], context)).transpose(1, 2)
         keys = context.keys
         if state is not None:
@@ -102,6 +104,11 @@ class LatentAttentionModule(Attends):
             return x_BTHR
         table = context.rotary(self.rotary, self.attention.rope_width, x_BTHR.dtype)
         return self.rotary.value.rotate(x_BTHR, table)
+
+
+def times(x: Tensor, factor: float) -> Tensor:
+    """x * factor, without the product where the factor is 1."""
+    return x if factor == 1.0 else x * factor
 
 
 Parts = tuple[Tensor, Tensor, Tensor, Tensor]

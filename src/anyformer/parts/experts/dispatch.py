@@ -51,10 +51,14 @@ class Placement:
         """(Z, D) -> (Q, D): the tokens that the experts read."""
         return _move(x_ZD, self.choice // self.chosen.shape[1], self.row, self.taken)
 
+    def arrange(self, x_ZJI: Tensor) -> Tensor:
+        """(Z, J, I) -> (Q, I): what each choice has, in the row of the choice."""
+        taken = None if self.taken is None else self.taken.view(-1, 1)
+        return _move(x_ZJI.flatten(0, 1), self.choice, self.row.view(-1, 1), taken)
+
     def spread(self, weights_ZJ: Tensor) -> Tensor:
         """(Z, J) -> (Q, 1): the weight of each row."""
-        taken = None if self.taken is None else self.taken.view(-1, 1)
-        return _move(weights_ZJ.reshape(-1, 1), self.choice, self.row.view(-1, 1), taken)
+        return self.arrange(weights_ZJ[..., None])
 
     def combine(self, y_QD: Tensor) -> Tensor:
         """(Q, D) -> (Z, J, D): the expert's output for each choice, 0 for a choice without a row."""
@@ -73,8 +77,8 @@ class InOrder(Placement):
         tokens, choices = self.chosen.shape
         return x_ZD.expand(choices, -1) if tokens == 1 else x_ZD.repeat_interleave(choices, 0)
 
-    def spread(self, weights_ZJ: Tensor) -> Tensor:
-        return weights_ZJ.reshape(-1, 1)
+    def arrange(self, x_ZJI: Tensor) -> Tensor:
+        return x_ZJI.flatten(0, 1)
 
     def combine(self, y_QD: Tensor) -> Tensor:
         return y_QD.view(*self.chosen.shape, -1)

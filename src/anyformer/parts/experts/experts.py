@@ -16,10 +16,8 @@ from anyformer.parts.call.shared import TOKENS, Read
 from anyformer.parts.call.state import EMPTY
 from anyformer.parts.derived import of_width
 from anyformer.parts.experts.capacity import CapacityRequest, ExpertCapacity
-from anyformer.parts.experts.chosen import FEW, chosen_product
-from anyformer.parts.experts.dispatch import Groups, Placement, in_order, sorted_by_expert
-from anyformer.parts.experts.exchange import HoldsExperts, here
-from anyformer.parts.experts.grouped import grouped_product
+from anyformer.parts.experts.dispatch import Groups, Placement
+from anyformer.parts.experts.exchange import HoldsExperts
 from anyformer.parts.experts.report import report
 from anyformer.parts.experts.router import Router, Routing
 from anyformer.parts.experts.selection import best
@@ -95,11 +93,11 @@ class Experts(PositionwiseNetwork):
             return None
         return self.but(width=self.width // ways, shared=self.shared.but(feedforward=feedforward))
 
-    def routed(self, tokens: int) -> Routed:
+    def routed(self, width: int, tokens: int) -> tuple[Routed, ...]:
         rows = tokens * self.chosen
         if self.capacity is not None and self.capacity.holds(training=True):
             rows = self.capacity.rows(tokens, self.experts, self.chosen)
-        return Routed(rows, self.experts)
+        return (Routed(rows, self.experts, 2 * width),)
 
     def gathers(self, width: int) -> int | None:
         # A capacity gives places in the order of all tokens; penalties are means over them.
@@ -177,7 +175,7 @@ class Experts(PositionwiseNetwork):
             counted: tuple[Dimension, ...] = (("experts", self.experts),), *(((), inside) if name == "down" else (inside, ()))
             weights[name] = Weight((self.experts, *sides), "expert", fill, used, axes=counted, writes=name == "down")
             ends, limit = fill == "residual", self.router.choice.limit
-            work[name] = ExpertProduct(computed, exact, inputs, outputs, self.experts, used, ends, *limit)
+            work[name] = ExpertProduct(computed, exact, inputs, outputs, self.experts, used, ends, *limit, sent=name == "up")
             if name in self.bias:
                 weights[f"{name}_bias"] = Weight(
                     (self.experts, sides[0]), "expert", "zeros", used, axes=counted[:2], writes=name == "down"
@@ -241,11 +239,7 @@ class ExpertsModule(HoldsExperts):
         """The rows in which experts compute the tokens, within the capacity if it holds."""
         experts, capacity = self.description.experts, self.description.capacity
         if capacity is None or not capacity.holds(self.training):
-            # To put a few rows in order takes longer than their products.
-            few = wanted_ZJ.device.type == "cpu" and wanted_ZJ.numel() <= FEW and self.exchange is here
-            if few and not (torch.is_grad_enabled() or torch.compiler.is_compiling()):
-                return in_order(wanted_ZJ)
-            return sorted_by_expert(wanted_ZJ, experts)
+            return self.placed(wanted_ZJ, experts)
         candidates = self.description.router.choice.candidates(experts)
         return capacity.place(CapacityRequest(wanted_ZJ, real_BT, experts, lambda: best(routing.preference, candidates)))
 
@@ -272,14 +266,11 @@ class ExpertsModule(HoldsExperts):
         return self._project("down", self.description.between(self.activation, gate_QF, up_QF), groups)
 
     def _project(self, name: Projection, rows_QI: Tensor, groups: Groups) -> Tensor:
-        weight = getattr(self, name)
-        if groups.mixed:
-            y_QO = chosen_product(rows_QI, weight, groups.expert)
-        else:
-            y_QO = grouped_product(rows_QI, weight, groups.ends, whole=groups.whole)
+        y_QO = self.own_product(name, rows_QI, groups)
         if name not in self.description.bias:
             return y_QO
+        bias = self.get_parameter(f"{name}_bias")
         # Rows of identity experts look up a bias too; their result is not used.
-        expert_Q = groups.expert if groups.whole else groups.expert.clamp(max=len(weight) - 1)
+        expert_Q = groups.expert if groups.whole else groups.expert.clamp(max=len(bias) - 1)
         # A look-up, because its gradient is summed in a fixed order.
-        return y_QO + F.embedding(expert_Q, getattr(self, f"{name}_bias")).to(y_QO.dtype)
+        return y_QO + F.embedding(expert_Q, bias).to(y_QO.dtype)

@@ -1,35 +1,33 @@
 """Block wiring as data: steps of parallel branches around the residual stream.
 
     x -> for each step: x = gain * norm_after(residual_scale * residual + norm_branches(sum over branches of f(norm_before(x))))
-    f(x) = drop_path(multiplier * gain * dropout(norm_after(sublayer(norm_before(x)))))
+    f(x) = drop_path(multiplier * gain * dropout(norm_after(sublayer(norm_before(x)) + b)))
 
+A branch may be added after the last step instead (`Branch.added`).
 Every norm is optional. Pre-norm, post-norm, sandwich and output norms, parallel attention and feed-forward,
 cross-attention: all are values of this one shape; `wiring` spells the common ones.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import ClassVar, Literal
 
 import torch
 from pydantic import Field, field_validator, model_validator
-from torch import Tensor, nn
+from torch import nn
 
 from anyformer.describe import DescriptionError, Named, Problem, Value, change_all
 from anyformer.operations import Shape, Tally, total
-from anyformer.parts.call.context import Context
 from anyformer.parts.call.shared import Read
 from anyformer.parts.call.state import State
 from anyformer.parts.derived import LayerScale
+from anyformer.parts.layers.block_module import STEP_NORMS, BlockModule
 from anyformer.parts.layers.branch import Branch
 from anyformer.parts.layers.streams import Streams
 from anyformer.parts.norms.norm import Norm
 from anyformer.parts.pointwise.gain import Gain
 from anyformer.parts.sublayer import Sublayer
 from anyformer.plan import Plan
-
-STEP_NORMS = ("norm_before", "norm_branches", "norm_after")
 
 
 class Step(Value):
@@ -71,6 +69,14 @@ class Step(Value):
             raise ValueError("residual_scale = 'by_layer' scales each branch, which norm_branches undoes: leave one out")
         if self.residual == "none" and self.residual_scale != 1.0:
             raise ValueError("residual = 'none' adds the branches to nothing, which no residual_scale multiplies: leave it out")
+        return self
+
+    @model_validator(mode="after")
+    def _norms_a_sum(self) -> Step:
+        if self.norm_branches is not None and all(branch.added for branch in self.branches.values()):
+            raise ValueError("norm_branches norms the sum of the step's branches, and all of them are added after the block")
+        if self.residual == "none" and all(branch.added for branch in self.branches.values()):
+            raise ValueError("residual = 'none' leaves nothing of a step whose branches are all added after the block")
         return self
 
     @property
@@ -135,6 +141,13 @@ class Block(Value):
         return self
 
     @model_validator(mode="after")
+    def _late_branches_pass_steps(self) -> Block:
+        last = [name for name, branch in self.steps[-1].branches.items() if branch.added]
+        if last:
+            raise ValueError(f"{last[0]} stands in the last step, and added = 'after_block' passes later steps: leave it out")
+        return self
+
+    @model_validator(mode="after")
     def _detaches_first(self) -> Block:
         if any(step.residual == "detached" for step in self.steps[1:]):
             raise ValueError("residual = 'detached' belongs into the first step of a block: make the steps before a layer")
@@ -179,6 +192,11 @@ class Block(Value):
     def parallel(self) -> bool:
         """Whether branches read the same x."""
         return any(len(step.branches) > 1 for step in self.steps)
+
+    @property
+    def late(self) -> tuple[str, ...]:
+        """The names of the branches that are added after the last step."""
+        return tuple(name for name, branch in self.branches.items() if branch.added)
 
     @property
     def stability(self) -> tuple[str, ...]:
@@ -232,71 +250,3 @@ class Block(Value):
             name: branch.sublayer.state(width, batch, capacity, source, dtype, device) for name, branch in self.branches.items()
         }
         return {name: state for name, state in states.items() if state is not None}
-
-
-class BlockModule(nn.Module):
-    """(B, T, D) -> (B, T, D), or (B, T, N, D) -> (B, T, N, D) with streams.
-
-    A branch's module carries the branch's name; what belongs to a step is `step_<i>_` and the name of
-    a norm, `gain` or `streams`.
-    """
-
-    def __init__(self, block: Block, width: int, plan: Plan, name: str, streams: Streams | None, layer: int) -> None:
-        super().__init__()
-        self.steps = block.steps
-        for branch_name, branch in block.branches.items():
-            self.add_module(branch_name, branch.build(width, plan, f"{name}.{branch_name}"))
-        for i, step in enumerate(block.steps):
-            for place in STEP_NORMS:
-                norm = step.norms.get(place)
-                self.add_module(f"step_{i}_{place}", norm.build(width) if norm else nn.Identity())
-            if step.gain is not None:
-                self.register_parameter(f"step_{i}_gain", nn.Parameter(torch.empty(step.gain.weight(width).shape)))
-            if streams is not None:
-                self.add_module(f"step_{i}_streams", streams.build(width, layer * len(block.steps) + i))
-        self.streamed = streams is not None
-
-    def forward(self, x: Tensor, context: Context, states: dict[str, State] | None = None) -> Tensor:
-        entered = x
-        for i, step in enumerate(self.steps):
-            x = (
-                self._streamed(i, step, x, context, states)
-                if self.streamed
-                else self._plain(i, step, x, entered, context, states)
-            )
-        return x
-
-    def _plain(
-        self, i: int, step: Step, x_BTD: Tensor, entered_BTD: Tensor, context: Context, states: dict[str, State] | None
-    ) -> Tensor:
-        assert not isinstance(step.residual_scale, str), "a number in each layer: see `of_layer`"
-        x_BTD = x_BTD.detach() if step.residual == "detached" else x_BTD
-        read_BTD = self.get_submodule(f"step_{i}_norm_before")(x_BTD)
-        outputs = self._branches(i, step, read_BTD, context, states)
-        if step.residual == "none":
-            x_BTD = next(outputs)
-        else:
-            x_BTD = read_BTD if step.residual == "normed" else entered_BTD if step.residual == "block" else x_BTD
-            x_BTD = x_BTD if step.residual_scale == 1.0 else x_BTD * step.residual_scale
-        for y_BTD in outputs:
-            x_BTD = x_BTD + y_BTD
-        x_BTD = self.get_submodule(f"step_{i}_norm_after")(x_BTD)
-        return x_BTD if step.gain is None else step.gain.scaled(x_BTD, self.get_parameter(f"step_{i}_gain"))
-
-    def _streamed(self, i: int, step: Step, x_BTND: Tensor, context: Context, states: dict[str, State] | None) -> Tensor:
-        h_BTD, mixed_BTND, write_BTN1 = self.get_submodule(f"step_{i}_streams")(x_BTND)
-        read_BTD = self.get_submodule(f"step_{i}_norm_before")(h_BTD)
-        first_BTD, *others = self._branches(i, step, read_BTD, context, states)
-        sum_BTD = sum(others, first_BTD)
-        return mixed_BTND + write_BTN1 * sum_BTD[..., None, :]  # type: ignore[no-any-return]
-
-    def _branches(
-        self, i: int, step: Step, read_BTD: Tensor, context: Context, states: dict[str, State] | None
-    ) -> Iterator[Tensor]:
-        """The output of each branch, one after the other; if the step norms their sum, the normed sum alone."""
-        outputs = (self.get_submodule(name)(read_BTD, context, states.get(name) if states else None) for name in step.branches)
-        if step.norm_branches is None:
-            yield from outputs
-        else:
-            first_BTD, *others = outputs
-            yield self.get_submodule(f"step_{i}_norm_branches")(sum(others, first_BTD))

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import torch
 from pydantic import model_validator
 from torch import Tensor, nn
 
 from anyformer.describe import Probability, Value
-from anyformer.operations import Shape, Tally, total
+from anyformer.operations import Shape, Tally, Weight, total
 from anyformer.operations.elementwise import added
 from anyformer.parts.call.context import Context
 from anyformer.parts.call.noise import Dropout, DropPath
@@ -22,11 +22,13 @@ from anyformer.plan import Plan
 
 
 class Branch(Value):
-    """drop_path(multiplier * gain * dropout(norm_after(sublayer(norm_before(x))))): what one sublayer adds to the stream."""
+    """drop_path(multiplier * gain * dropout(norm_after(sublayer(norm_before(x)) + b))): what a sublayer adds to the stream."""
 
     through: ClassVar[tuple[str, ...]] = ("sublayer",)
     norm_before: Norm | None = None
     sublayer: Sublayer
+    output_bias: Literal[True] | None = None
+    """Add b, a learned bias (D,), to what the sublayer gives (JetMoE: one beside all experts, arXiv 2404.07413)."""
     norm_after: Norm | None = None
     multiplier: float = 1.0
     """A constant factor (Granite; 1 / sqrt(2))."""
@@ -35,6 +37,9 @@ class Branch(Value):
     dropout: Probability = 0.0
     drop_path: Probability = 0.0
     """Share of rows whose whole branch is dropped in training."""
+    added: Literal["after_block"] | None = None
+    """None: added to the stream with its step. `after_block`: only behind the block's last step, so that the steps between do
+    not wait for it (shortcut-connected experts: Cai et al. 2024, arXiv 2404.05019; LongCat-Flash, arXiv 2509.01322)."""
 
     @model_validator(mode="after")
     def _norm_is_read(self) -> Branch:
@@ -56,8 +61,9 @@ class Branch(Value):
         tally = self.sublayer.cost(width, shape, plan).within("sublayer", "sublayer")
         tally += total({"norm_before": before.cost(width, shape.rows)}) if before else Tally()
         tally += total({"norm_after": after.cost(width, shape.rows).writing()}) if after else Tally()
-        gain = {"gain": self.gain.weight(width)} if self.gain else {}
-        return tally + Tally(gain, {"residual": added(shape.rows * width)})
+        weights = {"gain": self.gain.weight(width)} if self.gain else {}
+        weights |= {"output_bias": Weight((width,), "replicate", "zeros", writes=True)} if self.output_bias else {}
+        return tally + Tally(weights, {"residual": added(shape.rows * width)})
 
 
 class BranchModule(nn.Module):
@@ -69,6 +75,7 @@ class BranchModule(nn.Module):
         self.multiplier, self.scaling = branch.multiplier, branch.gain
         self.norm_before = branch.norm_before.build(width) if branch.norm_before else nn.Identity()
         self.sublayer = branch.sublayer.build(width, plan, f"{name}.sublayer")
+        self.output_bias = nn.Parameter(torch.empty(width)) if branch.output_bias else None
         self.norm_after = branch.norm_after.build(width) if branch.norm_after else nn.Identity()
         self.gain = nn.Parameter(torch.empty(branch.gain.weight(width).shape)) if branch.gain else None
         self.dropout = Dropout(branch.dropout, f"{name}.dropout")
@@ -78,6 +85,7 @@ class BranchModule(nn.Module):
     def forward(self, x_BTD: Tensor, context: Context, state: State | None) -> Tensor:
         x_BTD = self.norm_before(x_BTD)
         y_BTD = through(self.sublayer, x_BTD, context, self.crossing, state)
+        y_BTD = y_BTD if self.output_bias is None else y_BTD + self.output_bias.to(y_BTD.dtype)
         y_BTD = self.norm_after(y_BTD)
         y_BTD = self.dropout(y_BTD, context.noise)
         if self.scaling is not None:

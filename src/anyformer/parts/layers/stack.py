@@ -89,10 +89,9 @@ class Stack(Value):
             if name not in self.variants:
                 raise ValueError(f"shared_weights names no variant {name!r}{did_you_mean(name, self.variants)}")
         for name, block in self.variants.items():
-            if self.streams is not None and any(step.shapes_residual for step in block.steps):
-                raise ValueError(
-                    f"streams weigh the residual themselves: take norm_after, residual, residual_scale and gain out of {name!r}"
-                )
+            if self.streams is not None and (block.late or any(step.shapes_residual for step in block.steps)):
+                changes = "norm_after, residual, residual_scale, gain and added"
+                raise ValueError(f"streams weigh the residual themselves: take {changes} out of {name!r}")
         return self
 
     @model_validator(mode="after")

@@ -60,12 +60,17 @@ def block(
 ) -> Drawing:
     """A frame around its steps, without the stream, which `rail` draws once the frame's height is known."""
     side = Side(frame_width(look, column), mirrored)
-    y, shapes, ports = 0.0, list[Shape](), list[Point]()
+    y, shapes, ports, late = 0.0, list[Shape](), list[Point](), list[tuple[Point, ...]]()
     for number, step in enumerate(look):
-        drawn = _step(step, side, column, heights[number], f"{about}/{number}")
+        drawn, waiting = _step(step, side, column, heights[number], f"{about}/{number}")
         shapes += drawn.at(0, y)
         ports += drawn.ports_at(0, y)
+        late += [tuple((px, y + py) for px, py in path) for path in waiting]
         y += drawn.height
+    if late:
+        y += TURN
+        shapes += _late(side, late, y)
+        y += 6
     y += SPACE
     if header:
         wide = width_of(header, SMALL, True) + 10
@@ -76,8 +81,16 @@ def block(
     return Drawing(side.width, y, tuple(shapes), tuple(ports))
 
 
-def _step(step: StepLook, side: Side, column: float, height: float, about: str) -> Drawing:
-    """A step, from the place where its branches leave the stream to the norms and factors after their sum."""
+def _late(side: Side, late: list[tuple[Point, ...]], y: float) -> list[Shape]:
+    """Lines from branches, beside the steps that follow, to a plus on the stream behind these."""
+    edge = side.width - RIGHT / 2
+    lines = [side.line(*path, (edge, path[-1][1]), (edge, y)) for path in late]
+    return [*lines, side.line((edge, y), (RAIL + 4, y), arrow=True), Mark(side.x(RAIL), y, "+")]
+
+
+def _step(step: StepLook, side: Side, column: float, height: float, about: str) -> tuple[Drawing, list[tuple[Point, ...]]]:
+    """A step, from the place where its branches leave the stream to the norms and factors after their sum; and the lines
+    above branches that are added later, as far as they rise here."""
     shapes, ports, y = list[Shape](), list[Point](), SPACE
     if step.normed:
         shapes += _on_rail(side, y, step.before, "norm", f"{about}/before")
@@ -96,28 +109,32 @@ def _step(step: StepLook, side: Side, column: float, height: float, about: str) 
         y += LOW + SPACE
     # A branch without a norm before is level with the others' sublayers, not with their norms.
     raised = LOW + SPACE if any(branch.before for branch in step.branches) else 0.0
-    tops = []
+    tops, late = list[Point](), list[Point]()
     for i, (branch, centre, path) in enumerate(zip(step.branches, centres, paths, strict=True)):
         start = y if branch.before else y + raised
         drawn, x = _branch(branch, column, height, f"{about}/{i}"), side.box(centre - column / 2, column)
         shapes += [side.line(*path, (centre, start), arrow=True), *drawn.at(x, start)]
         ports += drawn.ports_at(x, start)
-        tops.append((centre, start + drawn.height))
-    back, y = _coming_back(step, side, column, tops, f"{about}/sum")
-    shapes += back
+        (late if branch.late else tops).append((centre, start + drawn.height))
+    highest = max(top for _, top in [*tops, *late])
+    waiting: list[tuple[Point, ...]] = [((x, top), (x, highest + TURN / 2)) for x, top in late]
+    y = highest + TURN
+    if tops:
+        back, y = _coming_back(step, side, column, tops, y, f"{about}/sum")
+        shapes += [*back, Mark(side.x(RAIL), y, "+")]
     if step.scale:
         shapes += _factor_of_stream(side, (leave + y) / 2, step.scale, f"{about}/scale")
-    shapes.append(Mark(side.x(RAIL), y, "+"))
     y += 6
     for i, (text, tone) in enumerate(step.after):
         shapes += _on_rail(side, y + SPACE, text, tone, f"{about}/after {i}")
         y += SPACE + LOW
-    return Drawing(side.width, y, tuple(shapes), tuple(ports))
+    return Drawing(side.width, y, tuple(shapes), tuple(ports)), waiting
 
 
-def _coming_back(step: StepLook, side: Side, column: float, tops: list[Point], about: str) -> tuple[list[Shape], float]:
-    """Lines from the branches to the plus on the stream, by way of the norm of their sum, and the height of the plus."""
-    y = max(top for _, top in tops) + TURN
+def _coming_back(
+    step: StepLook, side: Side, column: float, tops: list[Point], y: float, about: str
+) -> tuple[list[Shape], float]:
+    """Lines from the branches, bent at y, to the plus on the stream, by way of the norm of their sum; the plus's height."""
     if not step.summed:
         lines: list[Shape] = [side.line((x, top), (x, y), (RAIL + 4, y), arrow=True) for x, top in tops]
         return [*lines, *(Mark(side.x(x), y) for x, _ in tops[:-1])], y

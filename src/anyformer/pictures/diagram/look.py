@@ -32,6 +32,8 @@ class BranchLook:
     factors: tuple[str, ...]
     mixes: bool
     """Whether it moves information between positions."""
+    late: bool = False
+    """Whether it is added after the last step."""
 
 
 @dataclass(frozen=True)
@@ -216,6 +218,7 @@ def _branch(branch: Branch, width: int) -> BranchLook:
         after=_title(branch.norm_after, width),
         factors=tuple(factors),
         mixes=branch.sublayer.traits.mixing is not None or SOURCE in branch.sublayer.reads,
+        late=branch.added is not None,
     )
 
 

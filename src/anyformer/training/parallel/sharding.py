@@ -19,7 +19,7 @@ from torch.distributed.tensor import Shard
 from anyformer.model import Transformer
 from anyformer.model.unlearnt import unlearnt
 from anyformer.parts.call.context import Context
-from anyformer.parts.layers.block import BlockModule
+from anyformer.parts.layers.block_module import BlockModule
 
 T = TypeVar("T")
 

@@ -1,0 +1,204 @@
+"""Mixture of attention heads: experts that are projections of queries and outputs, around keys and values of all."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+import torch
+from pydantic import Field, model_validator
+from torch import Tensor, nn
+
+from anyformer.describe import Count, Positive
+from anyformer.operations import Dimension, ExpertProduct, Limit, Shape, State, Tally, Weight, matrix, total
+from anyformer.operations.elementwise import rotated
+from anyformer.parts.attention.attend import attend
+from anyformer.parts.attention.attends import Attends
+from anyformer.parts.attention.heads_sketch import heads_cell, rotary_cell
+from anyformer.parts.attention.scores import pair_work
+from anyformer.parts.call.context import Context, Digested
+from anyformer.parts.call.ring_state import RingState
+from anyformer.parts.call.shared import TOKENS, Read
+from anyformer.parts.call.state import FullState
+from anyformer.parts.derived import of_width
+from anyformer.parts.experts.exchange import HoldsExperts
+from anyformer.parts.experts.report import report
+from anyformer.parts.experts.router import Router
+from anyformer.parts.experts.selection import best
+from anyformer.parts.masks.mask import Mask
+from anyformer.parts.masks.simple import Causal
+from anyformer.parts.positions.rotary import Rotary
+from anyformer.parts.sketch import Cell, Sketch, chain, fan, number
+from anyformer.parts.sublayer import Routed, Sublayer, Traits
+from anyformer.plan import Plan
+
+
+class AttentionExperts(Sublayer):
+    """Mixture of attention heads (MoA): each token's queries come from the k of X experts that its router chose.
+
+        y = sum over the chosen e of weight_e * softmax(x Q_e k^T * scale where mask) v W_e
+
+    Q: (X, K E, D), W: (X, D, K E), stacked; k, v = x W_k, x W_v: (B, T, K, E), which all experts share: head h of an expert
+    reads kv head h (Zhang et al. 2022, arXiv 2210.05144, one head each; Shen et al. 2024, arXiv 2404.07413, JetMoE). The
+    paper's N is X, its k `chosen`, its d_h E.
+    """
+
+    kind: Literal["attention_experts"] = "attention_experts"
+    experts: Count
+    """X."""
+    chosen: Count
+    """k, experts that a token passes."""
+    kv_heads: Count
+    """K, heads of keys and values, and of each expert."""
+    head_width: Annotated[int, Field(ge=1)]
+    """E, features of a head."""
+    router: Router = Router(over="chosen")
+    scale: Positive | None = None
+    """Factor of the scores; E^-0.5 by default."""
+    rotary: Rotary | None = None
+    mask: Mask = Causal()
+
+    @model_validator(mode="after")
+    def _makes_sense(self) -> AttentionExperts:
+        if self.chosen > self.experts:
+            raise ValueError(f"chosen must be at most experts, got chosen = {self.chosen} and experts = {self.experts}")
+        self.router.choice.check(self.experts, self.chosen)
+        return self
+
+    def check(self, width: int) -> None:
+        if self.rotary is not None:
+            self.rotary.rotated(self.head_width)
+
+    @property
+    def features(self) -> int:
+        """K E."""
+        return self.kv_heads * self.head_width
+
+    @property
+    def scale_of_scores(self) -> float:
+        """The factor of the scores."""
+        return self.head_width**-0.5 if self.scale is None else self.scale
+
+    def resolved(self, width: int) -> Self:
+        router = self.router.but(multiplier=of_width(self.router.multiplier, width))
+        return self.but(scale=self.scale_of_scores, router=router)
+
+    def routed(self, width: int, tokens: int) -> tuple[Routed, ...]:
+        # Rows travel once for queries, and once for outputs.
+        return (Routed(tokens * self.chosen, self.experts, width + self.features),) * 2
+
+    @property
+    def reads(self) -> tuple[Read, ...]:
+        return (TOKENS,) if self.router.choice.reads_tokens else ()
+
+    @property
+    def masks(self) -> tuple[Mask, ...]:
+        return (self.mask,)
+
+    @property
+    def traits(self) -> Traits:
+        return Traits("MoA", "NoPE" if self.rotary is None else "RoPE")
+
+    @property
+    def limits(self) -> tuple[Limit, ...]:
+        """Contracts that this attention breaks by its mathematics."""
+        return (*self.mask.limits, *(self.rotary.limits if self.rotary else ()))
+
+    def sketch(self, width: int) -> Sketch:
+        rule = f"router: {self.router.score.replace('_', ' ')}", f"{self.chosen} of {self.experts}", self.router.choice.words
+        router = Cell(", ".join(filter(None, rule)), "choice")
+        query, key, value = (heads_cell(name, self.kv_heads, self.head_width) for name in "QKV")
+        queries = Cell(f"{self.experts} × {query.text}", count=self.experts, used=self.chosen)
+        output = Cell(f"{self.experts} × output {number(width)}", count=self.experts, used=self.chosen)
+        read = fan(chain(fan(chain(router, queries), key), rotary_cell(self.rotary)), value)
+        return Sketch("Mixture of attention heads", (), chain(read, Cell(f"softmax · {self.mask.words}", "mix"), output))
+
+    def build(self, width: int, plan: Plan, name: str) -> AttentionExpertsModule:
+        return AttentionExpertsModule(self, width, plan, name)
+
+    def cost(self, width: int, shape: Shape, plan: Plan) -> Tally:
+        X, J, K, E, rows = self.experts, self.chosen, self.kv_heads, self.head_width, shape.rows
+        inside: Dimension = (("kv_heads", K), ("features", E))
+        stacked: Dimension = (("experts", X),)
+        limit = self.router.choice.limit
+        experts = Tally(
+            {
+                "query": Weight((X, K * E, width), "expert", "matrix", J, axes=(stacked, inside, ())),
+                "output": Weight((X, width, K * E), "expert", "residual", J, axes=(stacked, (), inside), writes=True),
+            },
+            {
+                "query": ExpertProduct(rows * J, rows * J, width, K * E, X, J, False, *limit, sent=True),
+                "output": ExpertProduct(rows * J, rows * J, K * E, width, X, J, True, *limit, sent=True),
+            },
+        )
+        parts = total({"experts": experts}) + self.router.cost(X, width, rows)
+        for name in ("key", "value"):
+            parts += matrix(name, width, K * E, rows, role="replicate", outputs_as=inside)
+        parts += pair_work(shape, K * J, E, E, shape.length * shape.keys, self.mask.pairs(shape))
+        if self.rotary is not None:
+            parts += Tally(own_work={"rotary": rotated(rows * self.rotary.rotated(E) * K * (J + 1))})
+        position = shape.batch * K * 2 * E * plan.activation_bytes
+        held = position * self.mask.cache_length(shape.cache_length)
+        return parts + Tally(own_state=State.of(shape, held, position * self.mask.pairs(shape)), own_limits=self.limits)
+
+    def state(
+        self, width: int, batch: int, capacity: int, source: int, dtype: torch.dtype, device: torch.device
+    ) -> FullState | RingState:
+        """B * K * min(window, C) * 2 E elements, whatever the number of experts."""
+        length = self.mask.cache_length(capacity)
+        key, value = (torch.zeros(batch, self.kv_heads, length, self.head_width, dtype=dtype, device=device) for _ in range(2))
+        return FullState(key, value) if length == capacity else RingState(key, value)
+
+
+class HeadProjections(HoldsExperts):
+    """The projections of the heads of all experts."""
+
+    def __init__(self, attention: AttentionExperts, width: int) -> None:
+        super().__init__()
+        self.query = nn.Parameter(torch.empty(attention.experts, attention.features, width))
+        self.output = nn.Parameter(torch.empty(attention.experts, width, attention.features))
+
+
+class AttentionExpertsModule(Attends):
+    """(B, T, D) -> (B, T, D)."""
+
+    def __init__(self, attention: AttentionExperts, width: int, plan: Plan, name: str) -> None:
+        super().__init__(attention.mask)
+        self.attention, self.plan, self.name = attention, plan, name
+        self.router = attention.router.build(attention.experts, attention.chosen, width, name)
+        self.experts = HeadProjections(attention, width)
+        self.key = nn.Linear(width, attention.features, bias=False)
+        self.value = nn.Linear(width, attention.features, bias=False)
+        self.rotary = Digested.of(attention.rotary) if attention.rotary else None
+
+    def extra_repr(self) -> str:
+        a = self.attention
+        return f"experts={a.experts}, chosen={a.chosen}, kv_heads={a.kv_heads}, head_width={a.head_width}"
+
+    def forward(self, x_BTD: Tensor, context: Context, state: FullState | RingState | None = None) -> Tensor:
+        a = self.attention
+        (B, T, _), J, K, E = x_BTD.shape, a.chosen, a.kv_heads, a.head_width
+        routing = self.router(x_BTD, context)
+        placement = self.experts.placed(best(routing.preference, J), a.experts)
+        if context.auxiliary is not None:
+            context.auxiliary.reports[self.name] = report(self.router, routing, placement.chosen, None, context)
+        groups = placement.groups(whole=True)
+        queries = placement.combine(self.experts.product("query", placement.dispatch(x_BTD.flatten(0, 1)), groups))
+        q = self._rotated(queries.view(B, T, J * K, E), context).view(B, T, J, K, E)
+        # The heads of all experts that read the same keys lie side by side.
+        q = q.permute(0, 3, 2, 1, 4).reshape(B, K * J, T, E)
+        k = self._rotated(self.key(x_BTD).view(B, T, K, E), context).transpose(1, 2)
+        v, keys = self.value(x_BTD).view(B, T, K, E).transpose(1, 2), context.keys
+        if state is not None:
+            assert context.chunk is not None, "a stack with state enters its chunk first"
+            k, v, keys = state.extend(k, v, context.chunk)
+        visible = self.visible(x_BTD, context, keys, banded=state is None)
+        mixed = attend(q, k.to(q.dtype), v.to(q.dtype), visible, scale=a.scale_of_scores, kernel=self.plan.attention)
+        mixed = mixed.view(B, K, J, T, E).permute(0, 3, 2, 1, 4).reshape(B * T, J, K * E)
+        outputs_ZJD = placement.combine(self.experts.product("output", placement.arrange(mixed), groups))
+        weights_ZJ = self.router.weigh(routing, placement.chosen, None).to(x_BTD.dtype)
+        return (outputs_ZJD * weights_ZJ[..., None]).sum(1).view(x_BTD.shape)
+
+    def _rotated(self, x_BTHE: Tensor, context: Context) -> Tensor:
+        if self.rotary is None:
+            return x_BTHE
+        return self.rotary.value.rotate(x_BTHE, context.rotary(self.rotary, self.attention.head_width, x_BTHE.dtype))

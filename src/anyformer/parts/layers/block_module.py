@@ -1,0 +1,112 @@
+"""The module of a block: its steps in order, on one stream or several."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+
+from anyformer.parts.call.context import Context
+from anyformer.parts.call.state import State
+from anyformer.parts.layers.streams import Streams
+from anyformer.plan import Plan
+
+if TYPE_CHECKING:
+    from anyformer.parts.layers.block import Block, Step
+
+STEP_NORMS = ("norm_before", "norm_branches", "norm_after")
+
+
+class BlockModule(nn.Module):
+    """(B, T, D) -> (B, T, D), or (B, T, N, D) -> (B, T, N, D) with streams.
+
+    A branch's module carries the branch's name; what belongs to a step is `step_<i>_` and the name of
+    a norm, `gain` or `streams`.
+    """
+
+    def __init__(self, block: Block, width: int, plan: Plan, name: str, streams: Streams | None, layer: int) -> None:
+        super().__init__()
+        self.steps = block.steps
+        for branch_name, branch in block.branches.items():
+            self.add_module(branch_name, branch.build(width, plan, f"{name}.{branch_name}"))
+        for i, step in enumerate(block.steps):
+            for place in STEP_NORMS:
+                norm = step.norms.get(place)
+                self.add_module(f"step_{i}_{place}", norm.build(width) if norm else nn.Identity())
+            if step.gain is not None:
+                self.register_parameter(f"step_{i}_gain", nn.Parameter(torch.empty(step.gain.weight(width).shape)))
+            if streams is not None:
+                self.add_module(f"step_{i}_streams", streams.build(width, layer * len(block.steps) + i))
+        self.streamed = streams is not None
+
+    def forward(self, x: Tensor, context: Context, states: dict[str, State] | None = None) -> Tensor:
+        late: list[Tensor] = []
+        entered = x
+        for i, step in enumerate(self.steps):
+            if self.streamed:
+                x = self._streamed(i, step, x, context, states)
+            else:
+                x = self._plain(i, step, x, entered, context, states, late)
+        for y_BTD in late:
+            x = x + y_BTD
+        return x
+
+    def _plain(
+        self,
+        i: int,
+        step: Step,
+        x_BTD: Tensor,
+        entered_BTD: Tensor,
+        context: Context,
+        states: dict[str, State] | None,
+        late: list[Tensor],
+    ) -> Tensor:
+        """The stream after a step; the outputs of branches that are added after the block go to `late`."""
+        assert not isinstance(step.residual_scale, str), "a number in each layer: see `of_layer`"
+        x_BTD = x_BTD.detach() if step.residual == "detached" else x_BTD
+        read_BTD = self.get_submodule(f"step_{i}_norm_before")(x_BTD)
+        outputs = self._branches(i, step, read_BTD, context, states, late)
+        if step.residual == "none":
+            x_BTD = next(outputs)
+        else:
+            x_BTD = read_BTD if step.residual == "normed" else entered_BTD if step.residual == "block" else x_BTD
+            x_BTD = x_BTD if step.residual_scale == 1.0 else x_BTD * step.residual_scale
+        for y_BTD in outputs:
+            x_BTD = x_BTD + y_BTD
+        x_BTD = self.get_submodule(f"step_{i}_norm_after")(x_BTD)
+        return x_BTD if step.gain is None else step.gain.scaled(x_BTD, self.get_parameter(f"step_{i}_gain"))
+
+    def _streamed(self, i: int, step: Step, x_BTND: Tensor, context: Context, states: dict[str, State] | None) -> Tensor:
+        h_BTD, mixed_BTND, write_BTN1 = self.get_submodule(f"step_{i}_streams")(x_BTND)
+        read_BTD = self.get_submodule(f"step_{i}_norm_before")(h_BTD)
+        first_BTD, *others = self._branches(i, step, read_BTD, context, states, [])
+        sum_BTD = sum(others, first_BTD)
+        return mixed_BTND + write_BTN1 * sum_BTD[..., None, :]  # type: ignore[no-any-return]
+
+    def _branches(
+        self,
+        i: int,
+        step: Step,
+        read_BTD: Tensor,
+        context: Context,
+        states: dict[str, State] | None,
+        late: list[Tensor],
+    ) -> Iterator[Tensor]:
+        """The output of each branch, one after the other; if the step norms their sum, the normed sum alone."""
+        if step.norm_branches is None:
+            yield from self._outputs(step, read_BTD, context, states, late)
+        else:
+            first_BTD, *others = self._outputs(step, read_BTD, context, states, late)
+            yield self.get_submodule(f"step_{i}_norm_branches")(sum(others, first_BTD))
+
+    def _outputs(
+        self, step: Step, read_BTD: Tensor, context: Context, states: dict[str, State] | None, late: list[Tensor]
+    ) -> Iterator[Tensor]:
+        for name, branch in step.branches.items():
+            y_BTD = self.get_submodule(name)(read_BTD, context, states.get(name) if states else None)
+            if branch.added is None:
+                yield y_BTD
+            else:
+                late.append(y_BTD)
