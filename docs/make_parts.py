@@ -184,7 +184,7 @@ MECHANISMS = (
         LATER,
         "down the layers",
         "residuals scaled by depth",
-        "anyformer.parts.layers.block:Step",
+        "anyformer.parts.layers.step:Step",
         '`residual_scale = "by_layer"`',
     ),
     M(LATER, "down the layers", "cycles with a stream each", "Constant", '`Skip(variant=...)`, `Step(residual="detached")`'),

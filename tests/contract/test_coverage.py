@@ -35,7 +35,6 @@ REFUSED = {
     "BlockSparseAttention.score_bias": ALiBi(),
     "BlockSparseAttention.softcap": 2.0,
     "BlockSparseAttention.sink": "head",
-    "BlockSparseAttention.dropout": 0.1,
     "BlockSparseAttention.convolution": SpanConvolution(),
     "BlockSparseAttention.joined": Joined(),
     "BlockSparseAttention.mask": Window(size=3),

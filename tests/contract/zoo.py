@@ -166,6 +166,7 @@ BLOCKY_HEADS = BlockSparseAttention(
 BLOCKY_VALUES = BlockSparseAttention(
     heads=4,
     kv_heads=2,
+    dropout=0.1,
     value_residual=ValueResidual(variant="first"),
     grouped=HeadGroups(query=2),
     choice=BlockIndexer(block=4, keep=3, head_width=4),

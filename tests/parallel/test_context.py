@@ -11,7 +11,7 @@ from anyformer.api import architecture
 from anyformer.describe import UserError, change_all
 from anyformer.mesh import Mesh
 from anyformer.parts.attention.attend import attend
-from anyformer.parts.attention.attention import SelfAttention
+from anyformer.parts.attention.self_attention import SelfAttention
 from anyformer.parts.call.context import Context, Digested
 from anyformer.parts.call.noise import Dropout, DropPath, Noise, Part, Span, bits
 from anyformer.parts.call.state import EMPTY

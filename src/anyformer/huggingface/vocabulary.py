@@ -168,10 +168,10 @@ _KEYS: tuple[tuple[Kind, str], ...] = (
         share_encoder_decoder_embeddings share_inout_emb swin_norm talking_head tie_embedding tie_encoder_decoder
         tie_word_embeddings token_dropout truncate untie_r use_attention_gate use_bias use_cla use_conv_bias
         use_double_wide_mlp use_dynamic_ntk use_embedding_sharing use_expert_bias use_gated_activation use_lang_emb
-        use_learned_position_embeddings use_logn_attn use_mem_rope use_mixed_mlp_moe use_mla use_mrope use_parallel_block
-        use_parallel_residual use_pos_enc use_post_norm use_prompt use_qk_norm use_qkv_bias use_rotary_pos_emb
-        use_routing_bias use_sandwich_norm use_shared_attention_adapter use_sliding_window use_swiglu_ffn use_task_id
-        use_tpu_fourier_optimizations""",
+        use_learned_position_embeddings use_logn_attn use_long_context use_mem_rope use_mixed_mlp_moe use_mla use_mrope
+        use_parallel_block use_parallel_residual use_pos_enc use_post_norm use_prompt use_qk_norm use_qkv_bias
+        use_rotary_pos_emb use_routing_bias use_sandwich_norm use_shared_attention_adapter use_sliding_window use_swiglu_ffn
+        use_task_id use_tpu_fourier_optimizations""",
     ),
     (
         NAME,

@@ -41,7 +41,7 @@ from anyformer.parts.images.pooled import PooledProjector
 from anyformer.parts.images.tower import ImageTower
 from anyformer.parts.images.two_layer import TwoLayerProjector
 from anyformer.parts.initialisation import FanIn, Initialisation, Normal, TruncatedNormal, Xavier
-from anyformer.parts.layers.block import Block, Step
+from anyformer.parts.layers.block import Block
 from anyformer.parts.layers.bottleneck import Bottleneck
 from anyformer.parts.layers.branch import Branch
 from anyformer.parts.layers.constant import Constant
@@ -50,6 +50,7 @@ from anyformer.parts.layers.multi_token import SequentialPrediction
 from anyformer.parts.layers.parallel_heads import ParallelPrediction
 from anyformer.parts.layers.skip import Skip
 from anyformer.parts.layers.stack import Stack
+from anyformer.parts.layers.step import Step
 from anyformer.parts.layers.streams import HyperConnections
 from anyformer.parts.layers.wiring import output_norm, parallel, post_norm, pre_norm, residual, sandwich, stack
 from anyformer.parts.masks.mask import AllOf, AnyOf

@@ -9,13 +9,12 @@ from anyformer.huggingface.config import Config
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.places import window
 from anyformer.huggingface.rules import Alternating, Names, Rows, Table, Then, To, Transposed
+from anyformer.huggingface.words.activations import ALPHA
 from anyformer.huggingface.words.encoder_heads import classes, head_of
 from anyformer.huggingface.words.names import ATTENTION, NORMS, SINKS, decoder_names
 from anyformer.model import Architecture
 from anyformer.parts import Attention, Experts, RMSNorm, Router, Window, pre_norm
 
-ALPHA = 1.702
-"""The alpha of `quick_gelu`: gate * sigmoid(alpha * gate)."""
 _YARN = {"rope_type": "yarn", "factor": 32.0, "truncate": False, "original_max_position_embeddings": 4096}
 _EXPERTS: Table = {
     "experts.router": "mlp.router",

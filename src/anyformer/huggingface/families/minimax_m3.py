@@ -9,17 +9,17 @@ from anyformer.describe import Named
 from anyformer.huggingface import words
 from anyformer.huggingface.config import Config
 from anyformer.huggingface.errors import HuggingFaceError
-from anyformer.huggingface.families.gpt_oss import ALPHA
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.places import FULL
 from anyformer.huggingface.rules import Rows, Table, To
 from anyformer.huggingface.target import Place, Target, nowhere
 from anyformer.huggingface.vocabulary import MAPPING
+from anyformer.huggingface.words.activations import ALPHA
 from anyformer.huggingface.words.layers import NETWORKS
 from anyformer.huggingface.words.names import ATTENTION, CORRECTION, FUSED_GATE, NORMS, QK_NORM, decoder_names
 from anyformer.model import Architecture
 from anyformer.parts import Attention, BlockIndexer, BlockSparseAttention, Branch, FeedForward, QKNorm, RMSNorm, Step, pre_norm
-from anyformer.parts.attention.attention import SelfAttention
+from anyformer.parts.attention.self_attention import SelfAttention
 from anyformer.parts.layers.block import Block
 from anyformer.parts.sublayer import Sublayer
 

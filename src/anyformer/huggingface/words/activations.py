@@ -8,6 +8,8 @@ from anyformer.huggingface.config import REQUIRED, Config
 from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.target import Place, Target, value_at
 
+ALPHA = 1.702
+"""The alpha of `quick_gelu`: gate * sigmoid(alpha * gate)."""
 ACTIVATIONS: Mapping[str, str] = {
     "gelu": "gelu",
     "gelu_python": "gelu",

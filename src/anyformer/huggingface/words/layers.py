@@ -11,7 +11,7 @@ from anyformer.huggingface.places import FULL, SLIDING, window_of_all
 from anyformer.huggingface.target import Place
 from anyformer.huggingface.words.norms import Norm
 from anyformer.parts import Attention, Block, Causal, Experts, FeedForward, Window, pre_norm
-from anyformer.parts.attention.attention import SelfAttention
+from anyformer.parts.attention.self_attention import SelfAttention
 
 Layers = Sequence[tuple[str, Block]]
 """(name of the variant, block) of every layer."""

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 from torch import Tensor, nn
 
 from anyformer.parts.attention.heads_module import HeadsModule
 from anyformer.parts.attention.score_bias import SCORE_BIAS
+from anyformer.parts.attention.self_attention import VIRTUAL, SelfAttention
 from anyformer.parts.call.context import Context, Digested, Memory
 from anyformer.parts.call.ring_state import RingState
 from anyformer.parts.call.shared import MEMORY, VALUES
 from anyformer.parts.call.state import FullState
 from anyformer.plan import Plan
-
-if TYPE_CHECKING:
-    from anyformer.parts.attention.attention import SelfAttention
-
-VIRTUAL = ("virtual_key", "virtual_value")
 
 
 class AttentionModule(HeadsModule):

@@ -11,16 +11,16 @@ from torch import Tensor
 from anyformer.operations import Shape, State, Tally, total
 from anyformer.parts.attention.attend_chosen import attend_chosen
 from anyformer.parts.attention.attend_chosen_blocks import attend_chosen_blocks
-from anyformer.parts.attention.attention import SelfAttention
 from anyformer.parts.attention.attention_module import AttentionModule
 from anyformer.parts.attention.block_indexer import BlockIndexer
 from anyformer.parts.attention.chosen_blocks import ChosenBlocks, places
+from anyformer.parts.attention.self_attention import SelfAttention
 from anyformer.parts.call.context import Context, Memory, Visible
 from anyformer.parts.call.indexed_state import IndexedState
 from anyformer.parts.masks.simple import Causal
 from anyformer.plan import Plan
 
-UNLIKE = ("keys_from", "virtual_tokens", "score_bias", "softcap", "sink", "dropout", "convolution", "joined")
+UNLIKE = ("keys_from", "virtual_tokens", "score_bias", "softcap", "sink", "convolution", "joined")
 """Fields of other attentions that it refuses."""
 
 
@@ -125,16 +125,18 @@ class BlockSparseAttentionModule(AttentionModule):
         visible, size = self.visible(x_BTD, context, memory.keys), self.attention.choice.block
         where = context.once(("blocks of keys", size, memory.keys.label), lambda: places(context, memory.keys, size))
         chosen = self.choice(x_BTD, index, visible, where, context)
-        if self.attention.sparse(chosen.keys, self.plan) and not where.documents:
+        if self.attention.sparse(chosen.keys, self.plan) and not where.documents and not self.drops:
             mixed, share = self._of_blocks(q_BHTE, memory, chosen, context)
         else:
             kept_BKTS = None if chosen.everything else chosen.dense()
             if context.auxiliary is None:
                 return self._masked(x_BTD, q_BHTE, memory, visible, kept_BKTS, context, own_BTKU)
-            visible = visible if kept_BKTS is None else visible.narrowed(kept_BKTS)
-            seen = visible.dense(x_BTD.shape[1], x_BTD.device)
-            mixed, share = self._of_groups(q_BHTE, memory, None, seen)
+            some = visible if kept_BKTS is None else visible.narrowed(kept_BKTS)
+            mixed, share = self._of_groups(q_BHTE, memory, None, some.dense(x_BTD.shape[1], x_BTD.device))
             share = chosen.summed_of_all(share)
+            if self.drops:
+                self.choice.report(chosen, share, context)
+                return self._masked(x_BTD, q_BHTE, memory, visible, kept_BKTS, context, own_BTKU)
         if context.auxiliary is not None:
             self.choice.report(chosen, share, context)
         return self.finished(x_BTD, mixed, context, own_BTKU)

@@ -12,9 +12,9 @@ from torch import Tensor, nn
 
 from anyformer.operations import Shape, Tally, Weight, total
 from anyformer.parts.attention.attend import attend
-from anyformer.parts.attention.attention import SelfAttention
 from anyformer.parts.attention.attention_module import AttentionModule
 from anyformer.parts.attention.scores import pair_work
+from anyformer.parts.attention.self_attention import SelfAttention
 from anyformer.parts.call.context import Context, Visible
 from anyformer.parts.derived import LayerShare
 from anyformer.parts.norms.layer_norm import RMSNorm

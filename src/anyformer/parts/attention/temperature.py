@@ -44,7 +44,7 @@ class PowerTemperature(Temperature):
     shift: Annotated[int, Field(ge=0)] = 1
 
     def factor(self, positions_BT: Tensor) -> Tensor:
-        return (1 + (positions_BT.clamp(min=0) + self.shift).float() / self.span) ** self.power
+        return torch.exp(self.power * torch.log1p((positions_BT.clamp(min=0) + self.shift).float() / self.span))
 
 
 class LengthTemperature(Temperature):

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
 from anyformer.parts.call.context import Context
 from anyformer.parts.call.state import State
+from anyformer.parts.layers.step import STEP_NORMS, Step
 from anyformer.parts.layers.streams import Streams
 from anyformer.plan import Plan
-
-if TYPE_CHECKING:
-    from anyformer.parts.layers.block import Block, Step
-
-STEP_NORMS = ("norm_before", "norm_branches", "norm_after")
 
 
 class BlockModule(nn.Module):
@@ -26,19 +21,19 @@ class BlockModule(nn.Module):
     a norm, `gain` or `streams`.
     """
 
-    def __init__(self, block: Block, width: int, plan: Plan, name: str, streams: Streams | None, layer: int) -> None:
+    def __init__(self, steps: tuple[Step, ...], width: int, plan: Plan, name: str, streams: Streams | None, layer: int) -> None:
         super().__init__()
-        self.steps = block.steps
-        for branch_name, branch in block.branches.items():
+        self.steps = steps
+        for branch_name, branch in ((name, branch) for step in steps for name, branch in step.branches.items()):
             self.add_module(branch_name, branch.build(width, plan, f"{name}.{branch_name}"))
-        for i, step in enumerate(block.steps):
+        for i, step in enumerate(steps):
             for place in STEP_NORMS:
                 norm = step.norms.get(place)
                 self.add_module(f"step_{i}_{place}", norm.build(width) if norm else nn.Identity())
             if step.gain is not None:
                 self.register_parameter(f"step_{i}_gain", nn.Parameter(torch.empty(step.gain.weight(width).shape)))
             if streams is not None:
-                self.add_module(f"step_{i}_streams", streams.build(width, layer * len(block.steps) + i))
+                self.add_module(f"step_{i}_streams", streams.build(width, layer * len(steps) + i))
         self.streamed = streams is not None
 
     def forward(self, x: Tensor, context: Context, states: dict[str, State] | None = None) -> Tensor:

@@ -10,10 +10,11 @@ from anyformer.parts.attention.relative import RelativeTable
 from anyformer.parts.attention.score_bias import SharedBias
 from anyformer.parts.embedding.input_projection import InputProjection
 from anyformer.parts.embedding.layer_inputs import LayerInputs
-from anyformer.parts.layers.block import Block, Step
+from anyformer.parts.layers.block import Block
 from anyformer.parts.layers.branch import Branch
 from anyformer.parts.layers.order import write_order
 from anyformer.parts.layers.stack import Stack
+from anyformer.parts.layers.step import Step
 from anyformer.parts.layers.streams import Streams
 from anyformer.parts.norms.norm import Norm
 from anyformer.parts.positions.absolute import Position

@@ -13,8 +13,8 @@ from anyformer.model import Architecture
 from anyformer.operations import Shape
 from anyformer.parts import Block, Stack
 from anyformer.parts.call.shared import SOURCE
-from anyformer.parts.layers.block import Step
 from anyformer.parts.layers.branch import Branch
+from anyformer.parts.layers.step import Step
 from anyformer.parts.pointwise.gain import Gain
 from anyformer.parts.sketch import Drawn, Sketch, Tone, number
 from anyformer.pictures.diagram.kinds import Section, sections

@@ -1,0 +1,109 @@
+"""A step of a block: branches that read the same stream and are added to it together."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from pydantic import field_validator, model_validator
+from torch import nn
+
+from anyformer.describe import Named, Value
+from anyformer.parts.derived import LayerScale
+from anyformer.parts.layers.branch import Branch
+from anyformer.parts.norms.norm import Norm
+from anyformer.parts.pointwise.gain import Gain
+
+STEP_NORMS = ("norm_before", "norm_branches", "norm_after")
+
+
+class Step(Value):
+    """Branches that read the same x and are added to it together."""
+
+    through: ClassVar[tuple[str, ...]] = ("branches",)
+    norm_before: Norm | None = None
+    """One norm that all branches read (parallel attention and feed-forward of GPT-J, PaLM)."""
+    branches: Named[Branch]
+    norm_branches: Norm | None = None
+    """Norm of the sum of the branches: x + norm(branches) (Gemma 4: a dense network beside experts)."""
+    norm_after: Norm | None = None
+    """Norm of the sum: norm(x + branches) (post-norm, the original Transformer)."""
+    residual: Literal["input", "normed", "block", "none", "detached"] = "input"
+    """What the branches are added to: x, their input norm_before(x) (MiniMax-M1), what entered the block (Zamba), none, or x as
+    a constant: no gradient flows back through the step but by what its branches read of other layers (HRM's first cycles)."""
+    residual_scale: LayerScale = 1.0
+    """Factor of the residual that the branches are added to (DeepNorm's alpha, arXiv 2203.00555). `by_layer`: sqrt((n - 1) / n)
+    where the step's sum is the n-th value of the stream, the embedding the first, and sqrt(1 / n) of each branch: independent
+    values of variance 1 keep it at 1 (Beam)."""
+    gain: Gain | None = None
+    """A learned factor of the step's output (Gemma 4's layer_scalar, one number)."""
+
+    @field_validator("branches")
+    @classmethod
+    def _some(cls, branches: Named[Branch]) -> Named[Branch]:
+        if not branches:
+            raise ValueError("needs at least one branch")
+        for name in branches:
+            if hasattr(nn.Module, name) or name.startswith("step_"):
+                raise ValueError(f"a branch cannot be called {name!r}: the name is taken in a module")
+        return branches
+
+    @model_validator(mode="after")
+    def _normed_residual(self) -> Step:
+        if self.residual == "normed" and self.norm_before is None:
+            raise ValueError("residual = 'normed' adds the branches to norm_before(x), and the step has no norm_before")
+        if self.residual_scale == "by_layer" and self.norm_branches is not None:
+            raise ValueError("residual_scale = 'by_layer' scales each branch, which norm_branches undoes: leave one out")
+        if self.residual == "none" and self.residual_scale != 1.0:
+            raise ValueError("residual = 'none' adds the branches to nothing, which no residual_scale multiplies: leave it out")
+        return self
+
+    @model_validator(mode="after")
+    def _norms_a_sum(self) -> Step:
+        if self.norm_branches is not None and all(branch.added for branch in self.branches.values()):
+            raise ValueError("norm_branches norms the sum of the step's branches, and all of them are added after the block")
+        if self.residual == "none" and all(branch.added for branch in self.branches.values()):
+            raise ValueError("residual = 'none' leaves nothing of a step whose branches are all added after the block")
+        return self
+
+    @property
+    def shapes_residual(self) -> bool:
+        """Whether the step does more to the residual stream than add to it."""
+        return self.norm_after is not None or self.residual != "input" or self.residual_scale != 1.0 or self.gain is not None
+
+    def numbered(self, n: int) -> Step:
+        """A copy with numbers for its factors, if its sum is the n-th value of the stream."""
+        if self.residual_scale != "by_layer":
+            return self
+        share: float = n**-0.5
+        scaled = {name: branch.but(multiplier=branch.multiplier * share) for name, branch in self.branches.items()}
+        return self.but(residual_scale=(1 - 1 / n) ** 0.5, branches=Named(scaled))
+
+    @property
+    def norms(self) -> dict[str, Norm]:
+        """The step's own norms by name."""
+        norms = {name: getattr(self, name) for name in STEP_NORMS}
+        return {name: norm for name, norm in norms.items() if norm is not None}
+
+    @property
+    def all_norms(self) -> tuple[Norm, ...]:
+        """The norms of the step and of its branches."""
+        inner = [norm for branch in self.branches.values() for norm in (branch.norm_before, branch.norm_after)]
+        return tuple(norm for norm in (self.norm_before, *inner, self.norm_branches, self.norm_after) if norm is not None)
+
+    @property
+    def placement(self) -> tuple[str, ...]:
+        """The place of each branch's norms; a residual taken from the normed value is a post-norm of the step before."""
+        if self.norm_after is not None or self.residual == "normed":
+            return ("post",)
+        places = {(True, True): "sandwich", (True, False): "pre", (False, True): "output", (False, False): "none"}
+        before, after = self.norm_before is not None, self.norm_branches is not None
+        return tuple(
+            places[before or b.norm_before is not None, after or b.norm_after is not None] for b in self.branches.values()
+        )
+
+    @property
+    def stability(self) -> tuple[str, ...]:
+        """Techniques for stable training, its own and those of its branches."""
+        own = {"residual scale": self.residual_scale != 1, "layer scale": self.gain is not None}
+        inner = (word for branch in self.branches.values() for word in branch.stability)
+        return (*(name for name, used in own.items() if used), *inner)
