@@ -92,7 +92,5 @@ class AttentionModule(HeadsModule):
 
     def _placed(self, x_BTHE: Tensor, norm: torch.nn.Module, context: Context) -> Tensor:
         """Queries or keys rotated by position, and then normalised if `qk_norm` comes after the rotation."""
-        if self.rotary is not None:
-            table = context.rotary(self.rotary, self.head_width, x_BTHE.dtype)
-            x_BTHE = self.rotary.value.rotate(x_BTHE, table)
+        x_BTHE = context.rotated(x_BTHE, self.rotary)
         return norm(x_BTHE) if self.heads.norms_late else x_BTHE

@@ -51,9 +51,9 @@ class LatentAttentionModule(Attends):
         if a.temperature is not None:
             q_BTHE = q_BTHE * a.temperature.factor(context.positions)[..., None, None].to(q_BTHE.dtype)
         nope, rope = q_BTHE.split([a.nope_width, a.rope_width], -1)
-        rope = self._rotated(rope, context).transpose(1, 2)
+        rope = context.rotated(rope, self.rotary).transpose(1, 2)
         latent_B1SP = context.gathered(times(self.kv_norm(self.kv_down(x_BTD)), self.kv_factor))[:, None]
-        key_B1SR = context.gathered(self._rotated(self.rope_key(x_BTD)[:, :, None], context)).transpose(1, 2)
+        key_B1SR = context.gathered(context.rotated(self.rope_key(x_BTD)[:, :, None], self.rotary)).transpose(1, 2)
         keys = context.keys
         if state is not None:
             assert context.chunk is not None, "a stack with state enters its chunk first"
@@ -98,12 +98,6 @@ class LatentAttentionModule(Attends):
         """Mixed latents -> mixed values, (B, H, T, U)."""
         a = self.attention
         return mixed_BHTP @ self.value_up.weight.view(a.heads, a.value_width, a.kv_rank).to(mixed_BHTP.dtype).mT
-
-    def _rotated(self, x_BTHR: Tensor, context: Context) -> Tensor:
-        if self.rotary is None:
-            return x_BTHR
-        table = context.rotary(self.rotary, self.attention.rope_width, x_BTHR.dtype)
-        return self.rotary.value.rotate(x_BTHR, table)
 
 
 def times(x: Tensor, factor: float) -> Tensor:

@@ -19,7 +19,7 @@ from anyformer.parts.attention.span_convolution import SpanConvolution
 from anyformer.parts.attention.temperature import Temperature
 from anyformer.parts.attention.value_convolution import ValueConvolution
 from anyformer.parts.attention.value_residual import ValueResidual
-from anyformer.parts.call.ring_state import RingState
+from anyformer.parts.call.ring_state import RingState, empty_keys_and_values
 from anyformer.parts.call.shared import MEMORY, VALUES, Read
 from anyformer.parts.call.state import FullState
 from anyformer.parts.masks.mask import Mask
@@ -193,9 +193,5 @@ class SelfAttention(Heads):
         """A ring for a mask with a window, else every position: B * K * min(window, C) * (E + U) elements; None if shared."""
         if self.keys_from is not None:
             return None
-        length = self.mask.cache_length(capacity)
-        key, value = (
-            torch.zeros(batch, self.groups, length, features, dtype=dtype, device=device)
-            for features in (self.width_of_head(width), self.width_of_value(width))
-        )
-        return FullState(key, value) if length == capacity else RingState(key, value)
+        features, kept = (self.width_of_head(width), self.width_of_value(width)), self.mask.cache_length(capacity)
+        return empty_keys_and_values(batch, self.groups, features, kept, capacity, dtype, device)
