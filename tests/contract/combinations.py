@@ -17,6 +17,7 @@ from anyformer.parts import (
     Chunk,
     CrossAttention,
     DifferentialAttention,
+    DynamicTanh,
     Embedding,
     Experts,
     FeedForward,
@@ -82,6 +83,7 @@ class Draw:
             LayerNorm(gain=gain, bias=self.one(True, False)),
             GroupedLayerNorm(groups=self.one(1, 2), gain=gain),
             BatchNorm(over=self.one("batch", "position"), gain=gain, momentum=1.0),
+            DynamicTanh(),
         )
 
     def per_head_norm(self):

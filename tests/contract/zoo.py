@@ -32,6 +32,7 @@ from anyformer.parts import (
     DifferentialAttention,
     Disentangled,
     DynamicScaling,
+    DynamicTanh,
     EluPlusOne,
     Embedding,
     Exclusive,
@@ -672,6 +673,11 @@ DECODERS = {
         pre_norm(BatchNorm(eps=1e-3, momentum=0.2), SELF, FEED), pre_norm(BatchNorm(gain="none", bias=False), SELF, FEED)
     ),
     "batch_norm_by_position": _decoder(*[pre_norm(BatchNorm(over="position"), SELF, FEED)] * 2),
+    "dynamic_tanh": _decoder(
+        pre_norm(DynamicTanh(), SELF.but(qk_norm=QKNorm(norm=DynamicTanh(initial=0.8))), FEED),
+        pre_norm(DynamicTanh(initial=1.1), SELF, FEED),
+        final_norm=DynamicTanh(),
+    ),
     "grouped_layer_norm": _decoder(
         pre_norm(GroupedLayerNorm(groups=3), SELF, FEED),
         pre_norm(GroupedLayerNorm(groups=8, eps=1e-3, gain="one_plus_weight", bias=False, cast="before_gain"), SELF, FEED),

@@ -58,6 +58,7 @@ from anyformer.parts.masks.simple import Bidirectional, Causal, Prefix, Window
 from anyformer.parts.masks.sparse import BlockWindow, Chunk, Fixed, GlobalTokens, Strided, VerticalStride
 from anyformer.parts.norms.affine import Affine
 from anyformer.parts.norms.batch_norm import BatchNorm
+from anyformer.parts.norms.dynamic_tanh import DynamicTanh
 from anyformer.parts.norms.layer_norm import GroupedLayerNorm, GroupedRMSNorm, LayerNorm, RMSNorm
 from anyformer.parts.parametrisation import MaximalUpdate
 from anyformer.parts.pointwise.gain import Gain
@@ -122,6 +123,7 @@ __all__ = [
     "DifferentialAttention",
     "Disentangled",
     "DynamicScaling",
+    "DynamicTanh",
     "EluPlusOne",
     "Embedding",
     "Exclusive",
