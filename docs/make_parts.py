@@ -221,6 +221,7 @@ MECHANISMS = (
         "ValueConvolution",
         "`Attention(value_convolution=...)`",
     ),
+    M(LATER, "within a block", "forgetting gate", "ForgettingGate", "`Attention(forget=ForgettingGate())`"),
     M(LATER, "within a block", "blocks of keys chosen per query", "BlockSparseAttention", "`choice = BlockIndexer(...)`"),
     M(LATER, "within a block", "Fourier transforms in place of attention", "FourierMixing"),
 )

@@ -22,6 +22,7 @@ from anyformer.parts import (
     Experts,
     FeedForward,
     Fixed,
+    ForgettingGate,
     Gate,
     GlobalTokens,
     GroupedLayerNorm,
@@ -127,8 +128,10 @@ class Draw:
 
     def attention(self, causal: bool):
         heads, kv_heads, E = self.one((4, 4, 4), (4, 2, 8), (2, 2, 8), (4, 1, 4), (6, 2, 4))
+        mask = self.mask(causal)
         shared = {
-            "heads": heads, "kv_heads": kv_heads, "head_width": E, "mask": self.mask(causal), **self.position(causal),
+            "heads": heads, "kv_heads": kv_heads, "head_width": E, "mask": mask, **self.position(causal),
+            "forget": self.maybe(ForgettingGate(), 0.3 if mask.window is None else 0.0),
             "qk_norm": self.maybe(QKNorm(norm=self.per_head_norm())), "softcap": self.maybe(4.0), "clip": self.maybe(1.5),
             "sink": self.maybe("head"), "gate": self.maybe(Gate(per=self.one("feature", "head"))),
             "bias": self.one((), ("query", "key"), ("value", "output")), "sub_norm": self.maybe(RMSNorm(), 0.2),

@@ -40,6 +40,7 @@ from anyformer.parts import (
     FanIn,
     FeedForward,
     Fixed,
+    ForgettingGate,
     FourierMixing,
     Gain,
     Gate,
@@ -636,6 +637,18 @@ DECODERS = {
     ),
     "exclusive": _llama(**_at(exclusive=Exclusive(), kv_heads=2, value_norm=RMS)),
     "exclusive_learned": _llama(**_at(exclusive=Exclusive(strength="learned"), gate=Gate(), mask=Window(size=3))),
+    "forgetting": _llama(**_at(forget=ForgettingGate(), kv_heads=2)),
+    "forgetting_options": _decoder(
+        pre_norm(
+            RMS,
+            SELF.but(
+                rotary=None, forget=ForgettingGate(initial=1.5), joined=Joined(norm=RMS), virtual_tokens=2, score_bias=ALiBi()
+            ),
+            FEED,
+        ),
+        pre_norm(RMS, SELF.but(forget=ForgettingGate(initial=-1.0), softcap=3.0, sink="head", dropout=0.1), FEED),
+        pre_norm(RMS, DifferentialAttention(heads=4, kv_heads=2, forget=ForgettingGate()), FEED),
+    ),
     "skips": _decoder(FIRST).but(
         decoder=Stack(variants=Named(first=FIRST, middle=OWN_KEYS, last=LAST), order="first middle*2 last", final_norm=RMS)
     ),
@@ -775,6 +788,7 @@ ENCODERS = {
     "encoder_value_convolution": _encoder(
         *[post_norm(LAYER, BOTH.but(kv_heads=2, value_convolution=ValueConvolution(kernel=5)), PLAIN_FEED)] * 2, head=Head()
     ),
+    "encoder_forgetting": _encoder(*[post_norm(LAYER, BOTH.but(forget=ForgettingGate()), PLAIN_FEED)] * 2, head=Head()),
     "encoder_fourier": _encoder(
         *[post_norm(LAYER, FourierMixing(), PLAIN_FEED)] * 2,
         position=LearnedPosition(length=32),

@@ -7,6 +7,7 @@ from anyformer.parts.attention.cross_attention import CrossAttention
 from anyformer.parts.attention.differential_attention import DifferentialAttention
 from anyformer.parts.attention.dual_cross_attention import ChannelCrossAttention, SpatialCrossAttention
 from anyformer.parts.attention.exclusive import Exclusive
+from anyformer.parts.attention.forgetting import ForgettingGate
 from anyformer.parts.attention.fourier import FourierMixing
 from anyformer.parts.attention.indexer import Indexer, SharedIndex
 from anyformer.parts.attention.joined import Joined
@@ -134,6 +135,7 @@ __all__ = [
     "Features",
     "FeedForward",
     "Fixed",
+    "ForgettingGate",
     "FourierMixing",
     "Gain",
     "Gate",

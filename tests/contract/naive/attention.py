@@ -64,6 +64,8 @@ def attention(part, name, weights, x, run, chosen=None, of_values=None):
             ]
         if not cross:
             run.memories[run.variant], run.values[run.variant] = (keys, values), values
+    forgets = not cross and part.forget is not None
+    kept = [torch.sigmoid(linear(f"{name}.forget.gates", weights, v)).log() for v in x] if forgets else []
     out, others = [], [[]] * len(x)
     if not cross and part.convolution is not None:
         unplaced = [before_rotation("query", v, H) for v in x]
@@ -84,6 +86,8 @@ def attention(part, name, weights, x, run, chosen=None, of_values=None):
                 score = (q * keys[s][g]).sum() * scale
                 if not cross and part.score_bias is not None:
                     score = score + score_bias(part.score_bias, part, name, weights, run.stack, q, keys[s][g], h, t, s)
+                if forgets:
+                    score = score + sum(kept[between][h] for between in range(min(s, t) + 1, max(s, t) + 1))
                 if not cross and run.stack.score_bias is not None:
                     score = score + weights[f"{run.name}.score_bias.weight"][bucket(run.stack.score_bias.buckets, s - t), h]
                 scores.append(score)
