@@ -222,6 +222,8 @@ MECHANISMS = (
         "`Attention(value_convolution=...)`",
     ),
     M(LATER, "within a block", "forgetting gate", "ForgettingGate", "`Attention(forget=ForgettingGate())`"),
+    M(LATER, "within a block", "sigmoid attention", "SigmoidWeights", "`Attention(weights=SigmoidWeights())`"),
+    M(LATER, "within a block", "softpick in place of softmax", "Softpick", "`Attention(weights=Softpick())`"),
     M(LATER, "within a block", "blocks of keys chosen per query", "BlockSparseAttention", "`choice = BlockIndexer(...)`"),
     M(LATER, "within a block", "Fourier transforms in place of attention", "FourierMixing"),
 )

@@ -46,7 +46,9 @@ from anyformer.parts import (
     Rotary,
     Router,
     SharedExpert,
+    SigmoidWeights,
     SinusoidalPosition,
+    Softpick,
     Strided,
     TopK,
     TransformerXL,
@@ -138,6 +140,8 @@ class Draw:
             "value_norm": self.maybe(RMSNorm(gain="none"), 0.2),
             "temperature": self.maybe(self.one(LogTemperature(span=3), LengthTemperature(trained=4)), 0.2),
         }  # fmt: skip
+        if shared["sink"] is None:
+            shared["weights"] = self.maybe(self.one(SigmoidWeights(), Softpick()), 0.2)
         if kv_heads > 1 and self.random.random() < 0.2:
             return DifferentialAttention(**{k: v for k, v in shared.items() if k != "sub_norm"}, lambda_init=0.4)
         return Attention(**shared, virtual_tokens=self.maybe(2, 0.2))

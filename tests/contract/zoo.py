@@ -92,8 +92,10 @@ from anyformer.parts import (
     SharedBias,
     SharedExpert,
     SharedIndex,
+    SigmoidWeights,
     SinusoidalPosition,
     Skip,
+    Softpick,
     SpanConvolution,
     SparseMixer,
     SpatialCrossAttention,
@@ -649,6 +651,15 @@ DECODERS = {
         pre_norm(RMS, SELF.but(forget=ForgettingGate(initial=-1.0), softcap=3.0, sink="head", dropout=0.1), FEED),
         pre_norm(RMS, DifferentialAttention(heads=4, kv_heads=2, forget=ForgettingGate()), FEED),
     ),
+    "sigmoid_weights": _llama(**_at(weights=SigmoidWeights(), kv_heads=2)),
+    "sigmoid_weights_length": _llama(
+        **_at(rotary=None, weights=SigmoidWeights(length=7), score_bias=ALiBi(), mask=Window(size=4), virtual_tokens=2)
+    ),
+    "softpick": _llama(**_at(weights=Softpick(), kv_heads=2)),
+    "softpick_options": _decoder(
+        pre_norm(RMS, SELF.but(weights=Softpick(eps=0.3), mask=Window(size=3), softcap=3.0), FEED),
+        pre_norm(RMS, DifferentialAttention(heads=4, kv_heads=2, weights=Softpick(), dropout=0.1), FEED),
+    ),
     "skips": _decoder(FIRST).but(
         decoder=Stack(variants=Named(first=FIRST, middle=OWN_KEYS, last=LAST), order="first middle*2 last", final_norm=RMS)
     ),
@@ -789,6 +800,7 @@ ENCODERS = {
         *[post_norm(LAYER, BOTH.but(kv_heads=2, value_convolution=ValueConvolution(kernel=5)), PLAIN_FEED)] * 2, head=Head()
     ),
     "encoder_forgetting": _encoder(*[post_norm(LAYER, BOTH.but(forget=ForgettingGate()), PLAIN_FEED)] * 2, head=Head()),
+    "encoder_sigmoid_weights": _encoder(*[post_norm(LAYER, BOTH.but(weights=SigmoidWeights()), PLAIN_FEED)] * 2, head=Head()),
     "encoder_fourier": _encoder(
         *[post_norm(LAYER, FourierMixing(), PLAIN_FEED)] * 2,
         position=LearnedPosition(length=32),
@@ -843,7 +855,11 @@ PAIRS = {
         stack(
             [
                 pre_norm(RMS, SELF.but(mask=Window(size=3)), cross, FEED)
-                for cross in (CROSS_EVERYTHING, CrossAttention(heads=2, softcap=3.0, values="keys", dropout=0.1))
+                for cross in (
+                    CROSS_EVERYTHING,
+                    CrossAttention(heads=2, softcap=3.0, values="keys", dropout=0.1),
+                    CrossAttention(heads=2, weights=SigmoidWeights()),
+                )
             ],
             position=LearnedPosition(length=32),
             input_norm=LAYER,

@@ -7,7 +7,8 @@ difference, quotient, gain and bias, 4 n; training adds those of its statistics,
 an activation 4 n, gain n, bias n: 7 n.
 A norm that reads a vector once and writes it once moves as many bytes as any other.
 
-The rest as in that table. A rotated feature: 3. A softmax: 3 per score. An activation: 4 per feature, the count of SiLU, and 1
+The rest as in that table. A rotated feature: 3. A softmax: 3 per score; in its place a sigmoid 5, softpick
+6: exponential, 1, absolute value and its sum, rectifier, quotient. An activation: 4 per feature, the count of SiLU, and 1
 for the product with a gated network's other half. An addition: 1.
 """
 
@@ -31,9 +32,9 @@ def rotated(features: int) -> Elementwise:
     return _even("rotary", ROTATED * features, 2 * features)
 
 
-def softmax(scores: int, exact: int) -> Elementwise:
-    """A softmax over `scores` scores, `exact` of them allowed by the mask."""
-    return Elementwise("softmax", SCORE * scores, SCORE * exact)
+def softmax(scores: int, exact: int, each: int = SCORE) -> Elementwise:
+    """A softmax over `scores` scores, `exact` of them allowed by the mask; `each`: operations of what is in its place."""
+    return Elementwise("softmax", each * scores, each * exact)
 
 
 def activated(features: int, *, gated: bool = False) -> Elementwise:

@@ -16,6 +16,7 @@ from anyformer.parts.attention.latents import InducedAttention, Latents
 from anyformer.parts.attention.qk_norm import QKNorm
 from anyformer.parts.attention.relative import Disentangled, RelativeTable, TransformerXL
 from anyformer.parts.attention.score_bias import ALiBi, RelativeBuckets, SharedBias
+from anyformer.parts.attention.score_weights import SigmoidWeights, Softpick
 from anyformer.parts.attention.span_convolution import SpanConvolution
 from anyformer.parts.attention.temperature import LengthTemperature, LogTemperature, PowerTemperature
 from anyformer.parts.attention.value_convolution import ValueConvolution
@@ -212,8 +213,10 @@ __all__ = [
     "SharedExpert",
     "SharedIndex",
     "ShortConvolution",
+    "SigmoidWeights",
     "SinusoidalPosition",
     "Skip",
+    "Softpick",
     "SpanConvolution",
     "SparseMixer",
     "SpatialCrossAttention",

@@ -94,6 +94,8 @@ def attention(part, name, weights, x, run, chosen=None, of_values=None):
             scores += [(q @ weights[f"{name}.virtual_key"][g, s]) * scale for s in virtual]
             if part.softcap is not None:
                 scores = [part.softcap * torch.tanh(score / part.softcap) for score in scores]
+            if part.weights is not None:
+                return weighed(part.weights, torch.stack(scores))
             shares = torch.stack(scores).exp()
             return shares / (shares.sum() + (weights[f"{name}.sink"][h].exp() if part.sink else 0))
 
@@ -123,6 +125,15 @@ def attention(part, name, weights, x, run, chosen=None, of_values=None):
         read = norm(part.sub_norm, f"{name}.sub_norm", weights, torch.cat(mixed))
         out.append(linear(f"{name}.output", weights, torch.cat([read, *others[t]])))
     return out
+
+
+def weighed(weights, scores):
+    """What stands in the place of the softmax, for the scores of one query."""
+    if weights.kind == "sigmoid_weights":
+        return 1 / (1 + (weights.length or len(scores)) * torch.exp(-scores))
+    assert weights.kind == "softpick", weights.kind
+    beyond = scores.exp() - 1
+    return beyond.clamp(min=0) / (beyond.abs().sum() + weights.eps)
 
 
 def difference(part, name, weights, share, value, groups, layer):

@@ -20,7 +20,7 @@ from anyformer.parts.call.context import Context, Memory, Visible
 from anyformer.parts.masks.simple import Causal
 from anyformer.plan import Plan
 
-UNLIKE = ("keys_from", "virtual_tokens", "score_bias", "forget", "softcap", "sink", "convolution", "joined")
+UNLIKE = ("keys_from", "virtual_tokens", "score_bias", "forget", "softcap", "sink", "weights", "convolution", "joined")
 """Fields of other attentions that it refuses."""
 
 
