@@ -210,6 +210,7 @@ MECHANISMS = (
     ),
     M(LATER, "within a block", "bottleneck with several networks", "Bottleneck"),
     M(LATER, "within a block", "a gain and a bias in the place of a norm", "Affine"),
+    M(LATER, "within a block", "dynamic tanh in the place of a norm", "DynamicTanh"),
     M(LATER, "within a block", "grouped projections of attention", "HeadGroups", "`Attention(grouped=HeadGroups(query=4))`"),
     M(LATER, "within a block", "grouped feed-forward networks", "NetworkGroups", "`FeedForward(grouped=NetworkGroups(up=4))`"),
     M(LATER, "within a block", "exclusive self-attention", "Exclusive", "`Attention(exclusive=Exclusive())`"),
@@ -220,6 +221,9 @@ MECHANISMS = (
         "ValueConvolution",
         "`Attention(value_convolution=...)`",
     ),
+    M(LATER, "within a block", "forgetting gate", "ForgettingGate", "`Attention(forget=ForgettingGate())`"),
+    M(LATER, "within a block", "sigmoid attention", "SigmoidWeights", "`Attention(weights=SigmoidWeights())`"),
+    M(LATER, "within a block", "softpick in place of softmax", "Softpick", "`Attention(weights=Softpick())`"),
     M(LATER, "within a block", "blocks of keys chosen per query", "BlockSparseAttention", "`choice = BlockIndexer(...)`"),
     M(LATER, "within a block", "Fourier transforms in place of attention", "FourierMixing"),
 )

@@ -32,6 +32,7 @@ from anyformer.parts import (
     DifferentialAttention,
     Disentangled,
     DynamicScaling,
+    DynamicTanh,
     EluPlusOne,
     Embedding,
     Exclusive,
@@ -39,6 +40,7 @@ from anyformer.parts import (
     FanIn,
     FeedForward,
     Fixed,
+    ForgettingGate,
     FourierMixing,
     Gain,
     Gate,
@@ -90,8 +92,10 @@ from anyformer.parts import (
     SharedBias,
     SharedExpert,
     SharedIndex,
+    SigmoidWeights,
     SinusoidalPosition,
     Skip,
+    Softpick,
     SpanConvolution,
     SparseMixer,
     SpatialCrossAttention,
@@ -635,6 +639,27 @@ DECODERS = {
     ),
     "exclusive": _llama(**_at(exclusive=Exclusive(), kv_heads=2, value_norm=RMS)),
     "exclusive_learned": _llama(**_at(exclusive=Exclusive(strength="learned"), gate=Gate(), mask=Window(size=3))),
+    "forgetting": _llama(**_at(forget=ForgettingGate(), kv_heads=2)),
+    "forgetting_options": _decoder(
+        pre_norm(
+            RMS,
+            SELF.but(
+                rotary=None, forget=ForgettingGate(initial=1.5), joined=Joined(norm=RMS), virtual_tokens=2, score_bias=ALiBi()
+            ),
+            FEED,
+        ),
+        pre_norm(RMS, SELF.but(forget=ForgettingGate(initial=-1.0), softcap=3.0, sink="head", dropout=0.1), FEED),
+        pre_norm(RMS, DifferentialAttention(heads=4, kv_heads=2, forget=ForgettingGate()), FEED),
+    ),
+    "sigmoid_weights": _llama(**_at(weights=SigmoidWeights(), kv_heads=2)),
+    "sigmoid_weights_length": _llama(
+        **_at(rotary=None, weights=SigmoidWeights(length=7), score_bias=ALiBi(), mask=Window(size=4), virtual_tokens=2)
+    ),
+    "softpick": _llama(**_at(weights=Softpick(), kv_heads=2)),
+    "softpick_options": _decoder(
+        pre_norm(RMS, SELF.but(weights=Softpick(eps=0.3), mask=Window(size=3), softcap=3.0), FEED),
+        pre_norm(RMS, DifferentialAttention(heads=4, kv_heads=2, weights=Softpick(), dropout=0.1), FEED),
+    ),
     "skips": _decoder(FIRST).but(
         decoder=Stack(variants=Named(first=FIRST, middle=OWN_KEYS, last=LAST), order="first middle*2 last", final_norm=RMS)
     ),
@@ -672,6 +697,11 @@ DECODERS = {
         pre_norm(BatchNorm(eps=1e-3, momentum=0.2), SELF, FEED), pre_norm(BatchNorm(gain="none", bias=False), SELF, FEED)
     ),
     "batch_norm_by_position": _decoder(*[pre_norm(BatchNorm(over="position"), SELF, FEED)] * 2),
+    "dynamic_tanh": _decoder(
+        pre_norm(DynamicTanh(), SELF.but(qk_norm=QKNorm(norm=DynamicTanh(initial=0.8))), FEED),
+        pre_norm(DynamicTanh(initial=1.1), SELF, FEED),
+        final_norm=DynamicTanh(),
+    ),
     "grouped_layer_norm": _decoder(
         pre_norm(GroupedLayerNorm(groups=3), SELF, FEED),
         pre_norm(GroupedLayerNorm(groups=8, eps=1e-3, gain="one_plus_weight", bias=False, cast="before_gain"), SELF, FEED),
@@ -769,6 +799,8 @@ ENCODERS = {
     "encoder_value_convolution": _encoder(
         *[post_norm(LAYER, BOTH.but(kv_heads=2, value_convolution=ValueConvolution(kernel=5)), PLAIN_FEED)] * 2, head=Head()
     ),
+    "encoder_forgetting": _encoder(*[post_norm(LAYER, BOTH.but(forget=ForgettingGate()), PLAIN_FEED)] * 2, head=Head()),
+    "encoder_sigmoid_weights": _encoder(*[post_norm(LAYER, BOTH.but(weights=SigmoidWeights()), PLAIN_FEED)] * 2, head=Head()),
     "encoder_fourier": _encoder(
         *[post_norm(LAYER, FourierMixing(), PLAIN_FEED)] * 2,
         position=LearnedPosition(length=32),
@@ -823,7 +855,11 @@ PAIRS = {
         stack(
             [
                 pre_norm(RMS, SELF.but(mask=Window(size=3)), cross, FEED)
-                for cross in (CROSS_EVERYTHING, CrossAttention(heads=2, softcap=3.0, values="keys", dropout=0.1))
+                for cross in (
+                    CROSS_EVERYTHING,
+                    CrossAttention(heads=2, softcap=3.0, values="keys", dropout=0.1),
+                    CrossAttention(heads=2, weights=SigmoidWeights()),
+                )
             ],
             position=LearnedPosition(length=32),
             input_norm=LAYER,

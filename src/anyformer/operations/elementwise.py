@@ -3,10 +3,12 @@
 A norm of n features, RMSNorm: squares n, their mean n, eps and the root 2, quotients n, gain n: 4 n + 2, which is the row of
 the table of "LLM, attention", section 14. LayerNorm besides: mean n, differences n, bias n: 7 n + 2; of G groups, 7 n + 2 G.
 What a norm leaves out is not counted, nor the sum 1 + w of a gain, which no vector enters. BatchNorm, of statistics that stand:
-difference, quotient, gain and bias, 4 n; training adds those of its statistics, about 3 n.
+difference, quotient, gain and bias, 4 n; training adds those of its statistics, about 3 n. A dynamic tanh: the factor alpha n,
+an activation 4 n, gain n, bias n: 7 n.
 A norm that reads a vector once and writes it once moves as many bytes as any other.
 
-The rest as in that table. A rotated feature: 3. A softmax: 3 per score. An activation: 4 per feature, the count of SiLU, and 1
+The rest as in that table. A rotated feature: 3. A softmax: 3 per score; in its place a sigmoid 5, softpick
+6: exponential, 1, absolute value and its sum, rectifier, quotient. An activation: 4 per feature, the count of SiLU, and 1
 for the product with a gated network's other half. An addition: 1.
 """
 
@@ -30,9 +32,9 @@ def rotated(features: int) -> Elementwise:
     return _even("rotary", ROTATED * features, 2 * features)
 
 
-def softmax(scores: int, exact: int) -> Elementwise:
-    """A softmax over `scores` scores, `exact` of them allowed by the mask."""
-    return Elementwise("softmax", SCORE * scores, SCORE * exact)
+def softmax(scores: int, exact: int, each: int = SCORE) -> Elementwise:
+    """A softmax over `scores` scores, `exact` of them allowed by the mask; `each`: operations of what is in its place."""
+    return Elementwise("softmax", each * scores, each * exact)
 
 
 def activated(features: int, *, gated: bool = False) -> Elementwise:

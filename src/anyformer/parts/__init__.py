@@ -7,6 +7,7 @@ from anyformer.parts.attention.cross_attention import CrossAttention
 from anyformer.parts.attention.differential_attention import DifferentialAttention
 from anyformer.parts.attention.dual_cross_attention import ChannelCrossAttention, SpatialCrossAttention
 from anyformer.parts.attention.exclusive import Exclusive
+from anyformer.parts.attention.forgetting import ForgettingGate
 from anyformer.parts.attention.fourier import FourierMixing
 from anyformer.parts.attention.indexer import Indexer, SharedIndex
 from anyformer.parts.attention.joined import Joined
@@ -15,6 +16,7 @@ from anyformer.parts.attention.latents import InducedAttention, Latents
 from anyformer.parts.attention.qk_norm import QKNorm
 from anyformer.parts.attention.relative import Disentangled, RelativeTable, TransformerXL
 from anyformer.parts.attention.score_bias import ALiBi, RelativeBuckets, SharedBias
+from anyformer.parts.attention.score_weights import SigmoidWeights, Softpick
 from anyformer.parts.attention.span_convolution import SpanConvolution
 from anyformer.parts.attention.temperature import LengthTemperature, LogTemperature, PowerTemperature
 from anyformer.parts.attention.value_convolution import ValueConvolution
@@ -58,6 +60,7 @@ from anyformer.parts.masks.simple import Bidirectional, Causal, Prefix, Window
 from anyformer.parts.masks.sparse import BlockWindow, Chunk, Fixed, GlobalTokens, Strided, VerticalStride
 from anyformer.parts.norms.affine import Affine
 from anyformer.parts.norms.batch_norm import BatchNorm
+from anyformer.parts.norms.dynamic_tanh import DynamicTanh
 from anyformer.parts.norms.layer_norm import GroupedLayerNorm, GroupedRMSNorm, LayerNorm, RMSNorm
 from anyformer.parts.parametrisation import MaximalUpdate
 from anyformer.parts.pointwise.gain import Gain
@@ -122,6 +125,7 @@ __all__ = [
     "DifferentialAttention",
     "Disentangled",
     "DynamicScaling",
+    "DynamicTanh",
     "EluPlusOne",
     "Embedding",
     "Exclusive",
@@ -132,6 +136,7 @@ __all__ = [
     "Features",
     "FeedForward",
     "Fixed",
+    "ForgettingGate",
     "FourierMixing",
     "Gain",
     "Gate",
@@ -208,8 +213,10 @@ __all__ = [
     "SharedExpert",
     "SharedIndex",
     "ShortConvolution",
+    "SigmoidWeights",
     "SinusoidalPosition",
     "Skip",
+    "Softpick",
     "SpanConvolution",
     "SparseMixer",
     "SpatialCrossAttention",

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from anyformer.parts.attention.heads_module import HeadsModule
 from anyformer.parts.attention.score_bias import SCORE_BIAS
 from anyformer.parts.attention.self_attention import VIRTUAL, SelfAttention
+from anyformer.parts.call.annotated_state import AnnotatedState
 from anyformer.parts.call.context import Context, Digested, Memory
 from anyformer.parts.call.ring_state import RingState
 from anyformer.parts.call.shared import MEMORY, VALUES
@@ -24,6 +25,7 @@ class AttentionModule(HeadsModule):
         self.attention = attention
         self.rotary = Digested.of(attention.rotary) if attention.rotary else None
         self.score_bias = attention.score_bias.build(attention, width) if attention.score_bias else None
+        self.forget = attention.forget.build(attention.inputs(width), attention.heads) if attention.forget else None
         self.exclusive = attention.exclusive.build(attention.heads) if attention.exclusive else None
         self.value_convolution = attention.value_convolution.build(attention.groups) if attention.value_convolution else None
         self.convolution = attention.convolution.build(attention, width) if attention.convolution else None
@@ -41,6 +43,10 @@ class AttentionModule(HeadsModule):
         q = self.placed(queries, context)
         memory, own_BTKU = (context.shared[other, MEMORY], None) if other else self.remember(x_BTD, context, state)
         bias = self.bias_of_scores(q, memory, context)
+        if self.forget is not None:
+            assert state is None or isinstance(state, AnnotatedState), "made by the description"
+            forgotten: Tensor = self.forget(x_BTD, context, state)
+            bias = forgotten if bias is None else bias + forgotten
         banded = bias is None and self.attention.virtual_tokens is None and not self.drops
         k, v, visible = memory.key, memory.value, self.visible(x_BTD, context, memory.keys, banded=banded)
         if self.attention.virtual_tokens is not None:

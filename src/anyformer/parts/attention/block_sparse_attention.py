@@ -15,12 +15,12 @@ from anyformer.parts.attention.attention_module import AttentionModule
 from anyformer.parts.attention.block_indexer import BlockIndexer
 from anyformer.parts.attention.chosen_blocks import ChosenBlocks, places
 from anyformer.parts.attention.self_attention import SelfAttention
+from anyformer.parts.call.annotated_state import AnnotatedState
 from anyformer.parts.call.context import Context, Memory, Visible
-from anyformer.parts.call.indexed_state import IndexedState
 from anyformer.parts.masks.simple import Causal
 from anyformer.plan import Plan
 
-UNLIKE = ("keys_from", "virtual_tokens", "score_bias", "softcap", "sink", "convolution", "joined")
+UNLIKE = ("keys_from", "virtual_tokens", "score_bias", "forget", "softcap", "sink", "weights", "convolution", "joined")
 """Fields of other attentions that it refuses."""
 
 
@@ -96,14 +96,14 @@ class BlockSparseAttention(SelfAttention):
 
     def state(
         self, width: int, batch: int, capacity: int, source: int, dtype: torch.dtype, device: torch.device
-    ) -> IndexedState:
+    ) -> AnnotatedState:
         """B * C * (K * (E + U) + E_index) elements: the index key of each position beside its keys and values."""
         E, U = self.width_of_head(width), self.width_of_value(width)
         key, value, index = (
             torch.zeros(batch, heads, capacity, features, dtype=dtype, device=device)
             for heads, features in ((self.groups, E), (self.groups, U), (1, self.choice.head_width))
         )
-        return IndexedState(key, value, index)
+        return AnnotatedState(key, value, index)
 
 
 class BlockSparseAttentionModule(AttentionModule):
@@ -115,13 +115,13 @@ class BlockSparseAttentionModule(AttentionModule):
         super().__init__(attention, width, plan, name)
         self.choice = attention.choice.build(width, attention.groups, name)
 
-    def forward(self, x_BTD: Tensor, context: Context, state: IndexedState | None = None) -> Tensor:  # type: ignore[override]
+    def forward(self, x_BTD: Tensor, context: Context, state: AnnotatedState | None = None) -> Tensor:  # type: ignore[override]
         q_BHTE = self.placed(self.queries(x_BTD, context), context)
         index = self.choice.index(x_BTD, context)
         memory, own_BTKU = self.remember(x_BTD, context, state)
         if state is not None:
             assert context.chunk is not None, "a stack with state enters its chunk first"
-            index = state.extend_index(index, context.chunk)
+            index = state.extend_beside(index, context.chunk)
         visible, size = self.visible(x_BTD, context, memory.keys), self.attention.choice.block
         where = context.once(("blocks of keys", size, memory.keys.label), lambda: places(context, memory.keys, size))
         chosen = self.choice(x_BTD, index, visible, where, context)

@@ -12,7 +12,7 @@ from anyformer.describe import Count, Positive
 from anyformer.operations import Limit, Shape
 from anyformer.parts.attention.indexer import KeyChoice
 from anyformer.parts.attention.temperature import Temperature
-from anyformer.parts.call.indexed_state import IndexedState
+from anyformer.parts.call.annotated_state import AnnotatedState
 from anyformer.parts.call.ring_state import RingState, empty_keys_and_values
 from anyformer.parts.call.shared import Read
 from anyformer.parts.call.state import FullState
@@ -154,4 +154,4 @@ class LatentHeads(Sublayer):
         if not self.index_width:
             return state
         index = torch.zeros(batch, 1, kept, self.index_width, dtype=dtype, device=device)
-        return IndexedState(state.key, state.value, index)
+        return AnnotatedState(state.key, state.value, index)

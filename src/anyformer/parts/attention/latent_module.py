@@ -10,8 +10,8 @@ from anyformer.parts.attention.attend_chosen import attend_chosen
 from anyformer.parts.attention.attends import Attends
 from anyformer.parts.attention.indexer import KeyChoice
 from anyformer.parts.attention.latent_heads import LatentHeads
+from anyformer.parts.call.annotated_state import AnnotatedState
 from anyformer.parts.call.context import Context, Digested, Visible
-from anyformer.parts.call.indexed_state import IndexedState
 from anyformer.parts.call.ring_state import RingState
 from anyformer.parts.call.state import FullState, Keys
 from anyformer.plan import Plan
@@ -121,9 +121,9 @@ class ChoosingLatentAttentionModule(LatentAttentionModule):
     ) -> Tensor:
         index = self.choice.index(x_BTD, context)
         if index is not None and state is not None:
-            assert isinstance(state, IndexedState), "made by the description"
+            assert isinstance(state, AnnotatedState), "made by the description"
             assert context.chunk is not None, "a stack with state enters its chunk first"
-            index = state.extend_index(index, context.chunk)
+            index = state.extend_beside(index, context.chunk)
         visible = self.visible(x_BTD, context, keys)
         chosen, told = self.choice(x_BTD, c_BTQ, index, visible, context), self.choice.wants(context)
         if self.attention.sparse(chosen.keys, self.plan):
