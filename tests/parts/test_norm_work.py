@@ -96,6 +96,7 @@ CASES = {
     "groups_bare": (GroupedLayerNorm(groups=4, gain="none", bias=False), in_pieces(centred, 4)),
     "groups_rms": (GroupedRMSNorm(groups=3), in_pieces(rms, 3)),
     "affine": (Affine(), list),
+    "affine_without_bias": (Affine(bias=False), list),
     "batch": (BatchNorm(), standing),
     "batch_position": (BatchNorm(over="position", gain="none"), standing),
 }

@@ -6,6 +6,9 @@ What a norm leaves out is not counted, nor the sum 1 + w of a gain, which no vec
 difference, quotient, gain and bias, 4 n; training adds those of its statistics, about 3 n.
 A norm that reads a vector once and writes it once moves as many bytes as any other.
 
+A threshold by mean and deviation of n features: mean n, differences n, squares n, mean n, root 1, its multiple and a sum 2,
+differences n, and the greater of each and 0, n: 6 n + 3.
+
 The rest as in that table. A rotated feature: 3. A softmax: 3 per score. An activation: 4 per feature, the count of SiLU, and 1
 for the product with a gated network's other half. An addition: 1.
 """
@@ -18,6 +21,7 @@ ROTATED = 3
 SCORE = 3
 ACTIVATED = 4
 GATED = 1
+THRESHOLDED = 6
 
 
 def normalised(features: int, vectors: int, each: int) -> Elementwise:
@@ -38,6 +42,11 @@ def softmax(scores: int, exact: int) -> Elementwise:
 def activated(features: int, *, gated: bool = False) -> Elementwise:
     """An activation of `features` features; `gated`: then multiplied by as many others."""
     return _even("activations", features * (ACTIVATED + GATED * gated), (2 + gated) * features)
+
+
+def thresholded(features: int, vectors: int) -> Elementwise:
+    """The features of `vectors` vectors of n features less a threshold, or 0: it reads and writes them."""
+    return _even("activations", vectors * (THRESHOLDED * features + 3), 2 * vectors * features)
 
 
 def added(features: int) -> Elementwise:
