@@ -85,7 +85,8 @@ _KEYS: tuple[tuple[Kind, str], ...] = (
     ),
     (
         SIZE,
-        """adapter_rank attention_chunk_size attention_head_dim attention_head_size attention_heads attention_hidden_size
+        """adapter_rank altup_num_inputs attention_chunk_size attention_head_dim attention_head_size attention_heads
+        attention_hidden_size
         attention_window_size attn_layer_period block_ff_dim block_multiple_of context_length conv1d_width conv_L_cache
         conv_channels conv_kernel cross_attention_hidden_size d_ff d_head d_inner d_kv d_model decoder_attention_heads
         decoder_ffn_dim decoder_vocab_size dense_intermediate_size dff dim dim_model_base emb_dim embed_dim embedding_size
@@ -95,7 +96,7 @@ _KEYS: tuple[tuple[Kind, str], ...] = (
         hidden_size image_size in_channels index_block_size index_head_dim index_n_heads index_topk index_topk_blocks
         index_topk_freq input_channels input_embedding_size input_feat_per_channel interleave_moe_layer_step
         intermediate_groups intermediate_multiple_size intermediate_size intermediate_size_mlp interpolate_factor
-        intra_bottleneck_size k_groups kv_channels kv_lora_rank kv_n_heads layer_group_size layer_switch
+        intra_bottleneck_size k_groups kv_channels kv_lora_rank kv_n_heads laurel_rank layer_group_size layer_switch
         linear_conv_kernel_dim linear_head_dim linear_key_head_dim linear_num_heads linear_num_key_heads
         linear_num_value_heads linear_value_head_dim local_attention local_radius lru_width mamba_d_conv mamba_d_ssm
         mamba_d_state mamba_expand mamba_head_dim mamba_n_groups mamba_n_heads mamba_ngroups mamba_num_heads
@@ -200,7 +201,11 @@ _KEYS: tuple[tuple[Kind, str], ...] = (
     (WHOLE | INTEGERS, """moe_layer_freq moe_topk"""),
     (SIZE | INTEGERS, """attention_window"""),
     (SIZE | MAPPING, """crop_size size"""),
-    (NUMBERS, """image_mean image_std layer_rope_theta long_factor mlp_multipliers short_factor ssm_multipliers"""),
+    (
+        NUMBERS,
+        """activation_sparsity_pattern image_mean image_std layer_rope_theta long_factor mlp_multipliers short_factor
+        ssm_multipliers""",
+    ),
     (RUNS, """attention_types"""),
     (LIMITS, """time_step_limit"""),
     (

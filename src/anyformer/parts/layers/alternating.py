@@ -128,11 +128,11 @@ class AlternatingUpdatesModule(nn.Module):
         """The streams as they are expected behind the layer, (B, T, N, D)."""
         N = self.count
         # A row of the coefficients belongs to the stream that they predict.
-        mix_BTNN = self.prediction(self.routed(x_BTND[:, :, 0])).unflatten(-1, (N, N))
+        mix_BTNN: Tensor = self.prediction(self.routed(x_BTND[:, :, 0])).unflatten(-1, (N, N))
         return x_BTND + mix_BTNN @ x_BTND
 
     def corrected(self, predicted_BTND: Tensor, h_BTD: Tensor) -> Tensor:
         """The streams behind the layer, which found h where stream 0 was predicted, (B, T, N, D)."""
         error_BTD = h_BTD - predicted_BTND[:, :, 0]
-        share_BTN = self.correction(self.routed(h_BTD)) + 1
+        share_BTN: Tensor = self.correction(self.routed(h_BTD)) + 1
         return predicted_BTND + share_BTN[..., None] * error_BTD[:, :, None]

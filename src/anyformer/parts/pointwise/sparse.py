@@ -14,7 +14,7 @@ from anyformer.operations.elementwise import thresholded
 
 
 class StatisticalTopK(Value):
-    """y = max(x - mean(x) - q std(x), 0) over F, q the quantile at `sparsity` of a standard normal distribution.
+    """y = max(x - (mean(x) + q std(x)), 0) over F, q the quantile at `sparsity` of a standard normal distribution.
 
     Of features that are normally distributed, that share becomes 0: the largest are found without sorting. Statistical top-k
     of Spark Transformer (You et al. 2025, arXiv 2506.06644); of the gates of Gemma 3n's first layers.
@@ -34,4 +34,5 @@ class StatisticalTopK(Value):
     def kept(self, x_F: Tensor) -> Tensor:
         """(..., F) -> (..., F)."""
         quantile = NormalDist().inv_cdf(self.sparsity)
-        return (x_F - x_F.mean(-1, keepdim=True) - quantile * x_F.std(-1, correction=0, keepdim=True)).relu()
+        threshold_1 = x_F.mean(-1, keepdim=True) + quantile * x_F.std(-1, correction=0, keepdim=True)
+        return (x_F - threshold_1).relu()
