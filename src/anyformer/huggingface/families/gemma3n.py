@@ -14,7 +14,6 @@ from anyformer.huggingface.places import FULL, SLIDING
 from anyformer.huggingface.rules import Names, Table
 from anyformer.huggingface.target import Target
 from anyformer.huggingface.vocabulary import INTEGERS, SIZE
-from anyformer.huggingface.words.layers import label
 from anyformer.huggingface.words.names import AFTER, ATTENTION, BEFORE, FEEDFORWARD, OUTSIDE, QK_NORM, joined
 from anyformer.model import Architecture
 from anyformer.parts import (
@@ -48,15 +47,13 @@ def read(config: Config) -> Architecture:
     if inputs is None:
         raise config.refused("hidden_size_per_layer_input", 0, "a whole number above 0")
     networks = _networks(config, len(kinds))
-    named = label(kinds, ["own" if layer < own else "shared" for layer in range(len(kinds))], _sparsities(networks))
+    named = _names(kinds, networks, own)
     latest = {kinds[layer]: named[layer] for layer in range(own)}
     layers = []
     for layer, (kind, network) in enumerate(zip(kinds, networks, strict=True)):
         heads = _heads(config, norm, reads=None if layer < own else latest[kind])
         heads = heads.but(mask=words.mask(config, kind), rotary=rotary[kind])
-        layers.append(
-            (named[layer], _block(config, heads, network, LayerInput(width=inputs.width, activation=network.activation), norm))
-        )
+        layers.append((named[layer], _block(config, heads, network, inputs.width, norm)))
     streams = AlternatingUpdates(count=config("altup_num_inputs", 4, "stack.streams.count"), norm=norm)
     softcap = config("final_logit_softcapping", 30.0)
     around = {"layer_inputs": inputs, "streams": streams}
@@ -81,11 +78,12 @@ def _networks(config: Config, depth: int) -> list[FeedForward]:
     """The network of each layer: width and sparsity are one for all, or listed by layer."""
     width = config("intermediate_size", 16_384, _widths, kind=SIZE | INTEGERS)
     usual = [0.95] * 10 + [0.0] * (depth - 10) if depth > 10 else [0.0] * depth
-    sparsities = config("activation_sparsity_pattern", None, _written_sparsities) or usual
+    listed = config("activation_sparsity_pattern", None, _written_sparsities)
+    sparsities = usual if listed is None else listed
     widths = [width] * depth if isinstance(width, int) else width
-    for name, listed in (("intermediate_size", widths), ("activation_sparsity_pattern", sparsities)):
-        if len(listed) != depth:
-            raise HuggingFaceError(f"{config.where}: {name} has {len(listed)} entries for {depth} layers")
+    for name, each in (("intermediate_size", widths), ("activation_sparsity_pattern", sparsities)):
+        if len(each) != depth:
+            raise HuggingFaceError(f"{config.where}: {name} has {len(each)} entries for {depth} layers")
     if not all(0 <= sparsity < 1 for sparsity in sparsities):
         raise config.refused("activation_sparsity_pattern", sparsities, "shares of features, from 0 to below 1")
     act = words.activation(config, "hidden_activation", "gelu_pytorch_tanh")
@@ -104,21 +102,29 @@ def _written_sparsities(target: Target) -> list[float]:
     return [sparse.sparsity if sparse else 0.0 for sparse in target.each("feedforward.sparse")]
 
 
-def _sparsities(networks: Sequence[FeedForward]) -> list[str]:
-    """A word for the network of each layer, with a number where two of a kind differ."""
-    kinds = ["sparse" if network.sparse else "dense" for network in networks]
-    distinct = list(dict.fromkeys(networks))
-    numbered = len(distinct) > len(set(kinds))
-    return [f"{kind}_{distinct.index(network)}" if numbered else kind for kind, network in zip(kinds, networks, strict=True)]
+def _names(kinds: Sequence[str], networks: Sequence[FeedForward], own: int) -> list[str]:
+    """A name for each layer, of which the first `own` have their own keys: `local`, `full_sparse`, `full_shared`; with a number
+    where layers of the same kind have different networks."""
+    plain = [
+        "_".join([kind, *["sparse"] * (network.sparse is not None), *["shared"] * (layer >= own)])
+        for layer, (kind, network) in enumerate(zip(kinds, networks, strict=True))
+    ]
+    found: dict[str, list[FeedForward]] = {}
+    for name, network in dict.fromkeys(zip(plain, networks, strict=True)):
+        found.setdefault(name, []).append(network)
+    return [
+        f"{name}_{found[name].index(network)}" if len(found[name]) > 1 else name
+        for name, network in zip(plain, networks, strict=True)
+    ]
 
 
-def _block(config: Config, heads: Attention, network: FeedForward, own: LayerInput, norm: RMSNorm) -> Block:
+def _block(config: Config, heads: Attention, network: FeedForward, narrow: int, norm: RMSNorm) -> Block:
     laurel = LowRankResidual(rank=config("laurel_rank", 64, "laurel.rank"), norm=norm)
     first = {
         "attention": Branch(sublayer=heads, norm_after=norm, multiplier=_ROOT),
         "laurel": Branch(sublayer=laurel, multiplier=_ROOT),
     }
-    last = Branch(sublayer=own, norm_after=norm)
+    last = Branch(sublayer=LayerInput(width=narrow, activation=network.activation), norm_after=norm)
     return Block(
         steps=(
             Step(norm_before=norm, branches=Named(first), residual_scale=_ROOT),
