@@ -116,7 +116,8 @@ _KEYS: tuple[tuple[Kind, str], ...] = (
     ),
     (
         WHOLE,
-        """additional_vocab_size alibi_bias_max attn_layer_offset conv_kernel_size decoder_sparse_step encoder_sparse_step
+        """additional_vocab_size alibi_bias_max altup_active_idx attn_layer_offset conv_kernel_size decoder_sparse_step
+        encoder_sparse_step
         expert_layer_offset first_k_dense_replace hidden_size_per_layer_input image_token_id image_token_index
         index_local_blocks index_skip_topk_offset max_window_layers moe_layer_num_skipped moe_layer_start_index
         moe_num_experts moe_num_shared_experts mtp_num_hidden_layers n_routed_experts n_shared_experts no_rope_layer_interval
@@ -153,8 +154,8 @@ _KEYS: tuple[tuple[Kind, str], ...] = (
     (
         FLAG,
         """_remove_final_layer_norm add_bias_linear add_classification_head add_cross_attention add_full_attention_sink_bias
-        add_swa_attention_sink_bias alibi apply_residual_connection_post_layernorm asm attention_bias attention_k_eq_v
-        attention_out_bias attn_temperature_tuning attn_uses_sequence_id bi_data bias block_auto_adjust_ff_dim
+        add_swa_attention_sink_bias alibi altup_correct_scale apply_residual_connection_post_layernorm asm attention_bias
+        attention_k_eq_v attention_out_bias attn_temperature_tuning attn_uses_sequence_id bi_data bias block_auto_adjust_ff_dim
         block_use_swiglu causal classifier_bias conv_bias decoder_bias do_center_crop do_layer_norm_before do_pad
         do_pan_and_scan do_resize emb_layer_norm_before enable_bias enable_moe_block gelu_activation group_limited_greedy
         is_causal is_decoder is_encoder is_folding_model is_gated_act kda_safe_gate key_query_shared_bottleneck
