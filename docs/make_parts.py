@@ -177,6 +177,14 @@ MECHANISMS = (
     M(ATTENTION, "13 Mixture of experts", "E networks and a router", "Experts"),
     M(LATER, "down the layers", "hyper-connections", "HyperConnections", "`Stack(streams=...)`"),
     M(LATER, "down the layers", "manifold-constrained hyper-connections", "ManifoldConnections", "`Stack(streams=...)`"),
+    M(
+        LATER,
+        "down the layers",
+        "alternating updates (AltUp)",
+        "AlternatingUpdates",
+        '`Stack(streams=...)`, `Step(residual="inactive")`',
+    ),
+    M(LATER, "down the layers", "residuals of low rank (LAuReL)", "LowRankResidual", '`Step(residual="none")`'),
     M(LATER, "down the layers", "value residual", "ValueResidual", "`Attention(value_residual=...)`"),
     M(LATER, "down the layers", "embedding and U-Net skips", "Skip", '`Branch(gain=Gain(per="branch", initial=0.0))`'),
     M(LATER, "down the layers", "layers that loop", "Stack", '`order = "layer*6"`, `shared_weights = ("layer",)`'),
@@ -213,6 +221,13 @@ MECHANISMS = (
     M(LATER, "within a block", "dynamic tanh in the place of a norm", "DynamicTanh"),
     M(LATER, "within a block", "grouped projections of attention", "HeadGroups", "`Attention(grouped=HeadGroups(query=4))`"),
     M(LATER, "within a block", "grouped feed-forward networks", "NetworkGroups", "`FeedForward(grouped=NetworkGroups(up=4))`"),
+    M(
+        LATER,
+        "within a block",
+        "sparse activations (statistical top-k)",
+        "StatisticalTopK",
+        "`FeedForward(sparse=StatisticalTopK())`",
+    ),
     M(LATER, "within a block", "exclusive self-attention", "Exclusive", "`Attention(exclusive=Exclusive())`"),
     M(
         LATER,

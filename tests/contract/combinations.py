@@ -9,6 +9,7 @@ from zoo_recurrent import MIXERS
 from anyformer.model import Architecture, decoder_only, encoder_decoder, encoder_only
 from anyformer.parts import (
     ALiBi,
+    AlternatingUpdates,
     Attention,
     BatchNorm,
     Bidirectional,
@@ -188,7 +189,7 @@ class Draw:
             "final_norm": self.maybe(self.norm(), 0.7),
         }
         if plain and self.random.random() < 0.15:
-            around["streams"] = HyperConnections(count=2, dynamic=self.one(True, False))
+            around["streams"] = self.one(HyperConnections(count=2, dynamic=self.one(True, False)), AlternatingUpdates(count=2))
         return around
 
     def stack(self, causal: bool, *middle) -> dict:

@@ -13,6 +13,7 @@ from anyformer.model import Architecture, decoder_only, encoder_decoder, encoder
 from anyformer.parts import (
     Affine,
     ALiBi,
+    AlternatingUpdates,
     Attention,
     AttentionExperts,
     BatchNorm,
@@ -70,6 +71,7 @@ from anyformer.parts import (
     Llama3Scaling,
     LogTemperature,
     LongRoPE,
+    LowRankResidual,
     ManifoldConnections,
     MaximalUpdate,
     NetworkGroups,
@@ -100,6 +102,7 @@ from anyformer.parts import (
     SparseMixer,
     SpatialCrossAttention,
     Stack,
+    StatisticalTopK,
     Step,
     Strided,
     TopK,
@@ -250,6 +253,55 @@ DEEPSEEK = Router(
 )
 SMALL = SharedExpert(feedforward=FeedForward(width=10))
 MOA = AttentionExperts(experts=4, chosen=2, kv_heads=2, head_width=6, rotary=Rotary())
+
+
+_GATED_INPUT = Branch(sublayer=LayerInput(width=5), norm_after=RMS)
+ALTERNATING = Block(
+    steps=(
+        Step(
+            norm_before=RMS,
+            branches=Named(
+                attention=Branch(sublayer=SELF, norm_after=RMS, multiplier=0.7),
+                laurel=Branch(sublayer=LowRankResidual(rank=3, norm=RMSNorm(eps=1e-2)), multiplier=0.7),
+            ),
+            residual_scale=0.7,
+        ),
+        Step(branches=Named(feedforward=Branch(norm_before=RMS, sublayer=FEED, norm_after=RMS))),
+        Step(norm_before=Affine(bias=False), branches=Named(layer_input=_GATED_INPUT), residual="inactive"),
+    )
+)
+"""A layer of Gemma 3n."""
+ALTERNATING_LATE = Block(
+    steps=(
+        Step(branches=Named(attention=Branch(norm_before=RMS, sublayer=SELF, added="after_block")), residual="block"),
+        Step(branches=Named(feedforward=Branch(norm_before=RMS, sublayer=FEED)), gain=Gain(initial=0.9)),
+        Step(
+            norm_before=RMS,
+            branches=Named(layer_input=Branch(sublayer=LayerInput(width=4)), other=Branch(sublayer=PLAIN_FEED)),
+            norm_branches=RMS,
+            residual="inactive",
+        ),
+        Step(branches=Named(again=Branch(norm_before=RMS, sublayer=SELF)), residual="inactive"),
+    )
+)
+LAUREL, LAUREL_NORMED = (
+    Block(
+        steps=tuple(
+            Step(
+                branches=Named(
+                    {
+                        name: Branch(norm_before=RMS, sublayer=sublayer),
+                        f"{name}_residual": Branch(sublayer=LowRankResidual(rank=4, norm=norm)),
+                    }
+                ),
+                residual="none",
+            )
+            for name, sublayer in (("attention", SELF), ("feedforward", FEED))
+        )
+    )
+    for norm in (None, RMS)
+)
+"""The residual beside each sublayer."""
 
 
 def _experts(**fields) -> Architecture:
@@ -445,6 +497,24 @@ DECODERS = {
         parallel(RMS, SELF, FEED), pre_norm(RMS, SELF, FEED), streams=HyperConnections(count=2, dynamic=False)
     ),
     "streams_manifold": _llama(**{"decoder.streams": ManifoldConnections(count=3, iterations=3, eps=1e-3, norm_eps=1e-2)}),
+    "streams_alternating": _decoder(
+        ALTERNATING,
+        pre_norm(RMS, SELF, FEED),
+        ALTERNATING,
+        layer_inputs=LayerInputs(width=5, vocab=VOCAB),
+        streams=AlternatingUpdates(count=3, norm=RMSNorm(eps=1e-2)),
+    ),
+    "streams_alternating_shaped": _decoder(
+        post_norm(LAYER, SELF, FEED),
+        ALTERNATING_LATE,
+        layer_inputs=LayerInputs(width=4),
+        streams=AlternatingUpdates(count=2),
+    ),
+    "low_rank_residual": _decoder(LAUREL, LAUREL_NORMED),
+    "sparse_gate": _decoder(
+        pre_norm(RMS, SELF, FEED.but(sparse=StatisticalTopK(sparsity=0.6), gate_multiplier=1.3)),
+        pre_norm(RMS, SELF, PLAIN_FEED.but(sparse=StatisticalTopK(sparsity=0.3))),
+    ),
     "streams_manifold_mean": _decoder(
         parallel(RMS, SELF, FEED), pre_norm(RMS, SELF, FEED), streams=ManifoldConnections(merge="mean")
     ),

@@ -106,6 +106,7 @@ CASES = {
     "groups_rms": (GroupedRMSNorm(groups=3), in_pieces(rms, 3)),
     "affine": (Affine(), list),
     "dynamic_tanh": (DynamicTanh(), bounded),
+    "affine_without_bias": (Affine(bias=False), list),
     "batch": (BatchNorm(), standing),
     "batch_position": (BatchNorm(over="position", gain="none"), standing),
 }

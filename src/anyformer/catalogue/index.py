@@ -39,6 +39,7 @@ LINEAGES = {
     "qwen": "Alibaba",
     "qwen_moe": "Alibaba",
     "gemma": "Google",
+    "gemma3n": "Google",
     "gemma4": "Google",
     "phi": "Microsoft",
     "olmo": "Ai2",

@@ -27,6 +27,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "smollm": ("smollm3",),
     "olmo": ("olmo", "olmo2", "olmo3", "olmoe", "flex_olmo"),
     "gemma": ("gemma", "gemma2", "vaultgemma", "gemma3_text"),
+    "gemma3n": ("gemma3n_text",),
     "gemma4": ("gemma4_text", "gemma4_unified_text"),
     "cohere": ("cohere", "cohere2", "cohere_compass_text"),
     "granite": (

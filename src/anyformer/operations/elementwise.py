@@ -7,6 +7,9 @@ difference, quotient, gain and bias, 4 n; training adds those of its statistics,
 an activation 4 n, gain n, bias n: 7 n.
 A norm that reads a vector once and writes it once moves as many bytes as any other.
 
+A threshold by mean and deviation of n features: mean n, differences n, squares n, mean n, root 1, its multiple and a sum 2,
+differences n, and the greater of each and 0, n: 6 n + 3.
+
 The rest as in that table. A rotated feature: 3. A softmax: 3 per score; in its place a sigmoid 5, softpick
 6: exponential, 1, absolute value and its sum, rectifier, quotient. An activation: 4 per feature, the count of SiLU, and 1
 for the product with a gated network's other half. An addition: 1.
@@ -20,6 +23,7 @@ ROTATED = 3
 SCORE = 3
 ACTIVATED = 4
 GATED = 1
+THRESHOLDED = 6
 
 
 def normalised(features: int, vectors: int, each: int) -> Elementwise:
@@ -40,6 +44,11 @@ def softmax(scores: int, exact: int, each: int = SCORE) -> Elementwise:
 def activated(features: int, *, gated: bool = False) -> Elementwise:
     """An activation of `features` features; `gated`: then multiplied by as many others."""
     return _even("activations", features * (ACTIVATED + GATED * gated), (2 + gated) * features)
+
+
+def thresholded(features: int, vectors: int) -> Elementwise:
+    """The features of `vectors` vectors of n features less a threshold, or 0: it reads and writes them."""
+    return _even("activations", vectors * (THRESHOLDED * features + 3), 2 * vectors * features)
 
 
 def added(features: int) -> Elementwise:

@@ -43,10 +43,12 @@ from anyformer.parts.images.pooled import PooledProjector
 from anyformer.parts.images.tower import ImageTower
 from anyformer.parts.images.two_layer import TwoLayerProjector
 from anyformer.parts.initialisation import FanIn, Initialisation, Normal, TruncatedNormal, Xavier
+from anyformer.parts.layers.alternating import AlternatingUpdates
 from anyformer.parts.layers.block import Block
 from anyformer.parts.layers.bottleneck import Bottleneck
 from anyformer.parts.layers.branch import Branch
 from anyformer.parts.layers.constant import Constant
+from anyformer.parts.layers.low_rank import LowRankResidual
 from anyformer.parts.layers.manifold import ManifoldConnections
 from anyformer.parts.layers.multi_token import SequentialPrediction
 from anyformer.parts.layers.parallel_heads import ParallelPrediction
@@ -67,6 +69,7 @@ from anyformer.parts.pointwise.gain import Gain
 from anyformer.parts.pointwise.gate import Gate
 from anyformer.parts.pointwise.grouped import HeadGroups, NetworkGroups
 from anyformer.parts.pointwise.layer_lora import LayerLoRA
+from anyformer.parts.pointwise.sparse import StatisticalTopK
 from anyformer.parts.positions.absolute import LearnedPosition, SinusoidalPosition
 from anyformer.parts.positions.rotary import Rotary
 from anyformer.parts.positions.rotary_axes import Axial, Interleaved, Sections
@@ -101,6 +104,7 @@ __all__ = [
     "ALiBi",
     "Affine",
     "AllOf",
+    "AlternatingUpdates",
     "AnyOf",
     "Attention",
     "AttentionExperts",
@@ -176,6 +180,7 @@ __all__ = [
     "LocalConvolution",
     "LogTemperature",
     "LongRoPE",
+    "LowRankResidual",
     "Mamba",
     "Mamba2",
     "ManifoldConnections",
@@ -221,6 +226,7 @@ __all__ = [
     "SparseMixer",
     "SpatialCrossAttention",
     "Stack",
+    "StatisticalTopK",
     "Step",
     "Strided",
     "TopK",

@@ -11,14 +11,17 @@ from anyformer.parts.pointwise.depthwise import Depthwise
 
 
 class Affine(Norm):
-    """y = x * gain + bias, over D: what is left of LayerNorm without its statistics (MobileBERT's NoNorm, arXiv 2004.02984)."""
+    """y = x * gain + bias, over D: what is left of LayerNorm without its statistics (MobileBERT's NoNorm, arXiv 2004.02984).
+
+    Without a bias a factor of each feature, such as that of what Gemma 3n's gates of inputs of layers read.
+    """
 
     gain: ClassVar[GainKind] = "weight"
-    bias: ClassVar[bool] = True
     kind: Literal["affine"] = "affine"
+    bias: bool = True
 
     def build(self, width: int) -> Depthwise:
-        return Depthwise(width)
+        return Depthwise(width, bias=self.bias)
 
     def cost(self, width: int, vectors: int) -> Tally:
-        return gain_and_bias(self.gain, self.bias, width, normalised(width, vectors, 2 * width))
+        return gain_and_bias(self.gain, self.bias, width, normalised(width, vectors, (1 + self.bias) * width))
