@@ -109,6 +109,7 @@ from anyformer.parts import (
     TransformerXL,
     TruncatedNormal,
     ValueConvolution,
+    ValueEmbedding,
     ValueResidual,
     VerticalStride,
     Window,
@@ -193,6 +194,9 @@ MIXED_VALUES = pre_norm(
     Attention(heads=4, kv_heads=2, rotary=Rotary(), value_residual=ValueResidual(variant="first", own=0.6, other=0.7)),
     FEED,
 )
+ROWS = ValueEmbedding(vocab=VOCAB)
+GATED_ROWS = ROWS.but(gate=Gate(per="head"), scale=2.0)
+MIXED_ROWS = {"value_embedding": ROWS.but(gate=Gate(bias=True)), "value_residual": ValueResidual(variant="first")}
 EMBEDDED = Step(branches=Named(embedded=Branch(sublayer=Skip(), gain=Gain(per="branch", initial=0.4))))
 FIRST = Block(steps=(*pre_norm(RMS, SELF, FEED).steps, EMBEDDED))
 LAST = Block(
@@ -729,6 +733,19 @@ DECODERS = {
     "softpick_options": _decoder(
         pre_norm(RMS, SELF.but(weights=Softpick(eps=0.3), mask=Window(size=3), softcap=3.0), FEED),
         pre_norm(RMS, DifferentialAttention(heads=4, kv_heads=2, weights=Softpick(), dropout=0.1), FEED),
+    ),
+    "value_embedding": _llama(**_at(value_embedding=GATED_ROWS, kv_heads=2, value_width=3)),
+    "value_embedding_options": _decoder(OWN_KEYS).but(
+        decoder=Stack(
+            variants=Named(
+                first=pre_norm(RMS, SELF.but(kv_heads=2, values="keys", value_embedding=ROWS), FEED),
+                layer=pre_norm(RMS, SELF.but(kv_heads=2, joined=Joined(), **MIXED_ROWS), FEED),
+                pairs=pre_norm(RMS, DifferentialAttention(heads=4, kv_heads=2, value_embedding=GATED_ROWS), FEED),
+                blocks=pre_norm(RMS, BLOCKY.but(value_embedding=ROWS), FEED),
+            ),
+            order="first layer pairs blocks",
+            final_norm=RMS,
+        )
     ),
     "skips": _decoder(FIRST).but(
         decoder=Stack(variants=Named(first=FIRST, middle=OWN_KEYS, last=LAST), order="first middle*2 last", final_norm=RMS)

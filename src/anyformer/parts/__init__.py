@@ -20,6 +20,7 @@ from anyformer.parts.attention.score_weights import SigmoidWeights, Softpick
 from anyformer.parts.attention.span_convolution import SpanConvolution
 from anyformer.parts.attention.temperature import LengthTemperature, LogTemperature, PowerTemperature
 from anyformer.parts.attention.value_convolution import ValueConvolution
+from anyformer.parts.attention.value_embedding import ValueEmbedding
 from anyformer.parts.attention.value_residual import ValueResidual
 from anyformer.parts.embedding.embedding import Embedding, MaskedTokens
 from anyformer.parts.embedding.features import AudioFrames, Features, GatedFrames
@@ -236,6 +237,7 @@ __all__ = [
     "TwoLayerProjector",
     "UnitLength",
     "ValueConvolution",
+    "ValueEmbedding",
     "ValueResidual",
     "VerticalStride",
     "Window",

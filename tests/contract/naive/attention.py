@@ -57,6 +57,11 @@ def attention(part, name, weights, x, run, chosen=None, of_values=None):
             ]
             for w in of_values or reads
         ]
+        if not cross and part.value_embedding is not None:
+            values = [
+                embedded(part.value_embedding, f"{name}.value_embedding", weights, *each)
+                for each in zip(values, x, run.tokens, strict=True)
+            ]
         if not cross and part.value_residual is not None:
             mix, others = part.value_residual, run.values[part.value_residual.variant]
             values = [
@@ -125,6 +130,13 @@ def attention(part, name, weights, x, run, chosen=None, of_values=None):
         read = norm(part.sub_norm, f"{name}.sub_norm", weights, torch.cat(mixed))
         out.append(linear(f"{name}.output", weights, torch.cat([read, *others[t]])))
     return out
+
+
+def embedded(part, name, weights, heads, v, token):
+    """The values of one token, each head plus its share of the token's row."""
+    rows = part.scale * weights[f"{name}.table"][token].view(len(heads), -1)
+    rows = rows if part.gate is None else rows * gate(part.gate, f"{name}.gate", weights, v).view(len(heads), -1)
+    return [head + row for head, row in zip(heads, rows, strict=True)]
 
 
 def weighed(weights, scores):

@@ -26,6 +26,8 @@ class AttentionModule(HeadsModule):
         self.rotary = Digested.of(attention.rotary) if attention.rotary else None
         self.score_bias = attention.score_bias.build(attention, width) if attention.score_bias else None
         self.forget = attention.forget.build(attention.inputs(width), attention.heads) if attention.forget else None
+        embedding, inputs = attention.value_embedding, attention.inputs(width)
+        self.value_embedding = embedding.build(inputs, attention.groups, self.value_width) if embedding else None
         self.exclusive = attention.exclusive.build(attention.heads) if attention.exclusive else None
         self.value_convolution = attention.value_convolution.build(attention.groups) if attention.value_convolution else None
         self.convolution = attention.convolution.build(attention, width) if attention.convolution else None
@@ -69,6 +71,8 @@ class AttentionModule(HeadsModule):
         """This layer's keys and values with those of its state, which it leaves for the layers that read them; the values of
         this call's tokens (B, T, K, U)."""
         k, v = self.keys_and_values(x_BTD, context)
+        if self.value_embedding is not None:
+            v = self.value_embedding(v, x_BTD, context)
         residual = self.attention.value_residual
         if residual is not None:
             v = residual.own * v + residual.other * context.shared[residual.variant, VALUES]

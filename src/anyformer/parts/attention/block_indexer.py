@@ -8,7 +8,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from anyformer.describe import Count
-from anyformer.operations import Operation, Pairs, Shape, Tally, matrix, total
+from anyformer.operations import Dimension, Operation, Pairs, Shape, Tally, matrix, total
 from anyformer.operations.elementwise import rotated
 from anyformer.parts.attention.chosen_blocks import ChosenBlocks, Places, choose_blocks
 from anyformer.parts.attention.index_loss import index_loss, report_index
@@ -68,7 +68,8 @@ class BlockIndexer(Drawn):
 
     def cost(self, width: int, groups: int, mask: Mask, shape: Shape) -> Tally:
         B, T, K, E, rows = shape.batch, shape.length, groups, self.head_width, shape.rows
-        parts = matrix("query", width, K * E, rows, role="replicate", constant=True)
+        queries: Dimension = (("kv_heads", K), ("features", E))
+        parts = matrix("query", width, K * E, rows, role="replicate", constant=True, outputs_as=queries)
         parts += matrix("key", width, E, rows, role="replicate", constant=True)
         pairs, exact = T * shape.keys, mask.pairs(shape)
         chosen = T * min(self.keep, self.blocks(shape.keys))

@@ -19,11 +19,12 @@ from anyformer.parts.attention.score_bias import SCORE_BIAS, ScoreBias
 from anyformer.parts.attention.span_convolution import SpanConvolution
 from anyformer.parts.attention.temperature import Temperature
 from anyformer.parts.attention.value_convolution import ValueConvolution
+from anyformer.parts.attention.value_embedding import ValueEmbedding
 from anyformer.parts.attention.value_residual import ValueResidual
 from anyformer.parts.call.annotated_state import AnnotatedState
 from anyformer.parts.call.recurrent_state import SUM_BYTES
 from anyformer.parts.call.ring_state import RingState, empty_keys_and_values
-from anyformer.parts.call.shared import MEMORY, VALUES, Read
+from anyformer.parts.call.shared import MEMORY, TOKENS, VALUES, Read
 from anyformer.parts.call.state import FullState
 from anyformer.parts.masks.mask import Mask
 from anyformer.parts.masks.simple import Bidirectional, Causal
@@ -51,6 +52,8 @@ class SelfAttention(Heads):
     """Learned keys and values that every query sees, without a position (prefix tuning, Li & Liang 2021, arXiv 2101.00190)."""
     keys_from: str | None = None
     """A variant: this layer reads the keys and values of its latest layer before, and has none of its own (Gemma 3n)."""
+    value_embedding: ValueEmbedding | None = None
+    """A table of tokens whose rows are added to the values, after their norm and scale."""
     value_residual: ValueResidual | None = None
     exclusive: Exclusive | None = None
     """What of its own value a token takes out of what its heads mix."""
@@ -66,6 +69,7 @@ class SelfAttention(Heads):
         own = {
             "value_norm": self.value_norm is not None,
             "values": self.values == "keys",
+            "value_embedding": self.value_embedding is not None,
             "value_residual": self.value_residual is not None,
             "exclusive": self.exclusive is not None,
             "forget": self.forget is not None,
@@ -115,6 +119,8 @@ class SelfAttention(Heads):
             facts.append("a forgetting gate per head")
         if self.virtual_tokens is not None:
             facts.append(f"{self.virtual_tokens} virtual tokens")
+        if self.value_embedding is not None:
+            facts.append(f"values plus a row of {self.value_embedding.vocab:,} for each token")
         if self.value_residual is not None:
             facts.append(f"with values of the latest {self.value_residual.variant} layer")
         if self.exclusive is not None:
@@ -137,6 +143,8 @@ class SelfAttention(Heads):
         state = State.of(shape, held, position * self.mask.pairs(shape), K)
         inner = {} if self.score_bias is None else {"score_bias": self.score_bias.cost(self, width, shape)}
         inner |= {} if self.forget is None else {"forget": self.forget.cost(self.inputs(width), self.heads, rows)}
+        if self.value_embedding is not None:
+            inner["value_embedding"] = self.value_embedding.cost(self.inputs(width), K, U, rows)
         inner |= {} if self.exclusive is None else {"exclusive": self.exclusive.cost(self.heads)}
         inner |= {} if self.value_convolution is None else {"value_convolution": self.value_convolution.cost(K)}
         inner |= {} if self.convolution is None else {"convolution": self.convolution.cost(self, width, rows)}
@@ -162,7 +170,8 @@ class SelfAttention(Heads):
         positions += [self.score_bias.position_name] if self.score_bias is not None else []
         positions += ["forgetting"] if self.forget is not None else []
         techniques: dict[str, Value | None] = {
-            "query temperature": self.temperature, "value residual": self.value_residual, "exclusive": self.exclusive,
+            "query temperature": self.temperature, "value embedding": self.value_embedding,
+            "value residual": self.value_residual, "exclusive": self.exclusive,
         }  # fmt: skip
         mixing = "MHA" if self.groups == self.heads else "MQA" if self.groups == 1 else "GQA"
         return Traits(
@@ -176,6 +185,8 @@ class SelfAttention(Heads):
         reads = [Read(SCORE_BIAS, size=self.heads, required=False), *(self.score_bias.reads if self.score_bias else ())]
         if self.keys_from is not None:
             reads.append(Read(MEMORY, self.keys_from, size=self.groups, state=True))
+        if self.value_embedding is not None:
+            reads.append(TOKENS)
         if self.value_residual is not None:
             reads.append(Read(VALUES, self.value_residual.variant, size=self.groups))
         return (*reads, *((self.joined.read,) if self.joined is not None else ()))

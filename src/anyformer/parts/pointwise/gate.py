@@ -9,7 +9,7 @@ from pydantic import model_validator
 from torch import Tensor, nn
 
 from anyformer.describe import Choice, Count, Value
-from anyformer.operations import Dimension, Tally, Weight, matrix, total
+from anyformer.operations import AxisName, Dimension, Tally, Weight, matrix, total
 from anyformer.parts.pointwise.activation import ACTIVATIONS
 
 
@@ -35,12 +35,15 @@ class Gate(Value):
     def build(self, width: int, heads: int, head_width: int) -> GateModule:
         return GateModule(self, width, heads, head_width)
 
-    def cost(self, width: int, heads: int, head_width: int, rows: int) -> Tally:
-        outputs = self.outputs(heads, head_width)
-        parts = matrix("projection", self.rank or width, outputs, rows, role="column", bias=self.bias is True)
+    def cost(self, width: int, heads: int, head_width: int, rows: int, *, of: AxisName = "heads") -> Tally:
+        """Its weights and its work; `of`: the heads that it gates, whose number a change of the layer's sizes may change."""
+        outputs, each = self.outputs(heads, head_width), ((of, heads),)
+        outputs_as: Dimension = each if self.per == "head" else (*each, ("features", head_width))
+        parts = matrix(
+            "projection", self.rank or width, outputs, rows, role="column", bias=self.bias is True, outputs_as=outputs_as
+        )
         if self.bias == "head":
-            axes: Dimension = (("heads", heads),)
-            parts += Tally({"bias": Weight((heads,), "column", "zeros", axes=(axes,))})
+            parts += Tally({"bias": Weight((heads,), "column", "zeros", axes=(each,))})
         parts += total({"activation": ACTIVATIONS[self.activation].cost(outputs, rows, gated=True)})
         return matrix("down", width, self.rank, rows, role="replicate") + parts if self.rank else parts
 
