@@ -94,7 +94,10 @@ def _samples(annotation: Any) -> list[Any]:
     return [{**plain, **lists}[annotation]] if annotation in plain or annotation in lists else []
 
 
-STRICTER = {"image_size": list, "patch_size": list, "logit_scale": str, "classifier_activation": bool}
+STRICTER = {
+    "image_size": list, "patch_size": list, "logit_scale": str, "classifier_activation": bool,
+    "activation_sparsity_pattern": float,
+}  # fmt: skip
 """Key -> what a class of transformers allows of it and no family here reads."""
 OWN_KIND = {("gemma3n_text", "intermediate_size")}
 """(model type, key) that its family reads with a wider kind than the vocabulary's, which is that of all others."""

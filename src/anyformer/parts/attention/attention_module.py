@@ -38,10 +38,10 @@ class AttentionModule(HeadsModule):
                 self.register_parameter(vector, nn.Parameter(torch.empty(shape)))
 
     def forward(self, x_BTD: Tensor, context: Context, state: FullState | RingState | None = None) -> Tensor:
-        alone_BTD, other = x_BTD, self.attention.keys_from
+        alone, other = x_BTD, self.attention.keys_from  # of D features, where those joined to another stream have 2 D
         x_BTD = x_BTD if self.joined is None else self.joined(x_BTD, context)
         queries = self.queries(x_BTD, context)
-        beside = None if self.convolution is None else self.convolution(alone_BTD, queries, context)
+        beside = None if self.convolution is None else self.convolution(alone, queries, context)
         q = self.placed(queries, context)
         memory, own_BTKU = (context.shared[other, MEMORY], None) if other else self.remember(x_BTD, context, state)
         bias = self.bias_of_scores(q, memory, context)

@@ -8,7 +8,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from anyformer.operations import Contraction, Tally, matrix, total
+from anyformer.operations import Contraction, Product, Tally, matrix, total
 from anyformer.operations.elementwise import normalised
 from anyformer.parts.layers.step import Step
 from anyformer.parts.layers.streams import StreamEnds, Streams
@@ -71,12 +71,14 @@ class AlternatingUpdates(Streams):
     def cost(self, width: int, rows: int) -> Tally:
         """The weights and the work of a layer's module."""
         N = self.count
+        # The router reads stream 0 before the layer, and what the layer made of it.
+        work = {"router_behind": Product(rows, width, N, "replicate"), "predicted": Contraction(2 * rows * N * N * width)}
         return (
-            matrix("router", width, N, 2 * rows, role="replicate", sensitive=True)
+            matrix("router", width, N, rows, role="replicate", sensitive=True)
             + matrix("prediction", N, N * N, rows, role="replicate", sensitive=True)
             + matrix("correction", N, N, rows, role="replicate", sensitive=True)
             + total({"norm": self.norm.cost(width, 2 * rows)})
-            + Tally(own_work={"predicted": Contraction(2 * rows * N * N * width)})
+            + Tally(own_work=work)
         )
 
 

@@ -25,7 +25,7 @@ class LowRankResidual(Sublayer):
 
     kind: Literal["low_rank_residual"] = "low_rank_residual"
     rank: Count
-    """P."""
+    """Features (P) between A and B."""
     norm: Norm | None = None
     """Norm of x A B (Gemma 3n)."""
 
