@@ -30,7 +30,7 @@ class AlternatingUpdates(Streams):
 
     Stream 0 starts as the input and any other as its product with a matrix (D, D); at the end each of these is multiplied by
     another matrix, and the mean of all is taken. These products are scaled to the root mean square of stream 0. The paper has
-    learned numbers for P and C, copies of the input, and layers that compute the streams in turn.
+    learned numbers for P and C, embeddings of N * D features, and layers that compute the streams in turn.
 
     A step of a layer with `residual = "inactive"` stands behind the correction: its branches read stream 0 and are added to the
     others.
@@ -62,23 +62,24 @@ class AlternatingUpdates(Streams):
 
     def _end_cost(self, width: int, rows: int) -> Tally:
         others = [matrix(str(n), width, width, rows, role="replicate") for n in range(self.count - 1)]
-        sizes = {
-            "first_size": normalised(width, rows, 2 * width + 1),
-            "scaled": normalised(width, (self.count - 1) * rows, 3 * width + 2),
-        }
-        return sum(others, Tally(own_work={**sizes}))
+        first, scaled = normalised(width, rows, 2 * width + 1), normalised(width, (self.count - 1) * rows, 3 * width + 2)
+        return sum(others, Tally(own_work={"first_size": first, "scaled": scaled}))
 
     def cost(self, width: int, rows: int) -> Tally:
         """The weights and the work of a layer's module."""
         N = self.count
-        # The router reads stream 0 before the layer, and what the layer made of it.
-        work = {"router_behind": Product(rows, width, N, "replicate"), "predicted": Contraction(2 * rows * N * N * width)}
         return (
             matrix("router", width, N, rows, role="replicate", sensitive=True)
             + matrix("prediction", N, N * N, rows, role="replicate", sensitive=True)
             + matrix("correction", N, N, rows, role="replicate", sensitive=True)
             + total({"norm": self.norm.cost(width, 2 * rows)})
-            + Tally(own_work=work)
+            # The router reads stream 0 before the layer, and again what the layer made of it.
+            + Tally(
+                own_work={
+                    "router_behind": Product(rows, width, N, "replicate"),
+                    "predicted": Contraction(2 * rows * N * N * width),
+                }
+            )
         )
 
 

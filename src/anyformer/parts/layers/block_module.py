@@ -122,7 +122,7 @@ class StreamedBlockModule(BlockModule):
 
 
 class AlternatingBlockModule(BlockModule):
-    """(B, T, N, D) -> (B, T, N, D): most steps on the first stream, the last ones on the others."""
+    """(B, T, N, D) -> (B, T, N, D): steps on the first stream, and behind the correction those on the others."""
 
     def __init__(self, steps: tuple[Step, ...], width: int, plan: Plan, name: str, streams: AlternatingUpdates) -> None:
         super().__init__(steps, width, plan, name)
@@ -132,7 +132,7 @@ class AlternatingBlockModule(BlockModule):
     def forward(self, x: Tensor, context: Context, states: dict[str, State] | None = None) -> Tensor:
         predicted_BTND = self.streams.predicted(x)
         x = self.streams.corrected(predicted_BTND, self._after(self.active, predicted_BTND[:, :, 0], context, states))
-        for i, step in list(enumerate(self.steps))[len(self.active) :]:
-            sum_BTD = self._sum(i, step, x[:, :, 0], context, states)
+        for i in range(len(self.active), len(self.steps)):
+            sum_BTD = self._sum(i, self.steps[i], x[:, :, 0], context, states)
             x = torch.cat([x[:, :, :1], x[:, :, 1:] + sum_BTD[:, :, None]], 2)
         return x
