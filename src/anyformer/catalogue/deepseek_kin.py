@@ -10,6 +10,7 @@ from anyformer.describe import Named
 from anyformer.model import Architecture, decoder_only
 from anyformer.parts import (
     Attention,
+    Block,
     Embedding,
     FeedForward,
     Groups,
@@ -79,7 +80,7 @@ def a_x_k1(*, width: int, depth: int, heads: int, ffn: int, experts: int, chosen
     branch = thinks.branches["experts"].but(norm_after=NORM)
     normed = routed.but(steps=(attends, thinks.but(branches=Named(experts=branch))))
     dense = pre_norm(NORM, latent, FeedForward(width=ffn))
-    names = Named(dense=dense, experts=normed)
+    names: Named[Block] = Named(dense=dense, experts=normed)
     return decoder_only(Embedding(vocab=vocab), width, [dense] + [normed] * (depth - 1), names=names, final_norm=NORM)
 
 

@@ -48,9 +48,7 @@ def ernie(
     routed = pre_norm(NORM, attention, experts) if experts else first
     layers = [first] * dense + [routed] * (depth - dense)
     names: Named[Block] = Named(dense=first, experts=routed) if experts else Named(layer=first)
-    return decoder_only(
-        Embedding(vocab=103_424), width, layers, names=names, final_norm=NORM, head=Head(tied=tied)
-    )
+    return decoder_only(Embedding(vocab=103_424), width, layers, names=names, final_norm=NORM, head=Head(tied=tied))
 
 
 _SHARED = SharedExpert(feedforward=FeedForward(width=3072))

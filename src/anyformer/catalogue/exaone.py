@@ -43,9 +43,7 @@ def exaone4(
         local = output_norm(NORM, rotated.but(mask=Window(size=window)), feedforward)
         full = output_norm(NORM, rotated.but(rotary=None), feedforward)
         layers, names = [local, local, local, full] * (depth // 4), Named(local=local, full=full)
-    return decoder_only(
-        Embedding(vocab=102_400), width, layers, names=names, final_norm=NORM, head=Head(tied=tied)
-    )
+    return decoder_only(Embedding(vocab=102_400), width, layers, names=names, final_norm=NORM, head=Head(tied=tied))
 
 
 def k_exaone(
@@ -63,7 +61,9 @@ def k_exaone(
     full = Attention(heads=heads, kv_heads=kv_heads, head_width=128, qk_norm=QKNorm(norm=NORM))
     routed = fine_experts(experts=experts, chosen=chosen, width=expert, shared=1, router=by_correction(scale=2.5))
     blocks: Named[Block] = Named(
-        dense=pre_norm(NORM, local, FeedForward(width=ffn)), local=pre_norm(NORM, local, routed), full=pre_norm(NORM, full, routed)
+        dense=pre_norm(NORM, local, FeedForward(width=ffn)),
+        local=pre_norm(NORM, local, routed),
+        full=pre_norm(NORM, full, routed),
     )
     layers = [blocks["full" if layer % 4 == 3 else "local" if layer else "dense"] for layer in range(depth)]
     return decoder_only(Embedding(vocab=153_600), width, layers, names=blocks, final_norm=NORM)

@@ -17,7 +17,7 @@ def helium() -> Architecture:
 
 
 def moshi() -> Architecture:
-    """Defossez et al. 2024 (arXiv 2410.00037), section 3.2: Helium of 7 B; one more row stands for text that is not there yet."""
+    """Defossez et al. 2024 (arXiv 2410.00037), section 3.2: Helium of 7 B; one more row for text that is not there yet."""
     attention = Attention(heads=32, kv_heads=32, head_width=128, rotary=Rotary(theta=10_000.0))
     block = pre_norm(NORM, attention, FeedForward(width=11_264, activation="silu", gated=True))
     return decoder_only(Embedding(vocab=32_001), 4096, [block] * 32, final_norm=NORM, head=Head(outputs=32_000))

@@ -32,13 +32,9 @@ NORM = RMSNorm(eps=1e-6)
 def mellum2() -> Architecture:
     """JetBrains 2026: three local layers to a global one, whose positions YaRN stretches from 8,192 by 16."""
     rotary = Rotary(theta=500_000.0)
-    local = Attention(
-        heads=32, kv_heads=4, head_width=128, qk_norm=QKNorm(norm=NORM), rotary=rotary, mask=Window(size=1024)
-    )
+    local = Attention(heads=32, kv_heads=4, head_width=128, qk_norm=QKNorm(norm=NORM), rotary=rotary, mask=Window(size=1024))
     scaling = YaRN(factor=16.0, trained=8192)
-    full = Attention(
-        heads=32, kv_heads=4, head_width=128, qk_norm=QKNorm(norm=NORM), rotary=rotary.but(scaling=scaling)
-    )
+    full = Attention(heads=32, kv_heads=4, head_width=128, qk_norm=QKNorm(norm=NORM), rotary=rotary.but(scaling=scaling))
     routed = Experts(experts=64, chosen=8, width=896, router=Router(renormalise=Renormalise(eps=0.0)))
     blocks: Named[Block] = Named(local=pre_norm(NORM, local, routed), full=pre_norm(NORM, full, routed))
     layers = [blocks["full" if layer % 4 == 3 else "local"] for layer in range(28)]
@@ -62,7 +58,9 @@ def laguna() -> Architecture:
     router = by_correction(scale=2.5).but(renormalise=Renormalise(eps=0.0))
     routed = fine_experts(experts=256, chosen=8, width=512, shared=1, router=router)
     blocks: Named[Block] = Named(
-        dense=pre_norm(NORM, full, FeedForward(width=8192)), local=pre_norm(NORM, local, routed), full=pre_norm(NORM, full, routed)
+        dense=pre_norm(NORM, full, FeedForward(width=8192)),
+        local=pre_norm(NORM, local, routed),
+        full=pre_norm(NORM, full, routed),
     )
     layers = [blocks["local" if layer % 4 else "full" if layer else "dense"] for layer in range(40)]
     return decoder_only(Embedding(vocab=100_352), 2048, layers, names=blocks, final_norm=NORM)
@@ -73,9 +71,7 @@ def kolibri() -> Architecture:
 
     Experts are chosen by their logits, and weighed by a sigmoid of them.
     """
-    local = Attention(
-        heads=48, kv_heads=4, head_width=128, qk_norm=QKNorm(norm=NORM), rotary=Rotary(), mask=Window(size=513)
-    )
+    local = Attention(heads=48, kv_heads=4, head_width=128, qk_norm=QKNorm(norm=NORM), rotary=Rotary(), mask=Window(size=513))
     full = Attention(heads=48, kv_heads=4, head_width=128, qk_norm=QKNorm(norm=NORM))
     router = Router(score="sigmoid", choice=TopK(by="logits", correction=ScoreCorrectionBias(rate=0.001)))
     routed = fine_experts(experts=384, chosen=6, width=512, shared=1, router=router)
@@ -85,7 +81,7 @@ def kolibri() -> Architecture:
 
 
 def flint() -> Architecture:
-    """RecursiveSI 2026: sinks in all layers; two dense global layers, then three local ones to a global one, and one at the end.
+    """RecursiveSI 2026: sinks in all layers; two dense global layers, then three local to one, and a global one at the end.
 
     Global layers have no positions.
     """
@@ -95,7 +91,9 @@ def flint() -> Architecture:
     router = Router(score="sigmoid", renormalise=Renormalise(eps=0.0))
     routed = fine_experts(experts=256, chosen=6, width=512, shared=2, router=router)
     blocks: Named[Block] = Named(
-        dense=pre_norm(norm, full, FeedForward(width=6144)), local=pre_norm(norm, local, routed), full=pre_norm(norm, full, routed)
+        dense=pre_norm(norm, full, FeedForward(width=6144)),
+        local=pre_norm(norm, local, routed),
+        full=pre_norm(norm, full, routed),
     )
     layers = ["dense" if i < 2 else "full" if i % 4 == 1 or i == 48 else "local" for i in range(49)]
     return decoder_only(Embedding(vocab=150_144), 2048, [blocks[name] for name in layers], names=blocks, final_norm=norm)
