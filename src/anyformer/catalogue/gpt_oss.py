@@ -1,4 +1,4 @@
-"""OpenAI's gpt-oss: windows of 128 in every other layer, a sink for each head, experts with biases and a clamped gate."""
+"""OpenAI's gpt-oss: windows in every other layer, a sink for each head, experts with biases and a clamped gate; a filter."""
 
 from __future__ import annotations
 
@@ -6,8 +6,21 @@ from functools import partial
 
 from anyformer.catalogue.entry import Entry
 from anyformer.describe import Named
-from anyformer.model import Architecture, decoder_only
-from anyformer.parts import Attention, Block, Causal, Embedding, Experts, RMSNorm, Rotary, Router, Window, YaRN, pre_norm
+from anyformer.model import Architecture, decoder_only, encoder_only
+from anyformer.parts import (
+    Attention,
+    Block,
+    Causal,
+    Embedding,
+    Experts,
+    Head,
+    RMSNorm,
+    Rotary,
+    Router,
+    Window,
+    YaRN,
+    pre_norm,
+)
 
 
 def gpt_oss(
@@ -58,6 +71,32 @@ def gpt_oss(
     return decoder_only(Embedding(vocab=vocab), width, [local, global_] * (depth // 2), names=names, final_norm=norm)
 
 
+def privacy_filter() -> Architecture:
+    """OpenAI 2026: an encoder of gpt-oss's parts, rotated in pairs of neighbours; one of 33 tags for each token."""
+    norm = RMSNorm(eps=1e-5, cast="after_gain")
+    attention = Attention(
+        heads=14,
+        kv_heads=2,
+        head_width=64,
+        bias=("query", "key", "value", "output"),
+        rotary=Rotary(theta=150_000.0, pairing="adjacent", scaling=YaRN(factor=32.0, trained=4096, truncate=False)),
+        sink="head",
+        mask=Window(size=129, after=128),
+    )
+    routed = Experts(
+        experts=128,
+        chosen=4,
+        width=640,
+        activation="quick_gelu",
+        bias=("gate", "up", "down"),
+        clamp=7.0,
+        up_offset=1.0,
+        router=Router(over="chosen", bias=True),
+    )
+    block = pre_norm(norm, attention, routed)
+    return encoder_only(Embedding(vocab=200_064), 640, [block] * 8, final_norm=norm, head=Head(outputs=33, bias=True))
+
+
 _SOURCE = "arXiv 2508.10925, table 1; released configuration gpt-oss-{}"
 
 ENTRIES = (
@@ -65,4 +104,6 @@ ENTRIES = (
           partial(gpt_oss, depth=24, experts=32)),
     Entry("gpt-oss-120b", 2025, "windows and sinks, 4 of 128 experts", _SOURCE.format("120b"),
           partial(gpt_oss, depth=36, experts=128)),
+    Entry("openai-privacy-filter", 2026, "gpt-oss's block that sees 128 tokens each way, and tags them; 4 of 128 experts",
+          "transformers 5.23, defaults of OpenAIPrivacyFilterConfig (openai/privacy-filter)", privacy_filter),
 )  # fmt: skip

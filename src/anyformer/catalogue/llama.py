@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from anyformer.catalogue.entry import Entry
+from anyformer.describe import Named
 from anyformer.model import Architecture, decoder_only
 from anyformer.parts import (
     Attention,
@@ -16,6 +17,7 @@ from anyformer.parts import (
     Normal,
     RMSNorm,
     Rotary,
+    Window,
     pre_norm,
 )
 from anyformer.parts.positions.rotary_scaling import RotaryScaling
@@ -50,6 +52,18 @@ def llama(
         head=Head(tied=tied),
         initialisation=Initialisation(matrix=Normal(std=0.02), residual_scale="inverse_sqrt_2_depth"),
     )
+
+
+def cwm() -> Architecture:
+    """FAIR 2025 (arXiv 2510.02387), section 3.1: Llama's block, a global layer, then three that see 8,192 tokens."""
+    norm = RMSNorm(eps=1e-5)
+    rotary = Rotary(theta=1_000_000.0, scaling=Llama3Scaling(factor=16.0, low=1.0, high=4.0, trained=8192))
+    attention = Attention(heads=48, kv_heads=8, head_width=128, rotary=rotary)
+    feedforward = FeedForward(width=21_504, activation="silu", gated=True)
+    full = pre_norm(norm, attention, feedforward)
+    local = pre_norm(norm, attention.but(mask=Window(size=8192)), feedforward)
+    layers = [full, local, local, local] * 16
+    return decoder_only(Embedding(vocab=128_256), 6144, layers, names=Named(full=full, local=local), final_norm=norm)
 
 
 _LLAMA_1 = partial(llama, vocab=32_000, eps=1e-6)
@@ -111,4 +125,6 @@ ENTRIES = (
           partial(_LLAMA_31, width=8192, depth=80, heads=64, kv_heads=8, ffn=28_672)),
     Entry("tinyllama-1.1b", 2024, "Llama 2 at 1.1 B", "arXiv 2401.02385, table 2; released configuration TinyLlama-1.1B",
           partial(_LLAMA_2, width=2048, depth=22, heads=32, kv_heads=4, ffn=5632), organisation="SUTD"),
+    Entry("cwm-32b", 2025, "as Llama 3, three local layers to one global",
+          "arXiv 2510.02387, section 3.1; transformers 5.23, defaults of CwmConfig (facebook/cwm)", cwm),
 )  # fmt: skip

@@ -1,18 +1,23 @@
-"""Mistral and Mixtral: Llama's block with grouped queries, at first in a window, then with experts."""
+"""Mistral and Mixtral: Llama's block with grouped queries, at first in a window, then with experts or latent attention."""
 
 from __future__ import annotations
 
 from functools import partial
+from math import log
 
+from anyformer.catalogue.deepseek import fine_experts
 from anyformer.catalogue.entry import Entry
+from anyformer.describe import Named
 from anyformer.model import Architecture, decoder_only
 from anyformer.parts import (
     Attention,
+    Block,
     Causal,
     Embedding,
     Experts,
     FeedForward,
     Head,
+    LatentAttention,
     LogTemperature,
     Renormalise,
     RMSNorm,
@@ -67,6 +72,39 @@ def mixtral(
     return decoder_only(Embedding(vocab=vocab), width, [block] * depth, final_norm=norm)
 
 
+def ministral() -> Architecture:
+    """Mistral AI 2024: a global layer, then three that see 32,768 tokens."""
+    norm = RMSNorm(eps=1e-5)
+    attention = Attention(heads=32, kv_heads=8, head_width=128, rotary=Rotary(theta=100_000_000.0))
+    network = FeedForward(width=12_288, activation="silu", gated=True)
+    full, local = (pre_norm(norm, attention.but(mask=mask), network) for mask in (Causal(), Window(size=32_768)))
+    names: Named[Block] = Named(full=full, local=local)
+    return decoder_only(Embedding(vocab=131_072), 4096, [full, local, local, local] * 9, names=names, final_norm=norm)
+
+
+def mistral4() -> Architecture:
+    """Mistral AI 2026: latent attention, 4 of 128 fine experts and a shared one in every layer.
+
+    YaRN stretches 8,192 positions by 128, scores times (0.1 ln(128) + 1)^2; queries warm up with position.
+    """
+    norm = RMSNorm(eps=1e-6)
+    latent = LatentAttention(
+        heads=32,
+        kv_rank=256,
+        q_rank=1024,
+        nope_width=64,
+        rope_width=64,
+        value_width=128,
+        norm=norm,
+        rotary=Rotary(pairing="adjacent", scaling=YaRN(factor=128.0, trained=8192, attention_factor=1.0)),
+        scale=128**-0.5 * (0.1 * log(128) + 1) ** 2,
+        temperature=LogTemperature(shift=0),
+    )
+    routed = fine_experts(experts=128, chosen=4, width=2048, shared=1, router=Router(renormalise=Renormalise(eps=1e-20)))
+    block = pre_norm(norm, latent, routed)
+    return decoder_only(Embedding(vocab=131_072), 4096, [block] * 36, final_norm=norm)
+
+
 _7B = partial(mistral, width=4096, depth=32, heads=32, ffn=14_336)
 _22B = partial(mistral, width=6144, depth=56, heads=48, ffn=16_384, vocab=32_768)
 _MINISTRAL_3 = partial(
@@ -102,4 +140,7 @@ ENTRIES = (
     Entry("ministral-3-8b", 2025, "256k tokens by YaRN, query temperature that grows with position",
           _RELEASE.format("Ministral-3-8B-Base-2512") + ", its text model",
           partial(_MINISTRAL_3, width=4096, depth=34, heads=32, ffn=14_336)),
+    Entry("ministral-8b", 2024, "three local layers to one global", _RELEASE.format("Ministral-8B-Instruct-2410"), ministral),
+    Entry("mistral-small-4-119b", 2026, "latent attention, 4 of 128 experts and a shared one, query temperature",
+          "transformers 5.23, defaults of Mistral4Config (mistralai/Mistral-Small-4-119B-2603)", mistral4),
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""OLMo: norms without weights, then norms on the outputs of sublayers and normed projections; OLMoE with experts."""
+"""OLMo: norms without weights, then on the outputs of sublayers and on projections; with experts, or with delta layers."""
 
 from __future__ import annotations
 
@@ -9,14 +9,18 @@ from anyformer.describe import Named
 from anyformer.model import Architecture, decoder_only
 from anyformer.parts import (
     Attention,
+    DeltaAttention,
     Embedding,
     Experts,
     FeedForward,
+    Gate,
     Head,
     LayerNorm,
     QKNorm,
     RMSNorm,
     Rotary,
+    ScalarDecay,
+    ShortConvolution,
     Window,
     YaRN,
     output_norm,
@@ -84,6 +88,38 @@ def olmoe(*, width: int, depth: int, heads: int, experts: int, chosen: int, expe
     return decoder_only(Embedding(vocab=vocab), width, [block] * depth, final_norm=norm)
 
 
+def flex_olmo(*, width: int, depth: int, heads: int, ffn: int, experts: int, chosen: int) -> Architecture:
+    """Shi et al. 2025 (arXiv 2507.07024), section 3: OLMo 2 whose experts are trained apart, each on the data of its owner."""
+    norm = RMSNorm(eps=1e-6, cast="after_gain")
+    attention = Attention(
+        heads=heads, qk_norm=QKNorm(norm=norm, over="projection"), rotary=Rotary(theta=500_000.0, rotate_in="fp32")
+    )
+    block = output_norm(norm, attention, Experts(experts=experts, chosen=chosen, width=ffn))
+    return decoder_only(Embedding(vocab=100_352), width, [block] * depth, final_norm=norm)
+
+
+def olmo_hybrid(*, width: int, depth: int, heads: int, ffn: int) -> Architecture:
+    """Ai2 2026: three layers of gated delta net, normed before, to one of OLMo 3's attention, normed after; beta up to 2."""
+    norm = RMSNorm(eps=1e-6, cast="after_gain")
+    delta = DeltaAttention(
+        heads=heads,
+        key_width=96,
+        value_width=192,
+        convolution=ShortConvolution(kernel=4, activation="silu"),
+        decay=ScalarDecay(),
+        beta_scale=2.0,
+        norm=RMSNorm(eps=1e-5),
+        gate=Gate(activation="silu"),
+    )
+    attention = Attention(
+        heads=heads, qk_norm=QKNorm(norm=norm, over="projection"), rotary=Rotary(theta=10_000.0, rotate_in="fp32")
+    )
+    network = FeedForward(width=ffn, activation="silu", gated=True)
+    linear, full = pre_norm(norm, delta, network), output_norm(norm, attention, network)
+    layers = [linear, linear, linear, full] * (depth // 4)
+    return decoder_only(Embedding(vocab=100_352), width, layers, names=Named(linear=linear, full=full), final_norm=norm)
+
+
 _PAPER_1 = "arXiv 2402.00838, table 1; released configuration OLMo-{}-hf"
 _PAPER_2 = "arXiv 2501.00656; released configuration OLMo-2-{}"
 _RELEASE_3 = "released configuration Olmo-3-{}"
@@ -106,4 +142,11 @@ ENTRIES = (
           partial(olmo3, width=4096, depth=32, heads=32, kv_heads=32, ffn=11_008)),
     Entry("olmo-3-32b", 2025, _WHAT_3, _RELEASE_3.format("1125-32B"),
           partial(olmo3, width=5120, depth=64, heads=40, kv_heads=8, ffn=27_648)),
+    Entry("flex-olmo-7x7b", 2025, "5 of 7 experts, each trained apart",
+          "arXiv 2507.07024, section 3; transformers 5.23, defaults of FlexOlmoConfig (allenai/FlexOlmo-7x7B-1T)",
+          partial(flex_olmo, width=4096, depth=32, heads=32, ffn=11_008, experts=7, chosen=5)),
+    Entry("olmo-hybrid-7b", 2026, "three gated delta layers to one of attention",
+          "transformers 5.23, defaults of OlmoHybridConfig (allenai/Olmo-Hybrid-7B)",
+          partial(olmo_hybrid, width=3840, depth=32, heads=30, ffn=11_008),
+          "theta 10,000, as the defaults name none"),
 )  # fmt: skip

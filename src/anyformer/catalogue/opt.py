@@ -1,4 +1,4 @@
-"""OPT: GPT-3's shapes with ReLU, dense layers, and two idle rows before the first learned position."""
+"""OPT: GPT-3's shapes with ReLU, and two idle rows before the first learned position; XGLM and BioGPT, its kin."""
 
 from __future__ import annotations
 
@@ -14,10 +14,12 @@ from anyformer.parts import (
     InputProjection,
     LayerNorm,
     LearnedPosition,
+    SinusoidalPosition,
     Transform,
     post_norm,
     pre_norm,
 )
+from anyformer.parts.positions.absolute import Position
 
 
 def opt(
@@ -54,6 +56,27 @@ def opt(
     )
 
 
+def fairseq(
+    *, width: int, depth: int, heads: int, ffn: int, vocab: int, position: Position, dropout: float = 0.1
+) -> Architecture:
+    """XGLM (Lin et al. 2021, arXiv 2112.10668) and BioGPT (Luo et al. 2022, 2210.10341): GELU, embeddings times sqrt(D)."""
+    norm = LayerNorm(eps=1e-5)
+    attention = Attention(heads=heads, bias=("query", "key", "value", "output"), dropout=dropout)
+    network = FeedForward(width=ffn, activation="gelu", gated=False, bias=("up", "down"))
+    return decoder_only(
+        Embedding(vocab=vocab, scale="sqrt_width"),
+        width,
+        [pre_norm(norm, attention, network, dropout=dropout)] * depth,
+        position=position,
+        dropout=dropout,
+        final_norm=norm,
+        head=Head(tied=True),
+    )
+
+
+_XGLM = partial(fairseq, vocab=256_008, position=SinusoidalPosition(layout="halves", spacing="inclusive", offset=2))
+_OF_XGLM = "arXiv 2112.10668, table 1; released configuration xglm-{}"
+_MANY = "30 languages, sinusoids, GELU"
 _PAPER = "arXiv 2205.01068, table 1, and the released configurations"
 _WHAT = "GPT-3's shape with ReLU"
 
@@ -68,4 +91,12 @@ ENTRIES = (
     Entry("opt-30b", 2022, _WHAT, _PAPER, partial(opt, width=7168, depth=48, heads=56)),
     Entry("opt-66b", 2022, _WHAT, _PAPER, partial(opt, width=9216, depth=64, heads=72)),
     Entry("opt-175b", 2022, _WHAT, _PAPER, partial(opt, width=12_288, depth=96, heads=96)),
+    Entry("xglm-564m", 2021, _MANY, _OF_XGLM.format("564M"), partial(_XGLM, width=1024, depth=24, heads=16, ffn=4096)),
+    Entry("xglm-1.7b", 2021, _MANY, _OF_XGLM.format("1.7B"), partial(_XGLM, width=2048, depth=24, heads=16, ffn=8192)),
+    Entry("xglm-2.9b", 2021, _MANY, _OF_XGLM.format("2.9B"), partial(_XGLM, width=2048, depth=48, heads=16, ffn=8192)),
+    Entry("xglm-7.5b", 2021, _MANY, _OF_XGLM.format("7.5B"), partial(_XGLM, width=4096, depth=32, heads=32, ffn=16_384)),
+    Entry("biogpt", 2022, "abstracts of medicine, learned positions, GELU",
+          "arXiv 2210.10341, section 3.1; transformers 5.23, defaults of BioGptConfig (microsoft/biogpt)",
+          partial(fairseq, width=1024, depth=24, heads=16, ffn=4096, vocab=42_384,
+                  position=LearnedPosition(length=1024, offset=2)), organisation="Microsoft"),
 )  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from anyformer.catalogue.deepseek import by_correction
 from anyformer.catalogue.entry import Entry
 from anyformer.describe import Named
 from anyformer.model import Architecture, decoder_only
@@ -21,11 +22,13 @@ from anyformer.parts import (
     RMSNorm,
     Rotary,
     Router,
+    SharedExpert,
     ShortConvolution,
     parallel,
     pre_norm,
 )
 from anyformer.parts.norms.norm import Norm
+from anyformer.parts.sublayer import Sublayer
 
 NORM = RMSNorm(eps=1e-5)
 CONVOLUTION = ShortConvolution(kernel=4, activation="silu", bias=True)
@@ -93,15 +96,18 @@ def bamba() -> Architecture:
     )
 
 
-def nemotron_h(*, width: int, ffn: int, order: str) -> Architecture:
-    """NVIDIA 2025 (arXiv 2504.03624), section 2.1: each layer is one of Mamba-2 (M), attention (*) or a network (-)."""
+def nemotron_h(network: Sublayer, *, width: int, order: str, kv_heads: int = 8, heads: int | None = None) -> Architecture:
+    """NVIDIA 2025 (arXiv 2504.03624), section 2.1: each layer is one of Mamba-2 (M), attention (*) or a network (- or E).
+
+    `heads`: those of Mamba-2.
+    """
     norm = RMSNorm(eps=1e-5, cast="after_gain")
     blocks = {
-        "mamba": pre_norm(norm, dual(width, groups=8, step_floor=0.001)),
-        "attention": pre_norm(norm, Attention(heads=32, kv_heads=8, head_width=128)),
-        "network": pre_norm(norm, FeedForward(width=ffn, activation="relu_squared", gated=False)),
+        "mamba": pre_norm(norm, dual(width, groups=8, step_floor=0.001, heads=heads)),
+        "attention": pre_norm(norm, Attention(heads=32, kv_heads=kv_heads, head_width=128)),
+        "network": pre_norm(norm, network),
     }
-    words = {"M": "mamba", "*": "attention", "-": "network"}
+    words = {"M": "mamba", "*": "attention", "-": "network", "E": "network"}
     layers = [blocks[words[letter]] for letter in order]
     return decoder_only(Embedding(vocab=131_072), width, layers, names=Named(blocks), final_norm=norm, head=Head())
 
@@ -131,6 +137,17 @@ def falcon_h1(
 _MAMBA = "arXiv 2312.00752, table 12; released configuration state-spaces/{}"
 _MAMBA2 = "arXiv 2405.21060; released configuration state-spaces/{}"
 _EIGHT = "M-M-M-M*-M-M-M-M-M*-M-M-M-M-M*-M-M-M-M-M*-M-M-M-M-M-"
+_EIGHT_NETWORK = FeedForward(width=21_504, activation="relu_squared", gated=False)
+_NANO = "MEMEM*E" * 5 + "MEMEMEM*EMEMEMEME"
+_NANO_NETWORK = Experts(
+    experts=128,
+    chosen=6,
+    width=1856,
+    activation="relu_squared",
+    gated=False,
+    router=by_correction(scale=2.5),
+    shared=SharedExpert(feedforward=FeedForward(width=3712, activation="relu_squared", gated=False)),
+)
 _H1 = "arXiv 2507.22448, section 2; released configuration Falcon-H1-{}-Base, muP's factors left at 1"
 _SIZES = (("130m", 768, 24), ("370m", 1024, 48), ("790m", 1536, 48), ("1.4b", 2048, 48), ("2.8b", 2560, 64))
 _SIZES2 = (("130m", 768, 24), ("370m", 1024, 48), ("780m", 1536, 48), ("1.3b", 2048, 48), ("2.7b", 2560, 64))
@@ -148,7 +165,10 @@ ENTRIES = (
     Entry("bamba-9b", 2024, "Mamba-2, three layers of attention", "released configuration Bamba-9B", bamba, organisation="IBM"),
     Entry("nemotron-h-8b", 2025, "24 layers of Mamba-2, 24 networks, four of attention",
           "arXiv 2504.03624, table 1; released configuration Nemotron-H-8B-Base-8K",
-          partial(nemotron_h, width=4096, ffn=21_504, order=_EIGHT), organisation="NVIDIA"),
+          partial(nemotron_h, _EIGHT_NETWORK, width=4096, order=_EIGHT), organisation="NVIDIA"),
+    Entry("nemotron-3-nano-30b-a3b", 2025, "23 layers of Mamba-2, 23 of experts, six of attention; 6 of 128 experts",
+          "released configuration NVIDIA-Nemotron-3-Nano-30B-A3B-BF16",
+          partial(nemotron_h, _NANO_NETWORK, width=2688, order=_NANO, kv_heads=2, heads=64), organisation="NVIDIA"),
     Entry("falcon-h1-0.5b", 2025, "Mamba-2 beside attention in every layer", _H1.format("0.5B"),
           partial(falcon_h1, width=1024, depth=36, heads=8, kv_heads=2, head_width=64, ffn=2048, vocab=32_784,
                   mixer={"heads": 24, "head_width": 64, "state_width": 128}), organisation="TII"),

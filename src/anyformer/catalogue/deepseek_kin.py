@@ -1,0 +1,125 @@
+"""DeepSeek's parts in models of other makers: latent attention, or fine experts chosen by a correction, or both."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from anyformer.catalogue.deepseek import by_correction, dense_then_experts, fine_experts
+from anyformer.catalogue.entry import Entry
+from anyformer.describe import Named
+from anyformer.model import Architecture, decoder_only
+from anyformer.parts import (
+    Attention,
+    Block,
+    Embedding,
+    FeedForward,
+    Groups,
+    Head,
+    LatentAttention,
+    QKNorm,
+    RMSNorm,
+    Rotary,
+    pre_norm,
+)
+
+NORM = RMSNorm(eps=1e-6)
+
+
+def minicpm3(*, width: int, depth: int, heads: int, ffn: int, vocab: int) -> Architecture:
+    """OpenBMB 2024: latent attention, and MiniCPM's factors (arXiv 2404.06395, section 3): branches times 1.4 / sqrt(depth).
+
+    Embeddings times 12, logits divided by width / 256.
+    """
+    norm = RMSNorm(eps=1e-5)
+    attention = LatentAttention(
+        heads=heads,
+        kv_rank=256,
+        q_rank=768,
+        nope_width=64,
+        rope_width=32,
+        value_width=64,
+        norm=NORM,
+        rotary=Rotary(theta=10_000.0),
+    )
+    block = pre_norm(norm, attention, FeedForward(width=ffn), multiplier=1.4 / depth**0.5)
+    head = Head(tied=True, scale=256 / width)
+    return decoder_only(Embedding(vocab=vocab, scale=12.0), width, [block] * depth, final_norm=norm, head=head)
+
+
+def youtu(*, width: int, depth: int, heads: int, ffn: int, vocab: int) -> Architecture:
+    """Tencent 2025 (arXiv 2512.24618), section 2: latent attention of DeepSeek-V3's ranks in a small dense model."""
+    attention = LatentAttention(
+        heads=heads,
+        kv_rank=512,
+        q_rank=1536,
+        nope_width=128,
+        rope_width=64,
+        value_width=128,
+        norm=NORM,
+        rotary=Rotary(theta=1_600_000.0, pairing="adjacent"),
+    )
+    block = pre_norm(NORM, attention, FeedForward(width=ffn))
+    return decoder_only(Embedding(vocab=vocab), width, [block] * depth, final_norm=NORM, head=Head(tied=True))
+
+
+def a_x_k1(*, width: int, depth: int, heads: int, ffn: int, experts: int, chosen: int, expert: int, vocab: int) -> Architecture:
+    """SKT 2026: DeepSeek-V3's block; a norm behind the experts too."""
+    latent = LatentAttention(
+        heads=heads,
+        kv_rank=512,
+        q_rank=1536,
+        nope_width=128,
+        rope_width=64,
+        value_width=128,
+        norm=NORM,
+        rotary=Rotary(theta=10_000.0, pairing="adjacent"),
+    )
+    router = by_correction(scale=2.5, groups=Groups(count=8, keep=4, score="top_2"))
+    routed = pre_norm(NORM, latent, fine_experts(experts=experts, chosen=chosen, width=expert, shared=1, router=router))
+    attends, thinks = routed.steps
+    branch = thinks.branches["experts"].but(norm_after=NORM)
+    normed = routed.but(steps=(attends, thinks.but(branches=Named(experts=branch))))
+    dense = pre_norm(NORM, latent, FeedForward(width=ffn))
+    names: Named[Block] = Named(dense=dense, experts=normed)
+    return decoder_only(Embedding(vocab=vocab), width, [dense] + [normed] * (depth - 1), names=names, final_norm=NORM)
+
+
+_DOTS = partial(
+    dense_then_experts,
+    Attention(heads=32, qk_norm=QKNorm(norm=RMSNorm(eps=1e-5)), rotary=Rotary(theta=10_000_000.0)),
+    width=4096,
+    depth=62,
+    dense=1,
+    ffn=10_944,
+    experts=fine_experts(experts=128, chosen=6, width=1408, shared=2, router=by_correction(scale=2.5)),
+    vocab=152_064,
+    norm=RMSNorm(eps=1e-5),
+)
+_SOLAR = partial(
+    dense_then_experts,
+    Attention(heads=64, kv_heads=8, head_width=128, rotary=Rotary(theta=1_000_000.0)),
+    width=4096,
+    depth=48,
+    dense=0,
+    ffn=10_240,
+    experts=fine_experts(experts=128, chosen=8, width=1280, shared=1, router=by_correction(scale=1.0)),
+    vocab=196_608,
+    norm=RMSNorm(eps=1e-5),
+)
+
+ENTRIES = (
+    Entry("minicpm3-4b", 2024, "latent attention, factors on embeddings, branches and logits",
+          "transformers 5.23, defaults of MiniCPM3Config (openbmb/MiniCPM3-4B)",
+          partial(minicpm3, width=2560, depth=62, heads=40, ffn=6400, vocab=73_448), organisation="OpenBMB"),
+    Entry("dots.llm1", 2025, "6 of 128 experts and two shared ones, normed heads",
+          "arXiv 2506.05767, section 2; released configuration dots.llm1.base", _DOTS, organisation="rednote"),
+    Entry("youtu-llm-2b", 2025, "latent attention in a dense model, tied",
+          "arXiv 2512.24618, section 2; transformers 5.23, defaults of YoutuConfig (tencent/Youtu-LLM-2B)",
+          partial(youtu, width=2048, depth=32, heads=16, ffn=6144, vocab=128_256), organisation="Tencent"),
+    Entry("solar-open-100b", 2026, "8 of 128 experts and a shared one in every layer",
+          "released configuration Solar-Open-100B, rotary as trained", _SOLAR, organisation="Upstage"),
+    Entry("a.x-k1", 2026, "latent attention, 8 of 192 experts from four groups of eight, a norm behind them",
+          "transformers 5.23, defaults of AXK1Config (skt/A.X-K1)",
+          partial(a_x_k1, width=7168, depth=61, heads=64, ffn=18_432, experts=192, chosen=8, expert=2048, vocab=163_840),
+          organisation="SKT"),
+)  # fmt: skip
