@@ -35,15 +35,16 @@ class Gate(Value):
     def build(self, width: int, heads: int, head_width: int) -> GateModule:
         return GateModule(self, width, heads, head_width)
 
-    def cost(self, width: int, heads: int, head_width: int, rows: int, *, of: AxisName = "heads") -> Tally:
-        """Its weights and its work; `of`: the heads that it gates, whose number a change of the layer's sizes may change."""
-        outputs, each = self.outputs(heads, head_width), ((of, heads),)
-        outputs_as: Dimension = each if self.per == "head" else (*each, ("features", head_width))
+    def cost(self, width: int, heads: int, head_width: int, rows: int, *, of: AxisName | None = None) -> Tally:
+        """Its weights and its work; `of`: what the heads are, where their number may change."""
+        outputs, each = self.outputs(heads, head_width), (("features", head_width),) if self.per == "feature" else ()
+        outputs_as: Dimension = () if of is None else ((of, heads), *each)
         parts = matrix(
             "projection", self.rank or width, outputs, rows, role="column", bias=self.bias is True, outputs_as=outputs_as
         )
         if self.bias == "head":
-            parts += Tally({"bias": Weight((heads,), "column", "zeros", axes=(each,))})
+            axes: Dimension = ((of or "heads", heads),)
+            parts += Tally({"bias": Weight((heads,), "column", "zeros", axes=(axes,))})
         parts += total({"activation": ACTIVATIONS[self.activation].cost(outputs, rows, gated=True)})
         return matrix("down", width, self.rank, rows, role="replicate") + parts if self.rank else parts
 
