@@ -12,10 +12,10 @@ from typing import Any
 import torch
 from benchmarks.compare import RESULTS, machine
 from benchmarks.parts import __doc__ as about
-from benchmarks.parts import attention, chosen, draw, lengths, mixers, networks
+from benchmarks.parts import attention, chosen, draw, lengths, mixers, networks, scans
 from benchmarks.parts.race import run
 
-COMPARISONS = {**attention.COMPARISONS, **mixers.COMPARISONS, **networks.COMPARISONS}
+COMPARISONS = {**attention.COMPARISONS, **mixers.COMPARISONS, **scans.COMPARISONS, **networks.COMPARISONS}
 MEASURES = {
     "experts over dense": networks.price,
     "one query": lengths.one_query,

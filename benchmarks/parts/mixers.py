@@ -124,12 +124,20 @@ def convolution() -> tuple[Sublayer, Side]:
     return GatedConvolution(), Side("transformers Lfm2ShortConv", Lfm2ShortConv(config, 0), weights)
 
 
-def published(family: Callable[[], tuple[Sublayer, Side]], batch: int, steps: bool, compiled: bool = False) -> Comparison:
+def published(
+    family: Callable[[], tuple[Sublayer, Side]],
+    batch: int,
+    length: int = LENGTH,
+    *,
+    steps: bool,
+    train: bool = True,
+    compiled: bool = False,
+) -> Comparison:
     """A whole mixer against transformers' module in pure torch, and, with `steps`, against our own token by token."""
     part, peer = family()
     others = [peer, twin(Alone(part, WIDTH, STEP_BY_STEP), "token by token")] if steps else [peer]
-    shape = f"{batch} x {LENGTH} x {WIDTH}, {HEADS} heads"
-    return sides(shape, ours(Alone(part, WIDTH)), others, features(batch, LENGTH, WIDTH), compiled=compiled)
+    shape = f"{batch} x {length} x {WIDTH}, {HEADS} heads"
+    return sides(shape, ours(Alone(part, WIDTH)), others, features(batch, length, WIDTH), train=train, compiled=compiled)
 
 
 def linear() -> Comparison:
