@@ -191,4 +191,4 @@ class _OnMeta(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, d_mixed: Tensor, d_last: Tensor, _: Tensor | None) -> tuple[Tensor | None, ...]:
-        return *_backward(d_mixed, d_last, *ctx.saved_tensors, ctx.chunk), None, None
+        return *_backward(d_mixed, d_last, *ctx.saved_tensors, ctx.chunk), None, None  # type: ignore[call-arg]
