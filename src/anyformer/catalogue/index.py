@@ -48,7 +48,7 @@ LINEAGES = {
     "mistral": "Mistral AI",
     "qwen": "Alibaba",
     "qwen_moe": "Alibaba",
-    "qwen35": "Alibaba",
+    "qwen_next": "Alibaba",
     "gemma": "Google",
     "gemma3n": "Google",
     "gemma4": "Google",
