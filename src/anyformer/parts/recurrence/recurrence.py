@@ -24,7 +24,6 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from anyformer.operations import Contraction, Shape, State, Tally
-from anyformer.parts.recurrence.scan import scan
 
 
 def exactly(x: Tensor) -> AbstractContextManager[None]:
@@ -55,17 +54,12 @@ def linear_recurrence(
     q_n, k_n, v_n = (_folded(x, f.size) for x in (q, k, v))
     writes = (k_n * f.to_end).mT @ v_n
     state = torch.zeros_like(writes[..., 0, :, :]) if state is None else state
-    before = _carried(f.across, torch.cat([state[..., None, :, :], writes[..., :-1, :, :]], -3))
-    mixed = f.products(q_n, k_n) @ v_n + (q_n * f.from_start) @ before
-    state = f.across[..., -1, :, None] * before[..., -1, :, :] + writes[..., -1, :, :]
+    before = []
+    for across, write in zip(f.across_chunks, writes.unbind(-3), strict=True):
+        before.append(state)
+        state = across * state + write
+    mixed = f.products(q_n, k_n) @ v_n + (q_n * f.from_start) @ torch.stack(before, -3)
     return mixed.flatten(-3, -2)[..., : q.shape[-2], :], state
-
-
-def _carried(across: Tensor, writes: Tensor) -> Tensor:
-    """The state before each chunk, of what each adds to the one before: (..., chunks, M, E)."""
-    lead, (chunks, M, E) = writes.shape[:-3], writes.shape[-3:]
-    links = across[..., :-1, :, None].expand(*lead, chunks - 1, -1, 1)
-    return scan(links.flatten(0, -4), writes.reshape(-1, chunks, M, E)).view(writes.shape)
 
 
 def linear_step(q: Tensor, k: Tensor, v: Tensor, log_decay: Tensor | None, state: Tensor | None) -> tuple[Tensor, Tensor]:
