@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from anyformer.catalogue import INDEX, architecture, listing
@@ -15,6 +16,7 @@ from anyformer.costs.examples import examples
 from anyformer.describe import DescriptionError, from_toml, to_toml
 from anyformer.model import Architecture, build
 from anyformer.operations import Shape
+from anyformer.parts.call.reports import Auxiliary
 
 NAMES = [entry.name for entry in listing()]
 DISTINCT = {architecture(name): name for name in reversed(NAMES)}
@@ -136,9 +138,11 @@ def test_flops_of_every_entry_at_its_full_size_are_the_counted_ones(name):
     shape = Shape(batch=rows, length=length, source=length if made.two_inputs else 0)
     model = build(made, device="meta").eval()
     with FlopCounterMode(display=False) as counter:
-        output = model(*(x.to("meta") for x in examples(made, shape)))
+        auxiliary = Auxiliary()
+        output = model(*(x.to("meta") for x in examples(made, shape)), auxiliary=auxiliary)
         forward = counter.get_total_flops()
-        output.float().sum().backward()
+        index = [] if auxiliary.index is None else [auxiliary.index]  # what an indexer learns by
+        torch.autograd.backward([output.float().sum(), *index])
     declared = made.cost(shape).total_flops
     assert (declared.dense, declared.backward) == (forward, counter.get_total_flops() - forward)
 

@@ -41,12 +41,12 @@ def translator(
     norms: Literal["pre", "post"] = "pre",
     input_norm: bool = False,
     scaled: bool = True,
-    head_bias: bool = False,
+    head_bias: bool = True,
     attention_dropout: float = 0.0,
     window: Window | None = None,
     source_position: Position | None = None,
 ) -> Architecture:
-    """Layers of `encoder` and `decoder`, biases everywhere, one table for all; embeddings times sqrt(D) if `scaled`.
+    """Layers of `encoder` and `decoder`, biases everywhere, one table for all, embeddings times sqrt(D) if `scaled`.
 
     `window` and `source_position` are of the encoder (LED).
     """
@@ -68,7 +68,7 @@ def translator(
     )
 
 
-_MANY = partial(translator, position=FAIRSEQ, attention_dropout=0.1)
+_MANY = partial(translator, position=FAIRSEQ, head_bias=False, attention_dropout=0.1)
 _M2M = partial(_MANY, vocab=128_112)
 _NLLB = partial(_MANY, vocab=256_206)
 _LED = partial(
@@ -105,7 +105,7 @@ ENTRIES = (
     Entry("opus-mt-en-de", 2020, "the original Transformer's base size with SiLU, one table",
           "Helsinki-NLP/Opus-MT, README; released configuration opus-mt-en-de",
           partial(translator, width=512, encoder=6, decoder=6, heads=8, ffn=2048, vocab=58_101, activation="silu", norms="post",
-                  head_bias=True, position=SinusoidalPosition(length=512, layout="halves")),
+                  position=SinusoidalPosition(length=512, layout="halves")),
           organisation="University of Helsinki"),
     Entry("pegasus-large", 2019, "pre-norm, sinusoids, for summaries",
           "arXiv 1912.08777, section 4; released configuration pegasus-large",
