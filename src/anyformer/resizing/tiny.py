@@ -132,7 +132,7 @@ def _fit_layers(stack: dict[str, Any]) -> None:
     first = list(kinds.values())
     stack["variants"] = {name: variants[name] for name in first}
     layers = first if len(first) > 1 else first * 2
-    if "layer_inputs" in stack:
+    if stack.get("layer_inputs") is not None:
         _fit_inputs(stack, max(1, INPUTS // len(layers)))
     stack["order"] = write_order(layers)
     for name in stack.get("shared_weights", ()):
