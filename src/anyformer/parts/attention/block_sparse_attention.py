@@ -17,6 +17,7 @@ from anyformer.parts.attention.chosen_blocks import ChosenBlocks, places
 from anyformer.parts.attention.self_attention import SelfAttention
 from anyformer.parts.call.annotated_state import AnnotatedState
 from anyformer.parts.call.context import Context, Memory, Visible
+from anyformer.parts.call.ring_state import empty_keys_and_values
 from anyformer.parts.masks.simple import Causal
 from anyformer.plan import Plan
 
@@ -98,12 +99,10 @@ class BlockSparseAttention(SelfAttention):
         self, width: int, batch: int, capacity: int, source: int, dtype: torch.dtype, device: torch.device
     ) -> AnnotatedState:
         """B * C * (K * (E + U) + E_index) elements: the index key of each position beside its keys and values."""
-        E, U = self.width_of_head(width), self.width_of_value(width)
-        key, value, index = (
-            torch.zeros(batch, heads, capacity, features, dtype=dtype, device=device)
-            for heads, features in ((self.groups, E), (self.groups, U), (1, self.choice.head_width))
-        )
-        return AnnotatedState(key, value, index)
+        features = self.width_of_head(width), self.width_of_value(width)
+        state = empty_keys_and_values(batch, self.groups, features, capacity, capacity, dtype, device)
+        index = torch.zeros(batch, 1, capacity, self.choice.head_width, dtype=dtype, device=device)
+        return AnnotatedState(state.key, state.value, index)
 
 
 class BlockSparseAttentionModule(AttentionModule):
