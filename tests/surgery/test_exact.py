@@ -35,7 +35,7 @@ def deeper(table: dict[str, Any]) -> None:
 
 
 def more_key_heads(table: dict[str, Any]) -> None:
-    if table.get("kv_heads"):
+    if table.get("kv_heads") and "heads" in table:  # a mixture of attention heads has experts of them instead
         table["kv_heads"] = table["heads"]
 
 
@@ -53,7 +53,7 @@ def more_tokens(table: dict[str, Any]) -> None:
 CHANGES = (deeper, more_key_heads, wider, more_tokens)
 FEW = [
     "llama", "gpt2", "post_norm", "local_global", "shared_keys", "shared_layers", "differential_window", "streams",
-    "experts_longcat", "activation_prelu", "feed_sub_norm", "encoder_dual", "sandwich",
+    "experts_longcat", "activation_prelu", "feed_sub_norm", "encoder_dual", "sandwich", "grouped_projections", "shared_aside",
 ]  # fmt: skip
 NAMES = [pytest.param(name, marks=[] if name in FEW else pytest.mark.slow) for name in ZOO]
 
