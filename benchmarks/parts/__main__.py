@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
+from collections.abc import Sequence
 from datetime import date
 from importlib import metadata
 from typing import Any
@@ -12,10 +13,16 @@ from typing import Any
 import torch
 from benchmarks.compare import RESULTS, machine
 from benchmarks.parts import __doc__ as about
-from benchmarks.parts import attention, chosen, draw, lengths, mixers, networks, scans
+from benchmarks.parts import attention, chosen, delta, draw, lengths, mixers, networks, scans
 from benchmarks.parts.race import run
 
-COMPARISONS = {**attention.COMPARISONS, **mixers.COMPARISONS, **scans.COMPARISONS, **networks.COMPARISONS}
+COMPARISONS = {
+    **attention.COMPARISONS,
+    **mixers.COMPARISONS,
+    **delta.COMPARISONS,
+    **scans.COMPARISONS,
+    **networks.COMPARISONS,
+}
 MEASURES = {
     "experts over dense": networks.price,
     "one query": lengths.one_query,
@@ -44,21 +51,37 @@ def line(name: str, row: dict[str, Any]) -> str:
     return f"{name} ({row['seconds']['anyformer'] * 1000:.2f} ms): {ratios or 'nobody to compare with'}{refused}"
 
 
-def renew(name: str) -> None:
+def renew(names: Sequence[str]) -> None:
     """Measure some anew, and write them into the record beside all that was measured before."""
     record = json.loads((RESULTS / "parts.json").read_text())
+    of = {"date": date.today().isoformat(), "machine": machine(), "threads": torch.get_num_threads(), "versions": versions()}
+    rows = record["comparisons"]
+    for each, prepare in COMPARISONS.items():
+        if any(name in each for name in names):
+            rows[each] = {**of, **run(prepare())}
+            torch.compiler.reset()
+            print(line(each, rows[each]), flush=True)
+    record["comparisons"] = {each: rows[each] for each in COMPARISONS if each in rows}
     for each, measure in MEASURES.items():
-        if name in each:
-            of = {"date": date.today().isoformat(), "machine": machine(), "threads": torch.get_num_threads()}
+        if any(name in each for name in names):
             record[each.replace(" ", "_")] = measured = {**of, **measure()}
             print(f"{each}: {json.dumps(measured)}", flush=True)
+    write(record)
+
+
+def write(record: dict[str, Any]) -> None:
+    """The record and its pictures."""
     (RESULTS / "parts.json").write_text(json.dumps(record, indent=1) + "\n")
+    draw.ratios(record["comparisons"]).savefig(RESULTS / "parts.png")
+    draw.growth(record["lengths"]).savefig(RESULTS / "linear.png")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", help="what has this in its name; writes nothing")
-    parser.add_argument("--renew", help="what has this in its name, measured anew into the record, with a date of its own")
+    parser.add_argument(
+        "--renew", nargs="+", help="what has one of these in its name, measured anew into the record, with a date of its own"
+    )
     given = parser.parse_args()
     if given.renew:
         renew(given.renew)
@@ -80,9 +103,7 @@ def main() -> None:
             print(f"{time.perf_counter() - begin:4.0f} s  {name}: {json.dumps(measured)}", flush=True)
     refused = [name for name, row in record["comparisons"].items() if row["refused"]]
     if not only:
-        (RESULTS / "parts.json").write_text(json.dumps(record, indent=1) + "\n")
-        draw.ratios(record["comparisons"]).savefig(RESULTS / "parts.png")
-        draw.growth(record["lengths"]).savefig(RESULTS / "linear.png")
+        write(record)
     if refused:
         raise SystemExit(f"contenders that give other results were not timed: {', '.join(refused)}")
 

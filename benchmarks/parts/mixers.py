@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 
-import torch
 from benchmarks.parts.race import Comparison
-from benchmarks.parts.sides import NO_FLA, OURS, Alone, Projected, Read, Side, features, fla, ours, sides, twin
+from benchmarks.parts.sides import NO_FLA, Alone, Projected, Read, Side, features, fla, ours, sides, twin
 from torch import Tensor, nn
 from transformers import KimiLinearConfig, Lfm2Config, MiniMaxConfig, Qwen3NextConfig
 from transformers.models.kimi_linear.modeling_kimi_linear import KimiLinearDeltaAttention
@@ -27,7 +26,6 @@ from anyformer.parts import (
     ScalarDecay,
     ShortConvolution,
 )
-from anyformer.parts.recurrence.recurrence import delta_recurrence
 from anyformer.parts.sublayer import Sublayer
 from anyformer.plan import Plan
 
@@ -156,50 +154,10 @@ def linear() -> Comparison:
     return sides(shape, ours(Alone(part, WIDTH)), others, features(1, length, WIDTH), missing=missing)
 
 
-class Factors(nn.Module):
-    """What a delta recurrence is given, (1, T, H, ...), as parameters: their gradients go through the gate."""
-
-    def __init__(self, channels: int) -> None:
-        super().__init__()
-        for name, width in {"q": HEAD, "k": HEAD, "v": HEAD, "decay": channels, "beta": 1}.items():
-            self.register_parameter(name, nn.Parameter(torch.empty(1, LENGTH, HEADS, width)))
-
-    def ready(self, x: Tensor) -> tuple[Tensor, ...]:
-        """Keys of length 1, decays below 0, betas in (0, 1); x shifts the queries."""
-        q, k, v, decay, beta = self.parameters()
-        k = nn.functional.normalize(k, dim=-1)
-        return q + x.view(q.shape), k, v, -0.1 * nn.functional.softplus(decay), beta.sigmoid()
-
-
-def delta(operation: str, channels: int) -> Comparison:
-    """The recurrence alone, against flash-linear-attention's chunked reference."""
-    us, them = Factors(channels), Factors(channels)
-    reference = fla(operation)
-
-    def our_call(x: Tensor) -> Tensor:
-        q, k, v, decay, beta = (y.transpose(1, 2) for y in us.ready(x))
-        return delta_recurrence(q * HEAD**-0.5, k, v, beta, decay, None, chunk=64, segments=None)[0].transpose(1, 2).flatten(2)
-
-    def their_call(x: Tensor) -> Tensor:
-        q, k, v, decay, beta = them.ready(x)
-        if channels == 1:
-            y, _ = reference.naive_chunk_gated_delta_rule(q, k, v, decay[..., 0], beta[..., 0])  # type: ignore[union-attr]
-        else:
-            y, _ = reference.naive_chunk_kda(q, k, v, decay, beta[..., 0])  # type: ignore[union-attr]
-        return y.flatten(2)  # type: ignore[no-any-return]
-
-    others = [] if reference is None else [Side(f"flash-linear-attention, {operation}", them, call=their_call)]
-    shape = f"the recurrence alone: 1 x {LENGTH}, {HEADS} heads of {HEAD}"
-    missing = NO_FLA if reference is None else {}
-    return sides(shape, Side(OURS, us, call=our_call, kind="ours"), others, features(1, LENGTH, WIDTH), missing=missing)
-
-
 COMPARISONS: Mapping[str, Callable[[], Comparison]] = {
     "linear attention": linear,
     "gated delta": partial(published, gated_delta, 1, steps=True),
-    "gated delta, recurrence": partial(delta, "gated_delta_rule", 1),
     "kimi delta": partial(published, kimi_delta, 1, steps=True),
-    "kimi delta, recurrence": partial(delta, "kda", HEAD),
     "lightning attention": partial(published, lightning, 1, steps=True),
     "gated convolution": partial(published, convolution, 4, steps=False),
     "gated convolution, compiled": partial(published, convolution, 4, steps=False, compiled=True),

@@ -81,12 +81,18 @@ class _Chunk(NamedTuple):
         return states
 
 
+def _size(length: int, width: int, chunk: int) -> int:
+    """Positions of a chunk, whose states are no more numbers than the values of all positions."""
+    return max(1, min(chunk, length // width))
+
+
 def _chunks(
     value: Tensor, step: Tensor, rate: Tensor, key: Tensor, query: Tensor, starts: Tensor | None, chunk: int
 ) -> Iterator[tuple[slice, _Chunk]]:
     """The positions of each chunk, the last one first, and its inputs."""
-    for first in reversed(range(0, value.shape[1], chunk)):
-        at = slice(first, min(first + chunk, value.shape[1]))
+    length, size = value.shape[1], _size(value.shape[1], rate.shape[1], chunk)
+    for first in reversed(range(0, length, size)):
+        at = slice(first, min(first + size, length))
         opens = None if starts is None else starts[:, at]
         yield at, _Chunk(value[:, at], step[:, at], rate, key[:, at], query[:, at], opens)
 
@@ -156,9 +162,14 @@ def _selective_scan_backward(
     return _backward(d_mixed, d_last, value, step, rate, key, query, entering, starts, chunk)
 
 
+SELECTIVE_SCAN = torch.ops.anyformer.selective_scan.default
+"""The operator in dispatch modes (FLOP counters, tracers)."""
+
+
 @_selective_scan.register_fake
 def _(value, step, rate, key, query, state, starts, chunk):  # type: ignore[no-untyped-def]
-    chunks = -(-value.shape[1] // chunk)
+    length = value.shape[1]
+    chunks = -(-length // _size(length, rate.shape[1], chunk))
     return torch.empty_like(value), torch.empty_like(state), state.new_empty(len(state), chunks, *rate.shape)
 
 
