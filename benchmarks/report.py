@@ -144,7 +144,37 @@ as T^{linear:.2f} up to 32,768 positions, that of softmax attention as T^{softma
 
 {record["date"]}, {machine["cpu"]}, {machine["cores"]} cores.
 
+{mixers(record)}
 {chosen_keys(record["chosen_keys"], record["chosen_blocks"])}"""
+
+
+RECURRENT = (
+    "linear attention", "lightning attention", "gated delta", "kimi delta", "delta net", "delta product", "mamba", "mamba-2",
+    "rg-lru", "rwkv", "mlstm",
+)  # fmt: skip
+
+
+def mixers(record: Any) -> str:
+    """Recurrent mixers beside the references in plain torch, of what is measured."""
+    lines = ["| | reference | work | its time / ours |", "|---|---|---|---|"]
+    measured = set()
+    for name, row in record["comparisons"].items():
+        if name.partition(",")[0] in RECURRENT:
+            of = {"date": record["date"], "machine": record["machine"], **row}
+            measured.add(f"{of['date']}, {of['machine']['cpu']}, {of['machine']['cores']} cores.")
+            peers = {other: ratio for other, ratio in row["ours_is_faster_by"].items() if row["kinds"][other] == "peer"}
+            lines += [f"| {name} | {other} | {row['shape']} | {ratio:.2f} |" for other, ratio in peers.items()]
+    table = "\n".join(lines)
+    return f"""\
+### Recurrent mixers
+
+Mixers in chunks, or the recurrence of one alone, beside a reference in plain torch with the same weights, in fp32; above 1 ours is
+faster. The outputs, and in training all gradients, are first held against each other. By `python -m benchmarks.parts`.
+
+{table}
+
+{" ".join(sorted(measured))}
+"""
 
 
 def chosen_keys(keys: Any, blocks: Any) -> str:

@@ -111,8 +111,8 @@ def _forward(
 
 
 def _backward(
-    d_mixed: Tensor, d_last: Tensor, value: Tensor, step: Tensor, rate: Tensor, key: Tensor, query: Tensor, entering: Tensor,
-    starts: Tensor | None, chunk: int,
+    chunk: int, d_mixed: Tensor, d_last: Tensor, value: Tensor, step: Tensor, rate: Tensor, key: Tensor, query: Tensor,
+    entering: Tensor, starts: Tensor | None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
     """The gradients of value, step, rate, key, query and state.
 
@@ -156,10 +156,10 @@ def _selective_scan(
 
 @torch.library.custom_op("anyformer::selective_scan_backward", mutates_args=())
 def _selective_scan_backward(
-    d_mixed: Tensor, d_last: Tensor, value: Tensor, step: Tensor, rate: Tensor, key: Tensor, query: Tensor, entering: Tensor,
-    starts: Tensor | None, chunk: int,
+    chunk: int, d_mixed: Tensor, d_last: Tensor, value: Tensor, step: Tensor, rate: Tensor, key: Tensor, query: Tensor,
+    entering: Tensor, starts: Tensor | None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
-    return _backward(d_mixed, d_last, value, step, rate, key, query, entering, starts, chunk)
+    return _backward(chunk, d_mixed, d_last, value, step, rate, key, query, entering, starts)
 
 
 SELECTIVE_SCAN = torch.ops.anyformer.selective_scan.default
@@ -174,7 +174,7 @@ def _(value, step, rate, key, query, state, starts, chunk):  # type: ignore[no-u
 
 
 @_selective_scan_backward.register_fake
-def _(d_mixed, d_last, value, step, rate, key, query, entering, starts, chunk):  # type: ignore[no-untyped-def]
+def _(chunk, d_mixed, d_last, value, step, rate, key, query, entering, starts):  # type: ignore[no-untyped-def]
     return *(torch.empty_like(x) for x in (value, step, rate, key, query)), torch.empty_like(d_last)
 
 
@@ -185,7 +185,7 @@ def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None
 
 
 def _gradients(ctx: Any, d_mixed: Tensor, d_last: Tensor, _: Tensor | None) -> tuple[Tensor | None, ...]:
-    return *_selective_scan_backward(d_mixed, d_last, *ctx.saved_tensors, ctx.chunk), None, None
+    return *_selective_scan_backward(ctx.chunk, d_mixed, d_last, *ctx.saved_tensors), None, None
 
 
 _selective_scan.register_autograd(_gradients, setup_context=_keep)
@@ -202,4 +202,4 @@ class _OnMeta(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, d_mixed: Tensor, d_last: Tensor, _: Tensor | None) -> tuple[Tensor | None, ...]:
-        return *_backward(d_mixed, d_last, *ctx.saved_tensors, ctx.chunk), None, None
+        return *_backward(ctx.chunk, d_mixed, d_last, *ctx.saved_tensors), None, None
