@@ -168,8 +168,8 @@ def mixers(record: Any) -> str:
     return f"""\
 ### Recurrent mixers
 
-Mixers in chunks, or the recurrence of one alone, beside a reference in plain torch with the same weights, in fp32; above 1 ours is
-faster. The outputs, and in training all gradients, are first held against each other. By `python -m benchmarks.parts`.
+Mixers in chunks, or the recurrence of one alone, beside a reference in plain torch with the same weights, in fp32; above 1
+ours is faster. The outputs, and in training all gradients, are first held against each other. By `python -m benchmarks.parts`.
 
 {table}
 
