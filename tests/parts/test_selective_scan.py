@@ -69,6 +69,20 @@ def test_a_decay_that_forgets_all_leaves_no_nan():
     assert all(torch.isfinite(grad).all() for grad in torch.autograd.grad(mixed.sum(), given[:5]))
 
 
+def test_the_operator_is_what_torch_takes_it_for():
+    given, starts = arguments(11), torch.zeros(B, 11, dtype=torch.bool)
+    torch.library.opcheck(torch.ops.anyformer.selective_scan, (*given, starts, 4))
+
+
+def test_states_of_one_chunk_at_a_time_are_held():
+    """What a scan saves has no state of every position: of 64 positions, those that enter 4 chunks of 16."""
+    given, sizes = arguments(64), []
+    with torch.autograd.graph.saved_tensors_hooks(lambda x: sizes.append(x.shape) or x, lambda x: x):
+        selective_scan(*given, chunk=32, segments=None)
+    assert (B, 4, W, M) in sizes
+    assert (B, 64, W, M) not in sizes
+
+
 REFUSED = {
     "groups do not divide the heads": (
         lambda: Mamba2(heads=4, head_width=8, state_width=8, groups=3), "heads must be a multiple of groups, got heads = 4"

@@ -8,6 +8,7 @@ saves no more either.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -17,6 +18,7 @@ from torch import Tensor
 from anyformer.parts.attention.chosen_keys import blocks as some_at_a_time
 from anyformer.parts.attention.chosen_keys import gathered, scattered
 from anyformer.parts.call.context import Context, Visible
+from anyformer.parts.call.counted import counted
 from anyformer.parts.call.state import EMPTY, Keys
 
 
@@ -127,8 +129,8 @@ def choose_blocks(
     S = k_BSE.shape[1]
     allowed = None if visible.allowed is None else visible.allowed[:, 0]
     own = where.of_query.expand(len(q_BTKE), -1)
-    call = _OnMeta.apply if q_BTKE.is_meta else _choose
-    scores, numbers, _ = call(  # type: ignore[no-untyped-call]
+    call = _counted if q_BTKE.is_meta else _choose
+    scores, numbers, _ = call(
         q_BTKE, k_BSE, allowed, visible.causal, where.of_key, own, where.count, size, min(keep, -(-S // size)), local
     )
     return ChosenBlocks(numbers, scores, where, size, S)
@@ -233,22 +235,9 @@ def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor, Tenso
     ctx.mark_non_differentiable(*output[1:])
 
 
-def _gradients(ctx: Any, d_scores: Tensor, *_: Tensor | None) -> tuple[Tensor | None, ...]:
-    return *_choose_backward(d_scores, *ctx.saved_tensors), *[None] * 8
+def _gradients(backward: Any, ctx: Any, d_scores: Tensor, *_: Tensor | None) -> tuple[Tensor | None, ...]:
+    return *backward(d_scores, *ctx.saved_tensors), *[None] * 8
 
 
-_choose.register_autograd(_gradients, setup_context=_keep)
-
-
-class _OnMeta(torch.autograd.Function):
-    """The same steps where every product is counted as itself."""
-
-    @staticmethod
-    def forward(ctx: Any, *inputs: Any) -> tuple[Tensor, Tensor, Tensor]:
-        output = _forward(*inputs)
-        _keep(ctx, inputs, output)
-        return output
-
-    @staticmethod
-    def backward(ctx: Any, d_scores: Tensor, *_: Tensor | None) -> tuple[Tensor | None, ...]:
-        return *_backward(d_scores, *ctx.saved_tensors), *[None] * 8
+_choose.register_autograd(partial(_gradients, _choose_backward), setup_context=_keep)
+_counted = counted(_forward, _keep, partial(_gradients, _backward))

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from anyformer.parts.call.context import Visible
+from anyformer.parts.call.counted import counted
 
 AT_ONCE = 1 << 22
 """Scores, or numbers of chosen keys, of one block of queries."""
@@ -52,8 +54,8 @@ class Chosen:
 def choose(q_BTJE: Tensor, k_BSE: Tensor, weights_BTJ: Tensor, visible: Visible, keep: int) -> Chosen:
     """The min(keep, S) keys of the greatest I = sum_j w_j relu(q_j . k) that each query sees; gradients come from `scores`."""
     allowed = None if visible.allowed is None else visible.allowed[:, 0]
-    call = _OnMeta.apply if q_BTJE.is_meta else _choose
-    scores, indices = call(q_BTJE, k_BSE, weights_BTJ, allowed, visible.causal, keep)  # type: ignore[no-untyped-call]
+    call = _counted if q_BTJE.is_meta else _choose
+    scores, indices = call(q_BTJE, k_BSE, weights_BTJ, allowed, visible.causal, keep)
     return Chosen(indices, scores, k_BSE.shape[1])
 
 
@@ -160,22 +162,9 @@ def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> N
     ctx.mark_non_differentiable(output[1])
 
 
-def _gradients(ctx: Any, d_scores: Tensor, _: Tensor | None) -> tuple[Tensor | None, ...]:
-    return *_choose_backward(d_scores, *ctx.saved_tensors), None, None, None
+def _gradients(backward: Any, ctx: Any, d_scores: Tensor, _: Tensor | None) -> tuple[Tensor | None, ...]:
+    return *backward(d_scores, *ctx.saved_tensors), None, None, None
 
 
-_choose.register_autograd(_gradients, setup_context=_keep)
-
-
-class _OnMeta(torch.autograd.Function):
-    """The same steps where every product is counted as itself."""
-
-    @staticmethod
-    def forward(ctx: Any, *inputs: Any) -> tuple[Tensor, Tensor]:
-        output = _forward(*inputs)
-        _keep(ctx, inputs, output)
-        return output
-
-    @staticmethod
-    def backward(ctx: Any, d_scores: Tensor, _: Tensor | None) -> tuple[Tensor | None, ...]:
-        return *_backward(d_scores, *ctx.saved_tensors), None, None, None
+_choose.register_autograd(partial(_gradients, _choose_backward), setup_context=_keep)
+_counted = counted(_forward, _keep, partial(_gradients, _backward))

@@ -22,6 +22,7 @@ from anyformer.parts.call.reports import Report
 from anyformer.parts.call.shared import Read, Shared
 from anyformer.parts.experts.grouped import PRODUCT
 from anyformer.parts.norms.batch_norm import standing_still
+from anyformer.parts.recurrence.selective_scan import SELECTIVE_SCAN
 from anyformer.plan import Checkpointing
 
 PRODUCTS: tuple[Any, ...] = (
@@ -41,6 +42,7 @@ PRODUCTS: tuple[Any, ...] = (
     ATTEND_BLOCKS,
     CHOOSE,
     CHOOSE_BLOCKS,
+    SELECTIVE_SCAN,
 )
 """Operators whose outputs `selective` saves: nearly all work of a layer is in them."""
 

@@ -11,6 +11,7 @@ the steps would save the states of both passes, and would see more steps the mor
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -18,6 +19,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from anyformer.operations import Contraction, Tally
+from anyformer.parts.call.counted import counted
 from anyformer.parts.recurrence.scan import add_up
 
 
@@ -37,8 +39,8 @@ def selective_scan(
         return selective_step(value, step, rate, key, query, state)
     starts = None if segments is None else F.pad(segments[:, 1:] != segments[:, :-1], (1, 0))
     state = value.new_zeros(value.shape[0], *rate.shape) if state is None else state
-    call = _OnMeta.apply if value.is_meta else _selective_scan
-    mixed, last, _ = call(value, step, rate, key, query, state, starts, chunk)  # type: ignore[no-untyped-call]
+    call = _counted if value.is_meta else _selective_scan
+    mixed, last, _ = call(value, step, rate, key, query, state, starts, chunk)
     return mixed, last
 
 
@@ -81,12 +83,18 @@ class _Chunk(NamedTuple):
         return states
 
 
+def _size(length: int, width: int, chunk: int) -> int:
+    """Positions of a chunk, whose states are no more numbers than the values of all positions."""
+    return max(1, min(chunk, length // width))
+
+
 def _chunks(
     value: Tensor, step: Tensor, rate: Tensor, key: Tensor, query: Tensor, starts: Tensor | None, chunk: int
 ) -> Iterator[tuple[slice, _Chunk]]:
     """The positions of each chunk, the last one first, and its inputs."""
-    for first in reversed(range(0, value.shape[1], chunk)):
-        at = slice(first, min(first + chunk, value.shape[1]))
+    length, size = value.shape[1], _size(value.shape[1], rate.shape[1], chunk)
+    for first in reversed(range(0, length, size)):
+        at = slice(first, min(first + size, length))
         opens = None if starts is None else starts[:, at]
         yield at, _Chunk(value[:, at], step[:, at], rate, key[:, at], query[:, at], opens)
 
@@ -105,8 +113,8 @@ def _forward(
 
 
 def _backward(
-    d_mixed: Tensor, d_last: Tensor, value: Tensor, step: Tensor, rate: Tensor, key: Tensor, query: Tensor, entering: Tensor,
-    starts: Tensor | None, chunk: int,
+    chunk: int, d_mixed: Tensor, d_last: Tensor, value: Tensor, step: Tensor, rate: Tensor, key: Tensor, query: Tensor,
+    entering: Tensor, starts: Tensor | None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
     """The gradients of value, step, rate, key, query and state.
 
@@ -150,20 +158,25 @@ def _selective_scan(
 
 @torch.library.custom_op("anyformer::selective_scan_backward", mutates_args=())
 def _selective_scan_backward(
-    d_mixed: Tensor, d_last: Tensor, value: Tensor, step: Tensor, rate: Tensor, key: Tensor, query: Tensor, entering: Tensor,
-    starts: Tensor | None, chunk: int,
+    chunk: int, d_mixed: Tensor, d_last: Tensor, value: Tensor, step: Tensor, rate: Tensor, key: Tensor, query: Tensor,
+    entering: Tensor, starts: Tensor | None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
-    return _backward(d_mixed, d_last, value, step, rate, key, query, entering, starts, chunk)
+    return _backward(chunk, d_mixed, d_last, value, step, rate, key, query, entering, starts)
+
+
+SELECTIVE_SCAN = torch.ops.anyformer.selective_scan.default
+"""The operator in dispatch modes (FLOP counters, tracers)."""
 
 
 @_selective_scan.register_fake
 def _(value, step, rate, key, query, state, starts, chunk):  # type: ignore[no-untyped-def]
-    chunks = -(-value.shape[1] // chunk)
+    length = value.shape[1]
+    chunks = -(-length // _size(length, rate.shape[1], chunk))
     return torch.empty_like(value), torch.empty_like(state), state.new_empty(len(state), chunks, *rate.shape)
 
 
 @_selective_scan_backward.register_fake
-def _(d_mixed, d_last, value, step, rate, key, query, entering, starts, chunk):  # type: ignore[no-untyped-def]
+def _(chunk, d_mixed, d_last, value, step, rate, key, query, entering, starts):  # type: ignore[no-untyped-def]
     return *(torch.empty_like(x) for x in (value, step, rate, key, query)), torch.empty_like(d_last)
 
 
@@ -173,22 +186,9 @@ def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None
     ctx.mark_non_differentiable(output[2])
 
 
-def _gradients(ctx: Any, d_mixed: Tensor, d_last: Tensor, _: Tensor | None) -> tuple[Tensor | None, ...]:
-    return *_selective_scan_backward(d_mixed, d_last, *ctx.saved_tensors, ctx.chunk), None, None
+def _gradients(backward: Any, ctx: Any, d_mixed: Tensor, d_last: Tensor, _: Tensor | None) -> tuple[Tensor | None, ...]:
+    return *backward(ctx.chunk, d_mixed, d_last, *ctx.saved_tensors), None, None
 
 
-_selective_scan.register_autograd(_gradients, setup_context=_keep)
-
-
-class _OnMeta(torch.autograd.Function):
-    """The same steps where every product is counted as itself."""
-
-    @staticmethod
-    def forward(ctx: Any, *inputs: Any) -> tuple[Tensor, Tensor, Tensor]:
-        output = _forward(*inputs)
-        _keep(ctx, inputs, output)
-        return output
-
-    @staticmethod
-    def backward(ctx: Any, d_mixed: Tensor, d_last: Tensor, _: Tensor | None) -> tuple[Tensor | None, ...]:
-        return *_backward(d_mixed, d_last, *ctx.saved_tensors, ctx.chunk), None, None  # type: ignore[call-arg]
+_selective_scan.register_autograd(partial(_gradients, _selective_scan_backward), setup_context=_keep)
+_counted = counted(_forward, _keep, partial(_gradients, _backward))
