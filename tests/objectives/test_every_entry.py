@@ -24,6 +24,7 @@ ROWS = [
     {
         "text": f"{LETTERS[n % 26] * 8} is one of {n} words that say {n % 7} things of {n * n % 97}. ",
         "positive": LETTERS[n % 26] * 6,
+        "label": n % 3,
     }
     for n in range(200)
 ]

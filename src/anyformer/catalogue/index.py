@@ -55,6 +55,7 @@ LINEAGES = {
     "bitnet": "Microsoft",
     "olmo": "Ai2",
     "smollm": "Hugging Face",
+    "ettin": "Johns Hopkins",
     "apertus": "Swiss AI",
     "kyutai": "Kyutai",
     "exaone": "LG",
