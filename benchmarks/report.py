@@ -144,7 +144,8 @@ as T^{linear:.2f} up to 32,768 positions, that of softmax attention as T^{softma
 
 {record["date"]}, {machine["cpu"]}, {machine["cores"]} cores.
 
-{chosen_keys(record["chosen_keys"], record["chosen_blocks"])}"""
+{chosen_keys(record["chosen_keys"], record["chosen_blocks"])}
+{recurrent(record["scans"])}"""
 
 
 def chosen_keys(keys: Any, blocks: Any) -> str:
@@ -166,6 +167,26 @@ held against the mask of the same choice.
 
 Keys {keys["date"]}, {keys["machine"]["cpu"]}, {keys["machine"]["cores"]} cores; blocks {blocks["date"]},
 {blocks["machine"]["cpu"]}, {blocks["machine"]["cores"]} cores.
+"""
+
+
+def recurrent(scans: Any) -> str:
+    """Chunked recurrences beside the public ones in plain torch."""
+    lines = ["| mixer | against | its time / ours |", "|---|---|---|"]
+    for mixer, row in scans["mixers"].items():
+        lines += [f"| {mixer} | {peer} | {ratio:.2f} |" for peer, ratio in row["ours_is_faster_by"].items()]
+    table = "\n".join(lines)
+    return f"""\
+### Recurrences in chunks
+
+Whole mixers of equal weights beside transformers' modules in plain torch ({scans["shape"]}). Those
+of Mamba-2 and mLSTM work in chunks too, the others token by token. Outputs and gradients are first held against each other.
+Delta rules, Lightning and linear attention are among [all ratios](../benchmarks/results/parts.png). By
+`python -m benchmarks.parts --renew scans`.
+
+{table}
+
+{scans["date"]}, {scans["machine"]["cpu"]}, {scans["machine"]["cores"]} cores.
 """
 
 

@@ -80,9 +80,11 @@ def numbers(report: Mapping[str, Any], arm: str, length: int | None) -> dict[int
 
 
 def there(finding: Finding) -> Mapping[str, Any] | None:
-    """The report that tells of a finding; None where its study was not run, or not at that length."""
+    """The report that tells of a finding; None where its study was not run, or not with its arms or at that length."""
     report = stored(finding.study)
-    lengths = () if report is None else [each["length"] for each in report.get("lengths", ())]
+    if report is None or not {finding.arm, finding.than} <= {each["name"] for each in report["arms"]}:
+        return None
+    lengths = [each["length"] for each in report.get("lengths", ())]
     return report if finding.length is None or finding.length in lengths else None
 
 

@@ -32,7 +32,8 @@ FLOORS = [
 ]
 PARTS = [
     {"sketch", "lookup", "derived", "parametrisation"},
-    {"initialisation", "masks", "positions", "norms", "pointwise"},
+    {"pointwise"},
+    {"initialisation", "masks", "positions", "norms"},
     {"call", "layout"},
     {"sublayer"},
     {"embedding", "attention", "feedforward"},

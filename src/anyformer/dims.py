@@ -36,7 +36,7 @@ LEGEND: Mapping[str, str] = MappingProxyType(
         "L": "layers of a stack",
         "M": "features of a key of linear attention, after its feature map",
         "C": "capacity: positions that a decode state can hold",
-        "N": "residual streams of hyper-connections",
+        "N": "residual streams, where there are several",
         "I": "inputs: features or channels that an embedding or a matrix reads",
         "O": "outputs: features that a matrix computes",
         "P": "narrow features: of a latent, or of an embedding narrower than the stream, before a matrix widens them",

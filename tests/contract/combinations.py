@@ -9,6 +9,7 @@ from zoo_recurrent import MIXERS
 from anyformer.model import Architecture, decoder_only, encoder_decoder, encoder_only
 from anyformer.parts import (
     ALiBi,
+    AlternatingUpdates,
     Attention,
     BatchNorm,
     Bidirectional,
@@ -17,10 +18,12 @@ from anyformer.parts import (
     Chunk,
     CrossAttention,
     DifferentialAttention,
+    DynamicTanh,
     Embedding,
     Experts,
     FeedForward,
     Fixed,
+    ForgettingGate,
     Gate,
     GlobalTokens,
     GroupedLayerNorm,
@@ -44,7 +47,9 @@ from anyformer.parts import (
     Rotary,
     Router,
     SharedExpert,
+    SigmoidWeights,
     SinusoidalPosition,
+    Softpick,
     Strided,
     TopK,
     TransformerXL,
@@ -82,6 +87,7 @@ class Draw:
             LayerNorm(gain=gain, bias=self.one(True, False)),
             GroupedLayerNorm(groups=self.one(1, 2), gain=gain),
             BatchNorm(over=self.one("batch", "position"), gain=gain, momentum=1.0),
+            DynamicTanh(),
         )
 
     def per_head_norm(self):
@@ -125,14 +131,18 @@ class Draw:
 
     def attention(self, causal: bool):
         heads, kv_heads, E = self.one((4, 4, 4), (4, 2, 8), (2, 2, 8), (4, 1, 4), (6, 2, 4))
+        mask = self.mask(causal)
         shared = {
-            "heads": heads, "kv_heads": kv_heads, "head_width": E, "mask": self.mask(causal), **self.position(causal),
+            "heads": heads, "kv_heads": kv_heads, "head_width": E, "mask": mask, **self.position(causal),
+            "forget": self.maybe(ForgettingGate(), 0.3 if mask.window is None else 0.0),
             "qk_norm": self.maybe(QKNorm(norm=self.per_head_norm())), "softcap": self.maybe(4.0), "clip": self.maybe(1.5),
             "sink": self.maybe("head"), "gate": self.maybe(Gate(per=self.one("feature", "head"))),
             "bias": self.one((), ("query", "key"), ("value", "output")), "sub_norm": self.maybe(RMSNorm(), 0.2),
             "value_norm": self.maybe(RMSNorm(gain="none"), 0.2),
             "temperature": self.maybe(self.one(LogTemperature(span=3), LengthTemperature(trained=4)), 0.2),
         }  # fmt: skip
+        if shared["sink"] is None:
+            shared["weights"] = self.maybe(self.one(SigmoidWeights(), Softpick()), 0.2)
         if kv_heads > 1 and self.random.random() < 0.2:
             return DifferentialAttention(**{k: v for k, v in shared.items() if k != "sub_norm"}, lambda_init=0.4)
         return Attention(**shared, virtual_tokens=self.maybe(2, 0.2))
@@ -179,7 +189,7 @@ class Draw:
             "final_norm": self.maybe(self.norm(), 0.7),
         }
         if plain and self.random.random() < 0.15:
-            around["streams"] = HyperConnections(count=2, dynamic=self.one(True, False))
+            around["streams"] = self.one(HyperConnections(count=2, dynamic=self.one(True, False)), AlternatingUpdates(count=2))
         return around
 
     def stack(self, causal: bool, *middle) -> dict:

@@ -13,6 +13,7 @@ from anyformer.model import Architecture, decoder_only, encoder_decoder, encoder
 from anyformer.parts import (
     Affine,
     ALiBi,
+    AlternatingUpdates,
     Attention,
     AttentionExperts,
     BatchNorm,
@@ -32,6 +33,7 @@ from anyformer.parts import (
     DifferentialAttention,
     Disentangled,
     DynamicScaling,
+    DynamicTanh,
     EluPlusOne,
     Embedding,
     Exclusive,
@@ -39,6 +41,7 @@ from anyformer.parts import (
     FanIn,
     FeedForward,
     Fixed,
+    ForgettingGate,
     FourierMixing,
     Gain,
     Gate,
@@ -68,6 +71,7 @@ from anyformer.parts import (
     Llama3Scaling,
     LogTemperature,
     LongRoPE,
+    LowRankResidual,
     ManifoldConnections,
     MaximalUpdate,
     NetworkGroups,
@@ -90,18 +94,22 @@ from anyformer.parts import (
     SharedBias,
     SharedExpert,
     SharedIndex,
+    SigmoidWeights,
     SinusoidalPosition,
     Skip,
+    Softpick,
     SpanConvolution,
     SparseMixer,
     SpatialCrossAttention,
     Stack,
+    StatisticalTopK,
     Step,
     Strided,
     TopK,
     TransformerXL,
     TruncatedNormal,
     ValueConvolution,
+    ValueEmbedding,
     ValueResidual,
     VerticalStride,
     Window,
@@ -186,6 +194,9 @@ MIXED_VALUES = pre_norm(
     Attention(heads=4, kv_heads=2, rotary=Rotary(), value_residual=ValueResidual(variant="first", own=0.6, other=0.7)),
     FEED,
 )
+ROWS = ValueEmbedding(vocab=VOCAB)
+GATED_ROWS = ROWS.but(gate=Gate(per="head"), scale=2.0)
+MIXED_ROWS = {"value_embedding": ROWS.but(gate=Gate(bias=True)), "value_residual": ValueResidual(variant="first")}
 EMBEDDED = Step(branches=Named(embedded=Branch(sublayer=Skip(), gain=Gain(per="branch", initial=0.4))))
 FIRST = Block(steps=(*pre_norm(RMS, SELF, FEED).steps, EMBEDDED))
 LAST = Block(
@@ -246,6 +257,55 @@ DEEPSEEK = Router(
 )
 SMALL = SharedExpert(feedforward=FeedForward(width=10))
 MOA = AttentionExperts(experts=4, chosen=2, kv_heads=2, head_width=6, rotary=Rotary())
+
+
+_GATED_INPUT = Branch(sublayer=LayerInput(width=5), norm_after=RMS)
+ALTERNATING = Block(
+    steps=(
+        Step(
+            norm_before=RMS,
+            branches=Named(
+                attention=Branch(sublayer=SELF, norm_after=RMS, multiplier=0.7),
+                laurel=Branch(sublayer=LowRankResidual(rank=3, norm=RMSNorm(eps=1e-2)), multiplier=0.7),
+            ),
+            residual_scale=0.7,
+        ),
+        Step(branches=Named(feedforward=Branch(norm_before=RMS, sublayer=FEED, norm_after=RMS))),
+        Step(norm_before=Affine(bias=False), branches=Named(layer_input=_GATED_INPUT), residual="inactive"),
+    )
+)
+"""A layer of Gemma 3n."""
+ALTERNATING_LATE = Block(
+    steps=(
+        Step(branches=Named(attention=Branch(norm_before=RMS, sublayer=SELF, added="after_block")), residual="block"),
+        Step(branches=Named(feedforward=Branch(norm_before=RMS, sublayer=FEED)), gain=Gain(initial=0.9)),
+        Step(
+            norm_before=RMS,
+            branches=Named(layer_input=Branch(sublayer=LayerInput(width=4)), other=Branch(sublayer=PLAIN_FEED)),
+            norm_branches=RMS,
+            residual="inactive",
+        ),
+        Step(branches=Named(again=Branch(norm_before=RMS, sublayer=SELF)), residual="inactive"),
+    )
+)
+LAUREL, LAUREL_NORMED = (
+    Block(
+        steps=tuple(
+            Step(
+                branches=Named(
+                    {
+                        name: Branch(norm_before=RMS, sublayer=sublayer),
+                        f"{name}_residual": Branch(sublayer=LowRankResidual(rank=4, norm=norm)),
+                    }
+                ),
+                residual="none",
+            )
+            for name, sublayer in (("attention", SELF), ("feedforward", FEED))
+        )
+    )
+    for norm in (None, RMS)
+)
+"""The residual beside each sublayer."""
 
 
 def _experts(**fields) -> Architecture:
@@ -441,6 +501,24 @@ DECODERS = {
         parallel(RMS, SELF, FEED), pre_norm(RMS, SELF, FEED), streams=HyperConnections(count=2, dynamic=False)
     ),
     "streams_manifold": _llama(**{"decoder.streams": ManifoldConnections(count=3, iterations=3, eps=1e-3, norm_eps=1e-2)}),
+    "streams_alternating": _decoder(
+        ALTERNATING,
+        pre_norm(RMS, SELF, FEED),
+        ALTERNATING,
+        layer_inputs=LayerInputs(width=5, vocab=VOCAB),
+        streams=AlternatingUpdates(count=3, norm=RMSNorm(eps=1e-2)),
+    ),
+    "streams_alternating_shaped": _decoder(
+        post_norm(LAYER, SELF, FEED),
+        ALTERNATING_LATE,
+        layer_inputs=LayerInputs(width=4),
+        streams=AlternatingUpdates(count=2),
+    ),
+    "low_rank_residual": _decoder(LAUREL, LAUREL_NORMED),
+    "sparse_gate": _decoder(
+        pre_norm(RMS, SELF, FEED.but(sparse=StatisticalTopK(sparsity=0.6), gate_multiplier=1.3)),
+        pre_norm(RMS, SELF, PLAIN_FEED.but(sparse=StatisticalTopK(sparsity=0.3))),
+    ),
     "streams_manifold_mean": _decoder(
         parallel(RMS, SELF, FEED), pre_norm(RMS, SELF, FEED), streams=ManifoldConnections(merge="mean")
     ),
@@ -635,6 +713,40 @@ DECODERS = {
     ),
     "exclusive": _llama(**_at(exclusive=Exclusive(), kv_heads=2, value_norm=RMS)),
     "exclusive_learned": _llama(**_at(exclusive=Exclusive(strength="learned"), gate=Gate(), mask=Window(size=3))),
+    "forgetting": _llama(**_at(forget=ForgettingGate(), kv_heads=2)),
+    "forgetting_options": _decoder(
+        pre_norm(
+            RMS,
+            SELF.but(
+                rotary=None, forget=ForgettingGate(initial=1.5), joined=Joined(norm=RMS), virtual_tokens=2, score_bias=ALiBi()
+            ),
+            FEED,
+        ),
+        pre_norm(RMS, SELF.but(forget=ForgettingGate(initial=-1.0), softcap=3.0, sink="head", dropout=0.1), FEED),
+        pre_norm(RMS, DifferentialAttention(heads=4, kv_heads=2, forget=ForgettingGate()), FEED),
+    ),
+    "sigmoid_weights": _llama(**_at(weights=SigmoidWeights(), kv_heads=2)),
+    "sigmoid_weights_length": _llama(
+        **_at(rotary=None, weights=SigmoidWeights(length=7), score_bias=ALiBi(), mask=Window(size=4), virtual_tokens=2)
+    ),
+    "softpick": _llama(**_at(weights=Softpick(), kv_heads=2)),
+    "softpick_options": _decoder(
+        pre_norm(RMS, SELF.but(weights=Softpick(eps=0.3), mask=Window(size=3), softcap=3.0), FEED),
+        pre_norm(RMS, DifferentialAttention(heads=4, kv_heads=2, weights=Softpick(), dropout=0.1), FEED),
+    ),
+    "value_embedding": _llama(**_at(value_embedding=GATED_ROWS, kv_heads=2, value_width=3)),
+    "value_embedding_options": _decoder(OWN_KEYS).but(
+        decoder=Stack(
+            variants=Named(
+                first=pre_norm(RMS, SELF.but(kv_heads=2, values="keys", value_embedding=ROWS), FEED),
+                layer=pre_norm(RMS, SELF.but(kv_heads=2, joined=Joined(), **MIXED_ROWS), FEED),
+                pairs=pre_norm(RMS, DifferentialAttention(heads=4, kv_heads=2, value_embedding=GATED_ROWS), FEED),
+                blocks=pre_norm(RMS, BLOCKY.but(value_embedding=ROWS), FEED),
+            ),
+            order="first layer pairs blocks",
+            final_norm=RMS,
+        )
+    ),
     "skips": _decoder(FIRST).but(
         decoder=Stack(variants=Named(first=FIRST, middle=OWN_KEYS, last=LAST), order="first middle*2 last", final_norm=RMS)
     ),
@@ -672,6 +784,11 @@ DECODERS = {
         pre_norm(BatchNorm(eps=1e-3, momentum=0.2), SELF, FEED), pre_norm(BatchNorm(gain="none", bias=False), SELF, FEED)
     ),
     "batch_norm_by_position": _decoder(*[pre_norm(BatchNorm(over="position"), SELF, FEED)] * 2),
+    "dynamic_tanh": _decoder(
+        pre_norm(DynamicTanh(), SELF.but(qk_norm=QKNorm(norm=DynamicTanh(initial=0.8))), FEED),
+        pre_norm(DynamicTanh(initial=1.1), SELF, FEED),
+        final_norm=DynamicTanh(),
+    ),
     "grouped_layer_norm": _decoder(
         pre_norm(GroupedLayerNorm(groups=3), SELF, FEED),
         pre_norm(GroupedLayerNorm(groups=8, eps=1e-3, gain="one_plus_weight", bias=False, cast="before_gain"), SELF, FEED),
@@ -769,6 +886,8 @@ ENCODERS = {
     "encoder_value_convolution": _encoder(
         *[post_norm(LAYER, BOTH.but(kv_heads=2, value_convolution=ValueConvolution(kernel=5)), PLAIN_FEED)] * 2, head=Head()
     ),
+    "encoder_forgetting": _encoder(*[post_norm(LAYER, BOTH.but(forget=ForgettingGate()), PLAIN_FEED)] * 2, head=Head()),
+    "encoder_sigmoid_weights": _encoder(*[post_norm(LAYER, BOTH.but(weights=SigmoidWeights()), PLAIN_FEED)] * 2, head=Head()),
     "encoder_fourier": _encoder(
         *[post_norm(LAYER, FourierMixing(), PLAIN_FEED)] * 2,
         position=LearnedPosition(length=32),
@@ -823,7 +942,11 @@ PAIRS = {
         stack(
             [
                 pre_norm(RMS, SELF.but(mask=Window(size=3)), cross, FEED)
-                for cross in (CROSS_EVERYTHING, CrossAttention(heads=2, softcap=3.0, values="keys", dropout=0.1))
+                for cross in (
+                    CROSS_EVERYTHING,
+                    CrossAttention(heads=2, softcap=3.0, values="keys", dropout=0.1),
+                    CrossAttention(heads=2, weights=SigmoidWeights()),
+                )
             ],
             position=LearnedPosition(length=32),
             input_norm=LAYER,

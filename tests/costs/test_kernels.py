@@ -22,20 +22,16 @@ MODES = ("train", "prefill", "decode")
 NAMES = [entry.name for entry in listing()]
 BF16 = Plan(precision="bf16")
 
-GROUPED = {"grouped_projections", "grouped_relative", "differential_scores", "blocks_of_keys_values", "pair_window"}
-"""Projections in groups are one product of three-dimensional operands."""
 # Products whose second operand is no weight of the model, or that several rows of a table share: they are priced with what
 # stands between the projections. Of routed experts, the model reads those that this batch chose, not the expected number.
-# Of latent attention one token, or any whose keys are chosen, absorbs the two expansions, which then are products of
-# three-dimensional operands, as are those by the block-diagonal gates of an RG-LRU; under a window Transformer-XL projects the
-# distances of the keys that are left, and declares all.
+# Of latent attention one token, or any whose keys are chosen, absorbs the two expansions, which then are products that
+# are priced otherwise; under a window Transformer-XL projects the distances of the keys that are left, and declares all.
 BETWEEN_IN_DECODING = {
     "latent", "latent_queries", "latent_window_gate", "latent_indexed_all", "latent_temperature", "latent_aligned",
     "transformer_xl_window",
 }  # fmt: skip
 BETWEEN = {
     "linear_fourier", "linear_gaussian", "linear_positive", "linear_orthogonal", "latent_indexed", "latent_shared_index",
-    "rg_lru", "rg_lru_bare", *GROUPED,
 }  # fmt: skip
 
 
@@ -44,11 +40,12 @@ def total(work, field):
 
 
 class Moved(TorchDispatchMode):
-    """Bytes of the operands and results of all products of two matrices."""
+    """Bytes of the operands and results of all products of two matrices, and of those of a batch that a weight holds."""
 
-    def __init__(self):
+    def __init__(self, model):
         super().__init__()
         self.bytes = 0
+        self.weights = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()}
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         result = function(*args, **(kwargs or {}))
@@ -57,6 +54,8 @@ class Moved(TorchDispatchMode):
                 self.bytes += args[0].nbytes + args[1].nbytes + result.nbytes
             case "addmm":
                 self.bytes += args[1].nbytes + args[2].nbytes + result.nbytes
+            case "bmm" if any(operand.untyped_storage().data_ptr() in self.weights for operand in args[:2]):
+                self.bytes += args[0].nbytes + args[1].nbytes + result.nbytes
         return result
 
 
@@ -104,7 +103,7 @@ def test_bytes_of_products_are_those_of_the_running_model(name):
     architecture = ZOO[name]
     model = af.build(architecture, plan=IN_FP32, seed=0).eval()
     tokens = torch.randint(0, architecture.embedding.symbols, (2, 12))
-    with torch.no_grad(), Moved() as moved:
+    with torch.no_grad(), Moved(model) as moved:
         model(tokens)
     predicted = products(architecture, Shape(batch=2, length=12), "prefill")
     assert (predicted == moved.bytes) != (name in BETWEEN), (predicted, moved.bytes)
@@ -117,19 +116,19 @@ def test_bytes_of_products_of_one_more_token_are_those_of_the_running_model(name
     tokens, state = torch.randint(0, architecture.embedding.symbols, (2, 13)), model.state(2, 13)
     with torch.no_grad():
         model(tokens[:, :12], state=state)
-        with Moved() as moved:
+        with Moved(model) as moved:
             model(tokens[:, 12:], state=state)
     predicted = products(architecture, Shape(batch=2, past=12), "decode")
     assert (predicted == moved.bytes) != (name in BETWEEN | BETWEEN_IN_DECODING), (predicted, moved.bytes)
 
 
-@pytest.mark.parametrize("name", [n for n, a in PAIRS.items() if a.embedding.symbols is not None and n not in GROUPED])
+@pytest.mark.parametrize("name", [n for n, a in PAIRS.items() if a.embedding.symbols is not None])
 def test_bytes_of_products_of_two_sequences_are_those_of_the_running_model(name):
     architecture = PAIRS[name]
     model = af.build(architecture, plan=IN_FP32, seed=0).eval()
     source = torch.randint(0, architecture.embedding.symbols, (2, 9))
     target = torch.randint(0, architecture.output_embedding.symbols, (2, 12))
-    with torch.no_grad(), Moved() as moved:
+    with torch.no_grad(), Moved(model) as moved:
         model(source, target)
     assert products(architecture, Shape(batch=2, length=12, source=9), "prefill") == moved.bytes
 

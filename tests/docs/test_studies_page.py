@@ -50,7 +50,7 @@ def test_every_finding_is_of_arms_that_its_recipe_has():
             assert each.length is None or each.length in study.lengths, each.said
 
 
-def test_findings_of_a_study_are_judged_together():
+def test_findings_of_a_study_are_judged_together(monkeypatch):
     """What would be told alone is not told beside three others that are not."""
     numbers = {"base": [1.0, 1.1, 1.2], "told": [1.5, 1.62, 1.71], "a": [1.3, 1.0, 1.2], "b": [1.0, 1.2, 1.1]}
     report = {
@@ -59,13 +59,20 @@ def test_findings_of_a_study_are_judged_together():
     }  # fmt: skip
     finding = MAKER["Finding"]
     asked = tuple(finding(name, "made_up", name, "base", "worse") for name in ("told", "a", "b"))
-    own = {**MAKER["judged"].__globals__, "stored": lambda study: report}
+    monkeypatch.setitem(MAKER["judged"].__globals__, "stored", lambda study: report)
     for count, verdict in ((1, "worse"), (3, "worse")):
-        own["ANSWERS"] = (MAKER["Answer"]("?", "", asked[:count]),)
-        MAKER["judged"].__globals__.update(own)
+        monkeypatch.setitem(MAKER["judged"].__globals__, "ANSWERS", (MAKER["Answer"]("?", "", asked[:count]),))
         assert MAKER["judged"](asked[0], report).verdict == verdict
     assert MAKER["outcome"](asked[0], MAKER["judged"](asked[0], report), 1.1, True) == "**holds**"
     assert MAKER["judged"](asked[1], report).verdict == "cannot tell"
+
+
+def test_a_finding_of_an_arm_or_a_length_that_was_not_run_has_no_report():
+    finding, study = MAKER["Finding"], "loops"
+    assert MAKER["there"](finding("?", study, "six_layers", "one_layer"))
+    assert MAKER["there"](finding("?", study, "made_up", "one_layer")) is None
+    assert MAKER["there"](finding("?", study, "six_layers", "one_layer", length=7)) is None
+    assert MAKER["there"](finding("?", "made_up", "six_layers", "one_layer")) is None
 
 
 @pytest.mark.parametrize(("expected", "lower", "said"), [

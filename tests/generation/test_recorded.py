@@ -150,7 +150,15 @@ def test_texts_are_recorded_unless_they_are_compiled():
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "form"), [("llama", "bf16"), ("experts", "fp32"), ("latent", "int8"), ("delta", "bf16")])
+@pytest.mark.parametrize(
+    ("name", "form"),
+    [
+        ("llama", "bf16"),
+        ("latent", "int8"),
+        pytest.param("experts", "fp32", marks=pytest.mark.slow),
+        pytest.param("delta", "bf16", marks=pytest.mark.slow),
+    ],
+)
 def test_a_compiled_recording_computes_what_the_plain_step_does(name, form):
     model = generating(build(DECODERS[name], seed=1).eval(), form)
     with torch.inference_mode():

@@ -193,6 +193,17 @@ TOWERS: Mapping[str, dict[str, Any]] = {
             "projection_dim": 32,
         }
     },
+    "gemma3n": {
+        "vision_config": {"hidden_size": 32, "vocab_size": 4, "vocab_offset": 53},
+        "audio_config": {
+            "model_type": "gemma3n_audio",
+            "vocab_size": 4,
+            "vocab_offset": 57,
+            "hidden_size": 32,
+            "conf_num_attention_heads": 4,
+            "conf_num_hidden_layers": 1,
+        },
+    },
     "gemma4": {
         "vision_config": {
             "model_type": "gemma4_vision",

@@ -62,6 +62,20 @@ AUTO = {
 }
 
 
+class StandIn(transformers.PreTrainedModel):
+    """In place of Gemma 3n's tower for images, which needs timm: text never reaches it."""
+
+    config_class = transformers.Gemma3nVisionConfig
+
+    def __init__(self, config: transformers.Gemma3nVisionConfig) -> None:
+        super().__init__(config)
+        self.linear = torch.nn.Linear(config.hidden_size, config.hidden_size)
+        self.post_init()
+
+
+transformers.AutoModel.register(StandIn.config_class, StandIn, exist_ok=True)
+
+
 @lru_cache(maxsize=KEPT)
 def _made(model_type: str, key: str, task: str, kernel: str, untied: bool) -> tuple[Any, Path]:
     import json

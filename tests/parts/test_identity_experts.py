@@ -93,6 +93,8 @@ def test_identity_experts_have_no_weights_and_the_rest_is_the_same():
 def test_the_price_is_that_of_no_identity_and_of_an_even_share():
     """LongCat-Flash: 512 experts and 256 identities, 12 chosen, so 8 of them compute on average."""
     experts = Experts(experts=512, identity_experts=256, chosen=12, width=2048)
+    (sent,) = experts.routed(8, tokens=100)
+    assert sent.rows == 100 * 8, "rows of identity experts stay where they are"
     tally = experts.cost(6144, Shape(length=10), plan=None)
     assert tally.weights["up"].active == 8 * 2048 * 6144
     assert tally.flops["up"].exact * 12 == tally.flops["up"].dense * 8 == 12 * 8 * 10 * 2 * 2048 * 6144

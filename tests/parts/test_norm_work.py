@@ -9,7 +9,7 @@ import pytest
 from anyformer.catalogue import architecture
 from anyformer.costs.elementwise import elementwise
 from anyformer.operations import Shape
-from anyformer.parts import Affine, BatchNorm, GroupedLayerNorm, GroupedRMSNorm, LayerNorm, QKNorm, RMSNorm
+from anyformer.parts import Affine, BatchNorm, DynamicTanh, GroupedLayerNorm, GroupedRMSNorm, LayerNorm, QKNorm, RMSNorm
 
 
 class Counted:
@@ -40,6 +40,11 @@ class Counted:
     def root(self):
         return self.made(math.sqrt(self.value))
 
+    def tanh(self):
+        """An activation counts as many operations as SiLU, whatever its formula: x / (1 + exp(-x))."""
+        Counted.done += 4
+        return Counted(math.tanh(self.value))
+
 
 def plain(number) -> float:
     return number.value if isinstance(number, Counted) else number
@@ -65,6 +70,10 @@ def centred(v):
 def standing(v):
     """The mean and the root of the variance are weights, worked out once."""
     return [(x - 0.1) / 1.1 for x in v]
+
+
+def bounded(v):
+    return [(x * 0.5).tanh() for x in v]
 
 
 def in_pieces(normalised, number):
@@ -96,6 +105,8 @@ CASES = {
     "groups_bare": (GroupedLayerNorm(groups=4, gain="none", bias=False), in_pieces(centred, 4)),
     "groups_rms": (GroupedRMSNorm(groups=3), in_pieces(rms, 3)),
     "affine": (Affine(), list),
+    "dynamic_tanh": (DynamicTanh(), bounded),
+    "affine_without_bias": (Affine(bias=False), list),
     "batch": (BatchNorm(), standing),
     "batch_position": (BatchNorm(over="position", gain="none"), standing),
 }

@@ -1,15 +1,18 @@
-"""Streams mixed by doubly stochastic matrices, against transformers' DeepSeek-V4 and GLM-5.3, and by their sums."""
+"""Several streams, against transformers' DeepSeek-V4, GLM-5.3 and Gemma 3n, and by their sums."""
 
 from __future__ import annotations
 
 import pytest
 import torch
-from transformers import DeepseekV4Config
+from transformers import DeepseekV4Config, Gemma3nTextConfig
 from transformers.models.deepseek_v4.modeling_deepseek_v4 import DeepseekV4HyperConnection
+from transformers.models.gemma3n.modeling_gemma3n import Gemma3nTextAltUp, Gemma3nTextLaurelBlock
 from transformers.models.glm5_next.modeling_glm5_next import Glm5NextTextHyperHead
 
-from anyformer.parts import ManifoldConnections
+from anyformer.parts import AlternatingUpdates, LowRankResidual, ManifoldConnections, RMSNorm
+from anyformer.parts.call.context import Context
 from anyformer.parts.layers.manifold import doubly_stochastic
+from anyformer.plan import Plan
 
 B, T, N, D = 2, 5, 4, 24
 
@@ -41,3 +44,65 @@ def test_rows_and_columns_sum_to_one(count):
     mix = doubly_stochastic(torch.rand(3, count, count, dtype=torch.float64) + 0.01, 200, 1e-12)
     for dim in (-1, -2):
         torch.testing.assert_close(mix.sum(dim), torch.ones(3, count, dtype=torch.float64), atol=1e-6, rtol=0)
+
+
+def gemma3n() -> Gemma3nTextConfig:
+    return Gemma3nTextConfig(hidden_size=D, altup_num_inputs=N, laurel_rank=5, rms_norm_eps=1e-2)
+
+
+def same_weights(ours, theirs, names):
+    """Random weights of theirs, by our names."""
+    torch.manual_seed(0)
+    with torch.no_grad():
+        for mine, other in names.items():
+            weight = theirs.get_parameter(other)
+            weight.copy_(torch.randn(weight.shape) * 0.5)
+            ours.get_parameter(mine).copy_(weight)
+
+
+@torch.no_grad()
+def test_a_layer_predicts_and_corrects_as_gemma3n():
+    theirs, ours = Gemma3nTextAltUp(gemma3n()), AlternatingUpdates(count=N, norm=RMSNorm(eps=1e-2)).build(D)
+    pairs = {
+        "norm": "router_norm",
+        "router": "modality_router",
+        "prediction": "prediction_coefs",
+        "correction": "correction_coefs",
+    }
+    same_weights(ours, theirs, {f"{mine}.weight": f"{other}.weight" for mine, other in pairs.items()})
+    x, found = torch.randn(B, T, N, D), torch.randn(B, T, D)
+    predicted = ours.predicted(x)
+    torch.testing.assert_close(predicted, theirs.predict(x.permute(2, 0, 1, 3)).permute(1, 2, 0, 3))
+    corrected = theirs.correct(predicted.permute(2, 0, 1, 3), found).permute(1, 2, 0, 3)
+    torch.testing.assert_close(ours.corrected(predicted, found), corrected)
+
+
+@torch.no_grad()
+def test_without_coefficients_a_layer_is_added_to_every_stream():
+    ours = AlternatingUpdates(count=N).build(D)
+    for weight in (ours.prediction.weight, ours.correction.weight):
+        weight.zero_()
+    x, found = torch.randn(B, T, N, D), torch.randn(B, T, D)
+    torch.testing.assert_close(ours.predicted(x), x)
+    torch.testing.assert_close(ours.corrected(x, found), x + (found - x[:, :, 0])[:, :, None])
+
+
+@torch.no_grad()
+def test_all_streams_are_as_long_as_the_first():
+    ends, x = AlternatingUpdates(count=N).build_ends(D), torch.randn(B, T, D)
+    streams = ends.entering(x)
+    torch.testing.assert_close(streams[:, :, 0], x)
+    torch.testing.assert_close(streams.norm(dim=-1), x.norm(dim=-1)[..., None].expand(B, T, N))
+    for matrix in ends.leave:
+        matrix.weight.copy_(torch.eye(D))
+    alike = torch.arange(1, N + 1)[:, None] * x[:, :, None]
+    torch.testing.assert_close(ends.leaving(alike), x)
+
+
+@torch.no_grad()
+def test_a_residual_of_low_rank_is_gemma3ns():
+    theirs, ours = Gemma3nTextLaurelBlock(gemma3n()), LowRankResidual(rank=5, norm=RMSNorm(eps=1e-2)).build(D, Plan(), "")
+    names = {"down": "linear_left", "up": "linear_right", "norm": "post_laurel_norm"}
+    same_weights(ours, theirs, {f"{mine}.weight": f"{other}.weight" for mine, other in names.items()})
+    x = torch.randn(B, T, D)
+    torch.testing.assert_close(ours(x, Context(torch.arange(T)[None], Plan())), theirs(x))

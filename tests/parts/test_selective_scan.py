@@ -8,7 +8,7 @@ import torch
 from anyformer.describe import DescriptionError
 from anyformer.operations import Shape
 from anyformer.parts import GroupedRMSNorm, Mamba, Mamba2, RMSNorm
-from anyformer.parts.recurrence.selective_scan import scan, selective_scan
+from anyformer.parts.recurrence.selective_scan import selective_scan
 from anyformer.plan import Plan
 
 B, W, M = 2, 3, 4
@@ -67,11 +67,6 @@ def test_a_decay_that_forgets_all_leaves_no_nan():
     mixed, _ = selective_scan(*given, chunk=8, segments=None)
     torch.testing.assert_close(mixed, loop(*given)[0])
     assert all(torch.isfinite(grad).all() for grad in torch.autograd.grad(mixed.sum(), given[:5]))
-
-
-def test_a_scan_of_ones_is_a_cumulative_sum():
-    x = drawn(B, 13, W, seed=0)
-    torch.testing.assert_close(scan(torch.ones_like(x), x), x.cumsum(1))
 
 
 REFUSED = {

@@ -1,4 +1,4 @@
-"""The WKV: any chunk is the sum over all pairs, across documents and from a state, with exponents of any size."""
+"""The WKV: it is the sum over all pairs, across documents and from a state, with exponents of any size."""
 
 from __future__ import annotations
 
@@ -30,11 +30,10 @@ def averages(key, value, rate, bonus, segments=None):
     return torch.stack(out, 1)
 
 
-@pytest.mark.parametrize("chunk", [1, 4, 64])
 @pytest.mark.parametrize("loud", [1.0, 400.0])
-def test_any_chunk_is_the_sum_over_pairs_forward_and_backward(chunk, loud):
+def test_it_is_the_sum_over_pairs_forward_and_backward(loud):
     given = [x.detach().requires_grad_() for x in drawn(loud)]
-    ours, theirs = wkv(*given, None, chunk=chunk, starts=None, padding=None)[0], averages(*given)
+    ours, theirs = wkv(*given, None, starts=None, padding=None)[0], averages(*given)
     torch.testing.assert_close(ours, theirs)
     for found, wanted in zip(*(torch.autograd.grad((x * x.detach()).sum(), given) for x in (ours, theirs)), strict=True):
         torch.testing.assert_close(found, wanted)
@@ -43,19 +42,18 @@ def test_any_chunk_is_the_sum_over_pairs_forward_and_backward(chunk, loud):
 @pytest.mark.parametrize("first", [1, 5, 10])
 def test_the_rest_after_a_state_is_the_rest_of_the_whole(first):
     key, value, rate, bonus = drawn(30.0)
-    whole, last = wkv(key, value, rate, bonus, None, chunk=4, starts=None, padding=None)
-    _, state = wkv(key[:, :first], value[:, :first], rate, bonus, None, chunk=4, starts=None, padding=None)
-    rest, end = wkv(key[:, first:], value[:, first:], rate, bonus, state, chunk=4, starts=None, padding=None)
+    whole, last = wkv(key, value, rate, bonus, None, starts=None, padding=None)
+    _, state = wkv(key[:, :first], value[:, :first], rate, bonus, None, starts=None, padding=None)
+    rest, end = wkv(key[:, first:], value[:, first:], rate, bonus, state, starts=None, padding=None)
     torch.testing.assert_close(rest, whole[:, first:])
     torch.testing.assert_close(end, last)
 
 
-@pytest.mark.parametrize("chunk", [3, 64])
-def test_documents_start_empty(chunk):
+def test_documents_start_empty():
     given = [x[:1] if x.dim() == 3 else x for x in drawn()]
     segments = SEGMENTS
     starts = torch.nn.functional.pad(segments[:, 1:] != segments[:, :-1], (1, 0))
-    mixed, _ = wkv(*given, None, chunk=chunk, starts=starts, padding=None)
+    mixed, _ = wkv(*given, None, starts=starts, padding=None)
     torch.testing.assert_close(mixed, averages(*given, segments))
 
 
@@ -64,7 +62,7 @@ def test_padding_leaves_the_state_as_it_is():
     padding = torch.zeros(B, T, dtype=torch.bool)
     padding[:, :3] = True
     state = torch.stack([key[:, 0], value[:, 0].exp(), value[:, 1]], 1)
-    mixed, ended = wkv(key, value, rate, bonus, state, chunk=4, starts=None, padding=padding)
-    alone, last = wkv(key[:, 3:], value[:, 3:], rate, bonus, state, chunk=4, starts=None, padding=None)
+    mixed, ended = wkv(key, value, rate, bonus, state, starts=None, padding=padding)
+    alone, last = wkv(key[:, 3:], value[:, 3:], rate, bonus, state, starts=None, padding=None)
     torch.testing.assert_close(mixed[:, 3:], alone)
     torch.testing.assert_close(ended, last)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from anyformer.catalogue.deepseek import by_correction, dense_then_experts, fine_experts
+from anyformer.catalogue.deepseek import by_correction, dense_then_experts, fine_experts, latent_attention
 from anyformer.catalogue.entry import Entry
 from anyformer.describe import Named
 from anyformer.model import Architecture, decoder_only
@@ -48,32 +48,14 @@ def minicpm3(*, width: int, depth: int, heads: int, ffn: int, vocab: int) -> Arc
 
 def youtu(*, width: int, depth: int, heads: int, ffn: int, vocab: int) -> Architecture:
     """Tencent 2025 (arXiv 2512.24618), section 2: latent attention of DeepSeek-V3's ranks in a small dense model."""
-    attention = LatentAttention(
-        heads=heads,
-        kv_rank=512,
-        q_rank=1536,
-        nope_width=128,
-        rope_width=64,
-        value_width=128,
-        norm=NORM,
-        rotary=Rotary(theta=1_600_000.0, pairing="adjacent"),
-    )
+    attention = latent_attention(heads=heads, q_rank=1536, theta=1_600_000.0, factor=1.0)
     block = pre_norm(NORM, attention, FeedForward(width=ffn))
     return decoder_only(Embedding(vocab=vocab), width, [block] * depth, final_norm=NORM, head=Head(tied=True))
 
 
 def a_x_k1(*, width: int, depth: int, heads: int, ffn: int, experts: int, chosen: int, expert: int, vocab: int) -> Architecture:
     """SKT 2026: DeepSeek-V3's block; a norm behind the experts too."""
-    latent = LatentAttention(
-        heads=heads,
-        kv_rank=512,
-        q_rank=1536,
-        nope_width=128,
-        rope_width=64,
-        value_width=128,
-        norm=NORM,
-        rotary=Rotary(theta=10_000.0, pairing="adjacent"),
-    )
+    latent = latent_attention(heads=heads, q_rank=1536, factor=1.0)
     router = by_correction(scale=2.5, groups=Groups(count=8, keep=4, score="top_2"))
     routed = pre_norm(NORM, latent, fine_experts(experts=experts, chosen=chosen, width=expert, shared=1, router=router))
     attends, thinks = routed.steps

@@ -1,29 +1,22 @@
-"""Qwen's mixtures of experts, and Qwen3-Next with three gated delta layers to one of gated attention."""
+"""Qwen's mixtures of experts."""
 
 from __future__ import annotations
 
 from functools import partial
 
 from anyformer.catalogue.entry import Entry
-from anyformer.describe import Named
 from anyformer.model import Architecture, decoder_only
 from anyformer.parts import (
     Attention,
-    Block,
-    DeltaAttention,
     Embedding,
     Experts,
     FeedForward,
-    Gate,
     QKNorm,
     Renormalise,
     RMSNorm,
     Rotary,
     Router,
-    ScalarDecay,
-    SequentialPrediction,
     SharedExpert,
-    ShortConvolution,
     pre_norm,
 )
 
@@ -69,43 +62,6 @@ def qwen3_moe(
     return decoder_only(Embedding(vocab=vocab), width, [block] * depth, final_norm=norm)
 
 
-def qwen3_next(*, width: int, depth: int, experts: int, chosen: int, expert: int, vocab: int = 151_936) -> Architecture:
-    """Three layers of gated delta net to one of attention with an output gate, both before 10 of 512 experts.
-
-    Norms are 1 + w, but for the one inside the delta layers.
-    """
-    norm = RMSNorm(eps=1e-6, gain="one_plus_weight", cast="after_gain")
-    delta = DeltaAttention(
-        heads=16,
-        value_heads=32,
-        key_width=128,
-        convolution=ShortConvolution(kernel=4, activation="silu"),
-        decay=ScalarDecay(),
-        norm=RMSNorm(eps=1e-6),
-        gate=Gate(activation="silu"),
-    )
-    attention = Attention(
-        heads=16,
-        kv_heads=2,
-        head_width=256,
-        qk_norm=QKNorm(norm=norm),
-        rotary=Rotary(theta=10_000_000.0, fraction=0.25),
-        gate=Gate(activation="sigmoid"),
-    )
-    feedforward = Experts(
-        experts=experts,
-        chosen=chosen,
-        width=expert,
-        router=Router(renormalise=Renormalise(eps=0.0)),
-        shared=SharedExpert(feedforward=FeedForward(width=expert), gate="sigmoid"),
-    )
-    linear, full = pre_norm(norm, delta, feedforward), pre_norm(norm, attention, feedforward)
-    layers = [linear, linear, linear, full] * (depth // 4)
-    names: Named[Block] = Named(linear=linear, full=full)
-    mtp = SequentialPrediction(norm=norm)
-    return decoder_only(Embedding(vocab=vocab), width, layers, names=names, final_norm=norm, mtp=mtp)
-
-
 _PAPER_3 = "arXiv 2505.09388, table 2; released configuration Qwen3-{}"
 
 ENTRIES = (
@@ -122,8 +78,4 @@ ENTRIES = (
           partial(qwen3_moe, width=4096, depth=94, heads=64, kv_heads=4, expert=1536)),
     Entry("qwen3-coder-480b-a35b", 2025, "8 of 160 experts", "released configuration Qwen3-Coder-480B-A35B-Instruct",
           partial(qwen3_moe, width=6144, depth=62, heads=96, kv_heads=8, expert=2560, experts=160, theta=10_000_000.0)),
-    Entry("qwen3-next-80b-a3b", 2025,
-          "three gated delta layers to one of gated attention, 10 of 512 experts; one more token predicted in training",
-          "released configuration Qwen3-Next-80B-A3B",
-          partial(qwen3_next, width=2048, depth=48, experts=512, chosen=10, expert=512)),
 )  # fmt: skip

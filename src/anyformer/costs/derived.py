@@ -13,7 +13,7 @@ from anyformer.costs.page import AT, shown
 from anyformer.costs.roofline import KernelTime, StepTime
 from anyformer.costs.rows import Row, Section
 from anyformer.costs.sheet import STEPS, CostSheet
-from anyformer.operations.elementwise import ACTIVATED, GATED, ROTATED, SCORE
+from anyformer.operations.elementwise import ACTIVATED, GATED, ROTATED, SCORE, THRESHOLDED
 
 LONGEST = 6
 """Number of operations whose time is shown."""
@@ -21,7 +21,7 @@ ELEMENTWISE: Mapping[str, str] = {
     "norms": "RMSNorm 4 n + 2 of n features, LayerNorm 7 n + 2, less what it leaves out",
     "rotary": f"{ROTATED} of each rotated feature of queries and keys",
     "softmax": f"{SCORE} of each score",
-    "activations": f"{ACTIVATED} of each feature, and {GATED} where a gate multiplies",
+    "activations": f"{ACTIVATED} of each feature, {GATED} where a gate multiplies, and {THRESHOLDED} where a threshold acts",
     "residual": "1 of each feature that a branch adds",
 }
 

@@ -97,7 +97,7 @@ def _of_node(node: Node, plan: Plan, mode: Mode) -> Iterator[Kernel]:
             name=name,
             flops=Flops(flops.dense * passes, flops.exact * passes),
             executed=flops.exact * passes,
-            moves=size * rows * (product.inputs + product.outputs) * passes,
+            moves=size * rows * (product.row_inputs + product.outputs) * passes,
             weights=size * product.weight_read * passes,
             share=share,
             path=node.name(name),
@@ -108,7 +108,7 @@ def _of_node(node: Node, plan: Plan, mode: Mode) -> Iterator[Kernel]:
                 yield from gradient_apart(form, product.weight_read, size, states_of(plan.precision).gradients)
             else:
                 yield form
-        moved += rows * (product.inputs if product.residual else product.outputs)
+        moved += rows * (product.row_inputs if product.residual else product.outputs)
         if product.residual and isinstance(product, ExpertProduct):
             # Rows are gathered for their experts, and their outputs added up: each is read and written twice over, forward
             # and backward.

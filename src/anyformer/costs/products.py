@@ -51,7 +51,7 @@ def narrowed(wide: Kernel, product: Product | ExpertProduct, rows: int, narrow: 
     X, dO and W are each read by two products, and rounded from `size` bytes a number, the weight from 4 in both passes (those
     of experts, which are many for few rows, once in a step, which is not counted); O, dX and dW are written as elsewhere.
     """
-    numbers, bits = rows * (product.inputs + product.outputs), narrow.bits
+    numbers, bits = rows * (product.row_inputs + product.outputs), narrow.bits
     weight = product.weight_read
     rounded = 0 if isinstance(product, ExpertProduct) else weight
     yield replace(

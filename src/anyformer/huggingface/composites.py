@@ -78,6 +78,7 @@ _ROWS: tuple[Composite, ...] = (
     Composite("fun_asr_nano", "FunAsrNanoForConditionalGeneration", "qwen3", True),
     Composite("fuyu", "FuyuForCausalLM", "persimmon", False, flat=True),
     Composite("gemma3", "Gemma3ForConditionalGeneration", "gemma3_text", True, changes=_UNCAPPED),
+    Composite("gemma3n", "Gemma3nForConditionalGeneration", "gemma3n_text", True, outside=("audio_soft_tokens_per_image",)),
     Composite("gemma4", "Gemma4ForConditionalGeneration", "gemma4_text", True),
     Composite("gemma4_unified", "Gemma4UnifiedForConditionalGeneration", "gemma4_unified_text", True),
     Composite("glmasr", "GlmAsrForConditionalGeneration", "llama", True, absent=_GLM_ASR),

@@ -56,7 +56,7 @@ class Config:
         """The value of a key, checked against the vocabulary; its default where it is absent, without one an error.
 
         `at`: its place in an architecture, where that is not the one in `PLACES`. Null is a value of its own where the
-        vocabulary says so, and means absence where the default is None. `kind`: a stricter kind than the vocabulary's, which
+        vocabulary says so, and means absence where the default is None. `kind`: another kind than the vocabulary's, which
         allows no null.
         """
         assert kind or name in KINDS, f"{name}: say in huggingface/vocabulary.py what its value has to be, or give a kind here"

@@ -27,6 +27,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "smollm": ("smollm3",),
     "olmo": ("olmo", "olmo2", "olmo3", "olmoe", "flex_olmo"),
     "gemma": ("gemma", "gemma2", "vaultgemma", "gemma3_text"),
+    "gemma3n": ("gemma3n_text",),
     "gemma4": ("gemma4_text", "gemma4_unified_text"),
     "cohere": ("cohere", "cohere2", "cohere_compass_text"),
     "granite": (
@@ -168,6 +169,9 @@ READ_ONLY: Mapping[str, tuple[str, ...]] = {
 """File in `families` -> types that are read, and that no class of transformers loads alone: those of files that bring code of
 their own, which is never run, and text models that only composites have. An export writes them as another type."""
 
+OF_OTHERS = frozenset({"encoder_decoder"})
+"""Files of `families` whose types are made of two others, and which are given `family` to find those."""
+
 OWN = "anyformer"
 """Model type and file of our own layout, which expresses every architecture."""
 
@@ -228,9 +232,9 @@ def own() -> Family:
 
 
 def families_of(file: str) -> Iterable[Family]:
-    """The families that a file defines; of a file whose families are made of others, which are told from here."""
+    """The families that a file defines."""
     module = importlib.import_module(f"anyformer.huggingface.families.{file}")
-    families: Iterable[Family] = module.families(family) if hasattr(module, "families") else module.FAMILIES
+    families: Iterable[Family] = module.families(family) if file in OF_OTHERS else module.FAMILIES
     return families
 
 

@@ -85,7 +85,8 @@ _KEYS: tuple[tuple[Kind, str], ...] = (
     ),
     (
         SIZE,
-        """adapter_rank attention_chunk_size attention_head_dim attention_head_size attention_heads attention_hidden_size
+        """adapter_rank altup_num_inputs attention_chunk_size attention_head_dim attention_head_size attention_heads
+        attention_hidden_size
         attention_window_size attn_layer_period block_ff_dim block_multiple_of context_length conv1d_width conv_L_cache
         conv_channels conv_kernel cross_attention_hidden_size d_ff d_head d_inner d_kv d_model decoder_attention_heads
         decoder_ffn_dim decoder_vocab_size dense_intermediate_size dff dim dim_model_base emb_dim embed_dim embedding_size
@@ -95,7 +96,7 @@ _KEYS: tuple[tuple[Kind, str], ...] = (
         hidden_size image_size in_channels index_block_size index_head_dim index_n_heads index_topk index_topk_blocks
         index_topk_freq input_channels input_embedding_size input_feat_per_channel interleave_moe_layer_step
         intermediate_groups intermediate_multiple_size intermediate_size intermediate_size_mlp interpolate_factor
-        intra_bottleneck_size k_groups kv_channels kv_lora_rank kv_n_heads layer_group_size layer_switch
+        intra_bottleneck_size k_groups kv_channels kv_lora_rank kv_n_heads laurel_rank layer_group_size layer_switch
         linear_conv_kernel_dim linear_head_dim linear_key_head_dim linear_num_heads linear_num_key_heads
         linear_num_value_heads linear_value_head_dim local_attention local_radius lru_width mamba_d_conv mamba_d_ssm
         mamba_d_state mamba_expand mamba_head_dim mamba_n_groups mamba_n_heads mamba_ngroups mamba_num_heads
@@ -115,7 +116,8 @@ _KEYS: tuple[tuple[Kind, str], ...] = (
     ),
     (
         WHOLE,
-        """additional_vocab_size alibi_bias_max attn_layer_offset conv_kernel_size decoder_sparse_step encoder_sparse_step
+        """additional_vocab_size alibi_bias_max altup_active_idx attn_layer_offset conv_kernel_size decoder_sparse_step
+        encoder_sparse_step
         expert_layer_offset first_k_dense_replace hidden_size_per_layer_input image_token_id image_token_index
         index_local_blocks index_skip_topk_offset max_window_layers moe_layer_num_skipped moe_layer_start_index
         moe_num_experts moe_num_shared_experts mtp_num_hidden_layers n_routed_experts n_shared_experts no_rope_layer_interval
@@ -152,8 +154,8 @@ _KEYS: tuple[tuple[Kind, str], ...] = (
     (
         FLAG,
         """_remove_final_layer_norm add_bias_linear add_classification_head add_cross_attention add_full_attention_sink_bias
-        add_swa_attention_sink_bias alibi apply_residual_connection_post_layernorm asm attention_bias attention_k_eq_v
-        attention_out_bias attn_temperature_tuning attn_uses_sequence_id bi_data bias block_auto_adjust_ff_dim
+        add_swa_attention_sink_bias alibi altup_correct_scale apply_residual_connection_post_layernorm asm attention_bias
+        attention_k_eq_v attention_out_bias attn_temperature_tuning attn_uses_sequence_id bi_data bias block_auto_adjust_ff_dim
         block_use_swiglu causal classifier_bias conv_bias decoder_bias do_center_crop do_layer_norm_before do_pad
         do_pan_and_scan do_resize emb_layer_norm_before enable_bias enable_moe_block gelu_activation group_limited_greedy
         is_causal is_decoder is_encoder is_folding_model is_gated_act kda_safe_gate key_query_shared_bottleneck
@@ -200,7 +202,11 @@ _KEYS: tuple[tuple[Kind, str], ...] = (
     (WHOLE | INTEGERS, """moe_layer_freq moe_topk"""),
     (SIZE | INTEGERS, """attention_window"""),
     (SIZE | MAPPING, """crop_size size"""),
-    (NUMBERS, """image_mean image_std layer_rope_theta long_factor mlp_multipliers short_factor ssm_multipliers"""),
+    (
+        NUMBERS,
+        """activation_sparsity_pattern image_mean image_std layer_rope_theta long_factor mlp_multipliers short_factor
+        ssm_multipliers""",
+    ),
     (RUNS, """attention_types"""),
     (LIMITS, """time_step_limit"""),
     (

@@ -12,7 +12,6 @@ from torch import Tensor, nn
 from anyformer.describe import Count, Value
 from anyformer.model.initialise import Described, assemble
 from anyformer.operations import Shape, Tally, Weight, matrix, total
-from anyformer.parts.attention.depthwise import Depthwise, depthwise
 from anyformer.parts.call.context import Context
 from anyformer.parts.call.noise import Draws, Noise
 from anyformer.parts.call.reports import Auxiliary
@@ -22,6 +21,7 @@ from anyformer.parts.layers.stack import Stack
 from anyformer.parts.lookup import InputError
 from anyformer.parts.norms.batch_norm import BatchNorm
 from anyformer.parts.norms.norm import Norm
+from anyformer.parts.pointwise.depthwise import Depthwise, depthwise
 from anyformer.plan import Plan
 
 

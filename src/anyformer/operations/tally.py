@@ -240,7 +240,7 @@ def matrix(
     if bias:
         cut: Role = "column" if role == "column" else "replicate"
         weights[_join(name, "bias")] = Weight((outputs,), cut, "zeros", axes=(outputs_as,) if outputs_as else (), writes=writes)
-    return Tally(weights, {name: Product(rows, inputs, outputs, role, fill == "residual", constant)})
+    return Tally(weights, {name: Product(rows, inputs, outputs, role, fill == "residual", constant, groups)})
 
 
 def _join(path: str, name: str) -> str:

@@ -57,7 +57,8 @@ class Product(_Work):
     """Rows times a weight: (rows, inputs) -> (rows, outputs), 2 * rows * inputs * outputs FLOPs.
 
     `role`: how tensor parallelism cuts the weight; `residual`: whether the result goes into the residual stream, which ends a
-    sublayer; `constant`: whether the rows take no gradient, so that the backward pass has one product instead of two.
+    sublayer; `constant`: whether the rows take no gradient, so that the backward pass has one product instead of two. A weight
+    that is block-diagonal, in so many `blocks`, has the inputs of one block, and each output reads those of its block alone.
     """
 
     rows: int
@@ -66,6 +67,12 @@ class Product(_Work):
     role: Role
     residual: bool = False
     constant: bool = False
+    blocks: int = 1
+
+    @property
+    def row_inputs(self) -> int:
+        """The numbers that it reads of one row."""
+        return self.blocks * self.inputs
 
     @property
     def flops(self) -> Flops:
@@ -98,6 +105,11 @@ class ExpertProduct(_Work):
     keep: int = 1
     sent: bool = False
     role: ClassVar[Role] = "expert"
+
+    @property
+    def row_inputs(self) -> int:
+        """The numbers that it reads of one row."""
+        return self.inputs
 
     @property
     def flops(self) -> Flops:

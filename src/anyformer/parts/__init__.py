@@ -7,6 +7,7 @@ from anyformer.parts.attention.cross_attention import CrossAttention
 from anyformer.parts.attention.differential_attention import DifferentialAttention
 from anyformer.parts.attention.dual_cross_attention import ChannelCrossAttention, SpatialCrossAttention
 from anyformer.parts.attention.exclusive import Exclusive
+from anyformer.parts.attention.forgetting import ForgettingGate
 from anyformer.parts.attention.fourier import FourierMixing
 from anyformer.parts.attention.indexer import Indexer, SharedIndex
 from anyformer.parts.attention.joined import Joined
@@ -15,9 +16,11 @@ from anyformer.parts.attention.latents import InducedAttention, Latents
 from anyformer.parts.attention.qk_norm import QKNorm
 from anyformer.parts.attention.relative import Disentangled, RelativeTable, TransformerXL
 from anyformer.parts.attention.score_bias import ALiBi, RelativeBuckets, SharedBias
+from anyformer.parts.attention.score_weights import SigmoidWeights, Softpick
 from anyformer.parts.attention.span_convolution import SpanConvolution
 from anyformer.parts.attention.temperature import LengthTemperature, LogTemperature, PowerTemperature
 from anyformer.parts.attention.value_convolution import ValueConvolution
+from anyformer.parts.attention.value_embedding import ValueEmbedding
 from anyformer.parts.attention.value_residual import ValueResidual
 from anyformer.parts.embedding.embedding import Embedding, MaskedTokens
 from anyformer.parts.embedding.features import AudioFrames, Features, GatedFrames
@@ -41,10 +44,12 @@ from anyformer.parts.images.pooled import PooledProjector
 from anyformer.parts.images.tower import ImageTower
 from anyformer.parts.images.two_layer import TwoLayerProjector
 from anyformer.parts.initialisation import FanIn, Initialisation, Normal, TruncatedNormal, Xavier
+from anyformer.parts.layers.alternating import AlternatingUpdates
 from anyformer.parts.layers.block import Block
 from anyformer.parts.layers.bottleneck import Bottleneck
 from anyformer.parts.layers.branch import Branch
 from anyformer.parts.layers.constant import Constant
+from anyformer.parts.layers.low_rank import LowRankResidual
 from anyformer.parts.layers.manifold import ManifoldConnections
 from anyformer.parts.layers.multi_token import SequentialPrediction
 from anyformer.parts.layers.parallel_heads import ParallelPrediction
@@ -58,12 +63,14 @@ from anyformer.parts.masks.simple import Bidirectional, Causal, Prefix, Window
 from anyformer.parts.masks.sparse import BlockWindow, Chunk, Fixed, GlobalTokens, Strided, VerticalStride
 from anyformer.parts.norms.affine import Affine
 from anyformer.parts.norms.batch_norm import BatchNorm
+from anyformer.parts.norms.dynamic_tanh import DynamicTanh
 from anyformer.parts.norms.layer_norm import GroupedLayerNorm, GroupedRMSNorm, LayerNorm, RMSNorm
 from anyformer.parts.parametrisation import MaximalUpdate
 from anyformer.parts.pointwise.gain import Gain
 from anyformer.parts.pointwise.gate import Gate
 from anyformer.parts.pointwise.grouped import HeadGroups, NetworkGroups
 from anyformer.parts.pointwise.layer_lora import LayerLoRA
+from anyformer.parts.pointwise.sparse import StatisticalTopK
 from anyformer.parts.positions.absolute import LearnedPosition, SinusoidalPosition
 from anyformer.parts.positions.rotary import Rotary
 from anyformer.parts.positions.rotary_axes import Axial, Interleaved, Sections
@@ -98,6 +105,7 @@ __all__ = [
     "ALiBi",
     "Affine",
     "AllOf",
+    "AlternatingUpdates",
     "AnyOf",
     "Attention",
     "AttentionExperts",
@@ -122,6 +130,7 @@ __all__ = [
     "DifferentialAttention",
     "Disentangled",
     "DynamicScaling",
+    "DynamicTanh",
     "EluPlusOne",
     "Embedding",
     "Exclusive",
@@ -132,6 +141,7 @@ __all__ = [
     "Features",
     "FeedForward",
     "Fixed",
+    "ForgettingGate",
     "FourierMixing",
     "Gain",
     "Gate",
@@ -171,6 +181,7 @@ __all__ = [
     "LocalConvolution",
     "LogTemperature",
     "LongRoPE",
+    "LowRankResidual",
     "Mamba",
     "Mamba2",
     "ManifoldConnections",
@@ -208,12 +219,15 @@ __all__ = [
     "SharedExpert",
     "SharedIndex",
     "ShortConvolution",
+    "SigmoidWeights",
     "SinusoidalPosition",
     "Skip",
+    "Softpick",
     "SpanConvolution",
     "SparseMixer",
     "SpatialCrossAttention",
     "Stack",
+    "StatisticalTopK",
     "Step",
     "Strided",
     "TopK",
@@ -223,6 +237,7 @@ __all__ = [
     "TwoLayerProjector",
     "UnitLength",
     "ValueConvolution",
+    "ValueEmbedding",
     "ValueResidual",
     "VerticalStride",
     "Window",

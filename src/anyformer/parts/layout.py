@@ -19,7 +19,7 @@ class NetworkLayout:
     weights: Mapping[str, str]
     """Projection, or the bias of one, -> the name of the weight in the sublayer; stacked in a mixture."""
     normed: bool = False
-    """Whether a norm runs over its F features, so that none can be added without changing the others."""
+    """Whether a norm or a threshold runs over its F features, so that none can be added without changing the others."""
     experts: int | None = None
     """X; None for a single network."""
     unequal: tuple[str, ...] = ()

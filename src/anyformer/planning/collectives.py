@@ -127,7 +127,7 @@ def _of_positions(found: Counter[tuple[str, str]], architecture: Architecture, m
         each = pieces.rows * -(-length // ways) * ways * architecture.width * FLOAT * passes * ways
         divided = divided_branches(stack, architecture.width, ways)
         streams = stack.streams.count if stack.streams else 1
-        found["all-gather", "tensor"] += each * (streams + 1)
+        found["all-gather", "tensor"] += 2 * each * streams
         if architecture.mtp is not None and stack is architecture.output_stack:
             found["all-gather", "tensor"] += each
         for variant in stack.layers:
@@ -153,7 +153,7 @@ def _of_context(
 
     for stack in architecture.stacks.values():
         length = of_all(_length(stack, architecture, pieces)) * _times(stack, architecture, mesh)
-        numbers += length * width
+        numbers += length * width * (stack.streams.count if stack.streams else 1)
         goes_on = stack.depth - len(stages_of(stack.depth, mesh.pipeline)[-1]) if stack is architecture.output_stack else 0
         for i, sublayer in _sublayers(stack, width, mesh.tensor):
             network, gathers = sublayer.resizing.network, sublayer.gathers(width)

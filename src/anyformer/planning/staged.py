@@ -41,8 +41,10 @@ class Staged:
         """The stages in which a weight that all have gets a gradient: where it feeds the stream, the layers, or the head."""
         last, whole = frozenset({self.count - 1}), self.architecture
         output = list(whole.stacks)[-1]
-        if name.startswith((f"{output}.final_norm.", "head.", "mtp.")):
+        if name.startswith((f"{output}.streams.leave.", f"{output}.final_norm.", "head.", "mtp.")):
             return last
+        if name.startswith(f"{output}.streams.enter."):
+            return frozenset({0})
         if name.startswith(f"{output}.score_bias."):
             return self._reading(lambda read: read.name == SCORE_BIAS)
         if name.startswith(f"{output}.relative."):

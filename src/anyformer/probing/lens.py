@@ -15,6 +15,7 @@ from anyformer.model.loss import likeliest
 from anyformer.objectives import Examples
 from anyformer.objectives.answers import AnswersObjective
 from anyformer.parts.call.reports import Auxiliary
+from anyformer.parts.layers.stack import StackModule
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,7 @@ def lens(model: Transformer, objective: AnswersObjective, examples: Examples) ->
 
 
 def _said(model: Transformer, stream: Tensor) -> Tensor:
-    streams = model.architecture.output_stack.streams
-    one = stream if streams is None else streams.merged(stream)
-    return model.logits(model.get_submodule(model.output).final_norm(one))  # type: ignore[operator]
+    stack = model.get_submodule(model.output)
+    assert isinstance(stack, StackModule)
+    one = stream if stack.streams is None else stack.streams.leaving(stream)
+    return model.logits(stack.final_norm(one))

@@ -18,6 +18,7 @@ LIMITS = {
     "features": 6,
     "length": 64,
     "heads": 4,
+    "kv_heads": 4,
     "embedding_width": 8,
     "head_width": 8,
     "key_width": 8,
@@ -31,6 +32,7 @@ LIMITS = {
     "rope_width": 4,
     "rank": 4,
     "experts": 8,
+    "identity_experts": 4,
     "chosen": 2,
     "count": 4,
     "keep": 2,
@@ -49,6 +51,8 @@ LIMITS = {
 }
 """Field -> its largest value. The vocabulary holds every byte; windows and trained lengths are shorter than the texts that a
 tiny model is tried on."""
+INPUTS = 24
+"""Features of the inputs of all layers, of which a table holds as many for every token."""
 POWERS_OF_TWO = ("heads", "experts", "count", "groups")
 """Fields that must divide other sizes or be divided by them."""
 
@@ -128,9 +132,27 @@ def _fit_layers(stack: dict[str, Any]) -> None:
     first = list(kinds.values())
     stack["variants"] = {name: variants[name] for name in first}
     layers = first if len(first) > 1 else first * 2
+    if "layer_inputs" in stack:
+        _fit_inputs(stack, max(1, INPUTS // len(layers)))
     stack["order"] = write_order(layers)
     for name in stack.get("shared_weights", ()):
         _set("layers", layers.count(name), variants[name])
+
+
+def _fit_inputs(stack: dict[str, Any], width: int) -> None:
+    """Give inputs of layers so many features, in the stack's table and in the sublayers that read them."""
+    inputs = [stack["layer_inputs"], *_of_kind("layer_input", stack["variants"])]
+    for each in inputs:
+        each["width"] = min(each["width"], width)
+
+
+def _of_kind(kind: str, node: Any) -> list[dict[str, Any]]:
+    """The tables of a kind, at any depth of the data."""
+    if isinstance(node, list):
+        return [table for item in node for table in _of_kind(kind, item)]
+    if not isinstance(node, dict):
+        return []
+    return [node] if node.get("kind") == kind else [table for item in node.values() for table in _of_kind(kind, item)]
 
 
 def _without_numbers(node: Any) -> Any:

@@ -174,6 +174,11 @@ def _single(
     if comparable(here, there):
         operation = along(here, there, _where(place, found) or path, path, choices) or operation or Keep()
     if operation is None and here.shape != there.shape:
+        if not here.axes and not there.axes:
+            raise SurgeryError(
+                f"{_where(place, found) or path}: {path} {list(here.shape)} -> {list(there.shape)}, and the part does not tell "
+                "what these dimensions count; keep its sizes"
+            )
         return _new(path, place, added, choices)
     operation = operation or Keep()
     operation = Copied(operation, "the embedding's table") if untied else operation

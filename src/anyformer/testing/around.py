@@ -22,6 +22,7 @@ from anyformer.parts import (
     pre_norm,
 )
 from anyformer.parts.attention.score_bias import ScoreBias
+from anyformer.parts.attention.score_weights import ScoreWeights
 from anyformer.parts.attention.temperature import Temperature
 from anyformer.parts.experts.selection import Selection
 from anyformer.parts.initialisation import Rule
@@ -60,6 +61,7 @@ PLACES: Mapping[type[Value], Callable[[Any], Architecture]] = {
     Norm: lambda norm: decoder_of(*[Attention(heads=4, rotary=Rotary())] * 2, norm=norm),
     Mask: lambda mask: _attention(mask=mask),
     ScoreBias: lambda bias: _attention(score_bias=bias, rotary=None),
+    ScoreWeights: lambda weights: _attention(weights=weights),
     Temperature: lambda temperature: _attention(temperature=temperature),
     RotaryScaling: lambda scaling: _attention(rotary=Rotary(scaling=scaling)),
     Position: lambda position: decoder_of(*[Attention(heads=4)] * 2, position=position),

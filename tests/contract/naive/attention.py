@@ -57,6 +57,11 @@ def attention(part, name, weights, x, run, chosen=None, of_values=None):
             ]
             for w in of_values or reads
         ]
+        if not cross and part.value_embedding is not None:
+            values = [
+                embedded(part.value_embedding, f"{name}.value_embedding", weights, *each)
+                for each in zip(values, x, run.tokens, strict=True)
+            ]
         if not cross and part.value_residual is not None:
             mix, others = part.value_residual, run.values[part.value_residual.variant]
             values = [
@@ -64,6 +69,8 @@ def attention(part, name, weights, x, run, chosen=None, of_values=None):
             ]
         if not cross:
             run.memories[run.variant], run.values[run.variant] = (keys, values), values
+    forgets = not cross and part.forget is not None
+    kept = [torch.sigmoid(linear(f"{name}.forget.gates", weights, v)).log() for v in x] if forgets else []
     out, others = [], [[]] * len(x)
     if not cross and part.convolution is not None:
         unplaced = [before_rotation("query", v, H) for v in x]
@@ -84,12 +91,16 @@ def attention(part, name, weights, x, run, chosen=None, of_values=None):
                 score = (q * keys[s][g]).sum() * scale
                 if not cross and part.score_bias is not None:
                     score = score + score_bias(part.score_bias, part, name, weights, run.stack, q, keys[s][g], h, t, s)
+                if forgets:
+                    score = score + sum(kept[between][h] for between in range(min(s, t) + 1, max(s, t) + 1))
                 if not cross and run.stack.score_bias is not None:
                     score = score + weights[f"{run.name}.score_bias.weight"][bucket(run.stack.score_bias.buckets, s - t), h]
                 scores.append(score)
             scores += [(q @ weights[f"{name}.virtual_key"][g, s]) * scale for s in virtual]
             if part.softcap is not None:
                 scores = [part.softcap * torch.tanh(score / part.softcap) for score in scores]
+            if part.weights is not None:
+                return weighed(part.weights, torch.stack(scores))
             shares = torch.stack(scores).exp()
             return shares / (shares.sum() + (weights[f"{name}.sink"][h].exp() if part.sink else 0))
 
@@ -119,6 +130,22 @@ def attention(part, name, weights, x, run, chosen=None, of_values=None):
         read = norm(part.sub_norm, f"{name}.sub_norm", weights, torch.cat(mixed))
         out.append(linear(f"{name}.output", weights, torch.cat([read, *others[t]])))
     return out
+
+
+def embedded(part, name, weights, heads, v, token):
+    """The values of one token, each head plus its share of the token's row."""
+    rows = part.scale * weights[f"{name}.table"][token].view(len(heads), -1)
+    rows = rows if part.gate is None else rows * gate(part.gate, f"{name}.gate", weights, v).view(len(heads), -1)
+    return [head + row for head, row in zip(heads, rows, strict=True)]
+
+
+def weighed(weights, scores):
+    """What stands in the place of the softmax, for the scores of one query."""
+    if weights.kind == "sigmoid_weights":
+        return 1 / (1 + (weights.length or len(scores)) * torch.exp(-scores))
+    assert weights.kind == "softpick", weights.kind
+    beyond = scores.exp() - 1
+    return beyond.clamp(min=0) / (beyond.abs().sum() + weights.eps)
 
 
 def difference(part, name, weights, share, value, groups, layer):

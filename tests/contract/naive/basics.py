@@ -77,6 +77,7 @@ NORMS = {
     "rms_norm": lambda part, own, v: v / torch.sqrt((v * v).sum() / len(v) + part.eps),
     "layer_norm": lambda part, own, v: layer(v, part.eps),
     "affine": lambda part, own, v: v,
+    "dynamic_tanh": lambda part, own, v: torch.tanh(own("alpha") * v),
     "grouped_layer_norm": lambda part, own, v: torch.cat([layer(group, part.eps) for group in v.chunk(part.groups)]),
     "grouped_rms_norm": lambda part, own, v: torch.cat(
         [g / torch.sqrt((g * g).sum() / len(g) + part.eps) for g in v.chunk(part.groups)]

@@ -58,6 +58,14 @@ def between(part, act, gate, up):
     return bounded(up) if gate is None else bounded(gate * part.gate_multiplier) * (up.clamp(-bound, bound) + part.up_offset)
 
 
+def kept(sparse, v):
+    """The features of a vector beyond a threshold."""
+    mean = sum(v) / len(v)
+    deviation = torch.sqrt(sum((e - mean) ** 2 for e in v) / len(v))
+    quantile = math.sqrt(2) * torch.erfinv(torch.tensor(2 * sparse.sparsity - 1, dtype=torch.float64))
+    return torch.stack([(e - mean - quantile * deviation).clamp(min=0) for e in v])
+
+
 def feedforward(part, name, weights, x, run):
     out = []
     for v in x:
@@ -65,6 +73,8 @@ def feedforward(part, name, weights, x, run):
         if part.lora is not None:
             gate = gate + low_rank(f"{name}.lora", "gate", weights, v, run.turn) if part.gated else None
             up = up + low_rank(f"{name}.lora", "up", weights, v, run.turn)
+        if part.sparse is not None:
+            gate, up = (kept(part.sparse, gate), up) if part.gated else (gate, kept(part.sparse, up))
         h = between(part, lambda z: activate(part, name, weights, z), gate, up)
         out.append(linear(f"{name}.down", weights, norm(part.sub_norm, f"{name}.sub_norm", weights, h)))
     return out

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from naive import alternating
 from naive.attention import attention, block_sparse_attention, latent_attention
 from naive.basics import linear, norm, position
 from naive.experts import attention_experts, experts
@@ -38,16 +39,24 @@ def run_stack(stack, name, weights, x, source, prefix, tokens, until=None, axes=
     if stack.layer_inputs is not None:
         run.layer_inputs = layer_inputs(stack.layer_inputs, f"{name}.layer_inputs", weights, x, tokens, len(stack.layers))
     run.streams[None] = x
+    own = f"{name}.streams"
+    alternates = stack.streams is not None and stack.streams.kind == "alternating_updates"
     streams = None if stack.streams is None else [[v] * stack.streams.count for v in x]
+    streams = [alternating.entering(stack.streams, own, weights, v) for v in x] if alternates else streams
     for layer, variant in enumerate(stack.layers):
         # A shared variant's weights are those of its first layer.
         owner = stack.layers.index(variant) if variant in stack.shared_weights else layer
         path = f"{name}.layers.{owner}"
         run.variant, run.layer, entered = variant, owner, x
         run.turn = stack.layers[:layer].count(variant) if variant in stack.shared_weights else 0
+        if alternates:
+            streams = [alternating.predicted(stack.streams, f"{path}.streams", weights, v) for v in streams]
+            entered = x = [v[0] for v in streams]
         late = [torch.zeros_like(v) for v in x]
         for number, step in enumerate(stack.variants[variant].steps):
-            if streams is not None:
+            if step.residual == "inactive":
+                break
+            if streams is not None and not alternates:
                 place = owner * len(stack.variants[variant].steps) + number
                 weighed = [
                     WEIGH[stack.streams.kind](stack.streams, f"{path}.step_{number}_streams", weights, v, place)
@@ -62,20 +71,8 @@ def run_stack(stack, name, weights, x, source, prefix, tokens, until=None, axes=
             nothing = [torch.zeros_like(v) for v in x]
             added_to = {"input": x, "detached": x, "normed": read, "block": entered, "none": nothing}[step.residual]
             x = [scale * v for v in added_to]
-            given = [torch.zeros_like(v) for v in x]
-            for branch_name, branch in step.branches.items():
-                inner = f"{path}.{branch_name}"
-                y = [norm(branch.norm_before, f"{inner}.norm_before", weights, v) for v in read]
-                kind = branch.sublayer.kind
-                assert kind in SUBLAYERS, f"write {kind!r} in plain loops beside {__file__}, into RECURRENT or SUBLAYERS"
-                y = SUBLAYERS[kind](branch.sublayer, f"{inner}.sublayer", weights, y, run)
-                y = [v + weights[f"{inner}.output_bias"] for v in y] if branch.output_bias else y
-                y = [norm(branch.norm_after, f"{inner}.norm_after", weights, v) for v in y]
-                gain = learned(branch.gain, weights[f"{inner}.gain"]) if branch.gain else 1.0
-                sums = given if branch.added is None else late
-                sums[:] = [a + share * branch.multiplier * gain * b for a, b in zip(sums, y, strict=True)]
-            given = [norm(step.norm_branches, f"{path}.step_{number}_norm_branches", weights, v) for v in given]
-            if streams is not None:
+            given = given_by(step, number, path, weights, read, run, share, late)
+            if streams is not None and not alternates:
                 streams = [
                     [m + w * g for m, w in zip(mixed, write, strict=True)]
                     for (_, mixed, write), g in zip(weighed, given, strict=True)
@@ -85,12 +82,46 @@ def run_stack(stack, name, weights, x, source, prefix, tokens, until=None, axes=
             ]
             x = [learned(step.gain, weights[f"{path}.step_{number}_gain"]) * v for v in x] if step.gain else x
         x = [a + b for a, b in zip(x, late, strict=True)]
+        if alternates:
+            streams = [
+                alternating.corrected(stack.streams, f"{path}.streams", weights, v, found)
+                for v, found in zip(streams, x, strict=True)
+            ]
+        for number, step in enumerate(stack.variants[variant].steps):
+            if step.residual == "inactive":
+                read = [norm(step.norm_before, f"{path}.step_{number}_norm_before", weights, v[0]) for v in streams]
+                given = given_by(step, number, path, weights, read, run, 1.0, late)
+                streams = [[v[0], *(other + g for other in v[1:])] for v, g in zip(streams, given, strict=True)]
         run.streams[variant] = x
         x = entered if stack.variants[variant].output == "aside" else x
-    if streams is not None:
+    if alternates:
+        x = [alternating.leaving(stack.streams, own, weights, v) for v in streams]
+    elif streams is not None:
         share = 1 / stack.streams.count if getattr(stack.streams, "merge", "sum") == "mean" else 1.0
         x = [share * sum(v) for v in streams]
     return [norm(stack.final_norm, f"{name}.final_norm", weights, v) for v in x]
+
+
+def given_by(step, number, path, weights, read, run, share, late):
+    """What the branches of a step give together; those that are added after the block are put to `late`."""
+    given = [torch.zeros_like(v) for v in read]
+    for branch_name, branch in step.branches.items():
+        inner = f"{path}.{branch_name}"
+        y = [norm(branch.norm_before, f"{inner}.norm_before", weights, v) for v in read]
+        kind = branch.sublayer.kind
+        assert kind in SUBLAYERS, f"write {kind!r} in plain loops beside {__file__}, into RECURRENT or SUBLAYERS"
+        y = SUBLAYERS[kind](branch.sublayer, f"{inner}.sublayer", weights, y, run)
+        y = [v + weights[f"{inner}.output_bias"] for v in y] if branch.output_bias else y
+        y = [norm(branch.norm_after, f"{inner}.norm_after", weights, v) for v in y]
+        gain = learned(branch.gain, weights[f"{inner}.gain"]) if branch.gain else 1.0
+        sums = given if branch.added is None else late
+        sums[:] = [a + share * branch.multiplier * gain * b for a, b in zip(sums, y, strict=True)]
+    return [norm(step.norm_branches, f"{path}.step_{number}_norm_branches", weights, v) for v in given]
+
+
+def low_rank_residual(part, name, weights, x, run):
+    narrow = [linear(f"{name}.up", weights, linear(f"{name}.down", weights, v)) for v in x]
+    return [v + norm(part.norm, f"{name}.norm", weights, u) for v, u in zip(x, narrow, strict=True)]
 
 
 def bottleneck(part, name, weights, x, run):
@@ -185,6 +216,7 @@ SUBLAYERS = RECURRENT | {
     "constant": lambda part, name, weights, x, run: [weights[f"{name}.vector"]] * len(x),
     "bottleneck": bottleneck,
     "skip": skip,
+    "low_rank_residual": low_rank_residual,
     "attention": attention,
     "differential_attention": attention,
     "block_sparse_attention": block_sparse_attention,

@@ -31,11 +31,11 @@ class Attention(SelfAttention):
         own = self.keys_from is None and self.values == "own" and self.grouped is None and self.convolution is None
         beyond = {
             "bias": bool({"query", "key", "value"} & set(self.bias)), "qk_norm": self.qk_norm, "value_norm": self.value_norm,
-            "clip": self.clip, "softcap": self.softcap, "sink": self.sink, "sub_norm": self.sub_norm,
-            "score_bias": self.score_bias, "temperature": self.temperature, "virtual_tokens": self.virtual_tokens,
-            "value_residual": self.value_residual, "exclusive": self.exclusive, "value_convolution": self.value_convolution,
-            "joined": self.joined, "lora": self.lora,
-            "dropout": self.dropout,
+            "clip": self.clip, "softcap": self.softcap, "sink": self.sink, "weights": self.weights, "sub_norm": self.sub_norm,
+            "score_bias": self.score_bias, "temperature": self.temperature, "forget": self.forget,
+            "virtual_tokens": self.virtual_tokens, "value_embedding": self.value_embedding, "exclusive": self.exclusive,
+            "value_residual": self.value_residual, "value_convolution": self.value_convolution, "joined": self.joined,
+            "lora": self.lora, "dropout": self.dropout,
         }  # fmt: skip
         heads = HeadsLayout(
             self.heads, self.groups, self.width_of_head(width), self.width_of_value(width), self.scale_of(width),

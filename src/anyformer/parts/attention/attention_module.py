@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from anyformer.parts.attention.heads_module import HeadsModule
 from anyformer.parts.attention.score_bias import SCORE_BIAS
 from anyformer.parts.attention.self_attention import VIRTUAL, SelfAttention
+from anyformer.parts.call.annotated_state import AnnotatedState
 from anyformer.parts.call.context import Context, Digested, Memory
 from anyformer.parts.call.ring_state import RingState
 from anyformer.parts.call.shared import MEMORY, VALUES
@@ -24,6 +25,9 @@ class AttentionModule(HeadsModule):
         self.attention = attention
         self.rotary = Digested.of(attention.rotary) if attention.rotary else None
         self.score_bias = attention.score_bias.build(attention, width) if attention.score_bias else None
+        self.forget = attention.forget.build(attention.inputs(width), attention.heads) if attention.forget else None
+        embedding, inputs = attention.value_embedding, attention.inputs(width)
+        self.value_embedding = embedding.build(inputs, attention.groups, self.value_width) if embedding else None
         self.exclusive = attention.exclusive.build(attention.heads) if attention.exclusive else None
         self.value_convolution = attention.value_convolution.build(attention.groups) if attention.value_convolution else None
         self.convolution = attention.convolution.build(attention, width) if attention.convolution else None
@@ -34,13 +38,17 @@ class AttentionModule(HeadsModule):
                 self.register_parameter(vector, nn.Parameter(torch.empty(shape)))
 
     def forward(self, x_BTD: Tensor, context: Context, state: FullState | RingState | None = None) -> Tensor:
-        alone_BTD, other = x_BTD, self.attention.keys_from
+        alone, other = x_BTD, self.attention.keys_from  # of D features, where those joined to another stream have 2 D
         x_BTD = x_BTD if self.joined is None else self.joined(x_BTD, context)
         queries = self.queries(x_BTD, context)
-        beside = None if self.convolution is None else self.convolution(alone_BTD, queries, context)
+        beside = None if self.convolution is None else self.convolution(alone, queries, context)
         q = self.placed(queries, context)
         memory, own_BTKU = (context.shared[other, MEMORY], None) if other else self.remember(x_BTD, context, state)
         bias = self.bias_of_scores(q, memory, context)
+        if self.forget is not None:
+            assert state is None or isinstance(state, AnnotatedState), "made by the description"
+            forgotten: Tensor = self.forget(x_BTD, context, state)
+            bias = forgotten if bias is None else bias + forgotten
         banded = bias is None and self.attention.virtual_tokens is None and not self.drops
         k, v, visible = memory.key, memory.value, self.visible(x_BTD, context, memory.keys, banded=banded)
         if self.attention.virtual_tokens is not None:
@@ -63,6 +71,8 @@ class AttentionModule(HeadsModule):
         """This layer's keys and values with those of its state, which it leaves for the layers that read them; the values of
         this call's tokens (B, T, K, U)."""
         k, v = self.keys_and_values(x_BTD, context)
+        if self.value_embedding is not None:
+            v = self.value_embedding(v, x_BTD, context)
         residual = self.attention.value_residual
         if residual is not None:
             v = residual.own * v + residual.other * context.shared[residual.variant, VALUES]
@@ -92,7 +102,5 @@ class AttentionModule(HeadsModule):
 
     def _placed(self, x_BTHE: Tensor, norm: torch.nn.Module, context: Context) -> Tensor:
         """Queries or keys rotated by position, and then normalised if `qk_norm` comes after the rotation."""
-        if self.rotary is not None:
-            table = context.rotary(self.rotary, self.head_width, x_BTHE.dtype)
-            x_BTHE = self.rotary.value.rotate(x_BTHE, table)
+        x_BTHE = context.rotated(x_BTHE, self.rotary)
         return norm(x_BTHE) if self.heads.norms_late else x_BTHE

@@ -8,7 +8,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from anyformer.describe import Count
-from anyformer.operations import Operation, Pairs, Shape, Tally, matrix, total
+from anyformer.operations import Dimension, Operation, Pairs, Shape, Tally, matrix, total
 from anyformer.operations.elementwise import rotated
 from anyformer.parts.attention.chosen_blocks import ChosenBlocks, Places, choose_blocks
 from anyformer.parts.attention.index_loss import index_loss, report_index
@@ -68,7 +68,8 @@ class BlockIndexer(Drawn):
 
     def cost(self, width: int, groups: int, mask: Mask, shape: Shape) -> Tally:
         B, T, K, E, rows = shape.batch, shape.length, groups, self.head_width, shape.rows
-        parts = matrix("query", width, K * E, rows, role="replicate", constant=True)
+        queries: Dimension = (("kv_heads", K), ("features", E))
+        parts = matrix("query", width, K * E, rows, role="replicate", constant=True, outputs_as=queries)
         parts += matrix("key", width, E, rows, role="replicate", constant=True)
         pairs, exact = T * shape.keys, mask.pairs(shape)
         chosen = T * min(self.keep, self.blocks(shape.keys))
@@ -99,20 +100,15 @@ class BlockIndexerModule(nn.Module):
 
     def index(self, x_BTD: Tensor, context: Context) -> Tensor:
         """The index keys (B, 1, T, E) that the decode state holds."""
-        return self._rotated(self.key_norm(self.key(x_BTD.detach()))[:, :, None], context).transpose(1, 2)
+        return context.rotated(self.key_norm(self.key(x_BTD.detach()))[:, :, None], self.rotary).transpose(1, 2)
 
     def forward(self, x_BTD: Tensor, index_B1SE: Tensor, visible: Visible, where: Places, context: Context) -> ChosenBlocks:
         q_BTKE = self.query_norm(self.query(x_BTD.detach()).unflatten(-1, (self.groups, -1)))
-        q_BTKE = self._rotated(q_BTKE, context)
+        q_BTKE = context.rotated(q_BTKE, self.rotary)
         own = self.indexer
         return choose_blocks(
             q_BTKE, index_B1SE[:, 0].to(q_BTKE.dtype), visible, where, size=own.block, keep=own.keep, local=own.local
         )
-
-    def _rotated(self, x_BTJE: Tensor, context: Context) -> Tensor:
-        if self.rotary is None:
-            return x_BTJE
-        return self.rotary.value.rotate(x_BTJE, context.rotary(self.rotary, self.indexer.head_width, x_BTJE.dtype))
 
     def report(self, chosen: ChosenBlocks, share_BTKn: Tensor, context: Context) -> None:
         """Report the loss of its scores; `share`: of attention that falls on each chosen block."""

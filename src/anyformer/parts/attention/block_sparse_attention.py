@@ -15,21 +15,21 @@ from anyformer.parts.attention.attention_module import AttentionModule
 from anyformer.parts.attention.block_indexer import BlockIndexer
 from anyformer.parts.attention.chosen_blocks import ChosenBlocks, places
 from anyformer.parts.attention.self_attention import SelfAttention
+from anyformer.parts.call.annotated_state import AnnotatedState
 from anyformer.parts.call.context import Context, Memory, Visible
-from anyformer.parts.call.indexed_state import IndexedState
 from anyformer.parts.masks.simple import Causal
 from anyformer.plan import Plan
 
-UNLIKE = ("keys_from", "virtual_tokens", "score_bias", "softcap", "sink", "convolution", "joined")
+UNLIKE = ("keys_from", "virtual_tokens", "score_bias", "forget", "softcap", "sink", "weights", "convolution", "joined")
 """Fields of other attentions that it refuses."""
 
 
 class BlockSparseAttention(SelfAttention):
     """Self-attention over the keys of the blocks that `choice` picks for each query and each of the K heads of keys.
 
-    softmax(q k^T * scale over the chosen keys up to t) v, (B, T, D) -> (B, T, D). Beyond n * b keys the chosen ones are
-    gathered, in time and memory that grow with them; the choice itself scores every key with one small head (MiniMax-M3 2026).
-    Where rows have several documents the others are masked instead.
+    softmax(q k^T * scale over the chosen keys up to t) v, (B, T, D) -> (B, T, D). Beyond n * b keys, time and memory grow with
+    the chosen ones alone; the choice itself scores every key with one small head (MiniMax-M3 2026). The others are masked
+    instead where rows have several documents, and where weights are dropped.
     """
 
     kind: Literal["block_sparse_attention"] = "block_sparse_attention"
@@ -64,7 +64,7 @@ class BlockSparseAttention(SelfAttention):
         return None
 
     def sparse(self, keys: int, plan: Plan) -> bool:
-        """Whether a call with so many keys gathers the chosen ones; attention written out masks the others."""
+        """Whether a call with so many keys leaves out those that are not chosen; attention written out masks them."""
         return self.choice.blocks(keys) > self.choice.keep and plan.attention != "plain"
 
     def build(self, width: int, plan: Plan, name: str) -> BlockSparseAttentionModule:
@@ -96,14 +96,14 @@ class BlockSparseAttention(SelfAttention):
 
     def state(
         self, width: int, batch: int, capacity: int, source: int, dtype: torch.dtype, device: torch.device
-    ) -> IndexedState:
+    ) -> AnnotatedState:
         """B * C * (K * (E + U) + E_index) elements: the index key of each position beside its keys and values."""
         E, U = self.width_of_head(width), self.width_of_value(width)
         key, value, index = (
             torch.zeros(batch, heads, capacity, features, dtype=dtype, device=device)
             for heads, features in ((self.groups, E), (self.groups, U), (1, self.choice.head_width))
         )
-        return IndexedState(key, value, index)
+        return AnnotatedState(key, value, index)
 
 
 class BlockSparseAttentionModule(AttentionModule):
@@ -115,33 +115,38 @@ class BlockSparseAttentionModule(AttentionModule):
         super().__init__(attention, width, plan, name)
         self.choice = attention.choice.build(width, attention.groups, name)
 
-    def forward(self, x_BTD: Tensor, context: Context, state: IndexedState | None = None) -> Tensor:  # type: ignore[override]
+    def forward(self, x_BTD: Tensor, context: Context, state: AnnotatedState | None = None) -> Tensor:  # type: ignore[override]
         q_BHTE = self.placed(self.queries(x_BTD, context), context)
         index = self.choice.index(x_BTD, context)
         memory, own_BTKU = self.remember(x_BTD, context, state)
         if state is not None:
             assert context.chunk is not None, "a stack with state enters its chunk first"
-            index = state.extend_index(index, context.chunk)
+            index = state.extend_beside(index, context.chunk)
         visible, size = self.visible(x_BTD, context, memory.keys), self.attention.choice.block
         where = context.once(("blocks of keys", size, memory.keys.label), lambda: places(context, memory.keys, size))
         chosen = self.choice(x_BTD, index, visible, where, context)
-        if self.attention.sparse(chosen.keys, self.plan) and not where.documents and not self.drops:
-            mixed, share = self._of_blocks(q_BHTE, memory, chosen, context)
-        else:
-            kept_BKTS = None if chosen.everything else chosen.dense()
-            if context.auxiliary is None:
-                return self._masked(x_BTD, q_BHTE, memory, visible, kept_BKTS, context, own_BTKU)
-            some = visible if kept_BKTS is None else visible.narrowed(kept_BKTS)
-            mixed, share = self._of_groups(q_BHTE, memory, None, some.dense(x_BTD.shape[1], x_BTD.device))
-            share = chosen.summed_of_all(share)
-            if self.drops:
-                self.choice.report(chosen, share, context)
-                return self._masked(x_BTD, q_BHTE, memory, visible, kept_BKTS, context, own_BTKU)
+        sparse = self.attention.sparse(chosen.keys, self.plan) and not where.documents and not self.drops
+        if not sparse and context.auxiliary is None:
+            return self._masked(x_BTD, q_BHTE, memory, visible, chosen, context, own_BTKU)
+        of = self._of_blocks if sparse else self._of_all
+        mixed, share = of(q_BHTE, memory, visible, chosen, context)
         if context.auxiliary is not None:
             self.choice.report(chosen, share, context)
+        if self.drops:
+            return self._masked(x_BTD, q_BHTE, memory, visible, chosen, context, own_BTKU)
         return self.finished(x_BTD, mixed, context, own_BTKU)
 
-    def _of_blocks(self, q_BHTE: Tensor, memory: Memory, chosen: ChosenBlocks, context: Context) -> tuple[Tensor, Tensor]:
+    def _of_all(
+        self, q_BHTE: Tensor, memory: Memory, visible: Visible, chosen: ChosenBlocks, context: Context
+    ) -> tuple[Tensor, Tensor]:
+        """As `_of_blocks`, by attention to all keys, of which those of other blocks are masked."""
+        some = visible if chosen.everything else visible.narrowed(chosen.dense())
+        mixed, share = self._of_groups(q_BHTE, memory, None, some.dense(q_BHTE.shape[2], q_BHTE.device))
+        return mixed, chosen.summed_of_all(share)
+
+    def _of_blocks(
+        self, q_BHTE: Tensor, memory: Memory, visible: Visible, chosen: ChosenBlocks, context: Context
+    ) -> tuple[Tensor, Tensor]:
         """Attention to the chosen blocks, (B, H, T, U), and the share of each, (B, T, K, n): by blocks on a processor, where
         there are many queries; else of keys that are gathered."""
         at_query, at_key = (x.expand(len(q_BHTE), -1) for x in (context.positions, memory.keys.positions))
@@ -172,10 +177,11 @@ class BlockSparseAttentionModule(AttentionModule):
         return mixed.transpose(2, 3).flatten(1, 2), share
 
     def _masked(
-        self, x_BTD: Tensor, q_BHTE: Tensor, memory: Memory, visible: Visible, kept_BKTS: Tensor | None, context: Context,
-        own_BTKU: Tensor | None,
+        self, x_BTD: Tensor, q_BHTE: Tensor, memory: Memory, visible: Visible, chosen: ChosenBlocks, context: Context,
+        own_BTKU: Tensor,
     ) -> Tensor:  # fmt: skip
-        """The layer's output by attention to all keys, of which those that are not `kept` are masked."""
-        if kept_BKTS is not None:
+        """The layer's output by the kernel of all keys, of which those of other blocks are masked."""
+        if not chosen.everything:
+            kept_BKTS = chosen.dense()
             visible = visible.narrowed(kept_BKTS.repeat_interleave(q_BHTE.shape[1] // kept_BKTS.shape[1], 1))
         return self.mix(x_BTD, q_BHTE, memory.key, memory.value, visible, context, None, own_BTKU)

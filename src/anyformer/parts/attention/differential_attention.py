@@ -75,7 +75,8 @@ class DifferentialAttention(SelfAttention):
 
     def products(self, width: int, shape: Shape, pairs: int, exact: int) -> Tally:
         """The products of `Heads`, with values twice as wide."""
-        return pair_work(shape, self.heads, self.width_of_head(width), 2 * self.width_of_value(width), pairs, exact)
+        E, U = self.width_of_head(width), self.width_of_value(width)
+        return pair_work(shape, self.heads, E, 2 * U, pairs, exact, self.work_of_score)
 
     def cost(self, width: int, shape: Shape, plan: Plan) -> Tally:
         E, (pairs, features) = self.width_of_head(width), self.mixed(width)
@@ -108,7 +109,7 @@ class DifferentialAttentionModule(AttentionModule):
         first, second = (
             attend(
                 q, k, values, visible, scale=self.scale, softcap=self.heads.softcap, bias_BHTS=bias, sink_H=sink,
-                drop=self.dropout.drop(context.noise), kernel=self.plan.attention,
+                drop=self.dropout.drop(context.noise), weigh=self.heads.weights, kernel=self.plan.attention,
             )
             for q, k, bias, sink in zip(q_BHTE.chunk(2, 1), k_BKSE.chunk(2, 1), biases, sinks, strict=True)
         )  # fmt: skip

@@ -19,12 +19,12 @@ from anyformer.operations import Limit, Operation, Pairs, Shape, Tally, total
 from anyformer.operations.elementwise import softmax
 from anyformer.parts.attention.attend import attend
 from anyformer.parts.attention.attends import Attends
-from anyformer.parts.attention.depthwise import Depthwise, depthwise
 from anyformer.parts.call.context import Context, Visible
 from anyformer.parts.masks.mask import Mask
 from anyformer.parts.masks.simple import Bidirectional
 from anyformer.parts.norms.layer_norm import LayerNorm
 from anyformer.parts.norms.norm import Norm
+from anyformer.parts.pointwise.depthwise import Depthwise, depthwise
 from anyformer.parts.sublayer import Sublayer
 from anyformer.plan import Plan
 

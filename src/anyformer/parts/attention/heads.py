@@ -9,7 +9,9 @@ from pydantic import model_validator
 
 from anyformer.describe import Count, Positive, Probability
 from anyformer.operations import Dimension, Fill, Role, Shape, Tally, Weight, matrix, total
+from anyformer.operations.elementwise import SCORE
 from anyformer.parts.attention.qk_norm import QKNorm
+from anyformer.parts.attention.score_weights import ScoreWeights
 from anyformer.parts.attention.scores import pair_work
 from anyformer.parts.norms.norm import Norm
 from anyformer.parts.pointwise.gate import Gate
@@ -52,6 +54,8 @@ class Heads(Sublayer):
     """Bound c of the scores: c * tanh(s / c)."""
     sink: Literal["head"] | None = None
     """`head`: a learned logit per head that takes part in the softmax and has no value (gpt-oss)."""
+    weights: ScoreWeights | None = None
+    """What turns scores into attention weights in the place of the softmax."""
     gate: Gate | None = None
     """Gate of the mixed heads, before the output projection (Qiu et al. 2025, arXiv 2505.06708)."""
     sub_norm: Norm | None = None
@@ -71,6 +75,10 @@ class Heads(Sublayer):
             raise ValueError("value_width needs values = 'own': here the keys are the values")
         if self.values == "keys" and self.in_groups("value") > 1:
             raise ValueError("grouped.value needs values = 'own': here the keys are the values")
+        if self.sink is not None and self.weights is not None:
+            raise ValueError(
+                f"a sink takes part in a softmax, and weights = {self.weights.kind} has none: leave sink or weights out"
+            )
         return self
 
     @property
@@ -101,7 +109,8 @@ class Heads(Sublayer):
             "output gate": self.gate,
             "sub-norm": self.sub_norm,
         }
-        return Traits(stability=tuple(name for name, part in techniques.items() if part is not None))
+        weights = () if self.weights is None else (self.weights.kind.replace("_", " "),)
+        return Traits(stability=(*(name for name, part in techniques.items() if part is not None), *weights))
 
     def width_of_head(self, width: int) -> int:
         """E."""
@@ -218,4 +227,10 @@ class Heads(Sublayer):
 
     def products(self, width: int, shape: Shape, pairs: int, exact: int) -> Tally:
         """Scores, softmax and mixing over `pairs` (query, key) pairs per head and row, `exact` of them allowed by the mask."""
-        return pair_work(shape, self.heads, self.width_of_head(width), self.width_of_value(width), pairs, exact)
+        E, U = self.width_of_head(width), self.width_of_value(width)
+        return pair_work(shape, self.heads, E, U, pairs, exact, self.work_of_score)
+
+    @property
+    def work_of_score(self) -> int:
+        """Element-wise operations that make a score an attention weight."""
+        return SCORE if self.weights is None else self.weights.each

@@ -132,6 +132,7 @@ class HeadsModule(Attends):
             bias_BHTS=bias_BHTS,
             sink_H=self.sink,
             drop=self.dropout.drop(context.noise),
+            weigh=self.heads.weights,
             kernel=self.plan.attention,
         )
 

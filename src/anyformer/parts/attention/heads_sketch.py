@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from anyformer.parts.sketch import Cell, Flow, SideInput, Sketch, biases, chain, fan, number
+from anyformer.parts.sketch import Cell, Flow, SideInput, Sketch, biases, chain, fan, number, words
 
 if TYPE_CHECKING:
     from anyformer.parts.attention.heads import Heads
@@ -75,7 +75,8 @@ def heads_sketch(
     given = [f"{name} {number(value)}" for name, value in numbers.items() if value is not None]
     sinks = ["a sink per head"] if part.sink is not None else []
     grouped = () if part.grouped is None else (part.grouped.words,)
-    mixed = chain(read, Cell(" · ".join(["softmax", *facts, *given, *sinks]), "mix"))
+    weights = "softmax" if part.weights is None else words(part.weights)
+    mixed = chain(read, Cell(" · ".join([weights, *facts, *given, *sinks]), "mix"))
     given_biases = biases(part.bias, 4 if part.values == "own" and memory is None else 3 if memory is None else 2)
     return Sketch(
         title,

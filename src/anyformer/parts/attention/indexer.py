@@ -187,23 +187,18 @@ class IndexerModule(KeyChoiceModule):
         return f"keep={self.indexer.keep}, heads={self.indexer.heads}, head_width={self.indexer.head_width}"
 
     def index(self, x_BTD: Tensor, context: Context) -> Tensor | None:
-        key_BT1E = self._rotated(self.norm(self.key(x_BTD.detach()))[:, :, None], context)
+        key_BT1E = context.rotated(self.norm(self.key(x_BTD.detach()))[:, :, None], self.rotary)
         return context.gathered(key_BT1E).transpose(1, 2)
 
     def forward(self, x_BTD: Tensor, c_BTQ: Tensor, index_B1SE: Tensor | None, visible: Visible, context: Context) -> Chosen:
         assert index_B1SE is not None, "made by `index`"
         q = self.query(c_BTQ.detach()).unflatten(-1, (self.indexer.heads, -1))
-        q = self._rotated(q, context)
+        q = context.rotated(q, self.rotary)
         weights = self.weights(x_BTD.detach()) * (self.indexer.heads * self.indexer.head_width) ** -0.5
         chosen = choose(q, index_B1SE[:, 0].to(q.dtype), weights, visible, self.indexer.keep)
         if context.variant is not None:
             context.leave(CHOSEN, chosen)
         return chosen
-
-    def _rotated(self, x_BTJE: Tensor, context: Context) -> Tensor:
-        if self.rotary is None:
-            return x_BTJE
-        return self.rotary.value.rotate(x_BTJE, context.rotary(self.rotary, self.indexer.head_width, x_BTJE.dtype))
 
     def wants(self, context: Context) -> bool:
         return context.auxiliary is not None

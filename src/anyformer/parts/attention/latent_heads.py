@@ -12,8 +12,8 @@ from anyformer.describe import Count, Positive
 from anyformer.operations import Limit, Shape
 from anyformer.parts.attention.indexer import KeyChoice
 from anyformer.parts.attention.temperature import Temperature
-from anyformer.parts.call.indexed_state import IndexedState
-from anyformer.parts.call.ring_state import RingState
+from anyformer.parts.call.annotated_state import AnnotatedState
+from anyformer.parts.call.ring_state import RingState, empty_keys_and_values
 from anyformer.parts.call.shared import Read
 from anyformer.parts.call.state import FullState
 from anyformer.parts.masks.mask import Mask
@@ -149,11 +149,9 @@ class LatentHeads(Sublayer):
         self, width: int, batch: int, capacity: int, source: int, dtype: torch.dtype, device: torch.device
     ) -> FullState | RingState:
         """B * min(window, C) * (P + R) elements, whatever the number of heads, and index keys where it has some."""
-        length = self.mask.cache_length(capacity)
-        latent, rope, index = (
-            torch.zeros(batch, 1, length, features, dtype=dtype, device=device)
-            for features in (self.kv_rank, self.rope_width, self.index_width)
-        )
-        if self.index_width:
-            return IndexedState(latent, rope, index)
-        return FullState(latent, rope) if length == capacity else RingState(latent, rope)
+        kept = self.mask.cache_length(capacity)
+        state = empty_keys_and_values(batch, 1, (self.kv_rank, self.rope_width), kept, capacity, dtype, device)
+        if not self.index_width:
+            return state
+        index = torch.zeros(batch, 1, kept, self.index_width, dtype=dtype, device=device)
+        return AnnotatedState(state.key, state.value, index)

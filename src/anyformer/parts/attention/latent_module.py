@@ -10,8 +10,8 @@ from anyformer.parts.attention.attend_chosen import attend_chosen
 from anyformer.parts.attention.attends import Attends
 from anyformer.parts.attention.indexer import KeyChoice
 from anyformer.parts.attention.latent_heads import LatentHeads
+from anyformer.parts.call.annotated_state import AnnotatedState
 from anyformer.parts.call.context import Context, Digested, Visible
-from anyformer.parts.call.indexed_state import IndexedState
 from anyformer.parts.call.ring_state import RingState
 from anyformer.parts.call.state import FullState, Keys
 from anyformer.plan import Plan
@@ -51,9 +51,9 @@ class LatentAttentionModule(Attends):
         if a.temperature is not None:
             q_BTHE = q_BTHE * a.temperature.factor(context.positions)[..., None, None].to(q_BTHE.dtype)
         nope, rope = q_BTHE.split([a.nope_width, a.rope_width], -1)
-        rope = self._rotated(rope, context).transpose(1, 2)
+        rope = context.rotated(rope, self.rotary).transpose(1, 2)
         latent_B1SP = context.gathered(times(self.kv_norm(self.kv_down(x_BTD)), self.kv_factor))[:, None]
-        key_B1SR = context.gathered(self._rotated(self.rope_key(x_BTD)[:, :, None], context)).transpose(1, 2)
+        key_B1SR = context.gathered(context.rotated(self.rope_key(x_BTD)[:, :, None], self.rotary)).transpose(1, 2)
         keys = context.keys
         if state is not None:
             assert context.chunk is not None, "a stack with state enters its chunk first"
@@ -99,12 +99,6 @@ class LatentAttentionModule(Attends):
         a = self.attention
         return mixed_BHTP @ self.value_up.weight.view(a.heads, a.value_width, a.kv_rank).to(mixed_BHTP.dtype).mT
 
-    def _rotated(self, x_BTHR: Tensor, context: Context) -> Tensor:
-        if self.rotary is None:
-            return x_BTHR
-        table = context.rotary(self.rotary, self.attention.rope_width, x_BTHR.dtype)
-        return self.rotary.value.rotate(x_BTHR, table)
-
 
 def times(x: Tensor, factor: float) -> Tensor:
     """x * factor, without the product where the factor is 1."""
@@ -127,9 +121,9 @@ class ChoosingLatentAttentionModule(LatentAttentionModule):
     ) -> Tensor:
         index = self.choice.index(x_BTD, context)
         if index is not None and state is not None:
-            assert isinstance(state, IndexedState), "made by the description"
+            assert isinstance(state, AnnotatedState), "made by the description"
             assert context.chunk is not None, "a stack with state enters its chunk first"
-            index = state.extend_index(index, context.chunk)
+            index = state.extend_beside(index, context.chunk)
         visible = self.visible(x_BTD, context, keys)
         chosen, told = self.choice(x_BTD, c_BTQ, index, visible, context), self.choice.wants(context)
         if self.attention.sparse(chosen.keys, self.plan):

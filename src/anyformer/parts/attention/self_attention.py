@@ -11,6 +11,7 @@ from anyformer.describe import Count, Value
 from anyformer.operations import Dimension, Limit, Operation, Shape, State, Tally, Weight, total
 from anyformer.operations.elementwise import rotated
 from anyformer.parts.attention.exclusive import Exclusive
+from anyformer.parts.attention.forgetting import ForgettingGate
 from anyformer.parts.attention.heads import Heads
 from anyformer.parts.attention.heads_sketch import heads_sketch, heads_title, rotary_cell
 from anyformer.parts.attention.joined import Joined
@@ -18,9 +19,12 @@ from anyformer.parts.attention.score_bias import SCORE_BIAS, ScoreBias
 from anyformer.parts.attention.span_convolution import SpanConvolution
 from anyformer.parts.attention.temperature import Temperature
 from anyformer.parts.attention.value_convolution import ValueConvolution
+from anyformer.parts.attention.value_embedding import ValueEmbedding
 from anyformer.parts.attention.value_residual import ValueResidual
-from anyformer.parts.call.ring_state import RingState
-from anyformer.parts.call.shared import MEMORY, VALUES, Read
+from anyformer.parts.call.annotated_state import AnnotatedState
+from anyformer.parts.call.recurrent_state import SUM_BYTES
+from anyformer.parts.call.ring_state import RingState, empty_keys_and_values
+from anyformer.parts.call.shared import MEMORY, TOKENS, VALUES, Read
 from anyformer.parts.call.state import FullState
 from anyformer.parts.masks.mask import Mask
 from anyformer.parts.masks.simple import Bidirectional, Causal
@@ -42,10 +46,14 @@ class SelfAttention(Heads):
     """Bias of this layer's scores; a stack may have one for all its layers."""
     temperature: Temperature | None = None
     """Factor of the queries by position."""
+    forget: ForgettingGate | None = None
+    """Gate by which each token lowers the scores between what stands before it and what follows."""
     virtual_tokens: Count | None = None
     """Learned keys and values that every query sees, without a position (prefix tuning, Li & Liang 2021, arXiv 2101.00190)."""
     keys_from: str | None = None
     """A variant: this layer reads the keys and values of its latest layer before, and has none of its own (Gemma 3n)."""
+    value_embedding: ValueEmbedding | None = None
+    """A table of tokens whose rows are added to the values, after their norm and scale."""
     value_residual: ValueResidual | None = None
     exclusive: Exclusive | None = None
     """What of its own value a token takes out of what its heads mix."""
@@ -61,8 +69,10 @@ class SelfAttention(Heads):
         own = {
             "value_norm": self.value_norm is not None,
             "values": self.values == "keys",
+            "value_embedding": self.value_embedding is not None,
             "value_residual": self.value_residual is not None,
             "exclusive": self.exclusive is not None,
+            "forget": self.forget is not None,
             "value_convolution": self.value_convolution is not None,
             "grouped.key and grouped.value": self.in_groups("key") > 1 or self.in_groups("value") > 1,
             "the bias on 'key' or 'value'": not {"key", "value"}.isdisjoint(self.bias),
@@ -70,6 +80,11 @@ class SelfAttention(Heads):
         if self.keys_from is not None and any(own.values()):
             without = " and ".join(name for name, given in own.items() if given)
             raise ValueError(f"with keys_from this layer has no keys and values of its own: leave {without} out")
+        if self.forget is not None and self.mask.window is not None:
+            raise ValueError(
+                f"forget adds up the gates of every position, and a window keeps its latest {self.mask.window} alone: leave "
+                f"forget out, or give a mask without a window"
+            )
         if self.value_convolution is not None and not isinstance(self.mask, Bidirectional):
             raise ValueError(f"value_convolution looks ahead: it needs a bidirectional mask, got {self.mask.kind}")
         return self
@@ -100,8 +115,12 @@ class SelfAttention(Heads):
     def facts(self) -> tuple[str, ...]:
         """The rules of its scores in words, for pictures."""
         facts = [self.mask.words, *(words(part) for part in (self.score_bias, self.temperature) if part is not None)]
+        if self.forget is not None:
+            facts.append("a forgetting gate per head")
         if self.virtual_tokens is not None:
             facts.append(f"{self.virtual_tokens} virtual tokens")
+        if self.value_embedding is not None:
+            facts.append(f"values plus a row of {self.value_embedding.vocab:,} for each token")
         if self.value_residual is not None:
             facts.append(f"with values of the latest {self.value_residual.variant} layer")
         if self.exclusive is not None:
@@ -118,10 +137,14 @@ class SelfAttention(Heads):
         axes: tuple[Dimension, ...] = ((("kv_heads", K),), (), ())
         sizes = zip(VIRTUAL, (E, U) if P else (), strict=False)
         virtual = {name: Weight((K, P, of), "column", "matrix", axes=axes) for name, of in sizes}
-        position = shape.batch * K * (E + U) * plan.activation_bytes
+        gates = 0 if self.forget is None else self.heads * SUM_BYTES
+        position = shape.batch * (K * (E + U) * plan.activation_bytes + gates)
         held = position * self.mask.cache_length(shape.cache_length) if own else 0
         state = State.of(shape, held, position * self.mask.pairs(shape), K)
         inner = {} if self.score_bias is None else {"score_bias": self.score_bias.cost(self, width, shape)}
+        inner |= {} if self.forget is None else {"forget": self.forget.cost(self.inputs(width), self.heads, rows)}
+        if self.value_embedding is not None:
+            inner["value_embedding"] = self.value_embedding.cost(self.inputs(width), K, U, rows)
         inner |= {} if self.exclusive is None else {"exclusive": self.exclusive.cost(self.heads)}
         inner |= {} if self.value_convolution is None else {"value_convolution": self.value_convolution.cost(K)}
         inner |= {} if self.convolution is None else {"convolution": self.convolution.cost(self, width, rows)}
@@ -145,8 +168,10 @@ class SelfAttention(Heads):
     def traits(self) -> Traits:
         positions = ["RoPE"] if self.rotary is not None else []
         positions += [self.score_bias.position_name] if self.score_bias is not None else []
+        positions += ["forgetting"] if self.forget is not None else []
         techniques: dict[str, Value | None] = {
-            "query temperature": self.temperature, "value residual": self.value_residual, "exclusive": self.exclusive,
+            "query temperature": self.temperature, "value embedding": self.value_embedding,
+            "value residual": self.value_residual, "exclusive": self.exclusive,
         }  # fmt: skip
         mixing = "MHA" if self.groups == self.heads else "MQA" if self.groups == 1 else "GQA"
         return Traits(
@@ -160,6 +185,8 @@ class SelfAttention(Heads):
         reads = [Read(SCORE_BIAS, size=self.heads, required=False), *(self.score_bias.reads if self.score_bias else ())]
         if self.keys_from is not None:
             reads.append(Read(MEMORY, self.keys_from, size=self.groups, state=True))
+        if self.value_embedding is not None:
+            reads.append(TOKENS)
         if self.value_residual is not None:
             reads.append(Read(VALUES, self.value_residual.variant, size=self.groups))
         return (*reads, *((self.joined.read,) if self.joined is not None else ()))
@@ -177,7 +204,7 @@ class SelfAttention(Heads):
         return mixed if self.convolution is None else 2 * mixed
 
     def gathers(self, width: int) -> int | None:
-        if self.value_convolution is not None or self.convolution is not None or self.joined is not None:
+        if any((self.value_convolution, self.convolution, self.joined, self.forget)):
             return None
         return 0 if self.keys_from is not None else self.groups * (self.width_of_head(width) + self.width_of_value(width))
 
@@ -190,12 +217,15 @@ class SelfAttention(Heads):
     def state(
         self, width: int, batch: int, capacity: int, source: int, dtype: torch.dtype, device: torch.device
     ) -> FullState | RingState | None:
-        """A ring for a mask with a window, else every position: B * K * min(window, C) * (E + U) elements; None if shared."""
+        """A ring for a mask with a window, else every position: B * K * min(window, C) * (E + U) elements; None if shared.
+
+        With a forgetting gate, B * H * C sums beside them.
+        """
         if self.keys_from is not None:
             return None
-        length = self.mask.cache_length(capacity)
-        key, value = (
-            torch.zeros(batch, self.groups, length, features, dtype=dtype, device=device)
-            for features in (self.width_of_head(width), self.width_of_value(width))
-        )
-        return FullState(key, value) if length == capacity else RingState(key, value)
+        features, kept = (self.width_of_head(width), self.width_of_value(width)), self.mask.cache_length(capacity)
+        state = empty_keys_and_values(batch, self.groups, features, kept, capacity, dtype, device)
+        if self.forget is None:
+            return state
+        sums = torch.zeros(batch, self.heads, capacity, 1, dtype=torch.float32, device=device)
+        return AnnotatedState(state.key, state.value, sums)

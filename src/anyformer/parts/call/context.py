@@ -214,7 +214,7 @@ class Context:
             return None
         return self.once("segments", lambda: F.pad((documents[:, 1:] != documents[:, :-1]).cumsum(1), (1, 0)))
 
-    def rotary(self, rotary: Digested[Rotary], head_width: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    def _rotary(self, rotary: Digested[Rotary], head_width: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         """The cosines and sines of this call's positions."""
         last = None if self.share is None else self.share.whole.positions.amax()
         positions = self.positions if self.axes is None or rotary.value.axes is None else self.axes
@@ -222,6 +222,12 @@ class Context:
             ("rotary", rotary.digest, head_width, dtype),
             lambda: rotary.value.table(positions.clamp(min=0), head_width, dtype, last),
         )
+
+    def rotated(self, x_BTHE: Tensor, rotary: Digested[Rotary] | None) -> Tensor:
+        """Heads rotated by this call's positions; as they are, without rotary positions."""
+        if rotary is None:
+            return x_BTHE
+        return rotary.value.rotate(x_BTHE, self._rotary(rotary, x_BTHE.shape[-1], x_BTHE.dtype))
 
     def visible(self, mask: Digested[Mask], keys: Keys, *, banded: bool = False) -> Visible:
         """The keys that the mask lets each query of this call see; `banded`: as a band, if the mask fits into one."""

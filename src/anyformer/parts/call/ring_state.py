@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from anyformer.parts.call.state import EMPTY, Chunk, Keys, KeyValueState, StateError
+from anyformer.parts.call.state import EMPTY, Chunk, FullState, Keys, KeyValueState, StateError
 
 
 class RingState(KeyValueState):
@@ -75,3 +75,12 @@ class RingState(KeyValueState):
     def _places(self, first: int, stop: int) -> Tensor:
         """The places of the slots from `first` to `stop`, each once."""
         return torch.arange(first, min(stop, first + self.size), device=self.key.device) % self.size
+
+
+def empty_keys_and_values(
+    batch: int, heads: int, features: tuple[int, int], kept: int, capacity: int, dtype: torch.dtype, device: torch.device
+) -> FullState | RingState:
+    """Keys (B, K, kept, E) and values (B, K, kept, U) of a layer that keeps so many positions: a ring of the latest, if these
+    are fewer than the capacity."""
+    key, value = (torch.zeros(batch, heads, kept, each, dtype=dtype, device=device) for each in features)
+    return FullState(key, value) if kept == capacity else RingState(key, value)

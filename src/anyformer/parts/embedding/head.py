@@ -175,10 +175,10 @@ class HeadModule(HoldsVocabulary):
     def extra_repr(self) -> str:
         return repr(self.head)
 
-    def forward(self, x_D: Tensor, table_VD: Tensor | None = None) -> Tensor:
+    def forward(self, x_D: Tensor, table_VP: Tensor | None = None) -> Tensor:
         if self.head.outputs == "features":
             return self.transform(x_D)  # type: ignore[no-any-return]
-        table = table_VD if self.weight is None else self.weight
+        table = table_VP if self.weight is None else self.weight
         assert table is not None, "a tied head gets the embedding's table"
         table = table if self.own is None else torch.cat([table, self.own], 1)
         logits_V = self.vocabulary.logits(self.transform(x_D), table, self.bias)

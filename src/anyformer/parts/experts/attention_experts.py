@@ -16,7 +16,7 @@ from anyformer.parts.attention.attends import Attends
 from anyformer.parts.attention.heads_sketch import heads_cell, rotary_cell
 from anyformer.parts.attention.scores import pair_work
 from anyformer.parts.call.context import Context, Digested
-from anyformer.parts.call.ring_state import RingState
+from anyformer.parts.call.ring_state import RingState, empty_keys_and_values
 from anyformer.parts.call.shared import TOKENS, Read
 from anyformer.parts.call.state import FullState
 from anyformer.parts.derived import of_width
@@ -144,9 +144,8 @@ class AttentionExperts(Sublayer):
         self, width: int, batch: int, capacity: int, source: int, dtype: torch.dtype, device: torch.device
     ) -> FullState | RingState:
         """B * K * min(window, C) * 2 E elements, whatever the number of experts."""
-        length = self.mask.cache_length(capacity)
-        key, value = (torch.zeros(batch, self.kv_heads, length, self.head_width, dtype=dtype, device=device) for _ in range(2))
-        return FullState(key, value) if length == capacity else RingState(key, value)
+        features, kept = (self.head_width, self.head_width), self.mask.cache_length(capacity)
+        return empty_keys_and_values(batch, self.kv_heads, features, kept, capacity, dtype, device)
 
 
 class HeadProjections(HoldsExperts):
@@ -183,10 +182,10 @@ class AttentionExpertsModule(Attends):
             context.auxiliary.reports[self.name] = report(self.router, routing, placement.chosen, None, context)
         groups = placement.groups(whole=True)
         queries = placement.combine(self.experts.product("query", placement.dispatch(x_BTD.flatten(0, 1)), groups))
-        q = self._rotated(queries.view(B, T, J * K, E), context).view(B, T, J, K, E)
+        q = context.rotated(queries.view(B, T, J * K, E), self.rotary).view(B, T, J, K, E)
         # The heads of all experts that read the same keys lie side by side.
         q = q.permute(0, 3, 2, 1, 4).reshape(B, K * J, T, E)
-        k = self._rotated(self.key(x_BTD).view(B, T, K, E), context).transpose(1, 2)
+        k = context.rotated(self.key(x_BTD).view(B, T, K, E), self.rotary).transpose(1, 2)
         v, keys = self.value(x_BTD).view(B, T, K, E).transpose(1, 2), context.keys
         if state is not None:
             assert context.chunk is not None, "a stack with state enters its chunk first"
@@ -197,8 +196,3 @@ class AttentionExpertsModule(Attends):
         outputs_ZJD = placement.combine(self.experts.product("output", placement.arrange(mixed), groups))
         weights_ZJ = self.router.weigh(routing, placement.chosen, None).to(x_BTD.dtype)
         return (outputs_ZJD * weights_ZJ[..., None]).sum(1).view(x_BTD.shape)
-
-    def _rotated(self, x_BTHE: Tensor, context: Context) -> Tensor:
-        if self.rotary is None:
-            return x_BTHE
-        return self.rotary.value.rotate(x_BTHE, context.rotary(self.rotary, self.attention.head_width, x_BTHE.dtype))

@@ -94,7 +94,7 @@ class Experts(PositionwiseNetwork):
         return self.but(width=self.width // ways, shared=self.shared.but(feedforward=feedforward))
 
     def routed(self, width: int, tokens: int) -> tuple[Routed, ...]:
-        rows = tokens * self.chosen
+        rows = round(tokens * self.chosen * self.computing)
         if self.capacity is not None and self.capacity.holds(training=True):
             rows = self.capacity.rows(tokens, self.experts, self.chosen)
         return (Routed(rows, self.experts, 2 * width),)
@@ -150,6 +150,11 @@ class Experts(PositionwiseNetwork):
         """The number of experts that the router chooses among, identity experts included."""
         return self.experts + self.identity_experts
 
+    @property
+    def computing(self) -> float:
+        """The share of a token's choices that fall on experts that compute, if each is chosen equally often."""
+        return self.experts / self.choices
+
     def sides(self, projection: Projection, width: int) -> tuple[int, int]:
         """(outputs, inputs) of a projection."""
         return (width, self.width) if projection == "down" else (self.width, width)
@@ -162,10 +167,8 @@ class Experts(PositionwiseNetwork):
         routed = computed = tokens * self.chosen
         if self.capacity is not None and self.capacity.holds(training=False):
             computed = self.capacity.rows(tokens, self.experts, self.chosen)
-        # The share of choices that fall on experts that compute, if each is chosen equally often.
-        evenly = self.experts / self.choices
-        exact = min(round(routed * evenly), computed)
-        used = max(round(self.chosen * evenly), 1)
+        exact = min(round(routed * self.computing), computed)
+        used = max(round(self.chosen * self.computing), 1)
         work: dict[str, Operation] = {}
         weights: dict[str, Weight] = {}
         for name in self.projections:

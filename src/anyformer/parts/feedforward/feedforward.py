@@ -19,6 +19,7 @@ from anyformer.parts.norms.norm import Norm
 from anyformer.parts.pointwise.activation import ACTIVATIONS, activation_name
 from anyformer.parts.pointwise.grouped import NetworkGroups, projection
 from anyformer.parts.pointwise.layer_lora import LayerLoRA
+from anyformer.parts.pointwise.sparse import StatisticalTopK
 from anyformer.parts.sketch import Cell, Sketch, biases, chain, fan, number
 from anyformer.parts.sublayer import Network, Resizing, Sublayer, Traits, each_once
 from anyformer.plan import Plan
@@ -118,6 +119,8 @@ class FeedForward(PositionwiseNetwork):
     """Share of the F features dropped in training, after the activation."""
     lora: LayerLoRA | None = None
     """Low-rank matrices beside gate and up, with one A for both, of each layer that shares these."""
+    sparse: StatisticalTopK | None = None
+    """What is left of the activation's input, the gate or without one up (Gemma 3n)."""
 
     @property
     def sharers(self) -> int | None:
@@ -149,7 +152,7 @@ class FeedForward(PositionwiseNetwork):
             self.grouped.check({"gate": (width, self.width), "up": (width, self.width), "down": (self.width, width)})
 
     def narrowed(self, width: int, ways: int) -> Self | None:
-        joined = self.sub_norm is not None or self.grouped is not None
+        joined = self.sub_norm is not None or self.grouped is not None or self.sparse is not None
         return None if joined or self.width % ways else self.but(width=self.width // ways)
 
     def gathers(self, width: int) -> int | None:
@@ -163,7 +166,10 @@ class FeedForward(PositionwiseNetwork):
             function["sub_norm"] = self.sub_norm
         if self.lora is not None:
             function["lora"] = self.lora
-        return Layout(NetworkLayout(self.width, function, self.names(""), normed=self.sub_norm is not None))
+        if self.sparse is not None:
+            function["sparse"] = self.sparse
+        joined = self.sub_norm is not None or self.sparse is not None
+        return Layout(NetworkLayout(self.width, function, self.names(""), normed=joined))
 
     def names(self, prefix: str) -> dict[str, str]:
         """The names of its weights, after `prefix`, by what they are."""
@@ -176,7 +182,7 @@ class FeedForward(PositionwiseNetwork):
         if self.gated:
             inner = fan(chain(Cell(f"gate {F}"), acted), Cell(f"up {F}"), join="×")
         norm = None if self.sub_norm is None else Cell("norm", "norm")
-        extra = [part.words for part in (self.grouped, self.lora) if part is not None]
+        extra = [part.words for part in (self.grouped, self.lora, self.sparse) if part is not None]
         return Sketch(f"Feed-forward, {self.title}", (*self.facts, *extra), chain(inner, norm, Cell(f"down {number(width)}")))
 
     def build(self, width: int, plan: Plan, name: str) -> FeedForwardModule:
@@ -189,6 +195,8 @@ class FeedForward(PositionwiseNetwork):
         inner = {"activation": ACTIVATIONS[self.activation].cost(self.width, rows, gated=self.gated)}
         if self.sub_norm is not None:
             inner["sub_norm"] = self.sub_norm.cost(self.width, rows)
+        if self.sparse is not None:
+            inner["sparse"] = self.sparse.cost(self.width, rows)
         if self.lora is not None:
             inner["lora"] = self.lora.cost(width, dict.fromkeys(self.projections[:-1], self.width), rows)
         down = self._matrix("down", self.width, width, rows, role="row", fill="residual", inputs_as=features)
@@ -223,6 +231,8 @@ class FeedForwardModule(nn.Module):
         if self.lora is not None:
             *of_gate, of_up = self.lora(x_BTD, context.turn)
             gate_BTF, up_BTF = None if gate_BTF is None else gate_BTF + of_gate[0], up_BTF + of_up
+        if (sparse := self.ffn.sparse) is not None:
+            gate_BTF, up_BTF = (None, sparse.kept(up_BTF)) if gate_BTF is None else (sparse.kept(gate_BTF), up_BTF)
         h_BTF = self.dropout(self.ffn.between(self.activation, gate_BTF, up_BTF), context.noise)
         return self.down(self.sub_norm(h_BTF))  # type: ignore[no-any-return]
 

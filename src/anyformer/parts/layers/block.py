@@ -19,10 +19,11 @@ from anyformer.describe import DescriptionError, Problem, Value, change_all
 from anyformer.operations import Shape, Tally, total
 from anyformer.parts.call.shared import Read
 from anyformer.parts.call.state import State
-from anyformer.parts.layers.block_module import BlockModule
+from anyformer.parts.layers.alternating import AlternatingUpdates
+from anyformer.parts.layers.block_module import AlternatingBlockModule, BlockModule, StreamedBlockModule
 from anyformer.parts.layers.branch import Branch
 from anyformer.parts.layers.step import Step
-from anyformer.parts.layers.streams import Streams
+from anyformer.parts.layers.streams import StepStreams, Streams
 from anyformer.parts.norms.norm import Norm
 from anyformer.parts.sublayer import Sublayer
 from anyformer.plan import Plan
@@ -57,6 +58,20 @@ class Block(Value):
         if any(step.residual == "detached" for step in self.steps[1:]):
             raise ValueError("residual = 'detached' belongs into the first step of a block: make the steps before a layer")
         return self
+
+    @model_validator(mode="after")
+    def _corrects_last(self) -> Block:
+        behind = [step.residual == "inactive" for step in self.steps]
+        if behind != sorted(behind):
+            raise ValueError("steps with residual = 'inactive' stand behind all others of a block: move them to its end")
+        return self
+
+    @property
+    def needs_streams(self) -> str | None:
+        """Why a single stream is not enough, with {} for the block's name; None if it is."""
+        if self.steps[-1].residual != "inactive":
+            return None
+        return "residual = 'inactive' in {} adds to streams that a layer does not compute: set streams to alternating_updates"
 
     @property
     def detaches(self) -> bool:
@@ -131,7 +146,11 @@ class Block(Value):
         return made.but(steps=tuple(step.numbered(before + i) for i, step in enumerate(made.steps)))
 
     def build(self, width: int, plan: Plan, name: str, streams: Streams | None = None, layer: int = 0) -> BlockModule:
-        return BlockModule(self.steps, width, plan, name, streams, layer)
+        if isinstance(streams, AlternatingUpdates):
+            return AlternatingBlockModule(self.steps, width, plan, name, streams)
+        if isinstance(streams, StepStreams):
+            return StreamedBlockModule(self.steps, width, plan, name, streams, layer)
+        return BlockModule(self.steps, width, plan, name)
 
     def cost(self, width: int, shape: Shape, plan: Plan, streams: Streams | None = None) -> Tally:
         tally = total({name: branch.cost(width, shape, plan) for name, branch in self.branches.items()}, "branch")
@@ -139,12 +158,14 @@ class Block(Value):
             beside = {name: norm.cost(width, shape.rows) for name, norm in step.norms.items()}
             if step.norm_branches is not None:
                 beside["norm_branches"] = beside["norm_branches"].writing()
-            if streams is not None:
+            if isinstance(streams, StepStreams):
                 beside["streams"] = streams.cost(width, shape.rows)
             if step.gain is not None:
                 beside["gain"] = Tally({"": step.gain.weight(width)})
             for name, part in beside.items():
                 tally += part.within(f"step_{i}_{name}", "branch", name)
+        if isinstance(streams, AlternatingUpdates):
+            tally += streams.cost(width, shape.rows).within("streams", "branch")
         return tally
 
     def state(

@@ -1,4 +1,4 @@
-"""The module of a block: its steps in order, on one stream or several."""
+"""The modules of blocks: steps in order, on one stream or several."""
 
 from __future__ import annotations
 
@@ -9,19 +9,20 @@ from torch import Tensor, nn
 
 from anyformer.parts.call.context import Context
 from anyformer.parts.call.state import State
+from anyformer.parts.layers.alternating import AlternatingUpdates
 from anyformer.parts.layers.step import STEP_NORMS, Step
-from anyformer.parts.layers.streams import Streams
+from anyformer.parts.layers.streams import StepStreams
 from anyformer.plan import Plan
 
 
 class BlockModule(nn.Module):
-    """(B, T, D) -> (B, T, D), or (B, T, N, D) -> (B, T, N, D) with streams.
+    """(B, T, D) -> (B, T, D).
 
     A branch's module carries the branch's name; what belongs to a step is `step_<i>_` and the name of
     a norm, `gain` or `streams`.
     """
 
-    def __init__(self, steps: tuple[Step, ...], width: int, plan: Plan, name: str, streams: Streams | None, layer: int) -> None:
+    def __init__(self, steps: tuple[Step, ...], width: int, plan: Plan, name: str) -> None:
         super().__init__()
         self.steps = steps
         for branch_name, branch in ((name, branch) for step in steps for name, branch in step.branches.items()):
@@ -32,21 +33,19 @@ class BlockModule(nn.Module):
                 self.add_module(f"step_{i}_{place}", norm.build(width) if norm else nn.Identity())
             if step.gain is not None:
                 self.register_parameter(f"step_{i}_gain", nn.Parameter(torch.empty(step.gain.weight(width).shape)))
-            if streams is not None:
-                self.add_module(f"step_{i}_streams", streams.build(width, layer * len(steps) + i))
-        self.streamed = streams is not None
 
     def forward(self, x: Tensor, context: Context, states: dict[str, State] | None = None) -> Tensor:
+        return self._after(self.steps, x, context, states)
+
+    def _after(self, steps: tuple[Step, ...], x_BTD: Tensor, context: Context, states: dict[str, State] | None) -> Tensor:
+        """One stream after the first steps, and after the branches that these add late."""
         late: list[Tensor] = []
-        entered = x
-        for i, step in enumerate(self.steps):
-            if self.streamed:
-                x = self._streamed(i, step, x, context, states)
-            else:
-                x = self._plain(i, step, x, entered, context, states, late)
+        entered_BTD = x_BTD
+        for i, step in enumerate(steps):
+            x_BTD = self._plain(i, step, x_BTD, entered_BTD, context, states, late)
         for y_BTD in late:
-            x = x + y_BTD
-        return x
+            x_BTD = x_BTD + y_BTD
+        return x_BTD
 
     def _plain(
         self,
@@ -73,12 +72,11 @@ class BlockModule(nn.Module):
         x_BTD = self.get_submodule(f"step_{i}_norm_after")(x_BTD)
         return x_BTD if step.gain is None else step.gain.scaled(x_BTD, self.get_parameter(f"step_{i}_gain"))
 
-    def _streamed(self, i: int, step: Step, x_BTND: Tensor, context: Context, states: dict[str, State] | None) -> Tensor:
-        h_BTD, mixed_BTND, write_BTN1 = self.get_submodule(f"step_{i}_streams")(x_BTND)
-        read_BTD = self.get_submodule(f"step_{i}_norm_before")(h_BTD)
+    def _sum(self, i: int, step: Step, x_BTD: Tensor, context: Context, states: dict[str, State] | None) -> Tensor:
+        """The sum of the branches of a step that reads x."""
+        read_BTD = self.get_submodule(f"step_{i}_norm_before")(x_BTD)
         first_BTD, *others = self._branches(i, step, read_BTD, context, states, [])
-        sum_BTD = sum(others, first_BTD)
-        return mixed_BTND + write_BTN1 * sum_BTD[..., None, :]  # type: ignore[no-any-return]
+        return sum(others, first_BTD)
 
     def _branches(
         self,
@@ -105,3 +103,36 @@ class BlockModule(nn.Module):
                 yield y_BTD
             else:
                 late.append(y_BTD)
+
+
+class StreamedBlockModule(BlockModule):
+    """(B, T, N, D) -> (B, T, N, D), each step on all streams."""
+
+    def __init__(self, steps: tuple[Step, ...], width: int, plan: Plan, name: str, streams: StepStreams, layer: int) -> None:
+        super().__init__(steps, width, plan, name)
+        for i in range(len(steps)):
+            self.add_module(f"step_{i}_streams", streams.build(width, layer * len(steps) + i))
+
+    def forward(self, x: Tensor, context: Context, states: dict[str, State] | None = None) -> Tensor:
+        for i, step in enumerate(self.steps):
+            h_BTD, mixed_BTND, write_BTN1 = self.get_submodule(f"step_{i}_streams")(x)
+            sum_BTD = self._sum(i, step, h_BTD, context, states)
+            x = mixed_BTND + write_BTN1 * sum_BTD[..., None, :]
+        return x
+
+
+class AlternatingBlockModule(BlockModule):
+    """(B, T, N, D) -> (B, T, N, D): steps on the first stream, and behind the correction those on the others."""
+
+    def __init__(self, steps: tuple[Step, ...], width: int, plan: Plan, name: str, streams: AlternatingUpdates) -> None:
+        super().__init__(steps, width, plan, name)
+        self.active = tuple(step for step in steps if step.residual != "inactive")
+        self.streams = streams.build(width)
+
+    def forward(self, x: Tensor, context: Context, states: dict[str, State] | None = None) -> Tensor:
+        predicted_BTND = self.streams.predicted(x)
+        x = self.streams.corrected(predicted_BTND, self._after(self.active, predicted_BTND[:, :, 0], context, states))
+        for i in range(len(self.active), len(self.steps)):
+            sum_BTD = self._sum(i, self.steps[i], x[:, :, 0], context, states)
+            x = torch.cat([x[:, :, :1], x[:, :, 1:] + sum_BTD[:, :, None]], 2)
+        return x

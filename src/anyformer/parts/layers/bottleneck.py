@@ -53,6 +53,7 @@ class Bottleneck(Sublayer):
         given = {
             "grouped": own.grouped is not None, "values": own.values != "own", "keys_from": own.keys_from is not None,
             "gate": own.gate is not None, "convolution": own.convolution is not None, "score_bias": own.score_bias is not None,
+            "forget": own.forget is not None, "value_embedding": own.value_embedding is not None,
         }  # fmt: skip
         if any(given.values()):
             without = " and ".join(name for name, there in given.items() if there)

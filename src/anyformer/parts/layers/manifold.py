@@ -9,12 +9,12 @@ from torch import Tensor, nn
 
 from anyformer.describe import Count, Positive
 from anyformer.operations import Contraction, Tally, Weight, matrix
-from anyformer.parts.layers.streams import Streams
+from anyformer.parts.layers.streams import StepStreams
 from anyformer.parts.norms.layer_norm import normalise
 from anyformer.parts.sketch import Sketch
 
 
-class ManifoldConnections(Streams):
+class ManifoldConnections(StepStreams):
     """N residual streams of which a step leaves x_n = sum_k R_kn x_k + w_n f(h), h = sum_n m_n x_n, R doubly stochastic.
 
     Xie et al. 2025 (arXiv 2512.24880, mHC), as DeepSeek-V4 and GLM-5.3 have it. With v the N streams side by side (N * D),

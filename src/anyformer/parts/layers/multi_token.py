@@ -83,6 +83,8 @@ class MultiToken(Drawn):
                 raise ValueError(
                     f"mtp: the layer reads {read.name!r}, which nothing leaves for predictions: give mtp a block without"
                 )
+        if block.needs_streams is not None:
+            raise ValueError(f"mtp: {block.needs_streams.format('the layer')}")
         block.check(width, "mtp.block")
         tally = block.cost(width, _FEW, Plan())
         reasons = tally.breaks("stepwise", training=True)

@@ -89,9 +89,9 @@ class Stack(Value):
             if name not in self.variants:
                 raise ValueError(f"shared_weights names no variant {name!r}{did_you_mean(name, self.variants)}")
         for name, block in self.variants.items():
-            if self.streams is not None and (block.late or any(step.shapes_residual for step in block.steps)):
-                changes = "norm_after, residual, residual_scale, gain and added"
-                raise ValueError(f"streams weigh the residual themselves: take {changes} out of {name!r}")
+            problem = block.needs_streams if self.streams is None else self.streams.problem(block.steps)
+            if problem is not None:
+                raise ValueError(problem.format(repr(name)))
         return self
 
     @model_validator(mode="after")
@@ -198,9 +198,12 @@ class Stack(Value):
         if self.input_projection is not None:
             parts["input_projection"] = self.input_projection.cost(embedding_width, width, shape.rows)
         tally = total(parts, "branch")
-        return (
-            tally if self.final_norm is None else tally + self.final_norm.cost(width, shape.rows).within("final_norm", "last")
-        )
+        if self.streams is not None:
+            enter, leave = self.streams.ends_cost(width, shape.rows)
+            tally += enter.within("streams.enter", "branch", "streams") + leave.within("streams.leave", "last", "streams")
+        if self.final_norm is not None:
+            tally += self.final_norm.cost(width, shape.rows).within("final_norm", "last")
+        return tally
 
     def state(self, width: int, batch: int, capacity: int, source: int, dtype: torch.dtype, device: torch.device) -> StackState:
         """Preallocated decode state for `capacity` positions and a source of `source` positions."""
@@ -226,7 +229,8 @@ class StackModule(nn.Module):
             built = block.build(width, plan, f"{name}.layers.{i}", stack.streams, i) if owner == i else blocks[owner]
             blocks.append(built)
         self.layers = nn.ModuleList(blocks)
-        self.owners, self.streams = stack.owners, stack.streams
+        self.owners = stack.owners
+        self.streams = stack.streams.build_ends(width) if stack.streams else None
         self.aside = tuple(stack.variants[variant].output == "aside" for variant in stack.layers)
         self.final_norm = stack.final_norm.build(width) if stack.final_norm else nn.Identity()
         self.score_bias = stack.score_bias.build() if stack.score_bias else None
@@ -262,7 +266,7 @@ class StackModule(nn.Module):
         if None in self.read_behind:
             context.leave(STREAM, x_BTD)
         if self.streams is not None:
-            x_BTD = x_BTD[:, :, None].expand(-1, -1, self.streams.count, -1)
+            x_BTD = self.streams.entering(x_BTD)
         length, spread = x_BTD.shape[1], self.spread
         if spread is not None:
             x_BTD, context = spread.enter(x_BTD, context)
@@ -281,9 +285,8 @@ class StackModule(nn.Module):
 
         every = range(len(self.layers))
         x_BTD = run(every, x_BTD) if self.relay is None else self.relay(run, x_BTD, context)
-        if self.streams is not None:
-            x_BTD = self.streams.merged(x_BTD)
-        return self.final_norm(x_BTD if spread is None else spread.leave(x_BTD, length))  # type: ignore[no-any-return]
+        x_BTD = x_BTD if spread is None else spread.leave(x_BTD, length)
+        return self.final_norm(x_BTD if self.streams is None else self.streams.leaving(x_BTD))  # type: ignore[no-any-return]
 
     def _layer(self, i: int, x_BTD: Tensor, context: Context, states: list[dict[str, State]] | None) -> Tensor:
         """The stream after layer i."""

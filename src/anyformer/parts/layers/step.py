@@ -27,9 +27,10 @@ class Step(Value):
     """Norm of the sum of the branches: x + norm(branches) (Gemma 4: a dense network beside experts)."""
     norm_after: Norm | None = None
     """Norm of the sum: norm(x + branches) (post-norm, the original Transformer)."""
-    residual: Literal["input", "normed", "block", "none", "detached"] = "input"
+    residual: Literal["input", "normed", "block", "none", "detached", "inactive"] = "input"
     """What the branches are added to: x, their input norm_before(x) (MiniMax-M1), what entered the block (Zamba), none, or x as
-    a constant: no gradient flows back through the step but by what its branches read of other layers (HRM's first cycles)."""
+    a constant: no gradient flows back through the step but by what its branches read of other layers (HRM's first cycles).
+    `inactive`: of `AlternatingUpdates` the streams that the layer does not compute (Gemma 3n's inputs of layers)."""
     residual_scale: LayerScale = 1.0
     """Factor of the residual that the branches are added to (DeepNorm's alpha, arXiv 2203.00555). `by_layer`: sqrt((n - 1) / n)
     where the step's sum is the n-th value of the stream, the embedding the first, and sqrt(1 / n) of each branch: independent
@@ -43,7 +44,7 @@ class Step(Value):
         if not branches:
             raise ValueError("needs at least one branch")
         for name in branches:
-            if hasattr(nn.Module, name) or name.startswith("step_"):
+            if hasattr(nn.Module, name) or name.startswith("step_") or name == "streams":
                 raise ValueError(f"a branch cannot be called {name!r}: the name is taken in a module")
         return branches
 
@@ -58,12 +59,25 @@ class Step(Value):
         return self
 
     @model_validator(mode="after")
+    def _adds_alone(self) -> Step:
+        scales = self.residual_scale != 1.0 or self.gain is not None
+        if self.residual == "inactive" and (scales or self.norm_after is not None or self.added_late):
+            changes = "norm_after, gain, residual_scale and added"
+            raise ValueError(f"residual = 'inactive' adds branches to several streams and does no more: leave {changes} out")
+        return self
+
+    @model_validator(mode="after")
     def _norms_a_sum(self) -> Step:
         if self.norm_branches is not None and all(branch.added for branch in self.branches.values()):
             raise ValueError("norm_branches norms the sum of the step's branches, and all of them are added after the block")
         if self.residual == "none" and all(branch.added for branch in self.branches.values()):
             raise ValueError("residual = 'none' leaves nothing of a step whose branches are all added after the block")
         return self
+
+    @property
+    def added_late(self) -> bool:
+        """Whether a branch is added after the block."""
+        return any(branch.added is not None for branch in self.branches.values())
 
     @property
     def shapes_residual(self) -> bool:

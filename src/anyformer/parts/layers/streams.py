@@ -1,7 +1,8 @@
-"""Several residual streams, read and written with learned weights: hyper-connections and their base."""
+"""Several residual streams: their base, and hyper-connections, which read and write them with learned weights."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, ClassVar, Literal
 
 import torch
@@ -10,15 +11,28 @@ from torch import Tensor, nn
 
 from anyformer.describe import Registry
 from anyformer.operations import Tally, Weight, matrix
+from anyformer.parts.layers.step import Step
 from anyformer.parts.norms.layer_norm import normalise
 from anyformer.parts.sketch import Drawn, Sketch
 
 
-class Streams(Drawn):
-    """N residual streams, (B, T, N, D), in place of one: copies of the input at first, one again behind the last layer.
+class StreamEnds(nn.Module):
+    """What stands at both ends of a stack's layers: one stream becomes N, and N become one."""
 
-    Each step has a module of its own: streams (B, T, N, D) -> what its branches read (B, T, D), the mixed streams (B, T, N, D)
-    and the weights with which the branches' output is added to them, (B, T, N, 1).
+    def entering(self, x_BTD: Tensor) -> Tensor:
+        """(B, T, D) -> (B, T, N, D)."""
+        raise NotImplementedError
+
+    def leaving(self, x_BTND: Tensor) -> Tensor:
+        """(B, T, N, D) -> (B, T, D)."""
+        raise NotImplementedError
+
+
+class Streams(Drawn):
+    """N residual streams, (B, T, N, D), in place of one, which is what enters the layers and what leaves them.
+
+    Either each step of a layer reads and writes all of them (`StepStreams`), or a layer computes one of them, and what becomes
+    of the others follows (`AlternatingUpdates`).
     """
 
     kinds: ClassVar[Registry] = Registry()
@@ -26,9 +40,38 @@ class Streams(Drawn):
     count: Annotated[int, Field(ge=2)] = 4
     """N."""
 
+    def problem(self, steps: Sequence[Step]) -> str | None:
+        """Why a layer of these steps cannot have the streams, with {} for its name; None if it can."""
+        raise NotImplementedError
+
+    def build_ends(self, width: int) -> StreamEnds:
+        """The module at both ends of the layers."""
+        raise NotImplementedError
+
+    def ends_cost(self, width: int, rows: int) -> tuple[Tally, Tally]:
+        """The weights and the work before the layers and behind them."""
+        return Tally(), Tally()
+
+
+class StepStreams(Streams):
+    """Streams that each step reads and writes: copies of the input at first, added up behind the last layer.
+
+    Each step has a module of its own: streams (B, T, N, D) -> what its branches read (B, T, D), the mixed streams (B, T, N, D)
+    and the weights with which the branches' output is added to them, (B, T, N, 1).
+    """
+
+    def problem(self, steps: Sequence[Step]) -> str | None:
+        if any(step.shapes_residual or step.added_late for step in steps):
+            changes = "norm_after, residual, residual_scale, gain and added"
+            return f"streams weigh the residual themselves: take {changes} out of {{}}"
+        return None
+
     def merged(self, x_BTND: Tensor) -> Tensor:
         """The stream behind the last layer, (B, T, D): the sum."""
         return x_BTND.sum(2)
+
+    def build_ends(self, width: int) -> CopiesModule:
+        return CopiesModule(self)
 
     def build(self, width: int, index: int) -> nn.Module:
         """The module of step `index` of the stack, counted from 0."""
@@ -39,7 +82,21 @@ class Streams(Drawn):
         raise NotImplementedError
 
 
-class HyperConnections(Streams):
+class CopiesModule(StreamEnds):
+    """N copies before the layers, merged behind them."""
+
+    def __init__(self, streams: StepStreams) -> None:
+        super().__init__()
+        self.streams = streams
+
+    def entering(self, x_BTD: Tensor) -> Tensor:
+        return x_BTD[:, :, None].expand(-1, -1, self.streams.count, -1)
+
+    def leaving(self, x_BTND: Tensor) -> Tensor:
+        return self.streams.merged(x_BTND)
+
+
+class HyperConnections(StepStreams):
     """N residual streams instead of one (Zhu et al. 2024, arXiv 2409.19606).
 
     A step reads h = sum_n m_n x_n and leaves x_n = sum_k r_kn x_k + w_n f(h), f all its branches. m, r, w start as a plain

@@ -9,7 +9,7 @@ from pydantic import model_validator
 from torch import Tensor, nn
 
 from anyformer.describe import Choice, Count, Value
-from anyformer.operations import Dimension, Tally, Weight, matrix, total
+from anyformer.operations import AxisName, Dimension, Tally, Weight, matrix, total
 from anyformer.parts.pointwise.activation import ACTIVATIONS
 
 
@@ -35,11 +35,15 @@ class Gate(Value):
     def build(self, width: int, heads: int, head_width: int) -> GateModule:
         return GateModule(self, width, heads, head_width)
 
-    def cost(self, width: int, heads: int, head_width: int, rows: int) -> Tally:
-        outputs = self.outputs(heads, head_width)
-        parts = matrix("projection", self.rank or width, outputs, rows, role="column", bias=self.bias is True)
+    def cost(self, width: int, heads: int, head_width: int, rows: int, *, of: AxisName | None = None) -> Tally:
+        """Its weights and its work; `of`: what the heads are, where their number may change."""
+        outputs, each = self.outputs(heads, head_width), (("features", head_width),) if self.per == "feature" else ()
+        outputs_as: Dimension = () if of is None else ((of, heads), *each)
+        parts = matrix(
+            "projection", self.rank or width, outputs, rows, role="column", bias=self.bias is True, outputs_as=outputs_as
+        )
         if self.bias == "head":
-            axes: Dimension = (("heads", heads),)
+            axes: Dimension = ((of or "heads", heads),)
             parts += Tally({"bias": Weight((heads,), "column", "zeros", axes=(axes,))})
         parts += total({"activation": ACTIVATIONS[self.activation].cost(outputs, rows, gated=True)})
         return matrix("down", width, self.rank, rows, role="replicate") + parts if self.rank else parts

@@ -148,7 +148,6 @@ class LinearAttentionModule(RecurrentHeadsModule):
         self.attention, self.chunk = attention, plan.chunk
         self.directions = attention.feature_map.directions(self.head_width)
         self.rotary = Digested.of(attention.rotary) if attention.rotary else None
-        self.features = attention.feature_map.features(self.head_width)
 
     def extra_repr(self) -> str:
         a = self.attention
@@ -177,10 +176,7 @@ class LinearAttentionModule(RecurrentHeadsModule):
 
     def _mapped(self, x_BTHE: Tensor, context: Context) -> Tensor:
         """phi(x), rotated if positions are: (B, T, H, M)."""
-        features = self.attention.feature_map.apply(x_BTHE, self.directions)
-        if self.rotary is None:
-            return features
-        return self.rotary.value.rotate(features, context.rotary(self.rotary, self.features, features.dtype))
+        return context.rotated(self.attention.feature_map.apply(x_BTHE, self.directions), self.rotary)
 
     def _mixed(self, q: Tensor, k: Tensor, v: Tensor, context: Context, state: RecurrentState | None) -> Tensor:
         if not self.attention.causal:

@@ -24,6 +24,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from anyformer.operations import Contraction, Shape, State, Tally
+from anyformer.parts.recurrence.scan import scan
 
 
 def exactly(x: Tensor) -> AbstractContextManager[None]:
@@ -54,12 +55,20 @@ def linear_recurrence(
     q_n, k_n, v_n = (_folded(x, f.size) for x in (q, k, v))
     writes = (k_n * f.to_end).mT @ v_n
     state = torch.zeros_like(writes[..., 0, :, :]) if state is None else state
-    before = []
-    for across, write in zip(f.across_chunks, writes.unbind(-3), strict=True):
-        before.append(state)
-        state = across * state + write
-    mixed = f.products(q_n, k_n) @ v_n + (q_n * f.from_start) @ torch.stack(before, -3)
+    before = _carried(f.across, state[..., None, :, :], writes)
+    mixed = f.products(q_n, k_n) @ v_n + (q_n * f.from_start) @ before
+    state = f.across[..., -1, :, None] * before[..., -1, :, :] + writes[..., -1, :, :]
     return mixed.flatten(-3, -2)[..., : q.shape[-2], :], state
+
+
+def _carried(across: Tensor, first: Tensor, writes: Tensor) -> Tensor:
+    """The state before each chunk, the `first` and, of what each chunk adds, those before the others: (..., chunks, M, E)."""
+    lead, (chunks, M, E) = writes.shape[:-3], writes.shape[-3:]
+    if chunks == 1:
+        return first
+    added = torch.cat([first, writes[..., :-1, :, :]], -3)
+    links = across[..., :-1, :, None].expand(*lead, chunks - 1, -1, 1)
+    return scan(links.flatten(0, -4), added.view(-1, chunks, M, E)).view(writes.shape)
 
 
 def linear_step(q: Tensor, k: Tensor, v: Tensor, log_decay: Tensor | None, state: Tensor | None) -> tuple[Tensor, Tensor]:

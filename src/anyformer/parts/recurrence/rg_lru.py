@@ -15,7 +15,7 @@ from anyformer.parts.call.recurrent_state import SUM_BYTES, RecurrentState
 from anyformer.parts.pointwise.activation import ACTIVATIONS, activation_name
 from anyformer.parts.pointwise.grouped import GroupedLinear
 from anyformer.parts.recurrence.recurrence import exact, exactly, recurrent
-from anyformer.parts.recurrence.selective_scan import channel_scan
+from anyformer.parts.recurrence.scan import scan
 from anyformer.parts.recurrence.short_convolution import ShortConvolution
 from anyformer.parts.sketch import Cell, Sketch, biases, chain, fan, number
 from anyformer.parts.sublayer import Sublayer, Traits, each_once
@@ -79,7 +79,7 @@ class RGLRU(Sublayer):
         return Traits("RG-LRU")
 
     def build(self, width: int, plan: Plan, name: str) -> RGLRUModule:
-        return RGLRUModule(self, width, plan)
+        return RGLRUModule(self, width)
 
     def cost(self, width: int, shape: Shape, plan: Plan) -> Tally:
         B, rows, W = shape.batch, shape.rows, self.channels
@@ -109,10 +109,9 @@ class RGLRU(Sublayer):
 class RGLRUModule(nn.Module):
     """(B, T, D) -> (B, T, D)."""
 
-    def __init__(self, lru: RGLRU, width: int, plan: Plan) -> None:
+    def __init__(self, lru: RGLRU, width: int) -> None:
         super().__init__()
-        self.lru, self.chunk = lru, plan.chunk
-        W = lru.channels
+        self.lru, W = lru, lru.channels
         self.gate = nn.Linear(width, W, bias="gate" in lru.bias)
         self.value = nn.Linear(width, W, bias="value" in lru.bias)
         self.convolution = lru.convolution.build(W) if lru.convolution else None
@@ -144,8 +143,9 @@ class RGLRUModule(nn.Module):
                 # Padding writes nothing and decays nothing.
                 padding = ~context.valid[..., None]
                 write, decay = write.masked_fill(padding, 0), decay.masked_fill(padding, 1)
-            past = None if state is None else state.sums.to(write.dtype)
-            states_BTW = channel_scan(decay, write, past, chunk=self.chunk)
-            if state is not None:
-                state.sums.copy_(states_BTW[:, -1])
+            if state is None:
+                return scan(decay[:, 1:], write)
+            entering = write[:, :1] + decay[:, :1] * state.sums.to(write.dtype)[:, None]
+            states_BTW = scan(decay[:, 1:], torch.cat([entering, write[:, 1:]], 1))
+            state.sums.copy_(states_BTW[:, -1])
             return states_BTW

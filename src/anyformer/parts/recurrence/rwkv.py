@@ -61,7 +61,7 @@ class RWKV(Sublayer):
         return Traits("RWKV")
 
     def build(self, width: int, plan: Plan, name: str) -> RWKVModule:
-        return RWKVModule(self, width, plan)
+        return RWKVModule(self, width)
 
     def cost(self, width: int, shape: Shape, plan: Plan) -> Tally:
         B, rows, W = shape.batch, shape.rows, self.channels
@@ -90,9 +90,9 @@ def _latest(width: int, batch: int, dtype: torch.dtype, device: torch.device) ->
 class RWKVModule(nn.Module):
     """(B, T, D) -> (B, T, D)."""
 
-    def __init__(self, rwkv: RWKV, width: int, plan: Plan) -> None:
+    def __init__(self, rwkv: RWKV, width: int) -> None:
         super().__init__()
-        self.chunk, W = plan.chunk, rwkv.channels
+        W = rwkv.channels
         self.key, self.value, self.receptance = (nn.Linear(width, W, bias=False) for _ in SIDES)
         self.key_mix, self.value_mix, self.receptance_mix = (nn.Parameter(torch.empty(width)) for _ in SIDES)
         self.decay, self.bonus = nn.Parameter(torch.empty(W)), nn.Parameter(torch.empty(W))
@@ -117,7 +117,6 @@ class RWKVModule(nn.Module):
                 exact(self.decay).exp(),
                 exact(self.bonus),
                 None if state is None else state.sums.to(exact(key).dtype),
-                chunk=self.chunk,
                 starts=None if segments is None else F.pad(segments[:, 1:] != segments[:, :-1], (1, 0)),
                 padding=None if valid is None else ~valid,
             )

@@ -203,6 +203,8 @@ def _residual(step: Step) -> Iterator[str]:
         yield "detached"
     if step.residual == "block":
         yield "block input"
+    if step.residual == "inactive":
+        yield "other streams"
     if isinstance(step.residual_scale, str):
         yield "× √(1 − 1/n)"
     elif step.residual == "none" or step.residual_scale != 1:

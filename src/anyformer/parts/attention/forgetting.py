@@ -1,0 +1,58 @@
+"""The forgetting gate of attention: each token says how much of what stands before it the later ones still see."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from anyformer.describe import Value
+from anyformer.operations import Dimension, Tally, Weight, matrix
+from anyformer.operations.elementwise import activated
+from anyformer.parts.call.annotated_state import AnnotatedState
+from anyformer.parts.call.context import Context
+
+GATES = "gates"
+"""The projection of the stream to one gate for each head."""
+
+
+class ForgettingGate(Value):
+    """s_ij = q_i . k_j * scale + sum over l in (j, i] of log sigmoid(f_l), f = x W_f + b, one per head: (B, T, H).
+
+    The Forgetting Transformer (FoX, Lin et al. 2025, arXiv 2503.02130): ALiBi whose slopes the data give, so that positions
+    need no other sign. To a later key, in attention that looks ahead, the sum is over l in (i, j]. The decode state holds the
+    sum up to each position beside its key: H numbers in fp32.
+    """
+
+    initial: float = 0.0
+    """The first value of b. At 0 a token halves what stands before it; a gate of 10 forgets next to nothing."""
+
+    def build(self, inputs: int, heads: int) -> ForgettingGateModule:
+        return ForgettingGateModule(inputs, heads)
+
+    def cost(self, inputs: int, heads: int, rows: int) -> Tally:
+        of_heads: Dimension = (("heads", heads),)
+        bias = Weight((heads,), "column", self.initial, axes=(of_heads,))
+        gates = matrix(GATES, inputs, heads, rows, role="column", outputs_as=of_heads)
+        return gates + Tally({f"{GATES}.bias": bias}, {"log_sigmoid": activated(rows * heads)})
+
+
+class ForgettingGateModule(nn.Module):
+    """(B, T, D) -> the bias of the scores (B, H, T, S) in fp32."""
+
+    def __init__(self, inputs: int, heads: int) -> None:
+        super().__init__()
+        self.gates = nn.Linear(inputs, heads)
+
+    def forward(self, x_BTD: Tensor, context: Context, state: AnnotatedState | None) -> Tensor:
+        log_BTH = F.logsigmoid(self.gates(x_BTD).float())
+        if context.valid is not None:
+            log_BTH = torch.where(context.valid[..., None], log_BTH, 0.0)  # padding stands between no two tokens
+        query_BHT1 = log_BTH.cumsum(1).transpose(1, 2)[..., None]
+        key_BHS1 = query_BHT1
+        if state is not None:
+            assert context.chunk is not None, "a stack with state enters its chunk first"
+            # Differences alone are read, so it does not matter what the sum of a row begins with.
+            query_BHT1 = query_BHT1 + state.before(context.chunk)
+            key_BHS1 = state.extend_beside(query_BHT1, context.chunk)
+        return -(query_BHT1 - key_BHS1.mT).abs()

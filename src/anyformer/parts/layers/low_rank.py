@@ -1,0 +1,61 @@
+"""Residuals with a learned map of low rank."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from torch import Tensor, nn
+
+from anyformer.describe import Count
+from anyformer.operations import Shape, Tally, matrix, total
+from anyformer.operations.elementwise import added
+from anyformer.parts.call.context import Context
+from anyformer.parts.norms.norm import Norm
+from anyformer.parts.sketch import Cell, Sketch, chain, fan, number
+from anyformer.parts.sublayer import Sublayer
+from anyformer.plan import Plan
+
+
+class LowRankResidual(Sublayer):
+    """y = x + norm(x A B), A (D, P) and B (P, D): what stands for the residual x beside other branches.
+
+    LAuReL-LR (Menghani et al. 2024, arXiv 2411.07501): a block computes f(x) + x + x A B, a step of two branches with
+    `residual = "none"`. Gemma 3n reads the normed x, adds the residual besides, and divides by sqrt(2). The paper's B is our A.
+    """
+
+    kind: Literal["low_rank_residual"] = "low_rank_residual"
+    rank: Count
+    """Features (P) between A and B."""
+    norm: Norm | None = None
+    """Norm of x A B (Gemma 3n)."""
+
+    def sketch(self, width: int) -> Sketch:
+        norm = None if self.norm is None else Cell("norm", "norm")
+        narrow = chain(Cell(f"down {number(self.rank)}"), Cell(f"up {number(width)}"), norm)
+        return Sketch("Low-rank residual", flow=fan(narrow, Cell("itself", "pointwise"), join="+"))
+
+    def gathers(self, width: int) -> int | None:
+        return 0
+
+    def build(self, width: int, plan: Plan, name: str) -> LowRankResidualModule:
+        return LowRankResidualModule(self, width)
+
+    def cost(self, width: int, shape: Shape, plan: Plan) -> Tally:
+        down = matrix("down", width, self.rank, shape.rows, role="replicate")
+        # Not a way into the stream that zeros would close: x itself is left.
+        up = matrix("up", self.rank, width, shape.rows, role="replicate")
+        norm = Tally() if self.norm is None else total({"norm": self.norm.cost(width, shape.rows)})
+        return down + up + norm + Tally(own_work={"residual": added(shape.rows * width)})
+
+
+class LowRankResidualModule(nn.Module):
+    """(B, T, D) -> (B, T, D)."""
+
+    def __init__(self, part: LowRankResidual, width: int) -> None:
+        super().__init__()
+        self.down = nn.Linear(width, part.rank, bias=False)
+        self.up = nn.Linear(part.rank, width, bias=False)
+        self.norm = part.norm.build(width) if part.norm else nn.Identity()
+
+    def forward(self, x_BTD: Tensor, context: Context, state: None = None) -> Tensor:
+        return x_BTD + self.norm(self.up(self.down(x_BTD)))  # type: ignore[no-any-return]
