@@ -42,7 +42,9 @@ def kinds(words: str) -> set[str]:
 
 def generative(made: Architecture) -> bool:
     """Whether it gives logits of a next token."""
-    return made.decoder is not None and made.latents is None and not made.cost(Shape(source=1)).breaks("stepwise")
+    if made.decoder is None or made.head is None or made.latents is not None:
+        return False
+    return not made.cost(Shape(source=1)).breaks("stepwise")
 
 
 GENERATIVE = {name: made for name, made in ALIVE.items() if generative(made)}
@@ -56,7 +58,7 @@ class Task:
         self.given = [made.embedding.example(2, length)]
         self.targets = torch.randn(made.outputs, generator=generator)
         self.tokens = None
-        if made.decoder is not None and made.latents is None:
+        if made.decoder is not None and made.head is not None and made.latents is None:
             tokens = made.output_embedding.example(2, length)
             self.given = [*(self.given if made.two_inputs else ()), tokens[:, :-1]]
             self.tokens = tokens[:, 1:]

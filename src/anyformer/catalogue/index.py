@@ -56,6 +56,7 @@ LINEAGES = {
     "bitnet": "Microsoft",
     "olmo": "Ai2",
     "smollm": "Hugging Face",
+    "ettin": "Johns Hopkins",
     "apertus": "Swiss AI",
     "kyutai": "Kyutai",
     "exaone": "LG",

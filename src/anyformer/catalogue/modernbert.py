@@ -1,4 +1,4 @@
-"""ModernBERT: an encoder with rotary positions, gated networks, and two local layers to one global; Ettin, its decoder."""
+"""ModernBERT: an encoder with rotary positions, gated networks, and two local layers to one global; its decoder."""
 
 from __future__ import annotations
 
@@ -53,19 +53,11 @@ def modernbert(*, width: int, depth: int, heads: int, ffn: int, causal: bool = F
     )
 
 
-_ETTIN = partial(modernbert, causal=True)
 _WHAT = "rotary encoder, two local layers to one global, masked tokens"
-_WHAT_ETTIN = "ModernBERT as a decoder, for the next token"
 _PAPER = "arXiv 2412.13663, table 4; released configuration ModernBERT-{}"
-_PAPER_ETTIN = "arXiv 2507.11412, table 1; windows and rotary of transformers' ModernBertDecoderConfig"
 
 ENTRIES = (
     Entry("modernbert-base", 2024, _WHAT, _PAPER.format("base"), partial(modernbert, width=768, depth=22, heads=12, ffn=1152)),
     Entry("modernbert-large", 2024, _WHAT, _PAPER.format("large"),
           partial(modernbert, width=1024, depth=28, heads=16, ffn=2624)),
-    *(Entry(f"ettin-decoder-{size}", 2025, _WHAT_ETTIN, _PAPER_ETTIN,
-            partial(_ETTIN, width=width, depth=depth, heads=heads, ffn=ffn), organisation="Johns Hopkins")
-      for size, width, depth, heads, ffn in (
-          ("17m", 256, 7, 4, 384), ("32m", 384, 10, 6, 576), ("68m", 512, 19, 8, 768), ("150m", 768, 22, 12, 1152),
-          ("400m", 1024, 28, 16, 2624), ("1b", 1792, 28, 28, 3840))),
 )  # fmt: skip
