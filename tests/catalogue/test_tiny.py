@@ -97,6 +97,15 @@ def test_variants_that_differ_in_numbers_alone_are_one():
     assert architecture("gpt2", tiny=True).decoder.order == "layer*2"
 
 
+def test_of_layers_that_are_passed_again_together_alike_ones_are_one():
+    hrm, perceiver, zamba = (
+        architecture(name, tiny=True).decoder for name in ("hrm-text-1b", "perceiver-imagenet", "zamba2-2.7b")
+    )
+    assert [name for name in hrm.layers if name in hrm.shared_weights] == ["low_0", "low_15", "high_0", "high_15"]
+    assert perceiver.layers == ("first_read", "latent_0", "read")
+    assert zamba.shared_weights == ("shared_0", "shared_1")
+
+
 def test_roots_of_the_width_follow_it():
     palm, gemma, granite = (architecture(name, tiny=True) for name in ("palm-540b", "gemma-3-27b", "granite-3.3-8b"))
     assert palm.resolved().head.scale == build(palm).head.scale == 16**-0.5

@@ -208,16 +208,17 @@ LAST = Block(
 SLOW = post_norm(RMS, SELF, FEED)
 
 
-def _joined(variant: str | None, **step) -> Block:
+def _joined(variant: str | None, *, detached: bool = False, **step) -> Block:
     """The stream and another one, behind a variant, for the next layers of a cycle."""
-    return Block(steps=(Step(branches=Named(skip=Branch(sublayer=Skip(variant=variant))), **step),))
+    return Block(steps=(Step(branches=Named(skip=Branch(sublayer=Skip(variant=variant, detached=detached))), **step),))
 
 
 def _cycles(first: Constant, order: str) -> Architecture:
     """Two stacks in cycles, each with a stream of its own, of which the first cycles do not learn."""
     begin = Block(steps=(Step(branches=Named(constant=Branch(sublayer=first))),))
     joins = {"first": _joined(None, residual="detached"), "again": _joined(None), "join": _joined("slow"),
-             "cut": _joined("slow", residual="detached"), "back": _joined("fast_b")}  # fmt: skip
+             "cut": _joined("slow", residual="detached"), "back": _joined("fast_b"),
+             "kept": _joined("fast_b", detached=True)}  # fmt: skip
     variants = {"begin": begin, "fast_a": pre_norm(RMS, SELF, FEED), "fast_b": SLOW, "slow": SLOW, **joins}
     used = {name: block for name, block in variants.items() if name in order.split()}
     return _decoder(SLOW).but(
@@ -751,6 +752,7 @@ DECODERS = {
         decoder=Stack(variants=Named(first=FIRST, middle=OWN_KEYS, last=LAST), order="first middle*2 last", final_norm=RMS)
     ),
     "cycles": _cycles(Constant(), "begin fast_a fast_b again slow back fast_a fast_b cut fast_a fast_b join slow"),
+    "cycles_detached": _cycles(Constant(learned=False), "begin fast_a fast_b first slow kept fast_a fast_b join slow"),
     "cycles_stored": _cycles(Constant(learned=False), "begin fast_a fast_b first fast_a fast_b again slow"),
     "value_residual": _decoder(OWN_KEYS).but(
         decoder=Stack(variants=Named(first=OWN_KEYS, layer=MIXED_VALUES), order="first layer*2", final_norm=RMS)

@@ -220,7 +220,7 @@ def by_title(work):
     return found
 
 
-@pytest.mark.parametrize("name", ["cycles", "cycles_stored"])
+@pytest.mark.parametrize("name", ["cycles", "cycles_detached", "cycles_stored"])
 def test_layers_that_no_gradient_reaches_have_a_forward_pass_alone(name):
     """Of the products written out, the backward pass is what torch counts of it (the contracts hold `total_flops` to that)."""
     shape, plan = Shape(batch=1, length=64), Plan(attention="plain")

@@ -29,7 +29,7 @@ def test_a_prefix_is_read_both_ways():
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"L_bp_cycles": [2, 0]}, "fast layers of which no pass learns are not known here"),
+        ({"L_bp_cycles": [2, -1]}, r"L_bp_cycles = \[2, -1\] should be numbers of passes, from 0"),
         ({"L_bp_cycles": 2}, "L_bp_cycles = 2 should be a list of whole numbers"),
         ({"num_layers_per_stack": 2}, "num_hidden_layers = 2 is not supported .* only 16"),
         ({"H_cycles": 10_000, "L_cycles": 10_000}, "H_cycles = 10000 should be so small"),

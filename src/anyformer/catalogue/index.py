@@ -88,6 +88,7 @@ LINEAGES = {
     "rwkv": "RWKV",
     "xlstm": "NXAI",
     "zamba": "Zyphra",
+    "hrm": "Sapient Intelligence",
     "grok": "xAI",
     "undisclosed": "",
 }

@@ -49,6 +49,7 @@ from anyformer.parts.layers.block import Block
 from anyformer.parts.layers.bottleneck import Bottleneck
 from anyformer.parts.layers.branch import Branch
 from anyformer.parts.layers.constant import Constant
+from anyformer.parts.layers.cycles import Cycles
 from anyformer.parts.layers.low_rank import LowRankResidual
 from anyformer.parts.layers.manifold import ManifoldConnections
 from anyformer.parts.layers.multi_token import SequentialPrediction
@@ -126,6 +127,7 @@ __all__ = [
     "Chunk",
     "Constant",
     "CrossAttention",
+    "Cycles",
     "DeltaAttention",
     "DifferentialAttention",
     "Disentangled",

@@ -6,6 +6,8 @@ on each other are fitted again, and each kind of layer occurs once, in the order
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 from anyformer.model import Architecture
@@ -125,18 +127,38 @@ def _fit_rotary(rotary: dict[str, Any], head_width: int) -> None:
 def _fit_layers(stack: dict[str, Any]) -> None:
     """Leave each kind of layer once. Variants that differ in numbers alone are one kind, unless a field names them."""
     variants: dict[str, Any] = stack["variants"]
-    named = {*stack.get("shared_weights", ()), *_values_of("keys_from", variants)}
+    order = parse_order(stack["order"])
+    behind = _always_behind(order)
+    read = {name for field in ("keys_from", "variant") for name in _values_of(field, variants)}
+    kind_of: dict[str, str] = {}
+    for name in dict.fromkeys(order):
+        alike = str(_without_numbers(variants[name]))
+        owned, before = name in stack.get("shared_weights", ()), behind.get(name)
+        if owned and before in kind_of and name not in read and alike == str(_without_numbers(variants[before])):
+            kind_of[name] = kind_of[before]  # one more layer of a group that is passed as a whole
+        else:
+            kind_of[name] = name if owned or name in read else alike
     kinds: dict[str, str] = {}
-    for name in parse_order(stack["order"]):
-        kinds.setdefault(name if name in named else str(_without_numbers(variants[name])), name)
+    for name, kind in kind_of.items():
+        kinds.setdefault(kind, name)
     first = list(kinds.values())
     stack["variants"] = {name: variants[name] for name in first}
     layers = first if len(first) > 1 else first * 2
     if stack.get("layer_inputs") is not None:
         _fit_inputs(stack, max(1, INPUTS // len(layers)))
     stack["order"] = write_order(layers)
-    for name in stack.get("shared_weights", ()):
+    shared = [name for name in stack.get("shared_weights", ()) if name in first]
+    stack |= {"shared_weights": shared} if shared else {}
+    for name in shared:
         _set("layers", layers.count(name), variants[name])
+
+
+def _always_behind(order: Sequence[str]) -> dict[str, str]:
+    """Names that always stand behind the same other one, and which one that is."""
+    before: dict[str, set[str]] = {}
+    for first, name in pairwise(("", *order)):
+        before.setdefault(name, set()).add(first)
+    return {name: one for name, (one, *more) in before.items() if one not in ("", name) and not more}
 
 
 def _fit_inputs(stack: dict[str, Any], width: int) -> None:

@@ -202,7 +202,7 @@ def fourier_mixing(part, name, weights, x, run):
 
 
 def skip(part, name, weights, x, run):
-    earlier = run.streams[part.variant]
+    earlier = [v.detach() if part.detached else v for v in run.streams[part.variant]]
     return [linear(f"{name}.projection", weights, v) for v in earlier] if part.projected else earlier
 
 

@@ -16,6 +16,8 @@ CASES = [
         {"embedding_scale": 3.0, "attention_bias": True, "mlp_bias": True, "tie_word_embeddings": True, "hidden_act": "gelu"},
         {"L_bp_cycles": [1, 3], "prefix_lm": False, "attention_dropout": 0.1, "num_hidden_layers": 1},
         {"L_bp_cycles": [4, 1, 2], "H_cycles": 3, "L_cycles": 2, "initializer_range": 0.05},
+        {"L_bp_cycles": [0, 3], "embedding_scale": 2.0},
+        {"L_bp_cycles": [0, 1, 0], "H_cycles": 3, "L_cycles": 2, "num_hidden_layers": 1},
         {"L_bp_cycles": [], "H_cycles": 1, "L_cycles": 1, "max_position_embeddings": 64},
     ),
 ]

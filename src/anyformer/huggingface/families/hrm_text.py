@@ -1,17 +1,9 @@
-"""HRM-Text: two stacks that run in cycles, a fast and a slow one, each with a stream of its own; few cycles learn.
-
-    z_L = norm(low(z_L + z_H)), `L_cycles` times; z_H = norm(high(z_H + z_L)); all of it `H_cycles` times
-
-z_H begins as the embeddings, z_L as a stored vector (Hierarchical Reasoning Model, Wang et al. 2025, arXiv 2506.21734). As one
-stack: layers that share their weights, and between two passes a layer without weights that adds the other stream.
-"""
+"""HRM-Text: two stacks in cycles, each of which ends in a norm without weights, behind a prefix that is read both ways."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
-from anyformer.describe import Named
 from anyformer.huggingface import words
 from anyformer.huggingface.config import Config
 from anyformer.huggingface.errors import MismatchError
@@ -20,47 +12,7 @@ from anyformer.huggingface.rules import Names, Rows, Table, To, under
 from anyformer.huggingface.vocabulary import DEEPEST, POSITIVE
 from anyformer.huggingface.words.names import OUTSIDE
 from anyformer.model import Architecture
-from anyformer.parts import Block, Branch, Causal, Constant, Gate, Prefix, RMSNorm, Skip, Stack, Step, pre_norm
-from anyformer.parts.layers.order import write_order
-
-
-@dataclass(frozen=True)
-class Cycles:
-    """The passes of both stacks, of `layers` each: `slow` times the fast stack `fast` times, then the slow one.
-
-    Of the fast passes of each slow cycle the last `learning` have gradients.
-    """
-
-    layers: int
-    slow: int
-    fast: int
-    learning: tuple[int, ...]
-
-    def stack(self, block: Block, last: Block) -> Stack:
-        """The stack in which the layers stand as they are computed; `last`: the last layer of a pass."""
-        low, high = ([f"{side}_{i}" for i in range(self.layers)] for side in ("low", "high"))
-        order: list[str] = []
-        for cycle, learning in enumerate(self.learning):
-            join = "again" if cycle else "first"
-            for number in range(self.fast):
-                cut = "_cut" if number <= self.fast - learning else ""
-                order += [join + cut if number else "back" if cycle else "begin", *low]
-            order += [join, *high]
-        # Of the slow stream before it ended a pass, only what enters the layers is there.
-        joins = {
-            "begin": _join(Constant(learned=False)),
-            "back": _join(Skip(variant=low[-1])),
-            **{name + cut: _join(Skip(variant=variant), cut) for name, variant in (("first", None), ("again", high[-1]))
-               for cut in ("", "_cut")},
-        }  # fmt: skip
-        blocks = {name: last if name in (low[-1], high[-1]) else joins.get(name, block) for name in dict.fromkeys(order)}
-        return Stack(variants=Named(blocks), order=write_order(order), shared_weights=(*low, *high))
-
-
-def _join(sublayer: Constant | Skip, cut: str = "") -> Block:
-    """x + y, of x as a constant if no gradient flows back into the pass before."""
-    branch = Branch(sublayer=sublayer)
-    return Block(steps=(Step(branches=Named({sublayer.kind: branch}), residual="detached" if cut else "input"),))
+from anyformer.parts import Causal, Cycles, Gate, Prefix, RMSNorm, Stack, pre_norm
 
 
 def read(config: Config) -> Architecture:
@@ -90,12 +42,12 @@ def read(config: Config) -> Architecture:
 
 
 def _cycles(config: Config) -> Cycles:
-    slow = config("H_cycles", 2, lambda target: _cycles_of(target.stack).slow)
+    slow = config("H_cycles", 2, lambda target: len(_cycles_of(target.stack).learning))
     fast = config("L_cycles", 3, lambda target: _cycles_of(target.stack).fast)
     given = config("L_bp_cycles", None, lambda target: list(_cycles_of(target.stack).learning))
     given = [2] if given is None else given
-    if min(given, default=1) < 1:
-        raise config.refused("L_bp_cycles", given, "numbers from 1: fast layers of which no pass learns are not known here")
+    if min(given, default=0) < 0:
+        raise config.refused("L_bp_cycles", given, "numbers of passes, from 0")
     learning = [min(number, fast) for number in ([1] * (slow - len(given)) + given)[:slow]]
     layers = config("num_layers_per_stack", None, lambda target: _cycles_of(target.stack).layers)
     if layers is None:
@@ -105,7 +57,7 @@ def _cycles(config: Config) -> Cycles:
     config.put(num_hidden_layers=layers * slow * (fast + 1))
     if (layers + 1) * slow * (fast + 1) > DEEPEST:
         raise config.refused("H_cycles", slow, f"so small that at most {DEEPEST} layers are computed one after the other")
-    return Cycles(layers, slow, fast, tuple(learning))
+    return Cycles(layers, fast, tuple(learning))
 
 
 def _cycles_of(stack: Stack) -> Cycles:
@@ -115,7 +67,7 @@ def _cycles_of(stack: Stack) -> Cycles:
     if not fast or len(passes) % (fast + 1):
         raise MismatchError("the layers are not two stacks in cycles")
     cycles = range(0, len(passes), fast + 1)
-    return Cycles(len(passes[0]), len(cycles), fast, tuple(fast - sum(cut[at : at + fast]) for at in cycles))
+    return Cycles(len(passes[0]), fast, tuple(fast - sum(cut[at + 1 : at + fast + 1]) for at in cycles))
 
 
 def _passes(stack: Stack) -> tuple[list[list[int]], list[bool]]:

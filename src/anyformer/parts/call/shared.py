@@ -23,6 +23,8 @@ class Read:
     """Whether its absence is an error; else the sublayer does without."""
     state: bool = False
     """Whether it is the decode state of the other layer, which each decode step then reads again."""
+    constant: bool = False
+    """Whether no gradient flows back to it."""
 
     def problem(self, left: Mapping[str, int] | None) -> str | None:
         """The reason why `left`, names and sizes, does not satisfy this; `left` is None if no such layer stands before."""

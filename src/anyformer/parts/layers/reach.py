@@ -20,6 +20,6 @@ def reached(layers: Sequence[str], variants: Mapping[str, Block]) -> tuple[bool,
         block = variants[layers[i]]
         if i in found:
             found |= set() if block.detaches or i == 0 else {i - 1}
-            read = {each.variant for each in block.reads if each.variant is not None}
+            read = {each.variant for each in block.reads if each.variant is not None and not each.constant}
             found |= {max(j for j in range(i) if layers[j] == variant) for variant in read}
     return tuple(i in found for i in range(len(layers)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from anyformer.parts.call.shared import SOURCE, STREAM, TOKENS, Read
+from anyformer.parts.call.shared import SOURCE, STREAM, TOKENS
 from anyformer.parts.layers.block import Block
 
 
@@ -26,7 +26,7 @@ def check_reads(layers: Sequence[str], variants: Mapping[str, Block], leaves: Ma
         left[variant] = variants[variant].leaves | ({} if streams else {STREAM: 1})
     reads = {read for block in variants.values() for read in block.reads}
     for name, block in variants.items():
-        if block.output == "aside" and Read(STREAM, name) not in reads:
+        if block.output == "aside" and (STREAM, name) not in {(read.name, read.variant) for read in reads}:
             raise ValueError(f"{name} leaves its output aside, and no layer reads the stream behind it")
 
 

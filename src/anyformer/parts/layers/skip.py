@@ -27,16 +27,19 @@ class Skip(Sublayer):
     kind: Literal["skip"] = "skip"
     variant: str | None = None
     """The variant whose latest layer before left the stream; None: what entered the layers."""
+    detached: bool = False
+    """Whether it is a constant: no gradient flows back to it (HRM's first cycles, arXiv 2506.21734)."""
     projected: bool = False
     """Whether the stream is multiplied by W (the linear map behind the shared block of Zamba, arXiv 2405.16712)."""
 
     def sketch(self, width: int) -> Sketch:
         read = "what entered the layers" if self.variant is None else f"the stream after {self.variant}"
-        return Sketch("Skip", (read, "through a linear map") if self.projected else (read,))
+        facts = {"through a linear map": self.projected, "without a gradient": self.detached}
+        return Sketch("Skip", (read, *(fact for fact, holds in facts.items() if holds)))
 
     @property
     def reads(self) -> tuple[Read, ...]:
-        return (Read(STREAM, self.variant),)
+        return (Read(STREAM, self.variant, constant=self.detached),)
 
     def build(self, width: int, plan: Plan, name: str) -> SkipModule:
         return SkipModule(self, width)
@@ -52,8 +55,10 @@ class SkipModule(nn.Module):
 
     def __init__(self, skip: Skip, width: int) -> None:
         super().__init__()
-        self.variant = skip.variant
+        self.variant, self.detached = skip.variant, skip.detached
         self.projection = nn.Linear(width, width, bias=False) if skip.projected else nn.Identity()
 
     def forward(self, x_BTD: Tensor, context: Context, state: None = None) -> Tensor:
-        return self.projection(context.shared[self.variant, STREAM].to(x_BTD.dtype))  # type: ignore[no-any-return]
+        left_BTD = context.shared[self.variant, STREAM]
+        left_BTD = left_BTD.detach() if self.detached else left_BTD
+        return self.projection(left_BTD.to(x_BTD.dtype))  # type: ignore[no-any-return]
