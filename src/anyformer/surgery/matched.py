@@ -23,7 +23,7 @@ class Place:
 
 def places(architecture: Architecture) -> dict[str, Place]:
     """Every declared weight by name, in the order declared."""
-    nodes = [node for node in architecture.cost(Shape()).nodes() if node.weight_times]
+    nodes = [node for node in architecture.trained_cost(Shape()).nodes() if node.weight_times]
     return {node.name(own): Place(weight, node.address) for node in nodes for own, weight in node.tally.own_weights.items()}
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 
 from anyformer.model import Architecture
+from anyformer.parts.embedding.layer_inputs import LayerInputs
 from anyformer.parts.layout import HeadsLayout
 from anyformer.parts.sublayer import Sublayer
 from anyformer.surgery.along import along, comparable
@@ -65,6 +66,8 @@ def _check(old: Architecture, new: Architecture) -> None:
                 f"something else; keep {name} = {here}, and make the network (width of a feedforward) or the depth larger"
             )
     for name, stack in new.stacks.items():
+        if name in old.stacks:
+            _check_table(old.stacks[name].layer_inputs, stack.layer_inputs, name)
         entrance = new.output_embedding if name == "decoder" else new.embedding
         before = old.stacks[name].max_length if name in old.stacks else None
         if entrance.symbols is None and None not in (before, stack.max_length) and before != stack.max_length:
@@ -72,6 +75,15 @@ def _check(old: Architecture, new: Architecture) -> None:
                 f"{name}.position: {before} -> {stack.max_length}: positions of {entrance.kind} do not lie on a line, so their "
                 "table is neither stretched nor repeated; keep its length"
             )
+
+
+def _check_table(old: LayerInputs | None, new: LayerInputs | None, where: str) -> None:
+    """Refuse another length of a table of which tokens beyond it read one row."""
+    if old is not None and new is not None and old.beyond is not None and old.vocab != new.vocab:
+        raise SurgeryError(
+            f"{where}.layer_inputs.vocab: {old.vocab} -> {new.vocab}: tokens beyond the table read its row {old.beyond}, and "
+            "would read others; keep its length"
+        )
 
 
 def _converted(stack: Matched, layer: int, width: int, ours: Mapping[str, Place], choices: Choices) -> Iterator[Step]:
