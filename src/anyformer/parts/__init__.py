@@ -3,12 +3,16 @@
 from anyformer.parts.attention.attention import Attention
 from anyformer.parts.attention.block_indexer import BlockIndexer
 from anyformer.parts.attention.block_sparse_attention import BlockSparseAttention
+from anyformer.parts.attention.compressed_attention import CompressedAttention
+from anyformer.parts.attention.compressor import Compressor
 from anyformer.parts.attention.cross_attention import CrossAttention
 from anyformer.parts.attention.differential_attention import DifferentialAttention
 from anyformer.parts.attention.dual_cross_attention import ChannelCrossAttention, SpatialCrossAttention
+from anyformer.parts.attention.entry_indexer import EntryIndexer
 from anyformer.parts.attention.exclusive import Exclusive
 from anyformer.parts.attention.forgetting import ForgettingGate
 from anyformer.parts.attention.fourier import FourierMixing
+from anyformer.parts.attention.grouped_output import GroupedOutput
 from anyformer.parts.attention.indexer import Indexer, SharedIndex
 from anyformer.parts.attention.joined import Joined
 from anyformer.parts.attention.latent_attention import LatentAttention
@@ -124,6 +128,8 @@ __all__ = [
     "ChannelCrossAttention",
     "ChannelDecay",
     "Chunk",
+    "CompressedAttention",
+    "Compressor",
     "Constant",
     "CrossAttention",
     "DeltaAttention",
@@ -133,6 +139,7 @@ __all__ = [
     "DynamicTanh",
     "EluPlusOne",
     "Embedding",
+    "EntryIndexer",
     "Exclusive",
     "Experts",
     "Exponential",
@@ -150,6 +157,7 @@ __all__ = [
     "GlobalTokens",
     "GridTower",
     "GroupedLayerNorm",
+    "GroupedOutput",
     "GroupedRMSNorm",
     "Groups",
     "Hashed",

@@ -7,6 +7,7 @@ import torch
 from naive import alternating
 from naive.attention import attention, block_sparse_attention, latent_attention
 from naive.basics import linear, norm, position
+from naive.compressed import compressed_attention
 from naive.experts import attention_experts, experts
 from naive.networks import feedforward, layer_embedding, layer_input, layer_inputs
 from naive.recurrent import RECURRENT
@@ -220,6 +221,7 @@ SUBLAYERS = RECURRENT | {
     "attention": attention,
     "differential_attention": attention,
     "block_sparse_attention": block_sparse_attention,
+    "compressed_attention": compressed_attention,
     "latent_attention": latent_attention,
     "cross_attention": attention,
     "feedforward": feedforward,
