@@ -109,6 +109,7 @@ from anyformer.parts import (
     StatisticalTopK,
     Step,
     Strided,
+    TokenTable,
     TopK,
     TransformerXL,
     TruncatedNormal,
@@ -515,6 +516,9 @@ DECODERS = {
         parallel(RMS, SELF, FEED), pre_norm(RMS, SELF, FEED), streams=HyperConnections(count=2, dynamic=False)
     ),
     "streams_manifold": _llama(**{"decoder.streams": ManifoldConnections(count=3, iterations=3, eps=1e-3, norm_eps=1e-2)}),
+    "streams_manifold_learned": _decoder(
+        pre_norm(RMS, SELF, FEED), streams=ManifoldConnections(count=3, merge="learned", iterations=3)
+    ),
     "streams_alternating": _decoder(
         ALTERNATING,
         pre_norm(RMS, SELF, FEED),
@@ -780,6 +784,10 @@ DECODERS = {
     "experts_top_1": _experts(chosen=1, gated=False, activation="relu", bias=["up"]),
     "experts_learned_activation": _experts(activation="swish"),
     "experts_hashed": _experts(router=Router(score="equal", choice=Hashed())),
+    "experts_token_table": _experts(router=Router(score="equal", choice=TokenTable(vocab=VOCAB, seed=5))),
+    "experts_token_table_scores": _experts(
+        router=Router(score="sqrt_softplus", choice=TokenTable(vocab=VOCAB), renormalise=Renormalise())
+    ),
     "experts_hashed_scores": _experts(router=Router(score="sqrt_softplus", choice=Hashed(seed=3), renormalise=Renormalise())),
     "experts_sampled": _experts(router=Router(choice=Sampled(), jitter=0.1)),
     "experts_gated_shared": _experts(chosen=3, shared=SMALL.but(gate="sigmoid")),

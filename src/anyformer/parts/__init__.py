@@ -38,7 +38,7 @@ from anyformer.parts.experts.attention_experts import AttentionExperts
 from anyformer.parts.experts.capacity import Capacity, RowCapacity
 from anyformer.parts.experts.experts import Experts
 from anyformer.parts.experts.router import Renormalise, Router
-from anyformer.parts.experts.selection import Groups, Hashed, Sampled, ScoreCorrectionBias, SparseMixer, TopK
+from anyformer.parts.experts.selection import Groups, Hashed, Sampled, ScoreCorrectionBias, SparseMixer, TokenTable, TopK
 from anyformer.parts.experts.shared import SharedExpert
 from anyformer.parts.feedforward.feedforward import FeedForward, gated_width
 from anyformer.parts.images.encoder import ImageEncoder
@@ -238,6 +238,7 @@ __all__ = [
     "StatisticalTopK",
     "Step",
     "Strided",
+    "TokenTable",
     "TopK",
     "Transform",
     "TransformerXL",

@@ -97,6 +97,8 @@ def run_stack(stack, name, weights, x, source, prefix, tokens, until=None, axes=
         x = entered if stack.variants[variant].output == "aside" else x
     if alternates:
         x = [alternating.leaving(stack.streams, own, weights, v) for v in streams]
+    elif streams is not None and getattr(stack.streams, "merge", "sum") == "learned":
+        x = [merged(stack.streams, f"{own}.leave", weights, v) for v in streams]
     elif streams is not None:
         share = 1 / stack.streams.count if getattr(stack.streams, "merge", "sum") == "mean" else 1.0
         x = [share * sum(v) for v in streams]
@@ -178,6 +180,14 @@ def weigh_on_manifold(part, name, weights, streams, place):
         mix = [[e / (sums[k if by_row else n] + eps) for n, e in enumerate(row)] for k, row in enumerate(mix)]
     mixed = [sum(mix[k][n] * streams[k] for k in range(N)) for n in range(N)]
     return sum(r * x for r, x in zip(reads, streams, strict=True)), mixed, write
+
+
+def merged(part, name, weights, streams):
+    """The streams behind the last layer, each by a weight of the token."""
+    v = torch.cat(list(streams))
+    v = v / torch.sqrt((v * v).mean() + part.norm_eps)
+    made, start, s = weights[f"{name}.dynamic.weight"] @ v, weights[f"{name}.static"], weights[f"{name}.strength"]
+    return sum((sigmoid(s[0] * made[n] + start[n]) + part.eps) * x for n, x in enumerate(streams))
 
 
 def sigmoid(x):
