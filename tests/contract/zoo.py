@@ -28,6 +28,8 @@ from anyformer.parts import (
     Causal,
     ChannelCrossAttention,
     Chunk,
+    CompressedAttention,
+    Compressor,
     Constant,
     CrossAttention,
     DifferentialAttention,
@@ -36,6 +38,7 @@ from anyformer.parts import (
     DynamicTanh,
     EluPlusOne,
     Embedding,
+    EntryIndexer,
     Exclusive,
     Experts,
     FanIn,
@@ -47,6 +50,7 @@ from anyformer.parts import (
     Gate,
     GlobalTokens,
     GroupedLayerNorm,
+    GroupedOutput,
     Groups,
     Hashed,
     Head,
@@ -105,6 +109,7 @@ from anyformer.parts import (
     StatisticalTopK,
     Step,
     Strided,
+    TokenTable,
     TopK,
     TransformerXL,
     TruncatedNormal,
@@ -179,6 +184,16 @@ BLOCKY_VALUES = BlockSparseAttention(
     grouped=HeadGroups(query=2),
     choice=BlockIndexer(block=4, keep=3, head_width=4),
 )
+COMPRESSED = CompressedAttention(
+    heads=4, head_width=6, window=3, q_rank=9, norm=RMS, head_norm=RMSNorm(gain="none"),
+    rotary=Rotary(fraction=0.67, place="last", pairing="adjacent"), sink="head", output=GroupedOutput(groups=2, rank=5),
+    compressor=Compressor(block=2, span=2, norm=RMS),
+    choice=EntryIndexer(keep=2, heads=5, head_width=7, rotary=Rotary(fraction=0.6, place="last")),
+)  # fmt: skip
+HEAVY = COMPRESSED.but(
+    window=4, q_rank=None, scale=0.4, head_norm=None, sink=None, compressor=Compressor(block=3), choice=None, output=None
+)
+LATEST = COMPRESSED.but(rotary=None, compressor=None, choice=None)
 SHARES_INDEX = LATENT.but(q_rank=9, choice=SharedIndex(variant="full", keep=3))
 
 
@@ -502,6 +517,9 @@ DECODERS = {
         parallel(RMS, SELF, FEED), pre_norm(RMS, SELF, FEED), streams=HyperConnections(count=2, dynamic=False)
     ),
     "streams_manifold": _llama(**{"decoder.streams": ManifoldConnections(count=3, iterations=3, eps=1e-3, norm_eps=1e-2)}),
+    "streams_manifold_learned": _decoder(
+        pre_norm(RMS, SELF, FEED), streams=ManifoldConnections(count=3, merge="learned", iterations=3)
+    ),
     "streams_alternating": _decoder(
         ALTERNATING,
         pre_norm(RMS, SELF, FEED),
@@ -680,6 +698,8 @@ DECODERS = {
             final_norm=RMS,
         )
     ),
+    "compressed": _decoder(pre_norm(RMS, COMPRESSED, FEED), pre_norm(RMS, COMPRESSED.but(choice=None), FEED)),
+    "compressed_heavily": _decoder(*[pre_norm(RMS, each, FEED) for each in (HEAVY, LATEST)]),
     "blocks_of_keys": _decoder(*[pre_norm(RMS, blocky, FEED) for blocky in (BLOCKY, BLOCKY_HEADS)]),
     "blocks_of_keys_values": _decoder(OWN_KEYS).but(
         decoder=Stack(
@@ -766,6 +786,10 @@ DECODERS = {
     "experts_top_1": _experts(chosen=1, gated=False, activation="relu", bias=["up"]),
     "experts_learned_activation": _experts(activation="swish"),
     "experts_hashed": _experts(router=Router(score="equal", choice=Hashed())),
+    "experts_token_table": _experts(router=Router(score="equal", choice=TokenTable(vocab=VOCAB, seed=5))),
+    "experts_token_table_scores": _experts(
+        router=Router(score="sqrt_softplus", choice=TokenTable(vocab=VOCAB), renormalise=Renormalise())
+    ),
     "experts_hashed_scores": _experts(router=Router(score="sqrt_softplus", choice=Hashed(seed=3), renormalise=Renormalise())),
     "experts_sampled": _experts(router=Router(choice=Sampled(), jitter=0.1)),
     "experts_gated_shared": _experts(chosen=3, shared=SMALL.but(gate="sigmoid")),

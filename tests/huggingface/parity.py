@@ -121,6 +121,10 @@ def randomise(model: torch.nn.Module) -> None:
         for name, buffer in model.named_buffers():
             if name.endswith(("correction_bias", "expert_bias")):  # corrections of routers, which gradients never move
                 buffer.copy_(0.2 * torch.randn(buffer.shape, generator=generator))
+            if name.endswith("tid2eid"):  # a table of the experts of each token, none of them twice
+                experts = model.config.num_local_experts
+                order = torch.stack([torch.randperm(experts, generator=generator) for _ in buffer])
+                buffer.copy_(order[:, : buffer.shape[1]])
             if name.endswith("layer_scalar"):  # a weight that is kept as a buffer
                 buffer.copy_(1 + 0.2 * torch.randn(buffer.shape, generator=generator))
 
@@ -290,9 +294,10 @@ def _as_ours(pair: Pair) -> dict[str, Tensor]:
     family = family_of(pair.case)
     stored, found = Stored(directory, older_names=family.older_names, text_name=family.text_name), {}
     own = family.text_name or str
+    learned = {name for name, parameter in pair.ours.named_parameters() if parameter.requires_grad}
     buffers = {own(name) for name, _ in pair.theirs.named_buffers()}
     for rule in as_stored(rules(family.names_of(architecture), shapes), stored):
-        if buffers & set(rule.stored):
+        if buffers & set(rule.stored) or learned.isdisjoint(rule.parameters):
             continue
         read = rule.op.read([stored.tensor(name) for name in rule.stored], [shapes[name] for name in rule.parameters])
         found |= dict(zip(rule.parameters, read, strict=True))

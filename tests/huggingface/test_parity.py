@@ -108,8 +108,8 @@ def an_export_is_loaded_by_transformers_and_computes_the_same(both: Pair, target
     assert torch.equal(before, after)
     ours, theirs, idle = Stored(target), Stored(both.directory), idle_names(both)
     for name in ours.files:
-        own = ours.tensor(name)
-        assert not own.any() if name in idle else torch.equal(own, theirs.tensor(name)), name
+        own = ours.kept(name)
+        assert not own.any() if name in idle else torch.equal(own, theirs.kept(name)), name
 
 
 def idle_names(both: Pair) -> set[str]:

@@ -101,26 +101,30 @@ def test_scores_of_zero_go_to_the_latest_keys():
 
 @pytest.mark.parametrize("at_once", [1, 1 << 22])
 @pytest.mark.parametrize("groups", [1, 2])
+@pytest.mark.parametrize("sinks", [False, True])
 @pytest.mark.parametrize("form", ["chosen", "all keys", "values in keys"])
-def test_attention_over_chosen_keys_is_that_under_their_mask(form, groups, at_once, monkeypatch):
+def test_attention_over_chosen_keys_is_that_under_their_mask(form, sinks, groups, at_once, monkeypatch):
     monkeypatch.setattr("anyformer.parts.attention.chosen_keys.AT_ONCE", at_once)
     H, U = 4, 3
-    q, k, v, index = drawn((B, T, H, E), (B, T, groups, E), (B, T, groups, U), (B, T, T))
+    q, k, v, index, sink = drawn((B, T, H, E), (B, T, groups, E), (B, T, groups, U), (B, T, T), (H,))
     triangle = torch.ones(T, T, dtype=torch.bool).tril()
     scores, indices = index.detach().masked_fill(~triangle, float("-inf")).topk(KEEP, -1)
     chosen = Chosen(indices, scores, T)
     used = k[..., :U] if form == "values in keys" else v
     mask = triangle.expand(B, 1, -1, -1) if form == "all keys" else chosen.dense()
     given = (None, triangle.expand(B, -1, -1)) if form == "all keys" else (chosen.indices, chosen.allowed)
-    ours, share = attend_chosen(q, k, U if form == "values in keys" else v, *given, scale=0.6)
+    ours, share = attend_chosen(q, k, U if form == "values in keys" else v, *given, scale=0.6, sink_H=sink if sinks else None)
     each = H // groups
     raw = torch.einsum("bthe,bshe->bhts", q, k.repeat_interleave(each, 2)) * 0.6
-    weights = raw.masked_fill(~mask, float("-inf")).softmax(-1)
+    raw = raw.masked_fill(~mask, float("-inf"))
+    beside = torch.full_like(raw[..., :1], float("-inf")) if not sinks else sink[:, None, None].expand(B, H, T, 1)
+    weights = torch.cat([raw, beside], -1).softmax(-1)[..., :-1]
     theirs = torch.einsum("bhts,bshu->bthu", weights, used.repeat_interleave(each, 2))
     torch.testing.assert_close(ours, theirs)
     mean = weights.mean(1)
     torch.testing.assert_close(share, mean if form == "all keys" else mean.gather(-1, indices))
     direction, leaves = torch.randn(ours.shape), (q, k) if form == "values in keys" else (q, k, v)
+    leaves = (*leaves, sink) if sinks else leaves
     one, other = (torch.autograd.grad((y * direction).sum(), leaves) for y in (ours, theirs))
     for mine, written in zip(one, other, strict=True):
         torch.testing.assert_close(mine, written, rtol=1e-4, atol=1e-5)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from transformers import DeepseekV4Config, Gemma3nTextConfig
-from transformers.models.deepseek_v4.modeling_deepseek_v4 import DeepseekV4HyperConnection
+from transformers.models.deepseek_v4.modeling_deepseek_v4 import DeepseekV4HyperConnection, DeepseekV4HyperHead
 from transformers.models.gemma3n.modeling_gemma3n import Gemma3nTextAltUp, Gemma3nTextLaurelBlock
 from transformers.models.glm5_next.modeling_glm5_next import Glm5NextTextHyperHead
 
@@ -32,6 +32,15 @@ def test_a_step_reads_mixes_and_writes_as_deepseek_v4():
     torch.testing.assert_close(own_read, read)
     torch.testing.assert_close(own_mixed, mix.mT @ x)
     torch.testing.assert_close(own_write[..., 0], write)
+
+
+def test_the_stream_behind_the_last_layer_is_that_of_deepseek_v4():
+    config = DeepseekV4Config(hidden_size=D, hc_mult=N, hc_eps=1e-3, rms_norm_eps=1e-2)
+    theirs, ours = DeepseekV4HyperHead(config), ManifoldConnections(count=N, eps=1e-3, norm_eps=1e-2, merge="learned")
+    ends, x = ours.build_ends(D), torch.randn(B, T, N, D)
+    pairs = {"dynamic.weight": "hc_fn", "static": "hc_base", "strength": "hc_scale"}
+    same_weights(ends.leave, theirs, pairs)
+    torch.testing.assert_close(ends.leaving(x), theirs(x))
 
 
 def test_the_stream_behind_the_last_layer_is_the_mean_of_glm():

@@ -20,6 +20,7 @@ from anyformer.parts import (
     Sampled,
     ScoreCorrectionBias,
     SparseMixer,
+    TokenTable,
     TopK,
 )
 from anyformer.parts.call.noise import Noise
@@ -130,6 +131,24 @@ def test_hashed_choices_depend_on_the_token_alone_and_are_even():
     again = best(choice.preference(RouterInputs(X, K, tokens=ids.flip(1))), K)
     assert torch.equal(chosen, again.flip(0))
     assert not torch.equal(chosen, best(Hashed(seed=3).preference(RouterInputs(X, K, tokens=ids)), K))
+
+
+def test_a_table_names_the_experts_of_a_token_and_the_hash_those_of_others():
+    table = torch.full((5, K), -1)
+    table[3], table[1] = torch.arange(K).flip(0), torch.arange(K) + 2
+    inputs = RouterInputs(X, K, tokens=torch.tensor([[3, 0], [1, 4]]), table=table)
+    chosen = best(TokenTable(vocab=5, seed=2).preference(inputs), K)
+    hashed = best(Hashed(seed=2).preference(inputs), K)
+    assert torch.equal(chosen[[0, 2]], table[[3, 1]]), "in the order of the table"
+    assert torch.equal(chosen[[1, 3]], hashed[[1, 3]])
+
+
+def test_a_table_is_whole_numbers_that_nothing_trains_and_every_precision_keeps():
+    model = build(of(router=Router(score="equal", choice=TokenTable(vocab=17))), dtype=torch.bfloat16)
+    table = experts_of(model).router.table
+    assert not table.requires_grad
+    assert table.dtype == torch.int64
+    assert (table == -1).all()
 
 
 def test_sampling_follows_the_scores():

@@ -68,4 +68,4 @@ def gathered(tensors: Mapping[str, Tensor], said: InFewBits, architecture: Archi
                 raise CheckpointError(f"{source}: {name}.{plane} {what}; {said.format} stores {shape}, {kind}")
             own[plane] = found
         few[name] = Quantised(own, format, weights[name].shape, dtype)
-    return {**{name: x.to(dtype) for name, x in made.items()}, **few}
+    return {**{name: x.to(dtype) if x.is_floating_point() else x for name, x in made.items()}, **few}

@@ -182,7 +182,8 @@ def fill(
     check(model, tensors, source)
     for name, empty in dict(model.named_parameters()).items():
         owner, _, leaf = name.rpartition(".")
-        value = tensors[name].to(device=device, dtype=dtype or tensors[name].dtype)
+        value = tensors[name].to(device=device)
+        value = value.to(dtype) if dtype is not None and value.is_floating_point() else value
         setattr(model.get_submodule(owner), leaf, nn.Parameter(value, requires_grad=empty.requires_grad))
 
 

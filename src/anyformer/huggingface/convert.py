@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from anyformer.data import Tokenizer
 from anyformer.data.progress import meter
 from anyformer.describe import Notice, change
+from anyformer.huggingface.choices import Choices
 from anyformer.huggingface.config import Config, read_config
 from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.family import Family
@@ -93,7 +94,7 @@ def load(
     with meter(f"reading {directory.name}", sum(map(prod, shapes.values())), progress, "numbers") as advance:
         for name, tensor in _parameters_of(of_weights, stored, shapes):
             owner, _, leaf = name.rpartition(".")
-            value = tensor.to(device=device, dtype=dtype or tensor.dtype)
+            value = tensor.to(device=device, dtype=dtype if dtype and tensor.is_floating_point() else tensor.dtype)
             setattr(model.get_submodule(owner), leaf, nn.Parameter(value, requires_grad=trained[name]))
             advance(tensor.numel())
     place = directory.parent if is_gguf(directory) else directory
@@ -163,7 +164,8 @@ def _parameters_of(
 ) -> Iterator[tuple[str, Tensor]]:
     """(name, value) of parameters, one rule at a time; each owns its memory."""
     for rule in of_weights:
-        tensors = [stored.tensor(name) for name in rule.stored]
+        # A table of whole numbers is no weight in few bits, and is read as it is stored.
+        tensors = [(stored.kept if isinstance(rule.op, Choices) else stored.tensor)(name) for name in rule.stored]
         for name in rule.copies:
             if name in stored and not torch.equal(stored.tensor(name), tensors[0]):
                 raise HuggingFaceError(

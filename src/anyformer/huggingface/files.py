@@ -87,6 +87,10 @@ class Stored:
         """One floating-point tensor, read from its file."""
         return self.source.tensor(self._in_the_files(name))
 
+    def kept(self, name: str) -> Tensor:
+        """One tensor bit for bit, of any type."""
+        return self.source.kept(self._in_the_files(name))
+
     def shape(self, name: str) -> tuple[int, ...]:
         """The shape of a tensor, from the file's header."""
         return self.source.shape(self._in_the_files(name))

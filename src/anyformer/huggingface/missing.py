@@ -15,7 +15,6 @@ _BY_MECHANISM: Mapping[str, str] = {
     "an indexer that layers share, and keys and values of an earlier layer's latent": "mistral_large4 mistral_large4_text",
     "an indexer that chooses blocks of keys, tables of hashed n-grams, and hyper-connections of low rank": "qwen4_exp "
     "qwen4_exp_text",
-    "compressed sparse attention, hyper-connections made doubly stochastic, and output projections in groups": "deepseek_v4",
     "embeddings in each layer that are projected from the model's": "gemma4_assistant gemma4_unified_assistant",
     "a convolution over keys, values and branches, and scores of relative positions that depend on content": "inkling_mm_model "
     "inkling_text inkling2 inkling2_text",

@@ -123,6 +123,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "mellum": ("mellum",),
     "deepseek": ("deepseek_v3", "deepseek_v2", "glm4_moe_lite", "axk1"),
     "deepseek_sparse": ("deepseek_v32", "glm_moe_dsa"),
+    "deepseek_v4": ("deepseek_v4",),
     "kimi": ("kimi_linear",),
     "bailing": ("bailing_hybrid",),
     "qwen_next": ("qwen3_next", "qwen3_5_moe_text", "qwen3_5_text"),

@@ -87,13 +87,15 @@ _KEYS: tuple[tuple[Kind, str], ...] = (
         SIZE,
         """adapter_rank altup_num_inputs attention_chunk_size attention_head_dim attention_head_size attention_heads
         attention_hidden_size
-        attention_window_size attn_layer_period block_ff_dim block_multiple_of context_length conv1d_width conv_L_cache
+        attention_window_size attn_layer_period block_ff_dim block_multiple_of compress_rate_csa compress_rate_hca
+        context_length conv1d_width conv_L_cache
         conv_channels conv_kernel cross_attention_hidden_size d_ff d_head d_inner d_kv d_model decoder_attention_heads
         decoder_ffn_dim decoder_vocab_size dense_intermediate_size dff dim dim_model_base emb_dim embed_dim embedding_size
         encoder_attention_heads encoder_ffn_dim expand expansion_ratio expert_capacity expert_ffn_hidden_size
         expert_layer_period experts_per_token ff_factor ffn_dim ffn_hidden_size ffn_round_up_to_multiple_of floor_scale
         full_attention_interval full_attn_mod global_attn_every_n_layers global_head_dim head_dim head_ratio hidden_dim
-        hidden_size image_size in_channels index_block_size index_head_dim index_n_heads index_topk index_topk_blocks
+        hc_mult hc_sinkhorn_iters hidden_size image_size in_channels index_block_size index_head_dim index_n_heads
+        index_topk index_topk_blocks
         index_topk_freq input_channels input_embedding_size input_feat_per_channel interleave_moe_layer_step
         intermediate_groups intermediate_multiple_size intermediate_size intermediate_size_mlp interpolate_factor
         intra_bottleneck_size k_groups kv_channels kv_lora_rank kv_n_heads laurel_rank layer_group_size layer_switch
@@ -107,7 +109,8 @@ _KEYS: tuple[tuple[Kind, str], ...] = (
         num_expert_group num_expert_groups num_experts_per_tok num_experts_per_token num_feedforward_networks
         num_global_key_value_heads num_groups num_heads num_hidden_groups num_key_value_heads num_kv_heads num_landmarks
         num_limited_groups num_mel_bins num_mem_blocks num_sliding_attention_heads original_max_position_embeddings
-        out_hidden_size output_embedding_size output_groups patch_size pooler_hidden_size post_attention_groups
+        o_groups o_lora_rank out_hidden_size output_embedding_size output_groups patch_size pooler_hidden_size
+        post_attention_groups
         prediction_head_size prefix_dense_intermediate_size q_groups qk_head_dim qk_nope_head_dim qk_rope_head_dim
         relative_attention_max_distance relative_attention_num_buckets segment_means_seq_len seq_length
         short_conv_kernel_size sliding_window_size spatial_merge_size src_vocab_size ssm_state_size state_size swa_head_dim
@@ -121,7 +124,7 @@ _KEYS: tuple[tuple[Kind, str], ...] = (
         expert_layer_offset first_k_dense_replace hidden_size_per_layer_input image_token_id image_token_index
         index_local_blocks index_skip_topk_offset max_window_layers moe_layer_num_skipped moe_layer_start_index
         moe_num_experts moe_num_shared_experts mtp_num_hidden_layers n_routed_experts n_shared_experts no_rope_layer_interval
-        num_dense_layers num_experts num_kv_shared_layers num_labels num_ln_in_parallel_attn num_local_experts
+        num_dense_layers num_experts num_kv_shared_layers num_labels num_ln_in_parallel_attn num_hash_layers num_local_experts
         num_nextn_predict_layers num_shared_expert num_shared_experts num_sparse_decoder_layers num_sparse_encoder_layers
         prefix_dense_sliding_window_pattern q_lora_rank resample rotary_dim share_expert_dim shared_expert_intermediate_size
         shared_intermediate_size sliding_window type_vocab_size zero_expert_num""",
@@ -129,7 +132,8 @@ _KEYS: tuple[tuple[Kind, str], ...] = (
     (INTEGER, """clamp_len mask_token_id max_relative_positions moe_layer_end_index pad_token_id position_buckets"""),
     (
         POSITIVE,
-        """alpha beta_fast beta_slow embed_init_std embedding_scale factor global_rope_theta high_freq_factor local_rope_theta
+        """alpha beta_fast beta_slow compress_rope_theta embed_init_std embedding_scale factor global_rope_theta hc_eps
+        high_freq_factor local_rope_theta
         logits_scaling low_freq_factor query_pre_attn_scalar rope_local_base_freq rope_theta rotary_emb_base scale_depth
         swa_rope_theta""",
     ),
@@ -195,7 +199,8 @@ _KEYS: tuple[tuple[Kind, str], ...] = (
     (WHOLE | NAME, """mamba_d_head mamba_dt_rank time_step_rank sliding_window_pattern"""),
     (
         INTEGERS,
-        """attn_layer_indices attn_type_list conv_kernel_sizes full_attn_idxs full_attn_layers fullatt_block_indexes
+        """attn_layer_indices attn_type_list compress_ratios conv_kernel_sizes full_attn_idxs full_attn_layers
+        fullatt_block_indexes
         hybrid_layer_pattern kda_layers L_bp_cycles mlp_only_layers moe_layers mrope_section no_rope_layers
         num_attention_heads_per_layer rope_scaling_layers""",
     ),
@@ -211,7 +216,7 @@ _KEYS: tuple[tuple[Kind, str], ...] = (
     (LIMITS, """time_step_limit"""),
     (
         TABLE,
-        """attn_config decoder encoder ffn_act_fn ffn_config full_attention linear_attn_config per_layer_config
+        """attn_config compress_rates decoder encoder ffn_act_fn ffn_config full_attention linear_attn_config per_layer_config
         rope_parameters rope_scaling sliding_attention""",
     ),
     (LAYER, """vision_feature_layer"""),

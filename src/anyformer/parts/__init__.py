@@ -3,12 +3,16 @@
 from anyformer.parts.attention.attention import Attention
 from anyformer.parts.attention.block_indexer import BlockIndexer
 from anyformer.parts.attention.block_sparse_attention import BlockSparseAttention
+from anyformer.parts.attention.compressed_attention import CompressedAttention
+from anyformer.parts.attention.compressor import Compressor
 from anyformer.parts.attention.cross_attention import CrossAttention
 from anyformer.parts.attention.differential_attention import DifferentialAttention
 from anyformer.parts.attention.dual_cross_attention import ChannelCrossAttention, SpatialCrossAttention
+from anyformer.parts.attention.entry_indexer import EntryIndexer
 from anyformer.parts.attention.exclusive import Exclusive
 from anyformer.parts.attention.forgetting import ForgettingGate
 from anyformer.parts.attention.fourier import FourierMixing
+from anyformer.parts.attention.grouped_output import GroupedOutput
 from anyformer.parts.attention.indexer import Indexer, SharedIndex
 from anyformer.parts.attention.joined import Joined
 from anyformer.parts.attention.latent_attention import LatentAttention
@@ -34,7 +38,7 @@ from anyformer.parts.experts.attention_experts import AttentionExperts
 from anyformer.parts.experts.capacity import Capacity, RowCapacity
 from anyformer.parts.experts.experts import Experts
 from anyformer.parts.experts.router import Renormalise, Router
-from anyformer.parts.experts.selection import Groups, Hashed, Sampled, ScoreCorrectionBias, SparseMixer, TopK
+from anyformer.parts.experts.selection import Groups, Hashed, Sampled, ScoreCorrectionBias, SparseMixer, TokenTable, TopK
 from anyformer.parts.experts.shared import SharedExpert
 from anyformer.parts.feedforward.feedforward import FeedForward, gated_width
 from anyformer.parts.images.encoder import ImageEncoder
@@ -125,6 +129,8 @@ __all__ = [
     "ChannelCrossAttention",
     "ChannelDecay",
     "Chunk",
+    "CompressedAttention",
+    "Compressor",
     "Constant",
     "CrossAttention",
     "Cycles",
@@ -135,6 +141,7 @@ __all__ = [
     "DynamicTanh",
     "EluPlusOne",
     "Embedding",
+    "EntryIndexer",
     "Exclusive",
     "Experts",
     "Exponential",
@@ -152,6 +159,7 @@ __all__ = [
     "GlobalTokens",
     "GridTower",
     "GroupedLayerNorm",
+    "GroupedOutput",
     "GroupedRMSNorm",
     "Groups",
     "Hashed",
@@ -232,6 +240,7 @@ __all__ = [
     "StatisticalTopK",
     "Step",
     "Strided",
+    "TokenTable",
     "TopK",
     "Transform",
     "TransformerXL",

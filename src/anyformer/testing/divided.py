@@ -131,4 +131,6 @@ class _BySomePositions(nn.Module):
 
 def part_of(weight: Tensor, cut: Cut, number: int) -> Tensor:
     """The part of a weight that process `number` of two computes with."""
-    return weight * cut.share if cut.dimension is None else weight.chunk(WAYS, cut.dimension)[number]
+    if cut.dimension is None:
+        return weight if cut.share == 1.0 else weight * cut.share
+    return weight.chunk(WAYS, cut.dimension)[number]

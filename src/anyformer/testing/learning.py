@@ -50,7 +50,7 @@ def every_weight_learns(architecture: Architecture, twin: Twin | None = None) ->
         assert parameter.grad.isfinite().all(), f"the gradient of {name} is not finite"
     if twin is None:
         return
-    weights = {name: p.detach().clone().requires_grad_() for name, p in model.named_parameters()}
+    weights = {name: p.detach().clone().requires_grad_(p.is_floating_point()) for name, p in model.named_parameters()}
     rows: list[Any] = [x[0].tolist() for x in given]
     theirs = torch.cat([made.flatten() for made in _all(twin(architecture, weights, *rows, prefix=prefix))])
     named = partial("{}: {}".format, "outputs beside those of the naive twin")

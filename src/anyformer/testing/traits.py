@@ -8,6 +8,7 @@ import torch
 
 from anyformer.model import Architecture
 from anyformer.operations import Contract, Shape
+from anyformer.parts.call.entry_state import CompressedState
 from anyformer.parts.call.ring_state import RingState
 from anyformer.parts.call.state import CrossState, FullState, State
 from anyformer.parts.masks.mask import Mask
@@ -77,7 +78,7 @@ def states(architecture: Architecture) -> Iterator[State]:
 
 def recurrent(architecture: Architecture) -> bool:
     """Whether a part has a decode state without keys and values: a running sum, or the latest inputs of a convolution."""
-    return any(not isinstance(state, FullState | RingState | CrossState) for state in states(architecture))
+    return any(not isinstance(state, FullState | RingState | CrossState | CompressedState) for state in states(architecture))
 
 
 def reads_prefix(architecture: Architecture) -> bool:

@@ -41,7 +41,9 @@ def _equals(
     (x, ours), *_ = calls
     direction = torch.randn(ours.shape, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
     own = {name: weight for name, weight in module.named_parameters() if weight.requires_grad}
-    weights = {name: weight.detach().clone().requires_grad_() for name, weight in module.named_parameters()}
+    weights = {
+        name: weight.detach().clone().requires_grad_(weight.is_floating_point()) for name, weight in module.named_parameters()
+    }
     row = x.detach().clone().requires_grad_()
     theirs = twin(weights, row[0])[None]
     torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-5, msg=partial("{}: {}".format, "outputs beside the twin's"))

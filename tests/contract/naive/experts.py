@@ -31,7 +31,7 @@ SCORES = {
 def preferences(part, name, weights, logits, scores, token):
     """How much one token wants each expert, before a capacity."""
     choice, experts = part.router.choice, range(part.experts + getattr(part, "identity_experts", 0))
-    if choice.kind == "hashed":
+    if choice.kind in ("hashed", "token_table"):  # a table starts without an entry
         key = scramble(token ^ choice.seed * 0x9E3779B1 % 2**32)
         return [scramble(key ^ scramble(e)) for e in experts]
     by_logits = choice.kind == "sparse_mixer" or (choice.kind == "top_k" and choice.by == "logits")

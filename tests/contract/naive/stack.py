@@ -7,6 +7,7 @@ import torch
 from naive import alternating
 from naive.attention import attention, block_sparse_attention, latent_attention
 from naive.basics import linear, norm, position
+from naive.compressed import compressed_attention
 from naive.experts import attention_experts, experts
 from naive.networks import feedforward, layer_embedding, layer_input, layer_inputs
 from naive.recurrent import RECURRENT
@@ -96,6 +97,8 @@ def run_stack(stack, name, weights, x, source, prefix, tokens, until=None, axes=
         x = entered if stack.variants[variant].output == "aside" else x
     if alternates:
         x = [alternating.leaving(stack.streams, own, weights, v) for v in streams]
+    elif streams is not None and getattr(stack.streams, "merge", "sum") == "learned":
+        x = [merged(stack.streams, f"{own}.leave", weights, v) for v in streams]
     elif streams is not None:
         share = 1 / stack.streams.count if getattr(stack.streams, "merge", "sum") == "mean" else 1.0
         x = [share * sum(v) for v in streams]
@@ -179,6 +182,14 @@ def weigh_on_manifold(part, name, weights, streams, place):
     return sum(r * x for r, x in zip(reads, streams, strict=True)), mixed, write
 
 
+def merged(part, name, weights, streams):
+    """The streams behind the last layer, each by a weight of the token."""
+    v = torch.cat(list(streams))
+    v = v / torch.sqrt((v * v).mean() + part.norm_eps)
+    made, start, s = weights[f"{name}.dynamic.weight"] @ v, weights[f"{name}.static"], weights[f"{name}.strength"]
+    return sum((sigmoid(s[0] * made[n] + start[n]) + part.eps) * x for n, x in enumerate(streams))
+
+
 def sigmoid(x):
     return 1 / (1 + torch.exp(-x))
 
@@ -220,6 +231,7 @@ SUBLAYERS = RECURRENT | {
     "attention": attention,
     "differential_attention": attention,
     "block_sparse_attention": block_sparse_attention,
+    "compressed_attention": compressed_attention,
     "latent_attention": latent_attention,
     "cross_attention": attention,
     "feedforward": feedforward,

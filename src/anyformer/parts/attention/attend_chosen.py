@@ -24,19 +24,21 @@ def attend_chosen(
     allowed_BTk: Tensor | None,
     *,
     scale: float,
+    sink_H: Tensor | None = None,
     plain: bool = False,
 ) -> Result:
     """softmax(q k^T * scale where allowed) v over the keys at `indices` (all S if None): (B, T, H, U), and (B, T, k) the mean
     over heads of the attention weights, in fp32 and without a gradient.
 
     Query head h reads kv head h // (H / K). `v`: a number U says that the values are the first U features of the keys, which
-    are gathered once. `plain`: written out, with gradients by torch.
+    are gathered once. A sink takes part in the softmax of its head and has no value. `plain`: written out, with gradients by
+    torch.
     """
     width = v_BSKU if isinstance(v_BSKU, int) else v_BSKU.shape[-1]
     values = None if isinstance(v_BSKU, int) else v_BSKU
     if plain or q_BTHE.is_meta or q_BTHE.shape[1] == 1:
-        return _written_out(q_BTHE, k_BSKE, values, width, indices_BTk, allowed_BTk, scale)
-    mixed, share = _attend(q_BTHE, k_BSKE, values, width, indices_BTk, allowed_BTk, scale)
+        return _written_out(q_BTHE, k_BSKE, values, sink_H, width, indices_BTk, allowed_BTk, scale)
+    mixed, share = _attend(q_BTHE, k_BSKE, values, sink_H, width, indices_BTk, allowed_BTk, scale)
     return mixed, share
 
 
@@ -54,13 +56,16 @@ def _times(x_BTKGE: Tensor, some_BTKkE: Tensor) -> Tensor:
     return flat.view(B, K, T, G, -1).transpose(1, 2)
 
 
-def _weights(q: Tensor, keys: Tensor, allowed: Tensor | None, scale: float) -> Tensor:
-    """Attention weights in fp32, (B, T, K, G, k)."""
+def _weights(q: Tensor, keys: Tensor, sink: Tensor | None, allowed: Tensor | None, scale: float) -> Tensor:
+    """Attention weights in fp32, (B, T, K, G, k), which with a sink add up to less than 1."""
     B, T, _, E = q.shape
     scores = _times(q.view(B, T, keys.shape[2], -1, E), keys).float() * scale
     if allowed is not None:
         scores = scores.masked_fill(~allowed[:, :, None, None], float("-inf"))
-    return scores.softmax(-1)
+    if sink is None:
+        return scores.softmax(-1)
+    beside = sink.to(scores.dtype).view(keys.shape[2], -1, 1).expand(*scores.shape[:-1], 1)
+    return torch.cat([scores, beside], -1).softmax(-1)[..., :-1]
 
 
 def _values(keys: Tensor, v: Tensor | None, width: int, indices: Tensor | None) -> Tensor:
@@ -68,10 +73,11 @@ def _values(keys: Tensor, v: Tensor | None, width: int, indices: Tensor | None) 
 
 
 def _written_out(
-    q: Tensor, k: Tensor, v: Tensor | None, width: int, indices: Tensor | None, allowed: Tensor | None, scale: float
-) -> Result:
+    q: Tensor, k: Tensor, v: Tensor | None, sink: Tensor | None, width: int, indices: Tensor | None, allowed: Tensor | None,
+    scale: float,
+) -> Result:  # fmt: skip
     keys = _some(k, indices)
-    weights = _weights(q, keys, allowed, scale)
+    weights = _weights(q, keys, sink, allowed, scale)
     values = _values(keys, v, width, indices)
     mixed = _times(weights.to(values.dtype), values.mT).flatten(2, 3)
     return mixed, weights.detach().mean((2, 3))
@@ -85,26 +91,28 @@ def _sizes(q: Tensor, k: Tensor, indices: Tensor | None) -> int:
 
 @torch.library.custom_op("anyformer::attend_chosen", mutates_args=())
 def _attend(
-    q: Tensor, k: Tensor, v: Tensor | None, width: int, indices: Tensor | None, allowed: Tensor | None, scale: float
-) -> tuple[Tensor, Tensor]:
+    q: Tensor, k: Tensor, v: Tensor | None, sink: Tensor | None, width: int, indices: Tensor | None, allowed: Tensor | None,
+    scale: float,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
     B, T, H, _ = q.shape
     count = k.shape[1] if indices is None else indices.shape[-1]
     mixed, share = q.new_empty(B, T, H, width), q.new_empty((B, T, count), dtype=torch.float32)
     for rows in blocks(T, _sizes(q, k, indices), whole=False):
         own = None if indices is None else indices[:, rows]
         seen = None if allowed is None else allowed[:, rows]
-        mixed[:, rows], share[:, rows] = _written_out(q[:, rows], k, v, width, own, seen, scale)
+        mixed[:, rows], share[:, rows] = _written_out(q[:, rows], k, v, sink, width, own, seen, scale)
     return mixed, share
 
 
 @torch.library.custom_op("anyformer::attend_chosen_backward", mutates_args=())
 def _attend_backward(
-    gradient: Tensor, q: Tensor, k: Tensor, v: Tensor | None, width: int, indices: Tensor | None, allowed: Tensor | None,
-    scale: float,
-) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
-    """The gradients of q, k and v; the last is empty if the values are features of the keys.
+    gradient: Tensor, q: Tensor, k: Tensor, v: Tensor | None, sink: Tensor | None, width: int, indices: Tensor | None,
+    allowed: Tensor | None, scale: float,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
+    """The gradients of q, k, v and the sink; that of v is empty if the values are features of the keys, that of a sink without
+    one.
 
-    P = softmax(scores): dV = P^T dO, dP = dO V^T, dscores = P (dP - sum_k P dP).
+    P = softmax(scores): dV = P^T dO, dP = dO V^T, dscores = P (dP - sum_k P dP), whose last term is that of a sink too.
     """
     B, T, H, E = q.shape
     K = k.shape[2]
@@ -112,14 +120,18 @@ def _attend_backward(
     # Sums over queries are taken in fp32, as within one product.
     dk = torch.zeros(k.shape, dtype=torch.float32, device=k.device)
     dv = dk[..., :width] if v is None else torch.zeros(v.shape, dtype=torch.float32, device=k.device)
+    d_sink = torch.zeros(H if sink is not None else 0, dtype=torch.float32, device=k.device)
     for rows in blocks(T, _sizes(q, k, indices), whole=False):
         own = None if indices is None else indices[:, rows]
         seen = None if allowed is None else allowed[:, rows]
         keys = _some(k, own)
-        weights, values = _weights(q[:, rows], keys, seen, scale), _values(keys, v, width, own)
+        weights, values = _weights(q[:, rows], keys, sink, seen, scale), _values(keys, v, width, own)
         d_mixed = gradient[:, rows].reshape(B, -1, K, H // K, width)
         d_weights = _times(d_mixed, values).float()
-        d_scores = weights * (d_weights - (d_weights * weights).sum(-1, keepdim=True)) * scale
+        along = (d_weights * weights).sum(-1, keepdim=True)
+        if sink is not None:
+            d_sink -= ((1 - weights.sum(-1, keepdim=True)) * along).sum((0, 1)).flatten()
+        d_scores = weights * (d_weights - along) * scale
         d_scores, of_group = d_scores.to(q.dtype), q[:, rows].view(B, -1, K, H // K, E)
         dq[:, rows] = _times(d_scores, keys.mT).flatten(2, 3)
         d_values = _each_key(weights.to(q.dtype), d_mixed, own)
@@ -133,7 +145,7 @@ def _attend_backward(
         else:
             scattered(dk.view(B, -1, K * E), own, d_keys.flatten(3))
             scattered(dv.view(B, -1, K * width), own, d_values.flatten(3))
-    return dq, dk.to(k.dtype), q.new_empty(0) if v is None else dv.to(v.dtype)
+    return dq, dk.to(k.dtype), q.new_empty(0) if v is None else dv.to(v.dtype), d_sink
 
 
 def _each_key(weights_BTKGk: Tensor, x_BTKGE: Tensor, indices: Tensor | None) -> Tensor:
@@ -149,26 +161,28 @@ ATTEND = torch.ops.anyformer.attend_chosen.default
 
 
 @_attend.register_fake
-def _(q, k, v, width, indices, allowed, scale):  # type: ignore[no-untyped-def]
+def _(q, k, v, sink, width, indices, allowed, scale):  # type: ignore[no-untyped-def]
     count = k.shape[1] if indices is None else indices.shape[-1]
     return q.new_empty(*q.shape[:3], width), q.new_empty((*q.shape[:2], count), dtype=torch.float32)
 
 
 @_attend_backward.register_fake
-def _(gradient, q, k, v, width, indices, allowed, scale):  # type: ignore[no-untyped-def]
-    return torch.empty_like(q), k.new_empty(k.shape), q.new_empty(0) if v is None else v.new_empty(v.shape)
+def _(gradient, q, k, v, sink, width, indices, allowed, scale):  # type: ignore[no-untyped-def]
+    d_sink = q.new_empty(q.shape[2] if sink is not None else 0, dtype=torch.float32)
+    return torch.empty_like(q), k.new_empty(k.shape), q.new_empty(0) if v is None else v.new_empty(v.shape), d_sink
 
 
 def _keep(ctx: Any, inputs: tuple[Any, ...], output: Result) -> None:
-    q, k, v, ctx.width, indices, allowed, ctx.scale = inputs
-    ctx.save_for_backward(q, k, v, indices, allowed)
+    q, k, v, sink, ctx.width, indices, allowed, ctx.scale = inputs
+    ctx.save_for_backward(q, k, v, sink, indices, allowed)
     ctx.mark_non_differentiable(output[1])
 
 
 def _gradients(ctx: Any, gradient: Tensor, _: Tensor | None) -> tuple[Tensor | None, ...]:
-    q, k, v, indices, allowed = ctx.saved_tensors
-    dq, dk, dv = _attend_backward(gradient, q, k, v, ctx.width, indices, allowed, ctx.scale)
-    return dq, dk, None if v is None else dv, None, None, None, None
+    q, k, v, sink, indices, allowed = ctx.saved_tensors
+    dq, dk, dv, d_sink = _attend_backward(gradient, q, k, v, sink, ctx.width, indices, allowed, ctx.scale)
+    d_sink = None if sink is None else d_sink.to(sink.dtype)
+    return dq, dk, None if v is None else dv, d_sink, None, None, None, None
 
 
 _attend.register_autograd(_gradients, setup_context=_keep)

@@ -104,16 +104,27 @@ class Indexer(KeyChoice):
         parts += matrix("key", width, E, rows, role="replicate", constant=True)
         parts += matrix("weights", width, J, rows, role="replicate", constant=True, sensitive=True)
         pairs, exact, chosen = T * shape.keys, mask.pairs(shape), T * min(self.keep, shape.keys)
-        # Of the chosen pairs alone the backward pass computes scores again, and gradients: of queries and keys, or weights.
-        work: dict[str, Operation] = {
-            "scores": Pairs(B, J, E, pairs, exact, T, "features", no_gradient=4 * B * J * E * pairs - 6 * B * J * E * chosen),
-            "sum": Pairs(B, 1, J, pairs, exact, T, "features", no_gradient=4 * B * J * pairs - 2 * B * J * chosen),
-            "relu": Elementwise("activations", B * J * pairs, B * J * exact),
-        }
+        work = index_work(B, J, E, pairs, exact, chosen, T)
         if self.rotary is not None:
             work["rotary"] = rotated(rows * self.rotary.rotated(E) * (J + 1))
         inner = {} if self.norm is None else {"norm": self.norm.cost(E, rows)}
         return parts + Tally(own_work=work) + total(inner)
+
+
+def index_work(
+    batch: int, heads: int, features: int, pairs: int, exact: int, chosen: int, queries: int
+) -> dict[str, Operation]:
+    """The work of index scores of `pairs` queries and keys of a row, `exact` of them allowed.
+
+    Of the `chosen` pairs alone the backward pass computes scores again, and gradients: of queries and keys, or weights.
+    """
+    each, saved = 4 * batch * heads, 6 * batch * heads * features * chosen
+    no_gradient = each * features * pairs - saved
+    return {
+        "scores": Pairs(batch, heads, features, pairs, exact, queries, "features", no_gradient=no_gradient),
+        "sum": Pairs(batch, 1, heads, pairs, exact, queries, "features", no_gradient=each * pairs - each // 2 * chosen),
+        "relu": Elementwise("activations", batch * heads * pairs, batch * heads * exact),
+    }
 
 
 class SharedIndex(KeyChoice):

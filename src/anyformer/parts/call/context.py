@@ -229,6 +229,13 @@ class Context:
             return x_BTHE
         return rotary.value.rotate(x_BTHE, self._rotary(rotary, x_BTHE.shape[-1], x_BTHE.dtype))
 
+    def rotated_back(self, x_BTHE: Tensor, rotary: Digested[Rotary] | None) -> Tensor:
+        """Heads rotated against this call's positions, so that what `rotated` turned at these stands again as it was."""
+        if rotary is None:
+            return x_BTHE
+        cos, sin = self._rotary(rotary, x_BTHE.shape[-1], x_BTHE.dtype)
+        return rotary.value.rotate(x_BTHE, (cos, -sin))
+
     def visible(self, mask: Digested[Mask], keys: Keys, *, banded: bool = False) -> Visible:
         """The keys that the mask lets each query of this call see; `banded`: as a band, if the mask fits into one."""
         band = self._band(mask.value, keys) if banded else None

@@ -130,7 +130,7 @@ class AttentionExperts(Sublayer):
                 "output": ExpertProduct(rows * J, rows * J, K * E, width, X, J, True, *limit, sent=True),
             },
         )
-        parts = total({"experts": experts}) + self.router.cost(X, width, rows)
+        parts = total({"experts": experts}) + self.router.cost(X, self.chosen, width, rows)
         for name in ("key", "value"):
             parts += matrix(name, width, K * E, rows, role="replicate", outputs_as=inside)
         parts += pair_work(shape, K * J, E, E, shape.length * shape.keys, self.mask.pairs(shape))

@@ -186,7 +186,7 @@ class Experts(PositionwiseNetwork):
         limits = self.capacity.limits if self.capacity is not None else ()
         parts = Tally(weights, work, own_limits=limits)
         parts += ACTIVATIONS[self.activation].cost(self.width, exact, gated=self.gated).within("activation")
-        parts += self.router.cost(self.choices, width, tokens)
+        parts += self.router.cost(self.choices, self.chosen, width, tokens)
         if self.norm is not None:
             parts += self.norm.cost(width, tokens).within("norm")
         if self.shared is not None:

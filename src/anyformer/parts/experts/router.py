@@ -111,9 +111,14 @@ class Router(Value):
     def build(self, experts: int, chosen: int, width: int, name: str) -> RouterModule:
         return RouterModule(self, experts, chosen, width, name)
 
-    def cost(self, experts: int, width: int, rows: int) -> Tally:
-        if self.score == "equal":
-            return Tally()
+    def cost(self, experts: int, chosen: int, width: int, rows: int) -> Tally:
+        tally = Tally() if self.score == "equal" else self._cost_of_map(experts, width, rows)
+        if self.choice.tabled is None:
+            return tally
+        table = Weight((self.choice.tabled, chosen), "replicate", -1.0, sensitive=True, linear=False)
+        return tally + Tally({"router.table": table})
+
+    def _cost_of_map(self, experts: int, width: int, rows: int) -> Tally:
         tally = matrix("router", width, experts, rows, role="replicate", bias=self.bias, sensitive=True)
         if self.norm is not None:
             tally += self.norm.cost(width, rows).within("router.norm")
@@ -139,7 +144,10 @@ class Routing:
 
 
 class RouterModule(Draws):
-    """(B, T, D) -> the `Routing` of each token. `correction`, (X,), is a parameter without gradient: see `rebalance`."""
+    """(B, T, D) -> the `Routing` of each token. `correction`, (X,), is a parameter without gradient: see `rebalance`.
+
+    So is `table`, (V, k), of whole numbers.
+    """
 
     def __init__(self, router: Router, experts: int, chosen: int, width: int, name: str) -> None:
         super().__init__()
@@ -152,6 +160,8 @@ class RouterModule(Draws):
         self.expert_scale = nn.Parameter(torch.empty(experts)) if router.expert_scale else None
         rule = router.choice.correction_rule
         self.correction = nn.Parameter(torch.empty(experts), requires_grad=False) if rule else None
+        size = None if router.choice.tabled is None else (router.choice.tabled, chosen)
+        self.table = nn.Parameter(torch.empty(size, dtype=torch.int64), requires_grad=False) if size else None
         self.rounds = router.choice.rounds(chosen)
         self.draws = router.jitter > 0 or self.rounds > 0
         self._sites = {use: zlib.crc32(f"{name}.{use}".encode()) for use in ("jitter", "choice")}
@@ -169,7 +179,7 @@ class RouterModule(Draws):
         if self.training and self.rounds:
             noise = self._uniform("choice", rows, self.rounds * self.experts, context)
             noise_ZAX = noise.view(-1, self.rounds, self.experts)
-        inputs = RouterInputs(self.experts, self.chosen, logits, scores, self.correction, noise_ZAX, context.tokens)
+        inputs = RouterInputs(self.experts, self.chosen, logits, scores, self.correction, noise_ZAX, context.tokens, self.table)
         with torch.no_grad():
             return Routing(inputs, self.router.choice.preference(inputs))
 

@@ -73,6 +73,7 @@ class RouterInputs:
 
     `logits`, `scores` (Z, X): None if the router has no linear map. `correction` (X,): its bias per expert, if it has one.
     `noise` (Z, A, X): uniform in (0, 1), in training only, for each of the A rounds in which the choice draws. `tokens` (B, T).
+    `table` (V, k): the experts of each token, if the choice has one.
     """
 
     experts: int
@@ -82,6 +83,7 @@ class RouterInputs:
     correction: Tensor | None = None
     noise: Tensor | None = None
     tokens: Tensor | None = None
+    table: Tensor | None = None
 
 
 class Selection(Value):
@@ -103,6 +105,11 @@ class Selection(Value):
     @property
     def correction_rule(self) -> ScoreCorrectionBias | None:
         """The rule of its bias per expert; None without one."""
+        return None
+
+    @property
+    def tabled(self) -> int | None:
+        """V, the tokens that it has a table of experts for; None without one."""
         return None
 
     def rounds(self, chosen: int) -> int:
@@ -184,13 +191,9 @@ class Sampled(Selection):
         return inputs.scores if inputs.noise is None else inputs.scores.log() + gumbel(inputs.noise[:, 0])
 
 
-class Hashed(Selection):
-    """A fixed random k experts for each token of the vocabulary (Hash Layers, Roller et al. 2021, arXiv 2106.04426).
+class ByToken(Selection):
+    """The base of choices by the token alone, made by a hash of (seed, token, expert)."""
 
-    Computed from (seed, token, expert) with no table. If the router has scores, they are weights only (DeepSeek-V4).
-    """
-
-    kind: Literal["hashed"] = "hashed"
     reads_scores: ClassVar[bool] = False
     reads_tokens: ClassVar[bool] = True
     seed: Annotated[int, Field(ge=0, lt=2**31)] = 0
@@ -200,6 +203,39 @@ class Hashed(Selection):
         token = mix(inputs.tokens.flatten().long() ^ (self.seed * 0x9E3779B1 & 0xFFFFFFFF))
         expert = mix(torch.arange(inputs.experts, device=token.device, dtype=torch.int64))
         return mix(token[:, None] ^ expert)
+
+
+class Hashed(ByToken):
+    """A fixed random k experts for each token of the vocabulary (Hash Layers, Roller et al. 2021, arXiv 2106.04426).
+
+    Computed from (seed, token, expert) with no table. If the router has scores, they are weights only (DeepSeek-V4).
+    """
+
+    kind: Literal["hashed"] = "hashed"
+
+
+class TokenTable(ByToken):
+    """The k experts that a table has for each token, (V, k): whole numbers that nothing trains (DeepSeek-V4's `tid2eid`).
+
+    Checkpoints contain it. It starts at -1, which stands for the experts that `Hashed` gives the token.
+    """
+
+    kind: Literal["token_table"] = "token_table"
+    vocab: Count
+    """V."""
+
+    @property
+    def tabled(self) -> int | None:
+        return self.vocab
+
+    def preference(self, inputs: RouterInputs) -> Tensor:
+        assert inputs.tokens is not None, "a stack whose layers read tokens gets them"
+        assert inputs.table is not None, "a router with a table gives it"
+        hashed_ZX, named_ZJ = super().preference(inputs), inputs.table[inputs.tokens.flatten().long()]
+        # A hash has 32 bits: what the table names comes before all others, in its order.
+        place_J = torch.arange(inputs.chosen, 0, -1, device=named_ZJ.device) << 32
+        ahead_ZJ = torch.where(named_ZJ >= 0, place_J, 0)
+        return hashed_ZX.scatter_add(1, named_ZJ.clamp(min=0), ahead_ZJ)
 
 
 def gumbel(uniform: Tensor) -> Tensor:

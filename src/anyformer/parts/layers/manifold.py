@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from anyformer.describe import Count, Positive
 from anyformer.operations import Contraction, Tally, Weight, matrix
-from anyformer.parts.layers.streams import StepStreams
+from anyformer.parts.layers.streams import CopiesModule, StepStreams
 from anyformer.parts.norms.layer_norm import normalise
 from anyformer.parts.sketch import Sketch
 
@@ -33,8 +33,9 @@ class ManifoldConnections(StepStreams):
     """Added to m, to the softmax and to the sums that Sinkhorn divides by."""
     norm_eps: Positive = 1e-6
     """Of the norm of v."""
-    merge: Literal["sum", "mean"] = "sum"
-    """What the stream behind the last layer is of the N (GLM-5.3: the mean)."""
+    merge: Literal["sum", "mean", "learned"] = "sum"
+    """What the stream behind the last layer is of the N: their sum, their mean (GLM-5.3), or sum_n m_n x_n with weights of the
+    token, m as that of a step, by a W, b and s of its own (DeepSeek-V4)."""
 
     def sketch(self, width: int) -> Sketch:
         fact = f"{self.count} residual streams, mixed by doubly stochastic matrices of each token"
@@ -42,6 +43,15 @@ class ManifoldConnections(StepStreams):
 
     def merged(self, x_BTND: Tensor) -> Tensor:
         return x_BTND.mean(2) if self.merge == "mean" else x_BTND.sum(2)
+
+    def build_ends(self, width: int) -> CopiesModule:
+        return LearnedMerge(self, width) if self.merge == "learned" else CopiesModule(self)
+
+    def ends_cost(self, width: int, rows: int) -> tuple[Tally, Tally]:
+        if self.merge != "learned":
+            return Tally(), Tally()
+        weights = {"strength": Weight((1,), "replicate", 0.01), "static": Weight((self.count,), "replicate", "zeros")}
+        return Tally(), matrix("dynamic", self.count * width, self.count, rows, role="replicate") + Tally(weights)
 
     def build(self, width: int, index: int) -> ManifoldConnectionsModule:
         return ManifoldConnectionsModule(self, width)
@@ -51,6 +61,34 @@ class ManifoldConnections(StepStreams):
         mixed = Contraction(2 * rows * N * N * width)
         weights = {"strength": Weight((3,), "replicate", 0.01), "static": Weight((N * (N + 2),), "replicate", "zeros")}
         return matrix("dynamic", N * width, N * (N + 2), rows, role="replicate") + Tally(weights, {"mix": mixed})
+
+
+class LearnedMerge(CopiesModule):
+    """N copies before the layers, and behind them their sum by weights of the token."""
+
+    def __init__(self, streams: ManifoldConnections, width: int) -> None:
+        super().__init__(streams)
+        self.leave = TokenWeights(streams, width)
+
+    def leaving(self, x_BTND: Tensor) -> Tensor:
+        weights_BTN: Tensor = self.leave(x_BTND)
+        return (weights_BTN.to(x_BTND.dtype)[..., None] * x_BTND).sum(-2)
+
+
+class TokenWeights(nn.Module):
+    """m = sigmoid(s v W + b) + eps of each token: (B, T, N, D) -> (B, T, N) in fp32."""
+
+    def __init__(self, streams: ManifoldConnections, width: int) -> None:
+        super().__init__()
+        N = streams.count
+        self.streams = streams
+        self.dynamic = nn.Linear(N * width, N, bias=False)
+        self.static = nn.Parameter(torch.empty(N))
+        self.strength = nn.Parameter(torch.empty(1))
+
+    def forward(self, x_BTND: Tensor) -> Tensor:
+        v = normalise(x_BTND.float().flatten(2), self.streams.norm_eps, centre=False).to(x_BTND.dtype)
+        return torch.sigmoid(self.strength.float() * self.dynamic(v).float() + self.static.float()) + self.streams.eps
 
 
 class ManifoldConnectionsModule(nn.Module):

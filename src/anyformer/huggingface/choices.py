@@ -1,0 +1,37 @@
+"""Tables of the experts of each token, which are whole numbers and no weights."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from anyformer.huggingface.rules import Shapes
+from anyformer.parts import TokenTable
+from anyformer.parts.experts.selection import RouterInputs, best
+
+
+@dataclass(frozen=True)
+class Choices:
+    """The experts of each token, (V, k), of which no row names one twice; written with what stands for entries it lacks."""
+
+    choice: TokenTable
+    experts: int
+    """X."""
+
+    def read(self, stored: Sequence[Tensor], shapes: Shapes) -> list[Tensor]:
+        (table,) = stored
+        if table.is_floating_point() or table.min() < 0 or table.max() >= self.experts:
+            raise ValueError(f"it should hold whole numbers from 0 to {self.experts - 1}")
+        ordered = table.sort(-1).values
+        if (ordered[:, 1:] == ordered[:, :-1]).any():
+            raise ValueError("a row names an expert twice, and a token passes each of its experts once")
+        return [table.long()]
+
+    def write(self, parameters: Sequence[Tensor]) -> list[Tensor]:
+        (table,) = parameters
+        vocab, chosen = table.shape
+        inputs = RouterInputs(self.experts, chosen, tokens=torch.arange(vocab)[None], table=table)
+        return [best(self.choice.preference(inputs), chosen)]

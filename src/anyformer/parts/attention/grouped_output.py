@@ -1,0 +1,49 @@
+"""An output projection through a narrow vector of each group of heads."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from anyformer.describe import Count, DescriptionError, Value
+from anyformer.operations import Tally, matrix
+from anyformer.parts.pointwise.grouped import projection
+
+
+class GroupedOutput(Value):
+    """y = [m_1 A_1, ..., m_n A_n] B, m_i the mixed values of the i-th of n groups of heads (DeepSeek-V4, 2026, section 2.3.1).
+
+    m_i: (B, T, H E / n), A_i: (H E / n, P), B: (n P, D). Where H E is many times D, it has a fraction of the weights and of the
+    work of one matrix. The paper's g is n, its d_g P = rank.
+    """
+
+    groups: Count
+    """n, a divisor of the heads."""
+    rank: Count
+    """P, features of each group."""
+
+    def check(self, heads: int) -> None:
+        """Refuse groups that would split a head."""
+        if heads % self.groups:
+            raise DescriptionError(f"output.groups must divide the heads, got {self.groups} and {heads}")
+
+    def build(self, features: int, width: int) -> GroupedOutputModule:
+        return GroupedOutputModule(self, features, width)
+
+    def cost(self, features: int, width: int, rows: int) -> Tally:
+        """Its weights and work on `rows` vectors of so many features."""
+        narrow = self.groups * self.rank
+        down = matrix("down", features, narrow, rows, role="column", groups=self.groups)
+        return down + matrix("up", narrow, width, rows, role="row", fill="residual")
+
+
+class GroupedOutputModule(nn.Module):
+    """(B, T, H * E) -> (B, T, D)."""
+
+    def __init__(self, part: GroupedOutput, features: int, width: int) -> None:
+        super().__init__()
+        narrow = part.groups * part.rank
+        self.down = projection(features, narrow, bias=False, groups=part.groups)
+        self.up = nn.Linear(narrow, width, bias=False)
+
+    def forward(self, mixed_BTO: Tensor) -> Tensor:
+        return self.up(self.down(mixed_BTO))  # type: ignore[no-any-return]
