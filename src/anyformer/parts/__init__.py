@@ -96,12 +96,15 @@ from anyformer.parts.recurrence.mamba2 import Mamba2, Multipliers
 from anyformer.parts.recurrence.mlstm import MLSTM
 from anyformer.parts.recurrence.rg_lru import RGLRU
 from anyformer.parts.recurrence.rwkv import RWKV, RWKVChannelMix
+from anyformer.parts.recurrence.rwkv7 import RWKV7, ValueGate
+from anyformer.parts.recurrence.rwkv7_channel_mix import RWKV7ChannelMix
 from anyformer.parts.recurrence.short_convolution import ShortConvolution
 
 __all__ = [
     "MLSTM",
     "RGLRU",
     "RWKV",
+    "RWKV7",
     "ALiBi",
     "Affine",
     "AllOf",
@@ -201,6 +204,7 @@ __all__ = [
     "Proportional",
     "QKNorm",
     "RMSNorm",
+    "RWKV7ChannelMix",
     "RWKVChannelMix",
     "RandomFourier",
     "Rectified",
@@ -238,6 +242,7 @@ __all__ = [
     "UnitLength",
     "ValueConvolution",
     "ValueEmbedding",
+    "ValueGate",
     "ValueResidual",
     "VerticalStride",
     "Window",

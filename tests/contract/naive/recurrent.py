@@ -6,7 +6,8 @@ import math
 
 import torch
 
-from naive.basics import linear, norm, softplus
+from anyformer.parts import LayerNorm
+from naive.basics import linear, norm, norm_of_each_head, softplus
 from naive.networks import ACTIVATIONS, activate, gate
 from naive.positions import rotate
 
@@ -238,6 +239,54 @@ def rwkv_channel_mix(part, name, weights, x, run):
     return [v / (1 + torch.exp(-r)) for v, r in zip(values, receptance, strict=True)]
 
 
+def shifted(name, side, weights, x):
+    """Each token, with a share of what the token before differs by."""
+    mix = weights[f"{name}.{side}_mix"]
+    return [v + mix * ((x[t - 1] if t else 0 * v) - v) for t, v in enumerate(x)]
+
+
+def rwkv7(part, name, weights, x, run):
+    """Token after token, head after head, the state as in the paper: values by keys."""
+    H, E = part.heads, part.head_width
+    sigmoid = lambda z: 1 / (1 + torch.exp(-z))  # noqa: E731
+    own = lambda kind: weights[f"{name}.{kind}"]  # noqa: E731
+
+    def through(gate, v, inner=lambda z: z):
+        return linear(f"{name}.{gate}.up", weights, inner(linear(f"{name}.{gate}.down", weights, v)))
+
+    sides = ("receptance", "key", "value", "decay", "rate", "gate")
+    read = {side: shifted(name, side, weights, x) for side in sides}
+    receptance, key, values = ([linear(f"{name}.{side}", weights, v) for v in read[side]] for side in sides[:3])
+    if part.value_gate is not None:
+        others = [torch.cat(heads) for heads in run.values[part.value_gate.variant]]
+        opened = [sigmoid(own("value_gate.bias") + through("value_gate", v)) for v in read["value"]]
+        values = [v + g * (other - v) for v, g, other in zip(values, opened, others, strict=True)]
+    run.values[run.variant] = [list(v.view(H, E)) for v in values]
+    states, out = [torch.zeros(E, E, dtype=torch.float64) for _ in range(H)], []
+    bare = LayerNorm(eps=part.eps)
+    for t in range(len(x)):
+        decay = own("decay.bias") + through("decay", read["decay"][t], torch.tanh)
+        keep = torch.exp(-sigmoid(decay) / math.exp(0.5)).view(H, E)
+        rate = sigmoid(own("rate.bias") + through("rate", read["rate"][t]))
+        removal = (key[t] * own("removal")).view(H, E)
+        k = (key[t] * (1 + (rate - 1) * own("replacement"))).view(H, E)
+        r, v, a, bonus = receptance[t].view(H, E), values[t].view(H, E), rate.view(H, E), own("bonus").view(H, E)
+        mixed = []
+        for h in range(H):
+            kappa = removal[h] / torch.sqrt(removal[h] @ removal[h])
+            states[h] = states[h] @ (torch.diag(keep[h]) - torch.outer(kappa, a[h] * kappa)) + torch.outer(v[h], k[h])
+            mixed.append(states[h] @ r[h])
+        y = norm_of_each_head(bare, f"{name}.norm", weights, torch.cat(mixed), H)
+        y = y + torch.cat([(r[h] * bonus[h] * k[h]).sum() * v[h] for h in range(H)])
+        out.append(linear(f"{name}.output", weights, y * through("gate", read["gate"][t], sigmoid)))
+    return out
+
+
+def rwkv7_channel_mix(part, name, weights, x, run):
+    keys = [linear(f"{name}.key", weights, v) for v in shifted(name, "key", weights, x)]
+    return [linear(f"{name}.value", weights, (k * (k > 0)) ** 2) for k in keys]
+
+
 def mlstm(part, name, weights, x, run):
     """Token after token, head after head."""
     H, M, E, cap = part.heads, part.key_width, part.value_width, part.gate_cap
@@ -269,4 +318,6 @@ RECURRENT = {
     "rg_lru": rg_lru,
     "rwkv": rwkv,
     "rwkv_channel_mix": rwkv_channel_mix,
+    "rwkv7": rwkv7,
+    "rwkv7_channel_mix": rwkv7_channel_mix,
 }
