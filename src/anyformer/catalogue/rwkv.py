@@ -7,7 +7,7 @@ from functools import partial
 from anyformer.catalogue.entry import Entry
 from anyformer.describe import Named
 from anyformer.model import Architecture, decoder_only
-from anyformer.parts import RWKV, RWKV7, Embedding, Head, LayerNorm, RWKV7ChannelMix, RWKVChannelMix, ValueGate, pre_norm
+from anyformer.parts import RWKV, RWKV7, Block, Embedding, Head, LayerNorm, RWKV7ChannelMix, RWKVChannelMix, ValueGate, pre_norm
 
 
 def rwkv4(*, width: int, depth: int) -> Architecture:
@@ -23,7 +23,7 @@ def rwkv7(*, width: int, depth: int, decay_rank: int, value_rank: int, gate_rank
     norm, mix = LayerNorm(eps=1e-5), RWKV7ChannelMix(width=4 * width)
     first = RWKV7(heads=width // 64, decay_rank=decay_rank, rate_rank=decay_rank, gate_rank=gate_rank)
     later = first.but(value_gate=ValueGate(variant="first", rank=value_rank))
-    names = Named(first=pre_norm(norm, first, mix), layer=pre_norm(norm, later, mix))
+    names = Named[Block](first=pre_norm(norm, first, mix), layer=pre_norm(norm, later, mix))
     layers = [names["first"], *[names["layer"]] * (depth - 1)]
     return decoder_only(Embedding(vocab=65_536), width, layers, names=names, input_norm=norm, final_norm=norm, head=Head())
 
