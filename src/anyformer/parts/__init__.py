@@ -99,6 +99,7 @@ from anyformer.parts.recurrence.rwkv import RWKV, RWKVChannelMix
 from anyformer.parts.recurrence.rwkv7 import RWKV7, ValueGate
 from anyformer.parts.recurrence.rwkv7_channel_mix import RWKV7ChannelMix
 from anyformer.parts.recurrence.short_convolution import ShortConvolution
+from anyformer.parts.recurrence.ttt_linear import TTTLinear
 
 __all__ = [
     "MLSTM",
@@ -234,6 +235,7 @@ __all__ = [
     "StatisticalTopK",
     "Step",
     "Strided",
+    "TTTLinear",
     "TopK",
     "Transform",
     "TransformerXL",

@@ -7,7 +7,7 @@ import math
 import torch
 
 from anyformer.parts import LayerNorm
-from naive.basics import linear, norm, norm_of_each_head, softplus
+from naive.basics import layer, linear, norm, norm_of_each_head, softplus
 from naive.networks import ACTIVATIONS, activate, gate
 from naive.positions import rotate
 
@@ -287,6 +287,34 @@ def rwkv7_channel_mix(part, name, weights, x, run):
     return [linear(f"{name}.value", weights, (k * (k > 0)) ** 2) for k in keys]
 
 
+def ttt_linear(part, name, weights, x, run):
+    """Token after token, head after head; the gradient of each loss by autograd."""
+    H, n = part.heads, part.minibatch
+    own = lambda kind: weights[f"{name}.{kind}"]  # noqa: E731
+    gain, bias = own("inner_norm.weight").view(H, -1), own("inner_norm.bias").view(H, -1)
+    maps = [(own("initial_weight")[h], own("initial_bias")[h]) for h in range(H)]
+    steps, out = [(0.0, 0.0)] * H, []
+    for t, given in enumerate(x):
+        q, k, v = (linear(f"{name}.{kind}", weights, given).view(H, -1) for kind in ("query", "key", "value"))
+        rate = part.base_rate / q.shape[1] / (1 + torch.exp(-linear(f"{name}.rate", weights, given)))
+        i, mixed = t % n, []
+        share = torch.clamp(1 / (i + 1) + own("place")[i], min=0)
+        for h in range(H):
+            q_h, k_h = (y if part.rotary is None else rotate(part.rotary, y, i, n) for y in (q[h], k[h]))
+            guess = lambda y, matrix, offset, h=h: y + gain[h] * layer(y @ matrix + offset, part.eps) + bias[h]  # noqa: E731
+            loss = ((guess(k_h, *maps[h]) - v[h]) ** 2).sum() / 2
+            slopes = torch.autograd.grad(loss, maps[h], create_graph=True)
+            steps[h] = tuple(step + rate[h] * slope for step, slope in zip(steps[h], slopes, strict=True))
+            now = tuple(old - share * step for old, step in zip(maps[h], steps[h], strict=True))
+            mixed.append(guess(q_h, *now))
+            if i == n - 1:
+                maps[h], steps[h] = now, (0.0, 0.0)
+        y = norm(part.norm, f"{name}.norm", weights, torch.cat(mixed))
+        y = y if part.gate is None else y * gate(part.gate, f"{name}.gate", weights, given)
+        out.append(linear(f"{name}.output", weights, y))
+    return out
+
+
 def mlstm(part, name, weights, x, run):
     """Token after token, head after head."""
     H, M, E, cap = part.heads, part.key_width, part.value_width, part.gate_cap
@@ -319,5 +347,6 @@ RECURRENT = {
     "rwkv": rwkv,
     "rwkv_channel_mix": rwkv_channel_mix,
     "rwkv7": rwkv7,
+    "ttt_linear": ttt_linear,
     "rwkv7_channel_mix": rwkv7_channel_mix,
 }
