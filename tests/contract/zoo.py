@@ -11,6 +11,7 @@ from anyformer.catalogue.original import original
 from anyformer.describe import Named, change_all
 from anyformer.model import Architecture, decoder_only, encoder_decoder, encoder_only
 from anyformer.parts import (
+    RWKV7,
     Affine,
     ALiBi,
     AlternatingUpdates,
@@ -92,6 +93,7 @@ from anyformer.parts import (
     Rotary,
     Router,
     RowCapacity,
+    RWKV7ChannelMix,
     Sampled,
     ScoreCorrectionBias,
     SequentialPrediction,
@@ -115,6 +117,7 @@ from anyformer.parts import (
     TruncatedNormal,
     ValueConvolution,
     ValueEmbedding,
+    ValueGate,
     ValueResidual,
     VerticalStride,
     Window,
@@ -209,6 +212,8 @@ MIXED_VALUES = pre_norm(
     Attention(heads=4, kv_heads=2, rotary=Rotary(), value_residual=ValueResidual(variant="first", own=0.6, other=0.7)),
     FEED,
 )
+GOOSE = RWKV7(heads=4, head_width=5, decay_rank=4, rate_rank=4, gate_rank=6, eps=0.1)
+GOOSE_FIRST = pre_norm(LAYER, GOOSE, RWKV7ChannelMix(width=20))
 ROWS = ValueEmbedding(vocab=VOCAB)
 GATED_ROWS = ROWS.but(gate=Gate(per="head"), scale=2.0)
 MIXED_ROWS = {"value_embedding": ROWS.but(gate=Gate(bias=True)), "value_residual": ValueResidual(variant="first")}
@@ -776,6 +781,16 @@ DECODERS = {
     "cycles_stored": _cycles(Constant(learned=False), "begin fast_a fast_b first fast_a fast_b again slow"),
     "value_residual": _decoder(OWN_KEYS).but(
         decoder=Stack(variants=Named(first=OWN_KEYS, layer=MIXED_VALUES), order="first layer*2", final_norm=RMS)
+    ),
+    "rwkv7_value_gate": _decoder(GOOSE_FIRST).but(
+        decoder=Stack(
+            variants=Named(
+                first=GOOSE_FIRST,
+                layer=pre_norm(LAYER, GOOSE.but(value_gate=ValueGate(variant="first", rank=3)), RWKV7ChannelMix(width=20)),
+            ),
+            order="first layer*2",
+            final_norm=RMS,
+        )
     ),
     "experts": _decoder(
         *[pre_norm(RMS, SELF, Experts(experts=4, chosen=2, width=12, router=Router(renormalise=Renormalise())))] * 2

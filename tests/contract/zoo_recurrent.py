@@ -6,6 +6,7 @@ from anyformer.parts import (
     MLSTM,
     RGLRU,
     RWKV,
+    RWKV7,
     ChannelDecay,
     DeltaAttention,
     EluPlusOne,
@@ -16,6 +17,7 @@ from anyformer.parts import (
     GroupedLayerNorm,
     GroupedRMSNorm,
     Identity,
+    LayerNorm,
     LightningAttention,
     LinearAttention,
     LocalConvolution,
@@ -27,9 +29,11 @@ from anyformer.parts import (
     Rectified,
     RMSNorm,
     Rotary,
+    RWKV7ChannelMix,
     RWKVChannelMix,
     ScalarDecay,
     ShortConvolution,
+    TTTLinear,
     UnitLength,
 )
 
@@ -129,6 +133,13 @@ MIXERS = {
     ),
     "rwkv": RWKV(channels=12),
     "rwkv_channel_mix": RWKVChannelMix(width=20),
+    "rwkv7": RWKV7(heads=3, head_width=4, decay_rank=5, rate_rank=3, gate_rank=7),
+    "rwkv7_channel_mix": RWKV7ChannelMix(width=20),
+    "ttt_linear": TTTLinear(heads=3, head_width=4, minibatch=4, rotary=Rotary(), norm=LayerNorm(eps=1e-6)),
+    "ttt_linear_options": TTTLinear(
+        heads=4, minibatch=3, base_rate=2.0, eps=0.1, gate=Gate(activation="gelu_tanh"), bias=("query", "output")
+    ),
+    "ttt_linear_long": TTTLinear(heads=2),
     "mlstm": MLSTM(heads=3, key_width=4, value_width=6, norm=GroupedLayerNorm(groups=3, eps=1e-3)),
     "mlstm_bare": MLSTM(heads=2, key_width=5, value_width=4, gate_cap=0.7, bias=("query", "key", "value", "gate", "output")),
     "rg_lru": RGLRU(channels=12, heads=3, convolution=ShortConvolution(bias=True), bias=("gate", "value", "output")),

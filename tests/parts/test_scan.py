@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from anyformer.parts import MLSTM, RGLRU, RWKV, Mamba, Mamba2
+from anyformer.parts import MLSTM, RGLRU, RWKV, Mamba, Mamba2, TTTLinear
 from anyformer.parts.call.context import Context
 from anyformer.parts.recurrence.scan import running_largest, scan
 from anyformer.plan import Plan
@@ -84,6 +84,7 @@ class Alone(nn.Module):
         RGLRU(channels=8, heads=2),
         RWKV(channels=8),
         MLSTM(heads=2, key_width=4, value_width=4),
+        TTTLinear(heads=2, minibatch=4),
     ],
     ids=lambda part: part.kind,
 )

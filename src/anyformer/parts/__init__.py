@@ -101,12 +101,16 @@ from anyformer.parts.recurrence.mamba2 import Mamba2, Multipliers
 from anyformer.parts.recurrence.mlstm import MLSTM
 from anyformer.parts.recurrence.rg_lru import RGLRU
 from anyformer.parts.recurrence.rwkv import RWKV, RWKVChannelMix
+from anyformer.parts.recurrence.rwkv7 import RWKV7, ValueGate
+from anyformer.parts.recurrence.rwkv7_channel_mix import RWKV7ChannelMix
 from anyformer.parts.recurrence.short_convolution import ShortConvolution
+from anyformer.parts.recurrence.ttt_linear import TTTLinear
 
 __all__ = [
     "MLSTM",
     "RGLRU",
     "RWKV",
+    "RWKV7",
     "ALiBi",
     "Affine",
     "AllOf",
@@ -211,6 +215,7 @@ __all__ = [
     "Proportional",
     "QKNorm",
     "RMSNorm",
+    "RWKV7ChannelMix",
     "RWKVChannelMix",
     "RandomFourier",
     "Rectified",
@@ -241,6 +246,7 @@ __all__ = [
     "Step",
     "Strided",
     "TokenTable",
+    "TTTLinear",
     "TopK",
     "Transform",
     "TransformerXL",
@@ -249,6 +255,7 @@ __all__ = [
     "UnitLength",
     "ValueConvolution",
     "ValueEmbedding",
+    "ValueGate",
     "ValueResidual",
     "VerticalStride",
     "Window",

@@ -6,7 +6,8 @@ import math
 
 import torch
 
-from naive.basics import linear, norm, softplus
+from anyformer.parts import LayerNorm
+from naive.basics import layer, linear, norm, norm_of_each_head, softplus
 from naive.networks import ACTIVATIONS, activate, gate
 from naive.positions import rotate
 
@@ -238,6 +239,82 @@ def rwkv_channel_mix(part, name, weights, x, run):
     return [v / (1 + torch.exp(-r)) for v, r in zip(values, receptance, strict=True)]
 
 
+def shifted(name, side, weights, x):
+    """Each token, with a share of what the token before differs by."""
+    mix = weights[f"{name}.{side}_mix"]
+    return [v + mix * ((x[t - 1] if t else 0 * v) - v) for t, v in enumerate(x)]
+
+
+def rwkv7(part, name, weights, x, run):
+    """Token after token, head after head, the state as in the paper: values by keys."""
+    H, E = part.heads, part.head_width
+    sigmoid = lambda z: 1 / (1 + torch.exp(-z))  # noqa: E731
+    own = lambda kind: weights[f"{name}.{kind}"]  # noqa: E731
+
+    def through(gate, v, inner=lambda z: z):
+        return linear(f"{name}.{gate}.up", weights, inner(linear(f"{name}.{gate}.down", weights, v)))
+
+    sides = ("receptance", "key", "value", "decay", "rate", "gate")
+    read = {side: shifted(name, side, weights, x) for side in sides}
+    receptance, key, values = ([linear(f"{name}.{side}", weights, v) for v in read[side]] for side in sides[:3])
+    if part.value_gate is not None:
+        others = [torch.cat(heads) for heads in run.values[part.value_gate.variant]]
+        opened = [sigmoid(own("value_gate.bias") + through("value_gate", v)) for v in read["value"]]
+        values = [v + g * (other - v) for v, g, other in zip(values, opened, others, strict=True)]
+    run.values[run.variant] = [list(v.view(H, E)) for v in values]
+    states, out = [torch.zeros(E, E, dtype=torch.float64) for _ in range(H)], []
+    bare = LayerNorm(eps=part.eps)
+    for t in range(len(x)):
+        decay = own("decay.bias") + through("decay", read["decay"][t], torch.tanh)
+        keep = torch.exp(-sigmoid(decay) / math.exp(0.5)).view(H, E)
+        rate = sigmoid(own("rate.bias") + through("rate", read["rate"][t]))
+        removal = (key[t] * own("removal")).view(H, E)
+        k = (key[t] * (1 + (rate - 1) * own("replacement"))).view(H, E)
+        r, v, a, bonus = receptance[t].view(H, E), values[t].view(H, E), rate.view(H, E), own("bonus").view(H, E)
+        mixed = []
+        for h in range(H):
+            kappa = removal[h] / torch.sqrt(removal[h] @ removal[h])
+            states[h] = states[h] @ (torch.diag(keep[h]) - torch.outer(kappa, a[h] * kappa)) + torch.outer(v[h], k[h])
+            mixed.append(states[h] @ r[h])
+        y = norm_of_each_head(bare, f"{name}.norm", weights, torch.cat(mixed), H)
+        y = y + torch.cat([(r[h] * bonus[h] * k[h]).sum() * v[h] for h in range(H)])
+        out.append(linear(f"{name}.output", weights, y * through("gate", read["gate"][t], sigmoid)))
+    return out
+
+
+def rwkv7_channel_mix(part, name, weights, x, run):
+    keys = [linear(f"{name}.key", weights, v) for v in shifted(name, "key", weights, x)]
+    return [linear(f"{name}.value", weights, (k * (k > 0)) ** 2) for k in keys]
+
+
+def ttt_linear(part, name, weights, x, run):
+    """Token after token, head after head; the gradient of each loss by autograd."""
+    H, n = part.heads, part.minibatch
+    own = lambda kind: weights[f"{name}.{kind}"]  # noqa: E731
+    gain, bias = own("inner_norm.weight").view(H, -1), own("inner_norm.bias").view(H, -1)
+    maps = [(own("initial_weight")[h], own("initial_bias")[h]) for h in range(H)]
+    steps, out = [(0.0, 0.0)] * H, []
+    for t, given in enumerate(x):
+        q, k, v = (linear(f"{name}.{kind}", weights, given).view(H, -1) for kind in ("query", "key", "value"))
+        rate = part.base_rate / q.shape[1] / (1 + torch.exp(-linear(f"{name}.rate", weights, given)))
+        i, mixed = t % n, []
+        share = torch.clamp(1 / (i + 1) + own("place")[i], min=0)
+        for h in range(H):
+            q_h, k_h = (y if part.rotary is None else rotate(part.rotary, y, i, n) for y in (q[h], k[h]))
+            guess = lambda y, matrix, offset, h=h: y + gain[h] * layer(y @ matrix + offset, part.eps) + bias[h]  # noqa: E731
+            loss = ((guess(k_h, *maps[h]) - v[h]) ** 2).sum() / 2
+            slopes = torch.autograd.grad(loss, maps[h], create_graph=True)
+            steps[h] = tuple(step + rate[h] * slope for step, slope in zip(steps[h], slopes, strict=True))
+            now = tuple(old - share * step for old, step in zip(maps[h], steps[h], strict=True))
+            mixed.append(guess(q_h, *now))
+            if i == n - 1:
+                maps[h], steps[h] = now, (0.0, 0.0)
+        y = norm(part.norm, f"{name}.norm", weights, torch.cat(mixed))
+        y = y if part.gate is None else y * gate(part.gate, f"{name}.gate", weights, given)
+        out.append(linear(f"{name}.output", weights, y))
+    return out
+
+
 def mlstm(part, name, weights, x, run):
     """Token after token, head after head."""
     H, M, E, cap = part.heads, part.key_width, part.value_width, part.gate_cap
@@ -269,4 +346,7 @@ RECURRENT = {
     "rg_lru": rg_lru,
     "rwkv": rwkv,
     "rwkv_channel_mix": rwkv_channel_mix,
+    "rwkv7": rwkv7,
+    "ttt_linear": ttt_linear,
+    "rwkv7_channel_mix": rwkv7_channel_mix,
 }

@@ -51,8 +51,8 @@ def linear_recurrence(
     """The outputs (..., T, E) and the state after them."""
     if q.shape[-2] == 1:
         return linear_step(q, k, v, log_decay, state)
-    f = _factors(q.shape[-2], log_decay, segments, chunk, q)
-    q_n, k_n, v_n = (_folded(x, f.size) for x in (q, k, v))
+    f = factors(q.shape[-2], log_decay, segments, chunk, q)
+    q_n, k_n, v_n = (folded(x, f.size) for x in (q, k, v))
     writes = (k_n * f.to_end).mT @ v_n
     state = torch.zeros_like(writes[..., 0, :, :]) if state is None else state
     before = _carried(f.across, state[..., None, :, :], writes)
@@ -74,7 +74,7 @@ def _carried(across: Tensor, first: Tensor, writes: Tensor) -> Tensor:
 def linear_step(q: Tensor, k: Tensor, v: Tensor, log_decay: Tensor | None, state: Tensor | None) -> tuple[Tensor, Tensor]:
     """One token: T is 1."""
     written = k.mT * v
-    state = written if state is None else _decayed(state, log_decay) + written
+    state = written if state is None else decayed(state, log_decay) + written
     return q @ state, state
 
 
@@ -97,8 +97,8 @@ def delta_recurrence(
     """
     if q.shape[-2] == 1:
         return delta_step(q, k, v, beta, log_decay, state)
-    f = _factors(q.shape[-2], log_decay, segments, chunk, q)
-    q_n, k_n, v_n, beta_n = (_folded(x, f.size) for x in (q, k, v, beta))
+    f = factors(q.shape[-2], log_decay, segments, chunk, q)
+    q_n, k_n, v_n, beta_n = (folded(x, f.size) for x in (q, k, v, beta))
     overlap = (beta_n * f.products(k_n, k_n)).tril(-1)
     right = torch.cat([beta_n * v_n, beta_n * f.from_start * k_n], -1)
     solved = torch.linalg.solve_triangular(overlap, right, upper=False, unitriangular=True)
@@ -119,7 +119,7 @@ def delta_step(
     q: Tensor, k: Tensor, v: Tensor, beta: Tensor, log_decay: Tensor | None, state: Tensor | None
 ) -> tuple[Tensor, Tensor]:
     """One token: T is 1."""
-    state = v.new_zeros(*v.shape[:-2], k.shape[-1], v.shape[-1]) if state is None else _decayed(state, log_decay)
+    state = v.new_zeros(*v.shape[:-2], k.shape[-1], v.shape[-1]) if state is None else decayed(state, log_decay)
     state = state + k.mT * (beta * (v - k @ state))
     return q @ state, state
 
@@ -132,12 +132,12 @@ def linear_flops(
     `pairs`: heads of which queries meet keys: as many as outputs unless several states share both.
     """
     if length == 1:
-        return _even(read=2 * batch * heads * key * value)
-    size, chunks = _cut(length, chunk, channels=False)
+        return even(read=2 * batch * heads * key * value)
+    size, chunks = cut(length, chunk, channels=False)
     rows = batch * chunks * size
     write, read = 2 * rows * groups * key * value, 2 * rows * heads * key * value
     alone = chunks == 1
-    return _even(scores=2 * rows * (pairs or heads) * size * key, mix=2 * rows * heads * size * value) + Tally(
+    return even(scores=2 * rows * (pairs or heads) * size * key, mix=2 * rows * heads * size * value) + Tally(
         own_work={
             "write": Contraction(write, no_gradient=2 * write if alone else 0),
             "read": Contraction(read, no_gradient=read if alone else 0),
@@ -150,12 +150,12 @@ def delta_flops(
 ) -> Tally:
     """FLOPs of `delta_recurrence` from an empty state, with `heads` states; `channels`: with a decay per channel."""
     if length == 1:
-        return _even(write=2 * batch * heads * key * value, read=2 * batch * heads * key * value)
-    size, chunks = _cut(length, chunk, channels=channels)
+        return even(write=2 * batch * heads * key * value, read=2 * batch * heads * key * value)
+    size, chunks = cut(length, chunk, channels=channels)
     rows = batch * chunks * size
     products = heads * (size - 1) * key if channels else 2 * key_heads * size * key
     mix, through = 2 * rows * heads * size * value, 2 * rows * heads * key * value
-    return _even(scores=2 * rows * products, mix=mix) + Tally(
+    return even(scores=2 * rows * products, mix=mix) + Tally(
         own_work={
             # The first chunk reads a state of zeros, and no chunk reads the state after the last one.
             "write": Contraction(2 * through, no_gradient=3 * through // chunks),
@@ -171,30 +171,30 @@ def recurrent(size: int, shape: Shape, heads: int = 1) -> State:
     return State(size, size if shape.length == 1 else 0, size, heads)
 
 
-def _even(**work: int) -> Tally:
+def even(**work: int) -> Tally:
     """Work that no mask reduces, so that dense and exact FLOPs are equal."""
     return Tally(own_work={name: Contraction(count) for name, count in work.items()})
 
 
-def _cut(length: int, chunk: int, *, channels: bool) -> tuple[int, int]:
+def cut(length: int, chunk: int, *, channels: bool) -> tuple[int, int]:
     """The size of a chunk, a power of two if decay is per channel, and the number of chunks."""
     size = min(chunk, length)
     size = 1 << (size - 1).bit_length() if channels else size
     return size, -(-length // size)
 
 
-def _folded(x: Tensor, size: int) -> Tensor:
+def folded(x: Tensor, size: int) -> Tensor:
     """(..., T, W) -> (..., chunks, size, W); the last chunk is filled up with zeros, which write nothing and decay nothing."""
     missing = -x.shape[-2] % size
     return torch.unflatten(F.pad(x, (0, 0, 0, missing)) if missing else x, -2, (-1, size))
 
 
-def _decayed(state: Tensor, log_decay: Tensor | None) -> Tensor:
+def decayed(state: Tensor, log_decay: Tensor | None) -> Tensor:
     return state if log_decay is None else log_decay.mT.exp() * state
 
 
 @dataclass(frozen=True)
-class _Factors:
+class Factors:
     """Factors of decay between positions of a chunk, 0 across a document boundary; W is 1 or M.
 
     `log_decay` (..., chunks, size, W). `visible`, bool: earlier positions of the same document; `weights` (..., chunks, size,
@@ -228,10 +228,10 @@ class _Factors:
         return (a @ b.mT) * self.weights
 
 
-def _factors(length: int, log_decay: Tensor | None, segments: Tensor | None, chunk: int, like: Tensor) -> _Factors:
+def factors(length: int, log_decay: Tensor | None, segments: Tensor | None, chunk: int, like: Tensor) -> Factors:
     channels = log_decay is not None and log_decay.shape[-1] > 1
-    size, chunks = _cut(length, chunk, channels=channels)
-    g = _folded(like.new_zeros(1, length, 1) if log_decay is None else log_decay, size)
+    size, chunks = cut(length, chunk, channels=channels)
+    g = folded(like.new_zeros(1, length, 1) if log_decay is None else log_decay, size)
     before = g.cumsum(-2)
     after = F.pad(g[..., 1:, :], (0, 0, 0, 1)).flip(-2).cumsum(-2).flip(-2)
     from_start, to_end, across = before.exp(), after.exp(), before[..., -1, :].exp()
@@ -245,7 +245,7 @@ def _factors(length: int, log_decay: Tensor | None, segments: Tensor | None, chu
         from_start = from_start * (number == entering[..., None])[..., None]
         to_end = to_end * (number == last[..., None])[..., None]
         across = across * (last == entering)[..., None]
-    return _Factors(g, visible, None if channels else _weights(g, visible), from_start, to_end, across)
+    return Factors(g, visible, None if channels else _weights(g, visible), from_start, to_end, across)
 
 
 def _weights(log_decay: Tensor, visible: Tensor) -> Tensor:

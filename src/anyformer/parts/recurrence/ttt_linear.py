@@ -1,0 +1,197 @@
+"""TTT-Linear: heads whose state is a linear map that learns while it reads, by test-time training."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from anyformer.describe import Positive
+from anyformer.operations import Operation, Shape, Tally, Weight, matrix, total
+from anyformer.operations.elementwise import rotated
+from anyformer.parts.attention.heads_sketch import gated, heads_cell, rotary_cell
+from anyformer.parts.call.context import Context
+from anyformer.parts.call.recurrent_state import SUM_BYTES, RecurrentState
+from anyformer.parts.norms.layer_norm import LayerNorm, of_each_head
+from anyformer.parts.norms.norm import Norm
+from anyformer.parts.pointwise.gate import Gate
+from anyformer.parts.positions.rotary import Rotary
+from anyformer.parts.recurrence.recurrence import exact, exactly, recurrent
+from anyformer.parts.recurrence.recurrent_heads import RecurrentHeads, RecurrentHeadsModule, split_heads
+from anyformer.parts.recurrence.ttt import Learner, train_at_test_time, training_flops
+from anyformer.parts.sketch import Cell, Sketch, biases, chain, fan, number
+from anyformer.parts.sublayer import Traits
+from anyformer.plan import Plan
+
+
+class TTTLinear(RecurrentHeads):
+    """o_t = q_t + norm(q_t W_t + b_t), W_t = W - share_t * sum of rate_s dloss_s/dW over the mini-batch up to t, b_t likewise.
+
+    loss_s = |k_s + norm(k_s W + b) - v_s|^2 / 2 per head of width E, with the W (E, E) and b (E,) of behind the mini-batch
+    before, the first ones learned; norm: LayerNorm, each head with a gain and a bias of its own; share_t = max(0, 1 / (i + 1) +
+    place_i) for the i-th token of a mini-batch, place (n,); rate_s = base_rate / E * sigmoid(x W_rate + b_rate): (B, T, H); q
+    and k rotated by i. Then y = gate(norm of all heads(o)) W_output. (Sun et al. 2024, arXiv 2407.04620.) A mini-batch is n
+    tokens of a document that follow one another: part of the mathematics, and not of the plan, as chunks are. The state is the
+    change of W and b since the start and the sum of the mini-batch that is not whole, in fp32.
+    """
+
+    kind: Literal["ttt_linear"] = "ttt_linear"
+    minibatch: Annotated[int, Field(ge=1)] = 16
+    """Tokens (n) after which the map that losses are of moves on; the paper's b."""
+    base_rate: Positive = 1.0
+    """The learning rate where the sigmoid is 1; the paper's eta_base."""
+    rotary: Rotary | None = None
+    """Rotation of queries and keys by their place in the mini-batch (the paper's Transformer backbone)."""
+    eps: Positive = 1e-6
+    """eps of the norm in the loss and in the output."""
+    norm: Norm | None = None
+    """Norm of all heads side by side, before the gate (the paper: LayerNorm)."""
+    gate: Gate | None = None
+    """Gate of the output (the paper's Mamba backbone: GELU)."""
+
+    @property
+    def inner_norm(self) -> LayerNorm:
+        """The norm of each head."""
+        return LayerNorm(eps=self.eps)
+
+    def narrowed(self, width: int, ways: int) -> Self | None:
+        if self.heads % ways or self.norm is not None:
+            return None
+        return self.but(heads=self.heads // ways, head_width=self.width_of_head(width))
+
+    def sketch(self, width: int) -> Sketch:
+        H, E = self.heads, self.width_of_head(width)
+        projected = chain(fan(heads_cell("Q", H, E), heads_cell("K", H, E)), rotary_cell(self.rotary))
+        state = Cell(f"map {H} × ({E} × {E}), a step of descent per {self.minibatch} tokens", "memory")
+        read = chain(fan(projected, heads_cell("V", H, E), Cell(f"rates {H}", "memory")), state)
+        norm = None if self.norm is None else Cell("norm of all heads", "norm")
+        mixed = gated(chain(read, Cell("norm of each head, plus Q", "norm"), norm), self.gate)
+        return Sketch("TTT-Linear", biases(self.bias, 4), chain(mixed, Cell(f"output {number(width)}")))
+
+    @property
+    def traits(self) -> Traits:
+        return Traits("TTT-Linear", None if self.rotary is None else "RoPE")
+
+    def check(self, width: int) -> None:
+        E = self.width_of_head(width)
+        if self.rotary is not None:
+            self.rotary.rotated(E)
+        if self.norm is not None:
+            self.norm.check(self.heads * E)
+
+    def build(self, width: int, plan: Plan, name: str) -> TTTLinearModule:
+        return TTTLinearModule(self, width)
+
+    def cost(self, width: int, shape: Shape, plan: Plan) -> Tally:
+        B, rows, H, E = shape.batch, shape.rows, self.heads, self.width_of_head(width)
+        parts = self.projections(width, rows) + matrix("rate", width, H, rows, role="column", bias=True)
+        weights = {
+            "initial_weight": Weight((H, E, E), "column", "matrix", linear=False),
+            "initial_bias": Weight((H, E), "column", "zeros", linear=False),
+            "place": Weight((self.minibatch,), "replicate", "zeros"),
+            "inner_norm.weight": Weight((H * E,), "column", "ones"),
+            "inner_norm.bias": Weight((H * E,), "column", "zeros"),
+        }
+        own: dict[str, Operation] = {"inner_norm": self.inner_norm.work(H * E, rows, groups=H)}
+        if self.rotary is not None:
+            own["rotary"] = rotated(2 * rows * H * self.rotary.rotated(E))
+        inner = {} if self.norm is None else {"norm": self.norm.cost(H * E, rows)}
+        if self.gate is not None:
+            inner["gate"] = self.gate.cost(width, H, E, rows)
+        state = 2 * B * H * (E + 1) * E * SUM_BYTES
+        learning = training_flops(B, H, E, shape.length, self.minibatch)
+        return parts + learning + total(inner) + Tally(weights, own, recurrent(state, shape, H))
+
+    def state(
+        self, width: int, batch: int, capacity: int, source: int, dtype: torch.dtype, device: torch.device
+    ) -> RecurrentState:
+        """2 * B * H * (E + 1) * E sums, for any capacity."""
+        E = self.width_of_head(width)
+        return RecurrentState.empty(batch, 2, self.heads, E + 1, E, device=device)
+
+
+class TTTLinearModule(RecurrentHeadsModule):
+    """(B, T, D) -> (B, T, D)."""
+
+    def __init__(self, part: TTTLinear, width: int) -> None:
+        super().__init__(part, width)
+        self.part, H, E = part, part.heads, self.head_width
+        self.rate = nn.Linear(width, H)
+        self.initial_weight, self.initial_bias = nn.Parameter(torch.empty(H, E, E)), nn.Parameter(torch.empty(H, E))
+        self.place = nn.Parameter(torch.empty(part.minibatch))
+        self.inner_norm = of_each_head(part.inner_norm, H, E)
+        self.norm = part.norm.build(H * E) if part.norm else nn.Identity()
+        self.gate = part.gate.build(width, H, E) if part.gate else None
+
+    def extra_repr(self) -> str:
+        return f"heads={self.part.heads}, head_width={self.head_width}, minibatch={self.part.minibatch}"
+
+    def forward(self, x_BTD: Tensor, context: Context, state: RecurrentState | None = None) -> Tensor:
+        query, key, value = (self.get_submodule(name)(x_BTD) for name in ("query", "key", "value"))
+        mixed_BTW = self.norm(self.recur(query, key, value, self.rate(x_BTD), context, state).to(x_BTD.dtype))
+        if self.gate is not None:
+            mixed_BTW = self.gate(x_BTD, split_heads(mixed_BTW, self.part.heads)).flatten(2)
+        return self.output(mixed_BTW)  # type: ignore[no-any-return]
+
+    def recur(
+        self, query: Tensor, key: Tensor, value: Tensor, rate: Tensor, context: Context, state: RecurrentState | None = None
+    ) -> Tensor:
+        """The heads side by side in fp32 at least, (B, T, H * E), of what is projected; rate (B, T, H)."""
+        part, H = self.part, self.part.heads
+        positions = _positions(context, state)
+        with exactly(query):
+            q, k, v = (split_heads(exact(x), H) for x in (query, key, value))
+            q, k = self._placed(q, context, positions), self._placed(k, context, positions)
+            rates = part.base_rate / self.head_width * exact(rate).sigmoid()[..., None]
+            learner = self._learner(state, q)
+            q_BHTE, k_BHTE, v_BHTE, rates_BHT1 = (x.transpose(1, 2) for x in (q, k, v, rates))
+            place = None if context.aligned else positions
+            read, weight, total = train_at_test_time(q_BHTE, k_BHTE, v_BHTE, rates_BHT1, learner, place)
+            if state is not None:
+                state.sums.copy_(torch.stack([weight - self._initial(q), total], 1))
+            return q.flatten(2) + self.inner_norm(read.transpose(1, 2).flatten(2))  # type: ignore[no-any-return]
+
+    def _initial(self, like: Tensor) -> Tensor:
+        """W above b at the start of every row, (B, H, E + 1, E)."""
+        both = torch.cat([exact(self.initial_weight), exact(self.initial_bias)[:, None]], 1)
+        return both.to(like.dtype).expand(len(like), -1, -1, -1)
+
+    def _learner(self, state: RecurrentState | None, like: Tensor) -> Learner:
+        part, H = self.part, self.part.heads
+        weight = self._initial(like)
+        change, total = (None, torch.zeros_like(weight)) if state is None else state.sums.to(like.dtype).unbind(1)
+        number = torch.arange(1, part.minibatch + 1, device=like.device)
+        gain, bias = (exact(x).view(H, 1, -1) for x in (self.inner_norm.weight, self.inner_norm.bias) if x is not None)
+        return Learner(
+            (1 / number + exact(self.place)).clamp(min=0),
+            gain,
+            bias,
+            weight if change is None else weight + change,
+            total,
+            part.eps,
+        )
+
+    def _placed(self, x_BTHE: Tensor, context: Context, positions: Tensor) -> Tensor:
+        """Rotated by the place in the mini-batch."""
+        rotary, n = self.part.rotary, self.part.minibatch
+        if rotary is None:
+            return x_BTHE
+        last = torch.tensor(n - 1, device=positions.device)
+        table = rotary.table(positions.clamp(min=0) % n, self.head_width, x_BTHE.dtype, last)
+        return rotary.rotate(x_BTHE, table)
+
+
+def _positions(context: Context, state: RecurrentState | None) -> Tensor:
+    """The number of tokens of its document before each token, below 0 on padding, (B or 1, T): whatever the positions given."""
+    if state is not None or context.aligned:
+        return context.positions
+    valid, segments = context.valid, context.segments
+    valid = torch.ones_like(context.positions, dtype=torch.bool) if valid is None else valid
+    count = valid.long().cumsum(1)
+    if segments is not None:
+        begins = torch.ones_like(segments, dtype=torch.bool)
+        begins[:, 1:] = segments[:, 1:] != segments[:, :-1]
+        count = count - torch.where(begins, count - valid.long(), 0).cummax(1).values
+    return torch.where(valid, count - 1, -1)
