@@ -108,6 +108,7 @@ from anyformer.parts import (
     TopK,
     TransformerXL,
     TruncatedNormal,
+    UnitScaledUpdate,
     ValueConvolution,
     ValueEmbedding,
     ValueResidual,
@@ -812,6 +813,14 @@ DECODERS = {
         )
     ),
     "mup": _llama(initialisation=LOUD.but(mup=MaximalUpdate(base_width=8)), head=Head(tied=True, scale="inverse_sqrt_width")),
+    "depth_mup": _llama(initialisation=LOUD.but(mup=MaximalUpdate(base_width=8, base_depth=1, depth_exponent=0.75))),
+    "unit_scaled": _llama(
+        initialisation=Initialisation(
+            matrix=Normal(std=1.0),
+            embedding=Normal(std=1.0),
+            mup=UnitScaledUpdate(residual=1.5, attention=0.7, scores=1.2, logits=3.0, length=12),
+        )
+    ),
     "later_tokens_by_modules": _decoder(
         pre_norm(RMS, SELF, FEED),
         pre_norm(RMS, SELF.but(mask=Window(size=4)), Experts(experts=6, chosen=2, width=12, shared=SMALL, router=DEEPSEEK)),

@@ -65,7 +65,7 @@ from anyformer.parts.norms.affine import Affine
 from anyformer.parts.norms.batch_norm import BatchNorm
 from anyformer.parts.norms.dynamic_tanh import DynamicTanh
 from anyformer.parts.norms.layer_norm import GroupedLayerNorm, GroupedRMSNorm, LayerNorm, RMSNorm
-from anyformer.parts.parametrisation import MaximalUpdate
+from anyformer.parts.parametrisation import MaximalUpdate, Parametrisation, UnitScaledUpdate
 from anyformer.parts.pointwise.gain import Gain
 from anyformer.parts.pointwise.gate import Gate
 from anyformer.parts.pointwise.grouped import HeadGroups, NetworkGroups
@@ -193,6 +193,7 @@ __all__ = [
     "NetworkGroups",
     "Normal",
     "ParallelPrediction",
+    "Parametrisation",
     "Patches",
     "PooledProjector",
     "PositiveRandom",
@@ -236,6 +237,7 @@ __all__ = [
     "TruncatedNormal",
     "TwoLayerProjector",
     "UnitLength",
+    "UnitScaledUpdate",
     "ValueConvolution",
     "ValueEmbedding",
     "ValueResidual",
