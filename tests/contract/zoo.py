@@ -36,6 +36,7 @@ from anyformer.parts import (
     DynamicTanh,
     EluPlusOne,
     Embedding,
+    Engram,
     Exclusive,
     Experts,
     FanIn,
@@ -49,6 +50,7 @@ from anyformer.parts import (
     GroupedLayerNorm,
     Groups,
     Hashed,
+    HashedNgrams,
     Head,
     HeadGroups,
     HyperConnections,
@@ -75,6 +77,7 @@ from anyformer.parts import (
     ManifoldConnections,
     MaximalUpdate,
     NetworkGroups,
+    Ngrams,
     Normal,
     ParallelPrediction,
     PowerTemperature,
@@ -94,6 +97,7 @@ from anyformer.parts import (
     SharedBias,
     SharedExpert,
     SharedIndex,
+    ShortConvolution,
     SigmoidWeights,
     SinusoidalPosition,
     Skip,
@@ -135,6 +139,13 @@ ALL = ("query", "key", "value", "output")
 def _decoder(*blocks, **more) -> Architecture:
     more = {"final_norm": RMS, "head": Head(), "initialisation": LOUD} | more
     return decoder_only(Embedding(vocab=VOCAB), WIDTH, blocks, **more)
+
+
+def _remembering(*memories) -> Architecture:
+    """A layer for each memory, which stands in a step of its own before attention; None: a layer without one."""
+    own = pre_norm(RMS, SELF, FEED)
+    steps = [() if each is None else (Step(branches=Named(ngrams=Branch(sublayer=each))),) for each in memories]
+    return _decoder(*[own.but(steps=(*first, *own.steps)) for first in steps])
 
 
 def _llama(**changes) -> Architecture:
@@ -196,6 +207,7 @@ MIXED_VALUES = pre_norm(
     FEED,
 )
 ROWS = ValueEmbedding(vocab=VOCAB)
+NGRAMS = Ngrams(vocab=VOCAB, rows=7, heads=2)
 GATED_ROWS = ROWS.but(gate=Gate(per="head"), scale=2.0)
 MIXED_ROWS = {"value_embedding": ROWS.but(gate=Gate(bias=True)), "value_residual": ValueResidual(variant="first")}
 EMBEDDED = Step(branches=Named(embedded=Branch(sublayer=Skip(), gain=Gain(per="branch", initial=0.4))))
@@ -560,6 +572,17 @@ DECODERS = {
             for act in ("silu", "gelu_tanh")
         ]
     ),
+    "hashed_ngrams": _remembering(HashedNgrams(ngrams=NGRAMS, scale=0.7)),
+    "hashed_bigrams": _remembering(
+        HashedNgrams(ngrams=NGRAMS.but(longest=2, heads=1, ends=3, before=5)),
+        HashedNgrams(ngrams=NGRAMS.but(shortest=3, seed=4, index=2, multiple=8)),
+    ),
+    "engram": _remembering(
+        None,
+        Engram(ngrams=NGRAMS, width=3, convolution=ShortConvolution(dilation=3, activation="silu")),
+        Engram(ngrams=NGRAMS.but(index=1), width=2, norm=RMSNorm(eps=1e-3), convolution=ShortConvolution(kernel=2, dilation=2)),
+    ),
+    "engram_bare": _remembering(Engram(ngrams=NGRAMS.but(ends=3), width=3)),
     "layer_inputs": _decoder(
         pre_norm(RMS, SELF, FEED, LayerInput(width=5)),
         pre_norm(RMS, SELF, LayerInput(width=5, activation="silu", layer=0)),

@@ -38,7 +38,7 @@ class Weight:
     role: Role
     fill: Fill
     chosen: int | None = None
-    """The number of experts, stacked along dim 0, that one token uses; None without experts."""
+    """The number of experts, or rows of a table, stacked along dim 0, that one token uses; None where it uses all."""
     copies: int = 1
     """The number of equal layers that have one each: such layers are priced once."""
     sensitive: bool = False

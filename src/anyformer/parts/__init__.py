@@ -24,11 +24,13 @@ from anyformer.parts.attention.value_embedding import ValueEmbedding
 from anyformer.parts.attention.value_residual import ValueResidual
 from anyformer.parts.embedding.embedding import Embedding, MaskedTokens
 from anyformer.parts.embedding.features import AudioFrames, Features, GatedFrames
+from anyformer.parts.embedding.hashed_ngrams import HashedNgrams
 from anyformer.parts.embedding.head import Head, Transform
 from anyformer.parts.embedding.input_projection import InputProjection
 from anyformer.parts.embedding.layer_embedding import LayerEmbedding
 from anyformer.parts.embedding.layer_inputs import LayerInput, LayerInputs
 from anyformer.parts.embedding.narrow_table import NarrowTable
+from anyformer.parts.embedding.ngrams import Ngrams
 from anyformer.parts.embedding.patches import Patches
 from anyformer.parts.experts.attention_experts import AttentionExperts
 from anyformer.parts.experts.capacity import Capacity, RowCapacity
@@ -77,6 +79,7 @@ from anyformer.parts.positions.rotary_axes import Axial, Interleaved, Sections
 from anyformer.parts.positions.rotary_scaling import DynamicScaling, LinearScaling, Llama3Scaling, LongRoPE, Proportional, YaRN
 from anyformer.parts.recurrence.decay import ChannelDecay, ScalarDecay
 from anyformer.parts.recurrence.delta_attention import DeltaAttention
+from anyformer.parts.recurrence.engram import Engram
 from anyformer.parts.recurrence.feature_map import (
     EluPlusOne,
     Exponential,
@@ -133,6 +136,7 @@ __all__ = [
     "DynamicTanh",
     "EluPlusOne",
     "Embedding",
+    "Engram",
     "Exclusive",
     "Experts",
     "Exponential",
@@ -153,6 +157,7 @@ __all__ = [
     "GroupedRMSNorm",
     "Groups",
     "Hashed",
+    "HashedNgrams",
     "Head",
     "HeadGroups",
     "HyperConnections",
@@ -191,6 +196,7 @@ __all__ = [
     "Multipliers",
     "NarrowTable",
     "NetworkGroups",
+    "Ngrams",
     "Normal",
     "ParallelPrediction",
     "Parametrisation",
