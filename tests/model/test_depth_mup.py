@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 import torch
 
-from anyformer.describe import DescriptionError, change
+import anyformer as af
+from anyformer.describe import DescriptionError, change, change_all
 from anyformer.model import Architecture, build, decoder_only
 from anyformer.model.mup import computed
 from anyformer.parts import (
@@ -113,6 +116,20 @@ def test_the_plain_numbers_compute_the_same():
     usual = build(model(None, 4 * BASE)).eval()
     usual.load_state_dict(made.state_dict())
     assert not torch.allclose(usual(tokens), made(tokens))
+
+
+def test_a_llama_is_exported_as_a_granite(tmp_path):
+    deep = change_all(
+        af.architecture("llama-12m"),
+        {"initialisation": {"mup": SCALED.but(base_width=96).plain()}, "decoder.order": "layer*4", "width": 192},
+    )
+    made = build(deep).eval()
+    af.export(made, tmp_path / "exported")
+    written = json.loads((tmp_path / "exported" / "config.json").read_text())
+    assert (written["model_type"], written["residual_multiplier"], written["logits_scaling"]) == ("granite", 0.5, 2.0)
+    loaded, _ = af.load(tmp_path / "exported")
+    tokens = torch.arange(20)[None]
+    assert torch.equal(loaded(tokens), made(tokens))
 
 
 @pytest.mark.parametrize(
