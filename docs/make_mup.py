@@ -1,4 +1,4 @@
-"""Draws the coordinate check of docs/compare.md: what changes while models of several widths learn, with muP and without.
+"""Draws the coordinate checks of docs/compare.md: what changes while models of several widths and depths learn.
 
 python docs/make_mup.py
 """
@@ -8,29 +8,55 @@ from __future__ import annotations
 from pathlib import Path
 
 from anyformer.model import Architecture, decoder_only
-from anyformer.parts import Attention, Embedding, FeedForward, Initialisation, MaximalUpdate, Normal, RMSNorm, Rotary, pre_norm
-from anyformer.studies.coordinates import LOGITS, coordinate_check, draw_coordinates
+from anyformer.parts import (
+    Attention,
+    Embedding,
+    FeedForward,
+    Initialisation,
+    MaximalUpdate,
+    Normal,
+    Parametrisation,
+    RMSNorm,
+    Rotary,
+    UnitScaledUpdate,
+    pre_norm,
+)
+from anyformer.studies.coordinates import LOGITS, coordinate_check, depth_check, draw_coordinates
 from anyformer.tuning import AdamW
 
-PICTURE = Path(__file__).parent / "pictures" / "mup.svg"
-WIDTHS = (32, 64, 128, 256, 512)
-BASE = 32
+PICTURES = Path(__file__).parent / "pictures"
+WIDTHS, DEPTHS = (32, 64, 128, 256, 512), (2, 4, 8, 16, 32)
+WIDTH, DEPTH = 32, 2
+SEEDS = (0, 1, 2)
+RATE, UNIT_RATE = 5e-3, 0.2
 
 
-def model(mup: MaximalUpdate | None) -> Architecture:
+def model(mup: Parametrisation | None, deviation: float = 0.1) -> Architecture:
     """A decoder of two layers whose logits are 0 at first."""
-    block = pre_norm(RMSNorm(), Attention(heads=4, rotary=Rotary()), FeedForward(width=2 * BASE, activation="silu", gated=True))
-    starts = Initialisation(matrix=Normal(std=0.1), embedding=Normal(std=1.0), head=Normal(std=0.0), mup=mup)
-    return decoder_only(Embedding(vocab=64), BASE, [block] * 2, final_norm=RMSNorm(), initialisation=starts)
+    block = pre_norm(RMSNorm(), Attention(heads=4, rotary=Rotary()), FeedForward(width=2 * WIDTH, activation="silu", gated=True))
+    starts = Initialisation(matrix=Normal(std=deviation), embedding=Normal(std=1.0), head=Normal(std=0.0), mup=mup)
+    return decoder_only(Embedding(vocab=64), WIDTH, [block] * DEPTH, final_norm=RMSNorm(), initialisation=starts)
 
 
 def main() -> None:
-    optimiser = AdamW(learning_rate=5e-3)
-    checks = {
-        title: coordinate_check(model(mup), optimiser, WIDTHS, seeds=(0, 1, 2))
-        for title, mup in (("usual", None), ("muP", MaximalUpdate(base_width=BASE)))
+    usual, unit = model(None), model(UnitScaledUpdate(), deviation=1.0)
+    of_widths = {"usual": (usual, RATE), "muP": (model(MaximalUpdate(base_width=WIDTH)), RATE), "u-muP": (unit, UNIT_RATE)}
+    by_width = {
+        title: coordinate_check(each, AdamW(learning_rate=rate), WIDTHS, seeds=SEEDS)
+        for title, (each, rate) in of_widths.items()
     }
-    draw_coordinates(checks, PICTURE, ("layer 1", "layer 2", LOGITS))
+    draw_coordinates(by_width, PICTURES / "mup.svg", ("layer 1", "layer 2", LOGITS))
+    deep = MaximalUpdate(base_width=WIDTH, base_depth=DEPTH)
+    of_depths = {
+        "usual": (usual, RATE),
+        "depth-muP": (model(deep.but(depth_exponent=0.5)), RATE),
+        "CompleteP": (model(deep), RATE),
+        "u-muP": (unit, UNIT_RATE),
+    }
+    by_depth = {
+        title: depth_check(each, AdamW(learning_rate=rate), DEPTHS, seeds=SEEDS) for title, (each, rate) in of_depths.items()
+    }
+    draw_coordinates(by_depth, PICTURES / "mup-depth.svg", ("middle layer", "last layer", LOGITS), "layers")
 
 
 if __name__ == "__main__":

@@ -207,6 +207,8 @@ MECHANISMS = (
     M(LATER, "down the layers", "the embeddings read again by attention", "Joined", "`Attention(joined=Joined())`"),
     M(LATER, "embeddings", "a table of each layer", "LayerEmbedding"),
     M(LATER, "embeddings", "a table of tokens for the values of a layer", "ValueEmbedding", "`Attention(value_embedding=...)`"),
+    M(LATER, "embeddings", "tables of hashed n-grams beside the embedding", "HashedNgrams", "with `Ngrams`, in the first layer"),
+    M(LATER, "embeddings", "a memory of hashed n-grams that the stream gates", "Engram", "with `Ngrams`, at a few layers"),
     M(LATER, "embeddings", "per-layer embeddings that project the input", "LayerInputs", "with `LayerInput` in the layers"),
     M(LATER, "embeddings", "trigrams, and a table narrower than the stream", "NarrowTable", "`Embedding(narrow=...)`"),
     M(LATER, "within a block", "a short convolution anywhere", "LocalConvolution"),

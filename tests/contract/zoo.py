@@ -39,6 +39,7 @@ from anyformer.parts import (
     DynamicTanh,
     EluPlusOne,
     Embedding,
+    Engram,
     EntryIndexer,
     Exclusive,
     Experts,
@@ -54,6 +55,7 @@ from anyformer.parts import (
     GroupedOutput,
     Groups,
     Hashed,
+    HashedNgrams,
     Head,
     HeadGroups,
     HyperConnections,
@@ -80,6 +82,7 @@ from anyformer.parts import (
     ManifoldConnections,
     MaximalUpdate,
     NetworkGroups,
+    Ngrams,
     Normal,
     ParallelPrediction,
     PowerTemperature,
@@ -100,6 +103,7 @@ from anyformer.parts import (
     SharedBias,
     SharedExpert,
     SharedIndex,
+    ShortConvolution,
     SigmoidWeights,
     SinusoidalPosition,
     Skip,
@@ -115,6 +119,7 @@ from anyformer.parts import (
     TopK,
     TransformerXL,
     TruncatedNormal,
+    UnitScaledUpdate,
     ValueConvolution,
     ValueEmbedding,
     ValueGate,
@@ -142,6 +147,13 @@ ALL = ("query", "key", "value", "output")
 def _decoder(*blocks, **more) -> Architecture:
     more = {"final_norm": RMS, "head": Head(), "initialisation": LOUD} | more
     return decoder_only(Embedding(vocab=VOCAB), WIDTH, blocks, **more)
+
+
+def _remembering(*memories) -> Architecture:
+    """A layer for each memory, which stands in a step of its own before attention; None: a layer without one."""
+    own = pre_norm(RMS, SELF, FEED)
+    steps = [() if each is None else (Step(branches=Named(ngrams=Branch(sublayer=each))),) for each in memories]
+    return _decoder(*[own.but(steps=(*first, *own.steps)) for first in steps])
 
 
 def _llama(**changes) -> Architecture:
@@ -215,6 +227,7 @@ MIXED_VALUES = pre_norm(
 GOOSE = RWKV7(heads=4, head_width=5, decay_rank=4, rate_rank=4, gate_rank=6, eps=0.1)
 GOOSE_FIRST = pre_norm(LAYER, GOOSE, RWKV7ChannelMix(width=20))
 ROWS = ValueEmbedding(vocab=VOCAB)
+NGRAMS = Ngrams(vocab=VOCAB, rows=7, heads=2)
 GATED_ROWS = ROWS.but(gate=Gate(per="head"), scale=2.0)
 MIXED_ROWS = {"value_embedding": ROWS.but(gate=Gate(bias=True)), "value_residual": ValueResidual(variant="first")}
 EMBEDDED = Step(branches=Named(embedded=Branch(sublayer=Skip(), gain=Gain(per="branch", initial=0.4))))
@@ -583,6 +596,17 @@ DECODERS = {
             for act in ("silu", "gelu_tanh")
         ]
     ),
+    "hashed_ngrams": _remembering(HashedNgrams(ngrams=NGRAMS, scale=0.7)),
+    "hashed_bigrams": _remembering(
+        HashedNgrams(ngrams=NGRAMS.but(longest=2, heads=1, ends=3, before=5)),
+        HashedNgrams(ngrams=NGRAMS.but(shortest=3, seed=4, index=2, multiple=8)),
+    ),
+    "engram": _remembering(
+        None,
+        Engram(ngrams=NGRAMS, width=3, convolution=ShortConvolution(dilation=3, activation="silu")),
+        Engram(ngrams=NGRAMS.but(index=1), width=2, norm=RMSNorm(eps=1e-3), convolution=ShortConvolution(kernel=2, dilation=2)),
+    ),
+    "engram_bare": _remembering(Engram(ngrams=NGRAMS.but(ends=3), width=3)),
     "layer_inputs": _decoder(
         pre_norm(RMS, SELF, FEED, LayerInput(width=5)),
         pre_norm(RMS, SELF, LayerInput(width=5, activation="silu", layer=0)),
@@ -853,6 +877,14 @@ DECODERS = {
         )
     ),
     "mup": _llama(initialisation=LOUD.but(mup=MaximalUpdate(base_width=8)), head=Head(tied=True, scale="inverse_sqrt_width")),
+    "depth_mup": _llama(initialisation=LOUD.but(mup=MaximalUpdate(base_width=8, base_depth=1, depth_exponent=0.75))),
+    "unit_scaled": _llama(
+        initialisation=Initialisation(
+            matrix=Normal(std=1.0),
+            embedding=Normal(std=1.0),
+            mup=UnitScaledUpdate(residual=1.5, attention=0.7, scores=1.2, logits=3.0, length=12),
+        )
+    ),
     "later_tokens_by_modules": _decoder(
         pre_norm(RMS, SELF, FEED),
         pre_norm(RMS, SELF.but(mask=Window(size=4)), Experts(experts=6, chosen=2, width=12, shared=SMALL, router=DEEPSEEK)),

@@ -158,8 +158,9 @@ def test_a_layer_beside_the_measured_ones(case):
 
 DEEP = [
     "llama", "gpt2", "post_norm", "sandwich", "streams", "shared_keys", "shared_variant", "local_global", "buckets_shared",
-    "alibi", "transformer_xl", "encoder_relative", "layer_embedding", "experts", "experts_hashed", "latent", "linear_elu",
-    "delta_channels", "original", "pair_window", "pair_prefix", "perceiver", "narrow_last",
+    "alibi", "transformer_xl", "encoder_relative", "layer_embedding", "hashed_ngrams", "engram", "depth_mup", "experts",
+    "experts_hashed", "latent", "linear_elu", "delta_channels", "original", "pair_window", "pair_prefix",
+    "perceiver", "narrow_last",
 ]  # fmt: skip
 
 

@@ -75,7 +75,7 @@ def test_of_experts_and_of_a_tied_table_they_do_too():
 
 def test_the_check_has_a_picture(tmp_path):
     found = coordinate_check(model(), AdamW(), (32, 64), updates=2)
-    assert found[0].width == 32
+    assert found[0].size == 32
     assert [len(each) for each in found[0].changes.values()] == [2, 2, 2]
     draw_coordinates({"muP": found, "as usual": found}, tmp_path / "check.svg", ("layer 2", LOGITS))
     assert "layer 2" in (tmp_path / "check.svg").read_text()

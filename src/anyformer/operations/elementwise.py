@@ -12,7 +12,8 @@ differences n, and the greater of each and 0, n: 6 n + 3.
 
 The rest as in that table. A rotated feature: 3. A softmax: 3 per score; in its place a sigmoid 5, softpick
 6: exponential, 1, absolute value and its sum, rectifier, quotient. An activation: 4 per feature, the count of SiLU, and 1
-for the product with a gated network's other half. An addition: 1.
+for the product with a gated network's other half. An addition: 1. Constant factors, of embeddings, branches, scores and logits,
+are not counted, nor are sums of rows that are looked up.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ class Weight:
     role: Role
     fill: Fill
     chosen: int | None = None
-    """The number of experts, stacked along dim 0, that one token uses; None without experts."""
+    """The number of experts, or rows of a table, stacked along dim 0, that one token uses; None where it uses all."""
     copies: int = 1
     """The number of equal layers that have one each: such layers are priced once."""
     sensitive: bool = False
@@ -52,6 +52,10 @@ class Weight:
     """Whether a branch adds nothing to the residual stream if this weight, and all others that write, are 0."""
     base: tuple[int, ...] | None = None
     """Its shape at the width at which its initial values and rate are those that are written (muP); None: at any."""
+    share: float = 1.0
+    """Factor of its rate in steps that are as large whatever its gradient, beside that of its shape (muP with the depth)."""
+    branch: float = 1.0
+    """Factor of the branch that it stands in, and so of its gradient, as a multiple of the base's."""
 
     def __mul__(self, copies: int) -> Weight:
         return self if copies == 1 else replace(self, copies=self.copies * copies)

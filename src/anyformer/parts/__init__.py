@@ -28,11 +28,13 @@ from anyformer.parts.attention.value_embedding import ValueEmbedding
 from anyformer.parts.attention.value_residual import ValueResidual
 from anyformer.parts.embedding.embedding import Embedding, MaskedTokens
 from anyformer.parts.embedding.features import AudioFrames, Features, GatedFrames
+from anyformer.parts.embedding.hashed_ngrams import HashedNgrams
 from anyformer.parts.embedding.head import Head, Transform
 from anyformer.parts.embedding.input_projection import InputProjection
 from anyformer.parts.embedding.layer_embedding import LayerEmbedding
 from anyformer.parts.embedding.layer_inputs import LayerInput, LayerInputs
 from anyformer.parts.embedding.narrow_table import NarrowTable
+from anyformer.parts.embedding.ngrams import Ngrams
 from anyformer.parts.embedding.patches import Patches
 from anyformer.parts.experts.attention_experts import AttentionExperts
 from anyformer.parts.experts.capacity import Capacity, RowCapacity
@@ -70,7 +72,7 @@ from anyformer.parts.norms.affine import Affine
 from anyformer.parts.norms.batch_norm import BatchNorm
 from anyformer.parts.norms.dynamic_tanh import DynamicTanh
 from anyformer.parts.norms.layer_norm import GroupedLayerNorm, GroupedRMSNorm, LayerNorm, RMSNorm
-from anyformer.parts.parametrisation import MaximalUpdate
+from anyformer.parts.parametrisation import MaximalUpdate, Parametrisation, UnitScaledUpdate
 from anyformer.parts.pointwise.gain import Gain
 from anyformer.parts.pointwise.gate import Gate
 from anyformer.parts.pointwise.grouped import HeadGroups, NetworkGroups
@@ -82,6 +84,7 @@ from anyformer.parts.positions.rotary_axes import Axial, Interleaved, Sections
 from anyformer.parts.positions.rotary_scaling import DynamicScaling, LinearScaling, Llama3Scaling, LongRoPE, Proportional, YaRN
 from anyformer.parts.recurrence.decay import ChannelDecay, ScalarDecay
 from anyformer.parts.recurrence.delta_attention import DeltaAttention
+from anyformer.parts.recurrence.engram import Engram
 from anyformer.parts.recurrence.feature_map import (
     EluPlusOne,
     Exponential,
@@ -145,6 +148,7 @@ __all__ = [
     "DynamicTanh",
     "EluPlusOne",
     "Embedding",
+    "Engram",
     "EntryIndexer",
     "Exclusive",
     "Experts",
@@ -167,6 +171,7 @@ __all__ = [
     "GroupedRMSNorm",
     "Groups",
     "Hashed",
+    "HashedNgrams",
     "Head",
     "HeadGroups",
     "HyperConnections",
@@ -205,8 +210,10 @@ __all__ = [
     "Multipliers",
     "NarrowTable",
     "NetworkGroups",
+    "Ngrams",
     "Normal",
     "ParallelPrediction",
+    "Parametrisation",
     "Patches",
     "PooledProjector",
     "PositiveRandom",
@@ -245,14 +252,15 @@ __all__ = [
     "StatisticalTopK",
     "Step",
     "Strided",
-    "TokenTable",
     "TTTLinear",
+    "TokenTable",
     "TopK",
     "Transform",
     "TransformerXL",
     "TruncatedNormal",
     "TwoLayerProjector",
     "UnitLength",
+    "UnitScaledUpdate",
     "ValueConvolution",
     "ValueEmbedding",
     "ValueGate",

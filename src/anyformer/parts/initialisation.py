@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import math
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import torch
+from pydantic import BeforeValidator, model_validator
 from torch import Tensor, nn
 
-from anyformer.describe import NotNegative, Positive, Registry, Value
+from anyformer.describe import NotNegative, Positive, Registry, Value, with_kind
 from anyformer.operations import Weight
 from anyformer.parts.derived import DepthFactor, of_depth
-from anyformer.parts.parametrisation import MaximalUpdate
+from anyformer.parts.parametrisation import Parametrisation
 
 
 class Rule(Value):
@@ -100,12 +101,31 @@ class Initialisation(Value):
     """An untied head; as `matrix` by default."""
     residual_scale: DepthFactor = 1.0
     """Extra factor for matrices that write to the residual stream (GPT-2: `inverse_sqrt_2_depth`)."""
-    mup: MaximalUpdate | None = None
-    """How initial values, rates, logits and scores follow the width; absent, they are the same at any."""
+    mup: Annotated[Parametrisation | None, BeforeValidator(with_kind("maximal_update"))] = None
+    """How initial values, rates, logits and scores follow the width, and branches the depth; absent, they are the same at
+    any."""
+
+    @model_validator(mode="after")
+    def _starts_at_unit_scale(self) -> Initialisation:
+        if self.mup is None or self.mup.width_of_base is not None:
+            return self
+        one = (1, 1)
+        for name, rule in (("matrix", self.matrix), ("embedding", self.embedding)):
+            if rule.spread(one) != 1:
+                raise ValueError(
+                    f"{name} has a deviation of {rule.spread(one):g} at one input, and mup.kind = {self.mup.kind!r} starts "
+                    f'at 1: set {name} = {{ kind = "normal", std = 1.0 }}'
+                )
+        if self.residual_scale != 1.0:
+            raise ValueError(
+                f"residual_scale = {self.residual_scale!r}: mup.kind = {self.mup.kind!r} scales branches: leave it out"
+            )
+        return self
 
     def of_depth(self, depth: int) -> Initialisation:
-        """A copy whose `residual_scale` is the number for L = `depth`."""
-        return self.but(residual_scale=of_depth(self.residual_scale, depth))
+        """A copy whose `residual_scale` is the number for L = `depth`; with muP that follows the depth, that of its base."""
+        base = None if self.mup is None else self.mup.depth_of_base
+        return self.but(residual_scale=of_depth(self.residual_scale, depth if base is None else base))
 
     def fill(self, weight: Weight, name: str, seed: int) -> Tensor:
         """The starting value of a declared weight in fp32: a pure function of (seed, name, full shape)."""

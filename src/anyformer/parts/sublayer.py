@@ -16,6 +16,7 @@ from anyformer.parts.call.shared import Read
 from anyformer.parts.call.state import State
 from anyformer.parts.layout import Layout
 from anyformer.parts.masks.mask import Mask
+from anyformer.parts.parametrisation import Parametrisation
 from anyformer.parts.sketch import Drawn
 from anyformer.plan import Plan
 
@@ -165,6 +166,11 @@ class Sublayer(Drawn):
         """This sublayer at D = `width` with factors by which its scores stay as large as those of `base`, itself at D =
         `base_width`, while both learn (`MaximalUpdate`)."""
         return self
+
+    def at_unit_scale(self, width: int, rules: Parametrisation) -> tuple[Self, float]:
+        """This sublayer with the factor of its scores by `rules`, and the factor of its output that undoes what its
+        nonlinearity does to the variance."""
+        return self, 1.0
 
     def resolved(self, width: int) -> Self:
         """A copy with a number for every size that follows from others."""

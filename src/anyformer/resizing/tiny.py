@@ -50,6 +50,10 @@ LIMITS = {
     "trained": 16,
     "points": 4,
     "virtual_tokens": 2,
+    "rows": 32,
+    "multiple": 8,
+    "before": 287,
+    "ends": 287,
 }
 """Field -> its largest value. The vocabulary holds every byte; windows and trained lengths are shorter than the texts that a
 tiny model is tried on."""

@@ -13,7 +13,7 @@ from anyformer.data.tokenizer_specs import learnt
 from anyformer.describe import PLUGINS, Count, DescriptionError, Value, change_all, read_data, with_kind
 from anyformer.model import Architecture
 from anyformer.model.adapters import adapted
-from anyformer.model.mup import base_of
+from anyformer.model.mup import computed
 from anyformer.objectives import CausalObjective, Objective, default_objective
 from anyformer.operations import Shape
 from anyformer.plan import Plan
@@ -153,7 +153,7 @@ class Run(Value):
                 f"tuning.adapter stands beside frozen matrices; plan.precision = {precision.kind!r} is for those that learn: "
                 "set plan.precision = 'bf16'"
             )
-        base_of(self.architecture)  # which muP needs, and which refuses a width that its parts do not fit
+        computed(self.architecture)  # which muP refuses for sizes and parts that it does not fit
         if self.optimiser.groups:
             self.optimiser.paces(self.tuning.of(self.architecture.trained_cost(Shape(source=1))).learning)
         return self

@@ -48,7 +48,7 @@ class _Optimiser(Value):
 
     def _pace(self, weight: Weight, group: Group) -> Pace:
         factor = float(weight.decays) if group.decay_factor is None else group.decay_factor
-        wide = self.rate_of(weight)
+        wide = self.rate_of(weight) * self.share_of(weight)
         # A step takes the rate times the decay of a weight: the same share at any width.
         return Pace(self.learning_rate * group.rate_factor * wide, self.weight_decay * factor / wide)
 
@@ -59,6 +59,10 @@ class _Optimiser(Value):
         has more inputs, since so many more numbers of a step point along them.
         """
         return 1.0 if weight.fill == "head" else 1 / weight.wider.inputs
+
+    def share_of(self, weight: Weight) -> float:
+        """The factor of its rate that follows the depth: of steps that are as large whatever the gradient."""
+        return weight.share
 
 
 STEP_SCALES: Mapping[str, Callable[[int, int], float]] = {
@@ -143,6 +147,10 @@ class SGD(_Optimiser):
         """A step is as large as its gradient: n / m for n times the outputs and m times the inputs; m for a head."""
         wider = weight.wider
         return wider.inputs if weight.fill == "head" else wider.outputs / wider.inputs
+
+    def share_of(self, weight: Weight) -> float:
+        """A gradient has the factor of its branch as well."""
+        return weight.share / weight.branch
 
     def state_bytes(self, weight: Weight) -> int:
         """The momentum in fp32: 4 n, or nothing without one."""

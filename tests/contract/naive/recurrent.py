@@ -97,7 +97,8 @@ def convolution(part, name, weights, x):
         return x
     kernel, out = weights[f"{name}.weight"], []
     for t in range(len(x)):
-        y = sum(kernel[:, j] * x[t - part.kernel + 1 + j] for j in range(part.kernel) if t - part.kernel + 1 + j >= 0)
+        places = [t - part.dilation * (part.kernel - 1 - j) for j in range(part.kernel)]
+        y = sum(kernel[:, j] * x[place] for j, place in enumerate(places) if place >= 0)
         y = y + weights[f"{name}.bias"] if part.bias else y
         out.append(activate(part, name, weights, y))
     return out

@@ -10,6 +10,7 @@ from naive.basics import linear, norm, position
 from naive.compressed import compressed_attention
 from naive.experts import attention_experts, experts
 from naive.networks import feedforward, layer_embedding, layer_input, layer_inputs
+from naive.ngrams import engram, hashed_ngrams
 from naive.recurrent import RECURRENT
 from naive.scales import channel_cross_attention, spatial_cross_attention
 
@@ -224,6 +225,8 @@ SUBLAYERS = RECURRENT | {
     "spatial_cross_attention": spatial_cross_attention,
     "layer_embedding": layer_embedding,
     "layer_input": layer_input,
+    "hashed_ngrams": hashed_ngrams,
+    "engram": engram,
     "constant": lambda part, name, weights, x, run: [weights[f"{name}.vector"]] * len(x),
     "bottleneck": bottleneck,
     "skip": skip,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -12,13 +14,17 @@ from naive.entrances import ENTRANCES
 from naive.networks import activate
 from naive.stack import run_stack
 
+SILU_RMS = 0.5964692111227134
+"""The root mean square of x sigmoid(x) over N(0, 1)."""
+
 
 def forward(
     architecture: Architecture, weights: dict[str, Tensor], tokens: list, target: list[int] | None = None, prefix: int = 0
 ):
     """Logits (T, V) or (V), or features, of one row: `tokens` (or features, or an image), and of two inputs the `target`."""
     if architecture.initialisation.mup is not None:
-        architecture = as_at_base(architecture, architecture.initialisation.mup.base_width)
+        rules = architecture.initialisation.mup
+        architecture = at_unit_scale(architecture, rules) if rules.kind == "unit_scaled" else as_at_base(architecture, rules)
     second = "embedding" if architecture.decoder_embedding is None else "decoder_embedding"
     entrance = architecture.decoder_embedding or architecture.embedding
     x = ENTRANCES[architecture.embedding.kind](architecture.embedding, "embedding", weights, tokens)
@@ -56,19 +62,44 @@ def predictions(
     return (first, *(logits(architecture.head, weights, x, "embedding.weight") for x in later))
 
 
-def as_at_base(architecture: Architecture, base: int) -> Architecture:
-    """muP: factors as at the base, but logits divided by D / D_base, and 1 / E in the place of 1 / sqrt(E) in scores."""
+def as_at_base(architecture: Architecture, rules) -> Architecture:
+    """muP: factors as at the base, but logits divided by D / D_base, 1 / E in the place of 1 / sqrt(E) in scores, and branches
+    divided by (L / L_base)^a."""
+    base = rules.base_width
     plain = architecture.plain()
-    D = plain["width"]
+    D, L = plain["width"], architecture.decoder.depth
     plain["initialisation"].pop("mup")
     plain["head"]["scale"] = factor(architecture.head.scale, base) * base / D
+    for branch in branches_of(plain):
+        if rules.base_depth is not None:
+            branch["multiplier"] = branch.get("multiplier", 1.0) * (rules.base_depth / L) ** rules.depth_exponent
+        if branch["sublayer"]["kind"] == "attention":
+            H = branch["sublayer"]["heads"]
+            branch["sublayer"]["scale"] = (base / H) ** 0.5 / (D / H)
+    return Architecture.parse(plain)
+
+
+def at_unit_scale(architecture: Architecture, rules) -> Architecture:
+    """u-muP of SwiGLU networks and causal attention, as factors of scores, branches and logits."""
+    plain = architecture.plain()
+    D, L, T = plain["width"], architecture.decoder.depth, rules.length
+    plain["initialisation"].pop("mup")
+    plain["head"]["scale"] = factor(architecture.head.scale, 1) * rules.logits / D
+    for branch in branches_of(plain):
+        times = branch.get("multiplier", 1.0) * rules.residual * (2 / (1 + rules.attention**2) / L) ** 0.5
+        if branch["sublayer"]["kind"] == "attention":
+            E = D / branch["sublayer"]["heads"]
+            branch["sublayer"]["scale"] = rules.scores / E
+            branch["multiplier"] = times * rules.attention * (T / math.log(T)) ** (2 * E / (4 * E + rules.scores**2))
+        else:
+            branch["multiplier"] = times / SILU_RMS
+    return Architecture.parse(plain)
+
+
+def branches_of(plain):
     for variant in plain["decoder"]["variants"].values():
         for step in variant["steps"]:
-            for branch in step["branches"].values():
-                if branch["sublayer"]["kind"] == "attention":
-                    H = branch["sublayer"]["heads"]
-                    branch["sublayer"]["scale"] = (base / H) ** 0.5 / (D / H)
-    return Architecture.parse(plain)
+            yield from step["branches"].values()
 
 
 def logits(head, weights, x, table):

@@ -7,13 +7,14 @@ from typing import Annotated, Literal, Self
 
 from pydantic import model_validator
 
-from anyformer.describe import Count, Positive, Probability
+from anyformer.describe import Count, DescriptionError, Positive, Probability, Problem
 from anyformer.operations import Dimension, Fill, Role, Shape, Tally, Weight, matrix, total
 from anyformer.operations.elementwise import SCORE
 from anyformer.parts.attention.qk_norm import QKNorm
 from anyformer.parts.attention.score_weights import ScoreWeights
 from anyformer.parts.attention.scores import pair_work
 from anyformer.parts.norms.norm import Norm
+from anyformer.parts.parametrisation import Parametrisation
 from anyformer.parts.pointwise.gate import Gate
 from anyformer.parts.pointwise.grouped import HeadGroups
 from anyformer.parts.pointwise.layer_lora import LayerLoRA
@@ -153,6 +154,12 @@ class Heads(Sublayer):
         assert isinstance(base, Heads), "the same sublayer at another width"
         E, narrow = self.width_of_head(width), base.width_of_head(base_width)
         return self if narrow == E else self.but(scale=base.scale_of(base_width) * narrow / E)
+
+    def at_unit_scale(self, width: int, rules: Parametrisation) -> tuple[Self, float]:
+        E = self.width_of_head(width)
+        if self.scale is not None:
+            raise DescriptionError([Problem("scale", f"is {self.scale:g}, and u-muP gives scores their factor: leave it out")])
+        return self.but(scale=rules.score_scale(E)), 1.0 if self.sub_norm is not None else rules.averaged(E)
 
     def check(self, width: int) -> None:
         """Refuse a width that does not fit."""

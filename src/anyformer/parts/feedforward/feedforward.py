@@ -16,6 +16,7 @@ from anyformer.parts.call.context import Context
 from anyformer.parts.call.noise import Dropout
 from anyformer.parts.layout import Layout, NetworkLayout
 from anyformer.parts.norms.norm import Norm
+from anyformer.parts.parametrisation import Parametrisation
 from anyformer.parts.pointwise.activation import ACTIVATIONS, activation_name
 from anyformer.parts.pointwise.grouped import NetworkGroups, projection
 from anyformer.parts.pointwise.layer_lora import LayerLoRA
@@ -157,6 +158,9 @@ class FeedForward(PositionwiseNetwork):
 
     def gathers(self, width: int) -> int | None:
         return 0
+
+    def at_unit_scale(self, width: int, rules: Parametrisation) -> tuple[Self, float]:
+        return self, 1.0 if self.sub_norm is not None else 1 / ACTIVATIONS[self.activation].spread
 
     def layout(self, width: int) -> Layout:
         if self.grouped is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -29,6 +30,14 @@ class Activation:
     gated: str | None = None
     learned: Mapping[str, float] = field(default_factory=dict)
     per: Literal["layer", "feature"] = "layer"
+
+    @property
+    def spread(self) -> float:
+        """The root mean square of its values over N(0, 1), its parameters at their initial values."""
+        x = torch.linspace(-12, 12, 4801, dtype=torch.float64, device="cpu")
+        start = (torch.tensor(each, dtype=torch.float64, device="cpu") for each in self.learned.values())
+        density = torch.exp(-x.square() / 2) / math.sqrt(2 * math.pi)
+        return math.sqrt(torch.trapezoid(self.function(x, *start).square() * density, x).item())
 
     def cost(self, width: int, vectors: int, *, gated: bool = False) -> Tally:
         """Its weights over `width` features, and its work on `vectors` vectors; `gated`: then multiplied by as many others."""

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor, nn
 
-from anyformer.describe import Choice, Value
+from anyformer.describe import Choice, Count, Value
 from anyformer.operations import Tally, Weight
 from anyformer.parts.call.context import Context
 from anyformer.parts.call.gapless import gapless
@@ -27,6 +27,8 @@ class ShortConvolution(Value):
 
     kernel: Annotated[int, Field(ge=2)] = 4
     """n, positions that an output reads."""
+    dilation: Count = 1
+    """d, positions from one that it reads to the next: x_{t - d (n - 1 - j)} (Engram)."""
     activation: Annotated[str, Choice(lambda: ACTIVATIONS)] | None = None
     bias: bool = False
 
@@ -34,7 +36,13 @@ class ShortConvolution(Value):
     def words(self) -> str:
         """In words: `convolution over 4, SiLU`."""
         activation = "" if self.activation is None else f", {activation_name(self.activation, gated=False)}"
-        return f"convolution over {self.kernel}{activation}"
+        apart = "" if self.dilation == 1 else f", {self.dilation} apart"
+        return f"convolution over {self.kernel}{apart}{activation}"
+
+    @property
+    def before(self) -> int:
+        """Positions before the present that it reads, or passes over."""
+        return self.dilation * (self.kernel - 1)
 
     def build(self, width: int) -> ShortConvolutionModule:
         return ShortConvolutionModule(self, width)
@@ -48,11 +56,11 @@ class ShortConvolution(Value):
         return Tally(weights) + activation.within("activation")
 
     def state(self, width: int, batch: int, dtype: torch.dtype, device: torch.device) -> ConvolutionState:
-        return ConvolutionState(torch.zeros(batch, self.kernel - 1, width, dtype=dtype, device=device))
+        return ConvolutionState(torch.zeros(batch, self.before, width, dtype=dtype, device=device))
 
     def state_elements(self, width: int, batch: int) -> int:
         """Numbers in `state`."""
-        return batch * (self.kernel - 1) * width
+        return batch * self.before * width
 
 
 class ShortConvolutionModule(nn.Module):
@@ -60,7 +68,7 @@ class ShortConvolutionModule(nn.Module):
 
     def __init__(self, convolution: ShortConvolution, width: int) -> None:
         super().__init__()
-        self.activation = built_activation(convolution.activation, width)
+        self.activation, self.dilation = built_activation(convolution.activation, width), convolution.dilation
         self.weight = nn.Parameter(torch.empty(width, convolution.kernel))
         self.bias = nn.Parameter(torch.empty(width)) if convolution.bias else None
 
@@ -68,7 +76,7 @@ class ShortConvolutionModule(nn.Module):
         return f"width={self.weight.shape[0]}, kernel={self.weight.shape[1]}"
 
     def forward(self, x_BTW: Tensor, context: Context, state: ConvolutionState | None = None) -> Tensor:
-        y = convolved(x_BTW, self.weight, context, state)
+        y = convolved(x_BTW, self.weight, context, state, self.dilation)
         y = y if self.bias is None else y + self.bias
         return self.activation(y).to(x_BTW.dtype)  # type: ignore[no-any-return]
 
@@ -79,20 +87,22 @@ def previous(x_BTW: Tensor, context: Context, state: ConvolutionState | None = N
     return convolved(x_BTW, shift, context, state).to(x_BTW.dtype)
 
 
-def convolved(x_BTW: Tensor, weight: Tensor, context: Context, state: ConvolutionState | None = None) -> Tensor:
+def convolved(
+    x_BTW: Tensor, weight: Tensor, context: Context, state: ConvolutionState | None = None, dilation: int = 1
+) -> Tensor:
     """The convolution with a weight (W, n) in fp32 at least; it updates the state."""
-    before = weight.shape[1] - 1
+    before = dilation * (weight.shape[1] - 1)
     past = x_BTW.new_zeros(len(x_BTW), before, x_BTW.shape[2]) if state is None else state.recent.to(x_BTW.dtype)
     wide, segments, valid = torch.cat([past, x_BTW], 1), context.segments, context.valid
     if segments is not None:
         segments = F.pad(segments, (before, 0), value=-1)
     if valid is None:
-        y = convolve(wide, weight, segments)
+        y = convolve(wide, weight, segments, dilation=dilation)
     else:
         order, back = context.once(("gapless", before), lambda: gapless(valid.expand(len(x_BTW), -1), before))
         wide = wide.gather(1, order[..., None].expand_as(wide))
         segments = None if segments is None else segments.gather(1, order)
-        y = convolve(wide, weight, segments)
+        y = convolve(wide, weight, segments, dilation=dilation)
         y = y.gather(1, back[..., None].expand_as(y))
     if state is not None:
         state.recent.copy_(wide[:, wide.shape[1] - before :])

@@ -1,0 +1,122 @@
+"""Engram: a memory of hashed n-grams whose rows the stream gates."""
+
+from __future__ import annotations
+
+from math import sqrt
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from anyformer.describe import Count
+from anyformer.operations import Shape, Tally, matrix, total
+from anyformer.parts.call.context import Context
+from anyformer.parts.call.joined_state import JoinedState
+from anyformer.parts.call.shared import TOKENS, Read
+from anyformer.parts.call.state import State
+from anyformer.parts.embedding.ngrams import Ngrams
+from anyformer.parts.norms.layer_norm import RMSNorm
+from anyformer.parts.norms.norm import Norm
+from anyformer.parts.pointwise.activation import ACTIVATIONS
+from anyformer.parts.recurrence.recurrence import recurrent
+from anyformer.parts.recurrence.short_convolution import ShortConvolution
+from anyformer.parts.sketch import Cell, SideInput, Sketch, chain, fan, number
+from anyformer.parts.sublayer import Sublayer, Traits
+from anyformer.plan import Plan
+
+SMALLEST = 1e-6
+"""Scores count as this at least before their root, whose slope at 0 has no bound."""
+
+
+class Engram(Sublayer):
+    """y = v' + conv(norm(v')), v' = g * (e W_v): e the rows of the token's n-grams side by side, g a gate by the stream.
+
+        g = sigmoid(sign(a) sqrt(|a|)), a = norm(x) . norm(e W_k) / sqrt(D)
+
+    tables (rows, P), e (B, T, I) with I = tables * P, W_k and W_v (I, D), three norms over D with gains of their own.
+    Conditional memory via scalable look-up (Cheng et al. 2026, arXiv 2601.07372), added to the stream at a few layers, by a
+    branch without a norm; the root is in the published code only. Qwen4-Exp's per-layer embedding with one stream; with several
+    it has a key for each. The paper starts the convolution at 0. Its tables help in a part only of the sparse parameters: with
+    more in them, and fewer experts, the loss rises again.
+    """
+
+    kind: Literal["engram"] = "engram"
+    ngrams: Ngrams
+    width: Count
+    """P, features of a row."""
+    norm: Norm = RMSNorm()
+    """Of the stream, of the keys, and of what the convolution reads."""
+    convolution: ShortConvolution | None = None
+    """conv; None: y = v'. Published: 4 positions, the longest n apart, then SiLU."""
+
+    def sketch(self, width: int) -> Sketch:
+        table = SideInput(Cell(f"{self.ngrams.tables} rows of {self.ngrams.total:,} × {self.width}", "memory"))
+        rows = chain(table, fan(Cell(f"key {number(width)}"), Cell(f"value {number(width)}")))
+        mixed = None if self.convolution is None else Cell(f"+ {self.convolution.words}", "mix")
+        gated = fan(Cell("norm", "norm"), rows, join="×")
+        return Sketch("Engram", (self.ngrams.words, "gated by stream and key"), chain(gated, mixed))
+
+    @property
+    def traits(self) -> Traits:
+        return Traits("n-grams")
+
+    @property
+    def reads(self) -> tuple[Read, ...]:
+        return (TOKENS,)
+
+    def check(self, width: int) -> None:
+        """Refuse a width that does not fit."""
+        self.norm.check(width)
+
+    def build(self, width: int, plan: Plan, name: str) -> EngramModule:
+        return EngramModule(self, width)
+
+    def cost(self, width: int, shape: Shape, plan: Plan) -> Tally:
+        rows, inputs = shape.rows, self.ngrams.tables * self.width
+        parts = matrix("key", inputs, width, rows, role="replicate")
+        parts += matrix("value", inputs, width, rows, role="replicate", fill="residual")
+        norms = ["query_norm", "key_norm", *([] if self.convolution is None else ["convolution_norm"])]
+        inner = {"ngrams": self.ngrams.cost(self.width), "gate": ACTIVATIONS["sigmoid"].cost(1, rows)}
+        inner |= {name: self.norm.cost(width, rows) for name in norms}
+        held = self.ngrams.state_bytes(shape.batch)
+        if self.convolution is not None:
+            inner["convolution"] = self.convolution.cost(width, rows)
+            held += self.convolution.state_elements(width, shape.batch) * plan.activation_bytes
+        return parts + total(inner) + Tally(own_state=recurrent(held, shape))
+
+    def state(
+        self, width: int, batch: int, capacity: int, source: int, dtype: torch.dtype, device: torch.device
+    ) -> JoinedState:
+        """The latest tokens and, of a convolution, its latest inputs, for any capacity."""
+        states: dict[str, State] = {"tokens": self.ngrams.state(batch, device)}
+        if self.convolution is not None:
+            states["convolution"] = self.convolution.state(width, batch, dtype, device)
+        return JoinedState(states)
+
+
+class EngramModule(nn.Module):
+    """(B, T, D) and the context's tokens (B, T) -> (B, T, D)."""
+
+    def __init__(self, part: Engram, width: int) -> None:
+        super().__init__()
+        inputs, convolves = part.ngrams.tables * part.width, part.convolution is not None
+        self.root = sqrt(width)
+        self.ngrams = part.ngrams.build(part.width)
+        self.key = nn.Linear(inputs, width, bias=False)
+        self.value = nn.Linear(inputs, width, bias=False)
+        self.query_norm, self.key_norm = part.norm.build(width), part.norm.build(width)
+        self.convolution_norm = part.norm.build(width) if convolves else nn.Identity()
+        self.convolution = part.convolution.build(width) if part.convolution else None
+
+    def forward(self, x_BTD: Tensor, context: Context, state: JoinedState | None = None) -> Tensor:
+        rows_BTI = self.ngrams(context, None if state is None else state["tokens"]).flatten(2).to(x_BTD.dtype)
+        v_BTD: Tensor = self.gate(x_BTD, self.key(rows_BTI)) * self.value(rows_BTI)
+        if self.convolution is None:
+            return v_BTD
+        past = None if state is None else state["convolution"]
+        return v_BTD + self.convolution(self.convolution_norm(v_BTD), context, past)  # type: ignore[no-any-return]
+
+    def gate(self, x_BTD: Tensor, key_BTD: Tensor) -> Tensor:
+        """(B, T, 1)."""
+        scores = (self.key_norm(key_BTD) * self.query_norm(x_BTD)).sum(-1, keepdim=True) / self.root
+        return torch.sigmoid(scores.abs().clamp(min=SMALLEST).sqrt() * scores.sign())
