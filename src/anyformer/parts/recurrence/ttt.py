@@ -15,6 +15,7 @@ The state between calls is W, and the sum of the mini-batch that is not whole ye
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -22,6 +23,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from anyformer.operations import Contraction, Tally
+from anyformer.parts.call.counted import counted
 from anyformer.parts.recurrence.minibatches import MiniBatches, minibatches
 from anyformer.parts.recurrence.reconstruction import Reconstruction
 from anyformer.parts.recurrence.recurrence import even
@@ -49,9 +51,9 @@ def train_at_test_time(
         return _step(
             q, k, v, rate, learner, torch.zeros_like(q[:, 0, :, 0], dtype=torch.long) if positions is None else positions
         )
-    call = _OnMeta.apply if q.is_meta else _train
+    call = _counted if q.is_meta else _train
     share, gain, bias, weight, total, eps = learner
-    return call(q, k, v, rate, share, gain, bias, weight, total, positions, eps)  # type: ignore[no-any-return, no-untyped-call]
+    return call(q, k, v, rate, share, gain, bias, weight, total, positions, eps)  # type: ignore[no-any-return]
 
 
 def _step(q: Tensor, k: Tensor, v: Tensor, rate: Tensor, learner: Learner, positions: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -218,22 +220,9 @@ def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None
     ctx.save_for_backward(*given)
 
 
-def _gradients(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-    return *_train_backward(*gradients, *ctx.saved_tensors, ctx.eps), None, None
+def _gradients(backward: Any, ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+    return *backward(*gradients, *ctx.saved_tensors, ctx.eps), None, None
 
 
-_train.register_autograd(_gradients, setup_context=_keep)
-
-
-class _OnMeta(torch.autograd.Function):
-    """The same steps where every product is counted as itself."""
-
-    @staticmethod
-    def forward(ctx: Any, *inputs: Any) -> tuple[Tensor, Tensor, Tensor]:
-        output = _forward(*inputs)
-        _keep(ctx, inputs, output)
-        return output
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        return *_backward(*gradients, *ctx.saved_tensors, ctx.eps), None, None  # type: ignore[call-arg, arg-type]
+_train.register_autograd(partial(_gradients, _train_backward), setup_context=_keep)
+_counted = counted(_forward, _keep, partial(_gradients, _backward))
