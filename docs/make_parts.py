@@ -241,6 +241,15 @@ MECHANISMS = (
     M(LATER, "within a block", "sigmoid attention", "SigmoidWeights", "`Attention(weights=SigmoidWeights())`"),
     M(LATER, "within a block", "softpick in place of softmax", "Softpick", "`Attention(weights=Softpick())`"),
     M(LATER, "within a block", "blocks of keys chosen per query", "BlockSparseAttention", "`choice = BlockIndexer(...)`"),
+    M(
+        LATER,
+        "within a block",
+        "a window beside compressed entries, all or chosen",
+        "CompressedAttention",
+        "`compressor = Compressor(...)`, `choice = EntryIndexer(...)`",
+    ),
+    M(LATER, "within a block", "an output projection in groups", "GroupedOutput", "`CompressedAttention(output=...)`"),
+    M(LATER, "within a block", "experts by a table of tokens", "TokenTable", "`Router(choice=TokenTable(vocab=...))`"),
     M(LATER, "within a block", "Fourier transforms in place of attention", "FourierMixing"),
 )
 

@@ -26,7 +26,8 @@ class Compressor(Drawn):
         entry_i = rotate(norm(sum_t softmax_t(x_t W_g + b_t) * (x_t W_v))), with weights for each feature: (B, S / m, E)
 
     W_v, W_g: (D, E) and b: (m, E), others for each of the n places of a block; it is rotated as the first position of its own
-    block. An entry is there once its block is whole (DeepSeek-V4, 2026, section 2.3: m = 4 and n = 2, or m = 128 and n = 1).
+    block. An entry is there once its block is whole (DeepSeek-V4, arXiv 2606.19348, section 2.3: m = 4 and n = 2, or m = 128
+    and n = 1).
     """
 
     block: Count = 4

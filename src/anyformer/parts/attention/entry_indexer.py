@@ -18,7 +18,7 @@ from anyformer.parts.sketch import Cell, Drawn, Sketch, chain
 
 
 class EntryIndexer(Drawn):
-    """The k entries of the greatest index score, I_ti = sum_j w_tj relu(q_tj . e_i) (DeepSeek-V4, 2026, section 2.3.1).
+    """The k entries of the greatest index score, I_ti = sum_j w_tj relu(q_tj . e_i) (DeepSeek-V4, arXiv 2606.19348, 2.3.1).
 
         q = rotate(c W_q): (B, T, J, E), c: latent of the queries; e: entries of E features of a compressor of its own, with the
         blocks of the attention's: (B, N, E); w = x W_w (J E)^-0.5
