@@ -19,7 +19,7 @@ class GroupedOutput(Value):
     groups: Count
     """n, a divisor of the heads."""
     rank: Count
-    """P, features of each group."""
+    """Features (P) of each group."""
 
     def check(self, heads: int) -> None:
         """Refuse groups that would split a head."""
