@@ -46,17 +46,18 @@ NAMED = (
     "gpt2", "gpt3-", "gpt-j-", "gpt-jt-", "gpt-neo-", "gpt-neox-", "pythia-", "opt-", "bloom-", "starcoder", "falcon-",
     "palm-", "lamda-", "gopher-", "chinchilla-", "llama-", "llama-2-", "llama-3-", "llama-3.1-", "llama-4-",
     "code-llama-", "mistral-", "mixtral-", "qwen2.5-", "qwen3-", "qwen3-235b-", "qwen3-next-", "gemma-2b", "gemma-2-",
-    "gemma-3-", "gemma-3n-", "gemma-4-", "gpt-oss-", "deepseek-v2", "deepseek-v3", "deepseek-v3.2", "kimi-k2", "kimi-linear-",
-    "glm-4.5", "glm-4.6", "olmo-3-", "smollm3-", "granite-", "phi-3-", "phi-4", "minimax-", "command-a", "nemotron-",
-    "lfm2-", "perceiver-", "set-transformer-", "switch-", "gshard-", "vit-", "gemini-style-", "gpt-4", "anthropic-lm-",
-    "gemini-", "reka-flash",
+    "gemma-3-", "gemma-3n-", "gemma-4-", "gpt-oss-", "deepseek-v2", "deepseek-v3", "deepseek-v3.2", "deepseek-v4-", "kimi-k2",
+    "kimi-linear-", "glm-4.5", "glm-4.6", "olmo-3-", "smollm3-", "granite-", "phi-3-", "phi-4", "minimax-", "command-a",
+    "nemotron-", "lfm2-", "perceiver-", "set-transformer-", "switch-", "gshard-", "vit-", "gemini-style-", "gpt-4",
+    "anthropic-lm-", "gemini-", "reka-flash",
 )  # fmt: skip
 """How the names begin of the systems that the lecture notes name, and of today's."""
 
 
 def counted(made: Architecture) -> int:
-    """Parameters without the routers' corrections and the factors of layers, which others hold as buffers and do not count."""
-    weights, apart = made.cost(Shape(source=1)).weights, ("router.correction", "step_1_gain", "step_2_gain")
+    """Parameters without the routers' corrections and tables and the factors of layers, which others hold as buffers and do not
+    count."""
+    weights, apart = made.cost(Shape(source=1)).weights, ("router.correction", "router.table", "step_1_gain", "step_2_gain")
     return sum(weight.count for name, weight in weights.items() if not name.endswith(apart))
 
 

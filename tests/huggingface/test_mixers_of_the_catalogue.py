@@ -15,6 +15,8 @@ from anyformer.huggingface.canonical import canonical
 MAPPED = {
     "deepseek-v2-lite": "deepseek_v2",
     "deepseek-v2": "deepseek_v2",
+    "deepseek-v4-flash": "deepseek_v4",
+    "deepseek-v4-pro": "deepseek_v4",
     "qwen3-next-80b-a3b": "qwen3_next",
     "lfm2-350m": "lfm2",
     "lfm2-8b-a1b": "lfm2_moe",
@@ -26,7 +28,26 @@ DEEPSEEK = {
     "kv_lora_rank": 512, "qk_nope_head_dim": 128, "qk_rope_head_dim": 64, "v_head_dim": 128, "seq_aux": True, "ep_size": 1,
     "max_position_embeddings": 163840, "moe_layer_freq": 1, "aux_loss_alpha": 0.001, "rope_theta": 10000, "rms_norm_eps": 1e-6,
 }  # fmt: skip
+V4 = {
+    "model_type": "deepseek_v4", "compress_rope_theta": 160000, "expert_dtype": "fp4", "hc_eps": 1e-6, "hc_mult": 4,
+    "hc_sinkhorn_iters": 20, "head_dim": 512, "hidden_act": "silu", "index_head_dim": 128, "index_n_heads": 64,
+    "max_position_embeddings": 1048576, "n_shared_experts": 1, "norm_topk_prob": True, "num_experts_per_tok": 6,
+    "num_hash_layers": 3, "num_key_value_heads": 1, "num_nextn_predict_layers": 1, "o_lora_rank": 1024, "qk_rope_head_dim": 64,
+    "rms_norm_eps": 1e-6, "rope_theta": 10000, "scoring_func": "sqrtsoftplus", "sliding_window": 128, "swiglu_limit": 10.0,
+    "topk_method": "noaux_tc", "vocab_size": 129280,
+    "rope_scaling": YARN | {"factor": 16, "original_max_position_embeddings": 65536},
+}  # fmt: skip
 RELEASED = {
+    "deepseek-v4-flash": V4 | {
+        "compress_ratios": [0, 0, *[4, 128] * 20, 4, 0], "hidden_size": 4096, "index_topk": 512, "moe_intermediate_size": 2048,
+        "n_routed_experts": 256, "num_attention_heads": 64, "num_hidden_layers": 43, "o_groups": 8, "q_lora_rank": 1024,
+        "routed_scaling_factor": 1.5,
+    },
+    "deepseek-v4-pro": V4 | {
+        "compress_ratios": [128, 128, *[4, 128] * 29, 4, 0], "hidden_size": 7168, "index_topk": 1024,
+        "moe_intermediate_size": 3072, "n_routed_experts": 384, "num_attention_heads": 128, "num_hidden_layers": 61,
+        "o_groups": 16, "q_lora_rank": 1536, "routed_scaling_factor": 2.5,
+    },
     "deepseek-v2-lite": DEEPSEEK | {
         "model_type": "deepseek_v2", "first_k_dense_replace": 1, "hidden_size": 2048, "intermediate_size": 10944, "n_group": 1,
         "moe_intermediate_size": 1408, "n_routed_experts": 64, "n_shared_experts": 2, "norm_topk_prob": False,
@@ -77,8 +98,8 @@ RELEASED = {
 }  # fmt: skip
 """What their files say, but for ids of tokens and what changes nothing."""
 TYPES = (
-    "deepseek_v3", "deepseek_v2", "glm4_moe_lite", "kimi_linear", "bailing_hybrid", "qwen3_next", "qwen3_5_moe_text",
-    "qwen3_5_text", "minimax", "lfm2", "lfm2_moe", "olmo_hybrid", "youtu", "minicpm3",
+    "deepseek_v4", "deepseek_v3", "deepseek_v2", "glm4_moe_lite", "kimi_linear", "bailing_hybrid", "qwen3_next",
+    "qwen3_5_moe_text", "qwen3_5_text", "minimax", "lfm2", "lfm2_moe", "olmo_hybrid", "youtu", "minicpm3",
 )  # fmt: skip
 
 

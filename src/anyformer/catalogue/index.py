@@ -69,6 +69,7 @@ LINEAGES = {
     "baichuan": "Baichuan",
     "glm": "Zhipu AI",
     "deepseek": "DeepSeek",
+    "deepseek_v4": "DeepSeek",
     "deepseek_kin": "",
     "kimi": "Moonshot AI",
     "ling": "Ant Group",

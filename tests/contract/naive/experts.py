@@ -31,9 +31,14 @@ SCORES = {
 def preferences(part, name, weights, logits, scores, token):
     """How much one token wants each expert, before a capacity."""
     choice, experts = part.router.choice, range(part.experts + getattr(part, "identity_experts", 0))
-    if choice.kind in ("hashed", "token_table"):  # a table starts without an entry
+    if choice.kind in ("hashed", "token_table"):
         key = scramble(token ^ choice.seed * 0x9E3779B1 % 2**32)
-        return [scramble(key ^ scramble(e)) for e in experts]
+        wanted = [scramble(key ^ scramble(e)) for e in experts]
+        named = weights[f"{name}.router.table"][token].tolist() if choice.kind == "token_table" else []
+        for place, e in enumerate(named):
+            if e >= 0:  # -1: without an entry
+                wanted[e] += 2**32 * (len(named) - place)
+        return wanted
     by_logits = choice.kind == "sparse_mixer" or (choice.kind == "top_k" and choice.by == "logits")
     wanted = [z.item() for z in (logits if by_logits else scores)]
     if choice.kind == "top_k" and choice.correction is not None:

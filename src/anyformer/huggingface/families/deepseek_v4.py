@@ -14,8 +14,9 @@ from anyformer.huggingface.places import SLIDING
 from anyformer.huggingface.rules import Names, Table, To
 from anyformer.huggingface.target import Target, nowhere
 from anyformer.huggingface.vocabulary import SIZE
+from anyformer.huggingface.words.compressed import BRANCH as _AT
+from anyformer.huggingface.words.compressed import rotary_pair
 from anyformer.huggingface.words.names import decoder_names, one_by_one
-from anyformer.huggingface.words.rope import SHARE, from_table, to_table
 from anyformer.model import Architecture
 from anyformer.parts import (
     Block,
@@ -26,7 +27,6 @@ from anyformer.parts import (
     ManifoldConnections,
     Renormalise,
     RMSNorm,
-    Rotary,
     Router,
     ScoreCorrectionBias,
     TokenTable,
@@ -43,7 +43,6 @@ _RATES = {CHOSEN: ("compress_rate_csa", 4, 2), ALL: ("compress_rate_hca", 128, 1
 """Type of a layer -> an older key of its rate, the rate where no key gives it, and the blocks of which an entry is pooled."""
 _ROUTERS = {"hash_moe": "table", "moe": "scores"}
 _SCORES: Mapping[str, Any] = {"sqrtsoftplus": "sqrt_softplus", "sigmoid": "sigmoid"}
-_AT = "compressed_attention"
 
 
 def read(config: Config) -> Architecture:
@@ -94,7 +93,7 @@ def _type(part: CompressedAttention) -> str:
 
 def _attentions(config: Config, norm: RMSNorm) -> dict[str, CompressedAttention]:
     """The attention of each kind of layer."""
-    own, entries = _rotaries(config)
+    own, entries = rotary_pair(config)
     width = config("head_dim", 512, f"{_AT}.head_width")
     window = CompressedAttention(
         heads=config("num_attention_heads", at=f"{_AT}.heads"),
@@ -165,55 +164,6 @@ def _choice(part: CompressedAttention) -> EntryIndexer:
 
 def _kinds_of(target: Target) -> list[str]:
     return [kind for kind in _RATES if kind in {_type(part) for part in target.each(f"{_AT}.sublayer")}]
-
-
-def _rotaries(config: Config) -> tuple[Rotary, Rotary]:
-    """Of layers with a window alone, and of those with entries, which YaRN may stretch."""
-    table, old = config("rope_parameters", None, _rope_tables), config("rope_scaling", None, nowhere)
-    theta, of_entries = config("rope_theta", 10_000.0, nowhere), config("compress_rope_theta", 160_000.0, nowhere)
-    share, longest = _share(config), config("max_position_embeddings", None)
-    both = table if table is not None and {"main", "compress"} <= table.keys() else None
-    if both is None:
-        flat = {key: value for key, value in (table or old or {}).items() if key not in ("type", "rope_theta")}
-        flat["rope_type"] = flat.get("rope_type") or (table or old or {}).get("type") or "default"
-        if flat["rope_type"] == "yarn":  # the waves of the model are not scaled, whatever the factor
-            flat.setdefault("attention_factor", 1.0)
-        both = {"main": {"rope_type": "default", "rope_theta": theta}, "compress": {**flat, "rope_theta": of_entries}}
-    made = []
-    for name in ("main", "compress"):
-        own = {key: value for key, value in both[name].items() if value is not None}
-        if own.get("rope_type", "default") not in ("default", "linear"):
-            own.setdefault("original_max_position_embeddings", longest)
-        fields: dict[str, Any] = {"pairing": "adjacent", "place": "last", "rotate_in": "fp32"}
-        made.append(from_table(own, unread=(SHARE,), fraction=float(own.get(SHARE, share)), **fields))
-    return made[0], made[1]
-
-
-def _share(config: Config) -> float:
-    """The share of a head that rotates."""
-    width = config("head_dim", 512, f"{_AT}.head_width")
-    share, features = config(SHARE, None, f"{_AT}.rotary.fraction"), config("qk_rope_head_dim", None, nowhere)
-    if share is None:
-        return float(64 / 512 if features is None else features / width)
-    if features is not None and int(width * share) != features:
-        raise HuggingFaceError(
-            f"{config.where}: {SHARE} = {share} of head_dim = {width} is {int(width * share)} features, and qk_rope_head_dim = "
-            f"{features}"
-        )
-    return float(share)
-
-
-def _rope_tables(target: Target) -> dict[str, Any]:
-    """The tables of both kinds of layers; of one that the architecture lacks, the usual one."""
-    parts = target.each(f"{_AT}.sublayer")
-    usual = {"main": 10_000.0, "compress": 160_000.0}
-    share = next((part.rotary.fraction for part in parts if part.rotary is not None), 1.0)
-    tables: dict[str, Any] = {name: to_table(Rotary(theta=theta, fraction=share)) for name, theta in usual.items()}
-    for part in reversed(parts):
-        if part.rotary is None:
-            raise MismatchError("a layer has no rotary positions")
-        tables["main" if part.compressor is None else "compress"] = to_table(part.rotary)
-    return {name: {SHARE: 1.0, **table} for name, table in tables.items()}
 
 
 def _routers(config: Config) -> dict[str, Router]:

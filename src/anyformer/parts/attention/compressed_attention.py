@@ -15,7 +15,7 @@ from anyformer.plan import Plan
 
 
 class CompressedAttention(CompressedHeads):
-    """Attention to the latest keys, and to one entry for each block of m earlier ones (DeepSeek-V4, 2026, section 2.3).
+    """Attention to the latest keys, and to an entry for each block of m earlier ones (DeepSeek-V4, arXiv 2606.19348, 2.3).
 
         q = rotate(norm(c W_uq)) per head, c = norm(x W_dq): (B, T, H, E); k = rotate(norm(x W_k)): (B, S, E), for all heads
         e: entries of the `Compressor`, (B, S / m, E); what stands in the softmax is its own value

@@ -32,7 +32,7 @@ class CompressedHeads(Sublayer):
     window: Count = 128
     """The latest positions that a query sees as they are, its own included."""
     q_rank: Count | None = None
-    """Q, features of the queries' latent; None projects queries directly."""
+    """Features of the queries' latent; None projects queries directly."""
     norm: Norm | None = None
     """Norm of the queries' latent and of the keys."""
     head_norm: Norm | None = None
@@ -119,7 +119,7 @@ class CompressedHeads(Sublayer):
         return None
 
     def entries(self, keys: int) -> int:
-        """N, entries of so many positions."""
+        """n, entries of so many positions."""
         return 0 if self.compressor is None else self.compressor.entries(keys)
 
     def picked(self, keys: int, entries: int) -> int:

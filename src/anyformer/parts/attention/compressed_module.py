@@ -49,56 +49,56 @@ class CompressedAttentionModule(Attends):
         if state is not None:
             assert context.chunk is not None, "a stack with state enters its chunk first"
             k_B1SE, _, keys = state.window.extend(k_B1SE, k_B1SE[..., :0], context.chunk)
-        k_BSE, seen, chosen = k_B1SE[:, 0].to(q_BTHE.dtype), None, None
+        read_BmE, seen, chosen = k_B1SE[:, 0].to(q_BTHE.dtype), None, None
         if self.compressor is not None:
             entries = self.compressor(x_BTD, context, state and state.entries["compressor"])
-            k_BSE, seen = torch.cat([k_BSE, entries.features.to(k_BSE.dtype)], 1), entries.seen(context)
+            read_BmE, seen = torch.cat([read_BmE, entries.features.to(read_BmE.dtype)], 1), entries.seen(context)
             if self.choice is not None:
                 chosen = self.choice(x_BTD, c_BTQ, seen, context, state and state.entries["choice"])
-        mixed_BTHE, share = self._mixed(x_BTD, q_BTHE, k_BSE, keys, seen, chosen, context)
+        mixed_BTHE, share = self._mixed(x_BTD, q_BTHE, read_BmE, keys, seen, chosen, context)
         if chosen is not None and context.auxiliary is not None:
             assert self.choice is not None, "it chose"
             self.choice.report(chosen, share, context)
         return self.output(context.rotated_back(mixed_BTHE, self.rotary).flatten(2))  # type: ignore[no-any-return]
 
     def _mixed(
-        self, x_BTD: Tensor, q_BTHE: Tensor, k_BSE: Tensor, keys: Keys, seen_BTN: Tensor | None, chosen: Chosen | None,
+        self, x_BTD: Tensor, q_BTHE: Tensor, read_BmE: Tensor, keys: Keys, seen_BTn: Tensor | None, chosen: Chosen | None,
         context: Context,
     ) -> tuple[Tensor, Tensor]:  # fmt: skip
         """Attention to keys and the entries behind them, (B, T, H, E), and the mean over heads of the weights of entries,
-        those that are chosen if there is a choice, (B, T, N or k)."""
+        those that are chosen if there is a choice, (B, T, n or k)."""
         a, (B, T) = self.attention, x_BTD.shape[:2]
-        N = 0 if seen_BTN is None else seen_BTN.shape[-1]
-        S = k_BSE.shape[1] - N
+        n = 0 if seen_BTn is None else seen_BTn.shape[-1]
+        S = read_BmE.shape[1] - n
         size = S
         indices: Tensor | None = None
         # What sees ahead, as a token of an image does, is in no window.
-        sparse = a.sparse(S, N, self.plan) and context.until is None
+        sparse = a.sparse(S, n, self.plan) and context.until is None
         if sparse:
             size = min(a.window, S)
             slots, there = context.once(("window", size, keys.label), lambda: window_slots(context, keys, size))
-            if seen_BTN is None:
+            if seen_BTn is None:
                 indices, allowed_BTk = slots, there
             elif chosen is None:
                 # All layers without a choice read the same.
-                every = torch.arange(S, S + N, device=slots.device)[None, None].expand(1, T, N)
-                both = "window and entries", size, N, a.compressor and a.compressor.block, keys.label
-                indices, allowed_BTk = context.once(both, lambda: (_beside(slots, every), _beside(there, seen_BTN)))
+                every = torch.arange(S, S + n, device=slots.device)[None, None].expand(1, T, n)
+                both = "window and entries", size, n, a.compressor and a.compressor.block, keys.label
+                indices, allowed_BTk = context.once(both, lambda: (_beside(slots, every), _beside(there, seen_BTn)))
             else:
                 indices, allowed_BTk = _beside(slots, S + chosen.indices), _beside(there, chosen.allowed)
         else:
             visible = self.visible(x_BTD, context, keys).dense(T, x_BTD.device)
             assert visible is not None, "a window leaves keys out"
             allowed_BTk = visible[:, 0]
-            if seen_BTN is not None:
-                allowed_BTk = _beside(allowed_BTk, seen_BTN if chosen is None else chosen.dense()[:, 0])
+            if seen_BTn is not None:
+                allowed_BTk = _beside(allowed_BTk, seen_BTn if chosen is None else chosen.dense()[:, 0])
         indices = None if indices is None else indices.expand(B, T, -1)
         mixed_BTHE, share_BTk = attend_chosen(
-            q_BTHE, k_BSE[:, :, None], a.head_width, indices, allowed_BTk.expand(B, T, -1), scale=self.scale, sink_H=self.sink,
-            plain=self.plan.attention == "plain",
+            q_BTHE, read_BmE[:, :, None], a.head_width, indices, allowed_BTk.expand(B, T, -1), scale=self.scale,
+            sink_H=self.sink, plain=self.plan.attention == "plain",
         )  # fmt: skip
-        share_BTN = share_BTk[..., size:]
-        return mixed_BTHE, share_BTN if sparse or chosen is None else share_BTN.gather(-1, chosen.indices)
+        share_BTn = share_BTk[..., size:]
+        return mixed_BTHE, share_BTn if sparse or chosen is None else share_BTn.gather(-1, chosen.indices)
 
 
 def _beside(a_BTm: Tensor, b_BTk: Tensor) -> Tensor:

@@ -21,18 +21,19 @@ from anyformer.parts.sketch import Drawn, Sketch
 
 
 class Compressor(Drawn):
-    """One entry for each block of m positions, pooled of the tokens of its own block and of the n - 1 before it:
+    """One entry for each block of m positions, pooled of the tokens of its own block and of the r - 1 before it:
 
         entry_i = rotate(norm(sum_t softmax_t(x_t W_g + b_t) * (x_t W_v))), with weights for each feature: (B, S / m, E)
 
-    W_v, W_g: (D, E) and b: (m, E), others for each of the n places of a block; it is rotated as the first position of its own
-    block. An entry is there once its block is whole (DeepSeek-V4, 2026, section 2.3: m = 4 and n = 2, or m = 128 and n = 1).
+    W_v, W_g: (D, E) and b: (m, E), others for each of the r places of a block; it is rotated as the first position of its own
+    block. An entry is there once its block is whole (DeepSeek-V4, arXiv 2606.19348, section 2.3: m = 4 and r = 2, or m = 128
+    and r = 1).
     """
 
     block: Count = 4
     """m, positions of a block, counted from the first of a row or document."""
     span: Count = 1
-    """n, blocks of which an entry is pooled."""
+    """r, blocks of which an entry is pooled."""
     norm: Norm | None = None
 
     @property
@@ -107,7 +108,7 @@ class Compressor(Drawn):
 
 @dataclass(frozen=True)
 class Entries:
-    """Entries (B, N, E), and of each the number of its block in its row or document, (B or 1, N), EMPTY for none."""
+    """Entries (B, n, E), and of each the number of its block in its row or document, (B or 1, n), EMPTY for none."""
 
     features: Tensor
     numbers: Tensor
@@ -115,7 +116,7 @@ class Entries:
     documents: Tensor | None = None
 
     def seen(self, context: Context) -> Tensor:
-        """Those whose block each query has passed, bool (B or 1, T, N)."""
+        """Those whose block each query has passed, bool (B or 1, T, n)."""
         number, whole = self.numbers[:, None], (context.positions + 1)[:, :, None] // self.block
         seen = (number != EMPTY) & (number < whole)
         if self.documents is None:
@@ -140,23 +141,23 @@ class CompressorModule(nn.Module):
 
     def forward(self, x_BTD: Tensor, context: Context, state: EntryState | None = None) -> Entries:
         value, gate = self.value(x_BTD), self.gate(x_BTD)
-        m, n = self.part.block, self.part.span
+        m, r = self.part.block, self.part.span
         if state is not None:
             return self._of_state(torch.cat([value, gate.to(value.dtype)], -1), context, state)
         if context.aligned:
             count = x_BTD.shape[1] // m
             numbers = torch.arange(count, device=x_BTD.device)[None]
-            there = numbers[..., None] >= n - 1 - torch.arange(n, device=x_BTD.device)
+            there = numbers[..., None] >= r - 1 - torch.arange(r, device=x_BTD.device)
             made = self._pooled(self._in_order(value, count), self._in_order(gate, count), there)
             return Entries(self._placed(made, numbers, context), numbers, m)
-        where = context.once(("blocks of entries", m, n), lambda: blocks_of(context, m, n))
+        where = context.once(("blocks of entries", m, r), lambda: blocks_of(context, m, r))
         made = self._pooled(where.cut(value), where.cut(gate), where.there)
         return Entries(self._placed(made, where.numbers, context), where.numbers, m, where.documents)
 
     def _of_state(self, given_BTF: Tensor, context: Context, state: EntryState) -> Entries:
         """The same, of which the state holds the earlier ones; it holds the new ones and the latest tokens afterwards."""
-        m, n = self.part.block, self.part.span
-        where = context.once(("blocks of entries", m, n, "state"), lambda: blocks_of_state(context, m, n))
+        m, r = self.part.block, self.part.span
+        where = context.once(("blocks of entries", m, r, "state"), lambda: blocks_of_state(context, m, r))
         table = torch.cat([state.tail.to(given_BTF.dtype), given_BTF], 1)
         value, gate = table.chunk(2, -1)
         made = self._placed(self._pooled(where.cut(value), where.cut(gate), where.there), where.numbers, context)
@@ -170,24 +171,24 @@ class CompressorModule(nn.Module):
         return Entries(state.entries[:, :count].to(given_BTF.dtype), numbers, m)
 
     def _in_order(self, x_BTF: Tensor, count: int) -> Tensor:
-        """What `Blocks.cut` gives where token t is position t: (B, N, n, m, E)."""
-        m, n = self.part.block, self.part.span
-        x = x_BTF[:, : count * m].reshape(len(x_BTF), count, m, n, x_BTF.shape[-1] // n)
-        return torch.stack([F.pad(x[..., j, :], (0, 0, 0, 0, n - 1 - j, 0))[:, :count] for j in range(n)], 2)
+        """What `Blocks.cut` gives where token t is position t: (B, n, r, m, E)."""
+        m, r = self.part.block, self.part.span
+        x = x_BTF[:, : count * m].reshape(len(x_BTF), count, m, r, x_BTF.shape[-1] // r)
+        return torch.stack([F.pad(x[..., j, :], (0, 0, 0, 0, r - 1 - j, 0))[:, :count] for j in range(r)], 2)
 
-    def _pooled(self, value_BNnmE: Tensor, gate_BNnmE: Tensor, there_BNn: Tensor) -> Tensor:
-        """Entries before norm and rotation, (B, N, E); `there`: the blocks that there are."""
-        bias_nmE = torch.unflatten(self.position_bias, -1, (self.part.span, -1)).transpose(0, 1)
-        gates = (gate_BNnmE + bias_nmE.to(gate_BNnmE.dtype)).float()
-        gates = gates.masked_fill(~there_BNn[..., None, None], float("-inf"))
-        weights: Tensor = gates.flatten(2, 3).softmax(2).to(value_BNnmE.dtype)
-        return (weights * value_BNnmE.flatten(2, 3)).sum(2)
+    def _pooled(self, value_BnrmE: Tensor, gate_BnrmE: Tensor, there_Bnr: Tensor) -> Tensor:
+        """Entries before norm and rotation, (B, n, E); `there`: the blocks that there are."""
+        bias_rmE = torch.unflatten(self.position_bias, -1, (self.part.span, -1)).transpose(0, 1)
+        gates = (gate_BnrmE + bias_rmE.to(gate_BnrmE.dtype)).float()
+        gates = gates.masked_fill(~there_Bnr[..., None, None], float("-inf"))
+        weights: Tensor = gates.flatten(2, 3).softmax(2).to(value_BnrmE.dtype)
+        return (weights * value_BnrmE.flatten(2, 3)).sum(2)
 
-    def _placed(self, made_BNE: Tensor, numbers_BN: Tensor, context: Context) -> Tensor:
+    def _placed(self, made_BnE: Tensor, numbers_Bn: Tensor, context: Context) -> Tensor:
         """Entries normed, and rotated as the first position of their block."""
-        made_BNE = self.norm(made_BNE)
+        made_BnE = self.norm(made_BnE)
         if self.rotary is None:
-            return made_BNE
-        first, last = numbers_BN.clamp(min=0) * self.part.block, context.positions.amax()
-        table = self.rotary.table(first, made_BNE.shape[-1], made_BNE.dtype, last)
-        return self.rotary.rotate(made_BNE[:, :, None], table)[:, :, 0]
+            return made_BnE
+        first, last = numbers_Bn.clamp(min=0) * self.part.block, context.positions.amax()
+        table = self.rotary.table(first, made_BnE.shape[-1], made_BnE.dtype, last)
+        return self.rotary.rotate(made_BnE[:, :, None], table)[:, :, 0]

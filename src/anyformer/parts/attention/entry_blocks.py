@@ -13,10 +13,10 @@ from anyformer.parts.call.state import EMPTY
 
 @dataclass(frozen=True)
 class Blocks:
-    """The tokens of N entries: `at` (B, N, n, m) their places, `there` (B, N, n) whether that block is one of its row.
+    """The tokens of n entries: `at` (B, n, r, m) their places, `there` (B, n, r) whether that block is one of its row.
 
-    `numbers` (B, N): the number of each entry's own block; EMPTY for none, where nothing says that it is not `complete`. With a
-    state, places are those of its tail and then of the chunk, and `latest` (B, n * m) are those of the next tail.
+    `numbers` (B, n): the number of each entry's own block; EMPTY for none, where nothing says that it is not `complete`. With a
+    state, places are those of its tail and then of the chunk, and `latest` (B, r * m) are those of the next tail.
     """
 
     at: Tensor
@@ -27,15 +27,15 @@ class Blocks:
     latest: Tensor | None = None
 
     def cut(self, x_BSF: Tensor) -> Tensor:
-        """What each token gives to the entry, by its block's place: (B, S, n * E) -> (B, N, n, m, E)."""
-        n = self.at.shape[2]
+        """What each token gives to the entry, by its block's place: (B, S, r * E) -> (B, n, r, m, E)."""
+        r = self.at.shape[2]
         rows = torch.arange(len(x_BSF), device=x_BSF.device)[:, None, None, None]
-        part = torch.arange(n, device=x_BSF.device)[:, None]
-        return torch.unflatten(x_BSF, -1, (n, -1))[rows, self.at, part]
+        part = torch.arange(r, device=x_BSF.device)[:, None]
+        return torch.unflatten(x_BSF, -1, (r, -1))[rows, self.at, part]
 
 
 def blocks_of(context: Context, block: int, span: int) -> Blocks:
-    """Of a row without state, in which padding may stand anywhere and documents one after the other: N = T // m."""
+    """Of a row without state, in which padding may stand anywhere and documents one after the other: n = T // m."""
     positions = context.positions
     valid = positions != EMPTY
     # Tokens side by side, padding behind them.
@@ -52,7 +52,7 @@ def blocks_of(context: Context, block: int, span: int) -> Blocks:
 
 
 def blocks_of_state(context: Context, block: int, span: int) -> Blocks:
-    """Of those that a chunk may complete, N = ceil(T / m), behind a tail of the latest n * m tokens."""
+    """Of those that a chunk may complete, n = ceil(T / m), behind a tail of the latest r * m tokens."""
     assert context.chunk is not None, "a stack with state enters its chunk first"
     positions = context.chunk.positions
     T, tail = positions.shape[1], span * block
@@ -80,7 +80,7 @@ def blocks_of_state(context: Context, block: int, span: int) -> Blocks:
     return Blocks(at, _there(numbers, span), numbers, complete=complete, latest=latest)
 
 
-def _there(numbers_BN: Tensor, span: int) -> Tensor:
+def _there(numbers_Bn: Tensor, span: int) -> Tensor:
     """Whether the row has the blocks of each entry: its own always, so that there is something to pool."""
-    back = torch.arange(span - 1, -1, -1, device=numbers_BN.device)
-    return (numbers_BN[..., None] >= back) | (back == 0)
+    back = torch.arange(span - 1, -1, -1, device=numbers_Bn.device)
+    return (numbers_Bn[..., None] >= back) | (back == 0)

@@ -18,10 +18,10 @@ from anyformer.parts.sketch import Cell, Drawn, Sketch, chain
 
 
 class EntryIndexer(Drawn):
-    """The k entries of the greatest index score, I_ti = sum_j w_tj relu(q_tj . e_i) (DeepSeek-V4, 2026, section 2.3.1).
+    """The k entries of the greatest index score, I_ti = sum_j w_tj relu(q_tj . e_i) (DeepSeek-V4, arXiv 2606.19348, 2.3.1).
 
         q = rotate(c W_q): (B, T, J, E), c: latent of the queries; e: entries of E features of a compressor of its own, with the
-        blocks of the attention's: (B, N, E); w = x W_w (J E)^-0.5
+        blocks of the attention's: (B, n, E); w = x W_w (J E)^-0.5
 
     The choice has no gradient, and x and c none through it. What trains it is the `index_loss` of the objective, as that of the
     lightning indexer: the mean over queries of KL(p || softmax(I)) over the chosen entries, p the share of attention on each of
@@ -74,12 +74,12 @@ class EntryIndexerModule(nn.Module):
     def extra_repr(self) -> str:
         return f"keep={self.part.keep}, heads={self.part.heads}, head_width={self.part.head_width}"
 
-    def forward(self, x_BTD: Tensor, c_BTQ: Tensor, seen_BTN: Tensor, context: Context, state: EntryState | None) -> Chosen:
+    def forward(self, x_BTD: Tensor, c_BTQ: Tensor, seen_BTn: Tensor, context: Context, state: EntryState | None) -> Chosen:
         """`seen`: the entries that each query may choose from."""
         entries = self.compressor(x_BTD.detach(), context, state).features
         q = context.rotated(self.query(c_BTQ.detach()).unflatten(-1, (self.part.heads, -1)), self.rotary)
         weights = self.weights(x_BTD.detach()) * (self.part.heads * self.part.head_width) ** -0.5
-        return choose(q, entries.to(q.dtype), weights, Visible(seen_BTN[:, None]), self.part.keep)
+        return choose(q, entries.to(q.dtype), weights, Visible(seen_BTn[:, None]), self.part.keep)
 
     def report(self, chosen: Chosen, share_BTk: Tensor, context: Context) -> None:
         """Report the loss of its scores; `share`: the mean over heads of the attention weights of the chosen entries."""

@@ -10,7 +10,7 @@ from anyformer.parts.pointwise.grouped import projection
 
 
 class GroupedOutput(Value):
-    """y = [m_1 A_1, ..., m_n A_n] B, m_i the mixed values of the i-th of n groups of heads (DeepSeek-V4, 2026, section 2.3.1).
+    """y = [m_1 A_1, ..., m_n A_n] B, m_i the mixed values of the i-th of n groups of heads (DeepSeek-V4, arXiv 2606.19348).
 
     m_i: (B, T, H E / n), A_i: (H E / n, P), B: (n P, D). Where H E is many times D, it has a fraction of the weights and of the
     work of one matrix. The paper's g is n, its d_g P = rank.
@@ -19,7 +19,7 @@ class GroupedOutput(Value):
     groups: Count
     """n, a divisor of the heads."""
     rank: Count
-    """P, features of each group."""
+    """Features (P) of each group."""
 
     def check(self, heads: int) -> None:
         """Refuse groups that would split a head."""

@@ -15,7 +15,7 @@ from anyformer.parts.call.state import FullState, StateError
 class EntryState:
     """Entries (B, C // m + 1, E) by number, the last of which is no entry's: what is not yet complete is written there.
 
-    `tail` (B, n * m, F): what the latest tokens give to entries, that of position p at place p mod n * m.
+    `tail` (B, r * m, F): what the latest tokens give to entries, that of position p at place p mod r * m.
     """
 
     def __init__(self, entries: Tensor, tail: Tensor) -> None:
@@ -33,11 +33,11 @@ class EntryState:
     def nbytes(self) -> int:
         return self.entries.nbytes + self.tail.nbytes
 
-    def write(self, entries_BNE: Tensor, numbers_BN: Tensor, complete_BN: Tensor) -> None:
+    def write(self, entries_BnE: Tensor, numbers_Bn: Tensor, complete_Bn: Tensor) -> None:
         """Hold the entries that are complete under their numbers."""
         spare = self.entries.shape[1] - 1
-        at = torch.where(complete_BN, numbers_BN, spare)[..., None].expand(entries_BNE.shape)
-        self.entries.scatter_(1, at, entries_BNE.to(self.entries.dtype))
+        at = torch.where(complete_Bn, numbers_Bn, spare)[..., None].expand(entries_BnE.shape)
+        self.entries.scatter_(1, at, entries_BnE.to(self.entries.dtype))
 
     def take(self, other: EntryState) -> None:
         self.entries[:, : other.entries.shape[1]] = other.entries
