@@ -138,7 +138,7 @@ MIXERS = {
     "rwkv7_channel_mix": RWKV7ChannelMix(width=20),
     "ttt_linear": TTTLinear(heads=3, head_width=4, minibatch=4, rotary=Rotary(), norm=LayerNorm(eps=1e-6)),
     "ttt_linear_options": TTTLinear(
-        heads=4, minibatch=3, base_rate=2.0, eps=0.1, gate=Gate(activation="gelu_tanh"), bias=("query", "output")
+        heads=4, minibatch=2, base_rate=2.0, eps=0.1, gate=Gate(activation="gelu_tanh"), bias=("query", "output")
     ),
     "ttt_linear_long": TTTLinear(heads=2),
     "log_linear": LogLinearAttention(

@@ -79,14 +79,15 @@ def test_the_rest_after_a_state_is_the_rest_of_the_whole(cut):
     torch.testing.assert_close(end, last)
 
 
-@pytest.mark.parametrize("chunk", [2, 4, 64])
-def test_padding_leaves_the_states_as_they_are(chunk):
+@pytest.mark.parametrize("chunk", [1, 2, 4, 64])
+@pytest.mark.parametrize("places", [[3, 4, 6, 7, 8], [0, 1, 2, 5, 8], [1, 2, 3, 4, 5]])
+def test_padding_leaves_the_states_as_they_are(places, chunk):
     q, k, v, g, scales = arguments(9, 4)
-    places = [3, 4, 6, 7, 8]
     padding = torch.ones(9, 1, dtype=torch.bool)
     padding[places] = False
     given = [q, k.masked_fill(padding, 0), v, g.masked_fill(padding, 0), scales]
-    positions = torch.tensor([[-1, -1, -1, 0, 1, -1, 2, 3, 4]])
+    positions = torch.full((1, 9), -1)
+    positions[0, places] = torch.arange(5)
     ours, last = computed(given, positions, chunk=chunk)
     alone, end = computed([x[..., places, :] for x in given], torch.arange(5)[None], chunk=chunk)
     torch.testing.assert_close(ours[..., places, :], alone)
