@@ -254,6 +254,7 @@ MECHANISMS = (
     M(LATER, "within a block", "experts by a table of tokens", "TokenTable", "`Router(choice=TokenTable(vocab=...))`"),
     M(LATER, "within a block", "Fourier transforms in place of attention", "FourierMixing"),
     M(LATER, "within a block", "test-time training with a linear map", "TTTLinear"),
+    M(LATER, "within a block", "log-linear attention, a Fenwick tree of states", "LogLinearAttention"),
     M(LATER, "within a block", "RWKV-7, a generalised delta rule", "RWKV7", "with `RWKV7ChannelMix` in the block"),
     M(LATER, "down the layers", "gates to the values of the first layer", "ValueGate", "`RWKV7(value_gate=...)`"),
 )

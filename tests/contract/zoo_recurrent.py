@@ -21,6 +21,7 @@ from anyformer.parts import (
     LightningAttention,
     LinearAttention,
     LocalConvolution,
+    LogLinearAttention,
     Mamba,
     Mamba2,
     Multipliers,
@@ -137,9 +138,13 @@ MIXERS = {
     "rwkv7_channel_mix": RWKV7ChannelMix(width=20),
     "ttt_linear": TTTLinear(heads=3, head_width=4, minibatch=4, rotary=Rotary(), norm=LayerNorm(eps=1e-6)),
     "ttt_linear_options": TTTLinear(
-        heads=4, minibatch=3, base_rate=2.0, eps=0.1, gate=Gate(activation="gelu_tanh"), bias=("query", "output")
+        heads=4, minibatch=2, base_rate=2.0, eps=0.1, gate=Gate(activation="gelu_tanh"), bias=("query", "output")
     ),
     "ttt_linear_long": TTTLinear(heads=2),
+    "log_linear": LogLinearAttention(
+        heads=3, key_width=4, value_width=5, levels=3, decay=ScalarDecay(), norm=RMSNorm(), gate=Gate()
+    ),
+    "log_linear_bare": LogLinearAttention(heads=2, key_width=5, scale=0.7),
     "mlstm": MLSTM(heads=3, key_width=4, value_width=6, norm=GroupedLayerNorm(groups=3, eps=1e-3)),
     "mlstm_bare": MLSTM(heads=2, key_width=5, value_width=4, gate_cap=0.7, bias=("query", "key", "value", "gate", "output")),
     "rg_lru": RGLRU(channels=12, heads=3, convolution=ShortConvolution(bias=True), bias=("gate", "value", "output")),

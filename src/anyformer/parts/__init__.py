@@ -99,6 +99,7 @@ from anyformer.parts.recurrence.gated_convolution import GatedConvolution
 from anyformer.parts.recurrence.lightning_attention import LightningAttention
 from anyformer.parts.recurrence.linear_attention import LinearAttention
 from anyformer.parts.recurrence.local_convolution import LocalConvolution
+from anyformer.parts.recurrence.log_linear_attention import LogLinearAttention
 from anyformer.parts.recurrence.mamba import Mamba
 from anyformer.parts.recurrence.mamba2 import Mamba2, Multipliers
 from anyformer.parts.recurrence.mlstm import MLSTM
@@ -198,6 +199,7 @@ __all__ = [
     "LinearScaling",
     "Llama3Scaling",
     "LocalConvolution",
+    "LogLinearAttention",
     "LogTemperature",
     "LongRoPE",
     "LowRankResidual",

@@ -316,6 +316,39 @@ def ttt_linear(part, name, weights, x, run):
     return out
 
 
+def spans(t):
+    """The past of t cut as a Fenwick tree does: (level, tokens), the level 0 of t itself; each span as long as fits t's end."""
+    yield 0, range(t, t + 1)
+    end = t
+    for level in range(1, t.bit_length() + 1):
+        length = 2 ** (level - 1)
+        if end % (2 * length):
+            yield level, range(end - length, end)
+            end -= length
+
+
+def log_linear_attention(part, name, weights, x, run):
+    """Every pair of tokens, by the span that the earlier one is in."""
+    H, L, out = part.heads, part.levels, []
+    split = lambda kind, v: linear(f"{name}.{kind}", weights, v).view(H, -1)  # noqa: E731
+    fades = [log_decay(part.decay, f"{name}.decay", weights, v, H) for v in x]
+    for t, v in enumerate(x):
+        scales = softplus(weights[f"{name}.level_scale"].view(H, L) * split("level", v))
+        opened = None if part.gate is None else gate(part.gate, f"{name}.gate", weights, v).view(H, -1)
+        mixed = []
+        for h in range(H):
+            q = split("query", v)[h] * (part.key_width**-0.5 if part.scale is None else part.scale)
+            y = 0
+            for level, tokens in spans(t):
+                for s in tokens:
+                    kept = torch.exp(sum((fades[u][h] for u in range(s + 1, t + 1)), torch.zeros(1, dtype=torch.float64)))
+                    y = y + scales[h, min(level, L - 1)] * kept * (q @ split("key", x[s])[h]) * split("value", x[s])[h]
+            y = norm(part.norm, f"{name}.norm", weights, y)
+            mixed.append(y if opened is None else y * opened[h])
+        out.append(linear(f"{name}.output", weights, torch.cat(mixed)))
+    return out
+
+
 def mlstm(part, name, weights, x, run):
     """Token after token, head after head."""
     H, M, E, cap = part.heads, part.key_width, part.value_width, part.gate_cap
@@ -347,6 +380,7 @@ RECURRENT = {
     "rg_lru": rg_lru,
     "rwkv": rwkv,
     "rwkv_channel_mix": rwkv_channel_mix,
+    "log_linear_attention": log_linear_attention,
     "rwkv7": rwkv7,
     "ttt_linear": ttt_linear,
     "rwkv7_channel_mix": rwkv7_channel_mix,

@@ -1,0 +1,29 @@
+"""The places of tokens in their documents."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from anyformer.parts.call.context import Context
+
+
+def counted(context: Context, *, goes_on: bool) -> Tensor:
+    """The number of tokens of its document before each token, below 0 on padding, (B or 1, T), whatever positions are given.
+
+    `goes_on`: with a state, whose positions are such numbers.
+    """
+    if goes_on or context.aligned:
+        return context.positions
+    return context.once("counted", lambda: _counted(context))
+
+
+def _counted(context: Context) -> Tensor:
+    valid, segments = context.valid, context.segments
+    valid = torch.ones_like(context.positions, dtype=torch.bool) if valid is None else valid
+    count = valid.long().cumsum(1)
+    if segments is not None:
+        begins = torch.ones_like(segments, dtype=torch.bool)
+        begins[:, 1:] = segments[:, 1:] != segments[:, :-1]
+        count = count - torch.where(begins, count - valid.long(), 0).cummax(1).values
+    return torch.where(valid, count - 1, -1)
