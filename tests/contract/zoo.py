@@ -150,10 +150,10 @@ def _decoder(*blocks, **more) -> Architecture:
 
 
 def _remembering(*memories) -> Architecture:
-    """A layer for each memory, which stands in a step of its own before attention; None: a layer without one."""
-    own = pre_norm(RMS, SELF, FEED)
-    steps = [() if each is None else (Step(branches=Named(ngrams=Branch(sublayer=each))),) for each in memories]
-    return _decoder(*[own.but(steps=(*first, *own.steps)) for first in steps])
+    """A layer for each memory, which stands in a step of its own before a network, then one of attention."""
+    own = pre_norm(RMS, FEED)
+    steps = [Step(branches=Named(ngrams=Branch(sublayer=each))) for each in memories]
+    return _decoder(*[own.but(steps=(step, *own.steps)) for step in steps], pre_norm(RMS, SELF, FEED))
 
 
 def _llama(**changes) -> Architecture:
@@ -602,7 +602,6 @@ DECODERS = {
         HashedNgrams(ngrams=NGRAMS.but(shortest=3, seed=4, index=2, multiple=8)),
     ),
     "engram": _remembering(
-        None,
         Engram(ngrams=NGRAMS, width=3, convolution=ShortConvolution(dilation=3, activation="silu")),
         Engram(ngrams=NGRAMS.but(index=1), width=2, norm=RMSNorm(eps=1e-3), convolution=ShortConvolution(kernel=2, dilation=2)),
     ),
