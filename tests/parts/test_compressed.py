@@ -101,6 +101,17 @@ def test_rows_that_end_their_blocks_at_different_steps():
     torch.testing.assert_close(whole[1:], model(other), rtol=1e-4, atol=1e-4)
 
 
+def test_a_chunk_of_padding_alone_leaves_a_row_as_it_is():
+    """Of a window that forgets nothing, so that padding may come later."""
+    model, x = build(model_of(CHOSEN.but(window=64), 2)).eval(), tokens(2, 16)
+    state = model.state(2, 20)
+    padding = torch.tensor([[True], [False]])
+    first, other = model(x[:, :7], state=state), tokens(1, 1)
+    model(torch.cat([other, x[1:, 7:8]]), padding=padding, state=state)
+    rest = [model(x[:1, t : t + 1].expand(2, -1), state=state)[:1] for t in range(7, 16)]
+    torch.testing.assert_close(torch.cat([first[:1], *rest], 1), model(x[:1]), rtol=1e-4, atol=1e-4)
+
+
 def test_a_state_keeps_no_earlier_tokens_to_take_back():
     model = build(model_of(CHOSEN)).eval()
     state = model.state(1, 9)

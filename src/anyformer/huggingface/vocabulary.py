@@ -216,12 +216,15 @@ _KEYS: tuple[tuple[Kind, str], ...] = (
     (LIMITS, """time_step_limit"""),
     (
         TABLE,
-        """attn_config compress_rates decoder encoder ffn_act_fn ffn_config full_attention linear_attn_config per_layer_config
+        """attn_config decoder encoder ffn_act_fn ffn_config full_attention linear_attn_config per_layer_config
         rope_parameters rope_scaling sliding_attention""",
     ),
     (LAYER, """vision_feature_layer"""),
     (TABLES, """block_configs"""),
-    (MAPPING, """architecture compression_config id2label quantization_config sparse_attention_config vision_config"""),
+    (
+        MAPPING,
+        """architecture compress_rates compression_config id2label quantization_config sparse_attention_config vision_config""",
+    ),
 )
 _NULL = """attention_multiplier attn_logit_softcapping clip_qkv dim_model_base final_logit_softcapping head_dim mamba_d_ssm
         moe_normalize_expert_weights num_key_value_heads q_lora_rank scale_depth sliding_window"""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from anyformer.huggingface.config import Config
@@ -20,19 +21,25 @@ def rotary_pair(config: Config) -> tuple[Rotary, Rotary]:
     share, longest = _share(config), config("max_position_embeddings", None)
     both = table if table is not None and {"main", "compress"} <= table.keys() else None
     if both is None:
-        flat = {key: value for key, value in (table or old or {}).items() if key not in ("type", "rope_theta")}
-        flat["rope_type"] = flat.get("rope_type") or (table or old or {}).get("type") or "default"
+        flat = _typed(table or old or {})
         if flat["rope_type"] == "yarn":  # the waves of the model are not scaled, whatever the factor
             flat.setdefault("attention_factor", 1.0)
         both = {"main": {"rope_type": "default", "rope_theta": theta}, "compress": {**flat, "rope_theta": of_entries}}
     made = []
     for name in ("main", "compress"):
-        own = {key: value for key, value in both[name].items() if value is not None}
-        if own.get("rope_type", "default") not in ("default", "linear"):
+        own = _typed(both[name])
+        if own["rope_type"] not in ("default", "linear"):
             own.setdefault("original_max_position_embeddings", longest)
         fields: dict[str, Any] = {"pairing": "adjacent", "place": "last", "rotate_in": "fp32"}
         made.append(from_table(own, unread=(SHARE,), fraction=float(own.get(SHARE, share)), **fields))
     return made[0], made[1]
+
+
+def _typed(table: Mapping[str, Any]) -> dict[str, Any]:
+    """A table of settings without nulls, with the kind of scaling under its key of today."""
+    own = {key: value for key, value in table.items() if value is not None}
+    older = own.pop("type", None)
+    return {**own, "rope_type": own.get("rope_type") or older or "default"}
 
 
 def _share(config: Config) -> float:

@@ -23,12 +23,10 @@ def window_slots(context: Context, keys: Keys, size: int) -> tuple[Tensor, Tenso
     # Numbers of a row have no gaps, so its largest stands last and the others before it.
     at = key.shape[1] - 1 - (key.amax(1)[:, None, None] - query[..., None]) - back
     there, slots = at >= 0, order.gather(1, at.clamp(min=0).flatten(1)).view_as(at)
-    positions = _of(keys.positions, slots)
-    own = context.positions[..., None]
-    seen = there & (positions != EMPTY) & (positions <= own) & (positions > own - size)
+    seen = there & (_of(keys.positions, slots) != EMPTY)
     if context.documents is not None:
         seen = seen & (_of(context.documents, slots) == context.documents[..., None])
-    return slots, seen | (own == EMPTY)
+    return slots, seen | (context.positions == EMPTY)[..., None]
 
 
 def _numbers(context: Context, keys: Keys) -> tuple[Tensor, Tensor]:
