@@ -6,16 +6,20 @@ from functools import partial
 
 from anyformer.catalogue.deepseek import by_correction, dense_then_experts, fine_experts, latent_attention
 from anyformer.catalogue.entry import Entry
-from anyformer.describe import Named
+from anyformer.describe import Named, change
 from anyformer.model import Architecture, decoder_only
 from anyformer.parts import (
     Attention,
     Block,
     Embedding,
     FeedForward,
+    Gate,
+    GatedNorm,
     Groups,
     Head,
+    Indexer,
     LatentAttention,
+    LayerNorm,
     QKNorm,
     RMSNorm,
     Rotary,
@@ -66,6 +70,24 @@ def a_x_k1(*, width: int, depth: int, heads: int, ffn: int, experts: int, chosen
     return decoder_only(Embedding(vocab=vocab), width, [dense] + [normed] * (depth - 1), names=names, final_norm=NORM)
 
 
+def a_x_k2(*, width: int, depth: int, heads: int, ffn: int, experts: int, chosen: int, expert: int, vocab: int) -> Architecture:
+    """SKT 2026: small latents, queries and a gate from both sides of their latent's norm, chosen keys, and gated norms."""
+    rotary = Rotary(theta=10_000.0, pairing="adjacent")
+    latent = LatentAttention(
+        heads=heads, kv_rank=128, q_rank=384, nope_width=64, rope_width=32, value_width=64, norm=NORM, rotary=rotary,
+        gate=Gate(), queries_from="both", gate_from="queries",
+        choice=Indexer(
+            keep=2048, heads=16, head_width=128, norm=LayerNorm(eps=1e-6), rotary=rotary.but(fraction=0.25, pairing="halves")
+        ),
+    )  # fmt: skip
+    gated = GatedNorm(norm=NORM, rank=16)
+    routed = fine_experts(experts=experts, chosen=chosen, width=expert, shared=1, router=by_correction(scale=2.5))
+    dense = change(pre_norm(gated, latent, FeedForward(width=ffn)), "feedforward.norm_before", NORM)
+    sparse = pre_norm(gated, latent, routed)
+    names: Named[Block] = Named(dense=dense, experts=sparse)
+    return decoder_only(Embedding(vocab=vocab), width, [dense] + [sparse] * (depth - 1), names=names, final_norm=NORM)
+
+
 _DOTS = partial(
     dense_then_experts,
     Attention(heads=32, qk_norm=QKNorm(norm=RMSNorm(eps=1e-5)), rotary=Rotary(theta=10_000_000.0)),
@@ -103,5 +125,9 @@ ENTRIES = (
     Entry("a.x-k1", 2026, "latent attention, 8 of 192 experts from four groups of eight, a norm behind them",
           "transformers 5.23, defaults of AXK1Config (skt/A.X-K1)",
           partial(a_x_k1, width=7168, depth=61, heads=64, ffn=18_432, experts=192, chosen=8, expert=2048, vocab=163_840),
+          organisation="SKT"),
+    Entry("a.x-k2-light", 2026, "gated norms, small latents with a gate, 2048 chosen keys, 8 of 128 experts",
+          "transformers 5.23, defaults of AXK2Config, which names them those of A.X-K2-Light",
+          partial(a_x_k2, width=2048, depth=48, heads=32, ffn=5120, experts=128, chosen=8, expert=512, vocab=163_840),
           organisation="SKT"),
 )  # fmt: skip

@@ -122,6 +122,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "diffllama": ("diffllama",),
     "mellum": ("mellum",),
     "deepseek": ("deepseek_v3", "deepseek_v2", "glm4_moe_lite", "axk1"),
+    "axk2": ("axk2",),
     "deepseek_sparse": ("deepseek_v32", "glm_moe_dsa"),
     "kimi": ("kimi_linear",),
     "bailing": ("bailing_hybrid",),

@@ -86,7 +86,7 @@ _KEYS: tuple[tuple[Kind, str], ...] = (
     (
         SIZE,
         """adapter_rank altup_num_inputs attention_chunk_size attention_head_dim attention_head_size attention_heads
-        attention_hidden_size
+        attention_hidden_size gated_norm_rank
         attention_window_size attn_layer_period block_ff_dim block_multiple_of context_length conv1d_width conv_L_cache
         conv_channels conv_kernel cross_attention_hidden_size d_ff d_head d_inner d_kv d_model decoder_attention_heads
         decoder_ffn_dim decoder_vocab_size dense_intermediate_size dff dim dim_model_base emb_dim embed_dim embedding_size

@@ -45,11 +45,16 @@ class LatentAttention(LatentHeads):
         features = self.aligned_width(width)
         aligned = () if features is None else (f"latents × √({number(features)} / rank)",)
         flow = chain(gated(mixed, self.gate), Cell(f"output {number(width)}"))
+        both = ("queries of the latent behind and before its norm",) if self.queries_from == "both" else ()
+        gates = ("gate by the queries' latent",) if self.gate_from == "queries" else ()
         extras = (words(part) for part in (self.temperature, self.choice) if part is not None)
-        return Sketch("Multi-head latent attention", (remembered, *aligned, *extras, *biases(self.bias, 3)), flow)
+        return Sketch(
+            "Multi-head latent attention", (remembered, *aligned, *both, *gates, *extras, *biases(self.bias, 3)), flow
+        )
 
     def layout(self, width: int) -> Layout:
-        if self.choice is not None or self.aligned_to is not None:
+        moved = self.aligned_to is not None or self.queries_from == "both" or self.gate_from == "queries"
+        if self.choice is not None or moved:
             return Layout()
         latent = LatentLayout(
             self.heads, self.kv_rank, self.q_rank, self.nope_width, self.rope_width, self.value_width,
@@ -75,11 +80,10 @@ class LatentAttention(LatentHeads):
     def cost(self, width: int, shape: Shape, plan: Plan) -> Tally:
         B, H, rows = shape.batch, self.heads, shape.rows
         columns = H * self.query_width
-        if self.q_rank is None:
-            parts = matrix("query_up", width, columns, rows, role="column")
-        else:
+        parts = Tally()
+        if self.q_rank is not None:
             parts = matrix("query_down", width, self.q_rank, rows, role="replicate", bias="query_down" in self.bias)
-            parts += matrix("query_up", self.q_rank, columns, rows, role="column")
+        parts += matrix("query_up", self.query_inputs(width), columns, rows, role="column")
         parts += matrix("kv_down", width, self.kv_rank, rows, role="replicate", bias="kv_down" in self.bias)
         parts += matrix("rope_key", width, self.rope_width, rows, role="replicate", bias="kv_down" in self.bias)
         parts += matrix("output", H * self.value_width, width, rows, role="row", bias="output" in self.bias, fill="residual")
@@ -104,7 +108,7 @@ class LatentAttention(LatentHeads):
                 norms["query_norm"] = self.norm.cost(self.q_rank, rows)
             parts += total(norms)
         if self.gate is not None:
-            parts += total({"gate": self.gate.cost(width, H, self.value_width, rows)})
+            parts += total({"gate": self.gate.cost(self.gate_inputs(width), H, self.value_width, rows)})
         # A step reads the latents that it chooses, and the index keys of all that it chooses from.
         read = number_bytes * ((self.kv_rank + self.rope_width) * exact + self.index_width * seen)
         held = number_bytes * self.remembered * self.mask.cache_length(shape.cache_length)
