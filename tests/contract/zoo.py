@@ -666,7 +666,9 @@ DECODERS = {
     ),
     "latent": _decoder(*[pre_norm(RMS, LATENT, FEED)] * 2),
     "latent_queries": _decoder(*[pre_norm(RMS, LATENT.but(q_rank=9, bias=("query_down", "kv_down", "output")), FEED)] * 2),
-    "latent_temperature": _decoder(*[pre_norm(RMS, LATENT.but(temperature=LogTemperature(span=3, shift=0)), FEED)] * 2),
+    "latent_temperature": _decoder(
+        *[pre_norm(RMS, LATENT.but(temperature=LogTemperature(span=3, shift=0), rope_norm=RMS), FEED)] * 2
+    ),
     "latent_aligned": _decoder(
         *[pre_norm(RMS, LATENT.but(aligned_to=to, **more), FEED) for to, more in ((3, {}), ("width", {"q_rank": 9}))]
     ),

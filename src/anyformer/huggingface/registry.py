@@ -123,6 +123,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "mellum": ("mellum",),
     "deepseek": ("deepseek_v3", "deepseek_v2", "glm4_moe_lite", "axk1"),
     "axk2": ("axk2",),
+    "dots3_note": ("dots3_note_text",),
     "deepseek_sparse": ("deepseek_v32", "glm_moe_dsa"),
     "kimi": ("kimi_linear",),
     "bailing": ("bailing_hybrid",),

@@ -221,7 +221,7 @@ def latent_attention(part, name, weights, x, run):
     chosen.clear()
     for s, v in enumerate(x):
         c = aligned(norm(part.norm, f"{name}.kv_norm", weights, linear(f"{name}.kv_down", weights, v)))
-        rope = turn(linear(f"{name}.rope_key", weights, v), s)
+        rope = turn(norm(part.rope_norm, f"{name}.rope_norm", weights, linear(f"{name}.rope_key", weights, v)), s)
         up = (weights[f"{name}.key_up.weight"] @ c).view(H, N)
         keys.append([torch.cat([up[h], rope]) for h in range(H)])
         values.append((weights[f"{name}.value_up.weight"] @ c).view(H, -1))

@@ -35,7 +35,7 @@ class LatentAttention(LatentHeads):
         H, norm = self.heads, None if self.norm is None else Cell("norm", "norm")
         small = None if self.q_rank is None else chain(Cell(f"latent {number(self.q_rank)}"), norm)
         query = chain(small, Cell(f"Q {H} × ({self.nope_width} + {self.rope_width})", count=H))
-        shared = Cell(f"one key {self.rope_width}", "memory")
+        shared = chain(Cell(f"one key {self.rope_width}", "memory"), None if self.rope_norm is None else Cell("norm", "norm"))
         heads = fan(heads_cell("K", H, self.nope_width), heads_cell("V", H, self.value_width))
         latent = chain(Cell(f"latent {number(self.kv_rank)}", "memory"), norm, heads)
         read = fan(chain(fan(query, shared), rotary_cell(self.rotary)), latent)
@@ -56,11 +56,12 @@ class LatentAttention(LatentHeads):
         moved = self.aligned_to is not None or self.queries_from == "both" or self.gate_from == "queries"
         if self.choice is not None or moved:
             return Layout()
+        others = {"norm": self.norm, "rope_norm": self.rope_norm, "temperature": self.temperature}
         latent = LatentLayout(
             self.heads, self.kv_rank, self.q_rank, self.nope_width, self.rope_width, self.value_width,
             self.scale_of_scores, self.rotary, "query_down.weight", "query_up.weight", "kv_down.weight", "rope_key.weight",
             "key_up.weight", "value_up.weight", "output.weight",
-            tuple(name for name, part in (("norm", self.norm), ("temperature", self.temperature)) if part is not None),
+            tuple(name for name, part in others.items() if part is not None),
         )  # fmt: skip
         return Layout(latent=latent)
 
@@ -107,6 +108,8 @@ class LatentAttention(LatentHeads):
             if self.q_rank is not None:
                 norms["query_norm"] = self.norm.cost(self.q_rank, rows)
             parts += total(norms)
+        if self.rope_norm is not None:
+            parts += total({"rope_norm": self.rope_norm.cost(self.rope_width, rows)})
         if self.gate is not None:
             parts += total({"gate": self.gate.cost(self.gate_inputs(width), H, self.value_width, rows)})
         # A step reads the latents that it chooses, and the index keys of all that it chooses from.

@@ -44,6 +44,8 @@ class LatentHeads(Sublayer):
     """U, features of a value head."""
     norm: Norm | None = None
     """Norm of both latents (DeepSeek: RMSNorm, eps 1e-6)."""
+    rope_norm: Norm | None = None
+    """Norm of the one rotated key, before its rotation (dots3-note: RMSNorm)."""
     rotary: Rotary | None = None
     """Rotation of the R features (DeepSeek: adjacent pairs); without it no feature carries a position (Kimi Linear)."""
     mask: Mask = Causal()
@@ -77,6 +79,8 @@ class LatentHeads(Sublayer):
         return self
 
     def check(self, width: int) -> None:
+        if self.rope_norm is not None:
+            self.rope_norm.check(self.rope_width)
         if self.rotary is not None:
             self.rotary.rotated(self.rope_width)
         if self.choice is not None:
@@ -152,7 +156,12 @@ class LatentHeads(Sublayer):
 
     @property
     def traits(self) -> Traits:
-        techniques = {"latent norm": self.norm, "output gate": self.gate, "query temperature": self.temperature}
+        techniques = {
+            "latent norm": self.norm,
+            "key norm": self.rope_norm,
+            "output gate": self.gate,
+            "query temperature": self.temperature,
+        }
         stability = tuple(name for name, part in techniques.items() if part is not None)
         return Traits("MLA", "NoPE" if self.rotary is None else "RoPE", stability=stability)
 

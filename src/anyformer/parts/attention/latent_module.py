@@ -30,6 +30,7 @@ class LatentAttentionModule(Attends):
         self.query_up = nn.Linear(attention.query_inputs(width), H * attention.query_width, bias=False)
         self.kv_down = nn.Linear(width, P, bias="kv_down" in bias)
         self.rope_key = nn.Linear(width, attention.rope_width, bias="kv_down" in bias)
+        self.rope_norm = attention.rope_norm.build(attention.rope_width) if attention.rope_norm else nn.Identity()
         self.kv_norm = attention.norm.build(P) if attention.norm else nn.Identity()
         self.key_up = nn.Linear(P, H * attention.nope_width, bias=False)
         self.value_up = nn.Linear(P, H * attention.value_width, bias=False)
@@ -55,7 +56,8 @@ class LatentAttentionModule(Attends):
         nope, rope = q_BTHE.split([a.nope_width, a.rope_width], -1)
         rope = context.rotated(rope, self.rotary).transpose(1, 2)
         latent_B1SP = context.gathered(times(self.kv_norm(self.kv_down(x_BTD)), self.kv_factor))[:, None]
-        key_B1SR = context.gathered(context.rotated(self.rope_key(x_BTD)[:, :, None], self.rotary)).transpose(1, 2)
+        key_BT1R = context.rotated(self.rope_norm(self.rope_key(x_BTD))[:, :, None], self.rotary)
+        key_B1SR = context.gathered(key_BT1R).transpose(1, 2)
         keys = context.keys
         if state is not None:
             assert context.chunk is not None, "a stack with state enters its chunk first"
