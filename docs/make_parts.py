@@ -222,6 +222,7 @@ MECHANISMS = (
     M(LATER, "within a block", "bottleneck with several networks", "Bottleneck"),
     M(LATER, "within a block", "a gain and a bias in the place of a norm", "Affine"),
     M(LATER, "within a block", "dynamic tanh in the place of a norm", "DynamicTanh"),
+    M(LATER, "within a block", "norms gated by their input", "GatedNorm", "`norm_before = GatedNorm(rank=16)`"),
     M(LATER, "within a block", "grouped projections of attention", "HeadGroups", "`Attention(grouped=HeadGroups(query=4))`"),
     M(LATER, "within a block", "grouped feed-forward networks", "NetworkGroups", "`FeedForward(grouped=NetworkGroups(up=4))`"),
     M(

@@ -25,6 +25,7 @@ from anyformer.parts import (
     Fixed,
     ForgettingGate,
     Gate,
+    GatedNorm,
     GlobalTokens,
     GroupedLayerNorm,
     Head,
@@ -88,6 +89,7 @@ class Draw:
             GroupedLayerNorm(groups=self.one(1, 2), gain=gain),
             BatchNorm(over=self.one("batch", "position"), gain=gain, momentum=1.0),
             DynamicTanh(),
+            GatedNorm(norm=self.one(RMSNorm(gain=gain), LayerNorm()), rank=3),
         )
 
     def per_head_norm(self):

@@ -50,6 +50,7 @@ from anyformer.parts import (
     FourierMixing,
     Gain,
     Gate,
+    GatedNorm,
     GlobalTokens,
     GroupedLayerNorm,
     GroupedOutput,
@@ -712,13 +713,21 @@ DECODERS = {
     ),
     "latent": _decoder(*[pre_norm(RMS, LATENT, FEED)] * 2),
     "latent_queries": _decoder(*[pre_norm(RMS, LATENT.but(q_rank=9, bias=("query_down", "kv_down", "output")), FEED)] * 2),
-    "latent_temperature": _decoder(*[pre_norm(RMS, LATENT.but(temperature=LogTemperature(span=3, shift=0)), FEED)] * 2),
+    "latent_temperature": _decoder(
+        *[pre_norm(RMS, LATENT.but(temperature=LogTemperature(span=3, shift=0), rope_norm=RMS), FEED)] * 2
+    ),
     "latent_aligned": _decoder(
         *[pre_norm(RMS, LATENT.but(aligned_to=to, **more), FEED) for to, more in ((3, {}), ("width", {"q_rank": 9}))]
     ),
     # Fewer keys than positions, more than half of them, and as many as there are.
     "latent_indexed": _decoder(*[pre_norm(RMS, LATENT.but(q_rank=9, choice=INDEXER.but(keep=keep)), FEED) for keep in (2, 5)]),
     "latent_indexed_all": _decoder(pre_norm(RMS, LATENT.but(choice=INDEXER.but(rotary=None, norm=None, keep=64)), FEED)),
+    "latent_both": _decoder(
+        *[
+            pre_norm(RMS, LATENT.but(q_rank=9, queries_from="both", **more), FEED)
+            for more in ({}, {"gate": Gate(), "gate_from": "queries", "choice": INDEXER.but(keep=5)})
+        ]
+    ),
     "latent_shared_index": _decoder(pre_norm(RMS, INDEXED, FEED)).but(
         decoder=Stack(
             variants=Named(full=pre_norm(RMS, INDEXED, FEED), shared=pre_norm(RMS, SHARES_INDEX, FEED)),
@@ -852,6 +861,11 @@ DECODERS = {
         pre_norm(DynamicTanh(), SELF.but(qk_norm=QKNorm(norm=DynamicTanh(initial=0.8))), FEED),
         pre_norm(DynamicTanh(initial=1.1), SELF, FEED),
         final_norm=DynamicTanh(),
+    ),
+    "gated_norm": _decoder(
+        pre_norm(GatedNorm(rank=3), SELF.but(qk_norm=QKNorm(norm=GatedNorm(rank=2))), FEED),
+        pre_norm(GatedNorm(norm=LAYER, activation="tanh", rank=5), SELF, FEED),
+        final_norm=GatedNorm(norm=DynamicTanh()),
     ),
     "grouped_layer_norm": _decoder(
         pre_norm(GroupedLayerNorm(groups=3), SELF, FEED),

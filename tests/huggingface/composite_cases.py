@@ -237,6 +237,31 @@ TOWERS: Mapping[str, dict[str, Any]] = {
             }
         },
     },
+    "dots3_note": {
+        "vision_config": {
+            "model_type": "dots3_note_vision_encoder",
+            "hidden_size": 32,
+            "intermediate_size": 48,
+            "num_hidden_layers": 2,
+            "num_attention_heads": 4,
+            "mlp_layer_types": ["dense", "sparse"],
+            "moe_intermediate_size": 16,
+            "num_local_experts": 4,
+            "adapter_in_dim": 32,
+            "adapter_out_dim": 32,
+        },
+        "audio_config": {
+            "model_type": "dots3_note_audio_encoder",
+            "hidden_size": 32,
+            "intermediate_size": 48,
+            "num_hidden_layers": 1,
+            "num_attention_heads": 4,
+            "feature_size": 16,
+            "downsample_hidden_size": 8,
+            "adapter_input_size": 32,
+            "adapter_out_dim": 32,
+        },
+    },
     "fun_asr_nano": {"adaptor_config": {"hidden_size": 32, "intermediate_size": 8, "num_attention_heads": 4}},
     "granite4_vision": {
         "vision_config": {**SIGLIP, "hidden_size": 64},

@@ -8,8 +8,18 @@ import pytest
 
 from anyformer.catalogue import architecture
 from anyformer.costs.elementwise import elementwise
-from anyformer.operations import Shape
-from anyformer.parts import Affine, BatchNorm, DynamicTanh, GroupedLayerNorm, GroupedRMSNorm, LayerNorm, QKNorm, RMSNorm
+from anyformer.operations import Elementwise, Shape, Tally
+from anyformer.parts import (
+    Affine,
+    BatchNorm,
+    DynamicTanh,
+    GatedNorm,
+    GroupedLayerNorm,
+    GroupedRMSNorm,
+    LayerNorm,
+    QKNorm,
+    RMSNorm,
+)
 
 
 class Counted:
@@ -76,6 +86,20 @@ def bounded(v):
     return [(x * 0.5).tanh() for x in v]
 
 
+def weighed(v):
+    """The gate's two products are no element-wise work: its numbers come from outside."""
+    n = [x * 0.9 for x in rms(v)]
+    for number in (0.1, 0.2, 0.3):
+        Counted(number).tanh()
+    return [x * Counted(0.3).tanh() for x in n]
+
+
+def work(tally: Tally) -> Elementwise:
+    """All element-wise work of a norm, of which a gated one has some beside that of the norm it holds."""
+    all_work = [each for node in tally.nodes() for each in node.tally.own_work.values() if isinstance(each, Elementwise)]
+    return Elementwise("norms", sum(each.dense for each in all_work), sum(each.exact for each in all_work))
+
+
 def in_pieces(normalised, number):
     def whole(v):
         size = len(v) // number
@@ -106,6 +130,7 @@ CASES = {
     "groups_rms": (GroupedRMSNorm(groups=3), in_pieces(rms, 3)),
     "affine": (Affine(), list),
     "dynamic_tanh": (DynamicTanh(), bounded),
+    "gated": (GatedNorm(rank=3), weighed),
     "affine_without_bias": (Affine(bias=False), list),
     "batch": (BatchNorm(), standing),
     "batch_position": (BatchNorm(over="position", gain="none"), standing),
@@ -116,15 +141,15 @@ CASES = {
 def test_work_is_what_the_formula_does(name):
     norm, formula = CASES[name]
     for width, vectors in ((12, 1), (24, 5)):
-        (work,) = norm.cost(width, vectors).own_work.values()
-        assert work.dense == work.exact == counted(formula, norm, width, vectors)
+        found = work(norm.cost(width, vectors))
+        assert found.dense == found.exact == counted(formula, norm, width, vectors)
 
 
 @pytest.mark.parametrize(("norm", "formula"), [(RMSNorm(), rms), (LayerNorm(), centred)], ids=["rms", "layer"])
 def test_a_norm_of_each_head_has_a_root_for_each_head(norm, formula):
     heads, width, rows = 3, 8, 5
-    (work,) = QKNorm(norm=norm, over="each_head").cost(heads, width, rows).own_work.values()
-    assert work.dense == counted(in_pieces(formula, heads), norm, heads * width, rows)
+    found = work(QKNorm(norm=norm, over="each_head").cost(heads, width, rows))
+    assert found.dense == counted(in_pieces(formula, heads), norm, heads * width, rows)
 
 
 def test_every_norm_of_the_package_is_counted():

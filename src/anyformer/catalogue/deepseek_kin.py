@@ -4,21 +4,26 @@ from __future__ import annotations
 
 from functools import partial
 
-from anyformer.catalogue.deepseek import by_correction, dense_then_experts, fine_experts, latent_attention
+from anyformer.catalogue.deepseek import by_correction, chosen_keys, dense_then_experts, fine_experts, latent_attention
 from anyformer.catalogue.entry import Entry
-from anyformer.describe import Named
+from anyformer.describe import Named, change
 from anyformer.model import Architecture, decoder_only
 from anyformer.parts import (
     Attention,
     Block,
     Embedding,
     FeedForward,
+    Gate,
+    GatedNorm,
     Groups,
     Head,
+    Indexer,
     LatentAttention,
+    LayerNorm,
     QKNorm,
     RMSNorm,
     Rotary,
+    Window,
     pre_norm,
 )
 
@@ -66,6 +71,46 @@ def a_x_k1(*, width: int, depth: int, heads: int, ffn: int, experts: int, chosen
     return decoder_only(Embedding(vocab=vocab), width, [dense] + [normed] * (depth - 1), names=names, final_norm=NORM)
 
 
+def a_x_k2(*, width: int, depth: int, heads: int, ffn: int, experts: int, chosen: int, expert: int, vocab: int) -> Architecture:
+    """SKT 2026: small latents, queries and a gate from both sides of their latent's norm, chosen keys, and gated norms."""
+    rotary = Rotary(theta=10_000.0, pairing="adjacent")
+    latent = LatentAttention(
+        heads=heads, kv_rank=128, q_rank=384, nope_width=64, rope_width=32, value_width=64, norm=NORM, rotary=rotary,
+        gate=Gate(), queries_from="both", gate_from="queries",
+        choice=Indexer(
+            keep=2048, heads=16, head_width=128, norm=LayerNorm(eps=1e-6), rotary=rotary.but(fraction=0.25, pairing="halves")
+        ),
+    )  # fmt: skip
+    gated = GatedNorm(norm=NORM, rank=16)
+    routed = fine_experts(experts=experts, chosen=chosen, width=expert, shared=1, router=by_correction(scale=2.5))
+    dense = change(pre_norm(gated, latent, FeedForward(width=ffn)), "feedforward.norm_before", NORM)
+    sparse = pre_norm(gated, latent, routed)
+    names: Named[Block] = Named(dense=dense, experts=sparse)
+    return decoder_only(Embedding(vocab=vocab), width, [dense] + [sparse] * (depth - 1), names=names, final_norm=NORM)
+
+
+def dots3_note(*, width: int, depth: int, ffn: int, experts: int, chosen: int, expert: int, vocab: int) -> Architecture:
+    """rednote 2026: chosen keys in every fourth layer, windows of 512 and wider latents in the others, normed keys, gates."""
+    norm = RMSNorm(eps=1e-5)
+    wide = LatentAttention(
+        heads=128, kv_rank=512, q_rank=1024, nope_width=128, rope_width=64, value_width=128, norm=norm, rope_norm=norm,
+        rotary=Rotary(theta=80_000_000.0, pairing="adjacent"), gate=Gate(per="head"), aligned_to="width",
+    )  # fmt: skip
+    local = wide.but(
+        heads=64, kv_rank=1024, nope_width=192, rotary=Rotary(theta=50_000.0, pairing="adjacent"), mask=Window(size=512)
+    )
+    mixers = {"chosen": chosen_keys(wide, heads=64, pairing="adjacent"), "local": local}
+    networks = {
+        "dense": FeedForward(width=ffn),
+        "experts": fine_experts(experts=experts, chosen=chosen, width=expert, shared=1, router=by_correction(scale=1.0)),
+    }
+    blocks = {(kind, mlp): pre_norm(norm, mixers[kind], networks[mlp]) for kind in mixers for mlp in networks}
+    layers = [blocks["chosen" if i < 2 or i % 4 == 1 else "local", "experts" if i else "dense"] for i in range(depth)]
+    called = {"first": ("chosen", "dense"), "chosen": ("chosen", "experts"), "local": ("local", "experts")}
+    names: Named[Block] = Named({name: blocks[of] for name, of in called.items()})
+    return decoder_only(Embedding(vocab=vocab), width, layers, names=names, final_norm=norm)
+
+
 _DOTS = partial(
     dense_then_experts,
     Attention(heads=32, qk_norm=QKNorm(norm=RMSNorm(eps=1e-5)), rotary=Rotary(theta=10_000_000.0)),
@@ -95,6 +140,10 @@ ENTRIES = (
           partial(minicpm3, width=2560, depth=62, heads=40, ffn=6400, vocab=73_448), organisation="OpenBMB"),
     Entry("dots.llm1", 2025, "6 of 128 experts and two shared ones, normed heads",
           "arXiv 2506.05767, section 2; released configuration dots.llm1.base", _DOTS, organisation="rednote"),
+    Entry("dots3-note", 2026, "chosen keys in every fourth layer, windows of 512 between, 8 of 256 experts",
+          "transformers 5.23, defaults of Dots3NoteTextConfig (dots-studio/dots3-note-prev)",
+          partial(dots3_note, width=5120, depth=46, ffn=13_824, experts=256, chosen=8, expert=1536, vocab=152_064),
+          organisation="rednote"),
     Entry("youtu-llm-2b", 2025, "latent attention in a dense model, tied",
           "arXiv 2512.24618, section 2; transformers 5.23, defaults of YoutuConfig (tencent/Youtu-LLM-2B)",
           partial(youtu, width=2048, depth=32, heads=16, ffn=6144, vocab=128_256), organisation="Tencent"),
@@ -103,5 +152,9 @@ ENTRIES = (
     Entry("a.x-k1", 2026, "latent attention, 8 of 192 experts from four groups of eight, a norm behind them",
           "transformers 5.23, defaults of AXK1Config (skt/A.X-K1)",
           partial(a_x_k1, width=7168, depth=61, heads=64, ffn=18_432, experts=192, chosen=8, expert=2048, vocab=163_840),
+          organisation="SKT"),
+    Entry("a.x-k2-light", 2026, "gated norms, small latents with a gate, 2048 chosen keys, 8 of 128 experts",
+          "transformers 5.23, defaults of AXK2Config, which names them those of A.X-K2-Light",
+          partial(a_x_k2, width=2048, depth=48, heads=32, ffn=5120, experts=128, chosen=8, expert=512, vocab=163_840),
           organisation="SKT"),
 )  # fmt: skip

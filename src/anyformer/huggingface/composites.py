@@ -72,6 +72,7 @@ _ROWS: tuple[Composite, ...] = (
     Composite("deepseek_ocr2", "DeepseekOcr2ForConditionalGeneration", "deepseek_ocr2_text", False),
     Composite("deepseek_vl", "DeepseekVLForConditionalGeneration", "llama", True),
     Composite("deepseek_vl_hybrid", "DeepseekVLHybridForConditionalGeneration", "llama", True),
+    Composite("dots3_note", "Dots3NoteForConditionalGeneration", "dots3_note_text", False, flat=True),
     Composite("exaone4_5", "Exaone4_5_ForConditionalGeneration", "exaone4", False),
     Composite("fast_vlm", "FastVlmForConditionalGeneration", "qwen2"),
     Composite("florence2", "Florence2ForConditionalGeneration", "bart", True, changes=_UNBIASED),

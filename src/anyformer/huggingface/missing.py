@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 _BY_MECHANISM: Mapping[str, str] = {
-    "an indexer beside windows, and factors and norms of its own in latent attention": "dots3_note dots3_note_text",
-    "an indexer that chooses keys, and norms gated by their input": "axk2",
     "an indexer that layers share, and hyper-connections of its own kind": "hy_v4",
     "an indexer of pooled keys that layers share, and hyper-connections made doubly stochastic": "glm5_next glm5_next_text",
     "an indexer that layers share, and keys and values of an earlier layer's latent": "mistral_large4 mistral_large4_text",

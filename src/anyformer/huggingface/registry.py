@@ -122,6 +122,8 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "diffllama": ("diffllama",),
     "mellum": ("mellum",),
     "deepseek": ("deepseek_v3", "deepseek_v2", "glm4_moe_lite", "axk1"),
+    "axk2": ("axk2",),
+    "dots3_note": ("dots3_note_text",),
     "deepseek_sparse": ("deepseek_v32", "glm_moe_dsa"),
     "deepseek_v4": ("deepseek_v4",),
     "kimi": ("kimi_linear",),

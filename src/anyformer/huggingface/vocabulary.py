@@ -86,9 +86,9 @@ _KEYS: tuple[tuple[Kind, str], ...] = (
     (
         SIZE,
         """adapter_rank altup_num_inputs attention_chunk_size attention_head_dim attention_head_size attention_heads
-        attention_hidden_size
-        attention_window_size attn_layer_period block_ff_dim block_multiple_of compress_rate_csa compress_rate_hca
-        context_length conv1d_width conv_L_cache
+        attention_hidden_size gated_norm_rank shared_experts_intermediate_size swa_kv_lora_rank swa_q_lora_rank
+        swa_qk_nope_head_dim swa_qk_rope_head_dim compress_rate_csa compress_rate_hca
+        attention_window_size attn_layer_period block_ff_dim block_multiple_of context_length conv1d_width conv_L_cache
         conv_channels conv_kernel cross_attention_hidden_size d_ff d_head d_inner d_kv d_model decoder_attention_heads
         decoder_ffn_dim decoder_vocab_size dense_intermediate_size dff dim dim_model_base emb_dim embed_dim embedding_size
         encoder_attention_heads encoder_ffn_dim expand expansion_ratio expert_capacity expert_ffn_hidden_size
@@ -172,7 +172,7 @@ _KEYS: tuple[tuple[Kind, str], ...] = (
         rotary_value route_norm router_bias same_length scale_attn_by_inverse_layer_idx scale_attn_weights
         scale_decoder_outputs scale_embedding scale_embeddings scale_sqrt_depth share_att_key
         share_encoder_decoder_embeddings share_inout_emb swin_norm talking_head tie_embedding tie_encoder_decoder
-        tie_word_embeddings token_dropout truncate untie_r use_attention_gate use_bias use_cla use_conv_bias
+        tie_word_embeddings token_dropout truncate untie_r use_attention_gate use_bias use_cla use_conv_bias use_dsa
         use_double_wide_mlp use_dynamic_ntk use_embedding_sharing use_expert_bias use_gated_activation use_lang_emb
         use_learned_position_embeddings use_logn_attn use_long_context use_mem_rope use_mixed_mlp_moe use_mla use_mrope
         use_parallel_block use_parallel_residual use_pos_enc use_post_norm use_prompt use_qk_norm use_qkv_bias

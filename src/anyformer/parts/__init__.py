@@ -71,6 +71,7 @@ from anyformer.parts.masks.sparse import BlockWindow, Chunk, Fixed, GlobalTokens
 from anyformer.parts.norms.affine import Affine
 from anyformer.parts.norms.batch_norm import BatchNorm
 from anyformer.parts.norms.dynamic_tanh import DynamicTanh
+from anyformer.parts.norms.gated_norm import GatedNorm
 from anyformer.parts.norms.layer_norm import GroupedLayerNorm, GroupedRMSNorm, LayerNorm, RMSNorm
 from anyformer.parts.parametrisation import MaximalUpdate, Parametrisation, UnitScaledUpdate
 from anyformer.parts.pointwise.gain import Gain
@@ -165,6 +166,7 @@ __all__ = [
     "Gate",
     "GatedConvolution",
     "GatedFrames",
+    "GatedNorm",
     "GlobalTokens",
     "GridTower",
     "GroupedLayerNorm",

@@ -221,15 +221,17 @@ def latent_attention(part, name, weights, x, run):
     chosen.clear()
     for s, v in enumerate(x):
         c = aligned(norm(part.norm, f"{name}.kv_norm", weights, linear(f"{name}.kv_down", weights, v)))
-        rope = turn(linear(f"{name}.rope_key", weights, v), s)
+        rope = turn(norm(part.rope_norm, f"{name}.rope_norm", weights, linear(f"{name}.rope_key", weights, v)), s)
         up = (weights[f"{name}.key_up.weight"] @ c).view(H, N)
         keys.append([torch.cat([up[h], rope]) for h in range(H)])
         values.append((weights[f"{name}.value_up.weight"] @ c).view(H, -1))
     for t, v in enumerate(x):
-        c = v
+        c = of = v
         if part.q_rank is not None:
-            c = aligned(norm(part.norm, f"{name}.query_norm", weights, linear(f"{name}.query_down", weights, v)))
-        queries, mixed = temperature(part.temperature, t) * (weights[f"{name}.query_up.weight"] @ c).view(H, N + P), []
+            raw = linear(f"{name}.query_down", weights, v)
+            c = of = aligned(norm(part.norm, f"{name}.query_norm", weights, raw))
+            of = torch.cat([c, raw]) if part.queries_from == "both" else c
+        queries, mixed = temperature(part.temperature, t) * (weights[f"{name}.query_up.weight"] @ of).view(H, N + P), []
         latents.append(c)
         chosen.append(keys_of(part, name, weights, x, latents, t, run))
         for h in range(H):
@@ -239,7 +241,7 @@ def latent_attention(part, name, weights, x, run):
             share = softmax([q @ keys[s][h] * scale for s in seen])
             mixed.append(sum(a * values[s][h] for a, s in zip(share, seen, strict=True)))
         if part.gate is not None:
-            factor = gate(part.gate, f"{name}.gate", weights, v).view(H, -1)
+            factor = gate(part.gate, f"{name}.gate", weights, of if part.gate_from == "queries" else v).view(H, -1)
             mixed = [m * factor[h] for h, m in enumerate(mixed)]
         out.append(linear(f"{name}.output", weights, torch.cat(mixed)))
     return out

@@ -10,11 +10,21 @@ import torch
 def norm(part, name, weights, v):
     if part is None:
         return v
+    if part.kind == "gated_norm":
+        return gated(part, name, weights, norm(part.norm, f"{name}.norm", weights, v))
     assert part.kind in NORMS, f"write the formula of {part.kind!r} into NORMS of {__file__}"
     v = NORMS[part.kind](part, lambda own: weights[f"{name}.{own}"], v)
     if part.gain != "none":
         v = v * (weights[f"{name}.weight"] + (1 if part.gain == "one_plus_weight" else 0))
     return v + weights[f"{name}.bias"] if part.bias else v
+
+
+def gated(part, name, weights, v):
+    """The vector times the sigmoid of a network of it with few features in the middle."""
+    narrow = weights[f"{name}.down.weight"] @ v
+    assert part.activation in ("silu", "tanh"), f"write the formula of {part.activation!r} here"
+    narrow = narrow / (1 + torch.exp(-narrow)) if part.activation == "silu" else torch.tanh(narrow)
+    return v / (1 + torch.exp(-(weights[f"{name}.up.weight"] @ narrow)))
 
 
 def norm_of_each_head(part, name, weights, v, heads):

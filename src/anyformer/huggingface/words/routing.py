@@ -83,11 +83,17 @@ def sigmoid_router(
 
 
 def v3_router(
-    config: Config, *, groups: int = 1, keep: int = 1, renormalises: bool = True, scale: float = 1.0, moonshot: bool = False
+    config: Config,
+    *,
+    groups: int | None = 1,
+    keep: int | None = 1,
+    renormalises: bool = True,
+    scale: float = 1.0,
+    moonshot: bool = False,
 ) -> Router:
     """DeepSeek-V3's router: sigmoids, a correction, groups unless all are kept. The keywords are defaults of absent keys.
 
-    `moonshot`: whether Moonshot's spellings of the keys are read too.
+    `groups`, `keep`: with None, null keys mean no groups. `moonshot`: whether Moonshot's spellings of the keys are read too.
     """
     counted = ("num_expert_group", "n_group") if moonshot else ("n_group",)
     normed = ("moe_renormalize", "norm_topk_prob") if moonshot else ("norm_topk_prob",)

@@ -35,7 +35,7 @@ class LatentAttention(LatentHeads):
         H, norm = self.heads, None if self.norm is None else Cell("norm", "norm")
         small = None if self.q_rank is None else chain(Cell(f"latent {number(self.q_rank)}"), norm)
         query = chain(small, Cell(f"Q {H} × ({self.nope_width} + {self.rope_width})", count=H))
-        shared = Cell(f"one key {self.rope_width}", "memory")
+        shared = chain(Cell(f"one key {self.rope_width}", "memory"), None if self.rope_norm is None else Cell("norm", "norm"))
         heads = fan(heads_cell("K", H, self.nope_width), heads_cell("V", H, self.value_width))
         latent = chain(Cell(f"latent {number(self.kv_rank)}", "memory"), norm, heads)
         read = fan(chain(fan(query, shared), rotary_cell(self.rotary)), latent)
@@ -45,17 +45,23 @@ class LatentAttention(LatentHeads):
         features = self.aligned_width(width)
         aligned = () if features is None else (f"latents × √({number(features)} / rank)",)
         flow = chain(gated(mixed, self.gate), Cell(f"output {number(width)}"))
+        both = ("queries of the latent behind and before its norm",) if self.queries_from == "both" else ()
+        gates = ("gate by the queries' latent",) if self.gate_from == "queries" else ()
         extras = (words(part) for part in (self.temperature, self.choice) if part is not None)
-        return Sketch("Multi-head latent attention", (remembered, *aligned, *extras, *biases(self.bias, 3)), flow)
+        return Sketch(
+            "Multi-head latent attention", (remembered, *aligned, *both, *gates, *extras, *biases(self.bias, 3)), flow
+        )
 
     def layout(self, width: int) -> Layout:
-        if self.choice is not None or self.aligned_to is not None:
+        moved = self.aligned_to is not None or self.queries_from == "both" or self.gate_from == "queries"
+        if self.choice is not None or moved:
             return Layout()
+        others = {"norm": self.norm, "rope_norm": self.rope_norm, "temperature": self.temperature}
         latent = LatentLayout(
             self.heads, self.kv_rank, self.q_rank, self.nope_width, self.rope_width, self.value_width,
             self.scale_of_scores, self.rotary, "query_down.weight", "query_up.weight", "kv_down.weight", "rope_key.weight",
             "key_up.weight", "value_up.weight", "output.weight",
-            tuple(name for name, part in (("norm", self.norm), ("temperature", self.temperature)) if part is not None),
+            tuple(name for name, part in others.items() if part is not None),
         )  # fmt: skip
         return Layout(latent=latent)
 
@@ -75,11 +81,10 @@ class LatentAttention(LatentHeads):
     def cost(self, width: int, shape: Shape, plan: Plan) -> Tally:
         B, H, rows = shape.batch, self.heads, shape.rows
         columns = H * self.query_width
-        if self.q_rank is None:
-            parts = matrix("query_up", width, columns, rows, role="column")
-        else:
+        parts = Tally()
+        if self.q_rank is not None:
             parts = matrix("query_down", width, self.q_rank, rows, role="replicate", bias="query_down" in self.bias)
-            parts += matrix("query_up", self.q_rank, columns, rows, role="column")
+        parts += matrix("query_up", self.query_inputs(width), columns, rows, role="column")
         parts += matrix("kv_down", width, self.kv_rank, rows, role="replicate", bias="kv_down" in self.bias)
         parts += matrix("rope_key", width, self.rope_width, rows, role="replicate", bias="kv_down" in self.bias)
         parts += matrix("output", H * self.value_width, width, rows, role="row", bias="output" in self.bias, fill="residual")
@@ -103,8 +108,10 @@ class LatentAttention(LatentHeads):
             if self.q_rank is not None:
                 norms["query_norm"] = self.norm.cost(self.q_rank, rows)
             parts += total(norms)
+        if self.rope_norm is not None:
+            parts += total({"rope_norm": self.rope_norm.cost(self.rope_width, rows)})
         if self.gate is not None:
-            parts += total({"gate": self.gate.cost(width, H, self.value_width, rows)})
+            parts += total({"gate": self.gate.cost(self.gate_inputs(width), H, self.value_width, rows)})
         # A step reads the latents that it chooses, and the index keys of all that it chooses from.
         read = number_bytes * ((self.kv_rank + self.rope_width) * exact + self.index_width * seen)
         held = number_bytes * self.remembered * self.mask.cache_length(shape.cache_length)

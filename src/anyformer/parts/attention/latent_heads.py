@@ -44,6 +44,8 @@ class LatentHeads(Sublayer):
     """U, features of a value head."""
     norm: Norm | None = None
     """Norm of both latents (DeepSeek: RMSNorm, eps 1e-6)."""
+    rope_norm: Norm | None = None
+    """Norm of the one rotated key, before its rotation (dots3-note: RMSNorm)."""
     rotary: Rotary | None = None
     """Rotation of the R features (DeepSeek: adjacent pairs); without it no feature carries a position (Kimi Linear)."""
     mask: Mask = Causal()
@@ -55,6 +57,10 @@ class LatentHeads(Sublayer):
     aligned_to: Count | Literal["width"] | None = None
     """n: each latent, behind its norm, times sqrt(n / its features), so that what is made of it varies as if it were made of
     n features, `width` of D (LongCat-Flash's scale correction, arXiv 2509.01322)."""
+    queries_from: Literal["normed", "both"] = "normed"
+    """What W_uq and W_qr read: the queries' latent behind its norm, or [behind, before] it, 2 Q features (A.X K2)."""
+    gate_from: Literal["input", "queries"] = "input"
+    """What the gate reads: the layer's input, or what queries are made of (A.X K2)."""
     choice: KeyChoice | None = None
     """A choice of keys for each query, by index scores that its latent gives (DeepSeek sparse attention)."""
 
@@ -64,7 +70,17 @@ class LatentHeads(Sublayer):
             raise ValueError("a choice of keys needs all of the past: leave the window out of the mask, or choice out")
         return self
 
+    @model_validator(mode="after")
+    def _has_what_it_reads(self) -> LatentHeads:
+        if self.queries_from == "both" and (self.q_rank is None or self.norm is None):
+            raise ValueError("queries_from = 'both' reads the queries' latent behind and before its norm: set q_rank and norm")
+        if self.gate_from == "queries" and (self.q_rank is None or self.gate is None):
+            raise ValueError("gate_from = 'queries' is a gate by the queries' latent: set gate and q_rank")
+        return self
+
     def check(self, width: int) -> None:
+        if self.rope_norm is not None:
+            self.rope_norm.check(self.rope_width)
         if self.rotary is not None:
             self.rotary.rotated(self.rope_width)
         if self.choice is not None:
@@ -78,6 +94,14 @@ class LatentHeads(Sublayer):
     def query_width(self) -> int:
         """E."""
         return self.nope_width + self.rope_width
+
+    def query_inputs(self, width: int) -> int:
+        """The features that queries are made of."""
+        return (self.q_rank or width) * (2 if self.queries_from == "both" else 1)
+
+    def gate_inputs(self, width: int) -> int:
+        """The features that the gate reads."""
+        return self.query_inputs(width) if self.gate_from == "queries" else width
 
     @property
     def scale_of_scores(self) -> float:
@@ -132,7 +156,12 @@ class LatentHeads(Sublayer):
 
     @property
     def traits(self) -> Traits:
-        techniques = {"latent norm": self.norm, "output gate": self.gate, "query temperature": self.temperature}
+        techniques = {
+            "latent norm": self.norm,
+            "key norm": self.rope_norm,
+            "output gate": self.gate,
+            "query temperature": self.temperature,
+        }
         stability = tuple(name for name, part in techniques.items() if part is not None)
         return Traits("MLA", "NoPE" if self.rotary is None else "RoPE", stability=stability)
 

@@ -27,13 +27,14 @@ class LatentAttentionModule(Attends):
         rank = attention.q_rank
         self.query_down = nn.Linear(width, rank, bias="query_down" in bias) if rank else nn.Identity()
         self.query_norm = attention.norm.build(rank) if rank and attention.norm else nn.Identity()
-        self.query_up = nn.Linear(rank or width, H * attention.query_width, bias=False)
+        self.query_up = nn.Linear(attention.query_inputs(width), H * attention.query_width, bias=False)
         self.kv_down = nn.Linear(width, P, bias="kv_down" in bias)
         self.rope_key = nn.Linear(width, attention.rope_width, bias="kv_down" in bias)
+        self.rope_norm = attention.rope_norm.build(attention.rope_width) if attention.rope_norm else nn.Identity()
         self.kv_norm = attention.norm.build(P) if attention.norm else nn.Identity()
         self.key_up = nn.Linear(P, H * attention.nope_width, bias=False)
         self.value_up = nn.Linear(P, H * attention.value_width, bias=False)
-        self.gate = attention.gate.build(width, H, attention.value_width) if attention.gate else None
+        self.gate = attention.gate.build(attention.gate_inputs(width), H, attention.value_width) if attention.gate else None
         self.output = nn.Linear(H * attention.value_width, width, bias="output" in bias)
         self.rotary = Digested.of(attention.rotary) if attention.rotary else None
         self.scale = attention.scale_of_scores
@@ -46,14 +47,17 @@ class LatentAttentionModule(Attends):
 
     def forward(self, x_BTD: Tensor, context: Context, state: FullState | RingState | None = None) -> Tensor:
         a = self.attention
-        c_BTQ = times(self.query_norm(self.query_down(x_BTD)), self.query_factor)
-        q_BTHE = self.query_up(c_BTQ).view(*x_BTD.shape[:2], a.heads, -1)
+        raw_BTQ = self.query_down(x_BTD)
+        c_BTQ = times(self.query_norm(raw_BTQ), self.query_factor)
+        from_BTQ = torch.cat([c_BTQ, raw_BTQ], -1) if a.queries_from == "both" else c_BTQ
+        q_BTHE = self.query_up(from_BTQ).view(*x_BTD.shape[:2], a.heads, -1)
         if a.temperature is not None:
             q_BTHE = q_BTHE * a.temperature.factor(context.positions)[..., None, None].to(q_BTHE.dtype)
         nope, rope = q_BTHE.split([a.nope_width, a.rope_width], -1)
         rope = context.rotated(rope, self.rotary).transpose(1, 2)
         latent_B1SP = context.gathered(times(self.kv_norm(self.kv_down(x_BTD)), self.kv_factor))[:, None]
-        key_B1SR = context.gathered(context.rotated(self.rope_key(x_BTD)[:, :, None], self.rotary)).transpose(1, 2)
+        key_BT1R = context.rotated(self.rope_norm(self.rope_key(x_BTD))[:, :, None], self.rotary)
+        key_B1SR = context.gathered(key_BT1R).transpose(1, 2)
         keys = context.keys
         if state is not None:
             assert context.chunk is not None, "a stack with state enters its chunk first"
@@ -62,7 +66,7 @@ class LatentAttentionModule(Attends):
         parts = nope.transpose(1, 2), rope, latent_B1SP, key_B1SR
         mixed_BTHU = self.mixed(x_BTD, c_BTQ, parts, keys, context, state).transpose(1, 2)
         if self.gate is not None:
-            mixed_BTHU = self.gate(x_BTD, mixed_BTHU)
+            mixed_BTHU = self.gate(from_BTQ if a.gate_from == "queries" else x_BTD, mixed_BTHU)
         return self.output(mixed_BTHU.flatten(2))  # type: ignore[no-any-return]
 
     def mixed(
