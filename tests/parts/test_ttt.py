@@ -99,5 +99,8 @@ def test_a_token_alone_is_the_loop(positions):
 def test_operators_are_what_torch_takes_them_for(where):
     tokens, learner = arguments(T, sums=False)
     given = None if POSITIONS[where] is None else torch.tensor(POSITIONS[where])
+    # As a part gives them: heads in front of positions, in the memory of heads behind them.
+    tokens = [x.detach().transpose(1, 2).contiguous().transpose(1, 2).requires_grad_() for x in tokens]
+    learner = learner._replace(weight=drawn(H, E, E + 1, seed=7).mT.expand(B, -1, -1, -1))
     inputs = (*tokens, *learner[:-1], given, learner.eps)
     torch.library.opcheck(torch.ops.anyformer.train_at_test_time, inputs)

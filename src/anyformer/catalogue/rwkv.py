@@ -32,7 +32,7 @@ _SOURCE = "arXiv 2305.13048, table 2; released configuration RWKV/rwkv-4-{}-pile
 _SIZES = (
     ("169m", 768, 12), ("430m", 1024, 24), ("1b5", 2048, 24), ("3b", 2560, 32), ("7b", 4096, 32), ("14b", 5120, 40),
 )  # fmt: skip
-_SOURCE_7 = "arXiv 2503.14456; released configuration fla-hub/rwkv7-{}-world"
+_SOURCE_7 = "arXiv 2503.14456, table 16; released configuration fla-hub/rwkv7-{}-world"
 _SIZES_7 = (
     ("0.1b", "191M", 768, 12, 64, 32, 128), ("0.4b", "0.4B", 1024, 24, 64, 32, 128), ("1.5b", "1.5B", 2048, 24, 96, 64, 256),
     ("2.9b", "2.9B", 2560, 32, 96, 64, 320),

@@ -191,7 +191,8 @@ def _train(
     q: Tensor, k: Tensor, v: Tensor, rate: Tensor, share: Tensor, gain: Tensor, bias: Tensor, weight: Tensor, total: Tensor,
     positions: Tensor | None, eps: float,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
-    return _forward(q, k, v, rate, share, gain, bias, weight, total, positions, eps)
+    mixed, weight, total = _forward(q, k, v, rate, share, gain, bias, weight, total, positions, eps)
+    return mixed.contiguous(), weight.contiguous(), total.contiguous()
 
 
 @torch.library.custom_op("anyformer::train_at_test_time_backward", mutates_args=())
@@ -199,10 +200,8 @@ def _train_backward(
     d_mixed: Tensor, d_weight: Tensor, d_total: Tensor, q: Tensor, k: Tensor, v: Tensor, rate: Tensor, share: Tensor,
     gain: Tensor, bias: Tensor, weight: Tensor, total: Tensor, positions: Tensor | None, eps: float,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
-    q_, k_, v_, rate_, share_, gain_, bias_, weight_, total_ = _backward(
-        d_mixed, d_weight, d_total, q, k, v, rate, share, gain, bias, weight, total, positions, eps
-    )
-    return q_, k_, v_, rate_, share_, gain_, bias_, weight_, total_
+    gradients = _backward(d_mixed, d_weight, d_total, q, k, v, rate, share, gain, bias, weight, total, positions, eps)
+    return tuple(x.contiguous() for x in gradients)  # type: ignore[return-value]
 
 
 @_train.register_fake
