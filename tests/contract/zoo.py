@@ -83,6 +83,7 @@ from anyformer.parts import (
     Proportional,
     QKNorm,
     RelativeBuckets,
+    RelativeLogits,
     RelativeTable,
     Renormalise,
     RMSNorm,
@@ -610,6 +611,10 @@ DECODERS = {
     ),
     "transformer_xl": _llama(**_at(rotary=None, score_bias=TransformerXL(), kv_heads=2)),
     "transformer_xl_window": _llama(**_at(rotary=None, score_bias=TransformerXL(), mask=Window(size=4))),
+    "relative_logits": _llama(**_at(score_bias=RelativeLogits(features=3, extent=5), kv_heads=2)),
+    "relative_logits_window": _llama(
+        **_at(rotary=None, score_bias=RelativeLogits(features=2, extent=3), mask=Window(size=4), sink="head")
+    ),
     "disentangled": _llama(
         **_at(rotary=None, score_bias=Disentangled(span=8, max_distance=16), kv_heads=2, bias=["key"]),
         **{"decoder.relative": RelativeTable(span=8, norm=LAYER)},

@@ -15,7 +15,7 @@ _BY_MECHANISM: Mapping[str, str] = {
     "qwen4_exp_text",
     "compressed sparse attention, hyper-connections made doubly stochastic, and output projections in groups": "deepseek_v4",
     "embeddings in each layer that are projected from the model's": "gemma4_assistant gemma4_unified_assistant",
-    "a convolution over keys, values and branches, and scores of relative positions that depend on content": "inkling_mm_model "
+    "a convolution over keys, values and branches, and shared experts that the router weighs": "inkling_mm_model "
     "inkling_text inkling2 inkling2_text",
     "experts of a narrower latent width, and a gated residual": "muse_spark muse_spark_text",
     "denoising of blocks with self-conditioning (a diffusion model of text)": "diffusion_gemma diffusion_gemma_text",
