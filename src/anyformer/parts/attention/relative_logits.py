@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class RelativeLogits(ScoreBias):
     """Scores q_t k_s * scale + r_t p_(t-s), r_t = x_t W_r per head, for 0 <= t - s < n (Inkling; transformers 5.23).
 
-    W_r: (D, H * F); p: (n, F), the same for all heads: F profiles over the distance, which each token mixes as it likes. Keys
+    W_r: (D, H * P); p: (n, P), the same for all heads: P profiles over the distance, which each token mixes as it likes. Keys
     farther away, and later ones, get 0. A temperature of the attention
     multiplies q_t alone. Nothing is kept for decoding but the positions of keys.
     """
@@ -27,7 +27,7 @@ class RelativeLogits(ScoreBias):
     position_name: ClassVar[str] = "relative"
     kind: Literal["relative_logits"] = "relative_logits"
     features: Count = 16
-    """F."""
+    """Features of r_t, P."""
     extent: Count = 1024
     """n, distances that have a number of their own."""
 
@@ -50,8 +50,8 @@ class RelativeLogitsModule(nn.Module):
     def forward(self, q_BHTE: Tensor, memory: Memory, context: Context, heads: HeadsModule | None, x_BTD: Tensor) -> Tensor:
         """(B, H, T, S)."""
         B, H, T, _ = q_BHTE.shape
-        r_BTHF = self.states(x_BTD).view(B, T, H, -1)
-        logits_BHTn = self.profiles(r_BTHF).transpose(1, 2)
+        r_BTHP = self.states(x_BTD).view(B, T, H, -1)
+        logits_BHTn = self.profiles(r_BTHP).transpose(1, 2)
         distance_B1TS = (context.positions[:, :, None] - memory.keys.positions[:, None, :])[:, None]
         near = (distance_B1TS >= 0) & (distance_B1TS < self.extent)
         index = distance_B1TS.clamp(0, self.extent - 1).expand(B, H, T, -1)
