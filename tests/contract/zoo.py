@@ -682,8 +682,8 @@ DECODERS = {
     "latent_indexed_all": _decoder(pre_norm(RMS, LATENT.but(choice=INDEXER.but(rotary=None, norm=None, keep=64)), FEED)),
     "latent_both": _decoder(
         *[
-            pre_norm(RMS, LATENT.but(q_rank=9, queries_from="both", **more), FEED)
-            for more in ({}, {"gate": Gate(), "gate_from": "queries", "choice": INDEXER.but(keep=5)})
+            pre_norm(RMS, LATENT.but(heads=4, q_rank=9, queries_from="both", **more), FEED)
+            for more in ({"gate": Gate(per="head"), "gate_from": "queries"}, {"gate": Gate(), "choice": INDEXER.but(keep=5)})
         ]
     ),
     "latent_shared_index": _decoder(pre_norm(RMS, INDEXED, FEED)).but(
