@@ -240,6 +240,13 @@ MECHANISMS = (
         "ValueConvolution",
         "`Attention(value_convolution=...)`",
     ),
+    M(
+        LATER,
+        "within a block",
+        "relative logits that the query's content decides",
+        "RelativeLogits",
+        "`Attention(score_bias=RelativeLogits())`",
+    ),
     M(LATER, "within a block", "forgetting gate", "ForgettingGate", "`Attention(forget=ForgettingGate())`"),
     M(LATER, "within a block", "sigmoid attention", "SigmoidWeights", "`Attention(weights=SigmoidWeights())`"),
     M(LATER, "within a block", "softpick in place of softmax", "Softpick", "`Attention(weights=Softpick())`"),

@@ -43,6 +43,7 @@ from anyformer.parts import (
     Proportional,
     QKNorm,
     RelativeBuckets,
+    RelativeLogits,
     Renormalise,
     RMSNorm,
     Rotary,
@@ -128,6 +129,7 @@ class Draw:
             ALiBi(),
             RelativeBuckets(buckets=8, max_distance=9, two_sided=not causal),
             TransformerXL(),
+            RelativeLogits(features=3, extent=self.one(4, 20)),
         )
         return self.one({}, {"rotary": self.rotary()}, {"score_bias": bias})
 

@@ -91,6 +91,7 @@ from anyformer.parts import (
     Proportional,
     QKNorm,
     RelativeBuckets,
+    RelativeLogits,
     RelativeTable,
     Renormalise,
     RMSNorm,
@@ -657,6 +658,10 @@ DECODERS = {
     ),
     "transformer_xl": _llama(**_at(rotary=None, score_bias=TransformerXL(), kv_heads=2)),
     "transformer_xl_window": _llama(**_at(rotary=None, score_bias=TransformerXL(), mask=Window(size=4))),
+    "relative_logits": _llama(**_at(score_bias=RelativeLogits(features=3, extent=5), kv_heads=2)),
+    "relative_logits_window": _llama(
+        **_at(rotary=None, score_bias=RelativeLogits(features=2, extent=3), mask=Window(size=4), sink="head")
+    ),
     "disentangled": _llama(
         **_at(rotary=None, score_bias=Disentangled(span=8, max_distance=16), kv_heads=2, bias=["key"]),
         **{"decoder.relative": RelativeTable(span=8, norm=LAYER)},
@@ -724,8 +729,8 @@ DECODERS = {
     "latent_indexed_all": _decoder(pre_norm(RMS, LATENT.but(choice=INDEXER.but(rotary=None, norm=None, keep=64)), FEED)),
     "latent_both": _decoder(
         *[
-            pre_norm(RMS, LATENT.but(q_rank=9, queries_from="both", **more), FEED)
-            for more in ({}, {"gate": Gate(), "gate_from": "queries", "choice": INDEXER.but(keep=5)})
+            pre_norm(RMS, LATENT.but(heads=4, q_rank=9, queries_from="both", **more), FEED)
+            for more in ({"gate": Gate(per="head"), "gate_from": "queries"}, {"gate": Gate(), "choice": INDEXER.but(keep=5)})
         ]
     ),
     "latent_shared_index": _decoder(pre_norm(RMS, INDEXED, FEED)).but(

@@ -32,6 +32,7 @@ BETWEEN_IN_DECODING = {
 }  # fmt: skip
 BETWEEN = {
     "linear_fourier", "linear_gaussian", "linear_positive", "linear_orthogonal", "latent_indexed", "latent_shared_index",
+    "latent_both",
 }  # fmt: skip
 
 

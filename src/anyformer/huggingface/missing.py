@@ -14,7 +14,7 @@ _BY_MECHANISM: Mapping[str, str] = {
     "an indexer that chooses blocks of keys, tables of hashed n-grams, and hyper-connections of low rank": "qwen4_exp "
     "qwen4_exp_text",
     "embeddings in each layer that are projected from the model's": "gemma4_assistant gemma4_unified_assistant",
-    "a convolution over keys, values and branches, and scores of relative positions that depend on content": "inkling_mm_model "
+    "a convolution over keys, values and branches, and shared experts that the router weighs": "inkling_mm_model "
     "inkling_text inkling2 inkling2_text",
     "experts of a narrower latent width, and a gated residual": "muse_spark muse_spark_text",
     "denoising of blocks with self-conditioning (a diffusion model of text)": "diffusion_gemma diffusion_gemma_text",

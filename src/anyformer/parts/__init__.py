@@ -19,6 +19,7 @@ from anyformer.parts.attention.latent_attention import LatentAttention
 from anyformer.parts.attention.latents import InducedAttention, Latents
 from anyformer.parts.attention.qk_norm import QKNorm
 from anyformer.parts.attention.relative import Disentangled, RelativeTable, TransformerXL
+from anyformer.parts.attention.relative_logits import RelativeLogits
 from anyformer.parts.attention.score_bias import ALiBi, RelativeBuckets, SharedBias
 from anyformer.parts.attention.score_weights import SigmoidWeights, Softpick
 from anyformer.parts.attention.span_convolution import SpanConvolution
@@ -231,6 +232,7 @@ __all__ = [
     "RandomFourier",
     "Rectified",
     "RelativeBuckets",
+    "RelativeLogits",
     "RelativeTable",
     "Renormalise",
     "Rotary",

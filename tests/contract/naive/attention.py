@@ -83,14 +83,14 @@ def attention(part, name, weights, x, run, chosen=None, of_values=None):
         virtual = range(0 if cross else part.virtual_tokens or 0)
         seen = [[s for s in seen if chosen is None or chosen(t, s, g)] for g in range(groups)]
 
-        def share(h, t=t, queries=queries, seen=seen, virtual=virtual):
+        def share(h, t=t, v=v, queries=queries, seen=seen, virtual=virtual):
             """Of each position that one head sees."""
             g, scale = h // (H // groups), width**-0.5 if part.scale is None else part.scale
             q, scores = queries[h] * (1.0 if cross else temperature(part.temperature, t)), []
             for s in seen[g]:
                 score = (q * keys[s][g]).sum() * scale
                 if not cross and part.score_bias is not None:
-                    score = score + score_bias(part.score_bias, part, name, weights, run.stack, q, keys[s][g], h, t, s)
+                    score = score + score_bias(part.score_bias, part, name, weights, run.stack, q, keys[s][g], h, t, s, v)
                 if forgets:
                     score = score + sum(kept[between][h] for between in range(min(s, t) + 1, max(s, t) + 1))
                 if not cross and run.stack.score_bias is not None:

@@ -146,8 +146,8 @@ def log_bucket(part, relative):
     return min(max(int(relative) + part.span, 0), 2 * part.span - 1)
 
 
-def score_bias(part, attention, name, weights, stack, q, k, h, t, s):
-    """What is added to the score of head h, query position t, key position s."""
+def score_bias(part, attention, name, weights, stack, q, k, h, t, s, x):
+    """What is added to the score of head h, query position t, key position s; x: what the attention reads at t."""
     E, g = len(q), h // (attention.heads // (attention.kv_heads or attention.heads))
     scale = E**-0.5 if attention.scale is None else attention.scale
     match part.kind:
@@ -165,6 +165,11 @@ def score_bias(part, attention, name, weights, stack, q, k, h, t, s):
             r = (weights[f"{name}.score_bias.relative.weight"] @ waves)[h * E : (h + 1) * E]
             u, v = weights[f"{name}.score_bias.content_bias"][h], weights[f"{name}.score_bias.position_bias"][h]
             return ((q + v) @ r + u @ k) * scale
+        case "relative_logits":
+            if not 0 <= t - s < part.extent:
+                return 0.0
+            r = (weights[f"{name}.score_bias.states.weight"] @ x)[h * part.features : (h + 1) * part.features]
+            return r @ weights[f"{name}.score_bias.profiles.weight"][t - s]
         case "disentangled":
             row = norm(
                 stack.relative.norm,

@@ -44,7 +44,7 @@ class AttentionModule(HeadsModule):
         beside = None if self.convolution is None else self.convolution(alone, queries, context)
         q = self.placed(queries, context)
         memory, own_BTKU = (context.shared[other, MEMORY], None) if other else self.remember(x_BTD, context, state)
-        bias = self.bias_of_scores(q, memory, context)
+        bias = self.bias_of_scores(q, memory, context, x_BTD)
         if self.forget is not None:
             assert state is None or isinstance(state, AnnotatedState), "made by the description"
             forgotten: Tensor = self.forget(x_BTD, context, state)
@@ -89,15 +89,15 @@ class AttentionModule(HeadsModule):
             context.leave(MEMORY, memory)
         return memory, own_BTKU
 
-    def bias_of_scores(self, q_BHTE: Tensor, memory: Memory, context: Context) -> Tensor | None:
+    def bias_of_scores(self, q_BHTE: Tensor, memory: Memory, context: Context, x_BTD: Tensor) -> Tensor | None:
         """The bias of the scores: the stack's, computed once for equal keys, plus this layer's own."""
         shared = context.shared.get((None, SCORE_BIAS))
         bias: Tensor | None = None
         if shared is not None:
-            bias = context.once((SCORE_BIAS, memory.keys.label), lambda: shared(q_BHTE, memory, context, None))
+            bias = context.once((SCORE_BIAS, memory.keys.label), lambda: shared(q_BHTE, memory, context, None, x_BTD))
         if self.score_bias is None:
             return bias
-        own: Tensor = self.score_bias(q_BHTE, memory, context, self)
+        own: Tensor = self.score_bias(q_BHTE, memory, context, self, x_BTD)
         return own if bias is None else bias + own
 
     def _placed(self, x_BTHE: Tensor, norm: torch.nn.Module, context: Context) -> Tensor:

@@ -69,7 +69,7 @@ class TransformerXLModule(nn.Module):
         self.position_bias = nn.Parameter(torch.empty(heads.heads, E))
         self.relative = nn.Linear(width, heads.heads * E, bias=False)
 
-    def forward(self, q_BHTE: Tensor, memory: Memory, context: Context, heads: HeadsModule) -> Tensor:
+    def forward(self, q_BHTE: Tensor, memory: Memory, context: Context, heads: HeadsModule, x_BTD: Tensor) -> Tensor:
         """(B, H, T, S)."""
         k_BKSE, query_BT, key_BS = memory.key, context.positions, memory.keys.positions
         B, H, T, E = q_BHTE.shape
@@ -168,7 +168,7 @@ class DisentangledModule(nn.Module):
             for term, count in zip(TERMS, (heads.groups, heads.heads), strict=True)
         )
 
-    def forward(self, q_BHTE: Tensor, memory: Memory, context: Context, heads: HeadsModule) -> Tensor:
+    def forward(self, q_BHTE: Tensor, memory: Memory, context: Context, heads: HeadsModule, x_BTD: Tensor) -> Tensor:
         """(B, H, T, S)."""
         table_nD: Tensor = context.shared[None, RELATIVE]
         k_BKSE, query_BT, key_BS = memory.key, context.positions, memory.keys.positions

@@ -42,7 +42,7 @@ class ScoreBias(Value):
         """Refuse a width that does not fit."""
 
     def build(self, heads: Heads, width: int) -> nn.Module:
-        """The module: queries, memory, context and the attention -> (B or 1, H, T, S)."""
+        """The module: queries, memory, context, the attention and its input -> (B or 1, H, T, S)."""
         raise NotImplementedError
 
     def cost(self, heads: Heads, width: int, shape: Shape) -> Tally:
@@ -82,7 +82,7 @@ class ALiBiModule(nn.Module):
         self.factor = heads.scale_of(width) if alibi.before_scale else 1.0
         self.slopes, self.rounds = tuple(alibi.of_heads(heads.heads)), alibi.rounded_to is not None
 
-    def forward(self, q_BHTE: Tensor, memory: Memory, context: Context, heads: HeadsModule | None) -> Tensor:
+    def forward(self, q_BHTE: Tensor, memory: Memory, context: Context, heads: HeadsModule | None, x_BTD: Tensor) -> Tensor:
         """(B or 1, H, T, S) in fp32."""
         kind = ("alibi", self.slopes, self.factor, self.rounds, memory.keys.label)
         return context.once(kind, lambda: self._bias(context, memory.keys))
@@ -151,7 +151,7 @@ class RelativeBucketsModule(nn.Module):
         self.buckets = buckets
         self.weight = nn.Parameter(torch.empty(buckets.buckets, heads))
 
-    def forward(self, q_BHTE: Tensor, memory: Memory, context: Context, heads: HeadsModule | None) -> Tensor:
+    def forward(self, q_BHTE: Tensor, memory: Memory, context: Context, heads: HeadsModule | None, x_BTD: Tensor) -> Tensor:
         """(B or 1, H, T, S)."""
         relative = memory.keys.positions[:, None, :] - context.positions[:, :, None]
         return nn.functional.embedding(self.buckets.bucket(relative), self.weight).permute(0, 3, 1, 2)
