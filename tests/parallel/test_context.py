@@ -10,6 +10,7 @@ import torch
 from anyformer.api import architecture
 from anyformer.describe import UserError, change_all
 from anyformer.mesh import Mesh
+from anyformer.parts import Attention, ForgettingGate, RMSNorm, ValueResidual, pre_norm
 from anyformer.parts.attention.attend import attend
 from anyformer.parts.attention.self_attention import SelfAttention
 from anyformer.parts.call.context import Context, Digested
@@ -142,6 +143,19 @@ def test_adapters_are_refused(run_of):
     run = change_all(load_run(run_of("llama-3-8b")), {"plan.mesh.context": 2, "tuning.adapter": {"kind": "lora"}})
     with pytest.raises(UserError, match=r"plan.mesh.context is not built for adapters yet: set plan.mesh.shard"):
         check_mesh(run, Alone(size=4, replicas=2))
+
+
+def test_values_of_all_positions_are_no_values_of_some(run_of):
+    """A layer with a forgetting gate computes all positions in every process, and its values are not those of a share."""
+    first = Attention(heads=4, kv_heads=2, forget=ForgettingGate())
+    later = Attention(heads=4, kv_heads=2, value_residual=ValueResidual(variant="first"))
+    variants = {name: pre_norm(RMSNorm(), part).plain() for name, part in (("first", first), ("layer", later))}
+    changes = {"architecture.decoder.variants": variants, "architecture.decoder.order": "first layer"}
+    run = change_all(load_run(run_of("llama-3-8b")), changes)
+    with pytest.raises(
+        UserError, match=r"layers 'layer' read 'values' of layers 'first', and some of them compute all positions"
+    ):
+        check_mesh(change_all(run, {"plan.mesh.context": 2}), Alone(size=2))
 
 
 def test_a_model_without_positions_to_divide_is_refused(run_of, monkeypatch):

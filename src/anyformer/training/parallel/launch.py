@@ -17,6 +17,8 @@ from anyformer.describe import UserError
 from anyformer.mesh import Mesh
 from anyformer.model.narrowed import divided_branches, undivided
 from anyformer.model.unlearnt import unlearnt
+from anyformer.parts.layers.stack import Stack
+from anyformer.parts.sublayer import Sublayer
 from anyformer.planning.layout import bounds
 from anyformer.planning.staged import stages_of
 from anyformer.quantising import FORMATS, Quantising
@@ -122,6 +124,30 @@ def _check_positions(run: Run) -> None:
     blocks = [block for stack in architecture.stacks.values() for block in stack.variants.values()]
     if all(sublayer.gathers(architecture.width) is None for block in blocks for sublayer in block.sublayers):
         raise UserError("plan.mesh.context divides positions of attention and of feed-forward networks, and the model has none")
+    for stack in architecture.stacks.values():
+        _check_readers(stack, architecture.width)
+
+
+def _check_readers(stack: Stack, width: int) -> None:
+    """Raise `UserError` where a layer of a process's own positions reads what another left of all, or the other way round."""
+
+    def whole(sublayer: Sublayer) -> bool:
+        return sublayer.gathers(width) is None
+
+    apart = [
+        (name, read)
+        for name, block in stack.variants.items()
+        for reader in block.sublayers
+        for read in reader.reads
+        for other in (() if read.variant is None else stack.variants[read.variant].sublayers)
+        if read.name in other.leaves and whole(other) != whole(reader)
+    ]
+    if apart:
+        name, read = apart[0]
+        raise UserError(
+            f"plan.mesh.context: layers {name!r} read {read.name!r} of layers {read.variant!r}, and some of them compute all "
+            "positions in every process, the others a share: leave context out"
+        )
 
 
 def _check_layers(run: Run) -> None:
