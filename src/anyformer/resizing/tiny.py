@@ -43,6 +43,7 @@ LIMITS = {
     "keep": 2,
     "groups": 2,
     "size": 6,
+    "window": 6,
     "after": 2,
     "summary": 2,
     "block": 4,
