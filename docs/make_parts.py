@@ -264,6 +264,13 @@ MECHANISMS = (
     M(LATER, "within a block", "test-time training with a linear map", "TTTLinear"),
     M(LATER, "within a block", "log-linear attention, a Fenwick tree of states", "LogLinearAttention"),
     M(LATER, "within a block", "RWKV-7, a generalised delta rule", "RWKV7", "with `RWKV7ChannelMix` in the block"),
+    M(
+        LATER,
+        "within a block",
+        "a state of complex numbers by the trapezoidal rule",
+        "Mamba3",
+        "`angles` of its keys turn; one input and one output per head, not the MIMO form",
+    ),
     M(LATER, "down the layers", "gates to the values of the first layer", "ValueGate", "`RWKV7(value_gate=...)`"),
 )
 

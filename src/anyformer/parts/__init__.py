@@ -104,6 +104,7 @@ from anyformer.parts.recurrence.local_convolution import LocalConvolution
 from anyformer.parts.recurrence.log_linear_attention import LogLinearAttention
 from anyformer.parts.recurrence.mamba import Mamba
 from anyformer.parts.recurrence.mamba2 import Mamba2, Multipliers
+from anyformer.parts.recurrence.mamba3 import Mamba3
 from anyformer.parts.recurrence.mlstm import MLSTM
 from anyformer.parts.recurrence.rg_lru import RGLRU
 from anyformer.parts.recurrence.rwkv import RWKV, RWKVChannelMix
@@ -208,6 +209,7 @@ __all__ = [
     "LowRankResidual",
     "Mamba",
     "Mamba2",
+    "Mamba3",
     "ManifoldConnections",
     "MaskedTokens",
     "MaximalUpdate",

@@ -196,6 +196,42 @@ def mamba2(part, name, weights, x, run):
     return out
 
 
+def mamba3(part, name, weights, x, run):
+    """Token after token, head after head, the state of complex numbers where keys turn."""
+    H, E, M, K, R = part.heads, part.head_width, part.state_width, part.groups, part.angles or 0
+    own = lambda kind: weights[f"{name}.{kind}"]  # noqa: E731
+    read = lambda kind, v: linear(f"{name}.{kind}", weights, v)  # noqa: E731
+    split = lambda y: (torch.complex(y[: 2 * R : 2], y[1 : 2 * R : 2]), y[2 * R :])  # noqa: E731
+    rooms = (R, M - 2 * R)
+    states = [[torch.zeros(n, E, dtype=torch.complex128 if i == 0 else torch.float64) for i, n in enumerate(rooms)]] * H
+    last, out = [None] * H, []
+    for v in x:
+        dt, rate = softplus(read("step", v) + own("dt_bias")), softplus(read("decay", v)).clamp(min=part.decay_floor)
+        share, mixed = 1 / (1 + torch.exp(-read("trapezoid", v))), []
+        turn = math.pi * torch.tanh(read("angle", v)) if R else torch.zeros(0, dtype=torch.float64)
+        for h in range(H):
+            group = h // (H // K)
+            key, query = (
+                norm(part.qk_norm, f"{name}.{kind}_norm", weights, read(kind, v).view(K, M)[group]) + own(f"{kind}_bias")[h]
+                for kind in ("key", "query")
+            )
+            value, keys, queries = read("value", v).view(H, E)[h], split(key), split(query)
+            spins = (torch.exp(-1j * dt[h] * turn), torch.ones(M - 2 * R, dtype=torch.float64))
+            keep, now, seen = torch.exp(-dt[h] * rate[h]), [], torch.zeros(E, dtype=torch.float64)
+            for i, (k, q, spin) in enumerate(zip(keys, queries, spins, strict=True)):
+                old = states[h][i]
+                if last[h] is not None:
+                    old = old + (1 - share[h]) * dt[h] * last[h][0][i][:, None] * last[h][1]
+                new = keep * spin[:, None] * old + share[h] * dt[h] * k[:, None] * value
+                now.append(new)
+                seen = seen + torch.real((torch.conj(q)[:, None] * new).sum(0))
+            states[h], last[h] = now, (keys, value)
+            mixed.append(seen + own("skip")[h] * value)
+        y = norm(part.norm, f"{name}.norm", weights, torch.cat(mixed))
+        out.append(read("output", y * ACTIVATIONS["silu"](read("gate", v))))
+    return out
+
+
 def rg_lru(part, name, weights, x, run):
     """Token after token, channel after channel."""
     values = convolution(part.convolution, f"{name}.convolution", weights, [linear(f"{name}.value", weights, v) for v in x])
@@ -376,6 +412,7 @@ RECURRENT = {
     "local_convolution": lambda part, name, weights, x, run: convolution(part.convolution, f"{name}.convolution", weights, x),
     "mamba": mamba,
     "mamba2": mamba2,
+    "mamba3": mamba3,
     "mlstm": mlstm,
     "rg_lru": rg_lru,
     "rwkv": rwkv,
