@@ -251,6 +251,7 @@ MECHANISMS = (
     M(LATER, "within a block", "sigmoid attention", "SigmoidWeights", "`Attention(weights=SigmoidWeights())`"),
     M(LATER, "within a block", "softpick in place of softmax", "Softpick", "`Attention(weights=Softpick())`"),
     M(LATER, "within a block", "blocks of keys chosen per query", "BlockSparseAttention", "`choice = BlockIndexer(...)`"),
+    M(LATER, "within a block", "mixture of block attention (MoBA)", "MeanKeys", "`BlockSparseAttention(choice=MeanKeys())`"),
     M(
         LATER,
         "within a block",

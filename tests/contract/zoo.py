@@ -82,6 +82,7 @@ from anyformer.parts import (
     LowRankResidual,
     ManifoldConnections,
     MaximalUpdate,
+    MeanKeys,
     NetworkGroups,
     Ngrams,
     Normal,
@@ -200,6 +201,9 @@ BLOCKY_VALUES = BlockSparseAttention(
     value_residual=ValueResidual(variant="first"),
     grouped=HeadGroups(query=2),
     choice=BlockIndexer(block=4, keep=3, head_width=4),
+)
+MEAN_KEYS = BlockSparseAttention(
+    heads=4, kv_heads=2, rotary=Rotary(), qk_norm=QKNorm(norm=RMS), choice=MeanKeys(block=2, keep=3), bias=ALL, gate=Gate()
 )
 COMPRESSED = CompressedAttention(
     heads=4, head_width=6, window=3, q_rank=9, norm=RMS, head_norm=RMSNorm(gain="none"),
@@ -742,6 +746,9 @@ DECODERS = {
     ),
     "compressed": _decoder(pre_norm(RMS, COMPRESSED, FEED), pre_norm(RMS, COMPRESSED.but(choice=None), FEED)),
     "compressed_heavily": _decoder(*[pre_norm(RMS, each, FEED) for each in (HEAVY, LATEST)]),
+    "blocks_of_mean_keys": _decoder(
+        *[pre_norm(RMS, part, FEED) for part in (MEAN_KEYS, MEAN_KEYS.but(kv_heads=4, choice=MeanKeys(block=3, keep=2)))]
+    ),
     "blocks_of_keys": _decoder(*[pre_norm(RMS, blocky, FEED) for blocky in (BLOCKY, BLOCKY_HEADS)]),
     "blocks_of_keys_values": _decoder(OWN_KEYS).but(
         decoder=Stack(

@@ -17,6 +17,7 @@ from anyformer.parts.attention.indexer import Indexer, SharedIndex
 from anyformer.parts.attention.joined import Joined
 from anyformer.parts.attention.latent_attention import LatentAttention
 from anyformer.parts.attention.latents import InducedAttention, Latents
+from anyformer.parts.attention.mean_keys import MeanKeys
 from anyformer.parts.attention.qk_norm import QKNorm
 from anyformer.parts.attention.relative import Disentangled, RelativeTable, TransformerXL
 from anyformer.parts.attention.relative_logits import RelativeLogits
@@ -213,6 +214,7 @@ __all__ = [
     "ManifoldConnections",
     "MaskedTokens",
     "MaximalUpdate",
+    "MeanKeys",
     "MergedProjector",
     "Multipliers",
     "NarrowTable",

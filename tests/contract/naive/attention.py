@@ -13,7 +13,7 @@ from naive.span import beside
 
 
 def attention(part, name, weights, x, run, chosen=None, of_values=None):
-    """`chosen(t, s, g)`: whether query t may see key s by head of keys g; `of_values`: what values read in place of x."""
+    """`chosen(t, h, query, keys)`: which keys query t may see by head h; `of_values`: what values read in place of x."""
     cross = part.kind == "cross_attention"
     if not cross and part.joined is not None:
         both = zip(x, run.streams[part.joined.variant], strict=True)
@@ -81,13 +81,14 @@ def attention(part, name, weights, x, run, chosen=None, of_values=None):
         place = (lambda t: t) if run.places is None else run.places.__getitem__
         seen = [s for s in range(len(reads)) if cross or allowed(part.mask, place(t), place(s), run.prefix) or t < s <= until]
         virtual = range(0 if cross else part.virtual_tokens or 0)
-        seen = [[s for s in seen if chosen is None or chosen(t, s, g)] for g in range(groups)]
+        picks = lambda h: chosen(t, h, queries[h], [k[h // (H // groups)] for k in keys])  # noqa: B023, E731
+        seen = [[s for s in seen if chosen is None or s in picked] for picked in (chosen and picks(h) for h in range(H))]
 
         def share(h, t=t, v=v, queries=queries, seen=seen, virtual=virtual):
             """Of each position that one head sees."""
             g, scale = h // (H // groups), width**-0.5 if part.scale is None else part.scale
             q, scores = queries[h] * (1.0 if cross else temperature(part.temperature, t)), []
-            for s in seen[g]:
+            for s in seen[h]:
                 score = (q * keys[s][g]).sum() * scale
                 if not cross and part.score_bias is not None:
                     score = score + score_bias(part.score_bias, part, name, weights, run.stack, q, keys[s][g], h, t, s, v)
@@ -104,14 +105,14 @@ def attention(part, name, weights, x, run, chosen=None, of_values=None):
             shares = torch.stack(scores).exp()
             return shares / (shares.sum() + (weights[f"{name}.sink"][h].exp() if part.sink else 0))
 
-        def value(g, seen=seen, virtual=virtual):
-            """What one head of values has at each of them."""
-            return torch.stack([values[s][g] for s in seen[g]] + [weights[f"{name}.virtual_value"][g, s] for s in virtual])
+        def value(g, h=0, seen=seen, virtual=virtual):
+            """What one head of values has at each of those that head h sees."""
+            return torch.stack([values[s][g] for s in seen[h]] + [weights[f"{name}.virtual_value"][g, s] for s in virtual])
 
         if part.kind == "differential_attention":
             mixed = difference(part, name, weights, share, value, groups, run.layer)
         else:
-            mixed = [share(h) @ value(h // (H // groups)) for h in range(H)]
+            mixed = [share(h) @ value(h // (H // groups), h) for h in range(H)]
         if not cross and part.exclusive is not None:
             for h, m in enumerate(mixed):
                 own = values[t][h // (H // groups)]
@@ -164,11 +165,25 @@ def difference(part, name, weights, share, value, groups, layer):
 
 
 def block_sparse_attention(part, name, weights, x, run):
-    """Attention over the chosen blocks, by masks of each head of keys and query."""
-    chosen = [
-        [chosen_blocks(part.choice, f"{name}.choice", weights, x, t, g) for g in range(part.groups)] for t in range(len(x))
-    ]
-    return attention(part, name, weights, x, run, lambda t, s, g: s // part.choice.block in chosen[t][g])
+    """Attention over the chosen blocks, by masks of each head and query."""
+    b, each = part.choice.block, part.heads // part.groups
+
+    def chosen(t, h, query, keys):
+        if part.choice.kind == "mean_keys":
+            blocks = blocks_of_mean_keys(part.choice, query, keys, t)
+        else:
+            blocks = chosen_blocks(part.choice, f"{name}.choice", weights, x, t, h // each)
+        return [s for s in range(t + 1) if s // b in blocks]
+
+    return attention(part, name, weights, x, run, chosen)
+
+
+def blocks_of_mean_keys(choice, query, keys, t):
+    """The number of the query's own block, and of the earlier ones whose mean key has the greatest product with it."""
+    b, own = choice.block, t // choice.block
+    means = [sum(keys[j * b : (j + 1) * b]) / b for j in range(own)]
+    best = sorted(range(own), key=lambda j: (query @ means[j]).item())
+    return [own, *best[own - min(choice.keep - 1, own) :]]
 
 
 def chosen_blocks(choice, name, weights, x, t, g):

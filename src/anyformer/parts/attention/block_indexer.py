@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 from torch import Tensor, nn
@@ -10,16 +10,19 @@ from torch import Tensor, nn
 from anyformer.describe import Count
 from anyformer.operations import Dimension, Operation, Pairs, Shape, Tally, matrix, total
 from anyformer.operations.elementwise import rotated
+from anyformer.parts.attention.block_choice import BlockChoice, BlockChoiceModule, beside
 from anyformer.parts.attention.chosen_blocks import ChosenBlocks, Places, choose_blocks
 from anyformer.parts.attention.index_loss import index_loss, report_index
-from anyformer.parts.call.context import Context, Digested, Visible
+from anyformer.parts.call.annotated_state import AnnotatedState
+from anyformer.parts.call.context import Context, Digested, Memory, Visible
+from anyformer.parts.call.state import FullState
 from anyformer.parts.masks.mask import Mask
 from anyformer.parts.norms.norm import Norm
 from anyformer.parts.positions.rotary import Rotary
-from anyformer.parts.sketch import Cell, Drawn, Sketch, chain
+from anyformer.parts.sketch import Cell, Sketch, chain
 
 
-class BlockIndexer(Drawn):
+class BlockIndexer(BlockChoice):
     """The n blocks of b positions with the greatest index score, I_tkj = max over s of block j, s <= t, of q_tk . k_s.
 
         q = rotate(norm(x W_q)): (B, T, K, E), one query for each head of keys; k = rotate(norm(x W_k)): (B, S, E), for all
@@ -30,22 +33,15 @@ class BlockIndexer(Drawn):
     share of attention that falls on each. How MiniMax trained it is not public, so this loss is a stand-in.
     """
 
-    block: Count = 128
-    """b, positions of a block, counted from the first of a row or document."""
-    keep: Count = 16
-    """n, blocks of a query and a head of keys; all that it sees if they are no more."""
+    learns: ClassVar[bool] = True
+    kind: Literal["block_indexer"] = "block_indexer"
     local: Annotated[int, Field(ge=0)] = 1
-    """Of these, the latest, which are always kept: 1 is the query's own block."""
+    """Of the n blocks, the latest, which are always kept: 1 is the query's own block."""
     head_width: Count = 128
     norm: Norm | None = None
     """Norm of index queries and keys."""
     rotary: Rotary | None = None
     """Rotation of index queries and keys."""
-
-    @property
-    def most(self) -> int:
-        """The most keys of a query."""
-        return self.keep * self.block
 
     def sketch(self, width: int) -> Sketch:
         norm = None if self.norm is None else Cell("norm", "norm")
@@ -59,14 +55,13 @@ class BlockIndexer(Drawn):
         if self.norm is not None:
             self.norm.check(self.head_width)
 
-    def blocks(self, keys: int) -> int:
-        """The number of blocks of `keys` positions."""
-        return -(-keys // self.block)
+    def choosing(self, heads: int, groups: int) -> int:
+        return groups
 
     def build(self, width: int, groups: int, name: str) -> BlockIndexerModule:
         return BlockIndexerModule(self, width, groups, name)
 
-    def cost(self, width: int, groups: int, mask: Mask, shape: Shape) -> Tally:
+    def cost(self, width: int, heads: int, groups: int, head_width: int, mask: Mask, shape: Shape) -> Tally:
         B, T, K, E, rows = shape.batch, shape.length, groups, self.head_width, shape.rows
         queries: Dimension = (("kv_heads", K), ("features", E))
         parts = matrix("query", width, K * E, rows, role="replicate", constant=True, outputs_as=queries)
@@ -81,8 +76,18 @@ class BlockIndexer(Drawn):
         norms = {} if self.norm is None else {"query_norm": self.norm.cost(E, rows * K), "key_norm": self.norm.cost(E, rows)}
         return parts + Tally(own_work=work) + total(norms)
 
+    def held(self, groups: int, head_width: int, capacity: int) -> int:
+        return self.head_width * capacity
 
-class BlockIndexerModule(nn.Module):
+    def read(self, groups: int, head_width: int, mask: Mask, shape: Shape) -> int:
+        return self.head_width * mask.pairs(shape)
+
+    def state(self, keys: FullState, capacity: int) -> AnnotatedState:
+        """The index key of each position beside its keys and values."""
+        return AnnotatedState(keys.key, keys.value, beside(keys, 1, capacity, self.head_width))
+
+
+class BlockIndexerModule(BlockChoiceModule):
     """(B, T, D) -> `ChosenBlocks`."""
 
     def __init__(self, indexer: BlockIndexer, width: int, groups: int, name: str) -> None:
@@ -102,7 +107,15 @@ class BlockIndexerModule(nn.Module):
         """The index keys (B, 1, T, E) that the decode state holds."""
         return context.rotated(self.key_norm(self.key(x_BTD.detach()))[:, :, None], self.rotary).transpose(1, 2)
 
-    def forward(self, x_BTD: Tensor, index_B1SE: Tensor, visible: Visible, where: Places, context: Context) -> ChosenBlocks:
+    def forward(
+        self, x_BTD: Tensor, q_BHTE: Tensor, memory: Memory, visible: Visible, where: Places, state: FullState | None,
+        context: Context,
+    ) -> ChosenBlocks:  # fmt: skip
+        index_B1SE = self.index(x_BTD, context)
+        if state is not None:
+            assert isinstance(state, AnnotatedState), "as the choice made it"
+            assert context.chunk is not None, "a stack with state enters its chunk first"
+            index_B1SE = state.extend_beside(index_B1SE, context.chunk)
         q_BTKE = self.query_norm(self.query(x_BTD.detach()).unflatten(-1, (self.groups, -1)))
         q_BTKE = context.rotated(q_BTKE, self.rotary)
         own = self.indexer
@@ -111,5 +124,4 @@ class BlockIndexerModule(nn.Module):
         )
 
     def report(self, chosen: ChosenBlocks, share_BTKn: Tensor, context: Context) -> None:
-        """Report the loss of its scores; `share`: of attention that falls on each chosen block."""
         report_index(self.name, index_loss(chosen.scores, chosen.allowed, share_BTKn).mean(-1), context)

@@ -1,23 +1,24 @@
-"""Block-sparse attention: each query over some blocks of keys, chosen for each head of keys."""
+"""Block-sparse attention: each query over some blocks of keys, chosen for each head or each head of keys."""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import torch
-from pydantic import model_validator
+from pydantic import BeforeValidator, model_validator
 from torch import Tensor
 
+from anyformer.describe import with_kind
 from anyformer.operations import Shape, State, Tally, total
 from anyformer.parts.attention.attend_chosen import attend_chosen
 from anyformer.parts.attention.attend_chosen_blocks import attend_chosen_blocks
 from anyformer.parts.attention.attention_module import AttentionModule
-from anyformer.parts.attention.block_indexer import BlockIndexer
+from anyformer.parts.attention.block_choice import BlockChoice
 from anyformer.parts.attention.chosen_blocks import ChosenBlocks, places
 from anyformer.parts.attention.self_attention import SelfAttention
-from anyformer.parts.call.annotated_state import AnnotatedState
 from anyformer.parts.call.context import Context, Memory, Visible
 from anyformer.parts.call.ring_state import empty_keys_and_values
+from anyformer.parts.call.state import FullState
 from anyformer.parts.masks.simple import Causal
 from anyformer.plan import Plan
 
@@ -26,15 +27,17 @@ UNLIKE = ("keys_from", "virtual_tokens", "score_bias", "forget", "softcap", "sin
 
 
 class BlockSparseAttention(SelfAttention):
-    """Self-attention over the keys of the blocks that `choice` picks for each query and each of the K heads of keys.
+    """Self-attention over the keys of the blocks that `choice` picks for each query and head, or head of keys.
 
     softmax(q k^T * scale over the chosen keys up to t) v, (B, T, D) -> (B, T, D). Beyond n * b keys, time and memory grow with
-    the chosen ones alone; the choice itself scores every key with one small head (MiniMax-M3 2026). The others are masked
-    instead where rows have several documents, and where weights are dropped.
+    the chosen ones alone; the choice itself scores every key with one small head (`BlockIndexer`: MiniMax-M3 2026), or the mean
+    key of every block (`MeanKeys`: MoBA, arXiv 2502.13189). The others are masked instead where rows have several documents,
+    and where weights are dropped.
     """
 
     kind: Literal["block_sparse_attention"] = "block_sparse_attention"
-    choice: BlockIndexer
+    choice: Annotated[BlockChoice, BeforeValidator(with_kind("block_indexer"))]
+    """How blocks are chosen; a table without a kind describes a `BlockIndexer`."""
 
     @model_validator(mode="after")
     def _chooses_from_all(self) -> BlockSparseAttention:
@@ -59,7 +62,7 @@ class BlockSparseAttention(SelfAttention):
 
     @property
     def reports_index(self) -> bool:
-        return True
+        return self.choice.learns
 
     def gathers(self, width: int) -> int | None:
         return None
@@ -74,10 +77,11 @@ class BlockSparseAttention(SelfAttention):
     def cost(self, width: int, shape: Shape, plan: Plan) -> Tally:
         parts = super().cost(width, shape, plan).without("state")
         E, U, K = self.width_of_head(width), self.width_of_value(width), self.groups
-        number_bytes = shape.batch * plan.activation_bytes
-        held = number_bytes * (K * (E + U) + self.choice.head_width) * shape.cache_length
-        read = number_bytes * (K * (E + U) * self._seen(shape) + self.choice.head_width * self.mask.pairs(shape))
-        choice = total({"choice": self.choice.cost(width, K, self.mask, shape)})
+        number_bytes, mask = shape.batch * plan.activation_bytes, self.mask
+        held = number_bytes * (K * (E + U) * shape.cache_length + self.choice.held(K, E, shape.cache_length))
+        chosen = self.choice.choosing(self.heads, K) * (E + U) * self._seen(shape)
+        read = number_bytes * (chosen + self.choice.read(K, E, mask, shape))
+        choice = total({"choice": self.choice.cost(width, self.heads, K, E, mask, shape)})
         return parts + choice + Tally(own_state=State.of(shape, held, read))
 
     def pairs(self, shape: Shape, plan: Plan) -> tuple[int, int]:
@@ -95,14 +99,12 @@ class BlockSparseAttention(SelfAttention):
 
         return of_first(shape.past + shape.length) - of_first(shape.past)
 
-    def state(
-        self, width: int, batch: int, capacity: int, source: int, dtype: torch.dtype, device: torch.device
-    ) -> AnnotatedState:
-        """B * C * (K * (E + U) + E_index) elements: the index key of each position beside its keys and values."""
+    def state(self, width: int, batch: int, capacity: int, source: int, dtype: torch.dtype, device: torch.device) -> FullState:
+        """B * C * K * (E + U) elements, and what the choice holds beside them."""
         features = self.width_of_head(width), self.width_of_value(width)
         state = empty_keys_and_values(batch, self.groups, features, capacity, capacity, dtype, device)
-        index = torch.zeros(batch, 1, capacity, self.choice.head_width, dtype=dtype, device=device)
-        return AnnotatedState(state.key, state.value, index)
+        assert isinstance(state, FullState), "a ring holds fewer positions than its capacity"
+        return self.choice.state(state, capacity)
 
 
 class BlockSparseAttentionModule(AttentionModule):
@@ -114,22 +116,19 @@ class BlockSparseAttentionModule(AttentionModule):
         super().__init__(attention, width, plan, name)
         self.choice = attention.choice.build(width, attention.groups, name)
 
-    def forward(self, x_BTD: Tensor, context: Context, state: AnnotatedState | None = None) -> Tensor:  # type: ignore[override]
+    def forward(self, x_BTD: Tensor, context: Context, state: FullState | None = None) -> Tensor:  # type: ignore[override]
         q_BHTE = self.placed(self.queries(x_BTD, context), context)
-        index = self.choice.index(x_BTD, context)
         memory, own_BTKU = self.remember(x_BTD, context, state)
-        if state is not None:
-            assert context.chunk is not None, "a stack with state enters its chunk first"
-            index = state.extend_beside(index, context.chunk)
         visible, size = self.visible(x_BTD, context, memory.keys), self.attention.choice.block
         where = context.once(("blocks of keys", size, memory.keys.label), lambda: places(context, memory.keys, size))
-        chosen = self.choice(x_BTD, index, visible, where, context)
+        chosen = self.choice(x_BTD, q_BHTE, memory, visible, where, state, context)
         sparse = self.attention.sparse(chosen.keys, self.plan) and not where.documents and not self.drops
-        if not sparse and context.auxiliary is None:
+        reports = self.attention.choice.learns and context.auxiliary is not None
+        if not sparse and not reports:
             return self._masked(x_BTD, q_BHTE, memory, visible, chosen, context, own_BTKU)
         of = self._of_blocks if sparse else self._of_all
         mixed, share = of(q_BHTE, memory, visible, chosen, context)
-        if context.auxiliary is not None:
+        if reports:
             self.choice.report(chosen, share, context)
         if self.drops:
             return self._masked(x_BTD, q_BHTE, memory, visible, chosen, context, own_BTKU)
@@ -139,41 +138,52 @@ class BlockSparseAttentionModule(AttentionModule):
         self, q_BHTE: Tensor, memory: Memory, visible: Visible, chosen: ChosenBlocks, context: Context
     ) -> tuple[Tensor, Tensor]:
         """As `_of_blocks`, by attention to all keys, of which those of other blocks are masked."""
+        chosen, q_BKTGE, _ = self._by_groups(q_BHTE, chosen, context)
         some = visible if chosen.everything else visible.narrowed(chosen.dense())
-        mixed, share = self._of_groups(q_BHTE, memory, None, some.dense(q_BHTE.shape[2], q_BHTE.device))
-        return mixed, chosen.summed_of_all(share)
+        mixed, share = self._of_groups(q_BKTGE, memory, None, some.dense(q_BKTGE.shape[2], q_BHTE.device))
+        return self._by_heads(mixed, q_BHTE.shape[2]), chosen.summed_of_all(share)
 
     def _of_blocks(
         self, q_BHTE: Tensor, memory: Memory, visible: Visible, chosen: ChosenBlocks, context: Context
     ) -> tuple[Tensor, Tensor]:
         """Attention to the chosen blocks, (B, H, T, U), and the share of each, (B, T, K, n): by blocks on a processor, where
         there are many queries; else of keys that are gathered."""
-        at_query, at_key = (x.expand(len(q_BHTE), -1) for x in (context.positions, memory.keys.positions))
-        if q_BHTE.device.type != "cpu" or q_BHTE.shape[2] == 1:
-            mixed, share = self._of_groups(q_BHTE, memory, *chosen.indices(at_query, at_key))
-            return mixed, chosen.summed(share)
-        q_BKTGE = torch.unflatten(q_BHTE, 1, (self.attention.groups, -1)).transpose(2, 3)
+        T, at_key = q_BHTE.shape[2], memory.keys.positions.expand(len(q_BHTE), -1)
+        chosen, q_BKTGE, at_query = self._by_groups(q_BHTE, chosen, context)
+        if q_BHTE.device.type != "cpu" or T == 1:
+            mixed, share = self._of_groups(q_BKTGE, memory, *chosen.indices(at_query, at_key))
+            return self._by_heads(mixed, T), chosen.summed(share)
         k, v = (x.to(q_BHTE.dtype) for x in (memory.key, memory.value))
-        mixed_BKTGU, share = attend_chosen_blocks(
+        mixed, share = attend_chosen_blocks(
             q_BKTGE, k, v, torch.where(chosen.allowed, chosen.numbers, -1), chosen.places.slots, at_query, at_key,
             size=chosen.size, scale=self.scale,
         )  # fmt: skip
-        return mixed_BKTGU.transpose(2, 3).flatten(1, 2), share
+        return self._by_heads(mixed, T), share
+
+    def _by_groups(self, q_BHTE: Tensor, chosen: ChosenBlocks, context: Context) -> tuple[ChosenBlocks, Tensor, Tensor]:
+        """The choice, queries and their positions by heads of keys: R heads of one that choose by themselves are R * T queries
+        of it, (B, R * T, K, n), (B, K, R * T, H / (K * R), E) and (B, R * T)."""
+        K, R = self.attention.groups, chosen.numbers.shape[2] // self.attention.groups
+        q_BKTGE = torch.unflatten(q_BHTE, 1, (K, R, -1)).transpose(3, 4).flatten(2, 3)
+        return chosen.by_groups(K), q_BKTGE, context.positions.expand(len(q_BHTE), -1).repeat(1, R)
+
+    def _by_heads(self, mixed_BKTGU: Tensor, queries: int) -> Tensor:
+        """(B, K, R * T, H / (K * R), U) -> (B, H, T, U)."""
+        return torch.unflatten(mixed_BKTGU, 2, (-1, queries)).transpose(3, 4).flatten(1, 3)
 
     def _of_groups(
-        self, q_BHTE: Tensor, memory: Memory, at_BKTm: Tensor | None, seen_BKTm: Tensor | None
+        self, q_BKTGE: Tensor, memory: Memory, at_BKTm: Tensor | None, seen_BKTm: Tensor | None
     ) -> tuple[Tensor, Tensor]:
-        """Attention of each head of keys and its queries by themselves, (B, H, T, U), and the mean over these queries of the
+        """Attention of each head of keys and its queries by themselves, (B, K, T, G, U), and the mean over these queries of the
         weights of the keys at `at`, or of all S, (B, K, T, m)."""
-        K = self.attention.groups
-        B, H, T, _ = q_BHTE.shape
+        B, K, T = q_BKTGE.shape[:3]
         each = [None if x is None else x.expand(B, K, T, -1).flatten(0, 1) for x in (at_BKTm, seen_BKTm)]
-        q = torch.unflatten(q_BHTE, 1, (K, H // K)).flatten(0, 1).transpose(1, 2)
+        q = q_BKTGE.flatten(0, 1)
         k, v = (x.to(q.dtype).flatten(0, 1)[:, :, None] for x in (memory.key, memory.value))
         plain = self.plan.attention == "plain"
         mixed, share = attend_chosen(q, k, v, *each, scale=self.scale, plain=plain)
         mixed, share = (torch.unflatten(x, 0, (B, K)) for x in (mixed, share))
-        return mixed.transpose(2, 3).flatten(1, 2), share
+        return mixed, share
 
     def _masked(
         self, x_BTD: Tensor, q_BHTE: Tensor, memory: Memory, visible: Visible, chosen: ChosenBlocks, context: Context,

@@ -7,7 +7,7 @@ saves no more either.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -60,7 +60,8 @@ def places(context: Context, keys: Keys, size: int) -> Places:
 
 @dataclass(frozen=True)
 class ChosenBlocks:
-    """The blocks of each query and head of keys: numbers and scores (B, T, K, n), the latter -inf where nothing is seen."""
+    """The blocks of each query and head of keys, or head: numbers and scores (B, T, K, n), the latter -inf where nothing is
+    seen."""
 
     numbers: Tensor
     scores: Tensor
@@ -86,6 +87,16 @@ class ChosenBlocks:
         if self.places.of_key is None:
             return (torch.arange(self.keys, device=self.numbers.device) // self.size).expand(len(self.numbers), -1)
         return self.places.of_key.expand(len(self.numbers), -1)
+
+    def by_groups(self, groups: int) -> ChosenBlocks:
+        """The same with the R heads of each head of keys among the queries, head by head: (B, R * T, K, n)."""
+
+        def folded(x_BTHn: Tensor) -> Tensor:
+            return torch.unflatten(x_BTHn, 2, (groups, -1)).permute(0, 3, 1, 2, 4).flatten(1, 2)
+
+        return (
+            self if self.numbers.shape[2] == groups else replace(self, numbers=folded(self.numbers), scores=folded(self.scores))
+        )
 
     def dense(self) -> Tensor:
         """The keys of the chosen blocks, bool (B, K, T, S)."""

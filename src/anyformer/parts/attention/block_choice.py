@@ -1,0 +1,85 @@
+"""The base of ways of choosing blocks of keys."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from anyformer.describe import Count, Registry
+from anyformer.operations import Shape, Tally
+from anyformer.parts.attention.chosen_blocks import ChosenBlocks, Places
+from anyformer.parts.call.context import Context, Memory, Visible
+from anyformer.parts.call.state import FullState
+from anyformer.parts.masks.mask import Mask
+from anyformer.parts.sketch import Drawn
+
+
+class BlockChoice(Drawn):
+    """The base of ways of choosing blocks: a query attends to at most n blocks of b keys of what it may see."""
+
+    kinds: ClassVar[Registry] = Registry()
+    learns: ClassVar[bool] = False
+    """Whether it has weights that a loss of its own trains (`Report.index`)."""
+    kind: str
+    block: Count = 128
+    """b, positions of a block, counted from the first of a row or document."""
+    keep: Count = 16
+    """n, blocks of a query; all that it sees if they are no more."""
+
+    @property
+    def most(self) -> int:
+        """The most keys of a query."""
+        return self.keep * self.block
+
+    def blocks(self, keys: int) -> int:
+        """The number of blocks of `keys` positions."""
+        return -(-keys // self.block)
+
+    def check(self, width: int) -> None:
+        """Refuse a width that does not fit."""
+
+    def choosing(self, heads: int, groups: int) -> int:
+        """How many heads have a choice of their own, of H heads and K heads of keys: a multiple of K that divides H."""
+        raise NotImplementedError
+
+    def build(self, width: int, groups: int, name: str) -> BlockChoiceModule:
+        """The module; `groups`: heads of keys; `name`: the path of its attention."""
+        raise NotImplementedError
+
+    def cost(self, width: int, heads: int, groups: int, head_width: int, mask: Mask, shape: Shape) -> Tally:
+        """Its weights and operations beside H heads and K heads of keys of E features."""
+        raise NotImplementedError
+
+    def held(self, groups: int, head_width: int, capacity: int) -> int:
+        """Numbers of a row that the decode state holds for it beside keys and values."""
+        raise NotImplementedError
+
+    def read(self, groups: int, head_width: int, mask: Mask, shape: Shape) -> int:
+        """Numbers of them that the queries of a row read."""
+        raise NotImplementedError
+
+    def state(self, keys: FullState, capacity: int) -> FullState:
+        """The state of these keys and values with what the choice holds beside them."""
+        raise NotImplementedError
+
+
+class BlockChoiceModule(nn.Module):
+    """(B, T, D) and the queries and keys of the attention -> `ChosenBlocks`."""
+
+    def forward(
+        self, x_BTD: Tensor, q_BHTE: Tensor, memory: Memory, visible: Visible, where: Places, state: FullState | None,
+        context: Context,
+    ) -> ChosenBlocks:  # fmt: skip
+        """`memory`: the keys of this call and of its state, which holds them already."""
+        raise NotImplementedError
+
+    def report(self, chosen: ChosenBlocks, share_BTKn: Tensor, context: Context) -> None:
+        """Report the loss of its scores; `share`: of attention that falls on each chosen block."""
+        raise NotImplementedError
+
+
+def beside(state: FullState, heads: int, places: int, features: int) -> Tensor:
+    """Zeros (B, heads, places, features) of the kind of a state's keys."""
+    return torch.zeros(len(state.key), heads, places, features, dtype=state.key.dtype, device=state.key.device)
