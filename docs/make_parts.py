@@ -272,6 +272,7 @@ MECHANISMS = (
         "Mamba3",
         "`angles` of its keys turn; one input and one output per head, not the MIMO form",
     ),
+    M(LATER, "within a block", "an LSTM with exponential gates", "SLSTM", "its tokens go one by one"),
     M(LATER, "down the layers", "gates to the values of the first layer", "ValueGate", "`RWKV7(value_gate=...)`"),
 )
 

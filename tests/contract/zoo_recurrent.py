@@ -7,6 +7,7 @@ from anyformer.parts import (
     RGLRU,
     RWKV,
     RWKV7,
+    SLSTM,
     ChannelDecay,
     DeltaAttention,
     EluPlusOne,
@@ -167,6 +168,10 @@ MIXERS = {
     "log_linear_bare": LogLinearAttention(heads=2, key_width=5, scale=0.7),
     "mlstm": MLSTM(heads=3, key_width=4, value_width=6, norm=GroupedLayerNorm(groups=3, eps=1e-3)),
     "mlstm_bare": MLSTM(heads=2, key_width=5, value_width=4, gate_cap=0.7, bias=("query", "key", "value", "gate", "output")),
+    "slstm": SLSTM(
+        heads=4, convolution=ShortConvolution(activation="silu", bias=True), norm=GroupedLayerNorm(groups=4, eps=1e-3)
+    ),
+    "slstm_bare": SLSTM(heads=2),
     "rg_lru": RGLRU(channels=12, heads=3, convolution=ShortConvolution(bias=True), bias=("gate", "value", "output")),
     "rg_lru_bare": RGLRU(channels=8, heads=2, activation="prelu", strength=3.0),
 }

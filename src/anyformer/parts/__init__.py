@@ -112,6 +112,7 @@ from anyformer.parts.recurrence.rwkv import RWKV, RWKVChannelMix
 from anyformer.parts.recurrence.rwkv7 import RWKV7, ValueGate
 from anyformer.parts.recurrence.rwkv7_channel_mix import RWKV7ChannelMix
 from anyformer.parts.recurrence.short_convolution import ShortConvolution
+from anyformer.parts.recurrence.slstm import SLSTM
 from anyformer.parts.recurrence.ttt_linear import TTTLinear
 
 __all__ = [
@@ -119,6 +120,7 @@ __all__ = [
     "RGLRU",
     "RWKV",
     "RWKV7",
+    "SLSTM",
     "ALiBi",
     "Affine",
     "AllOf",

@@ -404,6 +404,29 @@ def mlstm(part, name, weights, x, run):
     return out
 
 
+def slstm(part, name, weights, x, run):
+    """Token after token, head after head, without a stabiliser."""
+    H, sigmoid = part.heads, lambda y: 1 / (1 + torch.exp(-y))
+    read = convolution(part.convolution, f"{name}.convolution", weights, x)
+    cells = counts = last = [torch.zeros(len(x[0]) // H, dtype=torch.float64)] * H
+    out = []
+    for v, smooth in zip(x, read, strict=True):
+        new = []
+        for h in range(H):
+            given = []
+            for kind, source in (("cell_input", v), ("input_gate", smooth), ("forget_gate", smooth), ("output_gate", v)):
+                block, bias = weights[f"{name}.{kind}.weight"].chunk(H)[h], weights[f"{name}.{kind}.bias"].chunk(H)[h]
+                back = weights[f"{name}.recurrent"][h].chunk(4, 1)[len(given)]
+                given.append(block @ source.chunk(H)[h] + last[h] @ back + bias)
+            z, i, f, o = given
+            cell = sigmoid(f) * cells[h] + torch.exp(i) * torch.tanh(z)
+            count = sigmoid(f) * counts[h] + torch.exp(i)
+            new.append((cell, count, sigmoid(o) * cell / count))
+        cells, counts, last = zip(*new, strict=True)
+        out.append(norm(part.norm, f"{name}.norm", weights, torch.cat(last)))
+    return out
+
+
 RECURRENT = {
     "linear_attention": linear_attention,
     "lightning_attention": lightning_attention,
@@ -419,6 +442,7 @@ RECURRENT = {
     "rwkv_channel_mix": rwkv_channel_mix,
     "log_linear_attention": log_linear_attention,
     "rwkv7": rwkv7,
+    "slstm": slstm,
     "ttt_linear": ttt_linear,
     "rwkv7_channel_mix": rwkv7_channel_mix,
 }

@@ -1,0 +1,127 @@
+"""sLSTM: an LSTM with exponential gates, whose heads read what they gave at the token before."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from anyformer.describe import Count
+from anyformer.operations import Shape, Tally, Weight, matrix, total
+from anyformer.parts.call.context import Context
+from anyformer.parts.call.recurrent_state import SUM_BYTES, RecurrentState
+from anyformer.parts.norms.norm import Norm
+from anyformer.parts.pointwise.grouped import GroupedLinear
+from anyformer.parts.recurrence.recurrence import exact, exactly, recurrent
+from anyformer.parts.recurrence.recurrent_heads import split_heads
+from anyformer.parts.recurrence.short_convolution import ShortConvolution
+from anyformer.parts.recurrence.slstm_recurrence import slstm_flops, slstm_recurrence
+from anyformer.parts.sketch import Cell, Sketch, chain, fan, number
+from anyformer.parts.sublayer import Resizing, Sublayer, Traits, head_width
+from anyformer.plan import Plan
+
+GATES: dict[str, float] = {"cell_input": 0.0, "input_gate": 0.0, "forget_gate": 4.0, "output_gate": 0.0}
+"""What each token gives, and where its biases start: at first a step keeps 98 % (the reference: 5 to -7 over the features)."""
+CONVOLVED = ("input_gate", "forget_gate")
+
+
+class SLSTM(Sublayer):
+    """c_t = f c_{t-1} + i tanh(z), n_t = f n_{t-1} + i, h_t = sigmoid(o) c_t / n_t, i = exp(i'), f = sigmoid(f'); y = norm(h).
+
+    z, i', f', o = x_t W + h_{t-1} R + b for each feature of H heads of width E = D / H: (B, T, H, E), W and R block-diagonal by
+    head, (H, E, 4 E) for all four; i' and f' of x behind a short convolution. State: c, n, h and the logarithm m that c and n
+    are scaled by, D numbers each, in fp32. (Beck et al. 2024, arXiv 2405.04517, sections 2.2 and 2.3.) As h_{t-1} R stands
+    inside the gates, tokens cannot be computed in parallel: a call of T tokens takes T steps one after the other, forward and
+    backward. R starts at 0, as in the reference. There is no output matrix: a feed-forward network follows.
+    """
+
+    kind: Literal["slstm"] = "slstm"
+    heads: Count
+    """H, blocks of all matrices."""
+    convolution: ShortConvolution | None = None
+    """Convolution before the input and the forget gate (the paper: kernel 4, silu)."""
+    norm: Norm | None = None
+    """Norm of all heads side by side (the paper: LayerNorm of each head)."""
+
+    @property
+    def resizing(self) -> Resizing:
+        return Resizing(self.heads)
+
+    def sketch(self, width: int) -> Sketch:
+        convolved = None if self.convolution is None else Cell(self.convolution.words, "mix")
+        gates = chain(convolved, Cell(f"input and forget gate, {self.heads} blocks", "memory"))
+        read = fan(Cell(f"z and output gate, {self.heads} blocks", "pointwise"), gates)
+        state = Cell(f"state {number(width)}, gates read the last output", "memory")
+        norm = None if self.norm is None else Cell("norm of all heads", "norm")
+        return Sketch("sLSTM", flow=chain(read, state, norm))
+
+    @property
+    def traits(self) -> Traits:
+        return Traits("sLSTM")
+
+    def check(self, width: int) -> None:
+        head_width(width, self.heads, None)
+        if self.norm is not None:
+            self.norm.check(width)
+
+    def build(self, width: int, plan: Plan, name: str) -> SLSTMModule:
+        return SLSTMModule(self, width)
+
+    def cost(self, width: int, shape: Shape, plan: Plan) -> Tally:
+        B, rows, H, E = shape.batch, shape.rows, self.heads, head_width(width, self.heads, None)
+        parts, inner, state = Tally(), {}, 4 * B * width * SUM_BYTES
+        for name, start in GATES.items():
+            parts += matrix(name, width, width, rows, role="replicate", groups=H)
+            parts += Tally({f"{name}.bias": Weight((width,), "replicate", start)})
+        parts += Tally({"recurrent": Weight((H, E, 4 * E), "replicate", "zeros", linear=False)})
+        if self.convolution is not None:
+            inner["convolution"] = self.convolution.cost(width, rows)
+            state += self.convolution.state_elements(width, B) * plan.activation_bytes
+        if self.norm is not None:
+            inner["norm"] = self.norm.cost(width, rows)
+        return parts + slstm_flops(B, H, E, shape.length) + total(inner) + Tally(own_state=recurrent(state, shape, H))
+
+    def state(
+        self, width: int, batch: int, capacity: int, source: int, dtype: torch.dtype, device: torch.device
+    ) -> RecurrentState:
+        """4 * B * D numbers and the convolution's latest inputs, for any capacity."""
+        convolution = self.convolution
+        recent = {} if convolution is None else {"gates": convolution.state(width, batch, dtype, device)}
+        return RecurrentState.empty(batch, 4, self.heads, width // self.heads, device=device, convolutions=recent)
+
+
+class SLSTMModule(nn.Module):
+    """(B, T, D) -> (B, T, D)."""
+
+    def __init__(self, slstm: SLSTM, width: int) -> None:
+        super().__init__()
+        self.slstm, H, E = slstm, slstm.heads, head_width(width, slstm.heads, None)
+        for name in GATES:
+            self.add_module(name, GroupedLinear(width, width, H))
+        self.recurrent = nn.Parameter(torch.empty(H, E, 4 * E))
+        self.convolution = slstm.convolution.build(width) if slstm.convolution else None
+        self.norm = slstm.norm.build(width) if slstm.norm else nn.Identity()
+
+    def extra_repr(self) -> str:
+        return f"heads={self.slstm.heads}"
+
+    def forward(self, x_BTD: Tensor, context: Context, state: RecurrentState | None = None) -> Tensor:
+        convolved = x_BTD
+        if self.convolution is not None:
+            convolved = self.convolution(x_BTD, context, None if state is None else state.convolutions["gates"])
+        given = [self.get_submodule(name)(convolved if name in CONVOLVED else x_BTD) for name in GATES]
+        gates = torch.cat([split_heads(x, self.slstm.heads) for x in given], -1)
+        return self.norm(self.recur(gates, context, state).to(x_BTD.dtype))  # type: ignore[no-any-return]
+
+    def recur(self, gates: Tensor, context: Context, state: RecurrentState | None = None) -> Tensor:
+        """The heads side by side in fp32 at least, (B, T, D), of what tokens give to the gates, (B, T, H, 4 E)."""
+        with exactly(gates):
+            gates, matrices, segments = exact(gates), exact(self.recurrent), context.segments
+            first = gates.new_zeros(len(gates), 4, *matrices.shape[:2]) if state is None else state.sums.to(gates.dtype)
+            starts = None if segments is None else F.pad(segments[:, 1:] != segments[:, :-1], (1, 0))
+            h_BTHE, after = slstm_recurrence(gates, matrices.to(gates.dtype), first, context.valid, starts)
+            if state is not None:
+                state.sums.copy_(after)
+            return h_BTHE.flatten(2)
