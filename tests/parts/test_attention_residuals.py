@@ -17,6 +17,7 @@ from anyformer.operations import Shape
 from anyformer.parts import Attention, AttentionResiduals, Block, Embedding, FeedForward, Head, RMSNorm, Stack, pre_norm
 from anyformer.parts.layers.attention_residuals import DepthAttention
 from anyformer.plan import Plan
+from anyformer.planning.staged import Staged
 
 D, DEPTH = 16, 3
 LAYER = pre_norm(RMSNorm(), Attention(heads=2), FeedForward(width=24))
@@ -126,3 +127,14 @@ def test_layers_that_do_not_go_with_them_are_refused(change, reason):
 
 def test_tables_name_them():
     assert "attention residuals" in columns(model_of(AttentionResiduals(count=7))).stability
+
+
+def test_stages_of_a_pipeline_pass_all_values_on():
+    """Layers are run in parts, and the last stage alone learns how the values become one."""
+    model = drawn(build(model_of(AttentionResiduals(block=2, count=4)), seed=2))
+    whole = model(tokens())
+    model.decoder.relay = lambda run, x, context: run(range(1, DEPTH), run(range(1), x).clone())
+    torch.testing.assert_close(model(tokens()), whole)
+    staged = Staged(model_of(AttentionResiduals(block=2, count=4)), 2)
+    assert staged.learning("decoder.streams.leave.query.weight") == {1}
+    assert staged.stage_of("decoder.layers.2.step_0_streams.query.weight") == 1
