@@ -176,6 +176,7 @@ MECHANISMS = (
     M(ATTENTION, "11 Feed-forward SwiGLU", "SwiGLU with biases", "FeedForward", '`bias = ("gate", "up")`'),
     M(ATTENTION, "13 Mixture of experts", "E networks and a router", "Experts"),
     M(LATER, "down the layers", "hyper-connections", "HyperConnections", "`Stack(streams=...)`"),
+    M(LATER, "down the layers", "attention residuals", "AttentionResiduals", "`Stack(streams=...)`"),
     M(LATER, "down the layers", "manifold-constrained hyper-connections", "ManifoldConnections", "`Stack(streams=...)`"),
     M(
         LATER,

@@ -17,6 +17,7 @@ from anyformer.parts import (
     AlternatingUpdates,
     Attention,
     AttentionExperts,
+    AttentionResiduals,
     BatchNorm,
     Bidirectional,
     Block,
@@ -539,6 +540,16 @@ DECODERS = {
     "streams": _llama(**{"decoder.streams": HyperConnections(count=3)}),
     "streams_static": _decoder(
         parallel(RMS, SELF, FEED), pre_norm(RMS, SELF, FEED), streams=HyperConnections(count=2, dynamic=False)
+    ),
+    "attention_residuals": _decoder(
+        pre_norm(RMS, SELF, FEED),
+        pre_norm(RMS, SELF, PLAIN_FEED),
+        streams=AttentionResiduals(count=5, norm=RMS),
+    ),
+    "attention_residuals_by_blocks": _decoder(
+        *[pre_norm(RMS, SELF, FEED)] * 2,
+        pre_norm(RMS, SELF, PLAIN_FEED),
+        streams=AttentionResiduals(block=4, count=3, norm=RMSNorm(gain="none"), values="normed", scale=0.4),
     ),
     "streams_manifold": _llama(**{"decoder.streams": ManifoldConnections(count=3, iterations=3, eps=1e-3, norm_eps=1e-2)}),
     "streams_manifold_learned": _decoder(

@@ -8,7 +8,6 @@ from anyformer.catalogue.row import Columns
 from anyformer.model import Architecture
 from anyformer.operations import Shape
 from anyformer.parts import Block, Stack
-from anyformer.parts.layers.streams import StepStreams
 
 NONE = "NoPE"
 
@@ -66,7 +65,7 @@ def _stability(architecture: Architecture, blocks: Iterable[Block]) -> Iterator[
     head, stacks = architecture.head, architecture.stacks.values()
     used = {
         "embedding norm": any(stack.input_norm is not None for stack in stacks),
-        "hyper-connections": any(isinstance(stack.streams, StepStreams) for stack in stacks),
+        **{name: True for stack in stacks if stack.streams is not None and (name := stack.streams.stability)},
         "logit scale": head is not None and head.scale != 1,
         "logit soft-cap": head is not None and head.softcap is not None,
     }

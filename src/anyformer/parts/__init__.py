@@ -53,6 +53,7 @@ from anyformer.parts.images.tower import ImageTower
 from anyformer.parts.images.two_layer import TwoLayerProjector
 from anyformer.parts.initialisation import FanIn, Initialisation, Normal, TruncatedNormal, Xavier
 from anyformer.parts.layers.alternating import AlternatingUpdates
+from anyformer.parts.layers.attention_residuals import AttentionResiduals
 from anyformer.parts.layers.block import Block
 from anyformer.parts.layers.bottleneck import Bottleneck
 from anyformer.parts.layers.branch import Branch
@@ -128,6 +129,7 @@ __all__ = [
     "AnyOf",
     "Attention",
     "AttentionExperts",
+    "AttentionResiduals",
     "AudioFrames",
     "Axial",
     "BatchNorm",

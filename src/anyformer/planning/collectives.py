@@ -284,7 +284,7 @@ def _cuts(architecture: Architecture, ways: int) -> dict[str, Cut]:
         divided = divided_branches(stack, width, ways)
         for i, variant in enumerate(stack.layers):
             block = stack.variants[variant].of_layer(i, stack.depth)
-            beside = set(block.cost(width, Shape(source=1), _PLAN, stack.streams).weights)
+            beside = set(block.cost(width, Shape(source=1), _PLAN, stack.streams, i).weights)
             for name, branch in block.branches.items():
                 inner = branch.sublayer.cost(width, Shape(source=1), _PLAN).weights
                 beside -= {f"{name}.sublayer.{weight}" for weight in inner}

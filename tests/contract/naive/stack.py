@@ -45,6 +45,8 @@ def run_stack(stack, name, weights, x, source, prefix, tokens, until=None, axes=
     alternates = stack.streams is not None and stack.streams.kind == "alternating_updates"
     streams = None if stack.streams is None else [[v] * stack.streams.count for v in x]
     streams = [alternating.entering(stack.streams, own, weights, v) for v in x] if alternates else streams
+    if stack.streams is not None and stack.streams.kind == "attention_residuals":
+        streams = [[v] + [torch.zeros_like(v)] * (stack.streams.count - 1) for v in x]
     for layer, variant in enumerate(stack.layers):
         # A shared variant's weights are those of its first layer.
         owner = stack.layers.index(variant) if variant in stack.shared_weights else layer
@@ -98,6 +100,8 @@ def run_stack(stack, name, weights, x, source, prefix, tokens, until=None, axes=
         x = entered if stack.variants[variant].output == "aside" else x
     if alternates:
         x = [alternating.leaving(stack.streams, own, weights, v) for v in streams]
+    elif streams is not None and stack.streams.kind == "attention_residuals":
+        x = [attended(stack.streams, f"{own}.leave", weights, v) for v in streams]
     elif streams is not None and getattr(stack.streams, "merge", "sum") == "learned":
         x = [merged(stack.streams, f"{own}.leave", weights, v) for v in streams]
     elif streams is not None:
@@ -165,6 +169,20 @@ def weigh(part, name, weights, streams, place):
     return read, mixed, write
 
 
+def weigh_by_attention(part, name, weights, streams, place):
+    """A softmax over what stands: the input, earlier blocks of steps, and what the own block has so far."""
+    standing = [v for i, v in enumerate(streams) if i == 0 or (i - 1) * part.block < place]
+    write = [float(i == 1 + place // part.block) for i in range(part.count)]
+    return attended(part, name, weights, standing) if place else streams[0], list(streams), write
+
+
+def attended(part, name, weights, values):
+    """The sum of values by a softmax of the products of their norms with a weight."""
+    keys = [norm(part.norm, f"{name}.norm", weights, v) for v in values]
+    scores = torch.stack([part.scale * (weights[f"{name}.query.weight"][0] @ k) for k in keys]).exp()
+    return sum(s / scores.sum() * v for s, v in zip(scores, keys if part.values == "normed" else values, strict=True))
+
+
 def weigh_on_manifold(part, name, weights, streams, place):
     """The same, with a doubly stochastic matrix."""
     N, eps = part.count, part.eps
@@ -195,7 +213,11 @@ def sigmoid(x):
     return 1 / (1 + torch.exp(-x))
 
 
-WEIGH = {"hyper_connections": weigh, "manifold_connections": weigh_on_manifold}
+WEIGH = {
+    "hyper_connections": weigh,
+    "manifold_connections": weigh_on_manifold,
+    "attention_residuals": weigh_by_attention,
+}
 
 
 def induced_attention(part, name, weights, x, run):

@@ -152,14 +152,14 @@ class Block(Value):
             return StreamedBlockModule(self.steps, width, plan, name, streams, layer)
         return BlockModule(self.steps, width, plan, name)
 
-    def cost(self, width: int, shape: Shape, plan: Plan, streams: Streams | None = None) -> Tally:
+    def cost(self, width: int, shape: Shape, plan: Plan, streams: Streams | None = None, layer: int = 0) -> Tally:
         tally = total({name: branch.cost(width, shape, plan) for name, branch in self.branches.items()}, "branch")
         for i, step in enumerate(self.steps):
             beside = {name: norm.cost(width, shape.rows) for name, norm in step.norms.items()}
             if step.norm_branches is not None:
                 beside["norm_branches"] = beside["norm_branches"].writing()
             if isinstance(streams, StepStreams):
-                beside["streams"] = streams.cost(width, shape.rows)
+                beside["streams"] = streams.cost(width, shape.rows, layer * len(self.steps) + i)
             if step.gain is not None:
                 beside["gain"] = Tally({"": step.gain.weight(width)})
             for name, part in beside.items():

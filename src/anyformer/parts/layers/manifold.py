@@ -56,7 +56,7 @@ class ManifoldConnections(StepStreams):
     def build(self, width: int, index: int) -> ManifoldConnectionsModule:
         return ManifoldConnectionsModule(self, width)
 
-    def cost(self, width: int, rows: int) -> Tally:
+    def cost(self, width: int, rows: int, index: int) -> Tally:
         N = self.count
         mixed = Contraction(2 * rows * N * N * width)
         weights = {"strength": Weight((3,), "replicate", 0.01), "static": Weight((N * (N + 2),), "replicate", "zeros")}

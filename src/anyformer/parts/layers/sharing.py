@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from anyformer.parts.call.shared import SOURCE, STREAM, TOKENS
 from anyformer.parts.layers.block import Block
+from anyformer.parts.layers.streams import Streams
 
 
 def check_reads(layers: Sequence[str], variants: Mapping[str, Block], leaves: Mapping[str, int], *, streams: bool) -> None:
@@ -28,6 +29,18 @@ def check_reads(layers: Sequence[str], variants: Mapping[str, Block], leaves: Ma
     for name, block in variants.items():
         if block.output == "aside" and (STREAM, name) not in {(read.name, read.variant) for read in reads}:
             raise ValueError(f"{name} leaves its output aside, and no layer reads the stream behind it")
+
+
+def check_streams(streams: Streams | None, layers: Sequence[str], variants: Mapping[str, Block], *, own: bool) -> None:
+    """Refuse layers that do not go with the streams, or with a single one; `own`: whether each has weights of its own."""
+    for name, block in variants.items():
+        problem = block.needs_streams if streams is None else streams.problem(block.steps)
+        if problem is not None:
+            raise ValueError(problem.format(repr(name)))
+    if streams is not None:
+        problem = streams.problem_of_layers([len(variants[name].steps) for name in layers], own=own)
+        if problem is not None:
+            raise ValueError(problem)
 
 
 def check_sharers(layers: Sequence[str], shared: Mapping[str, Block]) -> None:

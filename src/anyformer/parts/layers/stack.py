@@ -26,9 +26,9 @@ from anyformer.parts.layers.block import Block
 from anyformer.parts.layers.order import parse_order
 from anyformer.parts.layers.reach import reached
 from anyformer.parts.layers.recompute import recomputed
-from anyformer.parts.layers.sharing import check_reads, check_sharers
+from anyformer.parts.layers.sharing import check_reads, check_sharers, check_streams
 from anyformer.parts.layers.spread import Relay, Spread
-from anyformer.parts.layers.streams import Streams
+from anyformer.parts.layers.streams import Streams, places
 from anyformer.parts.norms.norm import Norm
 from anyformer.parts.positions.absolute import Position
 from anyformer.plan import Plan
@@ -88,10 +88,7 @@ class Stack(Value):
         for name in self.shared_weights:
             if name not in self.variants:
                 raise ValueError(f"shared_weights names no variant {name!r}{did_you_mean(name, self.variants)}")
-        for name, block in self.variants.items():
-            problem = block.needs_streams if self.streams is None else self.streams.problem(block.steps)
-            if problem is not None:
-                raise ValueError(problem.format(repr(name)))
+        check_streams(self.streams, self.layers, self.variants, own=not self.shared_weights)
         return self
 
     @model_validator(mode="after")
@@ -166,15 +163,18 @@ class Stack(Value):
         return StackModule(self, width, embedding_width, plan, name)
 
     def cost(self, width: int, embedding_width: int, shape: Shape, plan: Plan) -> Tally:
-        variants = {name: block.cost(width, shape, plan, self.streams) for name, block in self.variants.items()}
+        kinds = places(self.streams, self.layers)
+        each = {kind: self.variants[kind[0]].cost(width, shape, plan, self.streams, kind[1]) for kind in set(kinds)}
         layers = {
-            f"layers.{i}": Inner(variants[name], "layer", str(i), weights=int(owner == i), unreached=int(not learns))
-            for i, (name, owner, learns) in enumerate(zip(self.layers, self.owners, self._reached, strict=True))
+            f"layers.{i}": Inner(each[kinds[i]], "layer", str(i), weights=int(owner == i), unreached=int(not learns))
+            for i, (owner, learns) in enumerate(zip(self.owners, self._reached, strict=True))
         }
         return self._surroundings(width, embedding_width, shape) + Tally(inner=layers)
 
     def folded_cost(self, width: int, embedding_width: int, shape: Shape, plan: Plan) -> Tally:
         """The same sums as `cost`, each variant priced once: `layers.<variant>` stands for all layers of that variant."""
+        if self.streams is not None and self.streams.placed:
+            return self.cost(width, embedding_width, shape, plan)
         layers, learning = {}, Counter(compress(self.layers, self._reached))
         for name, count in Counter(self.layers).items():
             block = self.variants[name].cost(width, shape, plan, self.streams)

@@ -36,13 +36,27 @@ class Streams(Drawn):
     """
 
     kinds: ClassVar[Registry] = Registry()
+    stability: ClassVar[str | None] = None
+    """Its name as a technique for stable training."""
+    placed: ClassVar[bool] = False
+    """Whether what a layer has of them depends on its place among the layers."""
     kind: str
     count: Annotated[int, Field(ge=2)] = 4
     """N."""
 
+    @property
+    def lanes(self) -> int:
+        """How many of them a picture shows."""
+        return self.count
+
     def problem(self, steps: Sequence[Step]) -> str | None:
         """Why a layer of these steps cannot have the streams, with {} for its name; None if it can."""
         raise NotImplementedError
+
+    def problem_of_layers(self, steps: Sequence[int], *, own: bool) -> str | None:
+        """Why layers of so many steps each cannot have them, None if they can; `own`: whether each layer has weights of its
+        own."""
+        return None
 
     def build_ends(self, width: int) -> StreamEnds:
         """The module at both ends of the layers."""
@@ -60,6 +74,8 @@ class StepStreams(Streams):
     and the weights with which the branches' output is added to them, (B, T, N, 1).
     """
 
+    stability: ClassVar[str | None] = "hyper-connections"
+
     def problem(self, steps: Sequence[Step]) -> str | None:
         if any(step.shapes_residual or step.added_late for step in steps):
             changes = "norm_after, residual, residual_scale, gain and added"
@@ -70,16 +86,21 @@ class StepStreams(Streams):
         """The stream behind the last layer, (B, T, D): the sum."""
         return x_BTND.sum(2)
 
-    def build_ends(self, width: int) -> CopiesModule:
+    def build_ends(self, width: int) -> StreamEnds:
         return CopiesModule(self)
 
     def build(self, width: int, index: int) -> nn.Module:
         """The module of step `index` of the stack, counted from 0."""
         raise NotImplementedError
 
-    def cost(self, width: int, rows: int) -> Tally:
-        """The weights and the work of one step."""
+    def cost(self, width: int, rows: int, index: int) -> Tally:
+        """The weights and the work of step `index`."""
         raise NotImplementedError
+
+
+def places(streams: Streams | None, layers: Sequence[str]) -> list[tuple[str, int]]:
+    """The variant of each layer, and its number, or 0 where nothing depends on it."""
+    return [(variant, i if streams is not None and streams.placed else 0) for i, variant in enumerate(layers)]
 
 
 class CopiesModule(StreamEnds):
@@ -114,7 +135,7 @@ class HyperConnections(StepStreams):
     def build(self, width: int, index: int) -> HyperConnectionsModule:
         return HyperConnectionsModule(self, width, index)
 
-    def cost(self, width: int, rows: int) -> Tally:
+    def cost(self, width: int, rows: int, index: int) -> Tally:
         N = self.count
         parts = Tally(
             {

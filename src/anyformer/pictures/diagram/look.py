@@ -171,7 +171,7 @@ def _column(
         outputs=(*final, *outputs),
         leaves=leaves,
         reads=SOURCE in stack.reads,
-        lanes=1 if stack.streams is None else stack.streams.count,
+        lanes=1 if stack.streams is None else stack.streams.lanes,
     )
 
 
