@@ -177,6 +177,14 @@ def test_repeated_layers_stand_for_those_that_are_left_out(name, precision):
     assert_exact(architecture, Plan(precision=precision, attention="sdpa"), shape_of(architecture))
 
 
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_no_layer_stands_for_another_where_their_place_decides(precision):
+    streams = ZOO["attention_residuals"].decoder.streams
+    changes = {"decoder.order": "layer*6", "decoder.streams": streams.but(count=13).plain()}
+    architecture = change_all(ZOO["llama"], changes)
+    assert_exact(architecture, Plan(precision=precision, attention="sdpa"), shape_of(architecture))
+
+
 @pytest.mark.parametrize("chunk", [2, 3])
 @pytest.mark.parametrize("name", RECURRENT)
 def test_a_recurrence_over_many_chunks(name, chunk):

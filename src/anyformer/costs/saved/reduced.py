@@ -87,6 +87,8 @@ def _traced(pairs: Sequence[Pair]) -> list[int]:
 
 def _kinds(question: Question, name: str, stack: Stack, same: Mapping[str, str]) -> list[Hashable]:
     """The kind of each layer: its description, and its name where others read its keys or share its weights."""
+    if stack.streams is not None and stack.streams.placed:
+        return list(range(stack.depth))
     named = _named(stack)
     forms = {
         variant: (json.dumps(stack.variants[same.get(variant, variant)].plain()), variant if variant in named else None)

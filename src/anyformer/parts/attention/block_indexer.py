@@ -108,7 +108,7 @@ class BlockIndexerModule(BlockChoiceModule):
         return context.rotated(self.key_norm(self.key(x_BTD.detach()))[:, :, None], self.rotary).transpose(1, 2)
 
     def forward(
-        self, x_BTD: Tensor, q_BHTE: Tensor, memory: Memory, visible: Visible, where: Places, state: FullState | None,
+        self, x_BTD: Tensor, queries: Tensor, memory: Memory, visible: Visible, where: Places, state: FullState | None,
         context: Context,
     ) -> ChosenBlocks:  # fmt: skip
         index_B1SE = self.index(x_BTD, context)

@@ -49,8 +49,8 @@ class LatentAttentionModule(Attends):
         a = self.attention
         raw_BTQ = self.query_down(x_BTD)
         c_BTQ = times(self.query_norm(raw_BTQ), self.query_factor)
-        from_BTQ = torch.cat([c_BTQ, raw_BTQ], -1) if a.queries_from == "both" else c_BTQ
-        q_BTHE = self.query_up(from_BTQ).view(*x_BTD.shape[:2], a.heads, -1)
+        from_BTI = torch.cat([c_BTQ, raw_BTQ], -1) if a.queries_from == "both" else c_BTQ
+        q_BTHE = self.query_up(from_BTI).view(*x_BTD.shape[:2], a.heads, -1)
         if a.temperature is not None:
             q_BTHE = q_BTHE * a.temperature.factor(context.positions)[..., None, None].to(q_BTHE.dtype)
         nope, rope = q_BTHE.split([a.nope_width, a.rope_width], -1)
@@ -66,7 +66,7 @@ class LatentAttentionModule(Attends):
         parts = nope.transpose(1, 2), rope, latent_B1SP, key_B1SR
         mixed_BTHU = self.mixed(x_BTD, c_BTQ, parts, keys, context, state).transpose(1, 2)
         if self.gate is not None:
-            mixed_BTHU = self.gate(from_BTQ if a.gate_from == "queries" else x_BTD, mixed_BTHU)
+            mixed_BTHU = self.gate(from_BTI if a.gate_from == "queries" else x_BTD, mixed_BTHU)
         return self.output(mixed_BTHU.flatten(2))  # type: ignore[no-any-return]
 
     def mixed(
