@@ -20,7 +20,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from anyformer.operations import Contraction, Tally
+from anyformer.operations import Contraction, Product, Tally
 from anyformer.parts.call.counted import counted
 
 
@@ -40,9 +40,13 @@ def slstm_recurrence(
 
 def slstm_flops(batch: int, heads: int, width: int, length: int) -> Tally:
     """FLOPs of `slstm_recurrence` from zeros."""
-    count = 2 * batch * length * heads * width * 4 * width
-    # One token: the h before it takes no gradient; of several, the backward pass computes the products again.
-    return Tally(own_work={"recurrent": Contraction(count, no_gradient=count if length == 1 else -count)})
+    outputs = heads * 4 * width
+    if length == 1:
+        # A product with a weight like others: h takes no gradient.
+        return Tally(own_work={"recurrent": Product(batch, width, outputs, "replicate", constant=True, blocks=heads)})
+    count = 2 * batch * length * width * outputs
+    # The backward pass computes the products again.
+    return Tally(own_work={"recurrent": Contraction(count, no_gradient=-count)})
 
 
 def _through(h_BHE: Tensor, matrix: Tensor) -> Tensor:
