@@ -177,6 +177,7 @@ MECHANISMS = (
     M(ATTENTION, "13 Mixture of experts", "E networks and a router", "Experts"),
     M(LATER, "down the layers", "hyper-connections", "HyperConnections", "`Stack(streams=...)`"),
     M(LATER, "down the layers", "manifold-constrained hyper-connections", "ManifoldConnections", "`Stack(streams=...)`"),
+    M(LATER, "down the layers", "independent hyper-connections", "IndependentConnections", "`Stack(streams=...)`"),
     M(
         LATER,
         "down the layers",

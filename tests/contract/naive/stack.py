@@ -183,6 +183,16 @@ def weigh_on_manifold(part, name, weights, streams, place):
     return sum(r * x for r, x in zip(reads, streams, strict=True)), mixed, write
 
 
+def weigh_independently(part, name, weights, streams, place):
+    """The same, of streams that stay apart."""
+    N, v = part.count, torch.cat(list(streams))
+    v = v / torch.sqrt((v * v).mean() + part.norm_eps)
+    made, start, s = weights[f"{name}.dynamic.weight"] @ v, weights[f"{name}.static"], weights[f"{name}.strength"]
+    read = sum((sigmoid(s[0] * made[n] + start[n]) + part.eps) * x for n, x in enumerate(streams))
+    write = [part.magnitude * sigmoid(s[1] * made[N + n] + start[N + n]) + part.eps for n in range(N)]
+    return read, list(streams), write
+
+
 def merged(part, name, weights, streams):
     """The streams behind the last layer, each by a weight of the token."""
     v = torch.cat(list(streams))
@@ -195,7 +205,7 @@ def sigmoid(x):
     return 1 / (1 + torch.exp(-x))
 
 
-WEIGH = {"hyper_connections": weigh, "manifold_connections": weigh_on_manifold}
+WEIGH = {"hyper_connections": weigh, "manifold_connections": weigh_on_manifold, "independent_connections": weigh_independently}
 
 
 def induced_attention(part, name, weights, x, run):
