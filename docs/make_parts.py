@@ -178,6 +178,7 @@ MECHANISMS = (
     M(LATER, "down the layers", "hyper-connections", "HyperConnections", "`Stack(streams=...)`"),
     M(LATER, "down the layers", "attention residuals", "AttentionResiduals", "`Stack(streams=...)`"),
     M(LATER, "down the layers", "manifold-constrained hyper-connections", "ManifoldConnections", "`Stack(streams=...)`"),
+    M(LATER, "down the layers", "independent hyper-connections", "IndependentConnections", "`Stack(streams=...)`"),
     M(
         LATER,
         "down the layers",

@@ -61,6 +61,7 @@ from anyformer.parts import (
     Head,
     HeadGroups,
     HyperConnections,
+    IndependentConnections,
     Indexer,
     InducedAttention,
     Initialisation,
@@ -555,6 +556,10 @@ DECODERS = {
     "streams_manifold_learned": _decoder(
         pre_norm(RMS, SELF, FEED), streams=ManifoldConnections(count=3, merge="learned", iterations=3)
     ),
+    "streams_independent": _llama(
+        **{"decoder.streams": IndependentConnections(count=3, magnitude=1.3, eps=1e-2, norm_eps=1e-2, merge="learned")}
+    ),
+    "streams_independent_mean": _decoder(parallel(RMS, SELF, FEED), streams=IndependentConnections(count=2, merge="mean")),
     "streams_alternating": _decoder(
         ALTERNATING,
         pre_norm(RMS, SELF, FEED),
@@ -748,6 +753,11 @@ DECODERS = {
             for more in ({"gate": Gate(per="head"), "gate_from": "queries"}, {"gate": Gate(), "choice": INDEXER.but(keep=5)})
         ]
     ),
+    "latent_sink": _decoder(
+        pre_norm(RMS, LATENT.but(sink="head", gate=Gate()), FEED),
+        pre_norm(RMS, LATENT.but(sink="head", q_rank=9, choice=INDEXER.but(keep=4)), FEED),
+    ),
+    "latent_sink_window": _decoder(pre_norm(RMS, LATENT.but(sink="head", mask=Window(size=3)), FEED)),
     "latent_shared_index": _decoder(pre_norm(RMS, INDEXED, FEED)).but(
         decoder=Stack(
             variants=Named(full=pre_norm(RMS, INDEXED, FEED), shared=pre_norm(RMS, SHARES_INDEX, FEED)),

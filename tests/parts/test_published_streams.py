@@ -1,15 +1,16 @@
-"""Several streams, against transformers' DeepSeek-V4, GLM-5.3 and Gemma 3n, and by their sums."""
+"""Several streams, against transformers' DeepSeek-V4, GLM-5.3, Hy4 and Gemma 3n, and by their sums."""
 
 from __future__ import annotations
 
 import pytest
 import torch
-from transformers import DeepseekV4Config, Gemma3nTextConfig
+from transformers import DeepseekV4Config, Gemma3nTextConfig, HYV4Config
 from transformers.models.deepseek_v4.modeling_deepseek_v4 import DeepseekV4HyperConnection, DeepseekV4HyperHead
 from transformers.models.gemma3n.modeling_gemma3n import Gemma3nTextAltUp, Gemma3nTextLaurelBlock
 from transformers.models.glm5_next.modeling_glm5_next import Glm5NextTextHyperHead
+from transformers.models.hy_v4.modeling_hy_v4 import HYV4HyperConnection
 
-from anyformer.parts import AlternatingUpdates, LowRankResidual, ManifoldConnections, RMSNorm
+from anyformer.parts import AlternatingUpdates, IndependentConnections, LowRankResidual, ManifoldConnections, RMSNorm
 from anyformer.parts.call.context import Context
 from anyformer.parts.layers.manifold import doubly_stochastic
 from anyformer.plan import Plan
@@ -46,6 +47,19 @@ def test_the_stream_behind_the_last_layer_is_that_of_deepseek_v4():
 def test_the_stream_behind_the_last_layer_is_the_mean_of_glm():
     x = torch.randn(B, T, N, D)
     torch.testing.assert_close(ManifoldConnections(merge="mean").merged(x), Glm5NextTextHyperHead()(x))
+
+
+@torch.no_grad()
+def test_a_step_reads_and_writes_as_hy4():
+    theirs = HYV4HyperConnection(HYV4Config(hidden_size=D, hc_mult=N, hc_magnitude=1.5, hc_eps=1e-3, rms_norm_eps=1e-2))
+    ours = IndependentConnections(count=N, magnitude=1.5, eps=1e-3, norm_eps=1e-2).build(D, 0)
+    same_weights(ours, theirs, {"dynamic.weight": "fn", "static": "base", "strength": "scale"})
+    x = torch.randn(B, T, N, D)
+    write, read = theirs(x)
+    own_read, own_streams, own_write = ours(x)
+    torch.testing.assert_close(own_read, read)
+    torch.testing.assert_close(own_write[..., 0], write)
+    assert own_streams is x
 
 
 @pytest.mark.parametrize("count", [2, 5])

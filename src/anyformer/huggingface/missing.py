@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 _BY_MECHANISM: Mapping[str, str] = {
-    "an indexer that layers share, and hyper-connections of its own kind": "hy_v4",
     "an indexer of pooled keys that layers share, and hyper-connections made doubly stochastic": "glm5_next glm5_next_text",
     "an indexer that layers share, and keys and values of an earlier layer's latent": "mistral_large4 mistral_large4_text",
     "an indexer that chooses blocks of keys, tables of hashed n-grams, and hyper-connections of low rank": "qwen4_exp "

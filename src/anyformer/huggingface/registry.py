@@ -124,6 +124,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "deepseek": ("deepseek_v3", "deepseek_v2", "glm4_moe_lite", "axk1"),
     "axk2": ("axk2",),
     "dots3_note": ("dots3_note_text",),
+    "hy_v4": ("hy_v4",),
     "deepseek_sparse": ("deepseek_v32", "glm_moe_dsa"),
     "deepseek_v4": ("deepseek_v4",),
     "kimi": ("kimi_linear",),

@@ -133,7 +133,7 @@ _KEYS: tuple[tuple[Kind, str], ...] = (
     (
         POSITIVE,
         """alpha beta_fast beta_slow compress_rope_theta embed_init_std embedding_scale factor global_rope_theta hc_eps
-        high_freq_factor local_rope_theta
+        hc_magnitude high_freq_factor local_rope_theta
         logits_scaling low_freq_factor query_pre_attn_scalar rope_local_base_freq rope_theta rotary_emb_base scale_depth
         swa_rope_theta""",
     ),

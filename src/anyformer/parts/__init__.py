@@ -59,6 +59,7 @@ from anyformer.parts.layers.bottleneck import Bottleneck
 from anyformer.parts.layers.branch import Branch
 from anyformer.parts.layers.constant import Constant
 from anyformer.parts.layers.cycles import Cycles
+from anyformer.parts.layers.independent import IndependentConnections
 from anyformer.parts.layers.low_rank import LowRankResidual
 from anyformer.parts.layers.manifold import ManifoldConnections
 from anyformer.parts.layers.multi_token import SequentialPrediction
@@ -188,6 +189,7 @@ __all__ = [
     "Identity",
     "ImageEncoder",
     "ImageTower",
+    "IndependentConnections",
     "Indexer",
     "InducedAttention",
     "Initialisation",

@@ -253,8 +253,9 @@ def latent_attention(part, name, weights, x, run):
             q = torch.cat([queries[h][:N], turn(queries[h][N:], t)])
             seen = chosen[t]
             scale = (N + P) ** -0.5 if part.scale is None else part.scale
-            share = softmax([q @ keys[s][h] * scale for s in seen])
-            mixed.append(sum(a * values[s][h] for a, s in zip(share, seen, strict=True)))
+            beside = [weights[f"{name}.sink"][h]] if part.sink else []
+            share = softmax([q @ keys[s][h] * scale for s in seen] + beside)
+            mixed.append(sum(a * values[s][h] for a, s in zip(share, seen, strict=False)))
         if part.gate is not None:
             factor = gate(part.gate, f"{name}.gate", weights, of if part.gate_from == "queries" else v).view(H, -1)
             mixed = [m * factor[h] for h, m in enumerate(mixed)]

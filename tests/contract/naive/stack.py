@@ -201,6 +201,16 @@ def weigh_on_manifold(part, name, weights, streams, place):
     return sum(r * x for r, x in zip(reads, streams, strict=True)), mixed, write
 
 
+def weigh_independently(part, name, weights, streams, place):
+    """The same, of streams that stay apart."""
+    N, v = part.count, torch.cat(list(streams))
+    v = v / torch.sqrt((v * v).mean() + part.norm_eps)
+    made, start, s = weights[f"{name}.dynamic.weight"] @ v, weights[f"{name}.static"], weights[f"{name}.strength"]
+    read = sum((sigmoid(s[0] * made[n] + start[n]) + part.eps) * x for n, x in enumerate(streams))
+    write = [part.magnitude * sigmoid(s[1] * made[N + n] + start[N + n]) + part.eps for n in range(N)]
+    return read, list(streams), write
+
+
 def merged(part, name, weights, streams):
     """The streams behind the last layer, each by a weight of the token."""
     v = torch.cat(list(streams))
@@ -217,6 +227,7 @@ WEIGH = {
     "hyper_connections": weigh,
     "manifold_connections": weigh_on_manifold,
     "attention_residuals": weigh_by_attention,
+    "independent_connections": weigh_independently,
 }
 
 

@@ -6,16 +6,15 @@ from collections.abc import Sequence
 
 from anyformer.huggingface import words
 from anyformer.huggingface.config import Config
-from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.rules import Names
 from anyformer.huggingface.target import nowhere
+from anyformer.huggingface.words.chosen import EARLIER, INDEXERS, OWN, sharing_layers
 from anyformer.huggingface.words.latent import indexer
 from anyformer.huggingface.words.later import as_layers, later_tokens
-from anyformer.huggingface.words.layers import label
 from anyformer.huggingface.words.names import CORRECTION, FEEDFORWARD, NORMS, ROUTED, SHARED, decoder_names
 from anyformer.model import Architecture
-from anyformer.parts import Block, Indexer, LatentAttention, Router, SharedIndex, pre_norm
+from anyformer.parts import Indexer, LatentAttention, Router, pre_norm
 
 
 def read_v32(config: Config) -> Architecture:
@@ -23,7 +22,7 @@ def read_v32(config: Config) -> Architecture:
     attention = words.latent_attention(config, q_rank=1536, pairing="adjacent")
     choice = indexer(config, attention, heads=64, pairing="halves")
     router = words.v3_router(config, groups=8, keep=4, scale=2.5)
-    return _decoder(config, attention, choice, router, ["full"] * config("num_hidden_layers"), eps=1e-6)
+    return _decoder(config, attention, choice, router, [OWN] * config("num_hidden_layers"), eps=1e-6)
 
 
 def read_glm(config: Config) -> Architecture:
@@ -37,47 +36,27 @@ def _indexers(config: Config) -> list[str]:
     """`full` for a layer with an indexer of its own, else `shared`; later releases give a pattern, or every how many."""
     pattern = config("index_topk_pattern", None, nowhere)
     each, first = config("index_topk_freq", 1, nowhere), config("index_skip_topk_offset", 2, nowhere)
-    letters = {"F": "full", "S": "shared"}
+    letters = {"F": OWN, "S": EARLIER}
 
     def absent(layer: int) -> str:
         if pattern is not None:
             return letters.get(word := str(pattern[layer]), word)
-        return "shared" if max(layer - first + 1, 0) % each else "full"
+        return EARLIER if max(layer - first + 1, 0) % each else OWN
 
-    return words.types(config, absent, "indexer_types", {"full": "full", "shared": "shared"})
+    return words.types(config, absent, "indexer_types", INDEXERS)
 
 
 def _decoder(
     config: Config, attention: LatentAttention, choice: Indexer, router: Router, indexers: Sequence[str], *, eps: float
 ) -> Architecture:
-    """The model; a layer without an indexer has the keys of the latest one with, whatever network stands beside that."""
+    """The model, with a layer that predicts later tokens if the keys say so."""
     config.expect_all(mlp_bias=False)
     norm, mlps = words.rms_norm(config, eps), words.mlp_types(config, config("first_k_dense_replace", 3))
     routed = words.experts(config, router, count=256, chosen=8, width=2048, counted=("n_routed_experts", "num_local_experts"))
     networks = {"dense": words.feedforward(config), "experts": words.shared_of(config, routed, 1, "n_shared_experts")}
-    owners = _owners(config, indexers, mlps)
-    named = dict(zip(zip(owners, mlps, strict=True), label(owners, mlps), strict=True))
-
-    def block(owner: str, mlp: str) -> Block:
-        if owner == "full":
-            return pre_norm(norm, attention.but(choice=choice), networks[mlp])
-        variant = named["full", owner.removeprefix("of_")]
-        return pre_norm(norm, attention.but(choice=SharedIndex(variant=variant, keep=choice.keep)), networks[mlp])
-
-    layers = words.layered(block, owners, mlps)
+    layers = sharing_layers(config, norm, attention, choice, networks, indexers, mlps)
     own = pre_norm(norm, attention.but(choice=choice), networks["experts"])
     return words.decoder(config, layers, norm, mtp=later_tokens(config, norm, own, layers[-1][1]))
-
-
-def _owners(config: Config, indexers: Sequence[str], mlps: Sequence[str]) -> list[str]:
-    """`full` for each layer with an indexer, else which network stands beside the latest such layer: `of_dense`."""
-    if indexers[0] != "full":
-        raise HuggingFaceError(f"{config.where}: the first layer shares an indexer, and no layer before it has one")
-    owners, latest = [], mlps[0]
-    for kind, mlp in zip(indexers, mlps, strict=True):
-        latest = mlp if kind == "full" else latest
-        owners.append("full" if kind == "full" else f"of_{latest}")
-    return owners
 
 
 def names(architecture: Architecture) -> Names:

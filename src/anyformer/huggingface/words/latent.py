@@ -53,8 +53,16 @@ def latent_attention(
     )
 
 
-def indexer(config: Config, attention: LatentAttention, *, heads: int, pairing: Literal["halves", "adjacent"]) -> Indexer:
-    """DeepSeek's lightning indexer beside this attention: it rotates as many features, first in its heads, in `pairing`."""
+def indexer(
+    config: Config,
+    attention: LatentAttention,
+    *,
+    heads: int,
+    pairing: Literal["halves", "adjacent"],
+    place: Literal["first", "last"] = "first",
+    norm: LayerNorm = INDEX_NORM,
+) -> Indexer:
+    """DeepSeek's lightning indexer beside this attention: it rotates as many features, at `place` in a head, in `pairing`."""
     width, rotary = config("index_head_dim", 128), attention.rotary
     assert rotary is not None, "model types with an indexer rotate"
     share = attention.rope_width / width
@@ -64,8 +72,8 @@ def indexer(config: Config, attention: LatentAttention, *, heads: int, pairing: 
             "that rotate"
         )
     return Indexer(
-        keep=config("index_topk", 2048), heads=config("index_n_heads", heads), head_width=width, norm=INDEX_NORM,
-        rotary=rotary.but(fraction=share, pairing=pairing),
+        keep=config("index_topk", 2048), heads=config("index_n_heads", heads), head_width=width, norm=norm,
+        rotary=rotary.but(fraction=share, pairing=pairing, place=place),
     )  # fmt: skip
 
 

@@ -6,7 +6,7 @@ from typing import Literal, Self
 
 from torch import nn
 
-from anyformer.operations import Shape, State, Tally, matrix, total
+from anyformer.operations import Shape, State, Tally, Weight, matrix, total
 from anyformer.operations.elementwise import rotated
 from anyformer.parts.attention.heads_sketch import gated, heads_cell, rotary_cell
 from anyformer.parts.attention.latent_heads import LatentHeads
@@ -40,7 +40,7 @@ class LatentAttention(LatentHeads):
         latent = chain(Cell(f"latent {number(self.kv_rank)}", "memory"), norm, heads)
         read = fan(chain(fan(query, shared), rotary_cell(self.rotary)), latent)
         keys = self.mask.words if self.choice is None else f"{self.mask.words}, best {number(self.choice.keep)} keys"
-        mixed = chain(read, Cell(f"softmax · {keys}", "mix"))
+        mixed = chain(read, Cell(" · ".join(["softmax", keys, *(["a sink per head"] if self.sink else [])]), "mix"))
         remembered = f"remembered: {self.remembered} numbers per token"
         features = self.aligned_width(width)
         aligned = () if features is None else (f"latents × √({number(features)} / rank)",)
@@ -54,7 +54,7 @@ class LatentAttention(LatentHeads):
 
     def layout(self, width: int) -> Layout:
         moved = self.aligned_to is not None or self.queries_from == "both" or self.gate_from == "queries"
-        if self.choice is not None or moved:
+        if self.choice is not None or self.sink is not None or moved:
             return Layout()
         others = {"norm": self.norm, "rope_norm": self.rope_norm, "temperature": self.temperature}
         latent = LatentLayout(
@@ -110,6 +110,8 @@ class LatentAttention(LatentHeads):
             parts += total(norms)
         if self.rope_norm is not None:
             parts += total({"rope_norm": self.rope_norm.cost(self.rope_width, rows)})
+        if self.sink is not None:
+            parts += Tally({"sink": Weight((H,), "column", "zeros")})
         if self.gate is not None:
             parts += total({"gate": self.gate.cost(self.gate_inputs(width), H, self.value_width, rows)})
         # A step reads the latents that it chooses, and the index keys of all that it chooses from.

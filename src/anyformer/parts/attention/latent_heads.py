@@ -61,6 +61,8 @@ class LatentHeads(Sublayer):
     """What W_uq and W_qr read: the queries' latent behind its norm, or [behind, before] it, 2 Q features (A.X K2)."""
     gate_from: Literal["input", "queries"] = "input"
     """What the gate reads: the layer's input, or what queries are made of (A.X K2)."""
+    sink: Literal["head"] | None = None
+    """One more score for each head, which takes part in its softmax and has no value (Hy4)."""
     choice: KeyChoice | None = None
     """A choice of keys for each query, by index scores that its latent gives (DeepSeek sparse attention)."""
 
@@ -159,6 +161,7 @@ class LatentHeads(Sublayer):
         techniques = {
             "latent norm": self.norm,
             "key norm": self.rope_norm,
+            "sinks": self.sink,
             "output gate": self.gate,
             "query temperature": self.temperature,
         }

@@ -35,6 +35,7 @@ class LatentAttentionModule(Attends):
         self.key_up = nn.Linear(P, H * attention.nope_width, bias=False)
         self.value_up = nn.Linear(P, H * attention.value_width, bias=False)
         self.gate = attention.gate.build(attention.gate_inputs(width), H, attention.value_width) if attention.gate else None
+        self.sink = nn.Parameter(torch.empty(H)) if attention.sink else None
         self.output = nn.Linear(H * attention.value_width, width, bias="output" in bias)
         self.rotary = Digested.of(attention.rotary) if attention.rotary else None
         self.scale = attention.scale_of_scores
@@ -80,8 +81,8 @@ class LatentAttentionModule(Attends):
         """Attention to all visible keys. `one`: of a single query, whose form expands none."""
         if one:
             q, k = self._absorbed(*parts)
-            return self._valued(attend(q, k, parts[2], visible, scale=self.scale, kernel="plain"))
-        return attend(*self._expanded(*parts), visible, scale=self.scale, kernel=self.plan.attention)
+            return self._valued(attend(q, k, parts[2], visible, scale=self.scale, sink_H=self.sink, kernel="plain"))
+        return attend(*self._expanded(*parts), visible, scale=self.scale, sink_H=self.sink, kernel=self.plan.attention)
 
     def _expanded(self, nope: Tensor, rope: Tensor, latent: Tensor, key: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Queries, keys and values of every head, (B, H, T or S, ...): the fewest FLOPs when many queries share them."""
@@ -133,7 +134,7 @@ class ChoosingLatentAttentionModule(LatentAttentionModule):
         if self.attention.sparse(chosen.keys, self.plan):
             q, k = (x.transpose(1, 2) for x in self._absorbed(*parts))
             width, allowed = self.attention.kv_rank, chosen.allowed
-            mixed_BTHP, share = attend_chosen(q, k, width, chosen.indices, allowed, scale=self.scale)
+            mixed_BTHP, share = attend_chosen(q, k, width, chosen.indices, allowed, scale=self.scale, sink_H=self.sink)
             mixed = self._valued(mixed_BTHP.transpose(1, 2))
         else:
             visible = visible if chosen.all_keys else visible.narrowed(chosen.dense())
@@ -142,7 +143,8 @@ class ChoosingLatentAttentionModule(LatentAttentionModule):
             q, k, v = (x.transpose(1, 2) for x in self._expanded(*parts))
             allowed = visible.dense(x_BTD.shape[1], x_BTD.device)
             seen = None if allowed is None else allowed[:, 0].expand(len(q), -1, -1)
-            mixed_BTHU, share = attend_chosen(q, k, v, None, seen, scale=self.scale, plain=self.plan.attention == "plain")
+            plain = self.plan.attention == "plain"
+            mixed_BTHU, share = attend_chosen(q, k, v, None, seen, scale=self.scale, sink_H=self.sink, plain=plain)
             share = share if chosen.all_keys else share.gather(-1, chosen.indices)
             mixed = mixed_BTHU.transpose(1, 2)
         if told:

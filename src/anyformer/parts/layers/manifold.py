@@ -7,14 +7,13 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from anyformer.describe import Count, Positive
+from anyformer.describe import Count
 from anyformer.operations import Contraction, Tally, Weight, matrix
-from anyformer.parts.layers.streams import CopiesModule, StepStreams
-from anyformer.parts.norms.layer_norm import normalise
+from anyformer.parts.layers.merged_streams import MergedStreams
 from anyformer.parts.sketch import Sketch
 
 
-class ManifoldConnections(StepStreams):
+class ManifoldConnections(MergedStreams):
     """N residual streams of which a step leaves x_n = sum_k R_kn x_k + w_n f(h), h = sum_n m_n x_n, R doubly stochastic.
 
     Xie et al. 2025 (arXiv 2512.24880, mHC), as DeepSeek-V4 and GLM-5.3 have it. With v the N streams side by side (N * D),
@@ -22,36 +21,17 @@ class ManifoldConnections(StepStreams):
 
         m = sigmoid(s_1 u) + eps     w = 2 sigmoid(s_2 z)     R = Sinkhorn(softmax(s_3 Q) + eps)
 
-    where s scales the part of W and not b. Sinkhorn divides columns by their sums, then rows and columns in turn until it has
-    divided the columns `iterations` times, so no mix lets the streams grow. The paper's H_pre, H_post, H_res are m, w, R.
+    where s scales the part of W and not b. Sinkhorn divides columns by their sums + eps, then rows and columns in turn until it
+    has divided the columns `iterations` times, so no mix lets the streams grow. The paper's H_pre, H_post, H_res are m, w, R.
     All this is computed in fp32. A pass costs more time than plain hyper-connections: the matrix is small and the steps many.
     """
 
     kind: Literal["manifold_connections"] = "manifold_connections"
     iterations: Count = 20
-    eps: Positive = 1e-6
-    """Added to m, to the softmax and to the sums that Sinkhorn divides by."""
-    norm_eps: Positive = 1e-6
-    """Of the norm of v."""
-    merge: Literal["sum", "mean", "learned"] = "sum"
-    """What the stream behind the last layer is of the N: their sum, their mean (GLM-5.3), or sum_n m_n x_n with weights of the
-    token, m as that of a step, by a W, b and s of its own (DeepSeek-V4)."""
 
     def sketch(self, width: int) -> Sketch:
         fact = f"{self.count} residual streams, mixed by doubly stochastic matrices of each token"
         return Sketch("Manifold hyper-connections", (fact,))
-
-    def merged(self, x_BTND: Tensor) -> Tensor:
-        return x_BTND.mean(2) if self.merge == "mean" else x_BTND.sum(2)
-
-    def build_ends(self, width: int) -> CopiesModule:
-        return LearnedMerge(self, width) if self.merge == "learned" else CopiesModule(self)
-
-    def ends_cost(self, width: int, rows: int) -> tuple[Tally, Tally]:
-        if self.merge != "learned":
-            return Tally(), Tally()
-        weights = {"strength": Weight((1,), "replicate", 0.01), "static": Weight((self.count,), "replicate", "zeros")}
-        return Tally(), matrix("dynamic", self.count * width, self.count, rows, role="replicate") + Tally(weights)
 
     def build(self, width: int, index: int) -> ManifoldConnectionsModule:
         return ManifoldConnectionsModule(self, width)
@@ -61,34 +41,6 @@ class ManifoldConnections(StepStreams):
         mixed = Contraction(2 * rows * N * N * width)
         weights = {"strength": Weight((3,), "replicate", 0.01), "static": Weight((N * (N + 2),), "replicate", "zeros")}
         return matrix("dynamic", N * width, N * (N + 2), rows, role="replicate") + Tally(weights, {"mix": mixed})
-
-
-class LearnedMerge(CopiesModule):
-    """N copies before the layers, and behind them their sum by weights of the token."""
-
-    def __init__(self, streams: ManifoldConnections, width: int) -> None:
-        super().__init__(streams)
-        self.leave = TokenWeights(streams, width)
-
-    def leaving(self, x_BTND: Tensor) -> Tensor:
-        weights_BTN: Tensor = self.leave(x_BTND)
-        return (weights_BTN.to(x_BTND.dtype)[..., None] * x_BTND).sum(-2)
-
-
-class TokenWeights(nn.Module):
-    """m = sigmoid(s v W + b) + eps of each token: (B, T, N, D) -> (B, T, N) in fp32."""
-
-    def __init__(self, streams: ManifoldConnections, width: int) -> None:
-        super().__init__()
-        N = streams.count
-        self.streams = streams
-        self.dynamic = nn.Linear(N * width, N, bias=False)
-        self.static = nn.Parameter(torch.empty(N))
-        self.strength = nn.Parameter(torch.empty(1))
-
-    def forward(self, x_BTND: Tensor) -> Tensor:
-        v = normalise(x_BTND.float().flatten(2), self.streams.norm_eps, centre=False).to(x_BTND.dtype)
-        return torch.sigmoid(self.strength.float() * self.dynamic(v).float() + self.static.float()) + self.streams.eps
 
 
 class ManifoldConnectionsModule(nn.Module):
@@ -106,8 +58,7 @@ class ManifoldConnectionsModule(nn.Module):
         """The input of the branches (B, T, D), the mixed streams (B, T, N, D), the weights of the output (B, T, N, 1)."""
         part, dtype = self.streams, x_BTND.dtype
         N, eps = part.count, part.eps
-        v = normalise(x_BTND.float().flatten(2), part.norm_eps, centre=False).to(dtype)
-        read, write, mix = torch.split(self.dynamic(v).float(), [N, N, N * N], -1)
+        read, write, mix = torch.split(self.dynamic(part.vector(x_BTND)).float(), [N, N, N * N], -1)
         read_start, write_start, mix_start = torch.split(self.static.float(), [N, N, N * N])
         s_read, s_write, s_mix = self.strength.float()
         read_BTN = torch.sigmoid(s_read * read + read_start) + eps
