@@ -36,7 +36,7 @@ class IndependentConnections(MergedStreams):
     def build(self, width: int, index: int) -> IndependentConnectionsModule:
         return IndependentConnectionsModule(self, width)
 
-    def cost(self, width: int, rows: int) -> Tally:
+    def cost(self, width: int, rows: int, index: int) -> Tally:
         N = self.count
         weights = {"strength": Weight((2,), "replicate", 0.01), "static": Weight((2 * N,), "replicate", "zeros")}
         return matrix("dynamic", N * width, 2 * N, rows, role="replicate") + Tally(weights)
