@@ -28,11 +28,12 @@ BF16 = Plan(precision="bf16")
 # are priced otherwise; under a window Transformer-XL projects the distances of the keys that are left, and declares all.
 BETWEEN_IN_DECODING = {
     "latent", "latent_queries", "latent_window_gate", "latent_indexed_all", "latent_temperature", "latent_aligned",
+    "latent_sink", "latent_sink_window",
     "transformer_xl_window",
 }  # fmt: skip
 BETWEEN = {
     "linear_fourier", "linear_gaussian", "linear_positive", "linear_orthogonal", "latent_indexed", "latent_shared_index",
-    "latent_both",
+    "latent_both", "latent_sink",
 }  # fmt: skip
 
 

@@ -104,3 +104,12 @@ def test_operators_are_what_torch_takes_them_for(where):
     learner = learner._replace(weight=drawn(H, E, E + 1, seed=7).mT.expand(B, -1, -1, -1))
     inputs = (*tokens, *learner[:-1], given, learner.eps)
     torch.library.opcheck(torch.ops.anyformer.train_at_test_time, inputs)
+
+
+def test_positions_of_one_row_are_those_of_every_row():
+    inputs, learner = arguments(9, sums=False)
+    one, each = (
+        train_at_test_time(*inputs, learner, x) for x in (torch.arange(9)[None], torch.arange(9).expand(len(inputs[0]), -1))
+    )
+    for a, b in zip(one, each, strict=True):
+        torch.testing.assert_close(a, b, rtol=0, atol=0)

@@ -183,7 +183,10 @@ def fill(
     for name, empty in dict(model.named_parameters()).items():
         owner, _, leaf = name.rpartition(".")
         value = tensors[name].to(device=device)
-        value = value.to(dtype) if dtype is not None and value.is_floating_point() else value
+        if not empty.is_floating_point():
+            value = value.to(empty.dtype)  # whole numbers, such as a table of experts
+        elif dtype is not None and value.is_floating_point():
+            value = value.to(dtype)
         setattr(model.get_submodule(owner), leaf, nn.Parameter(value, requires_grad=empty.requires_grad))
 
 

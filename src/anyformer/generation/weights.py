@@ -99,6 +99,8 @@ def _held(value: Tensor, dtype: torch.dtype, *, looked_up: bool, multiplied: boo
     """One weight: a table whose rows may be looked up, a matrix of a layer, or another."""
     if isinstance(value, Quantised):
         return Packed(value.planes, value.format, tuple(value.shape), dtype)
+    if not value.is_floating_point():
+        return value
     if not (looked_up or multiplied) or value.dim() < 2 or value.device.type != "cpu":
         return value.to(dtype)
     format = HALF if value.dtype == torch.bfloat16 else SINGLE

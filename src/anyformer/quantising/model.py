@@ -78,7 +78,7 @@ def quantised(
             made[path] = matrix = _stored(value, moments.get(path), format, other)
             errors[path] = _error(value, matrix)
         else:
-            made[path] = value.detach().to(other)
+            made[path] = value.detach().to(other) if value.is_floating_point() else value.detach()
     before, after = (sum(map(stored_bytes, values)) for values in (held.values(), made.values()))
     return _with(model, made), Report(format.name, before, after, errors, tuple(path for path in errors if path in moments))
 

@@ -48,7 +48,7 @@ def rest(model: Transformer, tuning: Tuning) -> None:
     declared = model.architecture.trained_cost(Shape(source=1))
     learning, format = tuning.of(declared).learning, FORMATS[tuning.base]
     for path, weight in declared.weights.items():
-        if path not in learning:
+        if path not in learning and model.get_parameter(path).is_floating_point():
             few = isinstance(format, Quantising) and weight.quantisable
             hold(model, path, format if few else HALF)
 

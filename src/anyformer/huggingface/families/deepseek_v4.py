@@ -72,7 +72,7 @@ def _types(config: Config) -> list[str]:
     """Our word for the attention of each layer."""
     ratios, depth = config("compress_ratios", None, nowhere), config("num_hidden_layers")
     strange = sorted(set(ratios or ()) - set(_RATIOS))
-    if strange or len(ratios or [0] * depth) < depth:
+    if ratios is not None and (strange or len(ratios) < depth):
         raise HuggingFaceError(
             f"{config.where}: compress_ratios should hold one of {', '.join(map(str, _RATIOS))} for each of the {depth} "
             f"layers, and for those of its predictions behind them, got {len(ratios)} numbers"

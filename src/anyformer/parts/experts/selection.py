@@ -12,6 +12,7 @@ from torch import Tensor
 from anyformer.describe import Count, NotNegative, Positive, Registry, Value
 from anyformer.parts.call.noise import mix
 from anyformer.parts.experts.balance import picked
+from anyformer.parts.lookup import rows_of
 
 
 def best(preference_ZX: Tensor, count: int) -> Tensor:
@@ -231,7 +232,8 @@ class TokenTable(ByToken):
     def preference(self, inputs: RouterInputs) -> Tensor:
         assert inputs.tokens is not None, "a stack whose layers read tokens gets them"
         assert inputs.table is not None, "a router with a table gives it"
-        hashed_ZX, named_ZJ = super().preference(inputs), inputs.table[inputs.tokens.flatten().long()]
+        named_ZJ = rows_of(inputs.table, inputs.tokens.flatten().long(), "tokens with experts of their own")
+        hashed_ZX = super().preference(inputs)
         # A hash has 32 bits: what the table names comes before all others, in its order.
         place_J = torch.arange(inputs.chosen, 0, -1, device=named_ZJ.device) << 32
         ahead_ZJ = torch.where(named_ZJ >= 0, place_J, 0)

@@ -16,8 +16,8 @@ from anyformer.parts.sketch import Sketch
 class IndependentConnections(MergedStreams):
     """N residual streams of which a step leaves x_n + w_n f(h), h = sum_n m_n x_n: each keeps its own past.
 
-    Hy4 of Tencent (iHC): `ManifoldConnections` without the N by N matrix of each token. With v
-    the N streams side by side, normalised without a gain, and (u, z) = v W + b split:
+    Hy4 of Tencent (iHC; transformers 5.23, `hy_v4`): `ManifoldConnections` without the N by N matrix of each token. With v the
+    N streams side by side, normalised without a gain, and (u, z) = v W + b split:
 
         m = sigmoid(s_1 u) + eps     w = magnitude * sigmoid(s_2 z) + eps
 

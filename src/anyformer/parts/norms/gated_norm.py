@@ -18,8 +18,8 @@ from anyformer.parts.sketch import Sketch, number
 class GatedNorm(Norm):
     """y = n * sigmoid(act(n W_down) W_up), n = norm(x): (..., D), W_down (D, P), W_up (P, D) (arXiv 2601.22966, GatedNorm).
 
-    The gate shrinks features where else large ones would rescale all the others. In the log of marin (issue 4026) a model
-    without it is worse, and act hardly matters (issue 5302: ReLU is 1 to 2% ahead of SiLU). It starts near n / 2, since the
+    The gate shrinks features that would otherwise rescale all the others. In the issues of marin (marin-community/marin, 4026)
+    a model without it is worse, and act hardly matters (5302: ReLU is 1 to 2% ahead of SiLU). It starts near n / 2, since the
     sigmoid of what is near 0 is near a half.
     """
 

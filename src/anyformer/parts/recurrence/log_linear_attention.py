@@ -16,8 +16,8 @@ from anyformer.parts.call.context import Context
 from anyformer.parts.call.recurrent_state import SUM_BYTES, RecurrentState
 from anyformer.parts.norms.norm import Norm
 from anyformer.parts.pointwise.gate import Gate
-from anyformer.parts.recurrence.counted import counted
 from anyformer.parts.recurrence.decay import ScalarDecay
+from anyformer.parts.recurrence.document_places import places_in_documents
 from anyformer.parts.recurrence.log_linear import Levels, log_linear_flops, log_linear_recurrence
 from anyformer.parts.recurrence.recurrence import exact, exactly, recurrent
 from anyformer.parts.recurrence.recurrent_heads import heads_first, split_heads, time_first
@@ -152,7 +152,7 @@ class LogLinearAttentionModule(nn.Module):
     ) -> Tensor:  # fmt: skip
         """The mixed heads in fp32 at least, (B, T, H, E), of what is projected; log-decay (B, T, H, 1)."""
         H, levels, segments = self.part.heads, self.part.levels, context.segments
-        positions = counted(context, goes_on=state is not None)
+        positions = places_in_documents(context, goes_on=state is not None)
         with exactly(query):
             q, k, v = (split_heads(exact(x), H) for x in (query, key, value))
             scales = split_heads(F.softplus(exact(level) * exact(self.level_scale)), H)

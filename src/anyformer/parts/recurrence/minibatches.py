@@ -38,7 +38,7 @@ class MiniBatches:
         x = x.flatten(2, 3)
         if self.slots is None:
             return x[:, :, : self.length].contiguous()
-        index = self.slots[:, None, :, None].expand(-1, x.shape[1], -1, x.shape[3])
+        index = self.slots[:, None, :, None].expand(len(x), x.shape[1], -1, x.shape[3])
         return F.pad(x, (0, 0, 0, 1)).gather(2, index)
 
 

@@ -18,7 +18,7 @@ from anyformer.parts.norms.layer_norm import LayerNorm, of_each_head
 from anyformer.parts.norms.norm import Norm
 from anyformer.parts.pointwise.gate import Gate
 from anyformer.parts.positions.rotary import Rotary
-from anyformer.parts.recurrence.counted import counted
+from anyformer.parts.recurrence.document_places import places_in_documents
 from anyformer.parts.recurrence.recurrence import exact, exactly, recurrent
 from anyformer.parts.recurrence.recurrent_heads import RecurrentHeads, RecurrentHeadsModule, split_heads
 from anyformer.parts.recurrence.ttt import Learner, train_at_test_time, training_flops
@@ -142,7 +142,7 @@ class TTTLinearModule(RecurrentHeadsModule):
     ) -> Tensor:
         """The heads side by side in fp32 at least, (B, T, H * E), of what is projected; rate (B, T, H)."""
         part, H = self.part, self.part.heads
-        positions = counted(context, goes_on=state is not None)
+        positions = places_in_documents(context, goes_on=state is not None)
         with exactly(query):
             q, k, v = (split_heads(exact(x), H) for x in (query, key, value))
             q, k = self._placed(q, context, positions), self._placed(k, context, positions)

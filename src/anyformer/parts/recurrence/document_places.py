@@ -8,14 +8,14 @@ from torch import Tensor
 from anyformer.parts.call.context import Context
 
 
-def counted(context: Context, *, goes_on: bool) -> Tensor:
+def places_in_documents(context: Context, *, goes_on: bool) -> Tensor:
     """The number of tokens of its document before each token, below 0 on padding, (B or 1, T), whatever positions are given.
 
     `goes_on`: with a state, whose positions are such numbers.
     """
     if goes_on or context.aligned:
         return context.positions
-    return context.once("counted", lambda: _counted(context))
+    return context.once("places in documents", lambda: _counted(context))
 
 
 def _counted(context: Context) -> Tensor:
