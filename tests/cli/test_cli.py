@@ -152,8 +152,8 @@ def test_list_filters(call):
     assert "transformer-base" not in call("list", "--since", "2018").stdout
     latent = call("list", "--moe", "--since", "2025", "--attention", "mla", "--sort", "active", "--names").stdout.split()
     assert latent == [
-        "a.x-k2-light", "moonlight-16b-a3b", "kimi-linear-48b-a3b", "glm-4.7-flash", "ling-3.0-flash", "mistral-small-4-119b",
-        "dots3-note", "longcat-flash", "a.x-k1", "kimi-k2", "deepseek-r1", "deepseek-v3.2", "glm-5",
+        "a.x-k2-light", "moonlight-16b-a3b", "kimi-linear-48b-a3b", "glm-4.7-flash", "hy4-preview", "ling-3.0-flash",
+        "mistral-small-4-119b", "dots3-note", "longcat-flash", "a.x-k1", "kimi-k2", "deepseek-r1", "deepseek-v3.2", "glm-5",
     ]  # fmt: skip
     assert call("list", "--position", "alibi", "--norm", "rms", "--names").stdout.split() == ["baichuan-13b"]
     assert call("list", "--shape", "encoder-only", "--attention", "mha", "vit-large", "--names").stdout.split() == [
