@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from anyformer.parts.call.context import Context
+
+
+def document_starts(segments: Tensor | None) -> Tensor | None:
+    """The tokens with which another document begins than that of the token before, bool (B, T); never the first of a row."""
+    return None if segments is None else F.pad(segments[:, 1:] != segments[:, :-1], (1, 0))
 
 
 def places_in_documents(context: Context, *, goes_on: bool) -> Tensor:

@@ -17,6 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from anyformer.operations import Contraction, Tally
+from anyformer.parts.recurrence.document_places import document_starts
 from anyformer.parts.recurrence.recurrence import cut, decayed, even, factors, folded
 
 
@@ -36,9 +37,9 @@ def generalised_delta(
     state = v.new_zeros(*v.shape[:-2], k.shape[-1], v.shape[-1]) if state is None else state
     if q.shape[-2] == 1:
         return _step(q, k, v, a, c, log_decay, state)
-    if segments is not None:
+    starts = document_starts(segments)
+    if starts is not None:
         # The first token of a document finds an empty state; any other is of the document of the token before it.
-        starts = F.pad(segments[:, 1:] != segments[:, :-1], (1, 0))
         a = a.masked_fill(starts[:, None, None, :, None], 0)
     f = factors(q.shape[-2], log_decay, segments, chunk, q)
     q_n, k_n, v_n, a_n, c_n = (folded(x, f.size) for x in (q, k, v, a, c))

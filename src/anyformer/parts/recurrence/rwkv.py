@@ -13,6 +13,7 @@ from anyformer.operations import Shape, Tally, Weight, matrix, total
 from anyformer.parts.call.context import Context
 from anyformer.parts.call.recurrent_state import SUM_BYTES, ConvolutionState, RecurrentState
 from anyformer.parts.pointwise.activation import ACTIVATIONS, activation_name
+from anyformer.parts.recurrence.document_places import document_starts
 from anyformer.parts.recurrence.recurrence import exact, exactly, recurrent
 from anyformer.parts.recurrence.short_convolution import previous
 from anyformer.parts.recurrence.wkv import wkv
@@ -117,7 +118,7 @@ class RWKVModule(nn.Module):
                 exact(self.decay).exp(),
                 exact(self.bonus),
                 None if state is None else state.sums.to(exact(key).dtype),
-                starts=None if segments is None else F.pad(segments[:, 1:] != segments[:, :-1], (1, 0)),
+                starts=document_starts(segments),
                 padding=None if valid is None else ~valid,
             )
             if state is not None:

@@ -15,11 +15,11 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from anyformer.operations import Contraction, Tally
 from anyformer.parts.call.counted import counted
+from anyformer.parts.recurrence.document_places import document_starts
 from anyformer.parts.recurrence.scan import add_up
 
 
@@ -37,7 +37,7 @@ def selective_scan(
     """The outputs (B, T, W) and the state after them. Documents (`segments`, numbered in order) start from an empty state."""
     if value.shape[1] == 1:
         return selective_step(value, step, rate, key, query, state)
-    starts = None if segments is None else F.pad(segments[:, 1:] != segments[:, :-1], (1, 0))
+    starts = document_starts(segments)
     state = value.new_zeros(value.shape[0], *rate.shape) if state is None else state
     call = _counted if value.is_meta else _selective_scan
     mixed, last, _ = call(value, step, rate, key, query, state, starts, chunk)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Literal
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from anyformer.describe import Count
@@ -14,6 +13,7 @@ from anyformer.parts.call.context import Context
 from anyformer.parts.call.recurrent_state import SUM_BYTES, RecurrentState
 from anyformer.parts.norms.norm import Norm
 from anyformer.parts.pointwise.grouped import GroupedLinear
+from anyformer.parts.recurrence.document_places import document_starts
 from anyformer.parts.recurrence.recurrence import exact, exactly, recurrent
 from anyformer.parts.recurrence.recurrent_heads import split_heads
 from anyformer.parts.recurrence.short_convolution import ShortConvolution
@@ -120,7 +120,7 @@ class SLSTMModule(nn.Module):
         with exactly(gates):
             gates, matrices, segments = exact(gates), exact(self.recurrent), context.segments
             first = gates.new_zeros(len(gates), 4, *matrices.shape[:2]) if state is None else state.sums.to(gates.dtype)
-            starts = None if segments is None else F.pad(segments[:, 1:] != segments[:, :-1], (1, 0))
+            starts = document_starts(segments)
             h_BTHE, after = slstm_recurrence(gates, matrices.to(gates.dtype), first, context.valid, starts)
             if state is not None:
                 state.sums.copy_(after)
