@@ -15,12 +15,13 @@ from anyformer.operations import Fill, Role, Shape, Tally, Weight, matrix, total
 from anyformer.operations.elementwise import rotated
 from anyformer.parts.attention.heads_sketch import heads_cell
 from anyformer.parts.call.context import Context
-from anyformer.parts.call.recurrent_state import SUM_BYTES, ConvolutionState, RecurrentState
+from anyformer.parts.call.recurrent_state import SUM_BYTES, RecurrentState
 from anyformer.parts.norms.norm import Norm
 from anyformer.parts.pointwise.activation import ACTIVATIONS
 from anyformer.parts.positions.rotary import Rotary
 from anyformer.parts.recurrence.recurrence import exact, exactly, linear_flops, recurrent
 from anyformer.parts.recurrence.recurrent_heads import split_heads
+from anyformer.parts.recurrence.short_convolution import latest_input
 from anyformer.parts.recurrence.trapezoid import following, latest, trapezoidal_recurrence
 from anyformer.parts.sketch import Cell, Sketch, biases, chain, fan, number
 from anyformer.parts.sublayer import Sublayer, Traits, each_once
@@ -153,10 +154,7 @@ class Mamba3(Sublayer):
         self, width: int, batch: int, capacity: int, source: int, dtype: torch.dtype, device: torch.device
     ) -> RecurrentState:
         """B * H * M * E sums, the last key and value and the angles so far, for any capacity."""
-        held = {
-            name: ConvolutionState(torch.zeros(batch, 1, features, dtype=torch.float32, device=device))
-            for name, features in self.held.items()
-        }
+        held = {name: latest_input(features, batch, torch.float32, device) for name, features in self.held.items()}
         shape = (batch, self.heads, 1, self.state_width, self.head_width)
         return RecurrentState.empty(*shape, device=device, convolutions=held)
 

@@ -13,12 +13,13 @@ from anyformer.operations import Shape, Tally, Weight, matrix, total
 from anyformer.parts.call.context import Context
 from anyformer.parts.call.recurrent_state import SUM_BYTES, ConvolutionState, RecurrentState
 from anyformer.parts.pointwise.activation import ACTIVATIONS, activation_name
+from anyformer.parts.recurrence.channel_mix import ChannelMix
 from anyformer.parts.recurrence.document_places import document_starts
 from anyformer.parts.recurrence.recurrence import exact, exactly, recurrent
-from anyformer.parts.recurrence.short_convolution import previous
+from anyformer.parts.recurrence.short_convolution import latest_input, previous
 from anyformer.parts.recurrence.wkv import wkv
 from anyformer.parts.sketch import Cell, Sketch, chain, fan, number
-from anyformer.parts.sublayer import Network, Resizing, Sublayer, Traits
+from anyformer.parts.sublayer import Sublayer, Traits
 from anyformer.plan import Plan
 
 SIDES = ("key", "value", "receptance")
@@ -80,12 +81,8 @@ class RWKV(Sublayer):
     ) -> RecurrentState:
         """B * 3 * W sums and the latest input, for any capacity."""
         return RecurrentState.empty(
-            batch, 3, self.channels, device=device, convolutions={"x": _latest(width, batch, dtype, device)}
+            batch, 3, self.channels, device=device, convolutions={"x": latest_input(width, batch, dtype, device)}
         )
-
-
-def _latest(width: int, batch: int, dtype: torch.dtype, device: torch.device) -> ConvolutionState:
-    return ConvolutionState(torch.zeros(batch, 1, width, dtype=dtype, device=device))
 
 
 class RWKVModule(nn.Module):
@@ -130,32 +127,19 @@ def _mixed(x: Tensor, before: Tensor, mix: Tensor) -> Tensor:
     return x * mix + before * (1 - mix)
 
 
-class RWKVChannelMix(Sublayer):
+class RWKVChannelMix(ChannelMix):
     """y = sigmoid(r_t) * (relu(k_t)^2 W_value): Channel mixing (Peng et al. 2023, arXiv 2305.13048, section 3: RWKV-4).
 
     k: (B, T, F) and r: (B, T, D), each (mix * x_t + (1 - mix) * x_{t-1}) W with a mix (D,) of its own; W_value: (F, D).
     """
 
     kind: Literal["rwkv_channel_mix"] = "rwkv_channel_mix"
-    width: Count
-    """F; 4 D in the paper."""
-
-    @property
-    def resizing(self) -> Resizing:
-        return Resizing(network=Network(self.width, gated=False))
-
-    def narrowed(self, width: int, ways: int) -> Self | None:
-        return None if self.width % ways else self.but(width=self.width // ways)
 
     def sketch(self, width: int) -> Sketch:
         acted = Cell(activation_name("relu_squared", gated=False), "pointwise")
         inner = chain(Cell(f"key {number(self.width)}"), acted, Cell(f"value {number(width)}"))
         gate = chain(Cell(f"receptance {number(width)}"), Cell("sigmoid", "pointwise"))
         return Sketch("RWKV channel mixing", (), chain(Cell("mix with the token before", "mix"), fan(inner, gate, join="×")))
-
-    @property
-    def traits(self) -> Traits:
-        return Traits(activation=activation_name("relu_squared", gated=False))
 
     def build(self, width: int, plan: Plan, name: str) -> RWKVChannelMixModule:
         return RWKVChannelMixModule(self, width)
@@ -172,12 +156,6 @@ class RWKVChannelMix(Sublayer):
         }
         state = shape.batch * width * plan.activation_bytes
         return parts + total(inner) + Tally(own_state=recurrent(state, shape))
-
-    def state(
-        self, width: int, batch: int, capacity: int, source: int, dtype: torch.dtype, device: torch.device
-    ) -> ConvolutionState:
-        """B * D elements, the latest input, for any capacity."""
-        return _latest(width, batch, dtype, device)
 
 
 class RWKVChannelMixModule(nn.Module):

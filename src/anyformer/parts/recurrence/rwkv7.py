@@ -14,14 +14,14 @@ from anyformer.describe import Count, Positive, Value
 from anyformer.operations import Shape, Tally, Weight, matrix, total
 from anyformer.parts.attention.heads_sketch import heads_cell
 from anyformer.parts.call.context import Context
-from anyformer.parts.call.recurrent_state import SUM_BYTES, ConvolutionState, RecurrentState
+from anyformer.parts.call.recurrent_state import SUM_BYTES, RecurrentState
 from anyformer.parts.call.shared import Read
 from anyformer.parts.norms.layer_norm import LayerNorm, of_each_head
 from anyformer.parts.recurrence.generalised_delta import generalised_delta, generalised_delta_flops
 from anyformer.parts.recurrence.low_rank import LowRank
 from anyformer.parts.recurrence.recurrence import exact, exactly, recurrent
 from anyformer.parts.recurrence.recurrent_heads import heads_first, split_heads, time_first
-from anyformer.parts.recurrence.short_convolution import previous
+from anyformer.parts.recurrence.short_convolution import latest_input, previous
 from anyformer.parts.sketch import Cell, Sketch, chain, fan, number
 from anyformer.parts.sublayer import Sublayer, Traits
 from anyformer.plan import Plan
@@ -149,7 +149,7 @@ class RWKV7(Sublayer):
         self, width: int, batch: int, capacity: int, source: int, dtype: torch.dtype, device: torch.device
     ) -> RecurrentState:
         """B * H * E * E sums and the latest input, for any capacity."""
-        latest = ConvolutionState(torch.zeros(batch, 1, width, dtype=dtype, device=device))
+        latest = latest_input(width, batch, dtype, device)
         shape = (batch, self.heads, 1, self.head_width, self.head_width)
         return RecurrentState.empty(*shape, device=device, convolutions={"x": latest})
 

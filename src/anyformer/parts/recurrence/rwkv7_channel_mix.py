@@ -2,49 +2,35 @@
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from anyformer.describe import Count
 from anyformer.operations import Shape, Tally, Weight, matrix, total
 from anyformer.parts.call.context import Context
 from anyformer.parts.call.recurrent_state import ConvolutionState
 from anyformer.parts.pointwise.activation import ACTIVATIONS, activation_name
+from anyformer.parts.recurrence.channel_mix import ChannelMix
 from anyformer.parts.recurrence.recurrence import recurrent
 from anyformer.parts.recurrence.short_convolution import previous
 from anyformer.parts.sketch import Cell, Sketch, chain, number
-from anyformer.parts.sublayer import Network, Resizing, Sublayer, Traits
 from anyformer.plan import Plan
 
 
-class RWKV7ChannelMix(Sublayer):
+class RWKV7ChannelMix(ChannelMix):
     """y = relu((x_t + mix * (x_{t-1} - x_t)) W_key)^2 W_value: Channel mixing (Peng et al. 2025, arXiv 2503.14456: RWKV-7).
 
     mix: (D,); W_key: (D, F), W_value: (F, D). Without the gate of RWKV-4's (`RWKVChannelMix`).
     """
 
     kind: Literal["rwkv7_channel_mix"] = "rwkv7_channel_mix"
-    width: Count
-    """F; 4 D in the paper."""
-
-    @property
-    def resizing(self) -> Resizing:
-        return Resizing(network=Network(self.width, gated=False))
-
-    def narrowed(self, width: int, ways: int) -> Self | None:
-        return None if self.width % ways else self.but(width=self.width // ways)
 
     def sketch(self, width: int) -> Sketch:
         acted = Cell(activation_name("relu_squared", gated=False), "pointwise")
         inner = chain(Cell(f"key {number(self.width)}"), acted, Cell(f"value {number(width)}"))
         return Sketch("RWKV-7 channel mixing", (), chain(Cell("mix with the token before", "mix"), inner))
-
-    @property
-    def traits(self) -> Traits:
-        return Traits(activation=activation_name("relu_squared", gated=False))
 
     def build(self, width: int, plan: Plan, name: str) -> RWKV7ChannelMixModule:
         return RWKV7ChannelMixModule(self, width)
@@ -56,12 +42,6 @@ class RWKV7ChannelMix(Sublayer):
         inner = {"key_activation": ACTIVATIONS["relu_squared"].cost(self.width, shape.rows)}
         state = shape.batch * width * plan.activation_bytes
         return parts + total(inner) + Tally(own_state=recurrent(state, shape))
-
-    def state(
-        self, width: int, batch: int, capacity: int, source: int, dtype: torch.dtype, device: torch.device
-    ) -> ConvolutionState:
-        """B * D elements, the latest input, for any capacity."""
-        return ConvolutionState(torch.zeros(batch, 1, width, dtype=dtype, device=device))
 
 
 class RWKV7ChannelMixModule(nn.Module):

@@ -81,6 +81,11 @@ class ShortConvolutionModule(nn.Module):
         return self.activation(y).to(x_BTW.dtype)  # type: ignore[no-any-return]
 
 
+def latest_input(width: int, batch: int, dtype: torch.dtype, device: torch.device) -> ConvolutionState:
+    """The state of `previous`: the latest input, (B, 1, W), zeros at first."""
+    return ConvolutionState(torch.zeros(batch, 1, width, dtype=dtype, device=device))
+
+
 def previous(x_BTW: Tensor, context: Context, state: ConvolutionState | None = None) -> Tensor:
     """x_{t-1}, zeros at the first token of a row or a document: (B, T, W) -> (B, T, W)."""
     shift = x_BTW.new_tensor([1.0, 0.0]).expand(x_BTW.shape[2], 2)

@@ -1,0 +1,38 @@
+"""The base of RWKV's channel mixings."""
+
+from __future__ import annotations
+
+from typing import Self
+
+import torch
+
+from anyformer.describe import Count
+from anyformer.parts.call.recurrent_state import ConvolutionState
+from anyformer.parts.pointwise.activation import activation_name
+from anyformer.parts.recurrence.short_convolution import latest_input
+from anyformer.parts.sublayer import Network, Resizing, Sublayer, Traits
+
+
+class ChannelMix(Sublayer):
+    """A network of F features with squared ReLU that reads the token before too."""
+
+    kind: str
+    width: Count
+    """F; 4 D in the paper."""
+
+    @property
+    def resizing(self) -> Resizing:
+        return Resizing(network=Network(self.width, gated=False))
+
+    def narrowed(self, width: int, ways: int) -> Self | None:
+        return None if self.width % ways else self.but(width=self.width // ways)
+
+    @property
+    def traits(self) -> Traits:
+        return Traits(activation=activation_name("relu_squared", gated=False))
+
+    def state(
+        self, width: int, batch: int, capacity: int, source: int, dtype: torch.dtype, device: torch.device
+    ) -> ConvolutionState:
+        """B * D elements, the latest input, for any capacity."""
+        return latest_input(width, batch, dtype, device)
