@@ -15,6 +15,7 @@ from anyformer.parts.attention.entry_blocks import blocks_of, blocks_of_state
 from anyformer.parts.call.context import Context
 from anyformer.parts.call.entry_state import EntryState
 from anyformer.parts.call.state import EMPTY
+from anyformer.parts.masks.pairs import pairs_with_blocks
 from anyformer.parts.norms.norm import Norm
 from anyformer.parts.positions.rotary import Rotary
 from anyformer.parts.sketch import Drawn, Sketch
@@ -61,15 +62,11 @@ class Compressor(Drawn):
     def seen(self, shape: Shape, most: int | None = None) -> int:
         """Pairs of a query and an entry that it sees, of one row; `most`: of a query no more."""
 
-        def of_first(queries: int) -> int:
-            """The sum of u // m over u = 1 ... queries."""
-            whole, rest = divmod(queries, self.block)
-            return self.block * whole * (whole - 1) // 2 + whole * (rest + 1)
-
         def at_most(queries: int) -> int:
+            """The sum over u = 1 ... queries of u // m, or of `most` if that is less."""
             if most is None or queries < most * self.block:
-                return of_first(queries)
-            return of_first(most * self.block - 1) + (queries - most * self.block + 1) * most
+                return pairs_with_blocks(queries + 1, self.block)
+            return pairs_with_blocks(most * self.block, self.block) + (queries - most * self.block + 1) * most
 
         return at_most(shape.keys) - at_most(shape.past)
 

@@ -16,6 +16,7 @@ from anyformer.parts.call.block_state import BlockState
 from anyformer.parts.call.context import Context, Memory, Visible
 from anyformer.parts.call.state import EMPTY, FullState
 from anyformer.parts.masks.mask import Mask
+from anyformer.parts.masks.pairs import pairs_with_blocks
 from anyformer.parts.sketch import Cell, Sketch, chain
 
 
@@ -51,12 +52,7 @@ class MeanKeys(BlockChoice):
 
     def _earlier(self, shape: Shape) -> int:
         """Pairs of a query of a row and a whole block before its own."""
-
-        def of_first(queries: int) -> int:
-            whole, rest = divmod(queries, self.block)
-            return self.block * whole * (whole - 1) // 2 + rest * whole
-
-        return of_first(shape.past + shape.length) - of_first(shape.past)
+        return pairs_with_blocks(shape.past + shape.length, self.block) - pairs_with_blocks(shape.past, self.block)
 
     def held(self, groups: int, head_width: int, capacity: int) -> int:
         return groups * head_width * (self.blocks(capacity) + 1)

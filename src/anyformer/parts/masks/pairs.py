@@ -36,6 +36,12 @@ class TooLongError(UserError):
 
 
 @lru_cache(maxsize=1024)
+def pairs_with_blocks(queries: int, size: int) -> int:
+    """Pairs of a position u = 0 ... queries - 1 and a whole block of `size` before it: the sum of u // size."""
+    whole, rest = divmod(queries, size)
+    return size * whole * (whole - 1) // 2 + rest * whole
+
+
 def count_pairs(mask: Repeating, past: int, keys: int, prefix: int, most: int | None = None) -> int:
     """Pairs of the queries `past` ... keys - 1 with the keys 0 ... keys - 1, remembered: they are asked for again and again.
 
