@@ -83,7 +83,7 @@ def test_a_recorded_step_serves_rows_that_come_and_go(name):
     found = together(model, prompts, 3, lengths, step=step, multiple=8)
     assert found == cut(alone(model, prompts), lengths)
     assert step.recording is not None
-    assert step.recording.calls is not None
+    assert step.recording.bind is not None
 
 
 def test_slots_that_no_row_holds_are_given_up(monkeypatch):

@@ -48,7 +48,7 @@ def test_every_step_has_the_bits_of_the_plain_one(name):
             expected = decode(model, tokens, plain)
             assert torch.equal(step(model, tokens, other), expected)
             assert step.recording is not None
-            assert step.recording.calls is not None
+            assert step.recording.bind is not None
             visible.add(other.slots.visible)
             recordings += [step.recording] * (step.recording not in recordings[-1:])
             tokens = expected.argmax(-1)
@@ -107,7 +107,7 @@ def test_a_step_in_which_values_are_read_is_never_repeated(monkeypatch):
     found = continuations(model, [[1, 2]], sampling=GREEDY, max_tokens=6, step=step, multiple=MULTIPLE)
     assert [next_B.tolist() for next_B in found] == expected
     assert step.recording is not None
-    assert step.recording.calls is None
+    assert step.recording.bind is None
 
 
 def test_what_is_written_into_a_tensor_is_repeated():
@@ -123,7 +123,7 @@ def test_what_is_written_into_a_tensor_is_repeated():
         result = call(given)
     assert recorder.kept == [kept]
     assert result.tolist() == [[4.0], [8.0], [10.0]]
-    assert recorder.calls(result)(kept, torch.tensor([[0.0, 1.0, 1.0]])).tolist() == [[3.0], [4.0], [4.0]]
+    assert recorder.repeating(result)(kept)(torch.tensor([[0.0, 1.0, 1.0]])).tolist() == [[3.0], [4.0], [4.0]]
     assert kept.tolist() == [[2.0, 3.0, 3.0]]
 
 
@@ -170,4 +170,4 @@ def test_a_compiled_recording_computes_what_the_plain_step_does(name, form):
             wanted = decode(model, tokens, plain)
             torch.testing.assert_close(step(model, tokens, other), wanted, rtol=0, atol=0.02 * float(wanted.abs().max()))
     assert step.recording is not None
-    assert step.recording.calls is not None
+    assert step.recording.bind is not None

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-import torch
-from torch import Tensor, fx
+from dataclasses import replace
+from functools import partial
 
-from anyformer.generation.recorder import Calls, Recorder
+import torch
+from torch import Tensor
+
+from anyformer.generation.program import Call, Value, program
+from anyformer.generation.recorder import Bind, Recorder
 from anyformer.parts.experts.chosen import CHOSEN, chosen_product
 from anyformer.parts.experts.grouped import PRODUCT, grouped_products
 from anyformer.quantising import Packed
@@ -14,45 +18,44 @@ LONG_JOB = 16_384
 """Tokens from which compiling pays: it takes tens of seconds and saves about a millisecond per token."""
 
 
-def compiled(recorder: Recorder, result: Tensor) -> Calls:
-    """As `Recorder.calls`, compiled at the first call, or read from the compiler's cache on disk."""
-    held = _held(recorder)
-    run: Calls = torch.compile(
-        recorder.module(result),
+def compiled(recorder: Recorder, result: Tensor) -> Bind:
+    """As `Recorder.repeating`, compiled at the first call, or read from the compiler's cache on disk."""
+    calls, matrices = _by_number(recorder)
+    run = torch.compile(
+        program([*recorder.views, *calls], [*recorder.held, *recorder.given], recorder.value(result)),
         dynamic=False,
         fullgraph=True,
         # What was recorded is of one model and one size of everything: a call has nothing to check.
         options={"guard_filter_fn": lambda guards: [False] * len(guards)},
     )
 
-    def calls(*tensors: Tensor) -> Tensor:
-        _HELD[:] = held
-        return run(*tensors)
+    def repeat(*tensors: Tensor) -> Tensor:
+        _HELD[:] = matrices
+        logits: Tensor = run(*tensors)
+        return logits
 
-    return recorder.in_order(calls)
+    return lambda *kept: partial(repeat, *kept)
 
 
-def _held(recorder: Recorder) -> list[Tensor]:
-    """The matrices in a kernel's own order, which a compiler cannot look into: their products become calls by number."""
-    held: list[Tensor] = []
-    matrices = {recorder.node(kept): kept for kept in recorder.kept if isinstance(kept, Packed) or kept.is_mkldnn}
-    for node in list(recorder.graph.nodes):
-        if node.target in (grouped_products, chosen_product):
-            node.target = PRODUCT if node.target is grouped_products else CHOSEN
-        if len(node.args) < 2 or not isinstance(node.args[1], fx.Node) or node.args[1] not in matrices:
-            continue
-        (x, of), rest = node.args[:2], node.args[2:4]
-        matrix = matrices[of]
-        with recorder.graph.inserting_before(node):
-            if node.target is PRODUCT:
-                made = recorder.graph.call_function(_EXPERTS, (x, *rest, len(held), matrix.shape[-2]))
-            elif node.target is CHOSEN:
-                made = recorder.graph.call_function(_OWN, (x, *rest, len(held), matrix.shape[-2]))
-            else:
-                made = recorder.graph.call_function(_PRODUCT, (x, len(held), matrix.shape[-2]))
-        held.append(matrix)
-        recorder.replace(node, made)
-    return held
+def _by_number(recorder: Recorder) -> tuple[list[Call], list[Tensor]]:
+    """The calls, and the matrices in a kernel's own order: a compiler cannot look into these, so calls have their numbers."""
+    held = {
+        value: tensor
+        for value, tensor in zip(recorder.held, recorder.kept, strict=True)
+        if isinstance(tensor, Packed) or tensor.is_mkldnn
+    }
+    calls, matrices = list[Call](), list[Tensor]()
+    for call in recorder.calls:
+        function, args = call.function, call.args
+        if len(args) > 1 and isinstance(args[1], Value) and args[1] in held:
+            matrix = held[args[1]]
+            rest = args[2:] if function in _OF_HELD else ()
+            function, args = _OF_HELD.get(function, _PRODUCT), (args[0], *rest, len(matrices), matrix.shape[-2])
+            calls.append(Call(function, args, {}, call.reads, call.gives))
+            matrices.append(matrix)
+        else:
+            calls.append(replace(call, function=_OPERATORS.get(function, function)))
+    return calls, matrices
 
 
 _HELD: list[Tensor] = []
@@ -66,6 +69,9 @@ for _schema in (
     _LIBRARY.define(_schema)  # type: ignore[no-untyped-call]
 _PRODUCT, _EXPERTS = torch.ops.anyformer.held_product.default, torch.ops.anyformer.held_experts.default
 _OWN = torch.ops.anyformer.held_chosen.default
+_OPERATORS = {grouped_products: PRODUCT, chosen_product: CHOSEN}
+"""What a compiler takes as one call."""
+_OF_HELD = {grouped_products: _EXPERTS, chosen_product: _OWN}
 
 
 def _product(x: Tensor, number: int, outputs: int) -> Tensor:

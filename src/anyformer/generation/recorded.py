@@ -9,31 +9,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from torch import Tensor
 
 from anyformer.generation.decode import decode
-from anyformer.generation.recorder import Calls, Recorder
+from anyformer.generation.recorder import Bind, Recorder, Repeat
 from anyformer.model import Transformer
 from anyformer.parts.call.stack_state import StackState
-from anyformer.quantising import Packed, join
 
 MULTIPLE = 128
 """Slots by which the visible part of the state grows at first: recording takes as long as some ten steps of a small model."""
-Repeat = Callable[[Tensor, Tensor], Tensor]
-"""The step after the given tokens (B,), at the given first free slot: logits (B, V)."""
 
 
 class RecordedDecode:
-    """`decode` for the steps of one text; `finish` makes a function of what was recorded.
+    """`decode` for the steps of one text; `finish` makes a function of what was recorded."""
 
-    The first step of a model of packed matrices is watched: those that read the same input are joined for all that follow.
-    """
-
-    def __init__(self, finish: Callable[[Recorder, Tensor], Calls] = Recorder.calls) -> None:
+    def __init__(self, finish: Callable[[Recorder, Tensor], Bind] = Recorder.repeating) -> None:
         self._finish = finish
         self.recording: Recording | None = None
         self._state: StackState | None = None
@@ -44,11 +37,6 @@ class RecordedDecode:
         if self._repeat is not None and self._state is state and self._visible == state.slots.visible:
             return self._repeat(tokens_B, state.slots.start)
         known = _known(model)
-        if known.unjoined:
-            known.unjoined = False
-            logits = join(model, partial(decode, model, tokens_B, state))
-            known.weights = _weights(model)
-            return logits
         self._state, self._visible = state, state.slots.visible
         memory = dict(_tensors(state))
         shapes = tuple((place, each.shape, each.dtype) for place, each in memory.items())
@@ -59,33 +47,33 @@ class RecordedDecode:
             return self._repeat(tokens_B, state.slots.start)
         with Recorder((tokens_B, state.slots.start)) as recorder:
             logits = decode(model, tokens_B, state)
-        calls = self._finish(recorder, logits) if recorder.whole else None
-        known.recordings[kind] = self.recording = Recording.of(calls, recorder.kept, memory)
+        bind = self._finish(recorder, logits) if recorder.whole else None
+        known.recordings[kind] = self.recording = Recording.of(bind, recorder.kept, memory)
         self._repeat = self.recording.repeating(model, state, memory)
         return logits
 
 
 @dataclass(frozen=True)
 class Recording:
-    """The calls of a step; what they read of the model, or its place in the decode state. Without calls: the plain step.
+    """The calls of a step; what they read of the model, or its place in the decode state. Without them: the plain step.
 
     That is so where Python read values, on which its next calls may depend.
     """
 
-    calls: Calls | None
+    bind: Bind | None
     kept: tuple[Tensor | str, ...]
 
     @staticmethod
-    def of(calls: Calls | None, kept: Sequence[Tensor], memory: Mapping[str, Tensor]) -> Recording:
+    def of(bind: Bind | None, kept: Sequence[Tensor], memory: Mapping[str, Tensor]) -> Recording:
         """What was recorded, bound to no text."""
         places = {id(tensor): place for place, tensor in memory.items()}
-        return Recording(calls, () if calls is None else tuple(places.get(id(tensor), tensor) for tensor in kept))
+        return Recording(bind, () if bind is None else tuple(places.get(id(tensor), tensor) for tensor in kept))
 
     def repeating(self, model: Transformer, state: StackState, memory: Mapping[str, Tensor]) -> Repeat:
         """The step for the text of this state."""
-        if self.calls is None:
+        if self.bind is None:
             return lambda tokens_B, _: decode(model, tokens_B, state)
-        return partial(self.calls, *(memory[each] if isinstance(each, str) else each for each in self.kept))
+        return self.bind(*(memory[each] if isinstance(each, str) else each for each in self.kept))
 
 
 @dataclass
@@ -93,7 +81,6 @@ class _Known:
     """What was recorded of a model while it had these weights, by number of each tensor in memory."""
 
     weights: tuple[int, ...]
-    unjoined: bool
     recordings: dict[Hashable, Recording] = field(default_factory=dict)
 
 
@@ -102,14 +89,10 @@ _KNOWN: WeakKeyDictionary[Transformer, _Known] = WeakKeyDictionary()
 
 def _known(model: Transformer) -> _Known:
     """What was recorded of a model; nothing, where some of its weights are others by now."""
-    weights = _weights(model)
+    weights = tuple(map(id, model.parameters()))
     if model not in _KNOWN or _KNOWN[model].weights != weights:
-        _KNOWN[model] = _Known(weights, any(isinstance(value, Packed) for value in model.parameters()))
+        _KNOWN[model] = _Known(weights)
     return _KNOWN[model]
-
-
-def _weights(model: Transformer) -> tuple[int, ...]:
-    return tuple(map(id, model.parameters()))
 
 
 def _tensors(value: Any, place: str = "") -> Iterator[tuple[str, Tensor]]:

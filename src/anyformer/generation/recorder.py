@@ -1,14 +1,16 @@
-"""The calls of torch that a step makes, put down as a graph that makes them again."""
+"""The calls of torch that a step makes, put down so that they can be made again."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from operator import getitem
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
-from torch import Tensor, fx
+import torch
+from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
+from anyformer.generation.program import Call, Value, program, values_in
 from anyformer.parts.experts.chosen import chosen_product
 from anyformer.parts.experts.grouped import grouped_products
 from anyformer.quantising import Packed
@@ -21,12 +23,14 @@ CASTS = frozenset({"to", "float", "type_as", "contiguous"})
 MADE_OF_PRODUCTS = frozenset({grouped_products, chosen_product})
 """Calls that take packed matrices as they are, and choose among them by values."""
 
-
-Calls = Callable[..., Tensor]
+Repeat = Callable[..., Tensor]
+"""The step for tensors that are new in each repetition."""
+Bind = Callable[..., Repeat]
+"""The step of a text, whose tensors take the places of those kept."""
 
 
 class Recorder(TorchFunctionMode):
-    """Inside, every call of torch is made and put down in `graph`.
+    """Inside, every call of torch is made and put down in `calls`; views of memory that stays in `views`.
 
     `given`: the tensors that are new in each repetition; `kept`: all others that the calls read and did not make. Not `whole`:
     Python read values, so the calls may be others next time.
@@ -34,12 +38,11 @@ class Recorder(TorchFunctionMode):
 
     def __init__(self, given: Sequence[Tensor]) -> None:
         super().__init__()
-        self.graph, self.kept, self.whole = fx.Graph(), list[Tensor](), True
-        self._nodes: dict[int, fx.Node] = {}
-        self._alive: list[Tensor] = []
-        """All that have a node: a tensor that is gone may leave its identity to another."""
-        for number, tensor in enumerate(given):
-            self._name(tensor, self.graph.placeholder(f"given_{number}"))
+        self.calls, self.views, self.kept, self.whole = list[Call](), list[Call](), list[Tensor](), True
+        self.given, self.held = [Value() for _ in given], list[Value]()
+        self._values = {id(tensor): value for tensor, value in zip(given, self.given, strict=True)}
+        self._alive = list(given)
+        """All that have a value: a tensor that is gone may leave its identity to another."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -53,54 +56,57 @@ class Recorder(TorchFunctionMode):
         self.whole = self.whole and func.__name__ not in READS
         made = func(*args, **kwargs)
         # `x[i] = y` gives nothing; what gives only numbers, such as a shape, changes nothing and is the same next time.
-        gives = made is None or _holds_tensor(made)
+        gives = made is None or next(_tensors(made), None) is not None
         needless = func.__name__ in CASTS and made is args[0]
         if self.whole and gives and not needless:
-            words = _each(self.node, (args, kwargs))
-            if func.__name__ == "__get__":  # such as `x.T`
-                func, words = getattr, ((words[0][0], func.__self__.__name__), {})
-            self._put_down(self.graph.call_function(func, *words), made)
+            self._put_down(func, args, kwargs, made)
         return made
 
-    def calls(self, result: Tensor) -> Calls:
-        """A function of the kept and then the given tensors that makes all calls again, and gives what `result` then is."""
-        return self.in_order(self.module(result).forward)
-
-    def module(self, result: Tensor) -> fx.GraphModule:
-        """The calls as a module, whose arguments are in the order of the graph."""
-        self.graph.output(self._nodes[id(result)])
-        return fx.GraphModule({}, self.graph)
-
-    def in_order(self, calls: Calls) -> Calls:
-        """`calls`, as of `module`, with its arguments in the order of `kept`: those that were met first stand last there."""
-        count = len(self.kept)
-        return lambda *tensors: calls(*reversed(tensors[:count]), *tensors[count:])
-
-    def _put_down(self, node: fx.Node, made: Any) -> None:
-        if isinstance(made, Tensor):
-            if id(made) not in self._nodes:
-                self._name(made, node)
-        elif isinstance(made, tuple | list):
-            for number, each in enumerate(made):
-                self._put_down(self.graph.call_function(getitem, (node, number)), each)
-
-    def node(self, tensor: Tensor) -> fx.Node:
-        """The node that gives a tensor; one that no call made is kept from now on."""
-        if id(tensor) not in self._nodes:
-            with self.graph.inserting_before(next(iter(self.graph.nodes))):
-                self._name(tensor, self.graph.placeholder(f"kept_{len(self.kept)}"))
+    def value(self, tensor: Tensor) -> Value:
+        """The value that stands for a tensor; one that no call made is kept from now on."""
+        if id(tensor) not in self._values:
             self.kept.append(tensor)
-        return self._nodes[id(tensor)]
+            self.held.append(self._new(tensor, lasting=True))
+        return self._values[id(tensor)]
 
-    def replace(self, node: fx.Node, by: fx.Node) -> None:
-        """Let another node give what `node` gives, also where that is the result."""
-        node.replace_all_uses_with(by)
-        self._nodes = {tensor: by if each is node else each for tensor, each in self._nodes.items()}
-        self.graph.erase_node(node)
+    def repeating(self, result: Tensor) -> Bind:
+        """A function that makes all calls again for other tensors in the places of `kept`, and gives what `result` then is."""
+        lasting = tuple(value for call in self.views for value in values_in(call.gives))
+        views = program(self.views, self.held, lasting)
+        step = program(self.calls, [*self.held, *lasting, *self.given], self.value(result))
+        return lambda *kept: partial(step, *kept, *views(*kept))
 
-    def _name(self, tensor: Tensor, node: fx.Node) -> None:
-        self._nodes[id(tensor)] = node
+    def _put_down(self, func: Any, args: Any, kwargs: dict[str, Any], made: Any) -> None:
+        read: list[Tensor] = []
+
+        def named(tensor: Tensor) -> Value:
+            read.append(tensor)
+            return self.value(tensor)
+
+        words = _each(named, (args, kwargs))
+        reads = tuple(self._values[id(tensor)] for tensor in read)
+        if func.__name__ == "__get__":  # such as `x.T`
+            func, words = getattr, ((words[0][0], func.__self__.__name__), {})
+        lasting = bool(reads) and all(value.lasting for value in reads) and self._is_view(read, list(_tensors(made)))
+        (self.views if lasting else self.calls).append(Call(func, *words, reads, self._given_by(made, lasting)))
+
+    def _is_view(self, read: Sequence[Tensor], made: Sequence[Tensor]) -> bool:
+        """Whether a call gave nothing but new views of what it read: they show whatever is written there later."""
+        if not made or any(id(tensor) in self._values for tensor in made) or not all(map(_plain, (*read, *made))):
+            return False
+        places = {tensor.untyped_storage().data_ptr() for tensor in read}
+        return all(tensor.untyped_storage().data_ptr() in places for tensor in made)
+
+    def _given_by(self, made: Any, lasting: bool) -> Any:
+        """The values of new tensors among the results of a call."""
+        if isinstance(made, tuple | list):
+            return tuple(self._given_by(each, lasting) for each in made)
+        return self._new(made, lasting) if isinstance(made, Tensor) and id(made) not in self._values else None
+
+    def _new(self, tensor: Tensor, lasting: bool) -> Value:
         self._alive.append(tensor)
+        self._values[id(tensor)] = value = Value(lasting)
+        return value
 
 
 def _each(change: Callable[[Tensor], Any], value: Any) -> Any:
@@ -114,9 +120,20 @@ def _each(change: Callable[[Tensor], Any], value: Any) -> Any:
     return value
 
 
-def _holds_tensor(value: Any) -> bool:
-    """Whether a call gave a tensor, or several."""
-    return isinstance(value, Tensor) or (isinstance(value, tuple | list) and any(map(_holds_tensor, value)))
+def _tensors(value: Any) -> Iterator[Tensor]:
+    """Every tensor in the arguments or the results of a call."""
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, tuple | list):
+        for each in value:
+            yield from _tensors(each)
+    elif isinstance(value, dict):
+        yield from _tensors(list(value.values()))
+
+
+def _plain(tensor: Tensor) -> bool:
+    """Whether a tensor has memory that others may share."""
+    return type(tensor) in (Tensor, nn.Parameter) and tensor.layout == torch.strided
 
 
 def _whole(tensor: Tensor) -> Tensor:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 import torch
 from torch import Tensor, nn
 
+from anyformer.costs.examples import examples
 from anyformer.describe import UserError
 from anyformer.model import Transformer
 from anyformer.operations import Shape
@@ -16,11 +19,14 @@ from anyformer.quantising import (
     WHOLE,
     Format,
     Packed,
+    Piece,
     Quantised,
     Quantising,
     format_of,
+    joined,
     quantisable,
     quantised,
+    read_together,
 )
 
 STORED = "stored"
@@ -85,6 +91,7 @@ def _laid_out(model: Transformer) -> Transformer:
     """The model with each weight as products of few rows read it fastest."""
     dtype = computing(model.device)
     matrices, held = quantisable(model), dict[int, nn.Parameter]()
+    _join(model, matrices, dtype)
     for name, module in model.named_modules():
         for leaf, value in list(module.named_parameters(recurse=False)):
             looked_up, multiplied = isinstance(module, HoldsVocabulary), f"{name}.{leaf}" in matrices
@@ -95,13 +102,36 @@ def _laid_out(model: Transformer) -> Transformer:
     return model
 
 
+def _join(model: Transformer, matrices: Container[str], dtype: torch.dtype) -> None:
+    """Let matrices of layers that read the same input become one, each a span of its outputs."""
+    paths: dict[int, list[str]] = {}
+    for path, value in model.named_parameters(remove_duplicate=False):
+        if path in matrices and (isinstance(value, Quantised) or _ordered(value)):
+            paths.setdefault(id(value), []).append(path)
+    inputs = list(examples(model.architecture, Shape(source=1)))
+    groups = read_together(lambda: model(*inputs), paths)
+    while groups:
+        group = groups.pop()  # so that few lie in memory twice
+        for value, piece in zip(group, joined(group, dtype) or (), strict=False):
+            for path in paths[id(value)]:
+                owner, _, leaf = path.rpartition(".")
+                setattr(model.get_submodule(owner), leaf, nn.Parameter(piece, requires_grad=False))
+
+
+def _ordered(value: Tensor) -> bool:
+    """Whether a processor may have an order of its own for a matrix, or for several."""
+    return value.is_floating_point() and value.dim() > 1 and value.device.type == "cpu"
+
+
 def _held(value: Tensor, dtype: torch.dtype, *, looked_up: bool, multiplied: bool) -> Tensor:
     """One weight: a table whose rows may be looked up, a matrix of a layer, or another."""
+    if isinstance(value, Piece):
+        return value
     if isinstance(value, Quantised):
         return Packed(value.planes, value.format, tuple(value.shape), dtype)
     if not value.is_floating_point():
         return value
-    if not (looked_up or multiplied) or value.dim() < 2 or value.device.type != "cpu":
+    if not (looked_up or multiplied) or not _ordered(value):
         return value.to(dtype)
     format = HALF if value.dtype == torch.bfloat16 else SINGLE
     planes = format.quantised(value) if looked_up else format.ordered(value)

@@ -4,7 +4,7 @@ from anyformer.quantising.calibrated import calibrated
 from anyformer.quantising.format import Format, Quantising
 from anyformer.quantising.formats import FORMATS, HALF, SINGLE, USUAL
 from anyformer.quantising.grouped import Grouped
-from anyformer.quantising.joined import join
+from anyformer.quantising.joined import Piece, joined, read_together
 from anyformer.quantising.model import WHOLE, Report, dense, format_of, hold, quantisable, quantised
 from anyformer.quantising.normal_float import NormalFloat
 from anyformer.quantising.plain import Plain
@@ -20,6 +20,7 @@ __all__ = [
     "Grouped",
     "NormalFloat",
     "Packed",
+    "Piece",
     "Plain",
     "Quantised",
     "Quantising",
@@ -29,9 +30,10 @@ __all__ = [
     "format_named",
     "format_of",
     "hold",
-    "join",
+    "joined",
     "quantisable",
     "quantised",
+    "read_together",
     "restored",
     "stored_bytes",
 ]

@@ -2,39 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from itertools import accumulate, pairwise
 from typing import Any
 
+import torch
 import torch.nn.functional as F
-from torch import Tensor, dtype, nn
+from torch import Tensor, dtype
 from torch.overrides import TorchFunctionMode
 
-from anyformer.quantising.tensor import Packed
+from anyformer.parts.experts.chosen import chosen_product
+from anyformer.parts.experts.grouped import grouped_products
+from anyformer.quantising.format import Format
+from anyformer.quantising.formats import HALF, SINGLE
+from anyformer.quantising.tensor import Packed, Quantised
 
 
-def join(model: nn.Module, run: Callable[[], Tensor]) -> Tensor:
-    """Join the packed matrices that linear maps multiply by one input in `run`, a call of the model; what that gives.
+def read_together(run: Callable[[], object], among: Container[int]) -> list[list[Tensor]]:
+    """Matrices that linear maps multiply by one input wherever `run`, a call of a model, multiplies by any of them.
 
-    Each becomes a span of the outputs of one matrix, and holds no numbers of its own. Matrices that layers share are joined
-    where they stand side by side in every call.
+    `among`: the identities of those that are asked about. No product is computed, all are zero: so this takes no longer for a
+    larger model.
     """
-    with _Watching() as watching:
-        result = run()
-    pieces: dict[int, Piece] = {}
-    for matrices in _side_by_side(watching.calls):
-        planes = matrices[0].format.joined([each.planes for each in matrices], [tuple(each.shape) for each in matrices])
+    with torch.no_grad(), _Watching(among) as watching:
+        run()
+    return list(_side_by_side(watching.calls))
+
+
+def joined(matrices: Sequence[Tensor], dtype: dtype) -> list[Piece] | None:
+    """Matrices (O, I) alike as spans of the outputs of one, which computes in `dtype`; None for formats that cannot be joined."""
+    first = matrices[0]
+    if isinstance(first, Quantised):
+        format = first.format
+        planes = format.joined([each.planes for each in matrices], [tuple(each.shape) for each in matrices])
         if planes is None:
-            continue
-        ends = [0, *accumulate(len(each) for each in matrices)]
-        whole = Packed(planes, matrices[0].format, (ends[-1], matrices[0].shape[1]), matrices[0].dtype)
-        joint = Joint(whole, len(matrices))
-        pieces |= {id(each): Piece.cut(joint, *span) for each, span in zip(matrices, pairwise(ends), strict=True)}
-    for module in model.modules():
-        for leaf, value in list(module.named_parameters(recurse=False)):
-            if id(value) in pieces:
-                setattr(module, leaf, nn.Parameter(pieces[id(value)], requires_grad=False))
-    return result
+            return None
+    else:
+        format = HALF if first.dtype == torch.bfloat16 else SINGLE
+        planes = format.ordered(torch.cat([each.detach() for each in matrices]))
+    ends = [0, *accumulate(map(len, matrices))]
+    joint = Joint(Packed(planes, format, (ends[-1], first.shape[1]), dtype), len(matrices))
+    return [Piece.cut(joint, *span) for span in pairwise(ends)]
 
 
 class Joint:
@@ -71,8 +79,8 @@ class Piece(Packed):
 
     @property
     def restored(self) -> Tensor:
-        """The rows of the joint matrix."""
-        return self.joint.whole.restored[self.start : self.stop]
+        """A copy of the rows of the joint matrix."""
+        return self.joint.whole.restored[self.start : self.stop].clone()
 
     @property
     def stored_bytes(self) -> int:
@@ -93,26 +101,33 @@ class Piece(Packed):
 class _Watching(TorchFunctionMode):
     """Inside, the matrices of linear maps are put down in the order of their calls, with the input of each."""
 
-    def __init__(self) -> None:
+    def __init__(self, among: Container[int]) -> None:
         super().__init__()
-        self.calls: list[tuple[Tensor, Packed]] = []
+        self.calls: list[tuple[Tensor, Tensor]] = []
+        self._among = among
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if func is F.linear and isinstance(args[1], Packed) and not isinstance(args[1], Piece):
-            self.calls.append((args[0], args[1]))
+        if func in (grouped_products, chosen_product):
+            rows, matrices = args[:2]
+            return rows.new_zeros(len(rows), matrices.shape[1])
+        if func is F.linear:
+            x, matrix = args[:2]
+            if id(matrix) in self._among:
+                self.calls.append((x, matrix))
+            return x.new_zeros(*x.shape[:-1], len(matrix))
         return func(*args, **(kwargs or {}))
 
 
-def _side_by_side(calls: list[tuple[Tensor, Packed]]) -> Iterator[list[Packed]]:
-    """Matrices of one format and type that follow each other with the same input wherever one of them is called."""
-    groups: dict[int, list[Packed]] = {}
+def _side_by_side(calls: list[tuple[Tensor, Tensor]]) -> Iterator[list[Tensor]]:
+    """Matrices alike that follow each other with the same input wherever one of them is called."""
+    groups: dict[int, list[Tensor]] = {}
     for x, matrix in calls:
         groups.setdefault(id(x), []).append(matrix)
-    found: dict[tuple[int, ...], list[Packed]] = {}
+    found: dict[tuple[int, ...], list[Tensor]] = {}
     seen: dict[int, set[tuple[int, ...]]] = {}
     for matrices in groups.values():
-        for kind in {(each.format, each.dtype) for each in matrices}:
-            alike = [each for each in matrices if (each.format, each.dtype) == kind]
+        for kind in set(map(_kind, matrices)):
+            alike = [each for each in matrices if _kind(each) == kind]
             key = tuple(map(id, alike))
             found[key] = alike
             for each in key:
@@ -120,3 +135,7 @@ def _side_by_side(calls: list[tuple[Tensor, Packed]]) -> Iterator[list[Packed]]:
     for key, matrices in found.items():
         if len(key) > 1 and len(set(key)) == len(key) and all(seen[each] == {key} for each in key):
             yield matrices
+
+
+def _kind(matrix: Tensor) -> tuple[Format | None, dtype]:
+    return matrix.format if isinstance(matrix, Quantised) else None, matrix.dtype

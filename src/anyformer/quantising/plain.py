@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
@@ -43,7 +43,3 @@ class Plain(Quantising):
 
     def one(self, planes: Mapping[str, Tensor], index: int) -> Mapping[str, Tensor]:
         return {"codes": planes["codes"][index] if "codes" in planes else planes[f"codes {index}"]}
-
-    def joined(self, planes: Sequence[Mapping[str, Tensor]], shapes: Sequence[tuple[int, ...]]) -> Mapping[str, Tensor] | None:
-        codes = [each["codes"] for each in planes]
-        return {"codes": ordered(torch.cat([plane.to_dense() if plane.is_mkldnn else plane for plane in codes]))}
