@@ -13,6 +13,7 @@ from typing import Any, Self
 import numpy as np
 import tokenizers
 from numpy.typing import NDArray
+from tokenizers import decoders
 
 from anyformer.data.errors import DataError
 from anyformer.data.leaks import Leaks
@@ -31,13 +32,12 @@ class Tokenizer:
     """Token numbers of text. Special tokens are never made from text: `<|endoftext|>` or `[MASK]` in a document is ordinary
     characters.
 
-    `vocab_size` is the highest number + 1, `end_of_text` the number that separates documents (None if there is none),
-    `digest` the SHA-256 of the definition; two tokenizers are equal if their digests are.
+    `vocab_size` is the highest number + 1, `end_of_text` the number that separates documents (None if there is none); two
+    tokenizers are equal if their digests are.
     """
 
     vocab_size: int
     end_of_text: int | None
-    digest: str
     definition: str = field(repr=False)
     """The text of `tokenizer.json`, kept as given so that saving changes no digest."""
     _inner: tokenizers.Tokenizer = field(repr=False)
@@ -63,7 +63,6 @@ class Tokenizer:
         return cls(
             vocab_size=max(vocabulary.values(), default=-1) + 1,
             end_of_text=vocabulary[end] if end is not None else None,
-            digest=hashlib.sha256(json.dumps(table, sort_keys=True).encode()).hexdigest(),
             definition=definition,
             _inner=inner,
             _config=config or plain_config(end),
@@ -207,10 +206,17 @@ class Tokenizer:
         """The library's own spelling of a token; None outside the vocabulary."""
         return self._inner.id_to_token(number)
 
+    @cached_property
+    def digest(self) -> str:
+        """The SHA-256 of the definition, whatever the order of its keys; made when it is asked for, since it takes as long as
+        to read the definition.
+        """
+        return hashlib.sha256(json.dumps(json.loads(self.definition), sort_keys=True).encode()).hexdigest()
+
     @property
     def byte_level(self) -> bool:
         """Whether tokens spell bytes (GPT-2's 256 letters), so that one token may be part of a character."""
-        return (json.loads(self.definition).get("decoder") or {}).get("type") == "ByteLevel"
+        return isinstance(self._inner.decoder, decoders.ByteLevel)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Tokenizer) and self.digest == other.digest

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from math import isfinite
+from types import CodeType
 from typing import Any
 
 
@@ -37,9 +39,15 @@ def program(calls: Sequence[Call], inputs: Sequence[Value], output: Value | tupl
     writer = _Writer(inputs, _last_reads(calls, output))
     lines = [writer.line(number, call) for number, call in enumerate(calls)]
     source = "\n ".join([f"def program({', '.join(map(writer.text, inputs))}):", *lines, f"return {writer.text(output)}"])
-    exec(compile(source, "<recorded calls>", "exec"), writer.constants)  # noqa: S102, written above
+    exec(_compiled(source), writer.constants)
     result: Callable[..., Any] = writer.constants["program"]
     return result
+
+
+@lru_cache(maxsize=16)
+def _compiled(source: str) -> CodeType:
+    """To compile takes longer than to write; steps that see more of the state often differ in constants alone."""
+    return compile(source, "<recorded calls>", "exec")
 
 
 def values_in(value: Any) -> Iterator[Value]:
@@ -68,7 +76,7 @@ class _Writer:
     def line(self, number: int, call: Call) -> str:
         """One call; what it reads for the last time leaves its name to what it makes."""
         right = self._right(call)
-        for value in {*call.reads}:
+        for value in dict.fromkeys(call.reads):
             if self._last[value] == number and value not in self._inputs:
                 self._free.append(self._names[value])
         left = self._left(call.gives)

@@ -83,12 +83,12 @@ class Recorder(TorchFunctionMode):
             read.append(tensor)
             return self.value(tensor)
 
-        words = _each(named, (args, kwargs))
+        args, kwargs = _each(named, (args, kwargs))
         reads = tuple(self._values[id(tensor)] for tensor in read)
         if func.__name__ == "__get__":  # such as `x.T`
-            func, words = getattr, ((words[0][0], func.__self__.__name__), {})
+            func, args, kwargs = getattr, (args[0], func.__self__.__name__), {}
         lasting = bool(reads) and all(value.lasting for value in reads) and self._is_view(read, list(_tensors(made)))
-        (self.views if lasting else self.calls).append(Call(func, *words, reads, self._given_by(made, lasting)))
+        (self.views if lasting else self.calls).append(Call(func, args, kwargs, reads, self._given_by(made, lasting)))
 
     def _is_view(self, read: Sequence[Tensor], made: Sequence[Tensor]) -> bool:
         """Whether a call gave nothing but new views of what it read: they show whatever is written there later."""

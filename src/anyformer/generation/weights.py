@@ -112,8 +112,8 @@ def _join(model: Transformer, matrices: Container[str], dtype: torch.dtype) -> N
     groups = read_together(lambda: model(*inputs), paths)
     while groups:
         group = groups.pop()  # so that few lie in memory twice
-        for value, piece in zip(group, joined(group, dtype) or (), strict=False):
-            for path in paths[id(value)]:
+        for matrix, piece in zip(group, joined(group, dtype) or (), strict=False):
+            for path in paths[id(matrix)]:
                 owner, _, leaf = path.rpartition(".")
                 setattr(model.get_submodule(owner), leaf, nn.Parameter(piece, requires_grad=False))
 

@@ -30,11 +30,11 @@ def read_together(run: Callable[[], object], among: Container[int]) -> list[list
 
 
 def joined(matrices: Sequence[Tensor], dtype: dtype) -> list[Piece] | None:
-    """Matrices (O, I) alike as spans of the outputs of one, which computes in `dtype`; None for formats that cannot be joined."""
+    """Matrices (O, I) alike as spans of the outputs of one, which computes in `dtype`; None where a format cannot be joined."""
     first = matrices[0]
     if isinstance(first, Quantised):
-        format = first.format
-        planes = format.joined([each.planes for each in matrices], [tuple(each.shape) for each in matrices])
+        stored = [each.planes for each in matrices if isinstance(each, Quantised)]
+        planes = (format := first.format).joined(stored, [tuple(each.shape) for each in matrices])
         if planes is None:
             return None
     else:
