@@ -8,14 +8,16 @@
     python -m benchmarks.compare grid
     python -m benchmarks.compare training --against f64efbf
 
-Each prints a table and writes a file of its own in benchmarks/results/ with machine, versions and every time. Each worker's own
-correctness gate must pass, and all must use as many parameters for a token, or there is no result. Nothing else should run on
-the machine meanwhile. `python -m benchmarks.compare training --help` tells what can be asked of a comparison.
+Each prints a table and writes a file of its own in benchmarks/results/ with machine, versions and every time. A worker whose
+own correctness gate fails, or for whom memory does not suffice, is left out and named; all others must use as many parameters
+for a token. Nothing else should run on the machine meanwhile. `python -m benchmarks.compare training --help` tells what can be
+asked of a comparison.
 """
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
 from contextlib import ExitStack
 from datetime import date
 from pathlib import Path
@@ -24,7 +26,19 @@ from typing import Any
 from benchmarks import grid
 from benchmarks.cases import BATCHES, CONTEXTS, DECODERS, TRAININGS, WEIGHTS, Case
 from benchmarks.contenders import BASE, EXTRAS, Commands, decoding, training
-from benchmarks.sitting import OURS, RESULTS, checked_out, machine, start, summary, take_turns, told, written
+from benchmarks.sitting import (
+    OURS,
+    RESULTS,
+    Contender,
+    checked_out,
+    machine,
+    start,
+    summary,
+    take_turns,
+    taking_part,
+    told,
+    written,
+)
 
 # What anyformer's training asks of malloc in its own process, for peers that are to have it too (--tuned-malloc).
 MALLOC = {"MALLOC_MMAP_THRESHOLD_": str(2**32), "MALLOC_TRIM_THRESHOLD_": str(2**33), "MALLOC_TOP_PAD_": str(2**28)}
@@ -134,11 +148,17 @@ def compare(arguments: argparse.Namespace) -> None:
             other = {f"{name} at {arguments.against}": command for name, command in ours.items()}
             tree = stack.enter_context(checked_out(arguments.against))
             commands, trees = ours | other, dict.fromkeys(ours) | dict.fromkeys(other, tree)
-        contenders = []
-        for name, command in commands.items():
-            contenders.append(start(name, command, arguments.peers_python, malloc, trees[name]))
-            stack.callback(contenders[-1].process.kill)
-            contenders[-1].begin()
+
+        def started() -> Iterator[Contender]:
+            for name, command in commands.items():
+                contender = start(name, command, arguments.peers_python, malloc, trees[name])
+                stack.callback(contender.process.kill)
+                yield contender
+
+        contenders = list(taking_part(started(), Contender.begin))
+        left_out = sorted(commands.keys() - {contender.name for contender in contenders})
+        if BASE[arguments.what] in left_out:
+            raise SystemExit(f"{BASE[arguments.what]} itself gave up: see its messages above")
         take_turns(contenders, arguments.rounds, arguments.units)
     rows = summary(contenders, BASE[arguments.what])
     told(rows)
@@ -148,6 +168,7 @@ def compare(arguments: argparse.Namespace) -> None:
         "date": date.today().isoformat(),
         "machine": machine(),
         "malloc": malloc,
+        **({"gave_up": left_out} if left_out else {}),
         "shape": contenders[0].ready["shape"],
         "results": rows,
     }

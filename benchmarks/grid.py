@@ -17,7 +17,7 @@ from typing import Any
 
 from benchmarks.cases import WEIGHTS, Case
 from benchmarks.contenders import BASE, grid
-from benchmarks.sitting import Contender, GaveUpError, machine, start, summary, take_turns, told, written
+from benchmarks.sitting import Contender, GaveUpError, machine, start, summary, take_turns, taking_part, told, written
 
 Start = Callable[[str, list[str]], Contender]
 
@@ -84,13 +84,13 @@ class Grid:
                 stack.callback(contender.process.kill)
                 yield contender
 
-        return list(_each(begun(), Contender.begin))
+        return list(taking_part(begun(), Contender.begin))
 
     def _keep(self, case: Case, contenders: list[Contender], reading: float) -> None:
         """Measure a case and write it down. A contender that gives up before is named, and takes part no more."""
         print(f"--- {case.name}", flush=True)
         units = 1 if case.context <= SHORT else 0
-        contenders[:] = _each(contenders, lambda contender: contender.case(case.batch, case.context, units))
+        contenders[:] = taking_part(contenders, lambda contender: contender.case(case.batch, case.context, units))
         ours = [contender for contender in contenders if contender.name == BASE["decoding"]]
         if not ours:
             raise GaveUpError(f"nothing to compare with in {case.name}")
@@ -107,17 +107,6 @@ class Grid:
         }  # fmt: skip
         if self.path is not None:
             written(self.path, self.record)
-
-
-def _each(contenders: Iterable[Contender], do: Callable[[Contender], None]) -> Iterator[Contender]:
-    """Those contenders that do not give up over it."""
-    for contender in contenders:
-        try:
-            do(contender)
-        except GaveUpError as error:
-            print(f"left out from here on: {error}", flush=True)
-        else:
-            yield contender
 
 
 def starting(peers_python: str, tiny: bool) -> Start:

@@ -9,7 +9,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -99,6 +99,17 @@ def start(
         env={**os.environ, **environment, **other},
     )
     return Contender(name, process)
+
+
+def taking_part(contenders: Iterable[Contender], do: Callable[[Contender], None]) -> Iterator[Contender]:
+    """Those contenders that do not give up over it."""
+    for contender in contenders:
+        try:
+            do(contender)
+        except GaveUpError as error:
+            print(f"left out from here on: {error}", flush=True)
+        else:
+            yield contender
 
 
 def take_turns(contenders: Sequence[Contender], rounds: int, units: int) -> None:
