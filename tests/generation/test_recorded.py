@@ -14,12 +14,15 @@ from anyformer.generation.memory import grown
 from anyformer.generation.recorded import RecordedDecode
 from anyformer.generation.recorder import Recorder
 from anyformer.generation.steps import stepper
+from anyformer.generation.written import Written, spanning
 from anyformer.model import build
 from covering import others_slow
 
 GREEDY = Sampling(temperature=0)
 EVERY = {**DECODERS, **PAIRS}
 STEPS, MULTIPLE = 9, 8
+SPANNING = ("llama", "gpt2", "window", "delta", "experts", "mamba")
+"""Kinds whose views alone depend on the number of visible slots; scores that are written out may depend on it too."""
 
 
 def begun(model):
@@ -35,24 +38,37 @@ def begun(model):
     return state
 
 
+def beside_plain(step, model, tokens, state, plain, other=None):
+    """The logits of a recorded step, which have all bits of the plain one over the same slots (of the `other` model)."""
+    for each in (state, plain):
+        each.slots.reserve(1, MULTIPLE)
+    logits = step(model, tokens, state)
+    plain.slots.visible = state.slots.visible
+    assert torch.equal(logits, decode(other or model, tokens, plain))
+    return logits
+
+
 @pytest.mark.parametrize("name", others_slow(EVERY))
-def test_every_step_has_the_bits_of_the_plain_one(name):
+def test_every_step_has_the_bits_of_the_plain_one(name, monkeypatch):
+    """Of a step that is recorded with few slots visible and with all; then of one with a number of slots between."""
+    monkeypatch.setattr(recorded, "FINE", 4)
     model = build(EVERY[name], seed=1).eval()
-    step, recordings, visible = RecordedDecode(), [], set()
+    step, visible = RecordedDecode(), []
     with torch.inference_mode():
         plain, other = begun(model), begun(model)
         tokens = torch.tensor([1, 2, 3])
         for _ in range(STEPS):
-            for state in (plain, other):
-                state.slots.reserve(1, MULTIPLE)
-            expected = decode(model, tokens, plain)
-            assert torch.equal(step(model, tokens, other), expected)
+            tokens = beside_plain(step, model, tokens, other, plain).argmax(-1)
             assert step.recording is not None
             assert step.recording.bind is not None
-            visible.add(other.slots.visible)
-            recordings += [step.recording] * (step.recording not in recordings[-1:])
-            tokens = expected.argmax(-1)
-    assert len(recordings) == len(visible) == 2
+            visible.append(other.slots.visible)
+    used = range(other.slots.used - STEPS + 1, other.slots.used + 1)
+    few = -(-used[0] // 4) * 4
+    grown_by = {
+        step: [few if n <= few else other.slots.capacity if n == few + 1 else -(-n // step) * step for n in used]
+        for step in (recorded.FINE, MULTIPLE)
+    }
+    assert visible in ([grown_by[recorded.FINE]] if name in SPANNING else grown_by.values())
 
 
 def test_a_larger_state_and_another_model_are_recorded_anew():
@@ -68,26 +84,31 @@ def test_a_larger_state_and_another_model_are_recorded_anew():
         for one, state in ((model, large), (other, begun(other))):
             state.slots.reserve(1, MULTIPLE)
             twin = state.fork(torch.arange(3))
+            logits = step(one, torch.tensor([3, 2, 1]), state)
             twin.slots.start, twin.slots.visible = state.slots.start, state.slots.visible
-            assert torch.equal(step(one, torch.tensor([3, 2, 1]), state), decode(one, torch.tensor([3, 2, 1]), twin))
+            assert torch.equal(logits, decode(one, torch.tensor([3, 2, 1]), twin))
             assert step.recording is not first
 
 
 @pytest.mark.parametrize("name", ["llama", "window", "latent", "delta", "experts"])
 def test_what_was_recorded_for_one_text_serves_another(name, monkeypatch):
+    monkeypatch.setattr(recorded, "FINE", 4)
     model = build(DECODERS[name], seed=1).eval()
     tokens, made = torch.tensor([1, 2, 3]), []
-    monkeypatch.setattr(recorded, "Recorder", lambda given: made.append(given) or Recorder(given))
+
+    class Counted(Recorder):
+        def __init__(self, given):
+            made.append(given)
+            super().__init__(given)
+
+    monkeypatch.setattr(recorded, "Recorder", Counted)
     with torch.inference_mode():
         for text in range(3):
             plain, other = begun(model), begun(model)
             step = RecordedDecode()
             for _ in range(STEPS):
-                for state in (plain, other):
-                    state.slots.reserve(1, MULTIPLE)
-                next_B = (tokens + text) % 8
-                assert torch.equal(step(model, next_B, other), decode(model, next_B, plain))
-            assert len(made) == 2
+                beside_plain(step, model, (tokens + text) % 8, other, plain)
+            assert len(made) == (3 if name == "latent" else 2)
 
 
 def test_a_step_in_which_values_are_read_is_never_repeated(monkeypatch):
@@ -123,8 +144,38 @@ def test_what_is_written_into_a_tensor_is_repeated():
         result = call(given)
     assert recorder.kept == [kept]
     assert result.tolist() == [[4.0], [8.0], [10.0]]
-    assert recorder.repeating(result)(kept)(torch.tensor([[0.0, 1.0, 1.0]])).tolist() == [[3.0], [4.0], [4.0]]
+    assert recorder.written(result)(kept)(torch.tensor([[0.0, 1.0, 1.0]])).tolist() == [[3.0], [4.0], [4.0]]
     assert kept.tolist() == [[2.0, 3.0, 3.0]]
+
+
+def recorded_sum(memory: torch.Tensor, visible: int, weigh) -> tuple[int, Written]:
+    """A recording of a weighted sum over the visible part of a memory."""
+    given = torch.tensor([1.0])
+    with Recorder((given,)) as recorder:
+        result = (memory[:, :visible].T * weigh(visible)).sum(0) * given
+    assert recorder.kept == [memory]
+    return visible, recorder.written(result)
+
+
+def test_one_program_serves_every_number_of_slots_between_two():
+    memory = torch.arange(6.0)[None]
+    span = spanning(*(recorded_sum(memory, visible, lambda _: 2) for visible in (2, 6)))
+    assert span is not None
+    assert [span.at(visible)(memory)(torch.tensor([3.0])).tolist() for visible in (2, 3, 5, 6)] == [
+        [6.0],
+        [18.0],
+        [60.0],
+        [90.0],
+    ]
+    other = torch.ones(1, 6)
+    assert span.at(4)(other)(torch.tensor([1.0])).tolist() == [8.0]
+
+
+@pytest.mark.parametrize("weigh", [lambda visible: visible, lambda visible: 1 / visible, lambda visible: 2 + (visible > 4)])
+def test_recordings_in_which_more_depends_on_the_slots_are_not_joined(weigh):
+    """Even where the number itself is what differs: what else depends on it is not known."""
+    memory = torch.arange(6.0)[None]
+    assert spanning(*(recorded_sum(memory, visible, weigh) for visible in (2, 6))) is None
 
 
 def test_weights_in_another_place_are_recorded_anew():
@@ -138,10 +189,7 @@ def test_weights_in_another_place_are_recorded_anew():
                 setattr(model.get_submodule(owner), leaf, value)
             plain, recorded_state, step = begun(source), begun(model), RecordedDecode()
             for _ in range(3):
-                for state in (plain, recorded_state):
-                    state.slots.reserve(1, MULTIPLE)
-                tokens = torch.tensor([1, 2, 3])
-                assert torch.equal(step(model, tokens, recorded_state), decode(source, tokens, plain))
+                beside_plain(step, model, torch.tensor([1, 2, 3]), recorded_state, plain, source)
 
 
 def test_texts_are_recorded_unless_they_are_compiled():

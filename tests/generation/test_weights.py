@@ -199,7 +199,7 @@ def dense_of(value):
 def test_a_recorded_step_repeats_the_kernels_bit_for_bit(form, monkeypatch):
     model = generating(build(LLAMA, seed=3).eval(), form)
     calls, tokens = [], torch.tensor([[1, 2, 3]])
-    step = RecordedDecode(lambda recorder, logits: calls.extend(recorder.calls) or recorder.repeating(logits))
+    step = RecordedDecode(lambda recorder, logits: calls.extend(recorder.calls) or recorder.written(logits))
     with torch.inference_mode():
         states = [model.state(1, 16) for _ in range(2)]
         for state in states:

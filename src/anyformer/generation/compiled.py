@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from anyformer.generation.program import Call, Value, program
-from anyformer.generation.recorder import Bind, Recorder
+from anyformer.generation.recorder import Recorder
+from anyformer.generation.written import Bind
 from anyformer.parts.experts.chosen import CHOSEN, chosen_product
 from anyformer.parts.experts.grouped import PRODUCT, grouped_products
 from anyformer.quantising import Packed
@@ -19,7 +20,7 @@ LONG_JOB = 16_384
 
 
 def compiled(recorder: Recorder, result: Tensor) -> Bind:
-    """As `Recorder.repeating`, compiled at the first call, or read from the compiler's cache on disk."""
+    """As `Recorder.written`, compiled at the first call, or read from the compiler's cache on disk."""
     calls, matrices = _by_number(recorder)
     run = torch.compile(
         program([*recorder.views, *calls], [*recorder.held, *recorder.given], recorder.value(result)),

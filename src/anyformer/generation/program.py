@@ -59,6 +59,8 @@ def values_in(value: Any) -> Iterator[Value]:
             yield from values_in(each)
     elif isinstance(value, dict):
         yield from values_in(list(value.values()))
+    elif isinstance(value, slice):
+        yield from values_in((value.start, value.stop, value.step))
 
 
 class _Writer:
@@ -94,6 +96,8 @@ class _Writer:
             case tuple() | list() if next(values_in(value), None) is not None:
                 inner = ", ".join(map(self.text, value))
                 return f"[{inner}]" if isinstance(value, list) else f"({inner},)"
+            case slice() if next(values_in(value), None) is not None:
+                return f"slice({', '.join(map(self.text, (value.start, value.stop, value.step)))})"
             case dict() if next(values_in(value), None) is not None:
                 return "{" + ", ".join(f"{key!r}: {self.text(each)}" for key, each in value.items()) + "}"
         return self._constant(value)

@@ -15,42 +15,50 @@ from weakref import WeakKeyDictionary
 from torch import Tensor
 
 from anyformer.generation.decode import decode
-from anyformer.generation.recorder import Bind, Recorder, Repeat
+from anyformer.generation.recorder import Recorder
+from anyformer.generation.written import Bind, Repeat, Span, Written, spanning
 from anyformer.model import Transformer
 from anyformer.parts.call.stack_state import StackState
+from anyformer.parts.call.state import Slots
 
 MULTIPLE = 128
-"""Slots by which the visible part of the state grows at first: recording takes as long as some ten steps of a small model."""
+"""Slots by which the visible part of the state grows where each number of them is recorded: that takes as long as three steps."""
+FINE = 16
+"""Slots by which it grows where one program serves every number of them; views of so many slots differ in nothing else."""
 
 
 class RecordedDecode:
-    """`decode` for the steps of one text; `finish` makes a function of what was recorded."""
+    """`decode` for the steps of one text; `finish` makes a function of what was recorded, by default a Python program.
 
-    def __init__(self, finish: Callable[[Recorder, Tensor], Bind] = Recorder.repeating) -> None:
-        self._finish = finish
+    A step is recorded with few slots visible, and then with all. If the two programs differ in the views of the state alone,
+    one serves every number of slots between, so that no more keys are read than there are; else each number is recorded.
+    """
+
+    def __init__(self, finish: Callable[[Recorder, Tensor], Bind] | None = None) -> None:
+        self._finish, self._spans = finish or Recorder.written, finish is None
         self.recording: Recording | None = None
         self._state: StackState | None = None
         self._visible = 0
         self._repeat: Repeat | None = None
 
     def __call__(self, model: Transformer, tokens_B: Tensor, state: StackState) -> Tensor:
-        if self._repeat is not None and self._state is state and self._visible == state.slots.visible:
-            return self._repeat(tokens_B, state.slots.start)
-        known = _known(model)
-        self._state, self._visible = state, state.slots.visible
-        memory = dict(_tensors(state))
-        shapes = tuple((place, each.shape, each.dtype) for place, each in memory.items())
-        kind = (self._finish, state.slots.visible, model.training, shapes)
-        self.recording = known.recordings.get(kind)
-        if self.recording is not None:
+        slots = state.slots
+        if self._repeat is None or self._state is not state or slots.used > self._visible:
+            memory = dict(_tensors(state))
+            found = _recordings(model, self._finish, memory)
+            self._state, self._visible = state, found.visible(slots, spans=self._spans)
+            slots.visible = self._visible
+            self.recording = found.at(slots.visible)
+            if self.recording is None:
+                with Recorder((tokens_B, slots.start)) as recorder:
+                    logits = decode(model, tokens_B, state)
+                bind = self._finish(recorder, logits) if recorder.whole else None
+                self.recording = found.add(slots.visible, Recording.of(bind, recorder.kept, memory))
+                self._repeat = None  # the next step may see fewer slots
+                return logits
             self._repeat = self.recording.repeating(model, state, memory)
-            return self._repeat(tokens_B, state.slots.start)
-        with Recorder((tokens_B, state.slots.start)) as recorder:
-            logits = decode(model, tokens_B, state)
-        bind = self._finish(recorder, logits) if recorder.whole else None
-        known.recordings[kind] = self.recording = Recording.of(bind, recorder.kept, memory)
-        self._repeat = self.recording.repeating(model, state, memory)
-        return logits
+        slots.visible = self._visible
+        return self._repeat(tokens_B, slots.start)
 
 
 @dataclass(frozen=True)
@@ -75,24 +83,63 @@ class Recording:
             return lambda tokens_B, _: decode(model, tokens_B, state)
         return self.bind(*(memory[each] if isinstance(each, str) else each for each in self.kept))
 
+    def reads_as(self, other: Recording) -> bool:
+        """Whether another one reads the same tensors and places."""
+        same = (x is y or (isinstance(x, str) and x == y) for x, y in zip(self.kept, other.kept, strict=False))
+        return len(self.kept) == len(other.kept) and all(same)
+
+
+@dataclass
+class Recordings:
+    """What was recorded of a step with decode states of one shape, by the number of visible slots; the span of the first two."""
+
+    each: dict[int, Recording] = field(default_factory=dict)
+    span: Span | None = None
+
+    def visible(self, slots: Slots, *, spans: bool) -> int:
+        """The number of visible slots for the next step; by default as they were reserved. `spans`: there may be a span."""
+        fine = min(slots.capacity, -(-slots.used // FINE) * FINE)
+        if self.span is not None:
+            return max(fine, self.span.few)
+        if not spans or len(self.each) > 1:
+            return slots.visible
+        few = next(iter(self.each), fine)
+        return few if slots.used <= few else slots.capacity
+
+    def at(self, visible: int) -> Recording | None:
+        """What is known of a step that sees so many slots."""
+        if self.span is None:
+            return self.each.get(visible)
+        return Recording(self.span.at(visible), next(iter(self.each.values())).kept)
+
+    def add(self, visible: int, recording: Recording) -> Recording:
+        """One more; the second may make a span with the first."""
+        self.each[visible] = recording
+        if len(self.each) == 2:
+            (few, one), (many, other) = self.each.items()
+            if isinstance(one.bind, Written) and isinstance(other.bind, Written) and one.reads_as(other):
+                self.span = spanning((few, one.bind), (many, other.bind))
+        return recording
+
 
 @dataclass
 class _Known:
     """What was recorded of a model while it had these weights, by number of each tensor in memory."""
 
     weights: tuple[int, ...]
-    recordings: dict[Hashable, Recording] = field(default_factory=dict)
+    recordings: dict[Hashable, Recordings] = field(default_factory=dict)
 
 
 _KNOWN: WeakKeyDictionary[Transformer, _Known] = WeakKeyDictionary()
 
 
-def _known(model: Transformer) -> _Known:
-    """What was recorded of a model; nothing, where some of its weights are others by now."""
+def _recordings(model: Transformer, finish: Hashable, memory: Mapping[str, Tensor]) -> Recordings:
+    """What was recorded of a model for states of this shape; nothing, where some of its weights are others by now."""
     weights = tuple(map(id, model.parameters()))
     if model not in _KNOWN or _KNOWN[model].weights != weights:
         _KNOWN[model] = _Known(weights)
-    return _KNOWN[model]
+    shapes = tuple((place, each.shape, each.dtype) for place, each in memory.items())
+    return _KNOWN[model].recordings.setdefault((finish, model.training, shapes), Recordings())
 
 
 def _tensors(value: Any, place: str = "") -> Iterator[tuple[str, Tensor]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from typing import Any
 
 import torch
@@ -11,6 +10,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from anyformer.generation.program import Call, Value, program, values_in
+from anyformer.generation.written import Written
 from anyformer.parts.experts.chosen import chosen_product
 from anyformer.parts.experts.grouped import grouped_products
 from anyformer.quantising import Packed
@@ -22,11 +22,6 @@ CASTS = frozenset({"to", "float", "type_as", "contiguous"})
 """Calls that give the tensor itself where it is already as they ask."""
 MADE_OF_PRODUCTS = frozenset({grouped_products, chosen_product})
 """Calls that take packed matrices as they are, and choose among them by values."""
-
-Repeat = Callable[..., Tensor]
-"""The step for tensors that are new in each repetition."""
-Bind = Callable[..., Repeat]
-"""The step of a text, whose tensors take the places of those kept."""
 
 
 class Recorder(TorchFunctionMode):
@@ -69,12 +64,11 @@ class Recorder(TorchFunctionMode):
             self.held.append(self._new(tensor, lasting=True))
         return self._values[id(tensor)]
 
-    def repeating(self, result: Tensor) -> Bind:
+    def written(self, result: Tensor) -> Written:
         """A function that makes all calls again for other tensors in the places of `kept`, and gives what `result` then is."""
         lasting = tuple(value for call in self.views for value in values_in(call.gives))
-        views = program(self.views, self.held, lasting)
         step = program(self.calls, [*self.held, *lasting, *self.given], self.value(result))
-        return lambda *kept: partial(step, *kept, *views(*kept))
+        return Written(tuple(self.views), tuple(self.held), lasting, step)
 
     def _put_down(self, func: Any, args: Any, kwargs: dict[str, Any], made: Any) -> None:
         read: list[Tensor] = []
