@@ -22,7 +22,7 @@ from anyformer.parts.call.stack_state import StackState
 from anyformer.parts.call.state import Slots
 
 MULTIPLE = 128
-"""Slots by which the visible part of the state grows where each number of them is recorded: that takes as long as three steps."""
+"""Slots by which the visible part of the state grows where each number is recorded: that takes as long as three steps."""
 FINE = 16
 """Slots by which it grows where one program serves every number of them; views of so many slots differ in nothing else."""
 
@@ -91,7 +91,7 @@ class Recording:
 
 @dataclass
 class Recordings:
-    """What was recorded of a step with decode states of one shape, by the number of visible slots; the span of the first two."""
+    """What was recorded of a step with states of one shape, by the number of visible slots; the span of the first two."""
 
     each: dict[int, Recording] = field(default_factory=dict)
     span: Span | None = None
