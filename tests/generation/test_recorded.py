@@ -16,6 +16,7 @@ from anyformer.generation.recorder import Recorder
 from anyformer.generation.steps import stepper
 from anyformer.generation.written import Written, spanning
 from anyformer.model import build
+from anyformer.parts.call.state import Slots
 from covering import others_slow
 
 GREEDY = Sampling(temperature=0)
@@ -51,7 +52,7 @@ def beside_plain(step, model, tokens, state, plain, other=None):
 @pytest.mark.parametrize("name", others_slow(EVERY))
 def test_every_step_has_the_bits_of_the_plain_one(name, monkeypatch):
     """Of a step that is recorded with few slots visible and with all; then of one with a number of slots between."""
-    monkeypatch.setattr(recorded, "FINE", 4)
+    monkeypatch.setattr(recorded, "FINE", 2)
     model = build(EVERY[name], seed=1).eval()
     step, visible = RecordedDecode(), []
     with torch.inference_mode():
@@ -63,7 +64,7 @@ def test_every_step_has_the_bits_of_the_plain_one(name, monkeypatch):
             assert step.recording.bind is not None
             visible.append(other.slots.visible)
     used = range(other.slots.used - STEPS + 1, other.slots.used + 1)
-    few = -(-used[0] // 4) * 4
+    few = (-(-used[0] // 2) | 1) * 2
     grown_by = {
         step: [few if n <= few else other.slots.capacity if n == few + 1 else -(-n // step) * step for n in used]
         for step in (recorded.FINE, MULTIPLE)
@@ -92,7 +93,7 @@ def test_a_larger_state_and_another_model_are_recorded_anew():
 
 @pytest.mark.parametrize("name", ["llama", "window", "latent", "delta", "experts"])
 def test_what_was_recorded_for_one_text_serves_another(name, monkeypatch):
-    monkeypatch.setattr(recorded, "FINE", 4)
+    monkeypatch.setattr(recorded, "FINE", 2)
     model = build(DECODERS[name], seed=1).eval()
     tokens, made = torch.tensor([1, 2, 3]), []
 
@@ -108,7 +109,7 @@ def test_what_was_recorded_for_one_text_serves_another(name, monkeypatch):
             step = RecordedDecode()
             for _ in range(STEPS):
                 beside_plain(step, model, (tokens + text) % 8, other, plain)
-            assert len(made) == (3 if name == "latent" else 2)
+            assert len(made) == (4 if name == "latent" else 2)
 
 
 def test_a_step_in_which_values_are_read_is_never_repeated(monkeypatch):
@@ -172,6 +173,16 @@ def test_recordings_in_which_more_depends_on_the_slots_are_not_joined(weigh):
     """Even where the number itself is what differs: what else depends on it is not known."""
     memory = torch.arange(6.0)[None]
     assert spanning(*(recorded_sum(memory, visible, weigh) for visible in (2, 6))) is None
+
+
+@pytest.mark.parametrize("used", [1, 16, 17, 60, 64, 65, 500])
+def test_the_first_recording_shows_what_blocks_of_slots_need(used):
+    """Were both ends of a span whole blocks, nothing would be seen of what is done where the last block is not full."""
+    slots = Slots(torch.zeros(1, 1024, dtype=torch.int64), used)
+    few = recorded.Recordings().visible(slots, spans=True)
+    assert used <= few <= used + 2 * recorded.FINE
+    assert few % recorded.FINE == 0
+    assert all(few % block for block in (32, 64, 128))
 
 
 def test_weights_in_another_place_are_recorded_anew():

@@ -17,6 +17,7 @@ from anyformer.model import build
 from anyformer.parts.experts.chosen import chosen_product
 from anyformer.parts.experts.grouped import grouped_product
 from anyformer.quantising import FORMATS, HALF, SINGLE, Packed, Plain, Quantised, dense, joined, quantised, read_together
+from covering import others_slow
 
 KERNELS = {"bf16": HALF, "fp32": SINGLE, **{name: FORMATS[name] for name in ("int8", "int4", "int4-64", "int4-32")}}
 FEW_BITS = ("fp8", "int8", "int4-32", "nf4")
@@ -189,6 +190,15 @@ def test_matrices_that_read_the_same_input_are_joined(name):
         [F.linear(one, piece) for piece in pieces]
         type(whole).times = original
         assert sum(each is whole for each in seen) == 1
+
+
+@pytest.mark.parametrize("name", others_slow({**DECODERS, **PAIRS}))
+def test_every_kind_of_model_is_laid_out(name):
+    """What reads the same input is found by a pass that computes no product, whatever the model's parts do with zeros."""
+    model = build({**DECODERS, **PAIRS}[name], seed=1).eval()
+    exact = {path: value.detach().clone() for path, value in model.named_parameters()}
+    for path, value in generating(model).named_parameters():
+        assert torch.equal(dense_of(value).float(), exact[path].float()), path
 
 
 def dense_of(value):

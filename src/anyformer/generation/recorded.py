@@ -103,7 +103,8 @@ class Recordings:
             return max(fine, self.span.few)
         if not spans or len(self.each) > 1:
             return slots.visible
-        few = next(iter(self.each), fine)
+        # An odd multiple: what is done to fill the last block of 32 slots or more is then seen, and spoils the span.
+        few = next(iter(self.each), min(slots.capacity, (fine // FINE | 1) * FINE))
         return few if slots.used <= few else slots.capacity
 
     def at(self, visible: int) -> Recording | None:
