@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from anyformer.generation.program import Call, Value, program, values_in
+from anyformer.generation.program import Call, Value
 from anyformer.generation.written import Written
 from anyformer.parts.experts.chosen import chosen_product
 from anyformer.parts.experts.grouped import grouped_products
@@ -66,9 +66,8 @@ class Recorder(TorchFunctionMode):
 
     def written(self, result: Tensor) -> Written:
         """A function that makes all calls again for other tensors in the places of `kept`, and gives what `result` then is."""
-        lasting = tuple(value for call in self.views for value in values_in(call.gives))
-        step = program(self.calls, [*self.held, *lasting, *self.given], self.value(result))
-        return Written(tuple(self.views), tuple(self.held), lasting, step)
+        value = self.value(result)
+        return Written(tuple(self.views), tuple(self.calls), tuple(self.held), tuple(self.given), value)
 
     def _put_down(self, func: Any, args: Any, kwargs: dict[str, Any], made: Any) -> None:
         read: list[Tensor] = []

@@ -19,16 +19,27 @@ Bind = Callable[..., Repeat]
 
 @dataclass(frozen=True, eq=False)
 class Written:
-    """`step` reads the `lasting` views of the memory `held`; both come before what is new in each repetition."""
+    """`calls` read views of the memory `held`, which `views` make, and what is `given` new in each repetition."""
 
     views: tuple[Call, ...]
+    calls: tuple[Call, ...]
     held: tuple[Value, ...]
-    lasting: tuple[Value, ...]
-    step: Callable[..., Tensor]
+    given: tuple[Value, ...]
+    result: Value
 
     def __call__(self, *kept: Tensor) -> Repeat:
         """The step for a text, whose tensors are kept."""
         return partial(self.step, *kept, *self._made(*kept))
+
+    @property
+    def lasting(self) -> tuple[Value, ...]:
+        """The views."""
+        return tuple(value for call in self.views for value in values_in(call.gives))
+
+    @cached_property
+    def step(self) -> Callable[..., Tensor]:
+        """All calls, of what is kept, the views and what is given."""
+        return program(self.calls, [*self.held, *self.lasting, *self.given], self.result)
 
     @cached_property
     def _made(self) -> Callable[..., tuple[Tensor, ...]]:
@@ -37,7 +48,10 @@ class Written:
 
 @dataclass(frozen=True, eq=False)
 class Span:
-    """A step whose program is the same for `few` and for `many` visible slots, which its views alone depend on."""
+    """A step whose program is the same for `few` and for `many` visible slots, but for that number itself.
+
+    `made` gives the views of what is kept; `step` takes them and the number too.
+    """
 
     few: int
     many: int
@@ -46,26 +60,36 @@ class Span:
 
     def at(self, visible: int) -> Bind:
         """The step with a number of visible slots between those two."""
-        return lambda *kept: partial(self.step, *kept, *self.made(*kept, visible))
+        return lambda *kept: partial(self.step, *kept, *self.made(*kept, visible), visible)
 
 
 def spanning(few: tuple[int, Written], many: tuple[int, Written]) -> Span | None:
-    """One program for two with so many visible slots; None where more differs than the number of slots that views show."""
+    """One program for two with so many visible slots; None where they differ in more than that number."""
     (a, one), (b, other) = few, many
-    if not _same_program(one.step, other.step) or len(one.held) != len(other.held) or len(one.views) != len(other.views):
-        return None
-    visible, twins = Value(), dict(zip(one.held, other.held, strict=True))
-    views = list[Call]()
+    visible = Value()
+    twins = dict(zip((*one.held, *one.given), (*other.held, *other.given), strict=False))
     try:
-        for mine, its in zip(one.views, other.views, strict=True):
-            function, args, kwargs = _common(
-                (mine.function, mine.args, mine.kwargs), (its.function, its.args, its.kwargs), twins, {(a, b): visible}
-            )
-            twins |= zip(values_in(mine.gives), values_in(its.gives), strict=False)
-            views.append(Call(function, args, kwargs, (*mine.reads, visible), mine.gives))
-    except _DifferError:
+        views, calls = (
+            [_alike(mine, its, twins, {(a, b): visible}) for mine, its in zip(first, second, strict=True)]
+            for first, second in ((one.views, other.views), (one.calls, other.calls))
+        )
+    except (_DifferError, ValueError):
         return None
-    return Span(a, b, program(views, [*one.held, visible], one.lasting), one.step)
+    if twins.get(one.result) is not other.result:
+        return None
+    return Span(
+        a, b, program(views, [*one.held, visible], one.lasting),
+        program(calls, [*one.held, *one.lasting, visible, *one.given], one.result),
+    )  # fmt: skip
+
+
+def _alike(mine: Call, its: Call, twins: dict[Value, Value], spans: Mapping[tuple[int, int], Value]) -> Call:
+    """One call for two; what they give become twins."""
+    function, args, kwargs = _common(
+        (mine.function, mine.args, mine.kwargs), (its.function, its.args, its.kwargs), twins, spans
+    )
+    twins |= zip(values_in(mine.gives), values_in(its.gives), strict=True)
+    return Call(function, args, kwargs, (*mine.reads, *spans.values()), mine.gives)
 
 
 class _DifferError(Exception):
@@ -90,13 +114,3 @@ def _common(mine: Any, its: Any, twins: Mapping[Value, Value], spans: Mapping[tu
     if mine != its:
         raise _DifferError
     return mine
-
-
-def _same_program(one: Callable[..., Any], other: Callable[..., Any]) -> bool:
-    """Whether two written functions have the same lines and the same constants."""
-    mine, its = ({name: value for name, value in each.__globals__.items() if name[0] == "c"} for each in (one, other))
-    return one.__code__ == other.__code__ and mine.keys() == its.keys() and all(_same(mine[name], its[name]) for name in mine)
-
-
-def _same(mine: Any, its: Any) -> bool:
-    return mine is its or (type(mine) is type(its) and bool(mine == its))
