@@ -104,18 +104,18 @@ def _laid_out(model: Transformer) -> Transformer:
 
 def _join(model: Transformer, matrices: Container[str], dtype: torch.dtype) -> None:
     """Let matrices of layers that read the same input become one, each a span of its outputs."""
-    paths: dict[int, list[str]] = {}
-    for path, value in model.named_parameters(remove_duplicate=False):
-        if path in matrices and (isinstance(value, Quantised) or _ordered(value)):
-            paths.setdefault(id(value), []).append(path)
+    places: dict[int, list[tuple[nn.Module, str]]] = {}
+    for name, module in model.named_modules():
+        for leaf, value in module.named_parameters(recurse=False):
+            if f"{name}.{leaf}" in matrices and (isinstance(value, Quantised) or _ordered(value)):
+                places.setdefault(id(value), []).append((module, leaf))
     inputs = list(examples(model.architecture, Shape(source=1)))
-    groups = read_together(lambda: model(*inputs), paths)
+    groups = read_together(lambda: model(*inputs), places)
     while groups:
         group = groups.pop()  # so that few lie in memory twice
         for matrix, piece in zip(group, joined(group, dtype) or (), strict=False):
-            for path in paths[id(matrix)]:
-                owner, _, leaf = path.rpartition(".")
-                setattr(model.get_submodule(owner), leaf, nn.Parameter(piece, requires_grad=False))
+            for module, leaf in places[id(matrix)]:
+                setattr(module, leaf, nn.Parameter(piece, requires_grad=False))
 
 
 def _ordered(value: Tensor) -> bool:
