@@ -10,6 +10,7 @@ import os
 import re
 import shutil
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -92,7 +93,8 @@ def writing(path: Path) -> Iterator[Path]:
     Its suffix is that of `path`, since writers of pictures choose their format by it.
     """
     check_file(path)
-    partial = path.with_name(f".{path.stem}.partial-{os.getpid()}{path.suffix}")
+    writer = f"{os.getpid()}-{threading.get_native_id()}"  # threads of one process may write the same file
+    partial = path.with_name(f".{path.stem}.partial-{writer}{path.suffix}")
     try:
         with disk_errors(path):
             yield partial
