@@ -17,7 +17,6 @@ asked of a comparison.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
 from contextlib import ExitStack
 from datetime import date
 from pathlib import Path
@@ -29,13 +28,12 @@ from benchmarks.contenders import BASE, EXTRAS, Commands, decoding, training
 from benchmarks.sitting import (
     OURS,
     RESULTS,
-    Contender,
+    begun,
     checked_out,
     machine,
     start,
     summary,
     take_turns,
-    taking_part,
     told,
     written,
 )
@@ -148,14 +146,8 @@ def compare(arguments: argparse.Namespace) -> None:
             other = {f"{name} at {arguments.against}": command for name, command in ours.items()}
             tree = stack.enter_context(checked_out(arguments.against))
             commands, trees = ours | other, dict.fromkeys(ours) | dict.fromkeys(other, tree)
-
-        def started() -> Iterator[Contender]:
-            for name, command in commands.items():
-                contender = start(name, command, arguments.peers_python, malloc, trees[name])
-                stack.callback(contender.process.kill)
-                yield contender
-
-        contenders = list(taking_part(started(), Contender.begin))
+        starting = (start(name, each, arguments.peers_python, malloc, trees[name]) for name, each in commands.items())
+        contenders = begun(stack, starting)
         left_out = sorted(commands.keys() - {contender.name for contender in contenders})
         if BASE[arguments.what] in left_out:
             raise SystemExit(f"{BASE[arguments.what]} itself gave up: see its messages above")

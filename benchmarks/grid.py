@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import date
@@ -17,7 +17,7 @@ from typing import Any
 
 from benchmarks.cases import WEIGHTS, Case
 from benchmarks.contenders import BASE, grid
-from benchmarks.sitting import Contender, GaveUpError, machine, start, summary, take_turns, taking_part, told, written
+from benchmarks.sitting import Contender, GaveUpError, begun, machine, start, summary, take_turns, taking_part, told, written
 
 Start = Callable[[str, list[str]], Contender]
 
@@ -75,16 +75,8 @@ class Grid:
         return left
 
     def _started(self, stack: ExitStack, case: Case) -> list[Contender]:
-        """All contenders, ready for a short case. One loads after the other: threads of several would wait for one another."""
-
-        def begun() -> Iterator[Contender]:
-            for name, command in grid(case).items():
-                contender = self.begin(name, [*command, "--warmup", "1"])
-                stack.callback(contender.process.wait)
-                stack.callback(contender.process.kill)
-                yield contender
-
-        return list(taking_part(begun(), Contender.begin))
+        """All contenders, ready for a short case."""
+        return begun(stack, (self.begin(name, [*command, "--warmup", "1"]) for name, command in grid(case).items()))
 
     def _keep(self, case: Case, contenders: list[Contender], reading: float) -> None:
         """Measure a case and write it down. A contender that gives up before is named, and takes part no more."""

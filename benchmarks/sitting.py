@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -99,6 +99,21 @@ def start(
         env={**os.environ, **environment, **other},
     )
     return Contender(name, process)
+
+
+def begun(stack: ExitStack, contenders: Iterable[Contender]) -> list[Contender]:
+    """Those that are ready; each ends with the stack.
+
+    One begins after the other: threads of several would wait for one another.
+    """
+
+    def owned() -> Iterator[Contender]:
+        for contender in contenders:
+            stack.callback(contender.process.wait)
+            stack.callback(contender.process.kill)
+            yield contender
+
+    return list(taking_part(owned(), Contender.begin))
 
 
 def taking_part(contenders: Iterable[Contender], do: Callable[[Contender], None]) -> Iterator[Contender]:

@@ -162,17 +162,17 @@ def test_one_program_serves_every_number_of_slots_between_two():
     memory = torch.arange(6.0)[None]
     span = spanning(*(recorded_sum(memory, visible, lambda _: 2) for visible in (2, 6)))
     assert span is not None
-    sums = [span.at(visible)(memory)(torch.tensor([3.0])).item() for visible in (2, 3, 5, 6)]
+    sums = [span(memory, visible)(torch.tensor([3.0])).item() for visible in (2, 3, 5, 6)]
     assert sums == [6.0, 18.0, 60.0, 90.0]
     other = torch.ones(1, 6)
-    assert span.at(4)(other)(torch.tensor([1.0])).tolist() == [8.0]
+    assert span(other, 4)(torch.tensor([1.0])).tolist() == [8.0]
 
 
 def test_the_number_of_slots_may_be_an_argument():
     memory = torch.arange(6.0)[None]
     span = spanning(*(recorded_sum(memory, visible, lambda visible: visible) for visible in (2, 6)))
     assert span is not None
-    assert [span.at(visible)(memory)(torch.tensor([1.0])).item() for visible in (2, 3, 6)] == [2.0, 9.0, 90.0]
+    assert [span(memory, visible)(torch.tensor([1.0])).item() for visible in (2, 3, 6)] == [2.0, 9.0, 90.0]
 
 
 @pytest.mark.parametrize("weigh", [lambda visible: 1 / visible, lambda visible: 2 + (visible > 4), lambda visible: visible - 1])

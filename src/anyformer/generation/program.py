@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from math import isfinite
-from types import CodeType
-from typing import Any
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 
 @dataclass(eq=False, slots=True)
@@ -39,28 +39,22 @@ def program(calls: Sequence[Call], inputs: Sequence[Value], output: Value | tupl
     writer = _Writer(inputs, _last_reads(calls, output))
     lines = [writer.line(number, call) for number, call in enumerate(calls)]
     source = "\n ".join([f"def program({', '.join(map(writer.text, inputs))}):", *lines, f"return {writer.text(output)}"])
-    exec(_compiled(source), writer.constants)
+    exec(compile(source, "<recorded calls>", "exec"), writer.constants)
     result: Callable[..., Any] = writer.constants["program"]
     return result
 
 
-@lru_cache(maxsize=16)
-def _compiled(source: str) -> CodeType:
-    """To compile takes longer than to write; steps that see more of the state often differ in constants alone."""
-    return compile(source, "<recorded calls>", "exec")
-
-
-def values_in(value: Any) -> Iterator[Value]:
-    """Every value in the arguments or the results of a call."""
-    if isinstance(value, Value):
+def found_in(value: Any, kind: type[T]) -> Iterator[T]:
+    """Everything of a kind in the arguments or the results of a call."""
+    if isinstance(value, kind):
         yield value
     elif isinstance(value, tuple | list):
         for each in value:
-            yield from values_in(each)
+            yield from found_in(each, kind)
     elif isinstance(value, dict):
-        yield from values_in(list(value.values()))
+        yield from found_in(list(value.values()), kind)
     elif isinstance(value, slice):
-        yield from values_in((value.start, value.stop, value.step))
+        yield from found_in((value.start, value.stop, value.step), kind)
 
 
 class _Writer:
@@ -93,12 +87,12 @@ class _Writer:
                 return repr(value)
             case float() if type(value) is float and isfinite(value):
                 return repr(value)
-            case tuple() | list() if next(values_in(value), None) is not None:
+            case tuple() | list() if next(found_in(value, Value), None) is not None:
                 inner = ", ".join(map(self.text, value))
                 return f"[{inner}]" if isinstance(value, list) else f"({inner},)"
-            case slice() if next(values_in(value), None) is not None:
+            case slice() if next(found_in(value, Value), None) is not None:
                 return f"slice({', '.join(map(self.text, (value.start, value.stop, value.step)))})"
-            case dict() if next(values_in(value), None) is not None:
+            case dict() if next(found_in(value, Value), None) is not None:
                 return "{" + ", ".join(f"{key!r}: {self.text(each)}" for key, each in value.items()) + "}"
         return self._constant(value)
 
@@ -118,7 +112,7 @@ class _Writer:
             self._names[gives] = self._free.pop() if self._free else f"v{self._count}"
             self._count += self._names[gives] == f"v{self._count}"
             return self._names[gives]
-        if isinstance(gives, tuple) and any(value in self._last for value in values_in(gives)):
+        if isinstance(gives, tuple) and any(value in self._last for value in found_in(gives, Value)):
             return f"({', '.join(map(self._left, gives))},)"
         return "_"
 
@@ -131,4 +125,4 @@ class _Writer:
 def _last_reads(calls: Sequence[Call], output: Value | tuple[Value, ...]) -> dict[Value, int]:
     """The number of the last call that reads each value; those that none reads are left out."""
     last = {value: number for number, call in enumerate(calls) for value in call.reads}
-    return last | dict.fromkeys(values_in(output), len(calls))
+    return last | dict.fromkeys(found_in(output, Value), len(calls))

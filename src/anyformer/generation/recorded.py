@@ -16,7 +16,7 @@ from torch import Tensor
 
 from anyformer.generation.decode import decode
 from anyformer.generation.recorder import Recorder
-from anyformer.generation.written import Bind, Repeat, Span, Written, spanning
+from anyformer.generation.written import Bind, Repeat, Written, spanning
 from anyformer.model import Transformer
 from anyformer.parts.call.stack_state import StackState
 from anyformer.parts.call.state import Slots
@@ -24,14 +24,15 @@ from anyformer.parts.call.state import Slots
 MULTIPLE = 128
 """Slots by which the visible part of the state grows where each number is recorded: that takes as long as three steps."""
 FINE = 16
-"""Slots by which it grows where one program serves every number of them; views of so many slots differ in nothing else."""
+"""Slots by which it grows where one program serves every number of them."""
 
 
 class RecordedDecode:
     """`decode` for the steps of one text; `finish` makes a function of what was recorded, by default a Python program.
 
-    A step is recorded with few slots visible, and then with all. If the two programs differ in the views of the state alone,
-    one serves every number of slots between, so that no more keys are read than there are; else each number is recorded.
+    A step is recorded with few slots visible, and then with all. If the two programs differ in that number alone, as a size or
+    as the end of a view, one serves every number between, so that no more keys are read than there are; else each number is
+    recorded.
     """
 
     def __init__(self, finish: Callable[[Recorder, Tensor], Bind] | None = None) -> None:
@@ -94,13 +95,13 @@ class Recordings:
     """What was recorded of a step with states of one shape, by the number of visible slots; the span of the first two."""
 
     each: dict[int, Recording] = field(default_factory=dict)
-    span: Span | None = None
+    span: Written | None = None
 
     def visible(self, slots: Slots, *, spans: bool) -> int:
         """The number of visible slots for the next step; by default as they were reserved. `spans`: there may be a span."""
         fine = min(slots.capacity, -(-slots.used // FINE) * FINE)
         if self.span is not None:
-            return max(fine, self.span.few)
+            return max(fine, min(self.each))
         if not spans or len(self.each) > 1:
             return slots.visible
         # An odd multiple: what is done to fill the last block of 32 slots or more is then seen, and spoils the span.
@@ -109,9 +110,9 @@ class Recordings:
 
     def at(self, visible: int) -> Recording | None:
         """What is known of a step that sees so many slots."""
-        if self.span is None:
+        if (span := self.span) is None:
             return self.each.get(visible)
-        return Recording(self.span.at(visible), next(iter(self.each.values())).kept)
+        return Recording(lambda *kept: span(*kept, visible), self.each[min(self.each)].kept)
 
     def add(self, visible: int, recording: Recording) -> Recording:
         """One more; the second may make a span with the first."""

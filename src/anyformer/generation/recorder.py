@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from anyformer.generation.program import Call, Value
+from anyformer.generation.program import Call, Value, found_in
 from anyformer.generation.written import Written
 from anyformer.parts.experts.chosen import chosen_product
 from anyformer.parts.experts.grouped import grouped_products
@@ -51,7 +51,7 @@ class Recorder(TorchFunctionMode):
         self.whole = self.whole and func.__name__ not in READS
         made = func(*args, **kwargs)
         # `x[i] = y` gives nothing; what gives only numbers, such as a shape, changes nothing and is the same next time.
-        gives = made is None or next(_tensors(made), None) is not None
+        gives = made is None or next(found_in(made, Tensor), None) is not None
         needless = func.__name__ in CASTS and made is args[0]
         if self.whole and gives and not needless:
             self._put_down(func, args, kwargs, made)
@@ -80,7 +80,7 @@ class Recorder(TorchFunctionMode):
         reads = tuple(self._values[id(tensor)] for tensor in read)
         if func.__name__ == "__get__":  # such as `x.T`
             func, args, kwargs = getattr, (args[0], func.__self__.__name__), {}
-        lasting = bool(reads) and all(value.lasting for value in reads) and self._is_view(read, list(_tensors(made)))
+        lasting = bool(reads) and all(value.lasting for value in reads) and self._is_view(read, list(found_in(made, Tensor)))
         (self.views if lasting else self.calls).append(Call(func, args, kwargs, reads, self._given_by(made, lasting)))
 
     def _is_view(self, read: Sequence[Tensor], made: Sequence[Tensor]) -> bool:
@@ -111,17 +111,6 @@ def _each(change: Callable[[Tensor], Any], value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _each(change, each) for key, each in value.items()}
     return value
-
-
-def _tensors(value: Any) -> Iterator[Tensor]:
-    """Every tensor in the arguments or the results of a call."""
-    if isinstance(value, Tensor):
-        yield value
-    elif isinstance(value, tuple | list):
-        for each in value:
-            yield from _tensors(each)
-    elif isinstance(value, dict):
-        yield from _tensors(list(value.values()))
 
 
 def _plain(tensor: Tensor) -> bool:

@@ -14,8 +14,6 @@ from anyformer.operations import Shape
 from anyformer.parts.embedding.vocabulary import HoldsVocabulary
 from anyformer.quantising import (
     FORMATS,
-    HALF,
-    SINGLE,
     WHOLE,
     Format,
     Packed,
@@ -24,6 +22,7 @@ from anyformer.quantising import (
     Quantising,
     format_of,
     joined,
+    plain_of,
     quantisable,
     quantised,
     read_together,
@@ -109,6 +108,8 @@ def _join(model: Transformer, matrices: Container[str], dtype: torch.dtype) -> N
         for leaf, value in module.named_parameters(recurse=False):
             if f"{name}.{leaf}" in matrices and (isinstance(value, Quantised) or _ordered(value)):
                 places.setdefault(id(value), []).append((module, leaf))
+    if not places:
+        return
     inputs = list(examples(model.architecture, Shape(source=1)))
     groups = read_together(lambda: model(*inputs), places)
     while groups:
@@ -133,6 +134,6 @@ def _held(value: Tensor, dtype: torch.dtype, *, looked_up: bool, multiplied: boo
         return value
     if not (looked_up or multiplied) or not _ordered(value):
         return value.to(dtype)
-    format = HALF if value.dtype == torch.bfloat16 else SINGLE
+    format = plain_of(value)
     planes = format.quantised(value) if looked_up else format.ordered(value)
     return Packed(planes, format, tuple(value.shape), dtype)

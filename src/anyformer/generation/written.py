@@ -1,15 +1,15 @@
-"""A recorded step as a program; and two of them that differ in the visible slots of the decode state alone, as one."""
+"""A recorded step as a program; and two of them that differ in the number of visible slots alone, as one."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
 
 from torch import Tensor
 
-from anyformer.generation.program import Call, Value, program, values_in
+from anyformer.generation.program import Call, Value, found_in, program
 
 Repeat = Callable[..., Tensor]
 """The step for tensors that are new in each repetition."""
@@ -19,7 +19,7 @@ Bind = Callable[..., Repeat]
 
 @dataclass(frozen=True, eq=False)
 class Written:
-    """`calls` read views of the memory `held`, which `views` make, and what is `given` new in each repetition."""
+    """`calls` read views of what is `held`, which `views` make, and what is `given` new in each repetition."""
 
     views: tuple[Call, ...]
     calls: tuple[Call, ...]
@@ -27,90 +27,68 @@ class Written:
     given: tuple[Value, ...]
     result: Value
 
-    def __call__(self, *kept: Tensor) -> Repeat:
+    def __call__(self, *kept: Any) -> Repeat:
         """The step for a text, whose tensors are kept."""
-        return partial(self.step, *kept, *self._made(*kept))
+        return partial(self._step, *kept, *self._made(*kept))
 
     @property
-    def lasting(self) -> tuple[Value, ...]:
-        """The views."""
-        return tuple(value for call in self.views for value in values_in(call.gives))
+    def _lasting(self) -> tuple[Value, ...]:
+        return tuple(value for call in self.views for value in found_in(call.gives, Value))
 
     @cached_property
-    def step(self) -> Callable[..., Tensor]:
-        """All calls, of what is kept, the views and what is given."""
-        return program(self.calls, [*self.held, *self.lasting, *self.given], self.result)
+    def _step(self) -> Callable[..., Tensor]:
+        return program(self.calls, [*self.held, *self._lasting, *self.given], self.result)
 
     @cached_property
     def _made(self) -> Callable[..., tuple[Tensor, ...]]:
-        return program(self.views, self.held, self.lasting)
+        return program(self.views, self.held, self._lasting)
 
 
-@dataclass(frozen=True, eq=False)
-class Span:
-    """A step whose program is the same for `few` and for `many` visible slots, but for that number itself.
+def spanning(few: tuple[int, Written], many: tuple[int, Written]) -> Written | None:
+    """One step for two with so many visible slots, which is told that number behind what is kept: any between those two.
 
-    `made` gives the views of what is kept; `step` takes them and the number too.
+    None where the two differ in more than that number.
     """
-
-    few: int
-    many: int
-    made: Callable[..., tuple[Tensor, ...]]
-    step: Callable[..., Tensor]
-
-    def at(self, visible: int) -> Bind:
-        """The step with a number of visible slots between those two."""
-        return lambda *kept: partial(self.step, *kept, *self.made(*kept, visible), visible)
-
-
-def spanning(few: tuple[int, Written], many: tuple[int, Written]) -> Span | None:
-    """One program for two with so many visible slots; None where they differ in more than that number."""
     (a, one), (b, other) = few, many
     visible = Value()
     twins = dict(zip((*one.held, *one.given), (*other.held, *other.given), strict=False))
     try:
         views, calls = (
-            [_alike(mine, its, twins, {(a, b): visible}) for mine, its in zip(first, second, strict=True)]
+            tuple(_alike(mine, its, twins, (a, b), visible) for mine, its in zip(first, second, strict=True))
             for first, second in ((one.views, other.views), (one.calls, other.calls))
         )
     except (_DifferError, ValueError):
         return None
     if twins.get(one.result) is not other.result:
         return None
-    return Span(
-        a, b, program(views, [*one.held, visible], one.lasting),
-        program(calls, [*one.held, *one.lasting, visible, *one.given], one.result),
-    )  # fmt: skip
+    return Written(views, calls, (*one.held, visible), one.given, one.result)
 
 
-def _alike(mine: Call, its: Call, twins: dict[Value, Value], spans: Mapping[tuple[int, int], Value]) -> Call:
+def _alike(mine: Call, its: Call, twins: dict[Value, Value], sizes: tuple[int, int], visible: Value) -> Call:
     """One call for two; what they give become twins."""
-    function, args, kwargs = _common(
-        (mine.function, mine.args, mine.kwargs), (its.function, its.args, its.kwargs), twins, spans
-    )
-    twins |= zip(values_in(mine.gives), values_in(its.gives), strict=True)
-    return Call(function, args, kwargs, (*mine.reads, *spans.values()), mine.gives)
+
+    def common(x: Any, y: Any) -> Any:
+        if type(x) is not type(y):
+            raise _DifferError
+        match x:
+            case Value() if twins.get(x) is y:
+                return x
+            case tuple() | list() if len(x) == len(y):
+                return type(x)(common(*each) for each in zip(x, y, strict=True))
+            case dict() if x.keys() == y.keys():
+                return {key: common(value, y[key]) for key, value in x.items()}
+            case slice():
+                return slice(*common((x.start, x.stop, x.step), (y.start, y.stop, y.step)))
+            case int() if type(x) is int and (x, y) == sizes:
+                return visible
+        if x != y:
+            raise _DifferError
+        return x
+
+    function, args, kwargs = common((mine.function, mine.args, mine.kwargs), (its.function, its.args, its.kwargs))
+    twins |= zip(found_in(mine.gives, Value), found_in(its.gives, Value), strict=True)
+    return Call(function, args, kwargs, (*mine.reads, visible), mine.gives)
 
 
 class _DifferError(Exception):
     """Two recordings differ in more than the number of visible slots."""
-
-
-def _common(mine: Any, its: Any, twins: Mapping[Value, Value], spans: Mapping[tuple[int, int], Value]) -> Any:
-    """What two arguments have in common: a value in the place of two numbers that `spans` names."""
-    if type(mine) is not type(its):
-        raise _DifferError
-    match mine:
-        case Value() if twins.get(mine) is its:
-            return mine
-        case tuple() | list() if len(mine) == len(its):
-            return type(mine)(_common(x, y, twins, spans) for x, y in zip(mine, its, strict=True))
-        case dict() if mine.keys() == its.keys():
-            return {key: _common(value, its[key], twins, spans) for key, value in mine.items()}
-        case slice():
-            return slice(*_common((mine.start, mine.stop, mine.step), (its.start, its.stop, its.step), twins, spans))
-        case int() if type(mine) is int and (mine, its) in spans:
-            return spans[mine, its]
-    if mine != its:
-        raise _DifferError
-    return mine

@@ -2,7 +2,7 @@
 
 from anyformer.quantising.calibrated import calibrated
 from anyformer.quantising.format import Format, Quantising
-from anyformer.quantising.formats import FORMATS, HALF, SINGLE, USUAL
+from anyformer.quantising.formats import FORMATS, HALF, SINGLE, USUAL, plain_of
 from anyformer.quantising.grouped import Grouped
 from anyformer.quantising.joined import Piece, joined, read_together
 from anyformer.quantising.model import WHOLE, Report, dense, format_of, hold, quantisable, quantised
@@ -31,6 +31,7 @@ __all__ = [
     "format_of",
     "hold",
     "joined",
+    "plain_of",
     "quantisable",
     "quantised",
     "read_together",

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 import torch
+from torch import Tensor
 
 from anyformer.precision import E4M3, INT8
 from anyformer.quantising.format import Format
@@ -35,5 +36,12 @@ FORMATS: Mapping[str, Format] = MappingProxyType(
 """Every format, by name."""
 HALF, SINGLE = Plain("bf16", 16, dtype=torch.bfloat16), Plain("fp32", 32, 32, dtype=torch.float32)
 """How frozen weights are held that a format of fewer bits leaves whole."""
+
+
+def plain_of(matrix: Tensor) -> Plain:
+    """How the numbers of a frozen weight are held."""
+    return HALF if matrix.dtype == torch.bfloat16 else SINGLE
+
+
 USUAL = ("fp32", "bf16", "fp8", "int8", "int4")
 """The formats that a cost sheet shows."""

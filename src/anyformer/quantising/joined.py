@@ -14,7 +14,7 @@ from torch.overrides import TorchFunctionMode
 from anyformer.parts.experts.chosen import chosen_product
 from anyformer.parts.experts.grouped import grouped_products
 from anyformer.quantising.format import Format
-from anyformer.quantising.formats import HALF, SINGLE
+from anyformer.quantising.formats import plain_of
 from anyformer.quantising.tensor import Packed, Quantised
 
 
@@ -38,8 +38,7 @@ def joined(matrices: Sequence[Tensor], dtype: dtype) -> list[Piece] | None:
         if planes is None:
             return None
     else:
-        format = HALF if first.dtype == torch.bfloat16 else SINGLE
-        planes = format.ordered(torch.cat([each.detach() for each in matrices]))
+        planes = (format := plain_of(first)).ordered(torch.cat([each.detach() for each in matrices]))
     ends = [0, *accumulate(map(len, matrices))]
     joint = Joint(Packed(planes, format, (ends[-1], first.shape[1]), dtype), len(matrices))
     return [Piece.cut(joint, *span) for span in pairwise(ends)]
