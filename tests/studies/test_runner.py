@@ -25,6 +25,10 @@ STAND_IN = """
 import json, os, pathlib, sys, time
 place = pathlib.Path(sys.argv[1])
 facts = json.loads((place / "trial.json").read_text())
+def put(name, text):
+    partial = place / f".{name}.{os.getpid()}"
+    partial.write_text(text)
+    partial.replace(place / name)
 how = json.loads(os.environ.get("STAND_IN", "{}")).get(facts["arm"], "")
 with open(place.parent / "began", "a") as file:
     file.write(place.name + "\\n")
@@ -39,10 +43,11 @@ value = facts["value"] or 0.003
 loss = dict(base=3.0, one_head=3.2, gelu=2.9)[facts["arm"]] + 0.01 * facts["seed"] + abs(value - 0.003)
 row = dict(step=1, loss=loss, tokens=32)
 rows = [dict(kind="train", gradient_norm=1.0, seconds=0.1, data="d", **row), dict(kind="validation", last=True, **row)]
-(place / "metrics.jsonl").write_text("".join(json.dumps(each) + "\\n" for each in rows))
+put("metrics.jsonl", "".join(json.dumps(each) + "\\n" for each in rows))
 status = dict(diverge="diverged", fail="failed").get(how, "finished")
-(place / "outcome.json").write_text(json.dumps(dict(key=facts["key"], status=status, reason="bad luck")))
+put("outcome.json", json.dumps(dict(key=facts["key"], status=status, reason="bad luck")))
 """
+"""Writes each file whole or not at all, as a training does: another runner may read it meanwhile."""
 
 
 def stand_in(directory, threads, output):
