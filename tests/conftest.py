@@ -52,6 +52,17 @@ def _measured_once() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(params=[False, True], ids=["rows", "tiles"])
+def tiles(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[bool]:
+    """Kernels are chosen as on a processor without AMX, and as on one that has it."""
+    from anyformer.processor import multiplies_tiles
+
+    monkeypatch.setattr("torch.cpu.get_capabilities", lambda: {"amx_bf16": request.param})
+    multiplies_tiles.cache_clear()
+    yield request.param
+    multiplies_tiles.cache_clear()
+
+
 @pytest.fixture
 def drawn_curves(monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs draw their losses, as they do outside the tests."""

@@ -37,14 +37,14 @@ def off(found: torch.Tensor, wanted: torch.Tensor) -> float:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("name", KERNELS)
-def test_few_rows_are_multiplied_as_the_matrix_is_stored(name, dtype, monkeypatch):
+def test_few_rows_are_multiplied_as_the_matrix_is_stored(name, dtype, tiles, monkeypatch):
     torch.manual_seed(0)
     W = torch.randn(48, 256) * torch.linspace(0.1, 3, 48)[:, None]
     held = Packed.of(W, KERNELS[name]).to(dtype)
     plain, bias = held.restored.float(), torch.randn(48, dtype=dtype)
     monkeypatch.setattr(Packed, "restored", property(lambda self: pytest.fail("restored")))
     with torch.inference_mode():
-        for shape in ((256,), (1, 256), (2, 1, 256), (4, 256)):
+        for shape in ((256,), (1, 256), (2, 1, 256), (4, 256), (3, 6, 256)):
             x = torch.randn(shape, dtype=dtype)
             assert (y := F.linear(x, held)).dtype == dtype
             assert off(y, F.linear(x.float(), plain)) < 0.01
@@ -76,7 +76,7 @@ def test_sizes_without_a_kernel_are_restored(name, outputs, inputs):
 
 @pytest.mark.parametrize("form", ["fp32", "bf16", *FEW_BITS])
 @pytest.mark.parametrize("name", MODELS)
-def test_every_model_computes_what_its_plain_matrices_do(name, form):
+def test_every_model_computes_what_its_plain_matrices_do(name, form, tiles):
     model = build(MODELS[name], seed=3).eval()
     wanted = {"fp32": deepcopy(model), "bf16": deepcopy(model).bfloat16().float()}
     plain = wanted.get(form) or dense(quantised(model, FORMATS[form])[0]).float()
@@ -86,7 +86,8 @@ def test_every_model_computes_what_its_plain_matrices_do(name, form):
     with torch.inference_mode():
         assert off(made(*inputs), plain(*inputs)) < (1e-5 if form == "fp32" else 0.03)
     assert not any(parameter.requires_grad for parameter in made.parameters())
-    assert {parameter.dtype for parameter in made.parameters()} == {torch.float32}
+    computing = torch.bfloat16 if tiles and form != "fp32" else torch.float32
+    assert {parameter.dtype for parameter in made.parameters()} == {computing}
 
 
 @pytest.mark.parametrize("tied", [True, False])
@@ -113,7 +114,7 @@ def test_tables_beside_few_bits_are_in_eight(tied, monkeypatch):
     assert uneven.planes["codes"].dtype == torch.bfloat16, "the kernel does not take 97 tokens"
 
 
-def test_fp32_gives_the_same_tokens_from_matrices_in_a_kernels_order():
+def test_fp32_gives_the_same_tokens_from_matrices_as_they_are_held(tiles):
     model = build(LLAMA, seed=3).eval()
     plain = deepcopy(model)
     made = generating(model)

@@ -12,6 +12,7 @@ from anyformer.describe import UserError
 from anyformer.model import Transformer
 from anyformer.operations import Shape
 from anyformer.parts.embedding.vocabulary import HoldsVocabulary
+from anyformer.processor import multiplies_tiles
 from anyformer.quantising import (
     FORMATS,
     WHOLE,
@@ -32,12 +33,14 @@ STORED = "stored"
 """The name for weights as they are."""
 
 
-def computing(device: torch.device) -> torch.dtype:
-    """The type to compute in beside weights of 16 bits or fewer: bf16, but fp32 on a processor.
+def computing(model: Transformer, matrices: Container[str]) -> torch.dtype:
+    """The type to compute in: fp32 beside matrices of 32 bits, else bf16, but fp32 on a processor without AMX.
 
     There products alone take numbers of 16 bits, cast for each; attention to a cache in fp32 is several times faster.
     """
-    return torch.float32 if device.type == "cpu" else torch.bfloat16
+    wide = any(value.dtype.itemsize > 2 for name, value in model.named_parameters() if name in matrices)
+    slow = model.device.type == "cpu" and not multiplies_tiles()
+    return torch.float32 if wide or slow else torch.bfloat16
 
 
 def check_weights(weights: str) -> None:
@@ -88,8 +91,8 @@ def _with_small_tables(model: Transformer) -> Transformer:
 
 def _laid_out(model: Transformer) -> Transformer:
     """The model with each weight as products of few rows read it fastest."""
-    dtype = computing(model.device)
     matrices, held = quantisable(model), dict[int, nn.Parameter]()
+    dtype = computing(model, matrices)
     _join(model, matrices, dtype)
     for name, module in model.named_modules():
         for leaf, value in list(module.named_parameters(recurse=False)):
@@ -133,7 +136,7 @@ def _held(value: Tensor, dtype: torch.dtype, *, looked_up: bool, multiplied: boo
     if not value.is_floating_point():
         return value
     if not (looked_up or multiplied) or not _ordered(value):
-        return value.to(dtype)
+        return value.to(torch.promote_types(value.dtype, dtype))  # such as gates of recurrences, which stay in 32 bits
     format = plain_of(value)
     planes = format.quantised(value) if looked_up else format.ordered(value)
     return Packed(planes, format, tuple(value.shape), dtype)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import platform
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from anyformer.processor import multiplies_tiles
 from anyformer.quantising.packing import unpacked
 
 
@@ -43,9 +44,10 @@ class Product:
 def ordered(matrix: Tensor) -> Tensor:
     """A matrix (O, I) of whole numbers in the order in which oneDNN reads it fastest, as a tensor of no other use.
 
-    It takes the same bytes, and `to_dense` restores it exactly. The matrix itself where oneDNN has no kernel for its type.
+    It takes the same bytes, and `to_dense` restores it exactly. The matrix itself where oneDNN has no kernel for its type, and
+    where one row is multiplied faster by it as it is.
     """
-    if matrix.device.type != "cpu" or not _onednn(matrix.dtype):
+    if matrix.device.type != "cpu" or not _onednn(matrix.dtype) or multiplies_tiles():
         return matrix
     held: Tensor = torch.ops.mkldnn._reorder_linear_weight(matrix, 1)
     return held
@@ -59,9 +61,25 @@ def of_whole(codes: Tensor) -> Product:
     if (held := codes if codes.is_mkldnn else ordered(codes)).is_mkldnn:
         multiply = torch.ops.mkldnn._linear_pointwise
         return Product(lambda x: multiply(x, held, None, "none", [], ""), dtype=codes.dtype)
+    if codes.device.type == "cpu" and _onednn(codes.dtype):
+        return Product(partial(_by_rows, codes), dtype=codes.dtype)
     if codes.dtype.itemsize > 2:
         return Product(lambda x: F.linear(x, codes), dtype=codes.dtype)
     return Product(lambda x: F.linear(x, codes), 4, lambda x: F.linear(x, codes.to(x.dtype)), codes.dtype)
+
+
+FEW = 16
+"""Rows of activations, at most, that fill one tile."""
+
+
+def _by_rows(matrix: Tensor, x: Tensor) -> Tensor:
+    """x W^T as (W x^T)^T for few rows of x, so that rows of W are what fills tiles."""
+    rows = x.shape[:-1].numel()
+    if rows == 1:
+        return torch.mv(matrix, x.reshape(-1)).view(*x.shape[:-1], len(matrix))
+    if rows <= FEW:
+        return (matrix @ x.reshape(rows, -1).t()).t().reshape(*x.shape[:-1], len(matrix))
+    return F.linear(x, matrix)
 
 
 def of_int8(codes: Tensor, scales: Tensor) -> Product | None:

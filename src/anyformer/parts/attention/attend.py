@@ -15,6 +15,7 @@ from anyformer.parts.attention.score_weights import ScoreWeights
 from anyformer.parts.attention.scores import attention_weights, by_group, scores
 from anyformer.parts.call.context import Visible
 from anyformer.parts.call.noise import Drop
+from anyformer.processor import multiplies_tiles
 
 Kernel = Literal["plain", "blocks", "sdpa"]
 PLAIN_LIMIT = 256
@@ -61,7 +62,7 @@ def attend(
         return _banded(attend_blockwise, q_BHTE, k_BKSE, v_BKSU, visible)
     own = softcap is not None or sink_H is not None or drop is not None
     used = kernel_of(kernel, q_BHTE.shape[2], k_BKSE.shape[2], own=own)
-    if used == "sdpa" and kernel == "auto" and _plain_is_faster(q_BHTE, k_BKSE):
+    if used == "sdpa" and kernel == "auto" and _plain_is_faster(q_BHTE, k_BKSE, v_BKSU):
         used = "plain"
     # On the meta device every product is counted as itself.
     if used == "plain" or weigh is not None or (used == "blocks" and q_BHTE.is_meta):
@@ -77,13 +78,16 @@ def attend(
     )  # fmt: skip
 
 
-def _plain_is_faster(q: Tensor, k: Tensor) -> bool:
+def _plain_is_faster(q: Tensor, k: Tensor, v: Tensor) -> bool:
     """Whether the plain kernel beats torch's: on a CPU, for one query, which a compiler fuses, and for few keys of 16 bits.
 
-    `python -m benchmarks.parts --only "one query"` measures it: up to 6 times faster in bfloat16.
+    `python -m benchmarks.parts --only "one query"` measures it: up to 6 times faster in bfloat16 on a processor without AMX.
     """
+    if q.device.type != "cpu":
+        return False
     one, narrow, compiles = q.shape[2] == 1, q.dtype.itemsize == 2, torch.compiler.is_compiling()
-    return q.device.type == "cpu" and ((one and (narrow or compiles)) or (narrow and compiles and k.shape[2] <= PLAIN_LIMIT))
+    slow = narrow and not (multiplies_tiles() and k.shape[-1] == v.shape[-1])
+    return (one and (slow or compiles)) or (narrow and compiles and k.shape[2] <= PLAIN_LIMIT)
 
 
 def _banded(attend_block: Callable[..., Tensor], q: Tensor, k: Tensor, v: Tensor, visible: Visible) -> Tensor:
