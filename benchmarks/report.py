@@ -17,7 +17,11 @@ RESULTS = Path(__file__).parent / "results"
 ROOT = Path(__file__).parents[1]
 FIGURES = re.compile(r"(?<=<!-- figures -->\n).*?(?=<!-- end of figures -->)", re.S)
 
-SITTINGS = {"training": "Training, bf16", "decoding": "Decoding, bf16"}
+SITTINGS = {
+    "training": "Training, bf16",
+    "decoding": "Decoding, bf16",
+    "decoding-amx": "Decoding, bf16, on a processor with AMX",
+}
 """The title of each sitting of `benchmarks.compare`, by its result file."""
 
 
@@ -33,8 +37,8 @@ def table(what: str) -> str:
 
 def further() -> list[str]:
     """Names of further sittings that are measured; those against another revision are no comparison with peers."""
-    found = (path.stem for what in SITTINGS for path in RESULTS.glob(f"{what}-*.json"))
-    return sorted(name for name in found if name != "decoding-grid" and "-against-" not in name)
+    found = (path.stem for what in ("training", "decoding") for path in RESULTS.glob(f"{what}-*.json"))
+    return sorted(name for name in found if name not in ("decoding-grid", *SITTINGS) and "-against-" not in name)
 
 
 def record_of(name: str) -> dict[str, Any] | None:
