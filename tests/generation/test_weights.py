@@ -7,16 +7,30 @@ from copy import deepcopy
 import pytest
 import torch
 import torch.nn.functional as F
+from torch import nn
 from zoo import DECODERS, PAIRS
 
 from anyformer.catalogue.llama import llama
 from anyformer.describe import UserError
 from anyformer.generation import Sampling, decode, generate_tokens, generating, prefill, weights
 from anyformer.generation.recorded import RecordedDecode
+from anyformer.generation.weights import computing
 from anyformer.model import build
 from anyformer.parts.experts.chosen import chosen_product
 from anyformer.parts.experts.grouped import grouped_product
-from anyformer.quantising import FORMATS, HALF, SINGLE, Packed, Plain, Quantised, dense, joined, quantised, read_together
+from anyformer.quantising import (
+    FORMATS,
+    HALF,
+    SINGLE,
+    Packed,
+    Plain,
+    Quantised,
+    dense,
+    joined,
+    quantisable,
+    quantised,
+    read_together,
+)
 from covering import others_slow
 
 KERNELS = {"bf16": HALF, "fp32": SINGLE, **{name: FORMATS[name] for name in ("int8", "int4", "int4-64", "int4-32")}}
@@ -88,6 +102,29 @@ def test_every_model_computes_what_its_plain_matrices_do(name, form, tiles):
     assert not any(parameter.requires_grad for parameter in made.parameters())
     computing = torch.bfloat16 if tiles and form != "fp32" else torch.float32
     assert {parameter.dtype for parameter in made.parameters()} == {computing}
+
+
+def test_32_bits_are_computed_with_as_such_on_any_device(tiles):
+    model = build(LLAMA)
+    for device in ("cpu", "meta"):
+        for dtype in (torch.float32, torch.bfloat16):
+            narrow = dtype == torch.bfloat16 and (tiles or device == "meta")
+            found = computing(model.to(device, dtype), quantisable(model))
+            assert found == (torch.bfloat16 if narrow else torch.float32)
+
+
+def test_gates_that_a_file_holds_in_32_bits_stay_so(tiles):
+    model = build(DECODERS["delta_gated"], seed=3).eval().bfloat16()
+    gates = [module for module in model.modules() if isinstance(getattr(module, "A_log", None), nn.Parameter)]
+    exact = torch.rand(gates[0].A_log.shape)
+    for module in gates:
+        module.A_log = nn.Parameter(exact.clone())
+    tokens = torch.randint(0, 16, (1, 5), generator=torch.Generator().manual_seed(0))
+    with torch.inference_mode():
+        wanted = deepcopy(model).float()(tokens)
+        assert off(generating(model)(tokens), wanted) < 0.03
+    assert gates
+    assert all(torch.equal(module.A_log, exact) for module in gates)
 
 
 @pytest.mark.parametrize("tied", [True, False])

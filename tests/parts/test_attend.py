@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 
 from anyformer.parts.attention.attend import attend
@@ -25,3 +26,19 @@ def test_scores_of_16_bits_under_a_power_of_two_are_those_of_fp32():
     assert narrow.dtype == torch.bfloat16
     assert torch.equal(narrow.float(), (q @ k.mT).float() * 0.25)
     assert scores(q, k, 0.3, None, None).dtype == torch.float32
+
+
+@pytest.mark.parametrize(("heads", "width", "value"), [(2, 8, 8), (6, 8, 8), (6, 8, 6)])
+def test_one_query_over_a_cache_of_16_bits_is_as_near_to_fp32_on_either_processor(heads, width, value, tiles, monkeypatch):
+    torch.manual_seed(0)
+    q, k, v = torch.randn(3, heads, 1, width), torch.randn(3, 2, 40, width), torch.randn(3, 2, 40, value)
+    visible = Visible(torch.rand(3, 1, 1, 40) < 0.7)
+    called, kernel = [], torch.nn.functional.scaled_dot_product_attention
+    monkeypatch.setattr(
+        "torch.nn.functional.scaled_dot_product_attention", lambda *given, **more: called.append(1) or kernel(*given, **more)
+    )
+    found = attend(q.bfloat16(), k.bfloat16(), v.bfloat16(), visible, scale=0.3)
+    assert bool(called) == (tiles and width == value), (
+        "torch's kernel is fast for 16 bits with AMX, and for values as wide as keys"
+    )
+    torch.testing.assert_close(found.float(), attend(q, k, v, visible, scale=0.3, kernel="plain"), rtol=0, atol=0.02)
