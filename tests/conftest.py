@@ -57,7 +57,7 @@ def tiles(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> It
     """Kernels are chosen as on a processor without AMX, and as on one that has it."""
     from anyformer.processor import multiplies_tiles
 
-    monkeypatch.setattr("torch.cpu.get_capabilities", lambda: {"amx_bf16": request.param})
+    monkeypatch.setattr("torch.cpu._is_amx_tile_supported", lambda: request.param)
     multiplies_tiles.cache_clear()
     yield request.param
     multiplies_tiles.cache_clear()

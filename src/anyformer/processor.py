@@ -14,4 +14,4 @@ def multiplies_tiles() -> bool:
     There one row is multiplied by a matrix faster than by the same matrix in oneDNN's order, whose tiles one row fills to a
     sixteenth, and torch's attention reads a cache of 16 bits at the same rate as one of 32.
     """
-    return bool(torch.cpu.get_capabilities().get("amx_bf16", False))
+    return torch.cpu._is_amx_tile_supported()

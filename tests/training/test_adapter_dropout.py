@@ -56,7 +56,7 @@ def test_it_drops_the_input_of_the_low_rank_matrices_alone(adapter):
 def test_noise_is_of_the_row_and_no_two_matrices_share_it(checkpointing):
     """A row alone is what it is in its batch, outputs and gradients; evaluation drops nothing."""
     tokens = ZOO["llama"].embedding.example(2, 9)
-    model = made(Lora(rank=2, dropout=0.4), plan=Plan(checkpointing=checkpointing))
+    model = made(Lora(rank=2, dropout=0.4), plan=Plan(checkpointing=checkpointing)).double()
     whole = model(tokens, noise=NOISE)
     whole[1].square().sum().backward()
     path = next(iter(model.added))

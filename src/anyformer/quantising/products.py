@@ -54,30 +54,30 @@ def ordered(matrix: Tensor) -> Tensor:
 
 
 def of_whole(codes: Tensor) -> Product:
-    """Numbers of 16 or 32 bits, as they are or in oneDNN's order.
+    """Numbers of 16 or 32 bits, in oneDNN's order or as they are, which is faster with AMX.
 
     Where a processor has no instructions for 16 bits, many rows are faster in fp32.
     """
     if (held := codes if codes.is_mkldnn else ordered(codes)).is_mkldnn:
         multiply = torch.ops.mkldnn._linear_pointwise
         return Product(lambda x: multiply(x, held, None, "none", [], ""), dtype=codes.dtype)
-    if codes.device.type == "cpu" and _onednn(codes.dtype):
+    if codes.device.type == "cpu" and multiplies_tiles() and _onednn(codes.dtype):
         return Product(partial(_by_rows, codes), dtype=codes.dtype)
     if codes.dtype.itemsize > 2:
         return Product(lambda x: F.linear(x, codes), dtype=codes.dtype)
     return Product(lambda x: F.linear(x, codes), 4, lambda x: F.linear(x, codes.to(x.dtype)), codes.dtype)
 
 
-FEW = 16
-"""Rows of activations, at most, that fill one tile."""
+TILE = 16
+"""Rows of a tile of AMX."""
 
 
 def _by_rows(matrix: Tensor, x: Tensor) -> Tensor:
-    """x W^T as (W x^T)^T for few rows of x, so that rows of W are what fills tiles."""
+    """x W^T, computed as (W x^T)^T where x has too few rows to fill a tile: those of W do."""
     rows = x.shape[:-1].numel()
     if rows == 1:
         return torch.mv(matrix, x.reshape(-1)).view(*x.shape[:-1], len(matrix))
-    if rows <= FEW:
+    if rows <= TILE:
         return (matrix @ x.reshape(rows, -1).t()).t().reshape(*x.shape[:-1], len(matrix))
     return F.linear(x, matrix)
 
