@@ -23,6 +23,8 @@ SITTINGS = {
     "decoding-amx": "Decoding, bf16, on a processor with AMX",
 }
 """The title of each sitting of `benchmarks.compare`, by its result file."""
+WAITING = {"waiting": "From the shell", "waiting-amx": "From the shell, on a processor with AMX"}
+"""The same of `benchmarks.waiting`."""
 
 
 def table(what: str) -> str:
@@ -114,11 +116,14 @@ def grid() -> list[str]:
 
 
 def waiting() -> list[str]:
-    """From pressing return to the first token."""
-    record = record_of("waiting")
-    if record is None:
-        return []
-    lines = ["### From the shell\n", "| | first token, s | then tokens/s | all, s |", "|---|---|---|---|"]
+    """From pressing return to the first token, on each machine."""
+    found = ((title, record_of(name)) for name, title in WAITING.items())
+    return [_waited(title, record) for title, record in found if record is not None]
+
+
+def _waited(title: str, record: Mapping[str, Any]) -> str:
+    """One sitting from the shell."""
+    lines = [f"### {title}\n", "| | first token, s | then tokens/s | all, s |", "|---|---|---|---|"]
     lines += [
         f"| {name} | {row['first_token_seconds']:.2f} | {row['tokens_per_second']:,.0f} | {row['seconds_in_all']:.2f} |"
         for name, row in record["from_the_shell"].items()
@@ -127,7 +132,7 @@ def waiting() -> list[str]:
     machine = record["machine"]
     said = f"{record['new_tokens']} tokens of a 110 M parameter Llama in {record['weights']}. "
     said += f"First token of a loaded model: {loaded}."
-    return ["\n".join([*lines, "", said, f"{record['date']}, {machine['cpu']}, {machine['cores']} cores.", ""])]
+    return "\n".join([*lines, "", said, f"{record['date']}, {machine['cpu']}, {machine['cores']} cores.", ""])
 
 
 def parts() -> str:
