@@ -3,6 +3,7 @@ of a training step take by themselves.
 
     python -m benchmarks.floors
     python -m benchmarks.floors --steps small nanogpt
+    python -m benchmarks.floors --steps --output benchmarks/results/floors-amx.json  # on a processor with AMX, no training
 
 Few rows wait for the bytes of the weights, so a product is told by its bytes per second, beside those of reading memory. The
 matrices are those of a 110 M parameter Llama, as many as do not fit into a cache. A step of training cannot be faster than its
@@ -17,6 +18,7 @@ import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -178,6 +180,7 @@ def main() -> None:
     """Measure, print and write down."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--steps", nargs="*", choices=tuple(TRAININGS), default=list(TRAININGS), help="shapes of training")
+    parser.add_argument("--output", type=Path, metavar="FILE", default=RESULTS / "floors.json", help="the result's file")
     arguments = parser.parse_args()
     record: dict[str, Any] = {
         "date": date.today().isoformat(), "machine": machine(), "torch": torch.__version__, "threads": torch.get_num_threads(),
@@ -193,8 +196,8 @@ def main() -> None:
         for name, sizes in LOSSES.items()
         for dtype in (torch.float32, torch.bfloat16)
     }
-    written(RESULTS / "floors.json", record)
-    print((RESULTS / "floors.json").read_text())
+    written(arguments.output, record)
+    print(arguments.output.read_text())
 
 
 if __name__ == "__main__":
