@@ -42,3 +42,11 @@ def test_one_query_over_a_cache_of_16_bits_is_as_near_to_fp32_on_either_processo
         "torch's kernel is fast for 16 bits with AMX, and for values as wide as keys"
     )
     torch.testing.assert_close(found.float(), attend(q, k, v, visible, scale=0.3, kernel="plain"), rtol=0, atol=0.02)
+
+
+@pytest.mark.parametrize("queries", [1, 40])
+def test_a_compiler_sees_one_graph_in_16_bits(queries):
+    q, k, v = (torch.randn(2, 4, count, 8).bfloat16() for count in (queries, 40, 40))
+    compiled = torch.compile(attend, backend="eager", fullgraph=True)
+    found = compiled(q, k, v, Visible(None), scale=0.3)
+    torch.testing.assert_close(found, attend(q, k, v, Visible(None), scale=0.3), rtol=0, atol=0.03)

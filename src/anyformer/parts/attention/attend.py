@@ -85,9 +85,10 @@ def _plain_is_faster(q: Tensor, k: Tensor, v: Tensor) -> bool:
     """
     if q.device.type != "cpu":
         return False
-    one, narrow, compiles = q.shape[2] == 1, q.dtype.itemsize == 2, torch.compiler.is_compiling()
-    slow = narrow and not (multiplies_tiles() and k.shape[-1] == v.shape[-1])
-    return (one and (slow or compiles)) or (narrow and compiles and k.shape[2] <= PLAIN_LIMIT)
+    one, narrow = q.shape[2] == 1, q.dtype.itemsize == 2
+    if torch.compiler.is_compiling():  # which cannot look into questions about the processor
+        return one or (narrow and k.shape[2] <= PLAIN_LIMIT)
+    return one and narrow and not (multiplies_tiles() and k.shape[-1] == v.shape[-1])
 
 
 def _banded(attend_block: Callable[..., Tensor], q: Tensor, k: Tensor, v: Tensor, visible: Visible) -> Tensor:
