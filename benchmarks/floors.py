@@ -3,7 +3,6 @@ of a training step take by themselves.
 
     python -m benchmarks.floors
     python -m benchmarks.floors --steps small nanogpt
-    python -m benchmarks.floors --steps --output benchmarks/results/floors-amx.json  # on a processor with AMX, no training
 
 Few rows wait for the bytes of the weights, so a product is told by its bytes per second, beside those of reading memory. The
 matrices are those of a 110 M parameter Llama, as many as do not fit into a cache. A step of training cannot be faster than its
