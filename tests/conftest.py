@@ -53,14 +53,10 @@ def _measured_once() -> Iterator[None]:
 
 
 @pytest.fixture(params=[False, True], ids=["rows", "tiles"])
-def tiles(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[bool]:
+def tiles(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
     """Kernels are chosen as on a processor without AMX, and as on one that has it."""
-    from anyformer.processor import multiplies_tiles
-
     monkeypatch.setattr("torch.cpu._is_amx_tile_supported", lambda: request.param)
-    multiplies_tiles.cache_clear()
-    yield request.param
-    multiplies_tiles.cache_clear()
+    return bool(request.param)
 
 
 @pytest.fixture

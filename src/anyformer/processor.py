@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from functools import cache
-
 import torch
 
 
-@cache
 def multiplies_tiles() -> bool:
     """Whether it multiplies tiles of matrices of 16 bits in one instruction: AMX, in Intel's processors since 2023.
 

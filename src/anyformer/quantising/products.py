@@ -47,7 +47,7 @@ def ordered(matrix: Tensor) -> Tensor:
     It takes the same bytes, and `to_dense` restores it exactly. The matrix itself where oneDNN has no kernel for its type, and
     where one row is multiplied faster by it as it is.
     """
-    if matrix.device.type != "cpu" or not _onednn(matrix.dtype) or multiplies_tiles():
+    if not _for_onednn(matrix) or multiplies_tiles():
         return matrix
     held: Tensor = torch.ops.mkldnn._reorder_linear_weight(matrix, 1)
     return held
@@ -61,7 +61,7 @@ def of_whole(codes: Tensor) -> Product:
     if (held := codes if codes.is_mkldnn else ordered(codes)).is_mkldnn:
         multiply = torch.ops.mkldnn._linear_pointwise
         return Product(lambda x: multiply(x, held, None, "none", [], ""), dtype=codes.dtype)
-    if codes.device.type == "cpu" and multiplies_tiles() and _onednn(codes.dtype):
+    if _for_onednn(codes):
         return Product(partial(_by_rows, codes), dtype=codes.dtype)
     if codes.dtype.itemsize > 2:
         return Product(lambda x: F.linear(x, codes), dtype=codes.dtype)
@@ -122,6 +122,11 @@ def of_int4(bytes: Tensor, scales: Tensor, zeros: Tensor, group: int) -> Product
 def wide() -> torch.dtype:
     """The type in which many rows are multiplied fastest here: bf16 where the processor has instructions for it."""
     return torch.bfloat16 if _onednn(torch.bfloat16) else torch.float32
+
+
+def _for_onednn(matrix: Tensor) -> bool:
+    """Whether oneDNN has a kernel for products with this matrix, in an order of its own or, with AMX, as it is."""
+    return matrix.device.type == "cpu" and _onednn(matrix.dtype)
 
 
 @cache
