@@ -103,6 +103,7 @@ def test_a_layer_predicts_and_corrects_as_gemma3n():
 @torch.no_grad()
 def test_without_coefficients_a_layer_is_added_to_every_stream():
     ours = AlternatingUpdates(count=N).build(D)
+    ours.norm.weight.fill_(1)
     for weight in (ours.prediction.weight, ours.correction.weight):
         weight.zero_()
     x, found = torch.randn(B, T, N, D), torch.randn(B, T, D)
