@@ -44,13 +44,22 @@ class Product:
 def ordered(matrix: Tensor) -> Tensor:
     """A matrix (O, I) of whole numbers in the order in which oneDNN reads it fastest, as a tensor of no other use.
 
-    It takes the same bytes, and `to_dense` restores it exactly. The matrix itself where oneDNN has no kernel for its type, and
-    where one row is multiplied faster by it as it is.
+    It takes the same bytes, and `to_dense` restores it exactly. As it is, at the start of a line of the cache, where oneDNN has
+    no kernel for its type and where one row is multiplied faster so.
     """
     if not _for_onednn(matrix) or multiplies_tiles():
-        return matrix
+        return _at_line(matrix)
     held: Tensor = torch.ops.mkldnn._reorder_linear_weight(matrix, 1)
     return held
+
+
+LINE = 64
+"""Bytes of a line of a processor's cache."""
+
+
+def _at_line(matrix: Tensor) -> Tensor:
+    """The matrix, copied where it begins within a line: files are read in place, and each load of one would touch two lines."""
+    return matrix if matrix.device.type != "cpu" or matrix.data_ptr() % LINE == 0 else matrix.clone()
 
 
 def of_whole(codes: Tensor) -> Product:
@@ -58,14 +67,15 @@ def of_whole(codes: Tensor) -> Product:
 
     Where a processor has no instructions for 16 bits, many rows are faster in fp32.
     """
-    if (held := codes if codes.is_mkldnn else ordered(codes)).is_mkldnn:
+    held = codes if codes.is_mkldnn else ordered(codes)
+    if held.is_mkldnn:
         multiply = torch.ops.mkldnn._linear_pointwise
-        return Product(lambda x: multiply(x, held, None, "none", [], ""), dtype=codes.dtype)
-    if _for_onednn(codes):
-        return Product(partial(_by_rows, codes), dtype=codes.dtype)
-    if codes.dtype.itemsize > 2:
-        return Product(lambda x: F.linear(x, codes), dtype=codes.dtype)
-    return Product(lambda x: F.linear(x, codes), 4, lambda x: F.linear(x, codes.to(x.dtype)), codes.dtype)
+        return Product(lambda x: multiply(x, held, None, "none", [], ""), dtype=held.dtype)
+    if _for_onednn(held):
+        return Product(partial(_by_rows, held), dtype=held.dtype)
+    if held.dtype.itemsize > 2:
+        return Product(lambda x: F.linear(x, held), dtype=held.dtype)
+    return Product(lambda x: F.linear(x, held), 4, lambda x: F.linear(x, held.to(x.dtype)), held.dtype)
 
 
 TILE = 16
