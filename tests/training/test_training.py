@@ -9,6 +9,7 @@ import os
 import re
 import signal
 import threading
+from functools import partial
 from importlib import import_module
 
 import pytest
@@ -244,6 +245,16 @@ def test_a_loss_that_is_not_finite_stops_before_the_update(tiny, tmp_path, monke
     assert all(parameter.grad is None for parameter in trained[0].parameters()), "their memory is free"
     assert len(losses(tmp_path / "run")) == 5
     assert checkpoint.latest(tmp_path / "run")[0] is not None
+
+
+def test_compiled_code_is_blamed_where_the_plain_step_is_finite(tiny, tmp_path, monkeypatch):
+    def wrong(graph, inputs):
+        return lambda *given: tuple(each * float("nan") if each.is_floating_point() else each for each in graph(*given))
+
+    run = tiny.but(plan=tiny.plan.but(compile="on"))
+    monkeypatch.setattr(torch, "compile", partial(torch.compile, backend=wrong))
+    with pytest.raises(NonFiniteError, match=r"step 0.*Computed without torch\.compile both are finite.*plan\.compile = 'off'"):
+        train(run, tmp_path / "run", console=QUIET)
 
 
 def test_a_weight_that_is_not_finite_is_named(tiny):

@@ -72,7 +72,11 @@ def update(
     `others`: optimisers of second models that learn from the same loss; the gradient's norm is that of all.
     `scale`: the loss is multiplied by it before the backward pass, and an update whose gradient overflows is skipped.
     """
-    total, loads = passes(micro_batches, lambda examples: Noise.at(seed, step, examples.rows), count, scale)
+
+    def passed() -> tuple[float, dict[str, Load]]:
+        return passes(micro_batches, lambda examples: Noise.at(seed, step, examples.rows), count, scale)
+
+    total, loads = passed()
     optimisers = (optimiser, *others)
     parameters = [p for one in optimisers for group in one.param_groups for p in group["params"] if p.grad is not None]
     if scale is not None:
@@ -81,22 +85,23 @@ def update(
     norm = clipped(model, parameters, clip if clip is not None else math.inf, ranks)
     if scale is not None and math.isfinite(total) and not (math.isfinite(norm) or scale.exhausted):
         hold()
-        for one in optimisers:
-            one.zero_grad(set_to_none=True)
+        _forget(optimisers)
         scale.overflowed()
         return Outcome(total, norm, loads, skipped=True)
     if not (math.isfinite(total) and math.isfinite(norm)):
         at = "" if scale is None else f" at a loss scale of {scale.value:g}"
-        wider = "'fp32'" if scale is None else "'bf16', whose range is that of fp32"
         what = f"step {step}: the loss is {total} and the gradient's norm {norm}{at}"
         where = first_trouble(ranks.every(within(lambda: locate(model, micro_batches))))
-        raise _not_finite(model, optimisers, ranks, f"{what}; {where}", wider)
+        _forget(optimisers)
+        remedy = _remedy(model, ranks, passed, narrow=scale is not None)
+        _forget(optimisers)
+        raise _not_finite(model, ranks, f"{what}; {where}", remedy)
     hold()
     for one in optimisers:
         for group in one.param_groups:
             group["lr"] = rate * group["factor"]
         one.step()
-        one.zero_grad(set_to_none=True)
+    _forget(optimisers)
     if scale is not None:
         scale.passed()
     here = dict(model.named_modules()) if loads else {}
@@ -131,19 +136,36 @@ def first_trouble(found: Sequence[str]) -> str:
     return found[rank] + (f", on rank {rank}" if len(found) > 1 else "")
 
 
-def _not_finite(
-    model: Transformer, optimisers: Sequence[torch.optim.Optimizer], ranks: Ranks, what: str, wider: str
-) -> NonFiniteError:
-    """The error, after forgetting the gradients. `wider`: the precision to advise."""
+def _forget(optimisers: Sequence[torch.optim.Optimizer]) -> None:
+    """Free the gradients."""
     for one in optimisers:
         one.zero_grad(set_to_none=True)
-    error = NonFiniteError(
-        f"{what}. Nothing was updated. Remedies: a lower optimiser.learning_rate, a longer schedule.warmup, clip, "
-        f"plan.precision = {wider}, or non_finite = {{kind = 'skip'}}, which leaves such batches out"
-    )
+
+
+def _not_finite(model: Transformer, ranks: Ranks, what: str, remedy: str) -> NonFiniteError:
+    """The error about an update."""
+    error = NonFiniteError(f"{what}. Nothing was updated. {remedy}")
     finite = all(bool(local(parameter).isfinite().all()) for parameter in model.parameters())
     error.lasting = not all(ranks.every(finite))
     return error
+
+
+def _remedy(model: Transformer, ranks: Ranks, passed: Callable[[], tuple[float, object]], *, narrow: bool) -> str:
+    """What to do, in words. `passed`: the passes of the update; `narrow`: the precision's range is, so the loss is scaled.
+
+    A model without gradients may have some afterwards.
+    """
+    if model.plan.compile == "on":
+        with torch.compiler.set_stance("force_eager"):
+            total = ranks.total(passed()[0])
+        gradients = [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
+        if all(ranks.every(math.isfinite(total) and all(bool(local(each).isfinite().all()) for each in gradients))):
+            return "Computed without torch.compile both are finite, so compiled code is at fault: set plan.compile = 'off'"
+    wider = "'bf16', whose range is that of fp32" if narrow else "'fp32'"
+    return (
+        "Remedies: a lower optimiser.learning_rate, a longer schedule.warmup, clip, "
+        f"plan.precision = {wider}, or non_finite = {{kind = 'skip'}}, which leaves such batches out"
+    )
 
 
 @torch.no_grad()
