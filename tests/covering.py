@@ -5,7 +5,7 @@ Computed, so that a part that is added is asked without a list being kept: its a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pytest
@@ -15,6 +15,8 @@ from anyformer.model import Architecture
 
 Mechanism = tuple[str, ...]
 """A kind of description, one of its fields and what it holds; or a kind alone."""
+Of = Callable[[Architecture], frozenset[Mechanism]]
+"""What a cover has every one of: `mechanisms` or, for what depends on kinds alone, `kinds`."""
 
 
 def moved(value: Any) -> Iterator[tuple[type[Value], str, Any]]:
@@ -41,6 +43,11 @@ def mechanisms(architecture: Architecture) -> frozenset[Mechanism]:
     )
 
 
+def kinds(architecture: Architecture) -> frozenset[Mechanism]:
+    """Every kind in a description."""
+    return frozenset(mechanism for mechanism in mechanisms(architecture) if len(mechanism) == 1)
+
+
 def held(value: Any) -> str:
     """What a field holds, without what is only another number or another name."""
     if isinstance(value, Value):
@@ -48,9 +55,9 @@ def held(value: Any) -> str:
     return str(value) if isinstance(value, bool | str | None) else type(value).__name__
 
 
-def cover(architectures: Mapping[str, Architecture]) -> frozenset[str]:
+def cover(architectures: Mapping[str, Architecture], of: Of = mechanisms) -> frozenset[str]:
     """Names of a few architectures that have every mechanism of all: each next one has the most that are missing."""
-    having = {name: mechanisms(each) for name, each in architectures.items()}
+    having = {name: of(each) for name, each in architectures.items()}
     missing = frozenset[Mechanism]().union(*having.values())
     chosen = set()
     while missing:
@@ -60,7 +67,7 @@ def cover(architectures: Mapping[str, Architecture]) -> frozenset[str]:
     return frozenset(chosen)
 
 
-def others_slow(architectures: Mapping[str, Architecture]) -> list[Any]:
+def others_slow(architectures: Mapping[str, Architecture], of: Of = mechanisms) -> list[Any]:
     """The names as parameters of a test: all, of which those outside the cover are `slow`."""
-    chosen = cover(architectures)
+    chosen = cover(architectures, of)
     return [name if name in chosen else pytest.param(name, marks=pytest.mark.slow) for name in architectures]

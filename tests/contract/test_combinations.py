@@ -37,7 +37,7 @@ from anyformer.plan import Plan
 
 B, T, S = 2, 9, 6
 FP32 = Plan(precision="fp32")
-FAST, SLOW = 100, 3000
+FAST, SLOW = 50, 3000
 
 
 def close(a: torch.Tensor, b: torch.Tensor) -> None:

@@ -21,7 +21,7 @@ from anyformer.parts.call.context import Context
 from anyformer.parts.layers.recompute import PRODUCTS
 from anyformer.plan import Plan
 from anyformer.training.precision import autocast
-from covering import others_slow
+from covering import kinds, others_slow
 
 CPU = torch.device("cpu")
 B, T, S = 2, 11, 7
@@ -88,7 +88,7 @@ def given_to(architecture: Architecture) -> list[Tensor]:
 
 @pytest.mark.parametrize(("precision", "kernel"), KERNELS)
 @pytest.mark.parametrize("how", ["selective", "full"])
-@pytest.mark.parametrize("name", others_slow(ZOO))
+@pytest.mark.parametrize("name", others_slow(ZOO, kinds))
 def test_what_the_forward_pass_leaves(name, how, precision, kernel):
     """All memory that a call takes and somebody still holds, whether autograd, torch's checkpoint or a context."""
     architecture, plan = ZOO[name], Plan(precision=precision, attention=kernel, checkpointing=how)
@@ -105,7 +105,7 @@ def test_what_the_forward_pass_leaves(name, how, precision, kernel):
 
 @pytest.mark.parametrize(("precision", "kernel"), KERNELS)
 @pytest.mark.parametrize("how", ["selective", "full"])
-@pytest.mark.parametrize("name", others_slow(ZOO))
+@pytest.mark.parametrize("name", others_slow(ZOO, kinds))
 def test_what_a_layer_keeps_when_it_is_computed_again(name, how, precision, kernel, monkeypatch):
     """A layer's own hooks take what it keeps from torch's checkpoint; what it was given is not made again."""
     architecture, plan = ZOO[name], Plan(precision=precision, attention=kernel, checkpointing=how)

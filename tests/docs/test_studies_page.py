@@ -6,6 +6,7 @@ import json
 import re
 import runpy
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -43,9 +44,10 @@ def test_a_committed_report_is_of_its_recipe_and_of_three_seeds_at_least(path):
 
 
 def test_every_finding_is_of_arms_that_its_recipe_has():
+    study_of = cache(lambda name: load_study(ROOT / "recipes" / "studies" / f"{name}.toml"))
     for answer in MAKER["ANSWERS"]:
         for each in answer.findings:
-            study = load_study(ROOT / "recipes" / "studies" / f"{each.study}.toml")
+            study = study_of(each.study)
             assert {each.arm, each.than} <= {study.base_name, *study.arms}, each.said
             assert each.length is None or each.length in study.lengths, each.said
 

@@ -15,7 +15,7 @@ from anyformer.generation import Sampling, continuations, generate, stream
 from anyformer.generation.decode import decode
 from anyformer.generation.steps import stepper
 from anyformer.model import InputError, Transformer, build
-from covering import others_slow
+from covering import kinds, others_slow
 
 GREEDY = Sampling(temperature=0)
 
@@ -29,7 +29,7 @@ def uncached(model: Transformer, prompt: list[int], count: int) -> list[int]:
     return tokens[len(prompt) :]
 
 
-@pytest.mark.parametrize("name", others_slow(DECODERS))
+@pytest.mark.parametrize("name", others_slow(DECODERS, kinds))
 def test_greedy_tokens_equal_the_uncached_models(name):
     model = build(DECODERS[name]).eval()
     prompts = [[3, 1, 4, 1, 5, 9, 2], [6, 5], [7]]

@@ -23,7 +23,7 @@ from anyformer.generation import (
 from anyformer.generation.places import served
 from anyformer.model import InputError, build
 from anyformer.testing.close import equal
-from covering import others_slow
+from covering import kinds, others_slow
 
 GREEDY = Sampling(temperature=0)
 EVERY = {**DECODERS, **PAIRS, **PROMPTED_DECODERS}
@@ -61,7 +61,7 @@ def cut(rows, lengths):
     return [row[:length] for row, length in zip(rows, lengths, strict=True)]
 
 
-@pytest.mark.parametrize("name", others_slow(EVERY))
+@pytest.mark.parametrize("name", others_slow(EVERY, kinds))
 def test_every_row_gets_the_tokens_that_it_gets_alone(name):
     model = build(EVERY[name]).eval()
     expected = cut(alone(model, PROMPTS), LENGTHS)

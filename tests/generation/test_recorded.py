@@ -17,7 +17,7 @@ from anyformer.generation.steps import stepper
 from anyformer.generation.written import Written, spanning
 from anyformer.model import build
 from anyformer.parts.call.state import Slots
-from covering import others_slow
+from covering import kinds, others_slow
 
 GREEDY = Sampling(temperature=0)
 EVERY = {**DECODERS, **PAIRS}
@@ -49,7 +49,7 @@ def beside_plain(step, model, tokens, state, plain, other=None):
     return logits
 
 
-@pytest.mark.parametrize("name", others_slow(EVERY))
+@pytest.mark.parametrize("name", others_slow(EVERY, kinds))
 def test_every_step_has_the_bits_of_the_plain_one(name, monkeypatch):
     """Of a step that is recorded with few slots visible and with all; then of one with a number of slots between."""
     monkeypatch.setattr(recorded, "FINE", 2)
@@ -215,7 +215,7 @@ def test_texts_are_recorded_unless_they_are_compiled():
     ("name", "form"),
     [
         ("llama", "bf16"),
-        ("latent", "int8"),
+        pytest.param("latent", "int8", marks=pytest.mark.slow),
         pytest.param("experts", "fp32", marks=pytest.mark.slow),
         pytest.param("delta", "bf16", marks=pytest.mark.slow),
     ],

@@ -29,7 +29,7 @@ from anyformer.generation.recorded import RecordedDecode
 from anyformer.generation.speculative import accepted, speculated
 from anyformer.model import InputError, build
 from anyformer.testing.close import equal
-from covering import others_slow
+from covering import kinds, others_slow
 
 GREEDY = Sampling(temperature=0)
 EVERY = {**DECODERS, **PAIRS, **PROMPTED_DECODERS}
@@ -74,7 +74,7 @@ def speculating(model, prompts, drafter, **more):
     return rows
 
 
-@pytest.mark.parametrize("name", others_slow(EVERY))
+@pytest.mark.parametrize("name", others_slow(EVERY, kinds))
 def test_greedy_tokens_are_those_without_speculation(name):
     model = build(EVERY[name]).eval()
     expected, counts = plain(model, PROMPTS), Acceptance()
@@ -97,7 +97,7 @@ def test_states_that_grow_and_recorded_steps(name, monkeypatch):
     assert speculating(model, PROMPTS, Draft(model), **recorded) == expected
 
 
-@pytest.mark.parametrize("name", others_slow(EVERY))
+@pytest.mark.parametrize("name", others_slow(EVERY, kinds))
 def test_a_state_goes_back_to_any_position_since_its_mark_or_to_the_mark(name):
     model = build(EVERY[name]).eval()
     if model.architecture.two_inputs:

@@ -177,6 +177,8 @@ SMALL_SPEECH = {
 TOWERS: Mapping[str, dict[str, Any]] = {
     "fast_vlm": {"vision_config": SIGLIP},  # theirs needs timm
     "perception_lm": {"vision_config": {**SIGLIP, "model_args": {"embed_dim": 32}}},
+    "luke": {"entity_vocab_size": 8},
+    **{name: {"projector_hidden_size": 64} for name in ("muse_glimmer", "nemotron_h_omni")},
     "emu3": {"vocabulary_map": {"<image>": 5, "<|extra_200|>": 6}},
     "florence2": {
         "vision_config": {

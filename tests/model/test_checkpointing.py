@@ -12,7 +12,7 @@ from anyformer.model import Architecture, Transformer, build
 from anyformer.parts.call.noise import Noise
 from anyformer.parts.call.reports import Auxiliary, Load
 from anyformer.plan import Plan
-from covering import others_slow
+from covering import kinds, others_slow
 
 B, T, S = 2, 11, 7
 ANOTHER_ORDER = {"buckets_shared"}
@@ -56,7 +56,7 @@ def trained(architecture: Architecture, how: str) -> tuple[Tensor, dict[str, Ten
     return loss.detach(), gradients, {name: p.detach() for name, p in model.named_parameters()}, {**loads, **auxiliary.loads}
 
 
-@pytest.mark.parametrize("name", others_slow(ZOO))
+@pytest.mark.parametrize("name", others_slow(ZOO, kinds))
 def test_loss_gradients_and_statistics_are_the_same(name):
     architecture = dropping(ZOO[name])
     loss, gradients, parameters, loads = trained(architecture, "none")

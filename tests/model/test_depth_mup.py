@@ -46,7 +46,11 @@ def model(mup: MaximalUpdate | None, depth: int = BASE, width: int = WIDTH, **st
     return decoder_only(Embedding(vocab=64), width, [BLOCK] * depth, final_norm=RMSNorm(), initialisation=initialisation)
 
 
-@pytest.mark.parametrize("optimiser", OPTIMISERS, ids=lambda each: each.kind)
+@pytest.mark.parametrize(
+    "optimiser",
+    [each if isinstance(each, AdamW | Muon) else pytest.param(each, marks=pytest.mark.slow) for each in OPTIMISERS],
+    ids=lambda each: each.kind,
+)
 def test_the_stream_changes_as_much_at_every_depth_and_more_without(optimiser: Optimiser):
     grows = growth(depth_check(model(None), optimiser, DEPTHS, seeds=(0, 1)))
     assert grows["last layer"] > 0.4, grows

@@ -22,6 +22,7 @@ def field_docstrings(kind: type) -> Mapping[str, str]:
     return found
 
 
+@cache
 def _own(kind: type) -> Mapping[str, str]:
     try:
         made = ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0]
