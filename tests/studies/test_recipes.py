@@ -1,5 +1,5 @@
-"""Every committed study in its shortest form: arms are matched, and one of each study, or all, is trained for two updates and asked
-at the lengths."""
+"""Every committed study in its shortest form: its arms are matched, and one of them, or each, is trained for two updates and
+asked at the lengths."""
 
 from __future__ import annotations
 
