@@ -18,6 +18,7 @@ from anyformer.huggingface.rules import rules
 from anyformer.huggingface.vision.models import VISION
 from anyformer.model import InputError, build
 from anyformer.operations import Shape
+from anyformer.parts.images.grid import GridTower
 from huggingface.parity import gap
 from huggingface.whole import CASES, Whole, any_size, arguments, pixels, text, their_logits, whole
 
@@ -383,7 +384,10 @@ def test_every_composite_with_images_is_a_composite():
 
 
 @kinds
-def test_verify_compares_the_tower_too(name):
+def test_verify_compares_the_tower_too(name, monkeypatch):
+    """Images of any size are small ones here: the usual side is 12,544 patches of these towers."""
+    example = GridTower.example
+    monkeypatch.setattr(GridTower, "example", lambda tower, *given: example(tower.but(image=8 * tower.unit), *given))
     both = whole(name)
     verdict = huggingface.verify(both.directory, images=True, length=9)
     assert verdict.agrees
