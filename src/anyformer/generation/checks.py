@@ -22,7 +22,7 @@ def check_model(model: Transformer) -> None:
             f"a model of the shape {architecture.shape_of_model} reads a whole text at once and does not generate text; "
             f"call it for its logits, or give it a tokenizer with a mask token to fill masks"
         )
-    reasons = architecture.cost(Shape()).breaks("stepwise")
+    reasons = architecture.folded_cost(Shape()).breaks("stepwise")
     if reasons:
         raise InputError(f"this architecture cannot generate token by token: {'; '.join(reasons)}")
 

@@ -58,7 +58,7 @@ def prefill(
 def reads_whole(model: Transformer, padding_BT: Tensor | None = None) -> bool:
     """Whether a prompt cannot be read in pieces: its parts say so, or padding would come between virtual tokens and it."""
     architecture = model.architecture
-    cost = architecture.cost(Shape())
+    cost = architecture.folded_cost(Shape())
     between = architecture.virtual_tokens is not None and padding_BT is not None
     return between or bool(cost.breaks("chunked") or cost.breaks("cached"))
 

@@ -93,7 +93,7 @@ def speculated(
 
 def check_verifies(model: Transformer) -> None:
     """Refuse a model that several tokens at once give other logits than one after the other."""
-    reasons = model.architecture.cost(Shape()).breaks("cached")
+    reasons = model.architecture.folded_cost(Shape()).breaks("cached")
     if reasons:
         raise InputError(
             f"proposed tokens are read together, and this architecture then gives others: {'; '.join(reasons)}. "

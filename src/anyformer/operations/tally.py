@@ -170,7 +170,8 @@ class Tally:
     @property
     def limits(self) -> tuple[Limit, ...]:
         """The limits of all parts, each once."""
-        return tuple(dict.fromkeys(limit for node in self.nodes() for limit in node.tally.own_limits))
+        inner = (limit for each in self.inner.values() for limit in each.tally.limits)
+        return tuple(dict.fromkeys((*self.own_limits, *inner)))
 
     @property
     def parameters(self) -> int:

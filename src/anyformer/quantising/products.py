@@ -78,16 +78,16 @@ def of_whole(codes: Tensor) -> Product:
     return Product(lambda x: F.linear(x, held), 4, lambda x: F.linear(x, held.to(x.dtype)), held.dtype)
 
 
-TILE = 16
-"""Rows of a tile of AMX."""
+FEW = 64
+"""The most rows that are not multiplied as they are: with more the copies of results take what the tiles gain."""
 
 
 def _by_rows(matrix: Tensor, x: Tensor) -> Tensor:
-    """x W^T, computed as (W x^T)^T where x has too few rows to fill a tile: those of W do."""
+    """x W^T, computed as (W x^T)^T where x has too few rows to fill the tiles of AMX: those of W do."""
     rows = x.shape[:-1].numel()
     if rows == 1:
         return torch.mv(matrix, x.reshape(-1)).view(*x.shape[:-1], len(matrix))
-    if rows <= TILE:
+    if rows <= FEW:
         return (matrix @ x.reshape(rows, -1).t()).t().reshape(*x.shape[:-1], len(matrix))
     return F.linear(x, matrix)
 
