@@ -39,16 +39,21 @@ def compiled(recorder: Recorder, result: Tensor) -> Bind:
 
 
 def _by_number(recorder: Recorder) -> tuple[list[Call], list[Tensor]]:
-    """The calls, and the matrices in a kernel's own order: a compiler cannot look into these, so calls have their numbers."""
-    held = {
-        value: tensor
-        for value, tensor in zip(recorder.held, recorder.kept, strict=True)
-        if isinstance(tensor, Packed) or tensor.is_mkldnn
-    }
+    """The calls, and the matrices of products that a compiler should leave as they are, which calls have by number.
+
+    It cannot look into matrices in a kernel's own order, and would add up a product with one row by loops of its own, which are
+    slower.
+    """
+    kept = dict(zip(recorder.held, recorder.kept, strict=True))
+    held = {value: tensor for value, tensor in kept.items() if isinstance(tensor, Packed) or tensor.is_mkldnn}
     calls, matrices = list[Call](), list[Tensor]()
     for call in recorder.calls:
         function, args = call.function, call.args
-        if len(args) > 1 and isinstance(args[1], Value) and args[1] in held:
+        if function is torch.mv and args[0] in kept:
+            matrix = kept[args[0]]
+            calls.append(Call(_ROW, (args[1], len(matrices), len(matrix)), {}, call.reads, call.gives))
+            matrices.append(matrix)
+        elif len(args) > 1 and isinstance(args[1], Value) and args[1] in held:
             matrix = held[args[1]]
             rest = args[2:] if function in _OF_HELD else ()
             function, args = _OF_HELD.get(function, _PRODUCT), (args[0], *rest, len(matrices), matrix.shape[-2])
@@ -64,12 +69,13 @@ _HELD: list[Tensor] = []
 _LIBRARY = torch.library.Library("anyformer", "FRAGMENT")  # type: ignore[no-untyped-call]
 for _schema in (
     "held_product(Tensor x, int number, int outputs) -> Tensor",
+    "held_row(Tensor x, int number, int outputs) -> Tensor",
     "held_experts(Tensor rows, Tensor ends, bool whole, int number, int outputs) -> Tensor",
     "held_chosen(Tensor rows, Tensor expert, int number, int outputs) -> Tensor",
 ):
     _LIBRARY.define(_schema)  # type: ignore[no-untyped-call]
 _PRODUCT, _EXPERTS = torch.ops.anyformer.held_product.default, torch.ops.anyformer.held_experts.default
-_OWN = torch.ops.anyformer.held_chosen.default
+_OWN, _ROW = torch.ops.anyformer.held_chosen.default, torch.ops.anyformer.held_row.default
 _OPERATORS = {grouped_products: PRODUCT, chosen_product: CHOSEN}
 """What a compiler takes as one call."""
 _OF_HELD = {grouped_products: _EXPERTS, chosen_product: _OWN}
@@ -78,6 +84,10 @@ _OF_HELD = {grouped_products: _EXPERTS, chosen_product: _OWN}
 def _product(x: Tensor, number: int, outputs: int) -> Tensor:
     y: Tensor = torch.ops.mkldnn._linear_pointwise.default(x, _HELD[number], None, "none", [], "")
     return y
+
+
+def _row(x: Tensor, number: int, outputs: int) -> Tensor:
+    return torch.mv(_HELD[number], x)
 
 
 def _experts(rows: Tensor, ends: Tensor, whole: bool, number: int, outputs: int) -> Tensor:
@@ -92,6 +102,10 @@ def _like_product(x: Tensor, number: int, outputs: int) -> Tensor:
     return x.new_empty(*x.shape[:-1], outputs)
 
 
+def _like_row(x: Tensor, number: int, outputs: int) -> Tensor:
+    return x.new_empty(outputs)
+
+
 def _like_experts(rows: Tensor, ends: Tensor, whole: bool, number: int, outputs: int) -> Tensor:
     return rows.new_empty(len(rows), outputs)
 
@@ -101,8 +115,9 @@ def _like_chosen(rows: Tensor, expert: Tensor, number: int, outputs: int) -> Ten
 
 
 for _name, _device, _kernel in (
-    ("held_product", "CPU", _product), ("held_experts", "CPU", _experts),
-    ("held_product", "Meta", _like_product), ("held_experts", "Meta", _like_experts),
+    ("held_product", "CPU", _product), ("held_product", "Meta", _like_product),
+    ("held_row", "CPU", _row), ("held_row", "Meta", _like_row),
+    ("held_experts", "CPU", _experts), ("held_experts", "Meta", _like_experts),
     ("held_chosen", "CPU", _chosen), ("held_chosen", "Meta", _like_chosen),
 ):  # fmt: skip
     _LIBRARY.impl(_name, _kernel, _device)  # type: ignore[no-untyped-call]
