@@ -79,7 +79,7 @@ def of_whole(codes: Tensor) -> Product:
 
 
 FEW = 64
-"""The most rows that are not multiplied as they are: with more the copies of results take what the tiles gain."""
+"""The most rows that are multiplied so: with more, copies of the transposed results take what the tiles gain."""
 
 
 def _by_rows(matrix: Tensor, x: Tensor) -> Tensor:
