@@ -45,16 +45,13 @@ def _by_number(recorder: Recorder) -> tuple[list[Call], list[Tensor]]:
     slower.
     """
     kept = dict(zip(recorder.held, recorder.kept, strict=True))
-    held = {value: tensor for value, tensor in kept.items() if isinstance(tensor, Packed) or tensor.is_mkldnn}
     calls, matrices = list[Call](), list[Tensor]()
     for call in recorder.calls:
         function, args = call.function, call.args
-        if function is torch.mv and args[0] in kept:
-            matrix = kept[args[0]]
-            calls.append(Call(_ROW, (args[1], len(matrices), len(matrix)), {}, call.reads, call.gives))
-            matrices.append(matrix)
-        elif len(args) > 1 and isinstance(args[1], Value) and args[1] in held:
-            matrix = held[args[1]]
+        if function is torch.mv:
+            args = args[::-1]  # the row before the matrix, as in all other products
+        matrix = kept.get(args[1]) if len(args) > 1 and isinstance(args[1], Value) else None
+        if matrix is not None and (function is torch.mv or isinstance(matrix, Packed) or matrix.is_mkldnn):
             rest = args[2:] if function in _OF_HELD else ()
             function, args = _OF_HELD.get(function, _PRODUCT), (args[0], *rest, len(matrices), matrix.shape[-2])
             calls.append(Call(function, args, {}, call.reads, call.gives))
@@ -78,7 +75,7 @@ _PRODUCT, _EXPERTS = torch.ops.anyformer.held_product.default, torch.ops.anyform
 _OWN, _ROW = torch.ops.anyformer.held_chosen.default, torch.ops.anyformer.held_row.default
 _OPERATORS = {grouped_products: PRODUCT, chosen_product: CHOSEN}
 """What a compiler takes as one call."""
-_OF_HELD = {grouped_products: _EXPERTS, chosen_product: _OWN}
+_OF_HELD = {torch.mv: _ROW, grouped_products: _EXPERTS, chosen_product: _OWN}
 
 
 def _product(x: Tensor, number: int, outputs: int) -> Tensor:
@@ -102,10 +99,6 @@ def _like_product(x: Tensor, number: int, outputs: int) -> Tensor:
     return x.new_empty(*x.shape[:-1], outputs)
 
 
-def _like_row(x: Tensor, number: int, outputs: int) -> Tensor:
-    return x.new_empty(outputs)
-
-
 def _like_experts(rows: Tensor, ends: Tensor, whole: bool, number: int, outputs: int) -> Tensor:
     return rows.new_empty(len(rows), outputs)
 
@@ -116,7 +109,7 @@ def _like_chosen(rows: Tensor, expert: Tensor, number: int, outputs: int) -> Ten
 
 for _name, _device, _kernel in (
     ("held_product", "CPU", _product), ("held_product", "Meta", _like_product),
-    ("held_row", "CPU", _row), ("held_row", "Meta", _like_row),
+    ("held_row", "CPU", _row), ("held_row", "Meta", _like_product),
     ("held_experts", "CPU", _experts), ("held_experts", "Meta", _like_experts),
     ("held_chosen", "CPU", _chosen), ("held_chosen", "Meta", _like_chosen),
 ):  # fmt: skip

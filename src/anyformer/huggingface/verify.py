@@ -106,7 +106,7 @@ def _own(ours: Transformer, theirs: nn.Module, given: Tensor, target: Tensor | N
     """The verdict on our own layout: one pass against token by token where the architecture decodes, else two passes."""
     architecture = ours.architecture
     steps = architecture.shape_of_model == "decoder-only" and architecture.head is not None and target is None
-    if steps and not architecture.cost(Shape()).breaks("stepwise"):
+    if steps and not architecture.folded_cost(Shape()).breaks("stepwise"):
         pieces, cache = [], None
         for place in range(given.shape[1]):
             out = theirs(input_ids=given[:, place : place + 1], past_key_values=cache, use_cache=True)

@@ -72,7 +72,7 @@ class AnyformerForCausalLM(AnyformerPreTrainedModel, GenerationMixin):  # type: 
                 f"cache_implementation={generation_config.cache_implementation!r}: each layer's kind of cache follows from "
                 f"the architecture; leave it out"
             )
-        if generation_config.use_cache and self.model.architecture.cost(Shape()).breaks("stepwise"):
+        if generation_config.use_cache and self.model.architecture.folded_cost(Shape()).breaks("stepwise"):
             generation_config.use_cache = False
         if generation_config.use_cache and model_kwargs.get("past_key_values") is None:
             model_kwargs["past_key_values"] = AnyformerCache()
