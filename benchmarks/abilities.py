@@ -14,8 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from anyformer.data import Split, Tokenizer, spread
-from anyformer.data.pieces import pieces
+from anyformer.data import Split, spread
 from anyformer.data.rows import rows
 from anyformer.evaluation import (
     Gap,
@@ -35,6 +34,8 @@ from anyformer.evaluation.measure import unit_losses
 from anyformer.model import Transformer
 from anyformer.objectives import Setting
 from anyformer.parts.call.reports import Auxiliary
+from anyformer.text import Tokenizer
+from anyformer.text.pieces import pieces
 from anyformer.training import Run
 from anyformer.training.held_out import corpus_of
 

@@ -29,9 +29,9 @@ from rich.console import Console
 from safetensors import SafetensorError
 
 from anyformer import checkpoint
-from anyformer.data import DataError
 from anyformer.data.corpus import Corpus
 from anyformer.files import PlaceError, write_text
+from anyformer.text import DataError
 from anyformer.training import train
 from anyformer.training.held_out import corpus_of
 from anyformer.training.trainer import OPTIMISER

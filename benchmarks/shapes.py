@@ -30,9 +30,10 @@ from benchmarks.abilities import by_frequencies, classified, continued, filled, 
 from benchmarks.compare import RESULTS, machine
 from rich.console import Console
 
-from anyformer.data import Specials, Split, prepare
-from anyformer.data.specials import SPEAKING
+from anyformer.data import Split, prepare
 from anyformer.evaluation import open_subject
+from anyformer.text import Specials
+from anyformer.text.specials import SPEAKING
 from anyformer.training import Run, load_run, resume, train
 from anyformer.training.held_out import corpus_of
 from anyformer.training.journal import SUMMARY, read_metrics

@@ -88,7 +88,7 @@ def write_model(folder: Path, weights: str, tiny: bool) -> dict[str, Path]:
     from benchmarks.ours_models import decoder
 
     import anyformer as af
-    from anyformer.data import Tokenizer
+    from anyformer.text import Tokenizer
 
     sizes = DECODERS["dense"].tiny if tiny else DECODERS["dense"]
     model = af.build(decoder(sizes), seed=0).to(torch.bfloat16 if weights == "bf16" else torch.float32)

@@ -11,12 +11,12 @@ import torch
 from torch import Tensor
 
 from anyformer import catalogue, checkpoint, huggingface
-from anyformer.data import Tokenizer
 from anyformer.describe import Notice, read_data
 from anyformer.model import Transformer
 from anyformer.model.adapters import adapted, made_of
 from anyformer.parts.images.encoder import Images
 from anyformer.plan import Plan
+from anyformer.text import Tokenizer
 from anyformer.tuning import Adapter
 
 

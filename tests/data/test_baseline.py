@@ -7,7 +7,8 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from anyformer.data import DataError, interpolated_bigram_loss
+from anyformer.data import interpolated_bigram_loss
+from anyformer.text import DataError
 
 
 def _naive(train: list[int], validation: list[int], vocab: int) -> float:

@@ -5,9 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from anyformer.data import IGNORED, Batch, Batches, Bytes, DataError, Split, spread, windows
+from anyformer.data import IGNORED, Batch, Batches, Bytes, Split, spread, windows
 from anyformer.data.vocabulary import make_tokenizer
 from anyformer.objectives import CausalObjective, Setting
+from anyformer.text import DataError
 from data.texts import Prepare
 
 SETTING = Setting(make_tokenizer(Bytes(), tuple, tuple), 8)

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from anyformer.data import DataError
 from anyformer.data.builtin import SOURCES
 from anyformer.data.builtin.code import Function, functions
 from anyformer.data.builtin.names import alone
@@ -18,6 +17,7 @@ from anyformer.data.builtin.source import standard_library
 from anyformer.data.pipes import environment
 from anyformer.data.rows import Row, choice_field, image_field, rows, text_field, texts_field, turns_field, whole_field
 from anyformer.data.sources import find_sources
+from anyformer.text import DataError
 
 WORDS = [word for word in SOURCES if word != "digits"]
 PRINT = """

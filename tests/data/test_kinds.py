@@ -9,11 +9,12 @@ import json
 import numpy as np
 import pytest
 
-from anyformer.data import Answers, Bytes, Data, DataError, Labelled, Scored, Similar, Tokenizer, WordLabels, prepare
+from anyformer.data import Answers, Bytes, Data, Labelled, Scored, Similar, WordLabels, prepare
 from anyformer.data.builtin import SOURCES
 from anyformer.data.builtin.branches import complexity
 from anyformer.data.fields import number_field, text_field
 from anyformer.describe import DescriptionError
+from anyformer.text import DataError, Tokenizer
 
 
 def write(folder, *rows):

@@ -14,7 +14,6 @@ from anyformer.data import (
     Bytes,
     Characters,
     Corpus,
-    DataError,
     Pairs,
     Text,
     TokenizerFile,
@@ -27,6 +26,7 @@ from anyformer.data import (
 from anyformer.data.openings import opening
 from anyformer.data.shards import SplitWriter, Tokens, token_dtype
 from anyformer.files import default_cache
+from anyformer.text import DataError
 from data.texts import Prepare, prose
 
 

@@ -7,10 +7,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from anyformer.data import BytePairs, DataError, Skipped
+from anyformer.data import BytePairs, Skipped
 from anyformer.data.reading import SourceFacts, check, cut, read
 from anyformer.data.sources import Source, find_sources
 from anyformer.data.vocabulary import make_tokenizer
+from anyformer.text import DataError
 
 
 def _source(path: Path, content: bytes, explicit: bool = True) -> Source:

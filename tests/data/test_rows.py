@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from anyformer.data import DataError, formats
+from anyformer.data import formats
 from anyformer.data.rows import (
     BadRecord,
     Row,
@@ -30,6 +30,7 @@ from anyformer.data.rows import (
     turns_field,
     whole_field,
 )
+from anyformer.text import DataError
 
 cells = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0\r"), max_size=12)
 tables = st.lists(st.tuples(cells.filter(bool), cells), min_size=1, max_size=5)

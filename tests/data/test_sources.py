@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from anyformer.data import DataError
 from anyformer.data.sources import find_sources, without
+from anyformer.text import DataError
 
 
 def _tree(root: Path, *names: str) -> None:

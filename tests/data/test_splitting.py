@@ -6,7 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from anyformer.data import Bytes, Characters, Corpus, DataError, Split
+from anyformer.data import Bytes, Characters, Corpus, Split
+from anyformer.text import DataError
 from data.texts import Prepare, prose
 
 BYTES = Bytes()

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 import torch
 
-from anyformer.data.specials import Specials
 from anyformer.data.tokenizer_specs import BytePairs, Bytes
 from anyformer.data.vocabulary import make_tokenizer
 from anyformer.describe import UserError
 from anyformer.evaluation import Retrieval, embeddings, fill, open_subject, retrieve
 from anyformer.evaluation.fill import masked_row
+from anyformer.text.specials import Specials
 
 TEXT = ["the cat sat on the mat and the dog sat on the log " * 40]
 

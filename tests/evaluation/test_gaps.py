@@ -7,7 +7,7 @@ import random
 import pytest
 import torch
 
-from anyformer.data import Bytes, Specials
+from anyformer.data import Bytes
 from anyformer.data.vocabulary import make_tokenizer
 from anyformer.describe import UserError
 from anyformer.evaluation import (
@@ -22,6 +22,7 @@ from anyformer.evaluation import (
 )
 from anyformer.model import build
 from anyformer.resolving import architecture
+from anyformer.text import Specials
 from evaluation.conftest import sharp, tiny_decoder
 
 TOKENIZER = make_tokenizer(Bytes(), list, list, Specials(roles=("cls", "sep", "mask"), sentinels=2))

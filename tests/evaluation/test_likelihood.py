@@ -8,7 +8,6 @@ import random
 import pytest
 import torch
 
-from anyformer.data import Tokenizer
 from anyformer.data.tokenizer_specs import BytePairs, Bytes
 from anyformer.data.vocabulary import make_tokenizer
 from anyformer.describe import UserError, change_all
@@ -17,6 +16,7 @@ from anyformer.evaluation import likelihood as module
 from anyformer.evaluation.likelihood import opening, pair
 from anyformer.model import build
 from anyformer.resolving import architecture
+from anyformer.text import Tokenizer
 from evaluation.conftest import sharp, tiny_decoder
 
 LENGTH = 12

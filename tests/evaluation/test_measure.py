@@ -10,11 +10,12 @@ import pytest
 import torch
 
 from anyformer import huggingface
-from anyformer.data import DataError, TokenizerFile
+from anyformer.data import TokenizerFile
 from anyformer.describe import UserError, change_all
 from anyformer.evaluation import against, measure, open_subject, task_of
 from anyformer.evaluation.measure import unit_losses
 from anyformer.resolving import architecture
+from anyformer.text import DataError
 from anyformer.training import default_run, load_run
 from anyformer.training.evaluate import evaluate
 from anyformer.training.held_out import corpus_of

@@ -6,11 +6,12 @@ import pytest
 import torch
 
 from anyformer.catalogue import architecture
-from anyformer.data import Bytes, Specials
+from anyformer.data import Bytes
 from anyformer.data.vocabulary import make_tokenizer
 from anyformer.generation import Sampling, stream
 from anyformer.generation.unmasking import unmasked
 from anyformer.model import InputError, build
+from anyformer.text import Specials
 
 MASK = 287
 GREEDY = Sampling(temperature=0)

@@ -8,7 +8,7 @@ import sys
 import pytest
 from benchmarks import report, waiting
 
-from anyformer.data import Tokenizer
+from anyformer.text import Tokenizer
 
 
 def test_every_token_shows_on_a_terminal():

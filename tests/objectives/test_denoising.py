@@ -11,11 +11,12 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anyformer.data import BytePairs, Specials
+from anyformer.data import BytePairs
 from anyformer.data.vocabulary import make_tokenizer
 from anyformer.objectives import DenoisingObjective
 from anyformer.objectives.infilling import Draws, infilled, poisson
 from anyformer.objectives.sentences import Sentences
+from anyformer.text import Specials
 from objectives.windows import TEXT, batch, setting, small, tokenizer, whole
 
 MASK = 7

@@ -10,10 +10,11 @@ import torch
 import torch.nn.functional as F
 
 from anyformer.catalogue import architecture
-from anyformer.data import IGNORED, Batch, Bytes, Specials
+from anyformer.data import IGNORED, Batch, Bytes
 from anyformer.data.vocabulary import make_tokenizer
 from anyformer.model import build
 from anyformer.objectives import DiffusionObjective, Setting
+from anyformer.text import Specials
 
 OBJECTIVE = DiffusionObjective()
 TOKENIZER = make_tokenizer(Bytes(), tuple, tuple, Specials(roles=("mask",)))

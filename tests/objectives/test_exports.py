@@ -11,9 +11,10 @@ from transformers import AutoModelForCausalLM
 
 import anyformer as af
 from anyformer import checkpoint
-from anyformer.data import Bytes, Specials
+from anyformer.data import Bytes
 from anyformer.data.vocabulary import make_tokenizer
 from anyformer.plan import Plan
+from anyformer.text import Specials
 from anyformer.training import Run, train
 
 PAIRS = [{"prompt": f"{n}?", "answer": f"{n * 3 % 101}.", "worse": f"no {n}"} for n in range(60)]

@@ -17,10 +17,8 @@ from typer.testing import CliRunner
 from anyformer.catalogue import architecture
 from anyformer.catalogue.llama import llama
 from anyformer.cli import app
-from anyformer.data import IGNORED, Bytes, Chats, RecordBatch, Rows, Specials, Table, Tokenizer, prepare
-from anyformer.data.chat import pieces_of, prompt_tokens, tokens_of
+from anyformer.data import IGNORED, Bytes, Chats, RecordBatch, Rows, Table, prepare
 from anyformer.data.columns import FLAGS, TOKENS
-from anyformer.data.specials import SPEAKING
 from anyformer.data.vocabulary import make_tokenizer
 from anyformer.describe import change_all
 from anyformer.generation import Sampling, generate
@@ -30,6 +28,9 @@ from anyformer.objectives import InstructionObjective, Setting
 from anyformer.parts import Causal, Experts, Prefix, RowCapacity
 from anyformer.parts.call.reports import Auxiliary
 from anyformer.plan import Plan
+from anyformer.text import Specials, Tokenizer
+from anyformer.text.chat import pieces_of, prompt_tokens, tokens_of
+from anyformer.text.specials import SPEAKING
 from anyformer.training import AdamW, Evaluation, Run, train
 
 LLAMA = llama(width=32, depth=2, heads=4, kv_heads=2, ffn=48, vocab=261, tied=True)

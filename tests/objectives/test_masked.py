@@ -8,13 +8,14 @@ import pytest
 import torch
 from transformers import AutoTokenizer, DataCollatorForLanguageModeling
 
-from anyformer.data import IGNORED, BytePairs, Specials
+from anyformer.data import IGNORED, BytePairs
 from anyformer.data.vocabulary import make_tokenizer
 from anyformer.describe import change
 from anyformer.objectives import MaskedObjective, Setting
 from anyformer.objectives.selection import chosen, spans, word_starts
 from anyformer.parts import Causal
 from anyformer.parts.call.noise import Noise, uniform
+from anyformer.text import Specials
 from objectives.windows import TEXT, batch, setting, small, tokenizer, whole
 
 LENGTH, ROWS = 98, 400

@@ -17,13 +17,14 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from anyformer.catalogue import architecture
-from anyformer.data import Bytes, Corpus, DataError, Mixture, Text, prepare
+from anyformer.data import Bytes, Corpus, Mixture, Text, prepare
 from anyformer.describe import DescriptionError, change_all, from_toml, to_toml
 from anyformer.model import build
 from anyformer.objectives import CausalObjective, ClassificationObjective, MaskedObjective, Objective, Setting
 from anyformer.objectives.feed import Feed
 from anyformer.objectives.mixing import MixtureFeed, baseline_of, epochs, held_out_feed, prompt_of, training_feed
 from anyformer.plan import Plan
+from anyformer.text import DataError
 from anyformer.training import Run, train
 from anyformer.training.evaluate import evaluate
 from anyformer.training.inspection import inspected

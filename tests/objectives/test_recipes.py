@@ -10,10 +10,11 @@ from benchmarks.recipes import FIRST, NEED, RESULT, digest, shortened
 
 from anyformer import build
 from anyformer.checkpoint import save
-from anyformer.data import Bytes, Specials
+from anyformer.data import Bytes
 from anyformer.data.vocabulary import make_tokenizer
 from anyformer.describe import get
 from anyformer.objectives import Objective, PrefixObjective
+from anyformer.text import Specials
 from anyformer.training import load_run
 
 RECIPES = sorted((Path(__file__).parents[2] / "recipes").glob("*.toml"))

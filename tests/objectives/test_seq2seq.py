@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 import torch
 
-from anyformer.data import IGNORED, DataError, RecordBatch, Specials, Text
+from anyformer.data import IGNORED, RecordBatch, Text
 from anyformer.model import build
 from anyformer.objectives import Seq2SeqObjective, Setting
 from anyformer.plan import Plan
+from anyformer.text import DataError, Specials
 from objectives.heads import made
 from objectives.windows import small, tokenizer
 

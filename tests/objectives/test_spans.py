@@ -9,7 +9,6 @@ import torch
 from tokenizers import Tokenizer, processors
 from transformers import BertConfig, BertForQuestionAnswering, PreTrainedTokenizerFast
 
-from anyformer.data import DataError
 from anyformer.describe import change_all
 from anyformer.model import build
 from anyformer.objectives import Examples, SpansObjective
@@ -18,6 +17,7 @@ from anyformer.objectives.windows import windows_of
 from anyformer.parts import Head
 from anyformer.parts.call.noise import Noise
 from anyformer.parts.call.reports import Auxiliary
+from anyformer.text import DataError
 from objectives.heads import bert, made, measured
 
 LONG = "the sun is a star and the moon is none but it is near and round and bright at night"

@@ -11,11 +11,12 @@ from sklearn.metrics import f1_score
 from tokenizers import Tokenizer, processors
 from transformers import DataCollatorForTokenClassification, PreTrainedTokenizerFast
 
-from anyformer.data import IGNORED, DataError
+from anyformer.data import IGNORED
 from anyformer.describe import UserError
 from anyformer.objectives import TokenLabelsObjective
 from anyformer.objectives.entities import OUTSIDE, codes_of, entities
 from anyformer.parts import Head
+from anyformer.text import DataError
 from objectives.heads import bert, drawn, made, measured
 
 ROWS = [

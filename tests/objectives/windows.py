@@ -6,7 +6,7 @@ from functools import cache
 
 import numpy as np
 
-from anyformer.data import IGNORED, Batch, Bytes, Specials, Tokenizer
+from anyformer.data import IGNORED, Batch, Bytes
 from anyformer.data.vocabulary import make_tokenizer
 from anyformer.describe import change
 from anyformer.model import Architecture
@@ -16,6 +16,7 @@ from anyformer.objectives.text import TextObjective
 from anyformer.parts import Causal, Prefix
 from anyformer.resizing.tiny import tiny
 from anyformer.resolving import architecture
+from anyformer.text import Specials, Tokenizer
 
 TEXT = "The quick brown fox jumps over the lazy dog. It was a sunny day! Why not? Because I say so.\nNobody asked the dog. "
 WORDS = [ord(letter) for letter in TEXT * 8]

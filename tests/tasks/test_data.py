@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from anyformer.data import DataError, prepare
+from anyformer.data import prepare
 from anyformer.describe import DescriptionError, UserError, from_toml, to_toml
 from anyformer.tasks import MQAR, NOTHING, Copying, Draws, ModularAddition, Parity, Sorting, Task, TaskData
 from anyformer.tasks.data import is_held_out
+from anyformer.text import DataError
 
 FEW = {"modular_addition": {"modulus": 11}, "parity": {}, "copying": {"letters": 2}, "memorisation": {"keys": 3, "values": 3}}
 

@@ -14,7 +14,6 @@ from torch import Tensor, nn
 
 from anyformer.checkpoint.few_bits import QUANTISED, InFewBits, gathered, in_few_bits, planes
 from anyformer.checkpoint.manifest import ARCHITECTURE, WEIGHTS, CheckpointError, Manifest, verify, writing
-from anyformer.data import Tokenizer
 from anyformer.describe import Value, from_json, to_json
 from anyformer.files import read_text
 from anyformer.model import Architecture, Transformer
@@ -22,6 +21,7 @@ from anyformer.model.adapters import adapted
 from anyformer.model.divided import copy_in
 from anyformer.plan import Plan
 from anyformer.quantising import Quantised
+from anyformer.text import Tokenizer
 from anyformer.tuning import Adapter
 
 TOKENIZER = "tokenizer.json"

@@ -5,7 +5,6 @@ from anyformer.data.batches import IGNORED, Batch, Batches, spread, window_count
 from anyformer.data.columns import Record, Table
 from anyformer.data.corpus import Corpus, Endless, Mixed, Split
 from anyformer.data.description import Data, Files, Text
-from anyformer.data.errors import DataError
 from anyformer.data.generated import Generated
 from anyformer.data.kinds import (
     Answers,
@@ -31,8 +30,6 @@ from anyformer.data.reading import Skipped
 from anyformer.data.record_batches import RecordBatch, RecordBatches, record_windows
 from anyformer.data.records import Records
 from anyformer.data.shares import Shares, quotas
-from anyformer.data.specials import RoleName, Specials
-from anyformer.data.streaming import StreamDecoder
 from anyformer.data.tokenizer_specs import (
     BytePairs,
     Bytes,
@@ -45,7 +42,6 @@ from anyformer.data.tokenizer_specs import (
     WordPiece,
     Words,
 )
-from anyformer.data.tokenizers import Tokenizer
 
 __all__ = [
     "IGNORED",
@@ -60,7 +56,6 @@ __all__ = [
     "Component",
     "Corpus",
     "Data",
-    "DataError",
     "Dialogue",
     "Endless",
     "Files",
@@ -78,19 +73,15 @@ __all__ = [
     "RecordBatch",
     "RecordBatches",
     "Records",
-    "RoleName",
     "Rows",
     "Scored",
     "Shares",
     "Similar",
     "Skipped",
-    "Specials",
     "Split",
-    "StreamDecoder",
     "Symbols",
     "Table",
     "Text",
-    "Tokenizer",
     "TokenizerFile",
     "TokenizerSpec",
     "Unigram",

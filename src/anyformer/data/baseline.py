@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from anyformer.data.errors import DataError
+from anyformer.text.errors import DataError
 
 _BLOCKS = 200
 _ITERATIONS = 100

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anyformer.data.corpus import Split
-from anyformer.data.errors import DataError
 from anyformer.data.order import hashed, hashed_below, permuted
+from anyformer.text.errors import DataError
 
 IGNORED = -100
 """The target where there is nothing to predict; `torch.nn.functional.cross_entropy` ignores it."""

@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from anyformer.data.columns import Table, open_table
-from anyformer.data.errors import DataError
 from anyformer.data.reading import Skipped, documents
 from anyformer.data.shards import Tokens, in_memory, open_numbers, token_dtype
 from anyformer.data.splitting import SPLITS
-from anyformer.data.tokenizers import CONFIG, Tokenizer
 from anyformer.files import sha256
+from anyformer.text.errors import DataError
+from anyformer.text.tokenizers import CONFIG, Tokenizer
 
 FORMAT = 4
 INDEX = "index.json"

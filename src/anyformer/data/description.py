@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from anyformer.data.specials import Specials
 from anyformer.data.tokenizer_specs import BytePairs, Bytes, TokenizerSpec
 from anyformer.describe import Registry, Value
+from anyformer.text.specials import Specials
 
 if TYPE_CHECKING:
     from anyformer.model import Architecture

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
-from anyformer.data.errors import DataError
 from anyformer.data.row import Bad, BadRecord, Row, shown
+from anyformer.text.errors import DataError
 
 Advance = Callable[[int], None]
 Reader = Callable[[Path, Advance, Bad], Iterator[Row]]

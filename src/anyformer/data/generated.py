@@ -13,10 +13,10 @@ from tokenizers import models, pre_tokenizers
 
 from anyformer.data.corpus import ENDLESS, Corpus, Endless
 from anyformer.data.description import Data
-from anyformer.data.errors import DataError
-from anyformer.data.specials import UNKNOWN, Specials
 from anyformer.data.tokenizer_specs import Symbols, TokenizerFile, TokenizerSpec
-from anyformer.data.tokenizers import Tokenizer
+from anyformer.text.errors import DataError
+from anyformer.text.specials import UNKNOWN, Specials
+from anyformer.text.tokenizers import Tokenizer
 
 
 class Generated(Data):

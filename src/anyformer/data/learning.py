@@ -8,12 +8,12 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import IO
 
-from anyformer.data.errors import DataError
 from anyformer.data.pipes import environment, receive, send
 from anyformer.data.recipes import train
-from anyformer.data.specials import Specials
 from anyformer.data.tokenizer_specs import LearntSpec
 from anyformer.describe import Value, from_json, to_json
+from anyformer.text.errors import DataError
+from anyformer.text.specials import Specials
 
 CODE = "from anyformer.data.learning import serve; serve()"
 NONE = Specials()

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from anyformer.data.columns import Table
 from anyformer.data.corpus import Corpus, Endless, Mixed, Split
-from anyformer.data.errors import DataError
 from anyformer.data.kinds.mixture import Mixture
+from anyformer.text.errors import DataError
 
 
 def mixed_corpus(data: Mixture, parts: Mapping[str, Corpus], cache: Path) -> Corpus:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from anyformer.data.corpus import Split
-from anyformer.data.tokenizers import Tokenizer
+from anyformer.text.tokenizers import Tokenizer
 
 
 def opening(split: Split, tokenizer: Tokenizer, number: int = 0, words: int = 4) -> str:

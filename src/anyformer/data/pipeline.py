@@ -15,20 +15,20 @@ import tokenizers
 
 from anyformer.data.corpus import FORMAT, Corpus, Made, write_corpus
 from anyformer.data.description import Data, Files, Text
-from anyformer.data.errors import DataError
 from anyformer.data.generated import Generated
 from anyformer.data.kinds.mixture import Mixture
 from anyformer.data.mixed import mixed_corpus
 from anyformer.data.record_pipeline import RecordSurvey, make_records, record_sources
 from anyformer.data.records import Records
 from anyformer.data.sources import Source
-from anyformer.data.specials import Specials
 from anyformer.data.surveys import Survey, learn_tokenizer
 from anyformer.data.text_pipeline import TextSurvey, make_text, text_sources
 from anyformer.data.tokenizer_specs import TokenizerFile, learnt
-from anyformer.data.tokenizers import Tokenizer
 from anyformer.data.workers import available_cores
 from anyformer.files import default_cache, locked, replacing_directory
+from anyformer.text.errors import DataError
+from anyformer.text.specials import Specials
+from anyformer.text.tokenizers import Tokenizer
 
 
 def prepare(

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import IO
 
-from anyformer.data.errors import DataError
 from anyformer.data.sources import Source
+from anyformer.text.errors import DataError
 
 PIECE = 256 * 1024
 """Characters per piece: small enough that a tokenizer's working memory (100 bytes per token) stays small."""

@@ -15,9 +15,9 @@ from typing import Any, TypeVar
 import tokenizers
 from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, trainers
 
-from anyformer.data.errors import DataError
-from anyformer.data.specials import UNKNOWN, Specials
 from anyformer.data.tokenizer_specs import BytePairs, LearntSpec, Unigram, WordPiece, Words
+from anyformer.text.errors import DataError
+from anyformer.text.specials import UNKNOWN, Specials
 
 COVERAGE = 0.9995
 """The share of a text's characters that get tokens of their own (SentencePiece's default); the others are rare."""

@@ -9,9 +9,9 @@ import numpy as np
 
 from anyformer.data.batches import Ints, part_of
 from anyformer.data.columns import Record, Table
-from anyformer.data.errors import DataError
 from anyformer.data.order import permuted
 from anyformer.data.packing import Rows
+from anyformer.text.errors import DataError
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,7 +16,6 @@ from numpy.typing import ArrayLike
 
 from anyformer.data.columns import TableWriter
 from anyformer.data.corpus import Made
-from anyformer.data.errors import DataError
 from anyformer.data.progress import meter
 from anyformer.data.reading import Skipped
 from anyformer.data.records import Records
@@ -24,10 +23,11 @@ from anyformer.data.row import Bad, BadRecord
 from anyformer.data.rows import find_records, rows
 from anyformer.data.skips import Skips
 from anyformer.data.sources import Source, current, without
-from anyformer.data.specials import Specials
 from anyformer.data.splitting import SPLITS, Rule, SplitName, limit_of
 from anyformer.data.surveys import learn_tokenizer
 from anyformer.data.workers import encoded_in_order
+from anyformer.text.errors import DataError
+from anyformer.text.specials import Specials
 
 _GROUP, _GROUP_CHARACTERS = 1024, 2**20
 _plain = json.JSONEncoder(sort_keys=True).encode

@@ -12,7 +12,7 @@ from pydantic import Field
 from anyformer.data.columns import ColumnType
 from anyformer.data.description import Files
 from anyformer.data.row import Row
-from anyformer.data.tokenizers import TokenArray, Tokenizer
+from anyformer.text.tokenizers import TokenArray, Tokenizer
 
 Names = Mapping[str, tuple[str, ...]]
 """The classes found in the data, by the column that numbers them."""

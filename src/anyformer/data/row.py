@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from anyformer.data.errors import DataError
+from anyformer.text.errors import DataError
 
 _SHOWN = 60
 

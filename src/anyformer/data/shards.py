@@ -11,8 +11,8 @@ from typing import IO, Any, overload
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from anyformer.data.errors import DataError
 from anyformer.files import sha256
+from anyformer.text.errors import DataError
 
 SHARD_TOKENS = 2**27
 """Tokens per file; 256 MiB at two bytes each."""

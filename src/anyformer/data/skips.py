@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from anyformer.data.errors import DataError
 from anyformer.data.row import BadRecord
+from anyformer.text.errors import DataError
 
 _FIRST = 5
 

@@ -11,7 +11,7 @@ from os.path import exists, isdir, isfile  # which no name is too long for
 from pathlib import Path
 
 from anyformer.data.description import STDLIB, TEXT_GLOBS
-from anyformer.data.errors import DataError
+from anyformer.text.errors import DataError
 
 # Installed packages are not the standard library, its tests include files that are broken on purpose, and its encodings are
 # generated tables.

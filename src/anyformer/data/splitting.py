@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from anyformer.data.description import Text
-from anyformer.data.errors import DataError
 from anyformer.data.reading import PIECE, Piece, SourceFacts, read
+from anyformer.text.errors import DataError
 
 SplitName = Literal["train", "validation"]
 SPLITS: tuple[SplitName, ...] = ("train", "validation")

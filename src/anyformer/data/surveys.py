@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from anyformer.data.progress import meter
-from anyformer.data.specials import Specials
 from anyformer.data.tokenizer_specs import TokenizerSpec, learnt
-from anyformer.data.tokenizers import Tokenizer
 from anyformer.data.vocabulary import make_tokenizer, sample
+from anyformer.text.specials import Specials
+from anyformer.text.tokenizers import Tokenizer
 
 LEARN_IN_PROCESS_FROM = 4_000_000
 """Bytes of text from which tokens are learnt in a process of its own; below, a signal waits for less than a second."""

@@ -10,16 +10,16 @@ from typing import Self
 
 from anyformer.data.corpus import Made
 from anyformer.data.description import Text
-from anyformer.data.errors import DataError
 from anyformer.data.progress import meter
 from anyformer.data.reading import Piece, Skipped, SourceFacts, changed, check, documents
 from anyformer.data.shards import SplitWriter, token_dtype
 from anyformer.data.sources import Source, current, find_sources, without
-from anyformer.data.specials import Specials
 from anyformer.data.splitting import SPLITS, Rule, SplitName, assign, decide
 from anyformer.data.surveys import learn_tokenizer
 from anyformer.data.vocabulary import TRAINING_PIECE
 from anyformer.data.workers import encoded_in_order
+from anyformer.text.errors import DataError
+from anyformer.text.specials import Specials
 
 _GROUP_CHARACTERS, _GROUP_PIECES = 2**20, 4096
 Group = list[tuple[SplitName, Piece]]

@@ -9,11 +9,8 @@ from typing import Any
 import tokenizers
 from tokenizers import decoders, models
 
-from anyformer.data.errors import DataError
 from anyformer.data.learning import NONE, learn, learn_in_process
-from anyformer.data.lookup import byte_letters
 from anyformer.data.recipes import alphabet, byte_level, check_room
-from anyformer.data.specials import UNKNOWN, Specials
 from anyformer.data.tokenizer_specs import (
     Bytes,
     Characters,
@@ -24,7 +21,10 @@ from anyformer.data.tokenizer_specs import (
     WordPiece,
     Words,
 )
-from anyformer.data.tokenizers import Tokenizer
+from anyformer.text.errors import DataError
+from anyformer.text.lookup import byte_letters
+from anyformer.text.specials import UNKNOWN, Specials
+from anyformer.text.tokenizers import Tokenizer
 
 TRAINING_PIECE = 16 * 1024
 """Characters per piece given to the library's trainers, which hold 256 pieces at a time."""

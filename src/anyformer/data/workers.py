@@ -20,9 +20,9 @@ from typing import TypeVar
 
 import numpy as np
 
-from anyformer.data.errors import DataError
 from anyformer.data.pipes import environment, receive, send
-from anyformer.data.tokenizers import TokenArray, Tokenizer
+from anyformer.text.errors import DataError
+from anyformer.text.tokenizers import TokenArray, Tokenizer
 
 G = TypeVar("G")
 PROCESSES_FROM = 64_000_000

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import torch
 
-from anyformer.data import Tokenizer
 from anyformer.describe import UserError
 from anyformer.evaluation.masked_likelihood import check_masked, framed_row
 from anyformer.evaluation.subject import Subject
+from anyformer.text import Tokenizer
 
 MASK = "[MASK]"
 """How people write a hidden token, whatever the tokenizer calls its own."""

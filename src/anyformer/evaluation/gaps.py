@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import torch
 
-from anyformer.data import Tokenizer
 from anyformer.describe import UserError
 from anyformer.evaluation.decoder_likelihood import target_scores
 from anyformer.evaluation.likelihood import Request, Tokens, scores
 from anyformer.evaluation.masked_likelihood import framed_row, logs_at
 from anyformer.model import Transformer
+from anyformer.text import Tokenizer
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,12 @@ import tokenizers
 import torch
 from torch import Tensor
 
-from anyformer.data import Tokenizer
 from anyformer.describe import UserError
 from anyformer.model import Architecture, Transformer
 from anyformer.model.prefix import reads_prefix
 from anyformer.objectives.requirements import needs_hidden_targets, needs_one_sequence, needs_token_logits
 from anyformer.operations import Shape
+from anyformer.text import Tokenizer
 
 BATCH_TOKENS = 4096
 """Positions that are computed together, padding included."""

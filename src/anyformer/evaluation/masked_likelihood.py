@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from anyformer.data import Tokenizer
 from anyformer.data.columns import padded
 from anyformer.describe import UserError
 from anyformer.evaluation.likelihood import BATCH_TOKENS, Request, Score, Tokens
 from anyformer.model import Architecture, Transformer
 from anyformer.objectives.requirements import needs_both_sides, needs_one_sequence, needs_token_logits
+from anyformer.text import Tokenizer
 
 
 def check_masked(architecture: Architecture) -> None:

@@ -9,13 +9,14 @@ from typing import Any
 
 import torch
 
-from anyformer.data import Data, Tokenizer, TokenizerFile
+from anyformer.data import Data, TokenizerFile
 from anyformer.describe import UserError, change_all
 from anyformer.files import default_cache
 from anyformer.loading import load, trained_length
 from anyformer.model import Transformer
 from anyformer.plan import Plan
 from anyformer.precision import Fp32
+from anyformer.text import Tokenizer
 from anyformer.training.run import Run, default_run, load_run
 
 FALLBACK_LENGTH = 2048

@@ -7,9 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from anyformer.data import Corpus, DataError, Table, prepare
+from anyformer.data import Corpus, Table, prepare
 from anyformer.data.columns import Column
 from anyformer.describe import UserError, did_you_mean
+from anyformer.text import DataError
 from anyformer.training.held_out import corpus_of
 from anyformer.training.run import Run
 

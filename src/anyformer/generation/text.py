@@ -9,9 +9,6 @@ from typing import Any
 
 from torch import Tensor
 
-from anyformer.data import StreamDecoder, Tokenizer
-from anyformer.data.chat import answer_end, prompt_tokens
-from anyformer.data.marked import encode_marked
 from anyformer.generation.checks import check, check_model, fills_masks
 from anyformer.generation.drafting import Drafter
 from anyformer.generation.images import with_images
@@ -21,6 +18,9 @@ from anyformer.generation.speculative import Acceptance
 from anyformer.generation.unmasking import unmasked
 from anyformer.model import InputError, Transformer
 from anyformer.parts.images.encoder import Images
+from anyformer.text import StreamDecoder, Tokenizer
+from anyformer.text.chat import answer_end, prompt_tokens
+from anyformer.text.marked import encode_marked
 
 
 def generate(

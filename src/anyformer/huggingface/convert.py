@@ -11,7 +11,6 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from anyformer.data import Tokenizer
 from anyformer.data.progress import meter
 from anyformer.describe import Notice, change
 from anyformer.huggingface.choices import Choices
@@ -30,6 +29,7 @@ from anyformer.huggingface.target import nowhere
 from anyformer.model import Architecture, Transformer
 from anyformer.operations import Shape
 from anyformer.plan import Plan
+from anyformer.text import Tokenizer
 
 _TOKENIZER = "tokenizer.json"
 

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from anyformer.data import Tokenizer
 from anyformer.describe import UserError
 from anyformer.files import check_directory, writing_directory
 from anyformer.huggingface.carrying import export_composite
@@ -23,6 +22,7 @@ from anyformer.huggingface.seal import seal
 from anyformer.model import Architecture, Transformer
 from anyformer.model.mup import computed
 from anyformer.quantising import dense
+from anyformer.text import Tokenizer
 
 _LENGTH = "max_position_embeddings"
 

@@ -9,7 +9,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from anyformer.data import Corpus, Data, DataError
+from anyformer.data import Corpus, Data
 from anyformer.describe import UserError
 from anyformer.model import Architecture, Transformer
 from anyformer.objectives.examples import Examples
@@ -18,6 +18,7 @@ from anyformer.objectives.records import RecordObjective
 from anyformer.objectives.token_loss import TokenObjective
 from anyformer.operations import Shape
 from anyformer.parts.call.reports import Auxiliary
+from anyformer.text import DataError
 
 BINS = 10
 """Bins of the confidence, of equal width, for the calibration error."""

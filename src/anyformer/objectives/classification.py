@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
-from anyformer.data import Data, Labelled, RecordBatch, Specials, Table
+from anyformer.data import Data, Labelled, RecordBatch, Table
 from anyformer.data.packing import Ints
 from anyformer.model import Architecture, Transformer
 from anyformer.objectives.classes import ClassObjective, needs_classes
@@ -19,6 +19,7 @@ from anyformer.objectives.sequences import FRAME, lengths_of, outputs, pooled, s
 from anyformer.operations import Shape
 from anyformer.parts.call.noise import Noise
 from anyformer.parts.call.reports import Auxiliary
+from anyformer.text import Specials
 
 
 class ClassificationObjective(ClassObjective):

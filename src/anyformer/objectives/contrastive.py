@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor
 
-from anyformer.data import Data, RecordBatch, Similar, Specials, Table
+from anyformer.data import Data, RecordBatch, Similar, Table
 from anyformer.data.packing import Ints
 from anyformer.model import Architecture, Transformer
 from anyformer.objectives.examples import Examples
@@ -25,6 +25,7 @@ from anyformer.objectives.sequences import FRAME, at_last, outputs, sequences
 from anyformer.operations import Shape
 from anyformer.parts.call.noise import Noise
 from anyformer.parts.call.reports import Auxiliary
+from anyformer.text import Specials
 
 TEXTS = ("text", "positive", "negative")
 

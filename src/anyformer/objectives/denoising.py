@@ -9,7 +9,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from anyformer.data import IGNORED, Batch, Corpus, Data, Specials, Tokenizer
+from anyformer.data import IGNORED, Batch, Corpus, Data
 from anyformer.data.packing import Ints
 from anyformer.model import Architecture, Transformer
 from anyformer.objectives.examples import Examples
@@ -24,6 +24,7 @@ from anyformer.objectives.token_loss import TokenObjective
 from anyformer.operations import Shape
 from anyformer.parts.call.noise import Noise, uniform
 from anyformer.parts.call.reports import Auxiliary
+from anyformer.text import Specials, Tokenizer
 
 
 class DenoisingObjective(TextObjective, TokenObjective):

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from pydantic import BeforeValidator, Field, model_validator
 from torch import Tensor
 
-from anyformer.data import IGNORED, Corpus, Data, Specials, Text
+from anyformer.data import IGNORED, Corpus, Data, Text
 from anyformer.describe import Count, with_kind
 from anyformer.model import Architecture, Transformer
 from anyformer.objectives.causal import CausalObjective
@@ -23,6 +23,7 @@ from anyformer.objectives.token_loss import TokenObjective
 from anyformer.operations import Shape
 from anyformer.parts.call.noise import Noise
 from anyformer.parts.call.reports import Auxiliary
+from anyformer.text import Specials
 
 
 class DistillationObjective(Objective):

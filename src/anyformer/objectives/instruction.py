@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 from anyformer.data import IGNORED, Corpus, Data, Dialogue, RecordBatch, Rows, Table
-from anyformer.data.chat import first_question
 from anyformer.data.packing import Ints
 from anyformer.model import Architecture, Transformer
 from anyformer.model.prefix import reads_prefix
@@ -28,6 +27,7 @@ from anyformer.objectives.token_loss import TokenObjective
 from anyformer.operations import Shape
 from anyformer.parts.call.noise import Noise
 from anyformer.parts.call.reports import Auxiliary
+from anyformer.text.chat import first_question
 
 
 class InstructionObjective(RecordObjective, TokenObjective):

@@ -8,7 +8,7 @@ import torch
 from pydantic import Field, model_validator
 from torch import Tensor
 
-from anyformer.data import IGNORED, Batch, Specials
+from anyformer.data import IGNORED, Batch
 from anyformer.model import Architecture, Transformer
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.framing import framed
@@ -19,6 +19,7 @@ from anyformer.objectives.text import TextObjective, Window
 from anyformer.objectives.token_loss import TokenObjective
 from anyformer.parts.call.noise import Noise, uniform
 from anyformer.parts.call.reports import Auxiliary
+from anyformer.text import Specials
 
 Share = Annotated[float, Field(ge=0, le=1)]
 

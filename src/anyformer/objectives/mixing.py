@@ -10,12 +10,13 @@ from math import floor
 import numpy as np
 import torch
 
-from anyformer.data import Corpus, Data, DataError, Mixture, Shares, quotas
+from anyformer.data import Corpus, Data, Mixture, Shares, quotas
 from anyformer.data.batches import part_of
 from anyformer.data.packing import Ints
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.feed import Feed
 from anyformer.objectives.objective import Objective, Setting
+from anyformer.text import DataError
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from anyformer.costs.examples import examples as inputs_of
-from anyformer.data import IGNORED, Corpus, Data, Specials, Tokenizer
+from anyformer.data import IGNORED, Corpus, Data
 from anyformer.describe import NotNegative, Registry, Value
 from anyformer.model import Architecture, Transformer
 from anyformer.model.cross_entropy import backward_bytes
@@ -20,6 +20,7 @@ from anyformer.objectives.kept import Asked
 from anyformer.operations import Shape
 from anyformer.parts.call.noise import Noise
 from anyformer.parts.call.reports import Auxiliary
+from anyformer.text import Specials, Tokenizer
 
 Totals = Mapping[str, Tensor]
 """Sums over examples, from which metrics are computed: 0-d or of any fixed shape, so that batches add up."""

@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 from anyformer.data import IGNORED, Corpus, Data, Preferences, RecordBatch, Table
-from anyformer.data.chat import first_question
 from anyformer.data.columns import padded
 from anyformer.data.packing import Ints
 from anyformer.model import Architecture, Transformer
@@ -22,6 +21,7 @@ from anyformer.objectives.records import RecordObjective
 from anyformer.objectives.requirements import needs_no_later
 from anyformer.parts.call.noise import Noise
 from anyformer.parts.call.reports import Auxiliary
+from anyformer.text.chat import first_question
 
 ANSWERS = ("chosen", "rejected")
 

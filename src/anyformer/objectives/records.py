@@ -8,13 +8,14 @@ from functools import partial
 import numpy as np
 import torch
 
-from anyformer.data import Corpus, Data, DataError, RecordBatch, Rows, Table
+from anyformer.data import Corpus, Data, RecordBatch, Rows, Table
 from anyformer.data.packing import Ints
 from anyformer.model import Architecture
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.feed import Feed, RecordFeed
 from anyformer.objectives.objective import Objective, Setting
 from anyformer.operations import Shape
+from anyformer.text import DataError
 
 
 class RecordObjective(Objective):

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from anyformer.data import Corpus, Data, RecordBatch, Scored, Specials, Table
+from anyformer.data import Corpus, Data, RecordBatch, Scored, Table
 from anyformer.data.packing import Ints
 from anyformer.model import Architecture, Transformer
 from anyformer.objectives.examples import Examples
@@ -23,6 +23,7 @@ from anyformer.objectives.sequences import FRAME, lengths_of, outputs, pooled, s
 from anyformer.operations import Shape
 from anyformer.parts.call.noise import Noise
 from anyformer.parts.call.reports import Auxiliary
+from anyformer.text import Specials
 
 
 class RegressionObjective(RecordObjective):

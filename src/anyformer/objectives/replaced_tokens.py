@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor
 
-from anyformer.data import IGNORED, Batch, Data, Specials
+from anyformer.data import IGNORED, Batch, Data
 from anyformer.describe import Count, DescriptionError, Positive, change_all
 from anyformer.model import Architecture, Transformer
 from anyformer.model.loss import token_losses
@@ -28,6 +28,7 @@ from anyformer.parts import InputProjection, LayerNorm
 from anyformer.parts.call.noise import Noise, uniform
 from anyformer.parts.call.reports import Auxiliary
 from anyformer.resizing.scaled import narrowed
+from anyformer.text import Specials
 
 
 class Guess(NamedTuple):

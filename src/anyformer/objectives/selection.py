@@ -10,9 +10,9 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from anyformer.data import Tokenizer
-from anyformer.data.pieces import pieces
 from anyformer.parts.call.noise import Noise, uniform
+from anyformer.text import Tokenizer
+from anyformer.text.pieces import pieces
 
 Unit = Literal["tokens", "words", "spans"]
 LONGEST = 10

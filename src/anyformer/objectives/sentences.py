@@ -9,9 +9,9 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from anyformer.data import Tokenizer
 from anyformer.data.packing import Ints
-from anyformer.data.pieces import pieces
+from anyformer.text import Tokenizer
+from anyformer.text.pieces import pieces
 
 STOPS = (".", "!", "?")
 

@@ -9,13 +9,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from anyformer.data import RecordBatch, Specials, Table, Tokenizer
+from anyformer.data import RecordBatch, Table
 from anyformer.data.columns import padded
 from anyformer.data.packing import Ints
 from anyformer.model import Transformer
 from anyformer.objectives.examples import Examples
 from anyformer.parts.call.noise import Noise
 from anyformer.parts.call.reports import Auxiliary
+from anyformer.text import Specials, Tokenizer
 
 FRAME = Specials(roles=("cls", "sep"))
 

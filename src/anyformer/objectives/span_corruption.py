@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 from torch import Tensor
 
-from anyformer.data import IGNORED, Batch, Corpus, Data, Specials
+from anyformer.data import IGNORED, Batch, Corpus, Data
 from anyformer.model import Architecture, Transformer
 from anyformer.objectives.corruption import Spans, corrupted, sizes, span_mask, spans_of
 from anyformer.objectives.examples import Examples
@@ -21,6 +21,7 @@ from anyformer.objectives.token_loss import TokenObjective
 from anyformer.operations import Shape
 from anyformer.parts.call.noise import Noise, uniform
 from anyformer.parts.call.reports import Auxiliary
+from anyformer.text import Specials
 
 
 class SpanCorruptionObjective(TextObjective, TokenObjective):

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from anyformer.data import IGNORED, Answers, Data, RecordBatch, Specials, Table
+from anyformer.data import IGNORED, Answers, Data, RecordBatch, Table
 from anyformer.data.packing import Ints
 from anyformer.describe import Count
 from anyformer.model import Architecture, Transformer
@@ -26,6 +26,7 @@ from anyformer.objectives.windows import Window, windows_of
 from anyformer.operations import Shape
 from anyformer.parts.call.noise import Noise
 from anyformer.parts.call.reports import Auxiliary
+from anyformer.text import Specials
 
 
 class SpansObjective(RecordObjective):

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from anyformer.data import DataError
 from anyformer.data.batches import part_of
 from anyformer.data.packing import Ints
 from anyformer.objectives.examples import Examples
 from anyformer.tasks import Drawn, TaskData
+from anyformer.text import DataError
 
 Make = Callable[[Drawn, Ints], Examples]
 

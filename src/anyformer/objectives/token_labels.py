@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
-from anyformer.data import IGNORED, Corpus, Data, RecordBatch, Specials, Table, WordLabels
+from anyformer.data import IGNORED, Corpus, Data, RecordBatch, Table, WordLabels
 from anyformer.data.columns import padded
 from anyformer.data.packing import Ints
 from anyformer.model import Architecture, Transformer
@@ -24,6 +24,7 @@ from anyformer.objectives.token_loss import TokenObjective
 from anyformer.operations import Shape
 from anyformer.parts.call.noise import Noise
 from anyformer.parts.call.reports import Auxiliary
+from anyformer.text import Specials
 
 
 class TokenLabelsObjective(RecordObjective, TokenObjective):

@@ -9,7 +9,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from anyformer.data import IGNORED, Batch, Corpus, Data, RoleName, Specials
+from anyformer.data import IGNORED, Batch, Corpus, Data
 from anyformer.describe import Positive, Value
 from anyformer.model import Architecture, Transformer
 from anyformer.objectives.corruption import Spans, Texts, corrupted, sizes, span_mask, spans_of
@@ -30,6 +30,7 @@ from anyformer.objectives.token_loss import TokenObjective
 from anyformer.operations import Shape
 from anyformer.parts.call.noise import Noise, uniform
 from anyformer.parts.call.reports import Auxiliary
+from anyformer.text import RoleName, Specials
 
 Mode = Literal["regular", "sequential", "extreme"]
 MODES: tuple[RoleName, ...] = get_args(Mode)

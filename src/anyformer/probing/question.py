@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from anyformer.data import Symbols, Tokenizer
+from anyformer.data import Symbols
 from anyformer.data.generated import tokenizer_of
 from anyformer.describe import UserError
 from anyformer.evaluation.subject import Subject, own_data
@@ -14,6 +14,7 @@ from anyformer.objectives import Setting, TaskObjective, TaskSeq2SeqObjective
 from anyformer.objectives.answers import AnswersObjective
 from anyformer.objectives.task_feed import TaskFeed
 from anyformer.tasks import Task, TaskData
+from anyformer.text import Tokenizer
 
 FACTORS = (0.5, 1, 2, 4)
 """Lengths that are asked, as factors of the trained one."""

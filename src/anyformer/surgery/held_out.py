@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 
 from anyformer import checkpoint
-from anyformer.data import Split, Text, Tokenizer, TokenizerFile, prepare, windows
+from anyformer.data import Split, Text, TokenizerFile, prepare, windows
 from anyformer.model import Architecture, Transformer
 from anyformer.objectives import CausalObjective
 from anyformer.objectives.feed import TextFeed
@@ -16,6 +16,7 @@ from anyformer.plan import Plan
 from anyformer.precision import Fp32
 from anyformer.surgery.errors import SurgeryError
 from anyformer.surgery.report import Loss
+from anyformer.text import Tokenizer
 from anyformer.training.evaluate import evaluate
 
 LENGTH, BATCH, WINDOWS = 256, 8, 64

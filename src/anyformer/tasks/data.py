@@ -9,11 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from anyformer.data import DataError, Generated
+from anyformer.data import Generated
 from anyformer.data.order import hashed
 from anyformer.describe import Count, UserError, parse_assignment
 from anyformer.tasks.draws import Draws, Ints
 from anyformer.tasks.task import NOTHING, Drawn, Task
+from anyformer.text import DataError
 
 if TYPE_CHECKING:
     from anyformer.model import Architecture

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from math import ceil
 
-from anyformer.data import Corpus, Data, DataError, Files, prepare
+from anyformer.data import Corpus, Data, Files, prepare
 from anyformer.describe import DescriptionError
+from anyformer.text import DataError
 from anyformer.training.run import Run
 
 

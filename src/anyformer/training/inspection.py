@@ -9,12 +9,12 @@ import torch
 from torch import Tensor
 
 from anyformer.data import IGNORED, Corpus
-from anyformer.data.pieces import pieces
 from anyformer.model.inputs import count_positions
 from anyformer.objectives import Examples, Setting
 from anyformer.objectives.mixing import epochs, training_feed
 from anyformer.parts.call.state import EMPTY
 from anyformer.pictures.patterns import masks_of
+from anyformer.text.pieces import pieces
 from anyformer.training.run import Run
 
 

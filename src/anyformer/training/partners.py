@@ -8,11 +8,11 @@ from pathlib import Path
 import torch
 
 from anyformer import checkpoint
-from anyformer.data import Tokenizer
 from anyformer.describe import UserError
 from anyformer.loading import load
 from anyformer.model import Transformer, build
 from anyformer.objectives import Partner
+from anyformer.text import Tokenizer
 from anyformer.training.run import Run
 
 FOLDER = "partners"

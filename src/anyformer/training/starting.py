@@ -11,12 +11,13 @@ from typing import Any
 import torch
 
 from anyformer.checkpoint import latest, steps
-from anyformer.data import Data, Tokenizer, TokenizerFile
+from anyformer.data import Data, TokenizerFile
 from anyformer.describe import UserError
 from anyformer.loading import load
 from anyformer.model import Transformer
 from anyformer.model.adapters import begin
 from anyformer.resolving import architecture
+from anyformer.text import Tokenizer
 
 _TOKENIZER = "tokenizer.json"
 _SHOWN = 6

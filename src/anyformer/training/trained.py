@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from anyformer.data import Tokenizer
 from anyformer.model import Transformer
+from anyformer.text import Tokenizer
 from anyformer.training.evaluate import Evaluated
 from anyformer.training.summary import Summary
 

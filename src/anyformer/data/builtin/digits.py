@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from anyformer.data.builtin.source import Builtin, Values
-from anyformer.data.errors import DataError
 from anyformer.data.sources import Source, find_sources
+from anyformer.text.errors import DataError
 
 
 def _file() -> list[Source]:

@@ -13,7 +13,7 @@ from anyformer.data.columns import TOKENS, ColumnType
 from anyformer.data.fields import text_field, whole_field
 from anyformer.data.records import Names, Records
 from anyformer.data.row import BadRecord, Row, shown
-from anyformer.data.tokenizers import TokenArray, Tokenizer
+from anyformer.text.tokenizers import TokenArray, Tokenizer
 
 
 class Answers(Records):

@@ -8,14 +8,14 @@ from typing import Annotated, Any, Literal
 from numpy.typing import ArrayLike
 from pydantic import Field
 
-from anyformer.data.chat import Turns, pieces_of, tokens_of
 from anyformer.data.columns import FLAGS, TOKENS, ColumnType
 from anyformer.data.fields import turns_field
 from anyformer.data.records import Names, Records
 from anyformer.data.row import BadRecord, Row
-from anyformer.data.specials import SPEAKING, Specials
 from anyformer.data.tokenizer_specs import TokenizerFile
-from anyformer.data.tokenizers import TokenArray, Tokenizer
+from anyformer.text.chat import Turns, pieces_of, tokens_of
+from anyformer.text.specials import SPEAKING, Specials
+from anyformer.text.tokenizers import TokenArray, Tokenizer
 
 
 class Spoken(Records):

@@ -14,8 +14,8 @@ from anyformer.data.images import SUFFIXES, image_field
 from anyformer.data.records import Names, Records
 from anyformer.data.row import Row
 from anyformer.data.tokenizer_specs import Bytes, TokenizerSpec
-from anyformer.data.tokenizers import TokenArray, Tokenizer
 from anyformer.describe import Count
+from anyformer.text.tokenizers import TokenArray, Tokenizer
 
 if TYPE_CHECKING:
     from anyformer.model import Architecture

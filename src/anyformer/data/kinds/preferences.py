@@ -8,13 +8,13 @@ from typing import Annotated, Any, Literal
 from numpy.typing import ArrayLike
 from pydantic import Field
 
-from anyformer.data.chat import pieces_of, tokens_of
 from anyformer.data.columns import FLAGS, TOKENS, ColumnType
 from anyformer.data.fields import field_of, text_field, turns_field
 from anyformer.data.kinds.chats import Spoken, refuse_blank
 from anyformer.data.records import Names
 from anyformer.data.row import BadRecord, Row
-from anyformer.data.tokenizers import TokenArray, Tokenizer
+from anyformer.text.chat import pieces_of, tokens_of
+from anyformer.text.tokenizers import TokenArray, Tokenizer
 
 FieldName = Annotated[str, Field(min_length=1)]
 ANSWERS = ("chosen", "rejected")

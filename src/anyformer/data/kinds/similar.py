@@ -12,7 +12,7 @@ from anyformer.data.columns import TOKENS, ColumnType
 from anyformer.data.fields import text_field
 from anyformer.data.records import Names, Records
 from anyformer.data.row import Row
-from anyformer.data.tokenizers import TokenArray, Tokenizer
+from anyformer.text.tokenizers import TokenArray, Tokenizer
 
 
 class Similar(Records):

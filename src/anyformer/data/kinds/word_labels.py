@@ -14,7 +14,7 @@ from anyformer.data.columns import TOKENS, ColumnType
 from anyformer.data.fields import field_of, texts_field
 from anyformer.data.records import Names, Records
 from anyformer.data.row import BadRecord, Row, shown
-from anyformer.data.tokenizers import TokenArray, Tokenizer
+from anyformer.text.tokenizers import TokenArray, Tokenizer
 
 
 class WordLabels(Records):

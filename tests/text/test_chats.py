@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 from transformers import AutoTokenizer
 
-from anyformer.data import BytePairs, Bytes, Chats, DataError, Preferences, Prompts, Specials, Tokenizer, TokenizerFile, prepare
-from anyformer.data.chat import answer_end, first_question, pieces_of, prompt_tokens, tokens_of
-from anyformer.data.specials import SPEAKING
+from anyformer.data import BytePairs, Bytes, Chats, Preferences, Prompts, TokenizerFile, prepare
 from anyformer.data.vocabulary import make_tokenizer
+from anyformer.text import DataError, Specials, Tokenizer
+from anyformer.text.chat import answer_end, first_question, pieces_of, prompt_tokens, tokens_of
+from anyformer.text.specials import SPEAKING
 from data.texts import prose
 
 CHAT = [

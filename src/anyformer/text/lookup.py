@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from anyformer.data.errors import DataError
+from anyformer.text.errors import DataError
 
 
 def byte_letters() -> dict[str, int]:

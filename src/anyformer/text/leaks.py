@@ -8,7 +8,7 @@ from typing import Self
 
 import tokenizers
 
-from anyformer.data.errors import DataError
+from anyformer.text.errors import DataError
 
 
 @dataclass(frozen=True)

@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from anyformer.data.errors import DataError
-from anyformer.data.marked import encode_marked
-from anyformer.data.tokenizers import TokenArray, Tokenizer
+from anyformer.text.errors import DataError
+from anyformer.text.marked import encode_marked
+from anyformer.text.tokenizers import TokenArray, Tokenizer
 
 Turns = Sequence[Mapping[str, str]]
 """What was said, in order: `role` and `content` of each turn."""

@@ -6,7 +6,7 @@ import json
 
 import tokenizers
 
-from anyformer.data.tokenizers import Tokenizer, all_special
+from anyformer.text.tokenizers import Tokenizer, all_special
 
 
 def encode_marked(tokenizer: Tokenizer, text: str) -> list[int]:

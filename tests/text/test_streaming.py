@@ -6,8 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import decoders, models
 
-from anyformer.data import BytePairs, Bytes, Characters, StreamDecoder, Tokenizer
+from anyformer.data import BytePairs, Bytes, Characters
 from anyformer.data.vocabulary import make_tokenizer
+from anyformer.text import StreamDecoder, Tokenizer
 from data.texts import prose
 
 TEXT = prose(5, 2000)

@@ -12,23 +12,13 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tokenizers import decoders, models, normalizers, pre_tokenizers
 
-from anyformer.data import (
-    BytePairs,
-    Bytes,
-    Characters,
-    DataError,
-    Tokenizer,
-    TokenizerFile,
-    TokenizerSpec,
-    Unigram,
-    WordPiece,
-    Words,
-)
-from anyformer.data.lookup import Lookup
+from anyformer.data import BytePairs, Bytes, Characters, TokenizerFile, TokenizerSpec, Unigram, WordPiece, Words
 from anyformer.data.recipes import alphabet, least
-from anyformer.data.specials import Specials
 from anyformer.data.surveys import _repeated
 from anyformer.data.vocabulary import make_tokenizer, sample
+from anyformer.text import DataError, Tokenizer
+from anyformer.text.lookup import Lookup
+from anyformer.text.specials import Specials
 from data.texts import prose
 
 TEXT = prose(3, 3000)

@@ -15,10 +15,10 @@ import tokenizers
 from numpy.typing import NDArray
 from tokenizers import decoders
 
-from anyformer.data.errors import DataError
-from anyformer.data.leaks import Leaks
-from anyformer.data.lookup import Lookup
-from anyformer.data.specials import END_OF_TEXT, ROLES, SENTINEL_NAMES, RoleName, by_role, candidates, named, plain_config
+from anyformer.text.errors import DataError
+from anyformer.text.leaks import Leaks
+from anyformer.text.lookup import Lookup
+from anyformer.text.specials import END_OF_TEXT, ROLES, SENTINEL_NAMES, RoleName, by_role, candidates, named, plain_config
 
 TokenArray = NDArray[np.uint32]
 _END_NAMES = (END_OF_TEXT, "<|end_of_text|>", "</s>", "<eos>", "<｜end▁of▁sentence｜>", "<|eos|>", "[EOS]", "[SEP]")

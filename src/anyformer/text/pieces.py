@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from anyformer.data.lookup import byte_letters
-from anyformer.data.tokenizers import Tokenizer
+from anyformer.text.lookup import byte_letters
+from anyformer.text.tokenizers import Tokenizer
 
 
 def pieces(tokenizer: Tokenizer) -> list[str]:

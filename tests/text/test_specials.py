@@ -15,23 +15,11 @@ from hypothesis import strategies as st
 from tokenizers import decoders, models, pre_tokenizers
 from transformers import AutoTokenizer
 
-from anyformer.data import (
-    BytePairs,
-    Bytes,
-    Characters,
-    DataError,
-    RoleName,
-    Specials,
-    Tokenizer,
-    TokenizerFile,
-    TokenizerSpec,
-    Unigram,
-    WordPiece,
-    Words,
-)
-from anyformer.data.specials import END_OF_TEXT, ROLES, SENTINEL_NAMES
+from anyformer.data import BytePairs, Bytes, Characters, TokenizerFile, TokenizerSpec, Unigram, WordPiece, Words
 from anyformer.data.vocabulary import make_tokenizer
 from anyformer.describe import DescriptionError
+from anyformer.text import DataError, RoleName, Specials, Tokenizer
+from anyformer.text.specials import END_OF_TEXT, ROLES, SENTINEL_NAMES
 from data.texts import prose
 
 ALL = Specials(roles=get_args(RoleName), sentinels=5)
