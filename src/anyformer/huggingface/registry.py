@@ -249,7 +249,8 @@ def read_architecture(config: Config, *, images: bool = False) -> tuple[Architec
     """
     stored_format(config)
     reader = family_of(config, images=images)
-    architecture = reader.read(config)
+    with config.naming():
+        architecture = reader.read(config)
     config.finish(reader.inert)
     return architecture, reader
 
