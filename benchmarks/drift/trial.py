@@ -163,7 +163,8 @@ class Base:
         config = made(case.model_type, case.config)
         torch.manual_seed(0)
         make = AUTO[case.task].from_config if case.task in AUTO else getattr(transformers, case.task)._from_config
-        model = make(config, attn_implementation=self.kernel).eval()
+        # Transformers gives weights of attention under this implementation alone.
+        model = make(config, attn_implementation="eager" if case.config.get("output_attentions") else self.kernel).eval()
         if case.untied:
             head = model.get_output_embeddings()
             head.weight = torch.nn.Parameter(head.weight.detach().clone())
