@@ -60,12 +60,8 @@ def test_a_decoder_starts_with_its_own_token_or_the_first_of_a_text() -> None:
 
 
 def test_labels_are_in_the_order_of_their_numbers() -> None:
-    assert conventions(
-        config={"id2label": {"1": "neg", "0": "pos", "10": "k"} | {str(n): str(n) for n in range(2, 10)}}
-    ).labels[:2] == (
-        "pos",
-        "neg",
-    )
+    names = {str(number): f"class {number}" for number in (10, 1, 0, *range(2, 10))}
+    assert conventions(config={"id2label": names}).labels == tuple(f"class {number}" for number in range(11))
     with pytest.raises(DataError, match=r"id2label numbers its classes \[0, 2\]"):
         conventions(config={"id2label": {"0": "a", "2": "b"}})
 

@@ -16,6 +16,7 @@ WORDS = ["[UNK]", "[CLS]", "[SEP]", "<s>", "</s>", "[MASK]", "one", "two", "thre
 NUMBER = {word: number for number, word in enumerate(WORDS)}
 S, E = ("<s>", NUMBER["<s>"]), ("</s>", NUMBER["</s>"])
 CLS, SEP = ("[CLS]", NUMBER["[CLS]"]), ("[SEP]", NUMBER["[SEP]"])
+FRAMING = processors.TemplateProcessing(single="<s> $A </s>", pair="<s> $A </s> $B", special_tokens=[S, E])
 PROCESSORS = {
     "none": None,
     "bytes": processors.ByteLevel(trim_offsets=False),
@@ -27,12 +28,7 @@ PROCESSORS = {
         single="$A:0 [SEP]:0 [CLS]:2", pair="$A:0 [SEP]:0 $B:1 [SEP]:1 [CLS]:2", special_tokens=[SEP, CLS]
     ),
     "reversed": processors.TemplateProcessing(single="$A", pair="$B:1 [SEP] $A:0", special_tokens=[SEP]),
-    "chain": processors.Sequence(
-        [
-            processors.ByteLevel(),
-            processors.TemplateProcessing(single="<s> $A </s>", pair="<s> $A </s> $B", special_tokens=[S, E]),
-        ]
-    ),
+    "chain": processors.Sequence([processors.ByteLevel(), FRAMING]),
 }
 
 
