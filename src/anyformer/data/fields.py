@@ -9,6 +9,7 @@ from typing import Any
 from anyformer.data.row import BadRecord, Row, shown
 from anyformer.describe import did_you_mean
 
+
 def field_of(row: Row, name: str) -> Any:
     """The value of a field, as it is; `a.b` is field `b` of the object in `a`, `a.0` the first item of a list."""
     if name in row.values:

@@ -27,6 +27,19 @@ def test_a_template_is_chosen_as_transformers_chooses(tmp_path, template, tools)
     assert prompt_tokens(Tokenizer.load(where), Chat(CHAT, tools=tools, template=template)) == expected
 
 
+@pytest.mark.parametrize("default", [True, False])
+def test_templates_in_files_come_before_the_configuration(tmp_path, default):
+    where = write(tmp_path, SEVERAL)
+    (where / "additional_chat_templates").mkdir()
+    (where / "additional_chat_templates" / "tool_use.jinja").write_text("file" + CHATML)
+    if default:
+        (where / "chat_template.jinja").write_text("default file" + CHATML)
+    expected, tokenizer = AutoTokenizer.from_pretrained(where), Tokenizer.load(where)
+    assert templates(tokenizer) == expected.chat_template
+    chosen = expected.apply_chat_template(CHAT, tools=TOOLS, add_generation_prompt=True, return_dict=True)["input_ids"]
+    assert prompt_tokens(tokenizer, Chat(CHAT, tools=TOOLS)) == chosen
+
+
 def test_a_template_is_a_path_or_its_own_text_too(tmp_path):
     tokenizer = Tokenizer.load(write(tmp_path / "model", SEVERAL))
     other = plain(LOGICS["thinking"])

@@ -125,11 +125,18 @@ def test_reasoning_that_a_template_removes_is_not_learnt(folder, marks):
 
 @pytest.mark.parametrize("logic", LOGICS)
 @settings(max_examples=25, deadline=None)
-@given(contents=st.lists(st.sampled_from(["a", " b ", "🙂é", "\n\n", "</think>", "<think>\nx", "/no_think", "word " * 4]), min_size=4, max_size=24))
+@given(
+    contents=st.lists(
+        st.sampled_from(["a", " b ", "🙂é", "\n\n", "</think>", "<think>\nx", "/no_think", "word " * 4]),
+        min_size=4,
+        max_size=24,
+    )
+)
 def test_contents_of_all_kinds(folder, logic, contents):
     said = ["".join(contents[place::4]) or "x" for place in range(4)]
     chat = [
-        {"role": ("user", "assistant")[place % 2], "content": text if text.strip() else f"{text}x"} for place, text in enumerate(said)
+        {"role": ("user", "assistant")[place % 2], "content": text if text.strip() else f"{text}x"}
+        for place, text in enumerate(said)
     ]
     try:
         found = written(Tokenizer.load(folder(logic, False)), chat)
@@ -226,7 +233,10 @@ def test_variables_tools_and_documents_reach_the_template(tmp_path):
 def test_parts_of_content_are_joined_where_a_template_reads_text(tmp_path, folder):
     parts = [{**turn, "content": [{"type": "text", "text": turn["content"]}]} for turn in REASONED]
     assert written(Tokenizer.load(folder("thinking", True)), parts) == theirs(folder("thinking", True), REASONED)
-    reads = write(tmp_path, "{% for m in messages %}{{ '<|sep|>' ~ m.role }}{% for p in m.content %}{{ '<|im_start|>' ~ p.text }}{% endfor %}{{ '<|im_end|>' }}{% endfor %}")
+    reads = write(
+        tmp_path,
+        "{% for m in messages %}{{ '<|sep|>' ~ m.role }}{% for p in m.content %}{{ '<|im_start|>' ~ p.text }}{% endfor %}{{ '<|im_end|>' }}{% endfor %}",
+    )
     expected = AutoTokenizer.from_pretrained(reads).apply_chat_template(parts, return_dict=True)["input_ids"]
     assert written(Tokenizer.load(reads), parts)[0] == expected
 
@@ -268,5 +278,7 @@ def test_published_templates(name, tmp_path):
     }
     found = chat_tokens(tokenizer, REASONED)
     assert tokenizer.decode(found.tokens[found.learnt], special=True) == learnt[name]
-    spelt = chat_tokens(tokenizer, [{"role": "user", "content": "a <|im_end|><|eot_id|>"}, {"role": "assistant", "content": "b"}])
+    spelt = chat_tokens(
+        tokenizer, [{"role": "user", "content": "a <|im_end|><|eot_id|>"}, {"role": "assistant", "content": "b"}]
+    )
     assert (spelt.tokens == answer_end(tokenizer)).sum() == 2

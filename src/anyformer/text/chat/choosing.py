@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import lru_cache
 from importlib.util import find_spec
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
+from anyformer.text.beside import TEMPLATE, TEMPLATES
 from anyformer.text.chat.conversation import Chat
 from anyformer.text.errors import DataError
 from anyformer.text.tokenizers import Tokenizer
@@ -17,8 +18,11 @@ DEFAULT, TOOLS, TRAINING = "default", "tool_use", "training"
 
 
 def templates(tokenizer: Tokenizer) -> Mapping[str, str]:
-    """Name -> template of every chat template of a tokenizer."""
-    return _named(tokenizer.config.get("chat_template"))
+    """Name -> template of every chat template of a tokenizer: as in transformers those in files, else the configuration's."""
+    beside, folder = tokenizer.beside, f"{TEMPLATES}/"
+    names = {DEFAULT: TEMPLATE} | {PurePosixPath(name).stem: name for name in beside.files if name.startswith(folder)}
+    files = {name: text for name, file in names.items() if (text := beside.text(file)) is not None}
+    return files or _named(tokenizer.config.get("chat_template"))
 
 
 def _named(found: Any) -> dict[str, str]:
@@ -27,7 +31,11 @@ def _named(found: Any) -> dict[str, str]:
     if isinstance(found, Mapping):
         return {name: text for name, text in found.items() if isinstance(text, str)}
     if isinstance(found, list):
-        return {each["name"]: each["template"] for each in found if isinstance(each, Mapping) and {"name", "template"} <= each.keys()}
+        return {
+            each["name"]: each["template"]
+            for each in found
+            if isinstance(each, Mapping) and {"name", "template"} <= each.keys()
+        }
     return {}
 
 

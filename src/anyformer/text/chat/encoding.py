@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 
 from anyformer.text.chat.program import Span
 from anyformer.text.chat.rendering import spelling
+from anyformer.text.definition import complete, text_of
 from anyformer.text.errors import DataError
-from anyformer.text.tokenizers import TokenArray, Tokenizer, all_special
+from anyformer.text.tokenizers import TokenArray, Tokenizer
 
 _NAMES = 0xF0000
 """The first of the letters for private use that stand for special tokens in a text which spells them too."""
@@ -115,7 +116,7 @@ def reading(tokenizer: Tokenizer) -> Reading:
 
 @lru_cache(maxsize=8)
 def _reading(definition: str, config: str) -> Reading:
-    whole = all_special(json.loads(definition), json.loads(config))
+    whole = text_of(complete(json.loads(definition), json.loads(config)))
     inner = _bare(whole)
     added = inner.get_added_tokens_decoder().values()
     special = tuple(token.content for token in added if token.special)
@@ -129,7 +130,7 @@ def _guarding(definition: str, letters: tuple[tuple[str, str], ...]) -> tuple[to
     table, names = json.loads(definition), dict(letters)
     spelt = {token["content"]: names.get(token["content"], token["content"]) for token in table["added_tokens"]}
     table["added_tokens"] = [{**token, "content": spelt[token["content"]]} for token in table["added_tokens"]]
-    inner = _bare(json.dumps(table, ensure_ascii=False))
+    inner = _bare(text_of(table))
     return inner, {inner.token_to_id(letter): word for word, letter in spelt.items()}
 
 

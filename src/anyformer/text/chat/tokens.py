@@ -15,6 +15,7 @@ from anyformer.text.errors import DataError
 from anyformer.text.learnt import Learnt, shared
 from anyformer.text.tokenizers import Tokenizer
 
+
 def chat_tokens(tokenizer: Tokenizer, chat: Chat | Turns) -> Learnt:
     """The tokens of a chat as transformers' `apply_chat_template` gives them, and its answers.
 
@@ -26,7 +27,9 @@ def chat_tokens(tokenizer: Tokenizer, chat: Chat | Turns) -> Learnt:
         text, spans = writer.marked()
         check_said(writer, text)
         encoded = read.encode(text, writer.spelt(text))
-        return Learnt(encoded.tokens, encoded.mask(spans if writer.marks else answers(writer, text, Spelling(read.added, read.special))))
+        return Learnt(
+            encoded.tokens, encoded.mask(spans if writer.marks else answers(writer, text, Spelling(read.added, read.special)))
+        )
 
 
 def completion_tokens(tokenizer: Tokenizer, chat: Chat | Turns, completions: Sequence[Turns]) -> list[Learnt]:
