@@ -10,7 +10,6 @@ from anyformer.checkpoint.manifest import (
     verify,
 )
 from anyformer.checkpoint.model import (
-    TOKENIZER,
     Contents,
     Take,
     adapter_of,
@@ -28,7 +27,6 @@ from anyformer.checkpoint.model import (
 
 __all__ = [
     "MANIFEST",
-    "TOKENIZER",
     "CheckpointError",
     "Contents",
     "Manifest",

@@ -19,7 +19,6 @@ from anyformer.model.adapters import begin
 from anyformer.resolving import architecture
 from anyformer.text import Tokenizer
 
-_TOKENIZER = "tokenizer.json"
 _SHOWN = 6
 """Names of weights listed in a line of the report."""
 
@@ -90,8 +89,7 @@ def tokenizer_of(source: str | Path) -> str | None:
     path = Path(source)
     if steps(path):
         path = latest(path)[0] or path
-    file = path / _TOKENIZER
-    return str(file) if file.is_file() else None
+    return str(path) if Tokenizer.search(path) is not None else None
 
 
 def kept_tokenizer(data: Data, directory: Path) -> Data:
@@ -99,8 +97,8 @@ def kept_tokenizer(data: Data, directory: Path) -> Data:
     first one."""
     if not isinstance(data.tokenizer, TokenizerFile):
         return data
-    Tokenizer.load(data.tokenizer.path).save(directory)
-    return data.but(tokenizer=TokenizerFile(path=abspath(directory / _TOKENIZER)))
+    Tokenizer.load(data.tokenizer.path).beside.keep(directory)
+    return data.but(tokenizer=TokenizerFile(path=abspath(directory)))
 
 
 def completed(data: dict[str, Any], beside: Path = Path()) -> dict[str, Any]:
