@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -12,8 +12,8 @@ from torch.nn.utils.rnn import pad_sequence
 
 from anyformer.generation.checks import check
 from anyformer.generation.memory import grown
-from anyformer.generation.sampling import Sampling
 from anyformer.generation.prefixes import Prefixes
+from anyformer.generation.sampling import Sampling
 from anyformer.model import Transformer
 from anyformer.operations import Shape
 from anyformer.parts.call.stack_state import StackState
@@ -88,6 +88,37 @@ def read_source(
     return model.logits(features[:, -1])
 
 
+class Grow(Protocol):
+    """A state, or a larger copy of it, that holds `count` more positions of `batch` rows."""
+
+    def __call__(self, state: StackState | None, *, batch: int, count: int) -> StackState: ...
+
+
+def begin(
+    model: Transformer,
+    tokens: Tensor,
+    padding: Tensor | None,
+    *,
+    max_tokens: int,
+    start: int | None = None,
+    source: Tensor | None = None,
+    source_padding: Tensor | None = None,
+    images: Images | None = None,
+    multiple: int = 1,
+) -> tuple[Tensor, StackState, Grow]:
+    """Read prompts; the logits of the next token, (B, V), the state, and what makes room in it. Arguments as in `continued`."""
+    if start is not None:
+        source, source_padding = tokens, padding
+        tokens, padding = torch.full((len(tokens), 1), start, device=tokens.device), None
+    read = 0 if source is None else model.architecture.embedding.check("source", source, source_padding)
+    most = -(-(max_tokens + tokens.shape[1]) // multiple) * multiple
+    grow = partial(grown, model, most=most, source=read)
+    state = grow(None, batch=len(tokens), count=tokens.shape[1])
+    if source is None:
+        return prefill(model, tokens, padding, state, images), state, grow
+    return read_source(model, source, source_padding, tokens, padding, state), state, grow
+
+
 @torch.inference_mode()
 def continued(
     model: Transformer,
@@ -118,17 +149,10 @@ def continued(
     device = model.device
     tokens, padding = pad_left(prompts, device)
     texts = _texts(prompts, start, source, source_padding, device, ends, max_tokens) if sampling.reads else None
-    if start is not None:
-        source, source_padding = tokens, padding
-        tokens, padding = torch.full((len(prompts), 1), start, device=device), None
-    read = 0 if source is None else model.architecture.embedding.check("source", source, source_padding)
-    most = -(-(max_tokens + tokens.shape[1]) // multiple) * multiple
-    grow = partial(grown, model, most=most, source=read)
-    state = grow(None, len(prompts), count=tokens.shape[1])
-    if source is None:
-        logits = prefill(model, tokens, padding, state, images)
-    else:
-        logits = read_source(model, source, source_padding, tokens, padding, state)
+    logits, state, grow = begin(
+        model, tokens, padding, max_tokens=max_tokens, start=start, source=source, source_padding=source_padding, images=images,
+        multiple=multiple,
+    )  # fmt: skip
     if answers > 1:
         each = torch.arange(len(prompts), device=device).repeat_interleave(answers)
         state, logits, texts = state.fork(each), logits[each], texts and texts.fork(each.tolist())
@@ -144,7 +168,7 @@ def continued(
             return
         if texts is not None:
             texts.add(next_B)
-        state = grow(state, len(rows), count=1)
+        state = grow(state, batch=len(rows), count=1)
         state.slots.reserve(1, multiple)
         logits = step(model, next_B, state)
 

@@ -19,8 +19,8 @@ from anyformer.generation.checks import check
 from anyformer.generation.decode import Step, decode, pad_left, prefill, read_source
 from anyformer.generation.images import joined, of_prompts
 from anyformer.generation.memory import grown
-from anyformer.generation.sampling import Sampling
 from anyformer.generation.prefixes import Prefixes
+from anyformer.generation.sampling import Sampling
 from anyformer.model import Transformer
 from anyformer.parts.call.stack_state import StackState
 from anyformer.parts.images.encoder import Images

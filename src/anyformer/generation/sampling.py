@@ -11,10 +11,12 @@ from pydantic import Field, model_validator
 from torch import Tensor
 
 from anyformer.describe import Value
-from anyformer.generation.processors import MinP, Processor, Temperature, TopK, TopP, Warper, placed
 from anyformer.generation.prefixes import Prefixes
+from anyformer.generation.processors import MinP, Processor, Temperature, TopK, TopP, Warper, placed
 from anyformer.parts.call.noise import Noise, bits
 
+SEVERAL = 4
+"""The site of the draws of several tokens at once; 0 is that of one, and speculation has those between."""
 Seed = Annotated[int, Field(ge=0)]
 
 
@@ -99,8 +101,19 @@ class Sampling(Value):
         # Scaled to the last sum, so that rounding cannot push the draw past the last token with a probability above 0.
         return (cumulative > uniform_B1 * cumulative[:, -1:]).int().argmax(-1)
 
+    def draw_several(self, probability_BV: Tensor, rows_B: Tensor, index: int, count: int) -> Tensor:
+        """`count` different tokens of each row, (B, count), drawn one after the other without replacement.
+
+        By the greatest p^(1/u), which is the same (Efraimidis and Spirakis 2006): u from 0 to 1 for each token.
+        """
+        uniform = self._noise(rows_B, index, SEVERAL, probability_BV.shape[-1])
+        return (probability_BV.double().log() - torch.log(-uniform.clamp(1e-12, 1 - 1e-12).log())).topk(count).indices
+
     def uniform(self, rows_B: Tensor, index: int | Sequence[int], site: int = 0) -> Tensor:
         """Numbers from 0 to 1, (B, 1), by which the token number `index` of each row is drawn; other ones at another `site`."""
+        return self._noise(rows_B, index, site, 1)
+
+    def _noise(self, rows_B: Tensor, index: int | Sequence[int], site: int, count: int) -> Tensor:
         if isinstance(index, int) and isinstance(self.seed, int):
             noise = Noise.at(self.seed, index, rows_B)
         else:
@@ -108,7 +121,7 @@ class Sampling(Value):
             seeds, rows = self._seeds(rows_B)
             keys = [Noise.at(seed, each, rows).key for seed, each in zip(seeds, indices, strict=True)]
             noise = Noise(torch.stack(keys), rows)
-        return bits(noise, site, torch.Size((len(rows_B), 1))).double() / 2**32
+        return bits(noise, site, torch.Size((len(rows_B), count))).double() / 2**32
 
     def _seeds(self, rows_B: Tensor) -> tuple[Sequence[int], Tensor]:
         """The seed of each row, and its number among the rows of that seed."""

@@ -19,9 +19,9 @@ from anyformer.generation.chances import Token, chances
 from anyformer.generation.checks import check
 from anyformer.generation.decode import Step, decode
 from anyformer.generation.drafting import Drafter, Proposal
+from anyformer.generation.prefixes import Prefixes
 from anyformer.generation.reader import Reader
 from anyformer.generation.sampling import Sampling
-from anyformer.generation.prefixes import Prefixes
 from anyformer.model import InputError, Transformer
 from anyformer.operations import Shape
 
@@ -93,7 +93,8 @@ def speculated(
             counts.proposed += len(proposal.tokens)
             counts.taken += len(given) - 1
             found = torch.tensor(given, device=logits.device)
-            for token, chance in zip(found.split(1), chances(logits[: len(given)], found, likeliest), strict=True):
+            for place, chance in enumerate(chances(logits[: len(given)], found, likeliest)):
+                token = found[place : place + 1]
                 made += 1
                 counts.tokens += 1
                 yield [Token(row, int(token), chance)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 from typing import ClassVar
 
@@ -26,6 +27,11 @@ class Processor(Value):
     """Whether it depends on the text; texts need not be kept for those that do not."""
     draws: ClassVar[bool] = False
     """Whether it matters for tokens that are drawn alone."""
+
+    @property
+    def name(self) -> str:
+        """What it is called in a sentence: `top-p`."""
+        return re.sub(r"(?<=[a-z])(?=[A-Z])", "-", type(self).__name__).lower()
 
     def apply(self, scores_BV: Tensor, texts: Prefixes) -> Tensor:
         """The scores that take the place of `scores_BV`, which stay as they are."""

@@ -8,8 +8,8 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from anyformer.generation.processors.base import NEVER, Processor, among, where_rows
 from anyformer.generation.prefixes import Prefixes
+from anyformer.generation.processors.base import NEVER, Processor, among, where_rows
 from anyformer.model import InputError
 
 Run = Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1)]
@@ -67,9 +67,7 @@ class SuppressFirst(Processor):
     """Whether the first token is forced where a text has one token: what is chosen first is then the second."""
 
     def apply(self, scores_BV: Tensor, texts: Prefixes) -> Tensor:
-        first = [
-            made == int(self.after_forced and prompt == 1) for made, prompt in zip(texts.made, texts.prompts, strict=True)
-        ]
+        first = [made == int(self.after_forced and prompt == 1) for made, prompt in zip(texts.made, texts.prompts, strict=True)]
         if not any(first):
             return scores_BV
         return scores_BV.masked_fill(where_rows(first, scores_BV) & among(self.tokens, scores_BV), NEVER)

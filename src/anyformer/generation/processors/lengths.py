@@ -8,8 +8,8 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from anyformer.generation.processors.base import NEVER, Processor, among, where_rows
 from anyformer.generation.prefixes import Prefixes
+from anyformer.generation.processors.base import NEVER, Processor, among, where_rows
 
 
 class MinLength(Processor):

@@ -8,9 +8,9 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
+from anyformer.generation.prefixes import Prefixes
 from anyformer.generation.processors.base import NEVER, Processor
 from anyformer.generation.processors.penalties import source_of
-from anyformer.generation.prefixes import Prefixes
 
 
 class NoRepeatNGrams(Processor):

@@ -7,12 +7,12 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from anyformer.generation.processors.base import Processor
 from anyformer.generation.prefixes import Prefixes
+from anyformer.generation.processors.base import Processor
 
 
 class RemoveInvalid(Processor):
-    """What is no number becomes 0, what is infinite the greatest or least number (transformers' InfNanRemoveLogitsProcessor)."""
+    """What is no number becomes 0, what is infinite the greatest or least number (InfNanRemoveLogitsProcessor)."""
 
     reads: ClassVar[bool] = False
 

@@ -8,8 +8,8 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from anyformer.generation.processors.base import Processor, seen
 from anyformer.generation.prefixes import Prefixes
+from anyformer.generation.processors.base import Processor, seen
 
 
 class RepetitionPenalty(Processor):
@@ -27,7 +27,7 @@ class RepetitionPenalty(Processor):
 
 
 class EncoderRepetitionPenalty(Processor):
-    """The reverse for tokens of the source: above 1 they become likelier (transformers' EncoderRepetitionPenaltyLogitsProcessor).
+    """The reverse for tokens of the source: above 1 they become likelier (EncoderRepetitionPenaltyLogitsProcessor).
 
     A decoder's source is its prompt.
     """

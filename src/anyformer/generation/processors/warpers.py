@@ -34,13 +34,13 @@ class TopK(Warper):
 
 
 class TopP(Warper):
-    """Keeps the likeliest tokens until their probabilities reach p (Holtzman et al. 2020, arXiv 1904.09751; TopPLogitsWarper)."""
+    """Keeps the likeliest tokens until they reach p (Holtzman et al. 2020, arXiv 1904.09751; TopPLogitsWarper)."""
 
     share: Share
 
     def warp(self, scores_BV: Tensor, keep: int = 1) -> Tensor:
         ordered, order = scores_BV.sort(-1)
-        # The unlikeliest ones go, as long as they hold no more than the rest: added up from below, so that sums are exact there.
+        # Added up from the unlikeliest, as transformers does it, so that rounding leaves the same ones.
         unlikely = ordered.softmax(-1).cumsum(-1) <= 1 - self.share
         unlikely[:, -keep:] = False
         return scores_BV.masked_fill(torch.zeros_like(unlikely).scatter(-1, order, unlikely), NEVER)
@@ -74,7 +74,7 @@ class TopH(Warper):
 
 
 class TypicalP(Warper):
-    """Keeps the tokens whose information is nearest to the entropy, until they reach p (arXiv 2202.00666; TypicalLogitsWarper)."""
+    """Keeps the tokens with information nearest to the entropy, until they reach p (arXiv 2202.00666; TypicalLogitsWarper)."""
 
     share: Annotated[float, Field(gt=0, lt=1)]
 
