@@ -15,12 +15,8 @@ from anyformer.text.errors import DataError
 FOLDER = "beside"
 """Where our own checkpoints and corpora keep these files."""
 TOKENIZER, TOKENIZER_CONFIG, TOKEN_MAP = "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"
-CONFIG, GENERATION, TEMPLATE, TEMPLATES = (
-    "config.json",
-    "generation_config.json",
-    "chat_template.jinja",
-    "additional_chat_templates",
-)
+CONFIG, GENERATION, README = "config.json", "generation_config.json", "README.md"
+TEMPLATE, TEMPLATES = "chat_template.jinja", "additional_chat_templates"
 OF_TEXT = (TOKENIZER, TOKENIZER_CONFIG, TOKEN_MAP, "added_tokens.json", TEMPLATE, CONFIG, GENERATION)
 """The files from which text and tokens are made; beside them the templates of `TEMPLATES`."""
 _WEIGHTS = (
