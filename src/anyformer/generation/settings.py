@@ -79,11 +79,7 @@ def decoding_for(tokenizer: Tokenizer | None, settings: Settings) -> Decoding:
         found = replace(found, sampling=GREEDY)
     if (beams := settings.get("beams")) is not None:
         found = replace(found, beams=beams)
-    named: dict[str, Any] = {
-        "answers": settings.get("answers"),
-        "max_tokens": settings.get("max_tokens"),
-        "max_time": settings.get("max_time"),
-    }
+    named: dict[str, Any] = {name: settings.get(name) for name in ("answers", "max_tokens", "max_time")}
     found = replace(found, **{name: value for name, value in named.items() if value is not None})
     found = replace(found, stop=tuple(dict.fromkeys((*settings.get("stop", ()), *found.stop))))
     if any(not text for text in found.stop):
