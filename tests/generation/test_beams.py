@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 import torch
-from as_transformers import both, continued_there, without_padding
 from zoo import DECODERS, PAIRS, PROMPTED_DECODERS
 
 from anyformer.describe import UserError
@@ -13,6 +12,7 @@ from anyformer.generation.beams import searched
 from anyformer.generation.processors import MinNewTokens, NoRepeatNGrams, RepetitionPenalty
 from anyformer.generation.recorded import RecordedDecode
 from anyformer.model import build
+from as_transformers import both, continued_there, without_padding
 from covering import kinds, others_slow
 
 GREEDY = Sampling(temperature=0)

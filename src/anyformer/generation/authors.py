@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from anyformer.describe import Notice, UserError
@@ -130,31 +131,26 @@ def decoding_of(table: Mapping[str, Any], where: str = WHERE) -> Decoding:
     """
     told = {key: value for key, value in table.items() if value is not None}
     _refuse(told, where)
-    draws, count = bool(told.get("do_sample", False)), int(told.get("num_beams", 1))
-    parts = {key: made for key, make in PARTS.items() if (made := _part(make, key, told, where)) is not None}
+    read = partial(_read, told, where)
+    draws, count = read("do_sample", _flag, False), read("num_beams", _count, 1)
+    parts = {key: made for key, make in PARTS.items() if (made := _read(told, where, key, make, None)) is not None}
     if "min_new_tokens" in parts:
         parts.pop("min_length", None)  # transformers, too, takes the other one alone
-    if first := told.get("begin_suppress_tokens"):
+    if (first := read("begin_suppress_tokens", tuple, ())) != ():
         after = "forced_bos_token_id" in told
-        parts["begin_suppress_tokens"] = SuppressFirst(tokens=tuple(first), after_forced=after)
+        parts["begin_suppress_tokens"] = SuppressFirst(tokens=first, after_forced=after)
     if draws:
         drawn = {"top_k": TOP_K} | told
-        parts |= {key: made for key, make in DRAWN.items() if (made := _part(make, key, drawn, where)) is not None}
-    beams = None
-    if count > 1:
-        named = {key: told[key] for key in ("length_penalty", "early_stopping") if key in told}
-        if "length_penalty" in named:
-            named["length_penalty"] = float(named["length_penalty"])
-        beams = Beams(count=count, **named)
-    stops = told.get("stop_strings", ())
+        parts |= {key: made for key, make in DRAWN.items() if (made := _read(drawn, where, key, make, None)) is not None}
+    penalty, early = read("length_penalty", float, 1.0), read("early_stopping", _early, False)
     return Decoding(
         sampling=_sampling(parts, draws),
-        beams=beams,
-        answers=int(told.get("num_return_sequences", 1)),
-        max_tokens=told.get("max_new_tokens"),
-        max_length=told.get("max_length"),
-        stop=(stops,) if isinstance(stops, str) else tuple(stops),
-        max_time=told.get("max_time"),
+        beams=Beams(count=count, length_penalty=penalty, early_stopping=early) if count > 1 else None,
+        answers=read("num_return_sequences", _count, 1),
+        max_tokens=read("max_new_tokens", _count, None),
+        max_length=read("max_length", _count, None),
+        stop=read("stop_strings", _texts, ()),
+        max_time=read("max_time", float, None),
     )
 
 
@@ -174,13 +170,37 @@ def _sampling(parts: Mapping[str, Processor], draws: bool) -> Sampling:
     return Sampling(**fields, processors=rest)
 
 
-def _part(make: Part, key: str, table: Mapping[str, Any], where: str) -> Processor | None:
+def _read(table: Mapping[str, Any], where: str, key: str, make: Callable[[Any], Any], default: Any) -> Any:
+    """What is made of the value of a key; `AuthorsError` for one of which nothing can be made."""
     if key not in table:
-        return None
+        return default
     try:
         return make(table[key])
     except (TypeError, ValueError, IndexError) as error:
         raise AuthorsError(f"{where}: {key} = {table[key]!r} is no setting that transformers takes ({error})") from None
+
+
+def _count(value: Any) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise ValueError("should be a whole number from 1")
+    return value
+
+
+def _flag(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError("should be true or false")
+    return value
+
+
+def _early(value: Any) -> bool | str:
+    return value if value == "never" else _flag(value)
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    texts = (value,) if isinstance(value, str) else tuple(value)
+    if not all(isinstance(text, str) and text for text in texts):
+        raise ValueError("should be texts")
+    return texts
 
 
 def _refuse(table: Mapping[str, Any], where: str) -> None:
