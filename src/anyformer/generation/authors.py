@@ -120,6 +120,8 @@ REFUSED: Mapping[str, tuple[tuple[Any, ...], str]] = {
     "force_words_ids": (([],), f"constrained beams: {_HUB}"),
 }
 """Keys that are not computed here: the values that ask for nothing, and what they would need."""
+KEYS = frozenset((*PARTS, *DRAWN, *STRATEGY, *SPOKEN, *INERT, *REFUSED))
+"""Every key that is known."""
 MANNERS = (ForcedFirst, ForcedLast, Suppress, SuppressFirst)
 """Parts that belong to how a model is spoken to, whatever else its tokens are chosen by."""
 
@@ -210,8 +212,7 @@ def _refuse(table: Mapping[str, Any], where: str) -> None:
             raise AuthorsError(
                 f"{where}: {key} = {table[key]!r} is not computed here: {needs}. Set it to null, or give a sampling of your own"
             )
-    known = {*PARTS, *DRAWN, *STRATEGY, *SPOKEN, *INERT, *REFUSED}
-    unknown = sorted(set(table) - known)
+    unknown = sorted(set(table) - KEYS)
     if unknown:
         warnings.warn(
             f"{where}: {', '.join(unknown)}: no setting of generation that transformers reads; left out", Notice, stacklevel=3

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypedDict
 
@@ -89,12 +89,17 @@ def decoding_for(tokenizer: Tokenizer | None, settings: Settings) -> Decoding:
 
 def authors_decoding(tokenizer: Tokenizer | None) -> Decoding:
     """How a model's authors continue text; of a model without files of theirs, tokens are drawn."""
-    if not has_authors(tokenizer):
-        return Decoding(OWN)
-    assert tokenizer is not None, "its files say so"
+    table, where = authors_table(tokenizer)
+    return Decoding(OWN) if table is None else decoding_of(table, where)
+
+
+def authors_table(tokenizer: Tokenizer | None) -> tuple[Mapping[str, Any] | None, str]:
+    """The settings that stand beside a model's weights, None without files of its authors; and the file's path."""
+    if tokenizer is None or not has_authors(tokenizer):
+        return None, ""
     beside = tokenizer.beside
     file = GENERATION if GENERATION in beside else CONFIG
-    return decoding_of(tokenizer.conventions.generation, f"{beside.where}/{file}" if beside.where else file)
+    return tokenizer.conventions.generation, f"{beside.where}/{file}" if beside.where else file
 
 
 def has_authors(tokenizer: Tokenizer | None) -> bool:
