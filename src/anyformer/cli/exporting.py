@@ -71,7 +71,7 @@ def run(
     )  # fmt: skip
     is_own = exported is huggingface.own()
     print(f"{out}: {exported.model_type}{'; load it after `import anyformer.huggingface.auto`' if is_own else ''}")
-    if plugin_of(exported.read.__module__):  # a model type that transformers has not
+    if plugin_of(exported.home):  # a model type that transformers has not
         print(f"try next, in Python:\n  import anyformer\n  model, tokenizer = anyformer.load({str(out)!r})")
         return None
     (name, *_) = huggingface.read_config(out)("architectures", None) or ("AutoModel",)

@@ -41,15 +41,9 @@ def card(architecture: Architecture, family: Family, beside: Beside, facts: Fact
     count = sum(prod(weight.shape) for weight in weights)
     what = f"{architecture.shape_of_model} of {count:,} parameters, width {architecture.width}"
     kind = "anyformer's own layout" if family is own() else f"model type `{family.model_type}`"
-    lines = [
-        "---",
-        *head,
-        "---",
-        "",
-        f"# {facts.base or family.model_type}, trained further" if facts.base else "# A model",
-        "",
-    ]
-    lines += [f"A {what}; {kind}.", *_use(family, tokenizer), *_training(facts), *_figures(facts)]
+    title = f"{facts.base}, trained further" if facts.base else family.model_type
+    lines = ["---", *head, "---", "", f"# {title}", "", f"A {what}; {kind}."]
+    lines += [*_use(family, tokenizer), *_training(facts), *_figures(facts)]
     return "\n".join(lines) + "\n"
 
 
@@ -93,11 +87,5 @@ def _plain(value: Any) -> str:
 def _figures(facts: Facts) -> list[str]:
     if not facts.figures:
         return []
-    return [
-        "",
-        "## Evaluation",
-        "",
-        "| | |",
-        "| --- | --- |",
-        *(f"| {name} | {value:.4f} |" for name, value in facts.figures.items()),
-    ]
+    rows = [f"| {name} | {value:.4f} |" for name, value in facts.figures.items()]
+    return ["", "## Evaluation", "", "| | |", "| --- | --- |", *rows]

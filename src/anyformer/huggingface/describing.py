@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
 from anyformer.describe import UserError, diff
 from anyformer.huggingface.canonical import canonical
+from anyformer.huggingface.composites import COMPOSITES
 from anyformer.huggingface.config import FEW_BITS, Config
 from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.find import find_family
-from anyformer.huggingface.registry import COMPOSITES, OWN, READ_ONLY, own, read_architecture
+from anyformer.huggingface.registry import OWN, READ_ONLY, own, read_architecture
 from anyformer.model import Architecture
 from anyformer.text.beside import CONFIG, Beside
 
@@ -58,8 +59,8 @@ def described(
     if canonical(_alike(was, architecture)) != canonical(architecture):
         found = _anew(architecture, beside, model_type or _of_weights(family), dtype)
         first = "; ".join(f"{path}: {old!r} -> {new!r}" for path, old, new in diff(was, architecture)[:3])
-        changes = (f"{CONFIG} is written anew, since the architecture is another than it came with ({first})",)
-        return _labelled(Described(found.family, found.table, (*changes, *found.changes)), labels)
+        change = f"{CONFIG} is written anew, since the architecture is another than it came with ({first})"
+        return _labelled(replace(found, changes=(change, *found.changes)), labels)
     changes = []
     head = architecture.head
     if head is not None and was.head is not None and head.tied != was.head.tied:
@@ -107,10 +108,10 @@ def _came(beside: Beside, model_type: str | None) -> tuple[Family, Architecture]
 
 def _alike(was: Architecture, now: Architecture) -> Architecture:
     """The architecture as it was, with what files of weights may leave open as it is now: tied tables, later tokens."""
-    open_ = {} if now.mtp is not None else {"mtp": None}
-    if was.head is not None and now.head is not None:
-        open_["head"] = was.head.but(tied=now.head.tied)
-    return was.but(**open_)
+    alike = was if now.mtp is not None else was.but(mtp=None)
+    if alike.head is None or now.head is None:
+        return alike
+    return alike.but(head=alike.head.but(tied=now.head.tied))
 
 
 def _of_weights(family: Family) -> str | None:

@@ -22,6 +22,9 @@ from anyformer.text import Tokenizer
 _SHOWN = 6
 """Names of weights listed in a line of the report."""
 
+_WITHOUT_TEXT = ("task", "images", "arrays", "pixels")
+"""Kinds of data that have no text, or symbols of their own."""
+
 
 @dataclass(frozen=True)
 class Taken:
@@ -116,8 +119,16 @@ def completed(data: dict[str, Any], beside: Path = Path()) -> dict[str, Any]:
     if "architecture" not in data:
         made["architecture"] = architecture(path).plain()
     text = data.get("data")
-    if isinstance(text, Mapping) and "tokenizer" not in text and (file := tokenizer_of(path)):
-        made["data"] = {**text, "tokenizer": {"kind": "file", "path": abspath(file)}}
+    if isinstance(text, Mapping) and "tokenizer" not in text:
+        if file := tokenizer_of(path):
+            made["data"] = {**text, "tokenizer": {"kind": "file", "path": abspath(file)}}
+        elif text.get("kind", "text") not in _WITHOUT_TEXT and architecture(path).embedding.symbols is not None:
+            raise UserError(
+                f"start_from: {source}: has a table of tokens and no tokenizer, so nobody knows which token is which: put its "
+                "tokenizer.json into the directory, or name the one it was trained with: "
+                "data.tokenizer = {kind = 'file', path = PATH}; a new one is learnt only if it is named, as in "
+                "data.tokenizer = {kind = 'byte_pairs'}"
+            )
     return made
 
 
