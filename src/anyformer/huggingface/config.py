@@ -160,12 +160,19 @@ class Config:
         return str(self("model_type"))
 
     @property
+    def class_name(self) -> str:
+        """The class of transformers that the files were saved from; empty where none is named."""
+        return next(iter(self("architectures", None) or ()), "")
+
+    @property
     def task(self) -> str:
         """The end of the model class's name: `ForCausalLM`, `LMHeadModel`, `Model`; empty where none is named."""
-        named = next(iter(self("architectures", None) or ()), "")
+        named = self.class_name
         if named.endswith("LMHeadModel"):
             return "LMHeadModel"
-        return "For" + named.rpartition("For")[2] if "For" in named else "Model" if named.endswith("Model") else ""
+        if named.endswith("Model"):  # RoFormerModel too
+            return "Model"
+        return "For" + named.rpartition("For")[2] if "For" in named else ""
 
     def expect(self, name: str, *values: Any, why: str = "") -> None:
         """Refuse any value of `name` but these (or its absence), for another would change what is computed."""

@@ -65,4 +65,4 @@ def names(architecture: Architecture) -> Names:
     return decoder_names(_LAYER, outside=_OUTSIDE, prefix="rwkv.blocks.{i}.")
 
 
-FAMILIES = (Family("rwkv", read, names, "RwkvForCausalLM"),)
+FAMILIES = (Family("rwkv", read, names, "RwkvForCausalLM", base="rwkv."),)

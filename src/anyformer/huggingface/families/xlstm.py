@@ -92,4 +92,4 @@ def names(architecture: Architecture) -> Names:
 _INERT = (
     "add_out_norm", "autocast_kernel_dtype", "chunk_size", "chunkwise_kernel", "max_inference_chunksize", "mode", "norm_reduction_force_float32", "return_last_states", "sequence_kernel", "step_kernel",
 )  # fmt: skip
-FAMILIES = (Family("xlstm", read, names, "xLSTMForCausalLM", inert=_INERT),)
+FAMILIES = (Family("xlstm", read, names, "xLSTMForCausalLM", inert=_INERT, base="backbone."),)
