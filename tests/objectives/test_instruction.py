@@ -221,7 +221,7 @@ def test_a_run_learns_to_answer(next_letters, tmp_path):
     asked = prompt_tokens(tokenizer, [{"role": "user", "content": "cq"}])
     end = tokenizer.special("turn_end")
     greedy = Sampling(temperature=0)
-    assert tokenizer.decode(generate_tokens(model, [asked], max_tokens=4, sampling=greedy, end=end)[0]) == "d"
+    assert tokenizer.decode(generate_tokens(model, [asked], max_tokens=4, sampling=greedy, ends=(end,))[0]) == "d"
     assert generate(model, tokenizer, ["cq", "fa"], max_tokens=4, sampling=greedy, chat=True) == ["d", "g"]
     assert trained.chat
     assert [len(prompt) for prompt in trained.prompts] == [2, 2]

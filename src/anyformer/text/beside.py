@@ -15,17 +15,13 @@ from anyformer.text.errors import DataError
 FOLDER = "beside"
 """Where our own checkpoints and corpora keep these files."""
 TOKENIZER, TOKENIZER_CONFIG, TOKEN_MAP = "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"
-CONFIG, GENERATION, TEMPLATE, TEMPLATES = (
-    "config.json",
-    "generation_config.json",
-    "chat_template.jinja",
-    "additional_chat_templates",
-)
+CONFIG, GENERATION, README = "config.json", "generation_config.json", "README.md"
+TEMPLATE, TEMPLATES = "chat_template.jinja", "additional_chat_templates"
 OF_TEXT = (TOKENIZER, TOKENIZER_CONFIG, TOKEN_MAP, "added_tokens.json", TEMPLATE, CONFIG, GENERATION)
 """The files from which text and tokens are made; beside them the templates of `TEMPLATES`."""
 _WEIGHTS = (
-    ".safetensors", ".bin", ".pt", ".pth", ".ckpt", ".h5", ".msgpack", ".gguf", ".onnx", ".onnx_data", ".ot", ".npz",
-    ".tflite", ".nemo", ".index.json",
+    ".safetensors", ".index.json", ".bin", ".pth", ".ckpt", ".h5", ".msgpack", ".gguf", ".onnx", ".onnx_data", ".ot", ".npz",
+    ".tflite", ".nemo", "optimizer.pt", "scheduler.pt",
 )  # fmt: skip
 """Endings of files of weights."""
 _OURS = frozenset({"digests.json", "manifest.json", "run.toml"})
