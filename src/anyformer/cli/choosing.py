@@ -21,13 +21,15 @@ Authors = Annotated[
     choice_option(
         "--authors/--no-authors",
         help="Begin with the settings of the model's authors (generation_config.json, else config.json), as transformers does; "
-        "options override single ones. Without a file of theirs, or with --no-authors, tokens are drawn at a temperature of 0.8.",
+        "options override single ones. Without such a file, or with --no-authors, tokens are drawn at a temperature of 0.8.",
     ),
 ]
 Temperature = Annotated[
     float | None,
     choice_option(
-        help="Divide the logits by this: 0 always takes the likeliest token, higher values vary more.", min=0.0, metavar="NUMBER"
+        help="Divide the logits by this: 0 always takes the likeliest token, higher values vary more.",
+        min=0.0,
+        metavar="NUMBER",
     ),
 ]
 TopK = Annotated[
@@ -61,7 +63,7 @@ NoRepeat = Annotated[
 Bias = Annotated[
     list[str] | None,
     choice_option(
-        help="Add a number to the logit of the token that would complete this text, as in ' yes=2.5'. Repeat it for more texts.",
+        help="Add a number to the logit of the token that would complete this text, as in ' yes=2.5'. Repeat it for more.",
         metavar="TEXT=NUMBER",
     ),
 ]
@@ -79,7 +81,9 @@ Setting = Annotated[
 Seed = Annotated[
     list[int] | None,
     choice_option(
-        help="The same seed gives the same text; by default 0. Repeat it to give each text one of its own.", min=0, metavar="SEED"
+        help="The same seed gives the same text; by default 0. Repeat it to give each text one of its own.",
+        min=0,
+        metavar="SEED",
     ),
 ]
 Beams = Annotated[
@@ -107,6 +111,16 @@ DRAWN = ("top_k", "top_p", "min_p", "typical_p")
 """Settings that shape draws: who gives one wants tokens drawn."""
 
 
+def early(word: str | None) -> bool | str | None:
+    """What --early-stopping says."""
+    from anyformer.describe import UserError
+
+    words: dict[str | None, bool | str | None] = {None: None, "true": True, "false": False, "never": "never"}
+    if word not in words:
+        raise UserError(f"--early-stopping {word} should be true, false or never")
+    return words[word]
+
+
 def decoding_asked(
     tokenizer: Tokenizer | None, asked: dict[str, Any], settings: list[str] | None, *, authors: bool, seeds: list[int] | None
 ) -> tuple[Decoding, str]:
@@ -130,8 +144,10 @@ def decoding_asked(
     elif temperature is not None or any(key in given for key in DRAWN):
         given.setdefault("do_sample", True)
     own = {"do_sample": given.get("num_beams", 1) == 1, "temperature": 0.8, "top_k": 0}
-    decoding = decoding_of((own if table is None else table) | given, where or "the options")
-    if decoding.beams is None and (wrong := [key for key in ("length_penalty", "early_stopping") if asked.get(key) is not None]):
+    decoding = decoding_of({**(own if table is None else table), **given}, where or "the options")
+    if decoding.beams is None and (
+        wrong := [key for key in ("length_penalty", "early_stopping") if asked.get(key) is not None]
+    ):
         raise UserError(f"--{wrong[0].replace('_', '-')} is about a search with beams: give --beams, or leave it out")
     sampling = decoding.sampling.with_parts(*parts)
     seed = None if seeds is None else seeds[0] if len(seeds) == 1 else tuple(seeds)

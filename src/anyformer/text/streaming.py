@@ -12,9 +12,9 @@ _BYTES = byte_letters()
 
 
 class StreamDecoder:
-    """`push` returns the text that a token completes, `finish` the rest. Together they are what `tokenizer.decode` of all tokens
-    has behind that of the tokens `before` them (for tokenizers that are not byte-level: as long as the tokens spell valid
-    UTF-8).
+    """`push` returns the text that a token completes, `finish` the rest. Together they are what `tokenizer.decode` of all
+    tokens has behind that of the tokens `before` them (for tokenizers that are not byte-level: as long as the tokens spell
+    valid UTF-8).
 
     A character is held back until its last byte. Special tokens have no text, unless `special`.
     """
