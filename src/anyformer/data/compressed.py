@@ -24,6 +24,10 @@ def _zstandard(path: Path) -> IO[bytes]:
     return io.BufferedReader(pyarrow.input_stream(str(path), compression="zstd"))
 
 
+def _plain(path: Path) -> IO[bytes]:
+    return path.open("rb")
+
+
 def _gzip(path: Path) -> IO[bytes]:
     return gzip.GzipFile(path, "rb")  # type: ignore[return-value]
 
@@ -73,7 +77,7 @@ def is_compressed(path: Path) -> bool:
 def opened(path: Path) -> Iterator[IO[bytes]]:
     """The bytes of a file; `DataError` where it cannot be decompressed."""
     try:
-        with _OPEN.get(path.suffix.lower(), lambda path: path.open("rb"))(path) as file:
+        with _OPEN.get(path.suffix.lower(), _plain)(path) as file:
             yield file
     except (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error) as error:
         raise _damaged(path, error) from None
