@@ -22,6 +22,12 @@ def check_model(model: Transformer) -> None:
             f"a model of the shape {architecture.shape_of_model} reads a whole text at once and does not generate text; "
             f"call it for its logits, or give it a tokenizer with a mask token to fill masks"
         )
+    if architecture.head.pool is not None or architecture.outputs + 1 < (architecture.output_embedding.symbols or 0):
+        each = "each text" if architecture.head.pool else "each token"
+        raise InputError(
+            f"the head of this model gives {architecture.outputs} numbers for {each}, and none for tokens to come: it "
+            f"classifies, and does not generate text"
+        )
     reasons = architecture.folded_cost(Shape()).breaks("stepwise")
     if reasons:
         raise InputError(f"this architecture cannot generate token by token: {'; '.join(reasons)}")

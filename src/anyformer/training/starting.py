@@ -11,7 +11,6 @@ from typing import Any
 import torch
 
 from anyformer.checkpoint import latest, steps
-from anyformer.data import Data, TokenizerFile
 from anyformer.describe import UserError
 from anyformer.loading import load
 from anyformer.model import Transformer
@@ -22,7 +21,7 @@ from anyformer.text import Tokenizer
 _SHOWN = 6
 """Names of weights listed in a line of the report."""
 
-_WITHOUT_TEXT = ("task", "images", "arrays", "pixels")
+WITHOUT_TEXT = ("task", "images", "arrays", "pixels")
 """Kinds of data that have no text, or symbols of their own."""
 
 
@@ -95,15 +94,6 @@ def tokenizer_of(source: str | Path) -> str | None:
     return str(path) if Tokenizer.search(path) is not None else None
 
 
-def kept_tokenizer(data: Data, directory: Path) -> Data:
-    """The data of a run with a copy of its tokenizer's file in the run's own directory, so that the run can go on without the
-    first one."""
-    if not isinstance(data.tokenizer, TokenizerFile):
-        return data
-    Tokenizer.load(data.tokenizer.path).beside.keep(directory)
-    return data.but(tokenizer=TokenizerFile(path=abspath(directory)))
-
-
 def completed(data: dict[str, Any], beside: Path = Path()) -> dict[str, Any]:
     """The data of a run with what follows from its `start_from`: the architecture and the tokenizer, where they are not named.
 
@@ -122,7 +112,7 @@ def completed(data: dict[str, Any], beside: Path = Path()) -> dict[str, Any]:
     if isinstance(text, Mapping) and "tokenizer" not in text:
         if file := tokenizer_of(path):
             made["data"] = {**text, "tokenizer": {"kind": "file", "path": abspath(file)}}
-        elif text.get("kind", "text") not in _WITHOUT_TEXT and architecture(path).embedding.symbols is not None:
+        elif text.get("kind", "text") not in WITHOUT_TEXT and architecture(path).embedding.symbols is not None:
             raise UserError(
                 f"start_from: {source}: has a table of tokens and no tokenizer, so nobody knows which token is which: put its "
                 "tokenizer.json into the directory, or name the one it was trained with: "
