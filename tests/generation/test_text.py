@@ -13,7 +13,8 @@ from tokenizers import decoders, models, pre_tokenizers, processors, trainers
 import anyformer as af
 from anyformer.describe import UserError
 from anyformer.generation import GREEDY, Beams, Decoding, Lookup, Sampling, generate, generated, stream
-from anyformer.generation.processors import BadWords, FrequencyPenalty, Processor, RepetitionPenalty, SequenceBias
+from anyformer.generation.processors import BadWords, ForcedFirst, FrequencyPenalty, Processor, RepetitionPenalty, SequenceBias
+from anyformer.generation.settings import decoding_for
 from as_transformers import CONFIGS
 
 CORPUS = [
@@ -285,6 +286,20 @@ def test_a_model_without_authors_is_drawn_from(tmp_path):
     assert generate(model, None, [1, 7], max_tokens=6) == generate(
         model, None, [1, 7], max_tokens=6, sampling=Sampling(temperature=0.8)
     )
+
+
+def test_a_sampling_of_ones_own_leaves_all_but_manners(tmp_path):
+    """What a model must say, or must not, is part of how it is spoken to; what cannot be computed is then not asked for."""
+    table = {"forced_bos_token_id": 9, "suppress_tokens": [7], "begin_suppress_tokens": [8], "stop_strings": ["X"]}
+    model, tokenizer = Speaker(tmp_path, max_new_tokens=4, guidance_scale=2.0, repetition_penalty=2.0, **table).loaded()
+    with pytest.raises(UserError, match=r"generation_config.json: guidance_scale = 2.0"):
+        generate(model, tokenizer, "of")
+    found = decoding_for(tokenizer, {"sampling": Sampling(temperature=0.5)})
+    assert [type(part).__name__ for part in found.sampling.parts] == ["ForcedFirst", "Suppress", "SuppressFirst", "Temperature"]
+    assert (found.max_tokens, found.stop) == (4, ("X",))
+    own = Sampling(processors=(ForcedFirst(token=3),))
+    assert decoding_for(tokenizer, {"sampling": own}).sampling.processors[0] == ForcedFirst(token=3), "one's own counts"
+    assert len(generated(model, tokenizer, ["of"], sampling=GREEDY)[0].tokens) == 4
 
 
 def test_the_command_says_what_the_authors_choose_and_flags_override(tmp_path, call):
