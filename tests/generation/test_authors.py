@@ -104,6 +104,7 @@ def test_the_choice_is_said_in_words():
         ({"exponential_decay_length_penalty": [1]}, "exponential_decay_length_penalty"),
         ({"bad_words_ids": [1]}, "bad_words_ids"),
         ({"do_sample": True, "top_p": "high"}, "top_p = 'high'"),
+        ({"do_sample": True, "top_p": 95.0}, "top_p = 95.0 is no setting"),
         ({"num_beams": 2, "early_stopping": "soon"}, "early_stopping = 'soon'"),
         ({"num_beams": "many"}, "num_beams = 'many'"),
     ],

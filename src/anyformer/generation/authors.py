@@ -72,11 +72,11 @@ DRAWN: Mapping[str, Part] = {
     "temperature": lambda value: None if value == 1 else Temperature(value=float(value)),
     "top_h": lambda value: TopH(share=float(value)),
     "top_k": lambda value: TopK(count=value) if value else None,
-    "top_p": lambda value: None if value >= 1 else TopP(share=float(value)),
+    "top_p": lambda value: None if value == 1 else TopP(share=float(value)),
     "min_p": lambda value: MinP(share=float(value)),
-    "typical_p": lambda value: None if value >= 1 else TypicalP(share=float(value)),
-    "epsilon_cutoff": lambda value: EpsilonCutoff(least=float(value)) if 0 < value < 1 else None,
-    "eta_cutoff": lambda value: EtaCutoff(least=float(value)) if 0 < value < 1 else None,
+    "typical_p": lambda value: None if value == 1 else TypicalP(share=float(value)),
+    "epsilon_cutoff": lambda value: EpsilonCutoff(least=float(value)) if value else None,
+    "eta_cutoff": lambda value: EtaCutoff(least=float(value)) if value else None,
 }
 """Keys that shape draws: without `do_sample` they mean nothing."""
 STRATEGY = frozenset((
