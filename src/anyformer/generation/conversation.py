@@ -50,7 +50,7 @@ class Conversation:
             raise InputError(f"a conversation is one text that goes on: leave {' and '.join(unfit)} out")
         self.model, self.tokenizer, self.chat = model, tokenizer, Chat.of(begun)
         settings["chat"] = True
-        self.ends = ends_for(tokenizer, settings)
+        self.ends = ends_for(tokenizer, settings, self.chat.template)
         self.special = settings.get("special", False)
         self.sampling = within(self.decoding.sampling, model, tokenizer)
         self._step = stepper(self.decoding.most(1), settings.get("compile"))
@@ -66,15 +66,22 @@ class Conversation:
         return list(self.chat.messages)
 
     def say(self, text: str) -> Iterator[str]:
-        """The answer to what a user says, piece by piece; then both belong to what was said.
+        """The answer to what a user says, piece by piece; then both belong to what was said."""
+        return self._answered(self.chat.but([*self.chat.messages, {"role": "user", "content": text}]))
 
-        An answer that nobody reads to its end belongs to it as far as it was read.
-        """
-        asked = self.chat.but([*self.chat.messages, {"role": "user", "content": text}])
+    def answer(self) -> Iterator[str]:
+        """The answer to what was said, piece by piece; then it belongs to it, as far as it was read."""
+        return self._answered(self.chat)
+
+    def _answered(self, asked: Chat) -> Iterator[str]:
         tokens = prompt_tokens(self.tokenizer, asked)
         most = self.decoding.most(len(tokens))
         check(self.model, [tokens], most, None)
-        said = ""
+        self.chat = asked
+        return self._said(tokens, most)
+
+    def _said(self, tokens: Sequence[int], most: int) -> Iterator[str]:
+        said, asked = "", self.chat
         try:
             for piece in self._answer(tokens, most):
                 said += piece

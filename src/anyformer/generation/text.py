@@ -89,7 +89,7 @@ class _Run:
     def __init__(self, model: Transformer, tokenizer: Tokenizer | None, prompts: Sequence[Prompt], settings: Settings) -> None:
         self.model, self.tokenizer, self.settings = model, tokenizer, settings
         self.decoding = decoding_for(tokenizer, settings)
-        self.ends = ends_for(tokenizer, settings)
+        self.ends = ends_for(tokenizer, settings, next((each.template for each in prompts if isinstance(each, Chat)), None))
         images = settings.get("images")
         given = [self._read(prompt) for prompt in prompts]
         if fills_masks(model) and tokenizer is not None and tokenizer.find("mask") is not None:
