@@ -122,8 +122,8 @@ def within(sampling: Sampling, model: Transformer, tokenizer: Tokenizer | None) 
     return sampling.with_parts(Vocabulary(size=tokenizer.vocab_size))
 
 
-def ends_for(tokenizer: Tokenizer | None, settings: Settings) -> tuple[int, ...]:
-    """The tokens that end a row."""
+def ends_for(tokenizer: Tokenizer | None, settings: Settings, template: str | None = None) -> tuple[int, ...]:
+    """The tokens that end a row; of a chat that a `template` writes, by default the usual one, the end of its turn too."""
     if (asked := settings.get("ends")) is not None:
         return tuple(asked)
     if tokenizer is None:
@@ -131,7 +131,7 @@ def ends_for(tokenizer: Tokenizer | None, settings: Settings) -> tuple[int, ...]
     if not settings.get("chat"):
         return tokenizer.ends
     try:
-        turn = answer_end(tokenizer)
+        turn = answer_end(tokenizer, template)
     except DataError:
         if not tokenizer.conventions.ends:
             raise
