@@ -75,6 +75,18 @@ def rope_parameters(
     at: Callable[[Target], dict[str, Any]] = rope_table,
 ) -> dict[str, Any]:
     """The table of rotary settings, from `rope_parameters` or the older `rope_theta` and `rope_scaling`."""
+    table = rope_parameters_as_written(config, theta=theta, layer_type=layer_type, at=at)
+    return of_long(config, table, config("max_position_embeddings", None)) if table["rope_type"] == "longrope" else table
+
+
+def rope_parameters_as_written(
+    config: Config,
+    *,
+    theta: float = 10_000.0,
+    layer_type: str | None = None,
+    at: Callable[[Target], dict[str, Any]] = rope_table,
+) -> dict[str, Any]:
+    """The same, in which LongRoPE's attention factor is still left to follow from the lengths."""
     table = config("rope_parameters", None, at)
     if table is not None and layer_type is not None and layer_type in table:
         table = table[layer_type]
@@ -93,6 +105,21 @@ def rope_parameters(
     if table["rope_type"] == "yarn" and "factor" not in table:
         raise HuggingFaceError(f"{config.where}: rope_parameters.factor is missing, which yarn scales by")
     return table
+
+
+def of_long(config: Config, table: Mapping[str, Any], longest: int | None) -> dict[str, Any]:
+    """The settings of LongRoPE with its attention factor, without the `factor` from which that follows where it is absent.
+
+    sqrt(1 + log(factor) / log(T)) with T the trained length; `factor`: max_position_embeddings / T where there is none.
+    """
+    key = "original_max_position_embeddings"
+    given, trained = {name: value for name, value in table.items() if name != "factor"}, table.get(key)
+    if trained is not None and trained < 2:
+        raise config.refused(key, trained, "at least 2")
+    if given.get("attention_factor") is None and trained is not None:
+        factor = table.get("factor") or (longest or trained) / trained
+        given["attention_factor"] = math.sqrt(1 + math.log(factor) / math.log(trained)) if factor > 1 else 1.0
+    return given
 
 
 def from_table(table: Mapping[str, Any], *, unread: tuple[str, ...] = (), **fields: Any) -> Rotary:
