@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from copy import deepcopy
 from itertools import islice
 
 import pytest
@@ -11,13 +12,15 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from anyformer.catalogue import architecture, listing
 from anyformer.catalogue.columns import columns
-from anyformer.generation import Sampling, continuations
+from anyformer.generation import Sampling, continuations, generating
+from anyformer.generation.steps import stepper
 from anyformer.model import Architecture, InputError, build
 from anyformer.operations import Shape
 from anyformer.parts import Proportional, Rotary
 from anyformer.parts.call.reports import Auxiliary
 from anyformer.parts.call.state import Slots
 from anyformer.plan import Plan
+from covering import kinds as kinds_of_parts
 from covering import others_slow
 
 ENTRIES = {entry.name: entry for entry in listing()}
@@ -182,6 +185,51 @@ def test_every_generative_variant_generates_what_the_whole_computes(name):
     best = logits.max(-1).values
     taken = logits.gather(-1, torch.tensor(given)[:, None])[:, 0]
     torch.testing.assert_close(taken, best, atol=1e-4, rtol=1e-4)
+
+
+LAYOUTS = {
+    "oneDNN's order": (
+        torch.float32,
+        {"generation.weights.multiplies_tiles": False, "quantising.products.multiplies_tiles": False},
+    ),
+    "rows for tiles": (
+        torch.bfloat16,
+        {"generation.weights.multiplies_tiles": True, "quantising.products.multiplies_tiles": True},
+    ),
+    "without oneDNN": (torch.float32, {"generation.weights.multiplies_tiles": False, "quantising.products._onednn": False}),
+}
+"""How matrices are held: the type that they are stored in, and what a processor answers."""
+
+
+@pytest.mark.parametrize("name", others_slow(GENERATIVE, kinds_of_parts))
+def test_every_generative_variant_generates_as_the_command_does_on_every_processor(name, monkeypatch):
+    """Weights are held for generating and steps recorded; the tokens are those of a pass of the plain model over the text.
+
+    In 16 bits products round, so that of those texts only the number of tokens is asked.
+    """
+    made, count = ALIVE[name], 4
+    plain = build(made, seed=0).eval()
+    sources, prompts = None, [[5, 3, 7, 2, 2, 9, 1], [4, 8]]
+    if made.two_inputs:
+        sources, prompts = made.embedding.example(2, 9), [[0], [0]]
+    for layout, (dtype, answers) in LAYOUTS.items():
+        for question, answer in answers.items():
+            monkeypatch.setattr(f"anyformer.{question}", lambda *asked, answer=answer: answer)
+        model = generating(deepcopy(plain).to(dtype))
+        step, multiple = stepper(count, None)
+        given = sources.to(dtype) if sources is not None and sources.is_floating_point() else sources
+        steps = continuations(
+            model, prompts, sampling=Sampling(temperature=0), max_tokens=count, source=given, step=step, multiple=multiple
+        )
+        rows = torch.stack(list(steps), 1).tolist()
+        assert [len(row) for row in rows] == [count, count], layout
+        for number, (prompt, row) in enumerate(zip(prompts, rows, strict=True)):
+            source = () if sources is None else (sources[number : number + 1],)
+            with torch.inference_mode():
+                logits = plain(*source, torch.tensor([prompt + row[:-1]]))[0, -count:]
+            taken = logits.gather(-1, torch.tensor(row)[:, None])[:, 0]
+            if dtype == torch.float32:
+                torch.testing.assert_close(taken, logits.max(-1).values, atol=1e-4, rtol=1e-4, msg=layout)
 
 
 @pytest.mark.parametrize("name", sorted(ALIVE.keys() - GENERATIVE.keys()))

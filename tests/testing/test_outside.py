@@ -97,6 +97,8 @@ class LeakySumModule(nn.Module):
 
     def forward(self, x_BTD: Tensor, context: Context, state: SumState | None = None) -> Tensor:
         value = self.value(x_BTD)
+        if FAULT == "looked up":
+            value = value + nn.functional.embedding(torch.zeros_like(context.positions), self.output.weight)
         if FAULT == "no gradient":
             value = value.detach()
         if FAULT == "saved":
@@ -169,6 +171,7 @@ def test_it_keeps_the_contracts(architecture):
 
 FAULTS = {
     "weights": "declared_weights_are_the_parameters",
+    "looked up": "no_matrix_of_products_is_looked_up",
     "pickle": "model_survives_pickle",
     "buffer": "materialised_equals_built",
     "rounding": "bf16_stays_near_fp32",

@@ -20,7 +20,7 @@ from anyformer.text.beside import FOLDER
 from anyformer.text.errors import DataError
 from anyformer.text.tokenizers import Tokenizer
 
-FORMAT = 5
+FORMAT = 6
 INDEX = "index.json"
 
 

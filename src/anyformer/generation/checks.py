@@ -48,8 +48,12 @@ def check(
     source: Tensor | None = None,
     images: Images | None = None,
     batch: int | None = None,
+    rows: int | None = None,
 ) -> None:
-    """Refuse prompts that `model` cannot continue for `max_tokens` tokens, `batch` at a time, or all together."""
+    """Refuse prompts that `model` cannot continue for `max_tokens` tokens, `batch` at a time, or all together.
+
+    `rows`: how many are computed in all, by default one of each prompt.
+    """
     check_model(model)
     architecture = model.architecture
     two = architecture.two_inputs
@@ -91,4 +95,5 @@ def check(
         raise InputError(
             f"prompt and text would reach {length} positions, and the position table ends at {longest}; shorten one"
         )
-    check_memory(model, len(prompts) if batch is None else min(batch, len(prompts)), max_tokens + target, read)
+    together = rows or len(prompts)
+    check_memory(model, together if batch is None else min(batch, together), max_tokens + target, read)

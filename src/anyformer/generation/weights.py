@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Callable, Container
 
 import torch
 from torch import Tensor, nn
@@ -10,8 +10,7 @@ from torch import Tensor, nn
 from anyformer.costs.examples import examples
 from anyformer.describe import UserError
 from anyformer.model import Transformer
-from anyformer.operations import Shape
-from anyformer.parts.embedding.vocabulary import HoldsVocabulary
+from anyformer.operations import Shape, Weight
 from anyformer.processor import multiplies_tiles
 from anyformer.quantising import (
     FORMATS,
@@ -79,10 +78,10 @@ def _with_small_tables(model: Transformer) -> Transformer:
     """
     format = FORMATS["int8"]
     assert isinstance(format, Quantising), "8 bits"
-    declared = model.architecture.trained_cost(Shape(source=1)).weights
+    tables = _declared(model, lambda weight: weight.of_vocabulary)
     for name, module in model.named_modules():
         for leaf, value in list(module.named_parameters(recurse=False)):
-            if isinstance(module, HoldsVocabulary) and declared[f"{name}.{leaf}"].of_tokens:
+            if f"{name}.{leaf}" in tables:
                 small = Packed.of(value, format)
                 if small.product is not None:
                     setattr(module, leaf, nn.Parameter(small, requires_grad=False))
@@ -91,17 +90,22 @@ def _with_small_tables(model: Transformer) -> Transformer:
 
 def _laid_out(model: Transformer) -> Transformer:
     """The model with each weight as products of few rows read it fastest."""
-    matrices, held = quantisable(model), dict[int, nn.Parameter]()
-    dtype = computing(model, matrices)
+    matrices, tables = _declared(model, lambda weight: weight.multiplied), _declared(model, lambda weight: weight.of_vocabulary)
+    dtype, held = computing(model, quantisable(model)), dict[int, nn.Parameter]()
     _join(model, matrices, dtype)
     for name, module in model.named_modules():
         for leaf, value in list(module.named_parameters(recurse=False)):
-            looked_up, multiplied = isinstance(module, HoldsVocabulary), f"{name}.{leaf}" in matrices
+            path = f"{name}.{leaf}"
             if id(value) not in held:
-                made = _held(value.detach(), dtype, looked_up=looked_up, multiplied=multiplied)
+                made = _held(value.detach(), dtype, looked_up=path in tables, multiplied=path in matrices)
                 held[id(value)] = nn.Parameter(made, requires_grad=False)
             setattr(module, leaf, held[id(value)])
     return model
+
+
+def _declared(model: Transformer, which: Callable[[Weight], bool]) -> set[str]:
+    """The paths of the weights that are declared so."""
+    return {path for path, weight in model.architecture.trained_cost(Shape(source=1)).weights.items() if which(weight)}
 
 
 def _join(model: Transformer, matrices: Container[str], dtype: torch.dtype) -> None:

@@ -252,8 +252,9 @@ def read_architecture(config: Config, *, images: bool = False) -> tuple[Architec
     """
     stored_format(config)
     reader = family_of(config, images=images)
-    architecture = reader.read(config)
-    check_head(config, architecture)
+    with config.naming():
+        architecture = reader.read(config)
+        check_head(config, architecture)
     config.finish(reader.inert)
     return architecture, reader
 

@@ -18,7 +18,7 @@ def chosen(precision: Precision, weight: Weight) -> Narrow | None:
     Experts' stacked matrices keep the products of the plan's number format.
     """
     narrow = precision.narrow
-    fits = narrow is not None and weight.quantisable and weight.linear and len(weight.shape) == 2
+    fits = narrow is not None and weight.multiplied and len(weight.shape) == 2
     return narrow if narrow is not None and fits and narrow.chooses(*weight.shape) else None
 
 

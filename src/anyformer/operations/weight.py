@@ -107,3 +107,14 @@ class Weight:
     def quantisable(self) -> bool:
         """Whether formats below 16 bits can hold it: a matrix of a block, no table, head, router or vector."""
         return self.is_matrix and self.fill in ("matrix", "residual") and not self.sensitive
+
+    @property
+    def multiplied(self) -> bool:
+        """Whether products are all that reads it, so that it may lie in the order of their kernel: a matrix of a block that is
+        one linear map."""
+        return self.quantisable and self.linear
+
+    @property
+    def of_vocabulary(self) -> bool:
+        """Whether it has a row for each token that may be both looked up and multiplied by: the table of a tied head is."""
+        return self.of_tokens and self.linear

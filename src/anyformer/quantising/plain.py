@@ -39,7 +39,8 @@ class Plain(Quantising):
         return of_whole(planes["codes"]) if len(shape) == 2 else None
 
     def rows(self, planes: Mapping[str, Tensor], index: Tensor) -> Tensor | None:
-        return F.embedding(index, planes["codes"])
+        codes = planes.get("codes")
+        return None if codes is None or codes.is_mkldnn else F.embedding(index, codes)
 
     def one(self, planes: Mapping[str, Tensor], index: int) -> Mapping[str, Tensor]:
         return {"codes": planes["codes"][index] if "codes" in planes else planes[f"codes {index}"]}

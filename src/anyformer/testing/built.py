@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import pickle
+from typing import Any
 
 import torch
+import torch.nn.functional as F
+from torch.overrides import TorchFunctionMode
 
 from anyformer.describe import from_json, from_toml, to_json, to_toml
 from anyformer.model import Architecture, build, materialise
@@ -20,6 +23,30 @@ def declared_weights_are_the_parameters(architecture: Architecture) -> None:
     declared = {name: weight.shape for name, weight in architecture.trained_cost(Shape()).weights.items()}
     built = {name: tuple(parameter.shape) for name, parameter in model.named_parameters()}
     assert declared == built, f"declared beside built: {declared.items() ^ built.items()}"
+
+
+def no_matrix_of_products_is_looked_up(architecture: Architecture) -> None:
+    """No row is looked up in a weight that is declared as a matrix of products alone: it may lie in their kernel's order."""
+    model = build(architecture, device="meta").eval()
+    paths = {id(parameter): name for name, parameter in model.named_parameters()}
+    with torch.no_grad(), _LookedUp() as watching:
+        model(*(x.to("meta") for x in inputs(architecture)))
+    looked_up = {paths[table] for table in watching.tables if table in paths}
+    declared = {name for name, weight in architecture.trained_cost(Shape()).weights.items() if weight.multiplied}
+    assert not looked_up & declared, f"looked up, and not declared with linear=False: {sorted(looked_up & declared)}"
+
+
+class _LookedUp(TorchFunctionMode):
+    """Inside, the identity of every table in which rows are looked up is put down."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tables = set[int]()
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is F.embedding:
+            self.tables.add(id(args[1] if len(args) > 1 else kwargs["weight"]))
+        return func(*args, **(kwargs or {}))
 
 
 def description_survives_text(architecture: Architecture) -> None:

@@ -37,6 +37,7 @@ class Contract:
 LEARNING = Contract(learning.every_weight_learns)
 CONTRACTS = (
     Contract(built.declared_weights_are_the_parameters),
+    Contract(built.no_matrix_of_products_is_looked_up),
     Contract(built.description_survives_text),
     Contract(built.model_survives_pickle),
     Contract(built.materialised_equals_built),

@@ -20,8 +20,8 @@ TEMPLATE, TEMPLATES = "chat_template.jinja", "additional_chat_templates"
 OF_TEXT = (TOKENIZER, TOKENIZER_CONFIG, TOKEN_MAP, "added_tokens.json", TEMPLATE, CONFIG, GENERATION)
 """The files from which text and tokens are made; beside them the templates of `TEMPLATES`."""
 _WEIGHTS = (
-    ".safetensors", ".bin", ".pt", ".pth", ".ckpt", ".h5", ".msgpack", ".gguf", ".onnx", ".onnx_data", ".ot", ".npz",
-    ".tflite", ".nemo", ".index.json",
+    ".safetensors", ".index.json", ".bin", ".pth", ".ckpt", ".h5", ".msgpack", ".gguf", ".onnx", ".onnx_data", ".ot", ".npz",
+    ".tflite", ".nemo", "optimizer.pt", "scheduler.pt",
 )  # fmt: skip
 """Endings of files of weights."""
 _OURS = frozenset({"digests.json", "manifest.json", "run.toml"})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import tokenizers
@@ -35,6 +35,19 @@ class Around:
             types += [*([segment] * len(texts[place])), *(segment for _, segment in behind)]
         return Framed(tokens, types)
 
+    def ending(self, end: int) -> Around:
+        """With one more token behind all, in the segment of what stands before it."""
+        segment = self.parts[-1][-1][1] if self.parts[-1] else self.texts[-1][1]
+        return replace(self, parts=(*self.parts[:-1], (*self.parts[-1], (end, segment))))
+
+    def begins(self, lengths: Sequence[int]) -> list[int]:
+        """The place in the row at which each text begins; `lengths`: their tokens."""
+        found, at = [0] * len(self.texts), len(self.parts[0])
+        for (place, _), behind in zip(self.texts, self.parts[1:], strict=True):
+            found[place] = at
+            at += lengths[place] + len(behind)
+        return found
+
     @property
     def before(self) -> tuple[int, ...]:
         """The special tokens before the first text."""
@@ -61,9 +74,13 @@ class Frame:
     @classmethod
     def of(cls, inner: tokenizers.Tokenizer) -> Frame:
         """The frame of a tokenizer, found by letting its post-processor frame two letters."""
-        if inner.post_processor is None:
-            return cls(Around(((), ()), ((0, 0),)), Around(((), (), ()), ((0, 0), (1, 1))))
-        return cls(_around(inner, 1), _around(inner, 2))
+        return cls.plain((), ()) if inner.post_processor is None else cls(_around(inner, 1), _around(inner, 2))
+
+    @classmethod
+    def plain(cls, first: Sequence[int], last: Sequence[int]) -> Frame:
+        """`first A last`, `first A last B last`: of the pair the second text and what stands behind it have segment 1."""
+        before, own, other = (tuple((each, segment) for each in side) for side, segment in ((first, 0), (last, 0), (last, 1)))
+        return cls(Around((before, own), ((0, 0),)), Around((before, own, other), ((0, 0), (1, 1))))
 
 
 def _around(inner: tokenizers.Tokenizer, count: int) -> Around:

@@ -15,13 +15,14 @@ import tokenizers
 from numpy.typing import NDArray
 from tokenizers import decoders
 
-from anyformer.text.beside import TOKENIZER, TOKENIZER_CONFIG, Beside
+from anyformer.text.beside import CONFIG, TOKENIZER, TOKENIZER_CONFIG, Beside
 from anyformer.text.cleaning import cleaned, cleans
 from anyformer.text.conventions import Conventions
 from anyformer.text.converted import converted, source_of
 from anyformer.text.definition import END_NAMES, complete, end_of_text, settings, text_of, unknown
 from anyformer.text.errors import DataError
 from anyformer.text.frame import Frame, Framed
+from anyformer.text.languages import spoken
 from anyformer.text.leaks import Leaks
 from anyformer.text.lookup import Lookup
 from anyformer.text.specials import ROLES, SENTINEL_NAMES, RoleName, candidates, named, plain_config
@@ -125,7 +126,8 @@ class Tokenizer:
     @cached_property
     def frame(self) -> Frame:
         """What this tokenizer puts around texts."""
-        return Frame.of(self._inner)
+        named = spoken(self._config, self.beside.table(CONFIG))
+        return Frame.of(self._inner) if named is None else named.frame(named.source, self.number, self.end)
 
     @property
     def ends(self) -> tuple[int, ...]:
@@ -247,6 +249,10 @@ class Tokenizer:
     def instant(self) -> bool:
         """Whether encoding is a table look-up, for which no parallelism pays."""
         return self._lookup is not None
+
+    def number(self, token: str) -> int | None:
+        """The number of a token in the library's own spelling; None if there is none."""
+        return self._inner.token_to_id(token)
 
     def token(self, number: int) -> str | None:
         """The library's own spelling of a token; None outside the vocabulary."""

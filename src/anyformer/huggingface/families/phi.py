@@ -6,7 +6,6 @@ from anyformer.huggingface import words
 from anyformer.huggingface.config import Config
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.words.names import ATTENTION, FUSED_GATE, FUSED_QKV, NORMS, OUTSIDE, SHARED_NORM, decoder_names
-from anyformer.huggingface.words.rope import of_long, rope_parameters_as_written
 from anyformer.model import Architecture
 from anyformer.parts import QKNorm, Rotary, parallel, pre_norm
 
@@ -39,14 +38,17 @@ def read3(config: Config) -> Architecture:
 
 def _long(config: Config) -> Rotary:
     """LongRoPE, also under its older names; its attention factor follows from the lengths unless it is given."""
-    table = rope_parameters_as_written(config)
-    fraction = float(table.pop("partial_rotary_factor", config("partial_rotary_factor", 1.0)))
     key = "original_max_position_embeddings"
     trained = config(key, 4096, lambda target: words.rope_table(target).get(key, 4096))
-    longest = config("max_position_embeddings", 4096)
+    config.assume(max_position_embeddings=4096)
+    table = words.rope_parameters(config, trained=trained)
+    fraction = float(table.pop("partial_rotary_factor", config("partial_rotary_factor", 1.0)))
     if table["rope_type"] not in ("su", "yarn", "longrope"):
         return words.from_table(table, fraction=fraction)
-    return words.from_table({**of_long(config, {**table, key: trained}, longest), "rope_type": "longrope"}, fraction=fraction)
+    if trained < 2:
+        raise config.refused(key, trained, "at least 2")
+    factor = config("max_position_embeddings") / trained
+    return words.from_table({"factor": factor, **table, "rope_type": "longrope"}, fraction=fraction)
 
 
 FAMILIES = (

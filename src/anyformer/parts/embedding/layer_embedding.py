@@ -46,7 +46,7 @@ class LayerEmbedding(Sublayer):
         return LayerEmbeddingModule(self, width)
 
     def cost(self, width: int, shape: Shape, plan: Plan) -> Tally:
-        table = Weight((self.vocab, self.width), "column", "embedding", axes=((("vocab", self.vocab),), ()))
+        table = Weight((self.vocab, self.width), "column", "embedding", linear=False, axes=((("vocab", self.vocab),), ()))
         return gated_rows_cost(width, self.width, self.activation, shape.rows) + Tally({"table.weight": table})
 
 

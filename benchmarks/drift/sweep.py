@@ -1,0 +1,208 @@
+"""The sweep: every base, every key, every value; what was tried is remembered in one line each."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import multiprocessing
+import queue
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from benchmarks.drift.keys import Path as Keys
+from benchmarks.drift.keys import bases, keys_of, made, suspect, untested
+from benchmarks.drift.trial import BAD, Base, Outcome
+from benchmarks.drift.values import Move, values
+
+from anyformer.huggingface.config import INERT
+
+DONE = "done"
+"""What the line says that ends a job."""
+USEFUL, IDLE = 2, 2
+"""Values of one key that are compared or refused here, after which no more are tried; and those that change nothing in transformers."""
+
+
+@dataclass(frozen=True)
+class Tried:
+    """One line: a value of a key and how it ended."""
+
+    base: str
+    key: str
+    value: str
+    ended: str
+    why: str = ""
+    moves: bool | None = None
+
+    @property
+    def name(self) -> tuple[str, str, str]:
+        return self.base, self.key, self.value
+
+
+@dataclass(frozen=True)
+class Job:
+    """Keys of one base to be moved."""
+
+    base: str
+    keys: tuple[Keys, ...]
+
+    @property
+    def digest(self) -> str:
+        """By which a line says that all of it was tried."""
+        return hashlib.sha256(repr(self.keys).encode()).hexdigest()[:12]
+
+
+def lines(path: Path) -> dict[tuple[str, str, str], Tried]:
+    """What was tried before; a line that was cut short is tried again."""
+    found = {}
+    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
+        with suppress(json.JSONDecodeError, TypeError):
+            tried = Tried(**json.loads(line))
+            found[tried.name] = tried
+    return found
+
+
+def jobs(types: Iterable[str], keys: Iterable[str], of: str) -> list[Job]:
+    """Keys of every base, those first that a class of transformers asks for and that are inert here.
+
+    `of`: `untested`, `others` or `all`.
+    """
+    types, keys = set(types), set(keys)
+    order: tuple[list[Job], ...] = ([], [], [], [])
+    for name, case in bases().items():
+        if types and not types & {case.model_type, name}:
+            continue
+        every = [path for path in keys_of(name) if not keys or path[-1] in keys]
+        new = set(untested(name))
+        places: tuple[list[Keys], ...] = ([], [], [], [])
+        for path in every:
+            place = 3 if path not in new else 0 if suspect(case, path[-1]) else 2 if path[-1] in INERT else 1
+            places[place].append(path)
+        for jobs, paths in zip(order, places, strict=True):
+            jobs.append(Job(name, tuple(paths)))
+    chosen = {"untested": order[:3], "others": order[3:], "all": order}[of]
+    return [job for jobs in chosen for job in jobs if job.keys]
+
+
+def listed(path: Path, types: Iterable[str], keys: Iterable[str], of: str) -> list[Job]:
+    """The jobs, from the list of an earlier run if there is one: to make it takes as long as some hundred values."""
+    if not path.exists():
+        every = [[job.base, of, job.keys] for of in ("untested", "others") for job in jobs((), (), of)]
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(every), encoding="utf-8")
+    types, keys = set(types), set(keys)
+    found = []
+    for base, place, paths in json.loads(path.read_text(encoding="utf-8")):
+        chosen = tuple(tuple(each) for each in paths if not keys or each[-1] in keys)
+        if chosen and of in (place, "all") and (not types or types & {base, base.partition(" ")[0]}):
+            found.append(Job(base, chosen))
+    return found
+
+
+def moves(base: Base, path: Keys, usual: Any) -> list[Move]:
+    """The values of a key; `usual`: its default."""
+    case = base.case
+    table: Any = case.config
+    for key in path[:-1]:
+        table = table[key]
+    effective = made(case.model_type, case.config).to_dict()
+    for key in path[:-1]:
+        effective = effective[key]
+    kind = str(table.get("model_type", case.model_type)) if len(path) > 1 else case.model_type
+    return values(kind, path[-1], usual, table.get(path[-1], effective.get(path[-1], usual)), base.frequencies)
+
+
+def run(job: Job, known: dict[tuple[str, str, str], Tried]) -> Iterator[Tried]:
+    """Try every value of a job's keys that is not known."""
+    torch.set_num_threads(1)
+    done = Tried(job.base, "", job.digest, DONE)
+    if done.name in known:
+        return
+    base = Base(bases()[job.base])
+    if base.outcome.ended != "equal":
+        yield Tried(job.base, "", "{}", "crash", f"the tiny configuration: {base.outcome.ended} {base.outcome.why}")
+        return
+    usual = keys_of(job.base)
+    for path in job.keys:
+        useful = idle = 0
+        for move in moves(base, path, usual[path]):
+            value = json.dumps(move, default=lambda each: "..." if each is ... else str(each))
+            name = (job.base, ".".join(path), value)
+            tried = known.get(name)
+            if tried is None:
+                tried = Tried(*name, **vars(_guarded(base, path, move)))
+                yield tried
+            useful += tried.ended != "transformers refuses"
+            idle += tried.moves is False
+            if (useful >= USEFUL or idle >= IDLE) and path[-1] not in ("rope_parameters", "rope_scaling"):
+                break
+    yield done
+
+
+def _guarded(base: Base, path: Keys, move: Move) -> Outcome:
+    try:
+        return base.tried(path, move)
+    except Exception as error:  # a mistake of the sweep's own, which must not end it
+        return Outcome("crash", f"the sweep: {type(error).__name__}: {error}"[:300])
+
+
+def _work(job: Job, known: dict[tuple[str, str, str], Tried], results: Any) -> None:
+    for tried in run(job, known):
+        results.put(tried)
+    results.put(None)
+
+
+def sweep(todo: list[Job], path: Path, redo: Iterable[str], count: int, tell: Callable[[Job | None, Counter[str]], None]) -> None:
+    """Run the jobs, each in a process of its own, `count` at a time; append what they try.
+
+    `redo`: outcomes that are tried again.
+    """
+    redo = set(redo)
+    before = lines(path)
+    again = {tried.base for tried in before.values() if tried.ended in redo}
+    ended = redo | {DONE}
+    known = {name: each for name, each in before.items() if each.ended not in (ended if each.base in again else redo)}
+    counts = Counter(tried.ended for tried in known.values() if tried.ended != DONE)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a", encoding="utf-8") as file, ThreadPoolExecutor(count) as pool:
+
+        def one(job: Job) -> None:
+            own = {name: tried for name, tried in known.items() if name[0] == job.base}
+            for tried in _in_process(job, own):
+                file.write(json.dumps(vars(tried)) + "\n")
+                file.flush()
+                counts[tried.ended] += tried.ended != DONE
+                tell(None, counts)
+            tell(job, counts)
+
+        list(pool.map(one, todo))
+
+
+def _in_process(job: Job, known: dict[tuple[str, str, str], Tried]) -> Iterator[Tried]:
+    """What a job tries; where its process dies, the line says so and the rest is left for a rerun."""
+    context = multiprocessing.get_context("fork")
+    results = context.Queue()
+    process = context.Process(target=_work, args=(job, known, results), daemon=True)
+    process.start()
+    while True:
+        try:
+            tried = results.get(timeout=5)
+        except queue.Empty:
+            if process.is_alive():
+                continue
+            yield Tried(job.base, "", "{}", "crash", f"the process ended with {process.exitcode}")
+            return
+        if tried is None:
+            process.join()
+            return
+        yield tried
+
+
+def bad(tried: Iterable[Tried]) -> list[Tried]:
+    """What must not be."""
+    return [each for each in tried if each.ended in BAD]

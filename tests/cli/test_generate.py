@@ -1,0 +1,22 @@
+"""`anyformer generate` on models of several shapes, each trained by the command before it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+
+@pytest.mark.parametrize("name", ["t5-small"])
+def test_a_target_is_generated_by_the_command_that_a_run_prints(name, call, tmp_path):
+    pairs = [{"source": f"say {i} {i + 1}", "target": f"{i + 1} {i}"} for i in range(40)]
+    (tmp_path / "pairs.jsonl").write_text("".join(f"{json.dumps(pair)}\n" for pair in pairs))
+    settings = [word for each in ("steps=3", "batch=4", "length=32") for word in ("--set", each)]
+    trained = call(
+        "train", name, "--tiny", "--data", "pairs.jsonl", "--objective", "seq2seq", *settings, "--out", "r", cwd=tmp_path
+    )
+    assert trained.returncode == 0, trained.stderr
+    assert "anyformer generate r" in trained.stdout
+    generated = call("generate", "r", "say 3 4", "-n", "5", cwd=tmp_path)
+    assert generated.returncode == 0, generated.stderr
+    assert generated.stdout.startswith("say 3 4")
