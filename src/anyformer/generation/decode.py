@@ -11,6 +11,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from anyformer.generation.checks import check
 from anyformer.generation.memory import grown
+from anyformer.generation.rereading import Inputs, Rereading
 from anyformer.generation.sampling import Sampling
 from anyformer.model import Transformer
 from anyformer.operations import Shape
@@ -124,6 +125,8 @@ def continuations(
         logits = prefill(model, tokens, padding, state, images)
     else:
         logits = read_source(model, source, source_padding, tokens, padding, state)
+    step = Rereading(model, step)
+    step.begin(tokens, padding, state, Inputs(source, read, source_padding, images))
     rows = torch.arange(len(prompts), device=device)
     ended = torch.zeros(len(prompts), dtype=torch.bool, device=device)
     for index in range(max_tokens):

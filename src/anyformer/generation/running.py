@@ -50,7 +50,7 @@ def running(
         if batch not in (None, 1):
             raise InputError(f"with a draft one prompt is computed at a time: leave batch = {batch} out")
         drafter = Draft(draft) if isinstance(draft, Transformer) else draft
-        check_verifies(model)
+        check_verifies(model, max(map(len, prompts), default=0) + max_tokens)
         drafter.check(model, prompts, max_tokens, how["start"])
         return speculated(model, prompts, drafter, ended=ended, acceptance=acceptance, **how)
     if batch is not None and batch < len(prompts):
