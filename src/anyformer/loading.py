@@ -17,7 +17,11 @@ from anyformer.model.adapters import adapted, made_of
 from anyformer.parts.images.encoder import Images
 from anyformer.plan import Plan
 from anyformer.text import Tokenizer
+from anyformer.text.beside import Beside
 from anyformer.tuning import Adapter
+
+_TOLD = ("objective", "batch", "length", "optimiser", "schedule", "tuning", "seed")
+"""Fields of a run that its model card tells."""
 
 
 def load(
@@ -116,6 +120,34 @@ def trained_length(path: str | Path) -> int | None:
     if (path / "config.json").is_file():
         return _whole(huggingface.text_keys(huggingface.read_config(path)).get("max_position_embeddings"))
     return None
+
+
+def beside(path: str | Path) -> Beside:
+    """What stands beside the weights of a run's latest checkpoint, a checkpoint or a Hugging Face directory."""
+    place = _newest(Path(path))
+    if (place / checkpoint.MANIFEST).is_file():
+        return checkpoint.beside_of(place, checkpoint.read_manifest(place))
+    return Beside.read(place)
+
+
+def training_facts(path: str | Path) -> huggingface.Facts | None:
+    """What a model card says of the training of a checkpoint; None of one that was not trained here."""
+    place = _newest(Path(path))
+    if not (place / checkpoint.MANIFEST).is_file():
+        return None
+    manifest = checkpoint.read_manifest(place)
+    run = manifest.facts.get("run")
+    if not isinstance(run, dict):
+        return None
+    told = {"updates": manifest.facts.get("step"), **{key: run[key] for key in _TOLD if key in run}}
+    data, base = run.get("data", {}), run.get("start_from")
+    told["data"] = {"kind": data.get("kind"), "files": [Path(name).name for name in data.get("paths", ())]}
+    figures = {} if (loss := manifest.validation_loss) is None else {"validation loss": loss}
+    return huggingface.Facts(base=Path(base).name if base else None, run=told, figures=figures)
+
+
+def _newest(path: Path) -> Path:
+    return (checkpoint.latest(path)[0] or path) if checkpoint.steps(path) else path
 
 
 def imported_towers(path: str | Path) -> Path | None:

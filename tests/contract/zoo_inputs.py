@@ -189,6 +189,13 @@ ALONE = {
     "sentences": encoder_only(
         Embedding(vocab=VOCAB), WIDTH, [READER], head=Head(outputs="features", pool="mean"), initialisation=LOUD
     ),
+    "classifying_decoder": decoder_only(
+        Embedding(vocab=VOCAB),
+        WIDTH,
+        [pre_norm(RMS, SELF, FEED)] * 2,
+        head=Head(outputs=4, pool="last", passed_over=5),
+        initialisation=LOUD,
+    ),
     "audio": encoder_only(AudioFrames(features=6), WIDTH, [READER], initialisation=LOUD),
     "gated_audio": encoder_only(
         GatedFrames(features=3, kernels=(3, 5), channels=8, scale=1.5), WIDTH, [READER], initialisation=LOUD

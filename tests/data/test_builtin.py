@@ -92,8 +92,8 @@ def test_pairs() -> None:
 
 def test_preferences_differ() -> None:
     for row in some("python-preferences"):
-        assert text_field(row, "chosen") != text_field(row, "rejected")
-        assert text_field(row, "prompt").lstrip().startswith(("def ", "async def "))
+        assert text_field(row, "chosen.0.content") != text_field(row, "rejected.0.content")
+        assert text_field(row, "prompt.0.content").lstrip().startswith(("def ", "async def "))
 
 
 def test_similar_ones_are_told_apart() -> None:

@@ -31,7 +31,7 @@ from data.texts import Prepare, prose
 
 
 def _files(corpus: Corpus) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in corpus.directory.iterdir()}
+    return {path.name: path.read_bytes() for path in corpus.directory.rglob("*") if path.is_file()}
 
 
 def test_what_is_on_disk_is_the_text(library: Path, make: Prepare) -> None:
@@ -188,8 +188,8 @@ def test_a_damaged_index_or_tokenizer_is_named(library: Path, make: Prepare) -> 
     for name, old, new, said in (
         ("index.json", '"bytes": ', '"bytes": 1', "its content changed"),
         ("index.json", "{", "", "damaged"),
-        ("index.json", '"format": 4', '"format": 1', "its content changed"),
-        ("tokenizer.json", '"Ā":0', '"Ā":7', "its content changed"),
+        ("index.json", '"format": 6', '"format": 1', "its content changed"),
+        ("beside/tokenizer.json", '"Ā":0', '"Ā":7', "its content changed"),
     ):
         file = corpus.directory / name
         good = file.read_text()

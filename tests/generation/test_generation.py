@@ -54,7 +54,7 @@ def test_a_row_that_ended_stays_ended():
     model = build(DECODERS["llama"]).eval()
     free = torch.stack(list(continuations(model, [[1], [2]], sampling=GREEDY, max_tokens=8)), 1)
     end = int(free[0, 2])
-    ended = torch.stack(list(continuations(model, [[1], [2]], sampling=GREEDY, max_tokens=8, end=end)), 1)
+    ended = torch.stack(list(continuations(model, [[1], [2]], sampling=GREEDY, max_tokens=8, ends=(end,))), 1)
     first = free[0].tolist().index(end)
     assert ended[0, first:].eq(end).all()
 

@@ -52,7 +52,7 @@ def together(model, prompts, batch, lengths, most=9, **more):
     more = {"sampling": GREEDY, **more}
     for step in served(model, prompts, batch, max_tokens=most, ended=ended, start=start, **more):
         assert len(step) <= batch
-        for row, token in step:
+        for row, token, *_ in step:
             rows[row].append(token)
     return rows
 
@@ -156,10 +156,10 @@ def test_texts_are_the_same_at_few_places(speaker):
         assert texts == whole
         assert sorted(told) == [0, 1, 2, 3, 4]
     tokens = [[3, 1], [4], [1, 5]]
-    for end in (None, 9):
-        whole = generate_tokens(model, tokens, max_tokens=6, sampling=Sampling(seed=2), end=end)
+    for ends in ((), (9,)):
+        whole = generate_tokens(model, tokens, max_tokens=6, sampling=Sampling(seed=2), ends=ends)
         told = []
-        more = {"max_tokens": 6, "sampling": Sampling(seed=2), "end": end}
+        more = {"max_tokens": 6, "sampling": Sampling(seed=2), "ends": ends}
         assert generate_tokens(model, tokens, batch=2, done=told.append, **more) == whole
         assert sorted(told) == [0, 1, 2]
 

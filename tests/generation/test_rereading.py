@@ -5,6 +5,7 @@ from __future__ import annotations
 from copy import deepcopy
 from functools import cache
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
 import torch
@@ -12,6 +13,7 @@ import transformers
 
 from anyformer import huggingface
 from anyformer.generation import Draft, Lookup, Sampling, continuations, decode, generate_tokens, generating
+from anyformer.generation.beams import Beams, searched
 from anyformer.generation.compiled import compiled
 from anyformer.generation.places import served
 from anyformer.generation.recorded import RecordedDecode
@@ -60,7 +62,7 @@ def prompts(*lengths: int) -> list[list[int]]:
     return [torch.randint(2, 61, (length,), generator=generator).tolist() for length in lengths]
 
 
-def theirs(name: str, given: list[list[int]], count: int = NEW) -> list[list[int]]:
+def theirs(name: str, given: list[list[int]], count: int = NEW, **how: Any) -> list[list[int]]:
     """What transformers' `generate` gives to prompts that are padded on the left.
 
     Each time by a fresh model: it keeps the frequencies of the longest text so far.
@@ -68,7 +70,7 @@ def theirs(name: str, given: list[list[int]], count: int = NEW) -> list[list[int
     width = max(map(len, given))
     tokens = torch.tensor([[0] * (width - len(each)) + each for each in given])
     mask = torch.tensor([[0] * (width - len(each)) + [1] * len(each) for each in given])
-    rows = deepcopy(pair(name)[0]).generate(tokens, attention_mask=mask, max_new_tokens=count, do_sample=False)
+    rows = deepcopy(pair(name)[0]).generate(tokens, attention_mask=mask, max_new_tokens=count, do_sample=False, **how)
     return rows[:, width:].tolist()
 
 
@@ -109,6 +111,13 @@ def test_each_of_many_prompts_gets_what_it_gets_alone(name, batch):
     assert generate_tokens(pair(name)[1], given, max_tokens=NEW, sampling=GREEDY, batch=batch) == alone
 
 
+@pytest.mark.parametrize("name", CONFIGURATIONS)
+def test_beams_go_on_with_what_each_read(name):
+    given = prompts(24, 20)
+    found = searched(pair(name)[1], given, Beams(count=3), sampling=GREEDY, max_tokens=NEW)
+    assert [list(each[0].tokens) for each in found] == theirs(name, given, num_beams=3)
+
+
 def test_short_texts_share_a_batch():
     """Where no row comes to be longer than the trained length, none waits for another."""
     given, rows, sizes = prompts(5, 4, 6), {0: [], 1: [], 2: []}, set()
@@ -119,8 +128,8 @@ def test_short_texts_share_a_batch():
 
     over = lambda row: len(rows[row]) == 8  # noqa: E731
     for some in served(pair("phi3")[1], given, 2, sampling=GREEDY, max_tokens=8, ended=over, step=step):
-        for row, token in some:
-            rows[row].append(token)
+        for each in some:
+            rows[each.row].append(each.number)
     assert list(rows.values()) == [theirs("phi3", [each], 8)[0] for each in given]
     assert sizes == {2}
 

@@ -69,7 +69,7 @@ def speculating(model, prompts, drafter, **more):
     start = 2 if model.architecture.two_inputs else None
     more = {"sampling": GREEDY, "ended": lambda row: False, "start": start, **more}
     for step in speculated(model, prompts, drafter, max_tokens=MOST, **more):
-        for row, token in step:
+        for row, token, *_ in step:
             rows[row].append(token)
     return rows
 

@@ -19,6 +19,7 @@ from anyformer.huggingface.canonical import canonical
 from anyformer.huggingface.composites import COMPOSITES
 from anyformer.model import build
 from anyformer.parts import Initialisation
+from anyformer.text.beside import Beside
 from huggingface.composite_cases import case_of
 from huggingface.parity import (
     cached_gap,
@@ -162,6 +163,8 @@ def test_it_is_written_again_whole(composite, tmp_path):
     towers = [name for name in before if family.text_name(name) is None]
     assert bool(towers) is (composite not in TEXT_CLASSES)
     assert all(torch.equal(before[name], after[name]) for name in towers)
+    beside = Beside.read(both.directory)
+    assert Beside.read(tmp_path / "again").files == beside.files, "no byte of any other file"
     assert any(not torch.equal(before[name], after[name]) for name in before.keys() - set(towers))
     theirs = getattr(transformers, both.case.task).from_pretrained(tmp_path / "again", attn_implementation="eager").eval()
     x = inputs(both)

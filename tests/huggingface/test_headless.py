@@ -11,7 +11,7 @@ from huggingface.cases.bart import BASE
 from huggingface.parity import gap, randomise
 
 CONFIGS = {
-    "bart": BASE,
+    **dict.fromkeys(("bart", "mbart", "plbart", "mvp", "blenderbot", "blenderbot-small", "pegasus", "marian"), BASE),
     "m2m_100": BASE,
     "t5": {
         "vocab_size": 53,

@@ -164,6 +164,18 @@ def test_a_pooled_first_is_the_first_that_is_not_padding():
     torch.testing.assert_close(model(wide, padding=padding), model(x), rtol=1e-4, atol=1e-5)
 
 
+def test_a_pooled_last_is_the_last_that_is_neither_padding_nor_passed_over():
+    model = build(ALONE["classifying_decoder"]).eval()
+    x = torch.tensor([[1, 2, 3, 4], [4, 3, 2, 1]])
+    whole = model(x)
+    assert whole.shape == (2, 4)
+    beside = torch.cat([x, torch.full((2, 2), 9)], 1)
+    padding = torch.tensor([[False] * 4 + [True] * 2] * 2)
+    torch.testing.assert_close(model(beside, padding=padding), whole, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(model(torch.cat([x, torch.full((2, 2), 5)], 1)), whole, rtol=1e-4, atol=1e-5)
+    assert model(torch.full((1, 3), 5)).isfinite().all()
+
+
 def image(*shape: int) -> torch.Tensor:
     return torch.zeros(shape)
 
@@ -203,6 +215,8 @@ def test_generation_says_how_a_source_is_given():
     ("base", "changes", "words"),
     [
         (ALONE["vision"], {"head.outputs": None}, "set head.outputs"),
+        (ALONE["classifying_decoder"], {"head.pool": "last", "head.passed_over": 37}, "head.passed_over = 37 is no token"),
+        (ALONE["pooled_text"], {"head.passed_over": 3}, "pool = 'last'"),
         (ALONE["pooled_text"], {"head.tied": True}, "leave outputs out or untie it"),
         (ALONE["sentences"], {"head.bias": True}, "leave bias, scale and softcap out"),
         (ALONE["sentences"], {"head.pool": None}, "needs a pool or a transform"),

@@ -29,7 +29,7 @@ from anyformer.parts import Causal, Experts, Prefix, RowCapacity
 from anyformer.parts.call.reports import Auxiliary
 from anyformer.plan import Plan
 from anyformer.text import Specials, Tokenizer
-from anyformer.text.chat import pieces_of, prompt_tokens, tokens_of
+from anyformer.text.chat import chat_tokens, prompt_tokens
 from anyformer.text.specials import SPEAKING
 from anyformer.training import AdamW, Evaluation, Run, train
 
@@ -133,9 +133,8 @@ def test_targets_are_what_transformers_would_train(tmp_path):
     ]
     tokenizer = bytes_tokenizer()
     tokenizer.save(tmp_path)
-    pieces = pieces_of(tokenizer, chat)
-    tokens, turns = tokens_of(pieces, tokenizer.encode_batch([p.text for p in pieces if not p.special]), tokenizer)
-    record = {"tokens": tokens, "answers": (turns >= 0).astype(np.uint8)}
+    found = chat_tokens(tokenizer, chat)
+    record = {"tokens": found.tokens, "answers": found.learnt.astype(np.uint8)}
     out = AutoTokenizer.from_pretrained(tmp_path).apply_chat_template(chat, return_assistant_tokens_mask=True, return_dict=True)
     examples = InstructionObjective().examples(RecordBatch(((record,),), np.array([0])), setting(80))
     theirs = [token if answer else IGNORED for token, answer in zip(out["input_ids"], out["assistant_masks"], strict=True)]
@@ -222,7 +221,7 @@ def test_a_run_learns_to_answer(next_letters, tmp_path):
     asked = prompt_tokens(tokenizer, [{"role": "user", "content": "cq"}])
     end = tokenizer.special("turn_end")
     greedy = Sampling(temperature=0)
-    assert tokenizer.decode(generate_tokens(model, [asked], max_tokens=4, sampling=greedy, end=end)[0]) == "d"
+    assert tokenizer.decode(generate_tokens(model, [asked], max_tokens=4, sampling=greedy, ends=(end,))[0]) == "d"
     assert generate(model, tokenizer, ["cq", "fa"], max_tokens=4, sampling=greedy, chat=True) == ["d", "g"]
     assert trained.chat
     assert [len(prompt) for prompt in trained.prompts] == [2, 2]

@@ -16,7 +16,7 @@ from anyformer.objectives.corruption import corrupted, sizes, span_mask, spans_o
 from anyformer.parts.call.noise import Noise, uniform
 from objectives.windows import batch, setting, small
 
-END, SENTINELS = 99, (71, 70, 69, 68)
+SENTINELS = (71, 70, 69, 68)
 
 
 def mask(rows: int, length: int, rate: float, mean: float | None, seed: int = 0) -> torch.Tensor:
@@ -33,12 +33,12 @@ def test_a_case_by_hand():
     """Thank you [for inviting] me to your party [last] week, of the paper's figure 2, ended by noise as its code does."""
     tokens = torch.tensor([[1, 2, 3, 4, 5, 6, 7, 8, 9, 10], [1, 2, 3, 4, 5, 6, 0, 0, 0, 0]])
     noise = torch.tensor([[0, 0, 1, 1, 0, 0, 0, 0, 1, 1], [0, 1, 0, 0, 0, 1, 0, 0, 0, 0]]).bool()
-    source, target = corrupted(tokens, torch.tensor([10, 6]), noise, SENTINELS, END)
-    assert text_of(source[0]) == [1, 2, 71, 5, 6, 7, 8, 70, END]
-    assert text_of(target[0]) == [71, 3, 4, 70, 9, 10, END]
-    assert text_of(source[1]) == [1, 71, 3, 4, 5, 70, END]
-    assert text_of(target[1]) == [71, 2, 70, 6, END]
-    assert (source[0] >= 0).tolist() == [True] * 9 + [False] * 2, "what there is stands on the left"
+    source, target = corrupted(tokens, torch.tensor([10, 6]), noise, SENTINELS)
+    assert text_of(source[0]) == [1, 2, 71, 5, 6, 7, 8, 70]
+    assert text_of(target[0]) == [71, 3, 4, 70, 9, 10]
+    assert text_of(source[1]) == [1, 71, 3, 4, 5, 70]
+    assert text_of(target[1]) == [71, 2, 70, 6]
+    assert (source[0] >= 0).tolist() == [True] * 8 + [False] * 2, "what there is stands on the left"
 
 
 def published_lengths(inputs_length: int, density: float, mean: float) -> tuple[int, int]:
@@ -105,18 +105,17 @@ def test_source_and_target_together_are_the_text(length, rate, mean):
     count = spans_of(length, rate, mean).spans
     sentinels = tuple(range(100, 100 + count))
     source, target = (
-        text_of(side[0]) for side in corrupted(tokens, torch.tensor([length]), mask(1, length, rate, mean), sentinels, 0)
+        text_of(side[0]) for side in corrupted(tokens, torch.tensor([length]), mask(1, length, rate, mean), sentinels)
     )
     spans: dict[int, list[int]] = {}
-    for number in target[:-1]:
+    for number in target:
         if number in sentinels:
             spans[number] = []
         else:
             spans[list(spans)[-1]].append(number)
     assert list(spans) == list(sentinels)
-    assert [each for number in source[:-1] for each in spans.get(number, [number])] == tokens[0].tolist()
-    assert source[-1] == target[-1] == 0
-    assert (len(source), len(target)) == sizes(length, spans_of(length, rate, mean))
+    assert [each for number in source for each in spans.get(number, [number])] == tokens[0].tolist()
+    assert (len(source) + 1, len(target) + 1) == sizes(length, spans_of(length, rate, mean))
 
 
 def test_the_decoder_reads_the_target_shifted_right():

@@ -169,7 +169,7 @@ def test_the_end_of_text_of_a_file(tmp_path: Path, special: bool) -> None:
         assert tokenizer.end_of_text == 2
         assert 2 not in tokenizer.encode("b<|stop|>")
     inner.add_special_tokens(["</s>"])
-    assert Tokenizer.load(_file(tmp_path, inner, eos_token="<|stop|>")).end_of_text == 3
+    assert Tokenizer.load(_file(tmp_path, inner, eos_token="<|stop|>")).end_of_text == 2  # and `</s>` may be padding
     # A token that the configuration names and nothing holds is none.
     assert Tokenizer.load(_file(tmp_path, inner, mask_token="<|absent|>")).find("mask") is None
 
@@ -221,7 +221,7 @@ def test_a_file_written_in_another_order_is_the_same_tokenizer() -> None:
 
 
 def test_files_that_are_no_tokenizer_are_refused_by_name(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"tokenizer\.json: no such file"):
+    with pytest.raises(DataError, match=r"has no tokenizer\.json"):
         Tokenizer.load(tmp_path)
     for content in ("{", "[]", "{}", '{"model": 5}'):
         (tmp_path / "tokenizer.json").write_text(content)

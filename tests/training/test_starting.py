@@ -110,7 +110,7 @@ def test_a_file_needs_neither_architecture_nor_tokenizer(tiny, base, tmp_path):
     assert run.data.tokenizer.path.startswith(str(base))
     assert af.architecture(tmp_path / "run.toml") == tiny.architecture
     train(run, tmp_path / "run", console=QUIET)
-    assert read_run(tmp_path / "run").data.tokenizer.path == str(tmp_path / "run" / "tokenizer.json")
+    assert read_run(tmp_path / "run").data.tokenizer.path == str(tmp_path / "run")
 
 
 def test_a_run_goes_on_without_what_it_started_from(tiny, base, tmp_path):

@@ -10,10 +10,10 @@ from anyformer.checkpoint.manifest import (
     verify,
 )
 from anyformer.checkpoint.model import (
-    TOKENIZER,
     Contents,
     Take,
     adapter_of,
+    beside_of,
     contents,
     copied,
     fill,
@@ -28,13 +28,13 @@ from anyformer.checkpoint.model import (
 
 __all__ = [
     "MANIFEST",
-    "TOKENIZER",
     "CheckpointError",
     "Contents",
     "Manifest",
     "Take",
     "adapter_of",
     "add_facts",
+    "beside_of",
     "best",
     "contents",
     "copied",

@@ -9,7 +9,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from anyformer.describe import UserError
@@ -71,14 +71,16 @@ def writing(directory: Path, facts: Mapping[str, Any]) -> Iterator[Path]:
 
 def _seal(partial: Path, facts: Mapping[str, Any]) -> None:
     """Add the manifest, and sync everything to the disk: the files before the directory that names them."""
-    names = sorted(path.name for path in partial.iterdir())
-    _write_manifest(partial / MANIFEST, facts, {name: Entry(*_measured(partial / name)) for name in names})
+    files = sorted(path for path in partial.rglob("*") if path.is_file())
+    entries = {path.relative_to(partial).as_posix(): Entry(*_measured(path)) for path in files}
+    _write_manifest(partial / MANIFEST, facts, entries)
     # safetensors lets only the owner read its files; here they follow the process's umask, as all others do.
     mode = (partial / MANIFEST).stat().st_mode & 0o777
-    for path in partial.iterdir():
+    for path in (*files, partial / MANIFEST):
         path.chmod(mode)
         _sync(path)
-    _sync(partial)
+    for folder in (*(path for path in partial.rglob("*") if path.is_dir()), partial):
+        _sync(folder)
 
 
 def add_facts(directory: Path, **facts: Any) -> None:
@@ -129,9 +131,15 @@ def _problem(data: Any) -> str:
         return f"step should be a whole number, got {step!r}"
     for name, entry in files.items():
         size, digest = (entry.get("bytes"), entry.get("sha256")) if isinstance(entry, dict) else (None, None)
-        if name != Path(name).name or type(size) is not int or not _is_digest(digest):
+        if not _is_inside(name) or type(size) is not int or not _is_digest(digest):
             return f"the entry of {name!r} should have 'bytes' and a 'sha256' of 64 digits"
     return ""
+
+
+def _is_inside(name: str) -> bool:
+    """Whether a name is that of a file in the checkpoint or in a folder of it."""
+    path = PurePosixPath(name)
+    return name == path.as_posix() and not path.is_absolute() and ".." not in path.parts and bool(path.name)
 
 
 def _is_digest(value: Any) -> bool:

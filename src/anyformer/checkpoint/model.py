@@ -22,9 +22,9 @@ from anyformer.model.divided import copy_in
 from anyformer.plan import Plan
 from anyformer.quantising import Quantised
 from anyformer.text import Tokenizer
+from anyformer.text.beside import FOLDER, Beside
 from anyformer.tuning import Adapter
 
-TOKENIZER = "tokenizer.json"
 ADAPTER, ADAPTER_WEIGHTS = "adapter.json", "adapter.safetensors"
 
 
@@ -54,7 +54,7 @@ class Contents:
 
     tensors: Mapping[str, Mapping[str, Tensor]]
     texts: Mapping[str, str]
-    tokenizer: Tokenizer | None
+    beside: Beside
     facts: Mapping[str, Any]
 
 
@@ -62,11 +62,14 @@ def contents(
     model: Transformer,
     *,
     tokenizer: Tokenizer | None = None,
+    beside: Beside | None = None,
     extra: Mapping[str, Mapping[str, Tensor]] | None = None,
     facts: Mapping[str, Any] | None = None,
     take: Take = shared,
 ) -> Contents:
     """The contents of a model's checkpoint. `extra`: more files of tensors by name, such as the optimiser's state.
+
+    `beside`: what stands beside the weights, by default the tokenizer's files and what it was read with.
 
     Weights of the model and those of its adapter are two files, so that either can be had without the other.
     """
@@ -79,7 +82,8 @@ def contents(
         files[ADAPTER_WEIGHTS] = {name: take(x) for name, x in model.named_parameters() if name in model.added}
         texts[ADAPTER] = to_json(Adapted(adapter=model.adapter))
     more = {f"{name}.safetensors": {key: take(x) for key, x in named.items()} for name, named in (extra or {}).items()}
-    return Contents(files | more, texts, tokenizer, {"kind": "anyformer", **(facts or {})})
+    kept = beside or (Beside() if tokenizer is None else tokenizer.beside)
+    return Contents(files | more, texts, kept, {"kind": "anyformer", **(facts or {})})
 
 
 def write(given: Contents, directory: Path) -> None:
@@ -89,8 +93,8 @@ def write(given: Contents, directory: Path) -> None:
             save_file(dict(tensors), partial / name)
         for name, text in given.texts.items():
             (partial / name).write_text(text, encoding="utf-8")
-        if given.tokenizer is not None:
-            given.tokenizer.save(partial)
+        if given.beside.files:
+            given.beside.keep(partial)
 
 
 def save(
@@ -98,11 +102,12 @@ def save(
     directory: Path,
     *,
     tokenizer: Tokenizer | None = None,
+    beside: Beside | None = None,
     extra: Mapping[str, Mapping[str, Tensor]] | None = None,
     facts: Mapping[str, Any] | None = None,
 ) -> None:
     """Write the checkpoint of a model, whole or not at all; see `contents`."""
-    write(contents(model, tokenizer=tokenizer, extra=extra, facts=facts), directory)
+    write(contents(model, tokenizer=tokenizer, beside=beside, extra=extra, facts=facts), directory)
 
 
 def load(
@@ -129,8 +134,14 @@ def load(
         with torch.device("meta"):
             model = Transformer(adapted(architecture, adapter), plan)
     fill(model, tensors, directory / WEIGHTS, device, dtype)
-    tokenizer = Tokenizer.load(directory / TOKENIZER) if TOKENIZER in manifest.files else None
-    return model.eval(), tokenizer, manifest
+    return model.eval(), Tokenizer.found(beside_of(directory, manifest)), manifest
+
+
+def beside_of(directory: Path, manifest: Manifest) -> Beside:
+    """What stands beside the weights of a verified checkpoint, as far as its manifest lists it."""
+    beside = Beside.read(directory)
+    listed = {name.removeprefix(f"{FOLDER}/") for name in manifest.files}
+    return beside.but({name: None for name in beside.files if name not in listed})
 
 
 def adapter_of(directory: Path, manifest: Manifest) -> tuple[Adapter, dict[str, Tensor]] | None:

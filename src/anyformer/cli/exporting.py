@@ -55,7 +55,7 @@ def run(
     from anyformer import huggingface
     from anyformer.describe import UserError, plugin_of
     from anyformer.files import check_directory
-    from anyformer.loading import imported_towers, load, trained_length
+    from anyformer.loading import beside, imported_towers, load, trained_length, training_facts
 
     check_directory(out)
     if base is not None and not adapter:
@@ -66,11 +66,12 @@ def run(
         towers = imported_towers(model)
     loaded, tokenizer = load(model)
     exported = huggingface.export(
-        loaded, out, tokenizer=tokenizer, model_type=family, length=trained_length(model), towers=towers
-    )
+        loaded, out, tokenizer=tokenizer, beside=beside(model), model_type=family, length=trained_length(model),
+        facts=training_facts(model), towers=towers,
+    )  # fmt: skip
     is_own = exported is huggingface.own()
     print(f"{out}: {exported.model_type}{'; load it after `import anyformer.huggingface.auto`' if is_own else ''}")
-    if plugin_of(exported.read.__module__):  # a model type that transformers has not
+    if plugin_of(exported.home):  # a model type that transformers has not
         print(f"try next, in Python:\n  import anyformer\n  model, tokenizer = anyformer.load({str(out)!r})")
         return None
     (name, *_) = huggingface.read_config(out)("architectures", None) or ("AutoModel",)
@@ -82,7 +83,7 @@ def run(
 def export_adapter(model: Path, out: Path, model_type: str | None, base: Path | None) -> None:
     """Write the adapter of a run or checkpoint in PEFT's files, and its base beside it unless that is somewhere already."""
     from anyformer import huggingface
-    from anyformer.loading import adapter_of, trained_length
+    from anyformer.loading import adapter_of, beside, trained_length
 
     bare, tokenizer, adapter, own = adapter_of(model)
     family = huggingface.find_family(bare.architecture, model_type)[0]
@@ -90,6 +91,6 @@ def export_adapter(model: Path, out: Path, model_type: str | None, base: Path | 
     huggingface.write_adapter(out, adapter, own, bare.architecture, family, str(where))
     if base is None:
         length = trained_length(model)
-        huggingface.export(bare, where, tokenizer=tokenizer, model_type=family.model_type, length=length)
+        huggingface.export(bare, where, tokenizer=tokenizer, beside=beside(model), model_type=family.model_type, length=length)
     print(f"{out}: {adapter.kind} for {family.model_type}, beside {where}")
     print(f"try next, in Python:\n  from peft import AutoPeftModel\n  model = AutoPeftModel.from_pretrained({str(out)!r})")

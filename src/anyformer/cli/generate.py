@@ -8,24 +8,28 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from anyformer.cli import choosing
 from anyformer.cli.arguments import Model
 
 if TYPE_CHECKING:
-    from anyformer.generation import Acceptance, Drafter
+    from anyformer.generation import Drafter, Settings
 
 EXAMPLES = """
 anyformer generate runs/2026-01-01-120000 "def parse(" --temperature 0.7 --top-p 0.95
 anyformer generate checkpoint "Once upon" "A time" --max-tokens 64 --stop "The end"
+anyformer generate checkpoint "Once upon" --repetition-penalty 1.1 --no-repeat 4 --min-tokens 20
+anyformer generate checkpoint "Once upon" --beams 4 --length-penalty 0.8 --answers 2
+anyformer generate checkpoint "Once upon" --temperature 1 --answers 3 --seed 1 --logprobs 5
 anyformer generate checkpoint "Once upon" --weights int8
 anyformer generate checkpoint "Once upon" --draft smaller
 anyformer generate checkpoint --file prompts.txt --batch 8 > texts.txt
 anyformer generate runs/2026-01-01-120000 "What does `json.dumps` do?" --chat
 """
-sampling_option = partial(typer.Option, rich_help_panel="Sampling")
+text_option = partial(typer.Option, rich_help_panel="Text")
 computing_option = partial(typer.Option, rich_help_panel="Computation")
 
 
@@ -65,34 +69,49 @@ def run(
         ),
     ] = False,
     max_tokens: Annotated[
-        int, typer.Option("--max-tokens", "-n", help="Stop after this many new tokens.", min=1, metavar="TOKENS")
-    ] = 128,
-    stop: Annotated[
-        list[str] | None, typer.Option(help="Stop before this text. Repeat it for more texts.", metavar="TEXT")
-    ] = None,
-    temperature: Annotated[
-        float,
-        sampling_option(
-            help="Divide the logits by this: 0 always takes the likeliest token, higher values vary more.",
-            min=0.0,
-            metavar="NUMBER",
-        ),
-    ] = 0.8,
-    top_k: Annotated[
         int | None,
-        sampling_option(help="Choose among this many of the likeliest tokens.", min=1, metavar="COUNT"),
-    ] = None,
-    top_p: Annotated[
-        float | None,
-        sampling_option(help="Choose among the likeliest tokens whose probabilities add up to this.", metavar="SHARE"),
-    ] = None,
-    min_p: Annotated[
-        float | None,
-        sampling_option(
-            help="Choose among tokens with at least this share of the likeliest token's probability.", metavar="SHARE"
+        text_option(
+            "--max-tokens",
+            "-n",
+            help="Stop after this many new tokens: by default as its authors, or 128.",
+            min=1,
+            metavar="TOKENS",
         ),
     ] = None,
-    seed: Annotated[int, sampling_option(help="The same seed gives the same text.", min=0, metavar="SEED")] = 0,
+    stop: Annotated[
+        list[str] | None,
+        text_option(help="Stop before this text, which may name special tokens. Repeat it for more texts.", metavar="TEXT"),
+    ] = None,
+    special: Annotated[bool, text_option("--special/--no-special", help="Show special tokens, or not.")] = False,
+    logprobs: Annotated[
+        int | None,
+        text_option(
+            help="Print each token with its log-probability and those of this many likeliest tokens, as the model gives them "
+            "before any choice.",
+            min=0,
+            metavar="COUNT",
+        ),
+    ] = None,
+    max_time: Annotated[float | None, text_option(help="Stop after this many seconds.", min=0.0, metavar="SECONDS")] = None,
+    authors: choosing.Authors = True,
+    temperature: choosing.Temperature = None,
+    top_k: choosing.TopK = None,
+    top_p: choosing.TopP = None,
+    min_p: choosing.MinP = None,
+    typical_p: choosing.TypicalP = None,
+    repetition_penalty: choosing.RepetitionPenalty = None,
+    frequency_penalty: choosing.FrequencyPenalty = None,
+    presence_penalty: choosing.PresencePenalty = None,
+    no_repeat: choosing.NoRepeat = None,
+    bias: choosing.Bias = None,
+    ban: choosing.Ban = None,
+    min_tokens: choosing.MinTokens = None,
+    setting: choosing.Setting = None,
+    seed: choosing.Seed = None,
+    beams: choosing.Beams = None,
+    length_penalty: choosing.LengthPenalty = None,
+    early_stopping: choosing.EarlyStopping = None,
+    answers: choosing.Answers = None,
     weights: Annotated[
         str,
         computing_option(
@@ -104,7 +123,7 @@ def run(
     ] = "stored",
     block: Annotated[
         int | None,
-        sampling_option(
+        computing_option(
             help="Of a model that fills masks: reveal this many positions before the next ones. By default all together.",
             min=1,
             metavar="TOKENS",
@@ -145,11 +164,10 @@ def run(
     with _kept():
         import torch
 
-        from anyformer.cli.bars import bar
-        from anyformer.cli.generated import shown
+        from anyformer.cli.generated import told
         from anyformer.cli.prompts import prompts_of
         from anyformer.describe import UserError
-        from anyformer.generation import Acceptance, Sampling, check_weights, generate, generating, stream
+        from anyformer.generation import Acceptance, check_weights, generating
         from anyformer.loading import load, pixels
 
     if sum(map(bool, (prompts, tokens, file))) != 1:
@@ -158,44 +176,32 @@ def run(
         prompts = prompts_of(file)
     if chat and tokens:
         raise UserError("--chat writes prompts of text by a template, and --tokens gives token numbers: leave one of them out")
+    if stop and tokens:
+        raise UserError("--stop names texts, and --tokens gives token numbers: leave one of them out")
     numbers = [_numbers(text) for text in tokens or []]
-    sampling = Sampling(temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p, seed=seed)
+    asked = {
+        "max_new_tokens": max_tokens, "max_time": max_time, "temperature": temperature, "top_k": top_k, "top_p": top_p,
+        "min_p": min_p, "typical_p": typical_p, "repetition_penalty": repetition_penalty,
+        "frequency_penalty": frequency_penalty, "presence_penalty": presence_penalty, "no_repeat_ngram_size": no_repeat,
+        "bias": bias, "ban": ban, "min_new_tokens": min_tokens, "num_beams": beams, "length_penalty": length_penalty,
+        "early_stopping": choosing.early(early_stopping), "num_return_sequences": answers,
+    }  # fmt: skip
     check_weights(weights)
     if draft is None and draft_tokens is not None:
         raise UserError("--draft-tokens says how many tokens --draft proposes: give --draft, or leave it out")
     with _kept():
         loaded, tokenizer = load(model, device="cuda" if torch.cuda.is_available() else "cpu", images=bool(image))
+        decoding, line = choosing.decoding_asked(tokenizer, asked, setting, authors=authors, seeds=seed)
         loaded = generating(loaded, weights)
     drafter, acceptance = None if draft is None else _drafter(draft, draft_tokens, weights), Acceptance()
-    settings: dict[str, Any] = {
-        "max_tokens": max_tokens, "sampling": sampling, "stop": tuple(stop or ()), "compile": compile,
+    settings: Settings = {
+        "decoding": decoding, "stop": tuple(stop or ()), "compile": compile, "block": block, "chat": chat, "special": special,
         "images": pixels(model, image) if image else None, "batch": batch or (16 if draft is None else None),
-        "draft": drafter, "acceptance": acceptance,
+        "draft": drafter, "acceptance": acceptance, "logprobs": logprobs,
     }  # fmt: skip
-    if numbers:
-        for given, continuation in zip(numbers, generate(loaded, tokenizer, numbers, **settings), strict=True):
-            print(",".join(map(str, given + continuation)))
-        _report(drafter, acceptance)
-        return
-    assert prompts
-    over = list[int]()
-    pieces = stream(loaded, tokenizer, prompts, block=block, chat=chat, done=over.append, **settings)
-    between = "\n" if chat else ""
-    if len(prompts) == 1:
-        print(shown(prompts[0], bold=True), end=between, flush=True)
-        for _, piece in pieces:
-            print(shown(piece), end="", flush=True)
-        print()
-        _report(drafter, acceptance)
-        return
-    texts = [""] * len(prompts)
-    with bar("prompts", len(prompts)) as moved:
-        for row, piece in pieces:
-            texts[row] += piece
-            moved(len(over))
-    for number, (prompt, text) in enumerate(zip(prompts, texts, strict=True), start=1):
-        print(f"--- {number} of {len(texts)}\n{shown(prompt, bold=True)}{between}{shown(text)}")
-    _report(drafter, acceptance)
+    told(loaded, tokenizer, prompts or numbers, settings, line)
+    if drafter is not None:
+        print(f"draft: {acceptance}", file=sys.stderr)
 
 
 @contextmanager
@@ -224,12 +230,6 @@ def _drafter(draft: str, tokens: int | None, weights: str) -> Drafter:
     loaded, _ = load(Path(draft), device="cuda" if torch.cuda.is_available() else "cpu")
     model = generating(loaded, weights)
     return Draft(model) if tokens is None else Draft(model, tokens=tokens)
-
-
-def _report(drafter: Drafter | None, acceptance: Acceptance) -> None:
-    """What came of speculation, on standard error."""
-    if drafter is not None:
-        print(f"draft: {acceptance}", file=sys.stderr)
 
 
 def _numbers(text: str) -> list[int]:

@@ -42,7 +42,7 @@ def run(
     from anyformer.cli.verifying import report
     from anyformer.describe import UserError
     from anyformer.files import check_directory, disk_errors
-    from anyformer.loading import load, trained_length
+    from anyformer.loading import beside, load, trained_length
 
     check_directory(out)
     if check and not report(huggingface.verify(directory, images=images)):
@@ -54,7 +54,8 @@ def run(
     towers = huggingface.left_aside(directory, images=images)
     source = {"towers": str(directory.absolute())} if towers or images else {}
     with disk_errors(out):
-        checkpoint.save(model, out, tokenizer=tokenizer, facts={"length": trained_length(directory), **source})
+        facts = {"length": trained_length(directory), **source}
+        checkpoint.save(model, out, tokenizer=tokenizer, beside=beside(directory), facts=facts)
     count = sum(parameter.numel() for parameter in model.parameters())
     print(f"{out}: {model.architecture.shape_of_model}, {count:,} parameters" + ("" if tokenizer else ", no tokenizer"))
     if towers:

@@ -54,7 +54,7 @@ def run(
     """
     from anyformer import checkpoint, surgery
     from anyformer.files import check_directory, disk_errors
-    from anyformer.loading import load, trained_length
+    from anyformer.loading import beside, load, trained_length
     from anyformer.quantising import format_of, quantised
 
     check_directory(out)
@@ -72,7 +72,9 @@ def run(
     loss = None if data is None else surgery.loss_of(before, after, texts[data])
     found = {**asdict(report), "calibrated": list(report.calibrated), "loss": None if loss is None else asdict(loss)}
     with disk_errors(out):
-        checkpoint.save(after, out, tokenizer=tokenizer, facts={"length": trained_length(model), "quantised": found})
+        checkpoint.save(
+            after, out, tokenizer=tokenizer, beside=beside(model), facts={"length": trained_length(model), "quantised": found}
+        )
     if json:
         print(jsons.dumps(found, indent=2))
         return

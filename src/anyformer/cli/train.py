@@ -222,7 +222,11 @@ def resolve_run(
     run = default_run(model, paths, chosen)
     source = assigned.get("start_from")
     if isinstance(source, str):
-        run, assigned = started(run, source), {path: value for path, value in assigned.items() if path != "start_from"}
+        named = any(path.startswith("data.tokenizer") for path in assigned)
+        run, assigned = (
+            started(run, source, named=named),
+            {path: value for path, value in assigned.items() if path != "start_from"},
+        )
     kind, vocab = run.data.tokenizer.kind, model.embedding.symbols or 0
     if kind == "bytes" and vocab and not any(path.startswith("data.tokenizer") for path in assigned):
         print(f"tokenizer: bytes, because the vocabulary is small ({vocab:,} tokens)", file=sys.stderr)

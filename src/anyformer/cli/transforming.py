@@ -101,7 +101,7 @@ def run(
     """
     from anyformer import checkpoint, surgery
     from anyformer.files import check_directory, disk_errors
-    from anyformer.loading import load, trained_length
+    from anyformer.loading import beside, load, trained_length
     from anyformer.resolving import architecture
 
     check_directory(out)
@@ -135,7 +135,7 @@ def run(
         report = replace(report, loss=surgery.loss_of(before, after, texts[data]))
     facts = {"length": trained_length(model), "transform": report.plain()}
     with disk_errors(out):
-        checkpoint.save(after, out, tokenizer=tokenizer, facts=facts)
+        checkpoint.save(after, out, tokenizer=tokenizer, beside=beside(model), facts=facts)
     if json:
         print(jsons.dumps(report.plain(), indent=2))
         return

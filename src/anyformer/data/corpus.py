@@ -16,11 +16,11 @@ from anyformer.data.columns import Table, open_table
 from anyformer.data.reading import Skipped, documents
 from anyformer.data.shards import Tokens, in_memory, open_numbers, token_dtype
 from anyformer.data.splitting import SPLITS
-from anyformer.files import sha256
+from anyformer.text.beside import FOLDER
 from anyformer.text.errors import DataError
-from anyformer.text.tokenizers import CONFIG, Tokenizer
+from anyformer.text.tokenizers import Tokenizer
 
-FORMAT = 4
+FORMAT = 6
 INDEX = "index.json"
 
 
@@ -134,10 +134,9 @@ class Corpus:
         """Map a prepared directory; `DataError` names a file that is missing, of the wrong size, or with `verify` changed."""
         index = read_index(directory)
         tokenizer = Tokenizer.load(directory)
-        if tokenizer.digest != index["tokenizer"]:
-            raise DataError(f"{directory / 'tokenizer.json'}: its content changed; delete {directory} to have it made again")
-        if not (directory / CONFIG).is_file() or sha256(directory / CONFIG) != index["tokenizer_config"]:
-            raise DataError(f"{directory / CONFIG}: missing, or its content changed; delete {directory} to have it made again")
+        found, wanted = tokenizer.beside.digests, index["beside"]
+        if changed := [name for name in {**wanted, **found} if found.get(name) != wanted.get(name)]:
+            raise DataError(f"{directory / FOLDER / changed[0]}: its content changed; delete {directory} to have it made again")
         names = {column: tuple(classes) for column, classes in index["names"].items()}
         train, validation = (_open_split(directory, name, index["splits"][name], tokenizer, names, verify) for name in SPLITS)
         skipped = tuple(Skipped(**entry) for entry in index["skipped"])
@@ -157,7 +156,7 @@ class Corpus:
 
 def write_corpus(directory: Path, made: Made, data: Mapping[str, Any], key: str) -> None:
     """Write the tokenizer, and `index.json` with a checksum of its own."""
-    made.tokenizer.save(directory)
+    made.tokenizer.beside.keep(directory)
     names = {column: list(classes) for column, classes in made.names.items()}
     content = {"tokenizer": made.tokenizer.digest, "splits": made.splits, "names": names}
     index = {
@@ -166,7 +165,7 @@ def write_corpus(directory: Path, made: Made, data: Mapping[str, Any], key: str)
         "digest": _checksum(content),
         "data": data,
         **content,
-        "tokenizer_config": sha256(directory / CONFIG),
+        "beside": made.tokenizer.beside.digests,
         "skipped": [{"path": item.path, "reason": item.reason} for item in made.skipped],
         "sources": made.sources,
     }

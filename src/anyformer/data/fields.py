@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from anyformer.data.row import BadRecord, Row, shown
 from anyformer.describe import did_you_mean
-
-SPEAKERS = ("system", "user", "assistant")
-"""The roles of a chat."""
 
 
 def field_of(row: Row, name: str) -> Any:
@@ -35,7 +32,7 @@ def text_field(row: Row, name: str) -> str:
     value = field_of(row, name)
     if not isinstance(value, str):
         raise BadRecord(row.where, f"field {name!r} should be text, got {shown(value)}", "write it in quotes")
-    return _whole(row, name, value)
+    return whole_text(row, name, value)
 
 
 def choice_field(row: Row, name: str, choices: Collection[str] | None = None) -> str:
@@ -47,7 +44,7 @@ def choice_field(row: Row, name: str, choices: Collection[str] | None = None) ->
         raise BadRecord(row.where, f"field {name!r} should name a class, got {shown(value)}", "give it a name or a number")
     if choices is not None and value not in choices:
         raise BadRecord(row.where, f"field {name!r} is {shown(value)}, no known class{did_you_mean(value, choices)}", "mend it")
-    return _whole(row, name, value)
+    return whole_text(row, name, value)
 
 
 def number_field(row: Row, name: str) -> float:
@@ -76,29 +73,8 @@ def texts_field(row: Row, name: str) -> list[str]:
     for place, item in enumerate(value):
         if not isinstance(item, str):
             raise BadRecord(row.where, f"field '{name}.{place}' should be text, got {shown(item)}", "write it in quotes")
-        _whole(row, f"{name}.{place}", item)
+        whole_text(row, f"{name}.{place}", item)
     return value
-
-
-def turns_field(row: Row, name: str, speakers: Sequence[str] = SPEAKERS) -> list[dict[str, str]]:
-    """The turns of a chat, `{"role": ..., "content": ...}` each, at least one; a system's words come first or not at all."""
-    value = field_of(row, name)
-    form = 'write it as [{"role": "user", "content": "..."}, {"role": "assistant", "content": "..."}]'
-    if not isinstance(value, list) or not value:
-        raise BadRecord(row.where, f"field {name!r} should be a list of turns, got {shown(value)}", form)
-    turns: list[dict[str, str]] = []
-    for place, turn in enumerate(value):
-        at = f"{name}.{place}"
-        if not isinstance(turn, Mapping) or not isinstance(turn.get("role"), str) or not isinstance(turn.get("content"), str):
-            raise BadRecord(row.where, f"field {at!r} should have a text as role and as content, got {shown(turn)}", form)
-        role, content = turn["role"], turn["content"]
-        if role not in speakers:
-            reason = f"field '{at}.role' is {shown(role)}, nobody known{did_you_mean(role, speakers)}"
-            raise BadRecord(row.where, reason, f"name one of {', '.join(speakers)}")
-        if role == "system" and place:
-            raise BadRecord(row.where, f"field '{at}.role' is 'system' after the first turn", "begin the chat with it")
-        turns.append({"role": role, "content": _whole(row, f"{at}.content", content)})
-    return turns
 
 
 def _number(value: Any) -> float | None:
@@ -110,7 +86,8 @@ def _number(value: Any) -> float | None:
         return None
 
 
-def _whole(row: Row, name: str, text: str) -> str:
+def whole_text(row: Row, name: str, text: str) -> str:
+    """A text without half of a character."""
     try:
         text.encode()
     except UnicodeEncodeError as error:

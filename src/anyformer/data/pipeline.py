@@ -107,7 +107,7 @@ def _shared_tokenizer(data: Mixture, cache: Path, special: Specials, progress: b
             with replacing_directory(target) as folder:
                 surveys = [(_survey(part, progress), weight) for part, weight in zip(parts, weights, strict=True)]
                 wanted = reduce(or_, (part.special for part in parts), special)
-                learn_tokenizer(data.tokenizer, surveys, wanted, progress).save(folder)
+                learn_tokenizer(data.tokenizer, surveys, wanted, progress).beside.keep(folder)
     return TokenizerFile(path=str(target))
 
 
@@ -152,7 +152,7 @@ def _key(data: Files, special: Specials) -> str:
     if isinstance(data.tokenizer, TokenizerFile):
         # Its content counts, wherever it lies.
         tokenizer = Tokenizer.load(data.tokenizer.path)
-        parts["data"] = {**parts["data"], "tokenizer": [tokenizer.digest, tokenizer.config]}
+        parts["data"] = {**parts["data"], "tokenizer": tokenizer.beside.digest}
     return _digest(parts)
 
 

@@ -114,7 +114,7 @@ def make_records(folder: Path, data: Records, special: Specials, workers: int, p
     survey = RecordSurvey.of(data, progress)
     names, size = survey.names, survey.facts.bytes + survey.apart.bytes
     tokenizer = learn_tokenizer(data.tokenizer, [(survey, 1.0)], special | data.special, progress)
-    tokenizer.save(folder)  # for processes
+    tokenizer.beside.keep(folder)  # for processes
     writers = {name: TableWriter(folder, name, data.types(names)) for name in SPLITS}
 
     def texts(group: Group) -> list[str]:

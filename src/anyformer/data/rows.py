@@ -7,12 +7,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from anyformer.data.builtin import SOURCES
-from anyformer.data.fields import choice_field, field_of, number_field, text_field, texts_field, turns_field, whole_field
+from anyformer.data.fields import choice_field, field_of, number_field, text_field, texts_field, whole_field
 from anyformer.data.formats import READERS, Advance, Reader
 from anyformer.data.images import SUFFIXES, image_field, image_file
 from anyformer.data.row import Bad, BadRecord, Row, refuse
 from anyformer.data.skips import Skips
 from anyformer.data.sources import Source, find_sources
+from anyformer.data.turns import turns_field
 from anyformer.text.errors import DataError
 
 __all__ = [

@@ -64,7 +64,7 @@ def make_text(folder: Path, data: Text, special: Specials, workers: int, progres
     survey = TextSurvey.of(data, progress)
     facts, rule = (*survey.facts, *survey.held_out), survey.rule
     tokenizer = learn_tokenizer(data.tokenizer, [(survey, 1.0)], special, progress)
-    tokenizer.save(folder)  # for processes
+    tokenizer.beside.keep(folder)  # for processes
     end = tokenizer.end_of_text if rule.separate else None
     writers = {name: SplitWriter(folder, name, token_dtype(tokenizer.vocab_size), end) for name in SPLITS}
     size = sum(fact.bytes for fact in facts)

@@ -7,7 +7,7 @@ from itertools import chain
 from typing import Any
 
 import tokenizers
-from tokenizers import decoders, models
+from tokenizers import decoders, models, processors
 
 from anyformer.data.learning import NONE, learn, learn_in_process
 from anyformer.data.recipes import alphabet, byte_level, check_room
@@ -23,7 +23,7 @@ from anyformer.data.tokenizer_specs import (
 )
 from anyformer.text.errors import DataError
 from anyformer.text.lookup import byte_letters
-from anyformer.text.specials import UNKNOWN, Specials
+from anyformer.text.specials import FRAMING, ROLES, UNKNOWN, Specials
 from anyformer.text.tokenizers import Tokenizer
 
 TRAINING_PIECE = 16 * 1024
@@ -64,7 +64,8 @@ def sample(texts: Iterable[str], share: float) -> Iterator[str]:
 def _loaded(spec: TokenizerFile, special: Specials) -> Tokenizer:
     tokenizer = Tokenizer.load(spec.path)
     for role in special.roles:
-        tokenizer.special(role)
+        if not (special.frames and role in FRAMING):
+            tokenizer.special(role)
     tokenizer.sentinels(special.sentinels)
     return tokenizer
 
@@ -74,13 +75,14 @@ def _learnt(spec: LearntSpec, training: Texts, in_process: bool, special: Specia
     # Of tokens that have an alphabet the text is read twice.
     letters = alphabet(spec, special, training())
     definition = (learn_in_process if in_process else learn)(spec, training(), special, letters)
-    return Tokenizer.parse(definition, special.config(UNKNOWN if isinstance(spec, WordPiece | Words) else None))
+    unknown = UNKNOWN if isinstance(spec, WordPiece | Words) else None
+    return _framing(definition, special, unknown)
 
 
 def _bytes(special: Specials) -> Tokenizer:
     inner = byte_level(models.BPE(vocab=byte_letters(), merges=[]))
     inner.add_special_tokens(list(special.names))
-    return Tokenizer.parse(inner.to_str(), special.config())
+    return _framing(inner.to_str(), special)
 
 
 def _characters(spec: Characters, texts: Iterable[str], special: Specials) -> Tokenizer:
@@ -92,4 +94,18 @@ def _characters(spec: Characters, texts: Iterable[str], special: Specials) -> To
     inner = tokenizers.Tokenizer(models.BPE(vocab=vocabulary, merges=[], **extra))
     inner.decoder = decoders.Fuse()
     inner.add_special_tokens(list(special.names))
-    return Tokenizer.parse(inner.to_str(), special.config())
+    return _framing(inner.to_str(), special)
+
+
+def _framing(definition: str, special: Specials, unknown: str | None = None) -> Tokenizer:
+    """The tokenizer of a definition, which puts `[CLS]` before a text and `[SEP]` behind it if these are asked for."""
+    if special.frames:
+        inner = tokenizers.Tokenizer.from_str(definition)
+        first, last = (ROLES[role].own for role in FRAMING)
+        inner.post_processor = processors.TemplateProcessing(
+            single=f"{first} $A {last}",
+            pair=f"{first} $A {last} $B:1 {last}:1",
+            special_tokens=[(word, inner.token_to_id(word)) for word in (first, last)],
+        )
+        definition = inner.to_str()
+    return Tokenizer.parse(definition, special.config(unknown))

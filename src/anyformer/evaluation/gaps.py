@@ -13,6 +13,7 @@ from anyformer.evaluation.likelihood import Request, Tokens, scores
 from anyformer.evaluation.masked_likelihood import framed_row, logs_at
 from anyformer.model import Transformer
 from anyformer.text import Tokenizer
+from anyformer.text.sides import Sides
 
 
 @dataclass(frozen=True)
@@ -57,13 +58,13 @@ def by_mask(model: Transformer, gaps: Sequence[Gap], tokenizer: Tokenizer) -> li
 def by_sentinel(model: Transformer, gaps: Sequence[Gap], tokenizer: Tokenizer) -> list[Guess]:
     """A model of left-out spans reads both parts with a sentinel between them, and its decoder writes what stood there:
     log p(v | before, after)."""
-    (sentinel,) = tokenizer.sentinels(1)
+    (sentinel,), frame = tokenizer.sentinels(1), Sides.of_running_text(tokenizer)
     requests = [
-        Request((*gap.before, sentinel, *gap.after, tokenizer.end), (candidate,))
+        Request(tuple(frame.source.framed([(*gap.before, sentinel, *gap.after)]).tokens), (candidate,))
         for gap in gaps
         for candidate in gap.candidates
     ]
-    return _each(gaps, [score.log_likelihood for score in target_scores(model, requests, (tokenizer.end, sentinel))])
+    return _each(gaps, [score.log_likelihood for score in target_scores(model, requests, (*frame.opening, sentinel))])
 
 
 def by_whole_text(model: Transformer, gaps: Sequence[Gap], length: int) -> list[Guess]:

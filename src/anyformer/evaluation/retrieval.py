@@ -21,7 +21,7 @@ from anyformer.evaluation.likelihood import BATCH_TOKENS
 from anyformer.evaluation.subject import Subject
 from anyformer.model import Transformer
 from anyformer.objectives.requirements import needs_one_sequence
-from anyformer.objectives.sequences import at_last
+from anyformer.parts.embedding.head import at_last
 
 Pool = Literal["first", "mean", "last"]
 AT = (1, 5)

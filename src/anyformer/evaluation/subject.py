@@ -11,7 +11,7 @@ import torch
 
 from anyformer.data import Data, TokenizerFile
 from anyformer.describe import UserError, change_all
-from anyformer.files import default_cache
+from anyformer.files import default_cache, replacing_directory
 from anyformer.loading import load, trained_length
 from anyformer.model import Transformer
 from anyformer.plan import Plan
@@ -84,7 +84,8 @@ def own_data(subject: Subject) -> tuple[Data, Run] | None:
 
 def kept(tokenizer: Tokenizer) -> Path:
     """A directory with the tokenizer, the same one at each call, so that tokens made with it are found again."""
-    directory = default_cache() / "tokenizers" / tokenizer.digest[:24]
-    if not (directory / "tokenizer.json").is_file():
-        tokenizer.save(directory)
+    directory = default_cache() / "tokenizers" / tokenizer.beside.digest[:24]
+    if not directory.is_dir():
+        with replacing_directory(directory) as partial:
+            tokenizer.beside.keep(partial)
     return directory

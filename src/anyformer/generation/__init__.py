@@ -1,23 +1,39 @@
-"""Running a model: prefill, decode, sampling, text."""
+"""Running a model: prefill, decode, the choice of tokens, beams, text."""
 
+from anyformer.generation.authors import AuthorsError, decoding_of
+from anyformer.generation.beams import Beams
+from anyformer.generation.chances import Chances
 from anyformer.generation.decode import continuations, decode, prefill
+from anyformer.generation.decoding import Decoding
 from anyformer.generation.drafting import Draft, Drafter, Lookup
-from anyformer.generation.sampling import Sampling
+from anyformer.generation.rows import Answer
+from anyformer.generation.sampling import GREEDY, Sampling
+from anyformer.generation.settings import Settings, authors_decoding
 from anyformer.generation.speculative import Acceptance
-from anyformer.generation.text import generate, generate_tokens, stream
+from anyformer.generation.text import generate, generate_tokens, generated, stream
 from anyformer.generation.weights import check_weights, generating
 
 __all__ = [
+    "GREEDY",
     "Acceptance",
+    "Answer",
+    "AuthorsError",
+    "Beams",
+    "Chances",
+    "Decoding",
     "Draft",
     "Drafter",
     "Lookup",
     "Sampling",
+    "Settings",
+    "authors_decoding",
     "check_weights",
     "continuations",
     "decode",
+    "decoding_of",
     "generate",
     "generate_tokens",
+    "generated",
     "generating",
     "prefill",
     "stream",

@@ -22,6 +22,12 @@ def check_model(model: Transformer) -> None:
             f"a model of the shape {architecture.shape_of_model} reads a whole text at once and does not generate text; "
             f"call it for its logits, or give it a tokenizer with a mask token to fill masks"
         )
+    if architecture.head.pool is not None or architecture.outputs + 1 < (architecture.output_embedding.symbols or 0):
+        each = "each text" if architecture.head.pool else "each token"
+        raise InputError(
+            f"the head of this model gives {architecture.outputs} numbers for {each}, and none for tokens to come: it "
+            f"classifies, and does not generate text"
+        )
     reasons = architecture.folded_cost(Shape()).breaks("stepwise")
     if reasons:
         raise InputError(f"this architecture cannot generate token by token: {'; '.join(reasons)}")
@@ -42,8 +48,12 @@ def check(
     source: Tensor | None = None,
     images: Images | None = None,
     batch: int | None = None,
+    rows: int | None = None,
 ) -> None:
-    """Refuse prompts that `model` cannot continue for `max_tokens` tokens, `batch` at a time, or all together."""
+    """Refuse prompts that `model` cannot continue for `max_tokens` tokens, `batch` at a time, or all together.
+
+    `rows`: how many are computed in all, by default one of each prompt.
+    """
     check_model(model)
     architecture = model.architecture
     two = architecture.two_inputs
@@ -85,4 +95,5 @@ def check(
         raise InputError(
             f"prompt and text would reach {length} positions, and the position table ends at {longest}; shorten one"
         )
-    check_memory(model, len(prompts) if batch is None else min(batch, len(prompts)), max_tokens + target, read)
+    together = rows or len(prompts)
+    check_memory(model, together if batch is None else min(batch, together), max_tokens + target, read)

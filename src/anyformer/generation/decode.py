@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -11,6 +12,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from anyformer.generation.checks import check
 from anyformer.generation.memory import grown
+from anyformer.generation.prefixes import Prefixes
 from anyformer.generation.rereading import Inputs, Rereading
 from anyformer.generation.sampling import Sampling
 from anyformer.model import Transformer
@@ -87,59 +89,120 @@ def read_source(
     return model.logits(features[:, -1])
 
 
-@torch.inference_mode()
-def continuations(
+class Grow(Protocol):
+    """A state, or a larger copy of it, that holds `count` more positions of `batch` rows."""
+
+    def __call__(self, state: StackState | None, *, batch: int, count: int) -> StackState: ...
+
+
+def begin(
     model: Transformer,
-    prompts: Sequence[Sequence[int]],
+    tokens: Tensor,
+    padding: Tensor | None,
     *,
-    sampling: Sampling,
     max_tokens: int,
-    end: int | None = None,
     start: int | None = None,
     source: Tensor | None = None,
     source_padding: Tensor | None = None,
     images: Images | None = None,
     step: Step = decode,
     multiple: int = 1,
-) -> Iterator[Tensor]:
-    """The next token of every prompt, (B,), again and again, until all rows have ended or `max_tokens` have come.
+) -> tuple[Tensor, StackState, Grow, Rereading]:
+    """Read prompts; the logits of the next token, (B, V), the state, what makes room in it, and `step` for it.
 
-    Prompts of unequal length are padded on the left. A row that has given `end` goes on giving it. `step` may be a compiled
-    `decode`; `multiple`: see `Slots`.
+    Arguments as in `continued`.
+    """
+    if start is not None:
+        source, source_padding = tokens, padding
+        tokens, padding = torch.full((len(tokens), 1), start, device=tokens.device), None
+    read = 0 if source is None else model.architecture.embedding.check("source", source, source_padding)
+    most = -(-(max_tokens + tokens.shape[1]) // multiple) * multiple
+    grow = partial(grown, model, most=most, source=read)
+    state = grow(None, batch=len(tokens), count=tokens.shape[1])
+    if source is None:
+        logits = prefill(model, tokens, padding, state, images)
+    else:
+        logits = read_source(model, source, source_padding, tokens, padding, state)
+    again = Rereading(model, step)
+    again.begin(tokens, padding, state, Inputs(source, read, source_padding, images))
+    return logits, state, grow, again
+
+
+@torch.inference_mode()
+def continued(
+    model: Transformer,
+    prompts: Sequence[Sequence[int]],
+    *,
+    sampling: Sampling,
+    max_tokens: int,
+    ends: Sequence[int] = (),
+    start: int | None = None,
+    source: Tensor | None = None,
+    source_padding: Tensor | None = None,
+    images: Images | None = None,
+    step: Step = decode,
+    multiple: int = 1,
+    answers: int = 1,
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """The next token of every row, (B,), and the logits that it was chosen from, (B, V), again and again.
+
+    It stops when all rows have ended, or `max_tokens` have come. Prompts of unequal length are padded on the left. A row that
+    has given one of `ends` goes on giving it. `step` may be a compiled `decode`; `multiple`: see `Slots`. `answers`: rows that
+    go on with each prompt, one behind the other.
 
     For a model with two inputs, either prompts are sources of text and `start` is the first token of every target; or
     `source` holds the sources, of any kind that the model reads, with `source_padding`, and prompts begin the targets.
     `images`: those that the prompts show, in order, each with all of its tokens in its prompt.
     """
-    check(model, prompts, max_tokens, start, source, images)
+    check(model, prompts, max_tokens, start, source, images, rows=len(prompts) * answers)
     device = model.device
     tokens, padding = pad_left(prompts, device)
-    if start is not None:
-        source, source_padding = tokens, padding
-        tokens, padding = torch.full((len(prompts), 1), start, device=device), None
-    read = 0 if source is None else model.architecture.embedding.check("source", source, source_padding)
-    most = -(-(max_tokens + tokens.shape[1]) // multiple) * multiple
-    grow = partial(grown, model, batch=len(prompts), most=most, source=read)
-    state = grow(None, count=tokens.shape[1])
-    if source is None:
-        logits = prefill(model, tokens, padding, state, images)
-    else:
-        logits = read_source(model, source, source_padding, tokens, padding, state)
-    step = Rereading(model, step)
-    step.begin(tokens, padding, state, Inputs(source, read, source_padding, images))
-    rows = torch.arange(len(prompts), device=device)
-    ended = torch.zeros(len(prompts), dtype=torch.bool, device=device)
+    texts = _texts(prompts, start, source, source_padding, device, ends, max_tokens) if sampling.reads else None
+    logits, state, grow, again = begin(
+        model, tokens, padding, max_tokens=max_tokens, start=start, source=source, source_padding=source_padding, images=images,
+        step=step, multiple=multiple,
+    )  # fmt: skip
+    if answers > 1:
+        each = torch.arange(len(prompts), device=device).repeat_interleave(answers)
+        state, logits, texts = state.fork(each), logits[each], texts and texts.fork(each.tolist())
+        again.reorder(each)
+    rows = torch.arange(len(logits), device=device)
+    ended, stops = torch.zeros(len(rows), dtype=torch.bool, device=device), torch.tensor(list(ends), device=device)
+    next_B = rows
     for index in range(max_tokens):
-        next_B = sampling.choose(logits, rows, index)
-        if end is not None:
-            next_B = torch.where(ended, end, next_B)
-            ended = ended | (next_B == end)
-        yield next_B
-        if index + 1 == max_tokens or (end is not None and bool(ended.all())):
+        next_B = torch.where(ended, next_B, sampling.choose(logits, rows, index, texts))
+        if ends:
+            ended = ended | torch.isin(next_B, stops)
+        yield next_B, logits
+        if index + 1 == max_tokens or (ends and bool(ended.all())):
             return
-        state = grow(state, count=1)
+        if texts is not None:
+            texts.add(next_B)
+        state = grow(state, batch=len(rows), count=1)
         state.slots.reserve(1, multiple)
-        logits = step(model, next_B, state)
+        logits = again(model, next_B, state)
+
+
+def continuations(model: Transformer, prompts: Sequence[Sequence[int]], **settings: Any) -> Iterator[Tensor]:
+    """The next token of every row, (B,), again and again: `continued` without the logits."""
+    return (next_B for next_B, _ in continued(model, prompts, **settings))
+
+
+def _texts(
+    prompts: Sequence[Sequence[int]],
+    start: int | None,
+    source: Tensor | None,
+    source_padding: Tensor | None,
+    device: torch.device,
+    ends: Sequence[int],
+    most: int,
+) -> Prefixes:
+    """What every row says so far, and its source where that is text."""
+    if source is None or source.is_floating_point():
+        return Prefixes.begun(prompts, start, device, ends=ends, most=most)
+    padding = torch.zeros_like(source, dtype=torch.bool) if source_padding is None else source_padding
+    sources = [row[~unused].tolist() for row, unused in zip(source, padding, strict=True)]
+    return Prefixes.of(prompts, device, ends=ends, most=most, sources=sources)
 
 
 def pad_left(prompts: Sequence[Sequence[int]], device: torch.device) -> tuple[Tensor, Tensor | None]:

@@ -132,7 +132,8 @@ class Draft:
         step, multiple = stepper(max_tokens, self.compile)
         reader = Reader(self.model, max_tokens + (len(prompt) if start is None else 1), step, multiple)
         reader.begin(prompt, start)
-        return Writing(reader, self.tokens, row, sampling)
+        # Whatever it draws from, what is taken has the model's distribution: parts that read the text are left to the model.
+        return Writing(reader, self.tokens, row, sampling.alone)
 
 
 @dataclass
@@ -156,8 +157,8 @@ class Writing:
         rows = torch.tensor([self.row], device=logits.device)
         tokens, drawn = list[int](), list[Tensor]()
         for number in range(count):
-            if self.sampling.temperature == 0:
-                chosen = logits.argmax(-1)
+            if self.sampling.greedy:
+                chosen = self.sampling.scores(logits).argmax(-1)
             else:
                 drawn.append(self.sampling.distribution(logits))
                 chosen = self.sampling.draw(drawn[-1], self.sampling.uniform(rows, index + number, DRAFTED))

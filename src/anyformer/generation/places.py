@@ -14,10 +14,12 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
+from anyformer.generation.chances import Token, chances
 from anyformer.generation.checks import check
 from anyformer.generation.decode import Step, decode, pad_left, prefill, read_source
 from anyformer.generation.images import joined, of_prompts
 from anyformer.generation.memory import grown
+from anyformer.generation.prefixes import Prefixes
 from anyformer.generation.rereading import Inputs, Rereading
 from anyformer.generation.sampling import Sampling
 from anyformer.model import Transformer
@@ -38,44 +40,61 @@ def served(
     sampling: Sampling,
     max_tokens: int,
     ended: Callable[[int], bool],
+    ends: Sequence[int] = (),
     start: int | None = None,
     images: Images | None = None,
     step: Step = decode,
     multiple: int = 1,
-) -> Iterator[list[tuple[int, int]]]:
-    """(row, token) of every prompt that gets a token, again and again, `batch` prompts at a time, until all have ended.
+    likeliest: int | None = None,
+) -> Iterator[list[Token]]:
+    """The token of every prompt that gets one, again and again, `batch` prompts at a time, until all have ended.
 
-    A row ends at `max_tokens`, or when `ended` of its number is true, which is asked after each of its tokens was given.
-    `start`, `images`, `step` and `multiple` as in `continuations`. Where rows beside each other would change each other, one
-    prompt is computed at a time.
+    A row ends at `max_tokens`, or when `ended` of its number is true, which is asked after each of its tokens was given; `ends`
+    are what a part of `sampling` may know of it. `likeliest`: tokens whose chances are told beside. `start`, `images`, `step`
+    and `multiple` as in `continued`. Where rows beside each other would change each other, one prompt is computed at a time.
     """
     check(model, prompts, max_tokens, start, images=images, batch=batch)
-    step = Rereading(model, step)
-    shown = of_prompts(model, prompts, images)
-    places = Places(model, prompts, min(batch, len(prompts)), max_tokens, start, shown, multiple, step.begin)
+    again, shown = Rereading(model, step), of_prompts(model, prompts, images)
+    places = Places(model, prompts, min(batch, len(prompts)), max_tokens, start, shown, multiple, again.begin)
     if model.architecture.folded_cost(Shape()).breaks("padded", length=places.longest):
         places = replace(places, count=1)
     queue, pending = deque(range(len(prompts))), torch.zeros(places.count, dtype=torch.int64, device=model.device)
 
-    def given(at: Sequence[int], logits: Tensor) -> list[tuple[int, int]]:
+    texts: Prefixes | None = None
+
+    def given(at: Sequence[int], logits: Tensor) -> list[Token]:
         """The tokens chosen for the rows at some places, which then wait for the next step."""
         rows = torch.tensor([places.rows[place] or 0 for place in at], device=model.device)
-        chosen = sampling.choose(logits, rows, [places.made[place] for place in at])
+        chosen = sampling.choose(logits, rows, [places.made[place] for place in at], texts and texts.fork(at))
         pending[torch.tensor(at, device=model.device)] = chosen
-        taken = zip(at, chosen.tolist(), strict=True)
-        return [(row, token) for place, token in taken if (row := places.rows[place]) is not None]
+        if texts is not None:
+            texts.add(chosen, at)
+        taken = zip(at, chosen.tolist(), chances(logits, chosen, likeliest), strict=True)
+        return [Token(row, token, chance) for place, token, chance in taken if (row := places.rows[place]) is not None]
 
     while True:
         while queue and places.free:
             at = places.free[: len(queue)]
-            logits = places.enter(at, [queue.popleft() for _ in at])
+            numbers = [queue.popleft() for _ in at]
+            if sampling.reads:
+                begun = [prompts[number] for number in numbers]
+                texts = entered(texts, at, Prefixes.begun(begun, start, model.device, ends=ends, most=max_tokens))
+            logits = places.enter(at, numbers)
             yield given(at, logits)
             places.settle(at, ended)
         if len(places.free) == places.count:
             return
         state = places.advanced()
-        yield given(range(places.count), step(model, pending, state))
+        yield given(range(places.count), again(model, pending, state))
         places.settle(range(places.count), ended)
+
+
+def entered(texts: Prefixes | None, at: Sequence[int], fresh: Prefixes) -> Prefixes:
+    """The texts at all places, some of which are new; the first ones fill all places."""
+    if texts is None:
+        return fresh
+    texts.put(at, fresh)
+    return texts
 
 
 @dataclass

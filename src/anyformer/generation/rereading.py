@@ -6,13 +6,13 @@ So it is with rotary frequencies that have a list for short texts and one for lo
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from anyformer.model import Transformer
+from anyformer.model import InputError, Transformer
 from anyformer.operations import Shape
 from anyformer.parts.call.stack_state import StackState
 from anyformer.parts.images.encoder import Images
@@ -26,6 +26,16 @@ class Inputs:
     positions: int = 0
     source_padding: Tensor | None = None
     images: Images | None = None
+
+    def of(self, rows: Tensor) -> Inputs:
+        """Those of rows that may repeat."""
+        if self.images is not None:
+            raise InputError(
+                "several answers to a prompt with images cannot be given where a longer text is read again from its start; ask "
+                "for one, without beams"
+            )
+        source, padding = (None if each is None else each[rows] for each in (self.source, self.source_padding))
+        return replace(self, source=source, source_padding=padding)
 
 
 def read_again_beyond(model: Transformer) -> frozenset[int]:
@@ -77,9 +87,11 @@ class Rereading:
             self._length = 1 + int(state.slots.positions.amax())
 
     def reorder(self, rows: Tensor) -> None:
-        """Row i goes on with what row rows[i] held, as after `StackState.fork`; no sources or images among it."""
-        self._tokens = [each[rows] for each in self._tokens]
-        self._padding = None if self._padding is None else self._padding[rows]
+        """Row i goes on with what row rows[i] held, as after `StackState.fork`."""
+        if self._beyond:
+            self._tokens = [each[rows] for each in self._tokens]
+            self._padding = None if self._padding is None else self._padding[rows]
+            self._inputs = self._inputs.of(rows)
 
     def __call__(self, model: Transformer, tokens_B: Tensor, state: StackState) -> Tensor:
         if not self._beyond:

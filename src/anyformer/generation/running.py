@@ -1,13 +1,16 @@
-"""The tokens of several prompts as they come: all together, or some at a time."""
+"""The tokens of several prompts as they come: all together, some at a time, with proposals, or by a search."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from anyformer.generation.decode import continuations
+from anyformer.generation.beams import Beams, Hypothesis, searched
+from anyformer.generation.chances import Token, chances
+from anyformer.generation.decode import continued
 from anyformer.generation.drafting import Draft, Drafter
-from anyformer.generation.images import on
+from anyformer.generation.images import joined, of_prompts, on
 from anyformer.generation.places import served
 from anyformer.generation.sampling import Sampling
 from anyformer.generation.speculative import Acceptance, check_verifies, speculated
@@ -15,44 +18,100 @@ from anyformer.generation.steps import stepper
 from anyformer.model import InputError, Transformer
 from anyformer.parts.images.encoder import Images
 
-Given = Iterator[list[tuple[int, int]]]
-"""(row, token) of the rows that get a token, step by step."""
+Given = Iterator[list[Token]]
+"""The tokens of the rows that get one, step by step."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """What is asked of a model: prompts, and how each is gone on with."""
+
+    model: Transformer
+    prompts: Sequence[Sequence[int]]
+    sampling: Sampling
+    max_tokens: int
+    ends: tuple[int, ...] = ()
+    start: int | None = None
+    answers: int = 1
+    images: Images | None = None
+    batch: int | None = None
+    compile: bool | None = None
+    likeliest: int | None = None
+
+    def __post_init__(self) -> None:
+        rows, seed = len(self.prompts) * self.answers, self.sampling.seed
+        if isinstance(seed, tuple) and len(seed) != rows:
+            raise InputError(f"{len(seed)} seeds are given, and {rows} texts are made: give one for each, or one for all")
+
+    def how(self) -> dict[str, Any]:
+        """What every way of running is told."""
+        step, multiple = stepper(self.max_tokens, self.compile)
+        return {
+            "sampling": self.sampling, "max_tokens": self.max_tokens, "ends": self.ends, "start": self.start, "step": step,
+            "multiple": multiple,
+        }  # fmt: skip
+
+    def shown(self) -> Images | None:
+        """The images where the model is."""
+        return None if self.images is None else on(self.model.device, self.images)
 
 
 def running(
-    model: Transformer,
-    prompts: Sequence[Sequence[int]],
-    *,
-    max_tokens: int,
-    sampling: Sampling | None,
-    end: int | None,
-    compile: bool | None,
-    images: Images | None,
-    batch: int | None,
-    draft: Drafter | Transformer | None,
-    acceptance: Acceptance | None,
-    ended: Callable[[int], bool],
+    job: Job, *, draft: Drafter | Transformer | None, acceptance: Acceptance | None, ended: Callable[[int], bool]
 ) -> Given:
-    """The tokens of every prompt; targets of a model with two inputs start with `end`.
+    """The tokens of every row; those of one prompt stand one behind the other.
 
-    `batch`: prompts at a time, all if None. `draft`: what proposes tokens for one prompt after the other; `acceptance` counts
-    them. `ended`: whether a row has ended, asked when its token was given; it may get more tokens, which mean nothing.
+    `draft`: what proposes tokens for one row after the other; `acceptance` counts them. `ended`: whether a row has ended, asked
+    when its token was given; it may get more tokens, which mean nothing.
     """
-    step, multiple = stepper(max_tokens, compile)
-    how: dict[str, Any] = {
-        "sampling": sampling or Sampling(), "max_tokens": max_tokens, "step": step, "multiple": multiple,
-        "start": end if model.architecture.two_inputs else None,
-        "images": None if images is None else on(model.device, images),
-    }  # fmt: skip
     if draft is not None:
-        if how.pop("images") is not None:
-            raise InputError("tokens are proposed for text alone: leave the images or the draft out")
-        if batch not in (None, 1):
-            raise InputError(f"with a draft one prompt is computed at a time: leave batch = {batch} out")
-        drafter = Draft(draft) if isinstance(draft, Transformer) else draft
-        check_verifies(model, max(map(len, prompts), default=0) + max_tokens)
-        drafter.check(model, prompts, max_tokens, how["start"])
-        return speculated(model, prompts, drafter, ended=ended, acceptance=acceptance, **how)
-    if batch is not None and batch < len(prompts):
-        return served(model, prompts, batch, ended=ended, **how)
-    return (list(enumerate(next_B.tolist())) for next_B in continuations(model, prompts, end=end, **how))
+        return _proposed(job, Draft(draft) if isinstance(draft, Transformer) else draft, acceptance, ended)
+    if job.batch is not None and job.batch < len(job.prompts) * job.answers:
+        images = job.shown()
+        if images is not None and job.answers > 1:
+            images = joined([each for each in of_prompts(job.model, job.prompts, images) for _ in range(job.answers) if each])
+        return served(
+            job.model, _several(job), job.batch, ended=ended, images=images, likeliest=job.likeliest, **job.how()
+        )  # fmt: skip
+    return _together(job)
+
+
+def searching(
+    job: Job,
+    beams: Beams,
+    *,
+    stops: Callable[[Sequence[int]], bool] | None,
+    over: Callable[[], bool] | None,
+) -> Iterator[list[Hypothesis]]:
+    """The best texts of each prompt, one prompt's after the other; `batch` prompts are searched together."""
+    images = of_prompts(job.model, job.prompts, job.shown())
+    size = job.batch or len(job.prompts)
+    for first in range(0, len(job.prompts), size):
+        here = slice(first, first + size)
+        yield from searched(
+            job.model, job.prompts[here], beams, answers=job.answers, stops=stops, over=over, first=first,
+            images=joined([each for each in images[here] if each is not None]), **job.how(),
+        )  # fmt: skip
+
+
+def _together(job: Job) -> Given:
+    for next_B, logits in continued(job.model, job.prompts, answers=job.answers, images=job.shown(), **job.how()):
+        told = chances(logits, next_B, job.likeliest)
+        yield [Token(row, *each) for row, each in enumerate(zip(next_B.tolist(), told, strict=True))]
+
+
+def _proposed(job: Job, drafter: Drafter, acceptance: Acceptance | None, ended: Callable[[int], bool]) -> Given:
+    if job.images is not None:
+        raise InputError("tokens are proposed for text alone: leave the images or the draft out")
+    if job.batch not in (None, 1):
+        raise InputError(f"with a draft one prompt is computed at a time: leave batch = {job.batch} out")
+    check_verifies(job.model, max(map(len, job.prompts), default=0) + job.max_tokens)
+    drafter.check(job.model, job.prompts, job.max_tokens, job.start)
+    return speculated(
+        job.model, _several(job), drafter, ended=ended, acceptance=acceptance, likeliest=job.likeliest, **job.how()
+    )  # fmt: skip
+
+
+def _several(job: Job) -> list[Sequence[int]]:
+    """Each prompt as often as it is answered."""
+    return [prompt for prompt in job.prompts for _ in range(job.answers)]

@@ -1,16 +1,23 @@
-"""Choosing the next token: greedy, or sampled from a distribution cut by temperature, top-k, top-p and min-p."""
+"""Choosing the next token: the likeliest, or one drawn, from scores that small parts have changed one after the other."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Annotated
 
 import torch
-from pydantic import Field
+from pydantic import Field, model_validator
 from torch import Tensor
 
 from anyformer.describe import Value
+from anyformer.generation.prefixes import Prefixes
+from anyformer.generation.processors import MinP, Processor, Temperature, TopK, TopP, Warper, placed
 from anyformer.parts.call.noise import Noise, bits
+
+SEVERAL = 4
+"""The site of the draws of several tokens at once; 0 is that of one, and speculation has those between."""
+Seed = Annotated[int, Field(ge=0)]
 
 
 class Sampling(Value):
@@ -24,13 +31,69 @@ class Sampling(Value):
     """Keep the likeliest tokens until their probabilities reach p (Holtzman et al. 2020, arXiv 1904.09751)."""
     min_p: Annotated[float, Field(ge=0, le=1)] | None = None
     """Keep tokens at least min_p times as likely as the likeliest (arXiv 2407.01082)."""
-    seed: Annotated[int, Field(ge=0)] = 0
+    processors: tuple[Processor, ...] = ()
+    """Whatever else changes the scores, in any order: it works in that of `processors.ORDER`."""
+    seed: Seed | Annotated[tuple[Seed, ...], Field(min_length=1)] = 0
+    """One for all rows, each of which has draws of its own; or one for each row, which is then drawn as alone."""
 
-    def choose(self, logits_BV: Tensor, rows_B: Tensor, index: int | Sequence[int]) -> Tensor:
+    @model_validator(mode="after")
+    def _each_once(self) -> Sampling:
+        classes = [type(part) for part in (*self.processors, *self._everyday)]
+        twice = [each.__name__ for number, each in enumerate(classes) if each in classes[:number]]
+        if twice:
+            raise ValueError(f"{twice[0]} is given twice, and would work twice: give it once")
+        return self
+
+    @property
+    def greedy(self) -> bool:
+        """Whether it takes the likeliest token."""
+        return self.temperature == 0
+
+    @property
+    def _everyday(self) -> tuple[Warper, ...]:
+        """The parts that have fields of their own, without those that change nothing."""
+        parts = (
+            None if self.temperature in (0, 1) else Temperature(value=self.temperature),
+            None if self.top_k is None else TopK(count=self.top_k),
+            None if self.top_p in (None, 1) else TopP(share=self.top_p),
+            None if self.min_p is None else MinP(share=self.min_p),
+        )
+        return tuple(part for part in parts if part is not None)
+
+    @cached_property
+    def parts(self) -> tuple[Processor, ...]:
+        """All parts in the order in which they work; a greedy choice passes over what shapes draws alone."""
+        every = (*self.processors, *self._everyday)
+        return tuple(sorted((part for part in every if not (self.greedy and part.draws)), key=placed))
+
+    @cached_property
+    def reads(self) -> bool:
+        """Whether a part depends on the text."""
+        return any(part.reads for part in self.parts)
+
+    @property
+    def alone(self) -> Sampling:
+        """This without the parts that depend on the text."""
+        return self.but(processors=tuple(part for part in self.processors if not part.reads))
+
+    def with_parts(self, *parts: Processor) -> Sampling:
+        """This with some parts more, of which those of a class that it has already are left out."""
+        own = {type(part) for part in self.processors}
+        return self.but(processors=(*self.processors, *(part for part in parts if type(part) not in own)))
+
+    def scores(self, scores_BV: Tensor, texts: Prefixes | None = None) -> Tensor:
+        """What all parts make of scores, in fp32; `texts` of the rows, which may be left out where no part `reads` them."""
+        assert texts is not None or not self.reads, "texts are kept where they are read"
+        scores, texts = scores_BV.float(), texts or Prefixes.of([])
+        for part in self.parts:
+            scores = part.apply(scores, texts)
+        return scores
+
+    def choose(self, logits_BV: Tensor, rows_B: Tensor, index: int | Sequence[int], texts: Prefixes | None = None) -> Tensor:
         """The token number `index` of each row, (B,), one for all or one for each; `rows_B`: the numbers of the rows."""
-        if self.temperature == 0:
-            return logits_BV.argmax(-1)
-        return self.draw(self.distribution(logits_BV), self.uniform(rows_B, index))
+        if self.greedy:
+            return (self.scores(logits_BV, texts) if self.parts else logits_BV).argmax(-1)
+        return self.draw(self.distribution(logits_BV, texts), self.uniform(rows_B, index))
 
     def draw(self, probability_BV: Tensor, uniform_B1: Tensor) -> Tensor:
         """The token that a number from 0 to 1 stands for in each distribution, which need not add up to 1: (B,)."""
@@ -38,26 +101,38 @@ class Sampling(Value):
         # Scaled to the last sum, so that rounding cannot push the draw past the last token with a probability above 0.
         return (cumulative > uniform_B1 * cumulative[:, -1:]).int().argmax(-1)
 
+    def draw_several(self, probability_BV: Tensor, rows_B: Tensor, index: int, count: int) -> Tensor:
+        """`count` different tokens of each row, (B, count), drawn one after the other without replacement.
+
+        By the greatest p^(1/u), which is the same (Efraimidis and Spirakis 2006): u from 0 to 1 for each token.
+        """
+        uniform = self._noise(rows_B, index, SEVERAL, probability_BV.shape[-1])
+        return (probability_BV.double().log() - torch.log(-uniform.clamp(1e-12, 1 - 1e-12).log())).topk(count).indices
+
     def uniform(self, rows_B: Tensor, index: int | Sequence[int], site: int = 0) -> Tensor:
         """Numbers from 0 to 1, (B, 1), by which the token number `index` of each row is drawn; other ones at another `site`."""
-        if isinstance(index, int):
+        return self._noise(rows_B, index, site, 1)
+
+    def _noise(self, rows_B: Tensor, index: int | Sequence[int], site: int, count: int) -> Tensor:
+        if isinstance(index, int) and isinstance(self.seed, int):
             noise = Noise.at(self.seed, index, rows_B)
         else:
-            noise = Noise(torch.stack([Noise.at(self.seed, each, rows_B).key for each in index]), rows_B)
-        return bits(noise, site, torch.Size((len(rows_B), 1))).double() / 2**32
+            indices = [index] * len(rows_B) if isinstance(index, int) else index
+            seeds, rows = self._seeds(rows_B)
+            keys = [Noise.at(seed, each, rows).key for seed, each in zip(seeds, indices, strict=True)]
+            noise = Noise(torch.stack(keys), rows)
+        return bits(noise, site, torch.Size((len(rows_B), count))).double() / 2**32
 
-    def distribution(self, logits_BV: Tensor) -> Tensor:
-        """Probabilities after temperature, top-k, top-p and min-p, in this order; the likeliest token always stays. fp32."""
-        logits = logits_BV.float() / self.temperature
-        if self.top_k is not None and self.top_k < logits.shape[-1]:
-            least = logits.topk(self.top_k, -1).values[:, -1:]
-            logits = logits.masked_fill(logits < least, float("-inf"))
-        if self.top_p is not None and self.top_p < 1:
-            ordered, order = logits.softmax(-1).sort(-1, descending=True)
-            beyond = ordered.cumsum(-1) - ordered >= self.top_p
-            logits = logits.masked_fill(torch.zeros_like(beyond).scatter(-1, order, beyond), float("-inf"))
-        probability = logits.softmax(-1)
-        if self.min_p is not None:
-            probability = torch.where(probability >= self.min_p * probability.amax(-1, keepdim=True), probability, 0.0)
-            probability = probability / probability.sum(-1, keepdim=True)
-        return probability
+    def _seeds(self, rows_B: Tensor) -> tuple[Sequence[int], Tensor]:
+        """The seed of each row, and its number among the rows of that seed."""
+        if isinstance(self.seed, int):
+            return [self.seed] * len(rows_B), rows_B
+        return [self.seed[row] for row in rows_B.tolist()], torch.zeros_like(rows_B)
+
+    def distribution(self, logits_BV: Tensor, texts: Prefixes | None = None) -> Tensor:
+        """The probabilities of a draw, after all parts. fp32."""
+        return self.scores(logits_BV, texts).softmax(-1)
+
+
+GREEDY = Sampling(temperature=0)
+"""The likeliest token."""

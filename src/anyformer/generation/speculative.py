@@ -15,9 +15,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from anyformer.generation.chances import Token, chances
 from anyformer.generation.checks import check
 from anyformer.generation.decode import Step, decode
 from anyformer.generation.drafting import Drafter, Proposal
+from anyformer.generation.prefixes import Prefixes
 from anyformer.generation.reader import Reader
 from anyformer.generation.sampling import Sampling
 from anyformer.model import InputError, Transformer
@@ -50,12 +52,14 @@ def speculated(
     sampling: Sampling,
     max_tokens: int,
     ended: Callable[[int], bool],
+    ends: Sequence[int] = (),
     start: int | None = None,
     step: Step = decode,
     multiple: int = 1,
     acceptance: Acceptance | None = None,
-) -> Iterator[list[tuple[int, int]]]:
-    """(row, token) of one prompt after the other; a row ends at `max_tokens`, or when `ended` of its number is true.
+    likeliest: int | None = None,
+) -> Iterator[list[Token]]:
+    """The tokens of one prompt after the other; a row ends at `max_tokens`, or when `ended` of its number is true.
 
     `drafter` has checked that it fits, and `check_verifies` the model. `acceptance` is told what came of it; other arguments as
     in `served`.
@@ -65,11 +69,16 @@ def speculated(
     for row, prompt in enumerate(prompts):
         reader = Reader(model, max_tokens + (len(prompt) if start is None else 1), step, multiple)
         rows = torch.tensor([row], device=model.device)
-        first = int(sampling.choose(reader.begin(prompt, start), rows, 0))
-        yield [(row, first)]
+        texts = Prefixes.begun([prompt], start, model.device, ends=ends, most=max_tokens) if sampling.reads else None
+        logits = reader.begin(prompt, start)
+        chosen = sampling.choose(logits, rows, 0, texts)
+        first = int(chosen)
+        yield [Token(row, first, chances(logits, chosen, likeliest)[0])]
         text, made = [*reader.tokens, first], 1
         if made == max_tokens or ended(row):
             continue
+        if texts is not None:
+            texts.add(chosen)
         proposer = drafter.begin(prompt, start, row, sampling, max_tokens)
         while made < max_tokens and not ended(row):
             proposal = proposer.propose(text, made, max_tokens - made - 1)
@@ -77,18 +86,22 @@ def speculated(
                 reader.mark(1 + len(proposal.tokens))
             before = reader.passes
             logits = reader.read([text[-1], *proposal.tokens])
-            given = accepted(proposal, logits, sampling, row, made)
+            given = accepted(proposal, logits, sampling, row, made, texts)
             text += given
             reader.back(len(text) - 1)
             counts.passes += reader.passes - before
             counts.proposed += len(proposal.tokens)
             counts.taken += len(given) - 1
-            for token in given:
+            found = torch.tensor(given, device=logits.device)
+            for place, chance in enumerate(chances(logits[: len(given)], found, likeliest)):
+                token = found[place : place + 1]
                 made += 1
                 counts.tokens += 1
-                yield [(row, token)]
+                yield [Token(row, int(token), chance)]
                 if ended(row):
                     break
+                if texts is not None:
+                    texts.add(token)
 
 
 def check_verifies(model: Transformer, length: int) -> None:
@@ -101,24 +114,28 @@ def check_verifies(model: Transformer, length: int) -> None:
         )
 
 
-def accepted(proposal: Proposal, logits: Tensor, sampling: Sampling, row: int, index: int) -> list[int]:
+def accepted(
+    proposal: Proposal, logits: Tensor, sampling: Sampling, row: int, index: int, texts: Prefixes | None = None
+) -> list[int]:
     """The proposed tokens that are taken, and the one after them, which is the model's own.
 
-    `logits` (1 + k, V): the model's before each of k proposed tokens and after the last; `index`: the number of the first.
+    `logits` (1 + k, V): the model's before each of k proposed tokens and after the last; `index`: the number of the first;
+    `texts`: the text before it.
     """
+    ahead = None if texts is None else texts.ahead(proposal.tokens)
     count, indices = len(proposal.tokens), range(index, index + len(logits))
     rows = torch.full((len(logits),), row, device=logits.device)
     if proposal.drawn_from is None:
-        own = sampling.choose(logits, rows, indices).tolist()
+        own = sampling.choose(logits, rows, indices, ahead).tolist()
         same = next((at for at in range(count) if own[at] != proposal.tokens[at]), count)
         return own[: same + 1]
-    model, draft = sampling.distribution(logits).double(), proposal.drawn_from.double()
+    model, draft = sampling.distribution(logits, ahead).double(), proposal.drawn_from.double()
     proposed = torch.tensor(proposal.tokens, device=logits.device)[:, None]
     p, q = model[:count].gather(1, proposed), draft.gather(1, proposed)
     refused = (sampling.uniform(rows[:count], indices[:count], TAKEN) * q >= p)[:, 0].tolist()
     taken = next((at for at in range(count) if refused[at]), count)
     if taken == count:
-        return [*proposal.tokens, int(sampling.choose(logits[-1:], rows[:1], indices[-1]))]
+        return [*proposal.tokens, int(sampling.draw(model[-1:], sampling.uniform(rows[:1], indices[-1])))]
     rest = (model[taken] - draft[taken]).clamp(min=0)[None]
     # Where both are equal to rounding, nothing is left, and either is right.
     rest = rest if bool(rest.sum() > 0) else model[taken][None]

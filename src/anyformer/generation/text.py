@@ -2,257 +2,247 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import chain
-from typing import Any
+from typing import Any, Unpack
 
-from torch import Tensor
-
+from anyformer.generation.chances import Token
 from anyformer.generation.checks import check, check_model, fills_masks
-from anyformer.generation.drafting import Drafter
 from anyformer.generation.images import with_images
-from anyformer.generation.running import Given, running
+from anyformer.generation.rows import Answer, Row, Told
+from anyformer.generation.running import Given, Job, running, searching
 from anyformer.generation.sampling import Sampling
-from anyformer.generation.speculative import Acceptance
+from anyformer.generation.settings import Settings, decoding_for, ends_for, start_for, within
 from anyformer.generation.unmasking import unmasked
 from anyformer.model import InputError, Transformer
-from anyformer.parts.images.encoder import Images
-from anyformer.text import StreamDecoder, Tokenizer
-from anyformer.text.chat import answer_end, prompt_tokens
+from anyformer.text import Tokenizer
+from anyformer.text.chat import prompt_tokens
 from anyformer.text.marked import encode_marked
+
+Prompt = str | Sequence[int]
+Pieces = Iterator[tuple[int, str]]
 
 
 def generate(
     model: Transformer,
     tokenizer: Tokenizer | None,
-    prompt: str | Sequence[str] | Sequence[int] | Sequence[Sequence[int]],
-    *,
-    max_tokens: int = 128,
-    sampling: Sampling | None = None,
-    stop: Sequence[str] = (),
-    compile: bool | None = None,
-    chat: bool = False,
-    images: Images | None = None,
-    batch: int | None = None,
-    draft: Drafter | Transformer | None = None,
-    acceptance: Acceptance | None = None,
+    prompt: Prompt | Sequence[str] | Sequence[Sequence[int]],
+    **settings: Unpack[Settings],
 ) -> Any:
     """The continuation of a prompt, without it: text for text, token numbers for token numbers; a list for several prompts.
 
-    Token numbers need no tokenizer; with one, its end-of-text token ends them. Other arguments as in `stream`.
-    `images` (n, channels, height, width): those of all prompts in order, each where its prompt has the token for an image.
+    With several `answers`, a list of them takes the place of each. Token numbers need no tokenizer; with one, the ends that its
+    model's authors name end them. For `settings` see `Settings`.
     """
     one = isinstance(prompt, str) or (len(prompt) > 0 and isinstance(prompt[0], int))
     prompts: Any = [prompt] if one else list(prompt)
-    settings: dict[str, Any] = {
-        "max_tokens": max_tokens, "sampling": sampling, "compile": compile, "images": images, "batch": batch, "draft": draft,
-        "acceptance": acceptance,
-    }  # fmt: skip
-    if not all(isinstance(text, str) for text in prompts):
-        if stop or chat:
-            word = "stop strings are" if stop else "a chat is"
-            raise InputError(f"{word} text, and the prompts are token numbers: leave {'stop' if stop else 'chat'} out")
-        end = None if tokenizer is None else tokenizer.end_of_text
-        tokens = generate_tokens(model, prompts, end=end, **settings)
-        return tokens[0] if one else tokens
-    texts = ["" for _ in prompts]
-    for row, piece in stream(model, tokenizer, prompts, stop=stop, chat=chat, **settings):
-        texts[row] += piece
-    return texts[0] if one else texts
+    texts = all(isinstance(text, str) for text in prompts)
+    if not texts and (settings.get("stop") or settings.get("chat")):
+        word = "stop strings are" if settings.get("stop") else "a chat is"
+        raise InputError(
+            f"{word} text, and the prompts are token numbers: leave {'stop' if settings.get('stop') else 'chat'} out"
+        )
+    if texts and tokenizer is None:
+        raise _no_tokenizer(model)
+    run = _Run(model, tokenizer, prompts, settings)
+    answers = run.answers()
+    found: list[Any] = [each.text for each in answers] if texts else [run.without_end(each) for each in answers]
+    if run.decoding.answers > 1:
+        found = [found[at : at + run.decoding.answers] for at in range(0, len(found), run.decoding.answers)]
+    return found[0] if one else found
 
 
-def generate_tokens(
-    model: Transformer,
-    prompts: Sequence[Sequence[int]],
-    *,
-    max_tokens: int = 128,
-    sampling: Sampling | None = None,
-    end: int | None = None,
-    compile: bool | None = None,
-    images: Images | None = None,
-    batch: int | None = None,
-    draft: Drafter | Transformer | None = None,
-    acceptance: Acceptance | None = None,
-    done: Callable[[int], None] | None = None,
-) -> list[list[int]]:
-    """The tokens that follow each prompt of token numbers, up to `end`, which is left out, or `max_tokens`.
+def generated(
+    model: Transformer, tokenizer: Tokenizer | None, prompts: Sequence[Prompt], **settings: Unpack[Settings]
+) -> list[Answer]:
+    """What came of every prompt: text, tokens, why it ended, and with `logprobs` how likely each token was.
 
-    `batch`, `draft`, `acceptance`, `done`: as in `stream`.
+    The `answers` of one prompt stand one behind the other.
     """
-    prompts = with_images(model, prompts, images)
-    rows: list[list[int]] = [[] for _ in prompts]
-    over = _Told(len(rows), done)
-    steps = running(
-        model, prompts, max_tokens=max_tokens, sampling=sampling, end=end, compile=compile, images=images, batch=batch,
-        draft=draft, acceptance=acceptance, ended=over.__contains__,
-    )  # fmt: skip
-    for row, token in chain.from_iterable(steps):
-        if row not in over:
-            if token != end:
-                rows[row].append(token)
-            if token == end or len(rows[row]) == max_tokens:
-                over.add(row)
-    return rows
+    return _Run(model, tokenizer, prompts, settings).answers()
 
 
-def stream(
-    model: Transformer,
-    tokenizer: Tokenizer | None,
-    prompts: Sequence[str | Sequence[int]],
-    *,
-    max_tokens: int = 128,
-    sampling: Sampling | None = None,
-    stop: Sequence[str] = (),
-    compile: bool | None = None,
-    block: int | None = None,
-    chat: bool = False,
-    images: Images | None = None,
-    batch: int | None = None,
-    draft: Drafter | Transformer | None = None,
-    acceptance: Acceptance | None = None,
-    done: Callable[[int], None] | None = None,
-) -> Iterator[tuple[int, str]]:
-    """(row, text) as the text comes. A row ends at the end-of-text token, before the first `stop` string, or at `max_tokens`.
+def generate_tokens(model: Transformer, prompts: Sequence[Sequence[int]], **settings: Unpack[Settings]) -> list[list[int]]:
+    """The tokens that follow each prompt of token numbers, up to one of `ends`, which is left out, or `max_tokens`."""
+    run = _Run(model, None, prompts, settings)
+    return [run.without_end(each) for each in run.answers()]
+
+
+def stream(model: Transformer, tokenizer: Tokenizer | None, prompts: Sequence[Prompt], **settings: Unpack[Settings]) -> Pieces:
+    """(row, text) as the text comes. A row ends at one of its ends, before the first `stop` string, or at `max_tokens`.
 
     A prompt is text, or the tokens of one. With `images` special tokens that it spells are these tokens: one for each image.
-
-    Wrong arguments are refused by the call itself, not when the first piece is read. `compile`: None compiles only jobs long
-    enough to recover the time. A model that fills masks gives each text at once, `block` positions revealed before the next
-    ones (by default all together); its tokenizer needs a mask token. `chat`: each prompt is what a user says, written by the
-    tokenizer's chat template, and a row ends where the answer does. `batch`: prompts at a time, each of which leaves its place
-    to the next when it ends, by default all together; the texts are the same. `done`: told the number of each row that ended.
-    `draft`: what proposes tokens, several of which one pass of the model then verifies (`speculative`): a smaller model, a
-    `Draft`, or a `Lookup`; then one prompt is computed after the other. `acceptance` counts what was proposed and taken.
+    Wrong arguments are refused by the call itself, not when the first piece is read. A model that fills masks gives each text
+    at once, as a search with beams does; its tokenizer needs a mask token. For `settings` see `Settings`.
     """
     if tokenizer is None:
+        raise _no_tokenizer(model)
+    return _Run(model, tokenizer, prompts, settings).pieces
+
+
+class _Run:
+    """A generation that was checked and has begun: `rows` hold what comes as `pieces` are read."""
+
+    def __init__(self, model: Transformer, tokenizer: Tokenizer | None, prompts: Sequence[Prompt], settings: Settings) -> None:
+        self.model, self.tokenizer, self.settings = model, tokenizer, settings
+        self.decoding = decoding_for(tokenizer, settings)
+        self.ends = ends_for(tokenizer, settings)
+        images = settings.get("images")
+        given = [self._read(prompt) for prompt in prompts]
+        if fills_masks(model) and tokenizer is not None and tokenizer.find("mask") is not None:
+            self._refuse_for_masks()
+            self.most = self.decoding.most(max(map(len, given), default=0))
+            self._make_rows(given)
+            self.pieces = self._revealed(given, tokenizer)
+            return
         check_model(model)
-        raise InputError(
-            "this model has no tokenizer, so text cannot become tokens: give token numbers, as --tokens 1,2,3 or a list of them"
-        )
-    if any(not text for text in stop):
-        raise InputError("a stop string is empty")
-    end = tokenizer.end_of_text
-    if chat:
-        if model.architecture.two_inputs or fills_masks(model):
-            raise InputError("a chat is gone on with by a decoder that predicts the next token, which this model is not")
-        given = [prompt_tokens(tokenizer, _asked(prompt), marked=images is not None) for prompt in prompts]
-        end = answer_end(tokenizer)
-    else:
-        read = tokenizer.encode if images is None else partial(encode_marked, tokenizer)
-        given = [read(prompt) if isinstance(prompt, str) else list(prompt) for prompt in prompts]
-    if fills_masks(model) and tokenizer.find("mask") is not None:
-        if draft is not None:
-            raise InputError("a model that fills masks does not write token after token: leave the draft out")
-        rows = [_Row(tokenizer, stop, end) for _ in prompts]
-        revealing = partial(unmasked, model, mask=tokenizer.special("mask"), max_tokens=max_tokens, block=block)
-        return _revealed(revealing, given, sampling or Sampling(), rows, batch or len(given), _Told(len(rows), done))
-    check_model(model)
-    tokens = with_images(model, [each or ([] if end is None else [end]) for each in given], images)
-    check(model, tokens, max_tokens, end if model.architecture.two_inputs else None, images=images, batch=batch)
-    rows = [_Row(tokenizer, stop, end) for _ in prompts]
-    steps = running(
-        model, tokens, max_tokens=max_tokens, sampling=sampling, end=end, compile=compile, images=images, batch=batch,
-        draft=draft, acceptance=acceptance, ended=lambda row: rows[row].ended,
-    )  # fmt: skip
-    return _pieces(steps, rows, max_tokens, _Told(len(rows), done))
+        first = [] if tokenizer is None or tokenizer.end_of_text is None else [tokenizer.end_of_text]
+        tokens = with_images(model, [each or first for each in given], images)
+        start = start_for(model, tokenizer, settings)
+        self.most = self.decoding.most(max(map(len, tokens), default=0) if start is None else 1)
+        beams, batch = self.decoding.beams, settings.get("batch")
+        rows = len(tokens) * (self.decoding.answers if beams is None else beams.count)
+        check(model, tokens, self.most, start, images=images, batch=batch, rows=rows)
+        self._refuse_together(beams is not None)
+        self._make_rows(tokens if start is None else [[start]] * len(tokens))
+        job = Job(
+            model, tokens, within(self.decoding.sampling, model, tokenizer), self.most, self.ends, start,
+            self.decoding.answers, images, batch, settings.get("compile"), settings.get("logprobs"),
+        )  # fmt: skip
+        if beams is not None:
+            found = searching(job, beams, stops=self._stops() if self.decoding.stop else None, over=self._over())
+            self.pieces = self._found(found)
+            return
+        steps = running(
+            job, draft=settings.get("draft"), acceptance=settings.get("acceptance"), ended=lambda row: self.rows[row].ended
+        )  # fmt: skip
+        self.pieces = self._said(steps)
 
+    def answers(self) -> list[Answer]:
+        """All that comes."""
+        texts = [""] * len(self.rows)
+        for row, piece in self.pieces:
+            texts[row] += piece
+        named = [None if self.tokenizer is None else text for text in texts]
+        pairs = enumerate(zip(self.rows, named, strict=True))
+        return [row.answer(number // self.decoding.answers, text) for number, (row, text) in pairs]
 
-def _revealed(
-    revealing: Callable[..., Iterator[Tensor]],
-    prompts: Sequence[Sequence[int]],
-    sampling: Sampling,
-    rows: Sequence[_Row],
-    batch: int,
-    over: _Told,
-) -> Iterator[tuple[int, str]]:
-    """(row, text) of every row, by filling masks, `batch` rows at a time."""
-    for first in range(0, len(prompts), batch):
-        *_, last = revealing(prompts[first : first + batch], sampling=sampling, first=first)
-        for number, numbers in enumerate(last.tolist(), first):
-            yield number, "".join(map(rows[number].push, numbers)) + rows[number].finish()
-            over.add(number)
+    def without_end(self, answer: Answer) -> list[int]:
+        """Its tokens without the end."""
+        return list(answer.tokens[:-1] if answer.reason == "end" else answer.tokens)
 
+    def _read(self, prompt: Prompt) -> list[int]:
+        """The tokens of a prompt, with what the tokenizer puts around a text."""
+        if not isinstance(prompt, str):
+            if self.settings.get("chat"):
+                raise InputError("a chat is text, and the prompts are token numbers: leave chat out")
+            return list(prompt)
+        assert self.tokenizer is not None, "asked for text"
+        marked = self.settings.get("images") is not None
+        if self.settings.get("chat"):
+            if self.model.architecture.two_inputs or fills_masks(self.model):
+                raise InputError("a chat is gone on with by a decoder that predicts the next token, which this model is not")
+            return prompt_tokens(self.tokenizer, [{"role": "user", "content": prompt}], marked=marked)
+        text = encode_marked(self.tokenizer, prompt) if marked else self.tokenizer.encode(prompt)
+        return text if fills_masks(self.model) else self.tokenizer.framed(text).tokens
 
-def _asked(prompt: str | Sequence[int]) -> list[dict[str, str]]:
-    """The chat that begins with a prompt."""
-    if not isinstance(prompt, str):
-        raise InputError("a chat is text, and the prompts are token numbers: leave chat out")
-    return [{"role": "user", "content": prompt}]
+    def _make_rows(self, before: Sequence[Sequence[int]]) -> None:
+        """The rows, each behind its prompt or its target's beginning."""
+        count = self.decoding.answers
+        special, stop = self.settings.get("special", False), self.decoding.stop
+        make = partial(Row, self.tokenizer, stop, self.ends, most=self.most, special=special)
+        self.rows = [make(prompt=prompt) for prompt in before for _ in range(count)]
+        self.told = Told(len(self.rows), self.settings.get("done"))
 
+    def _over(self) -> Callable[[], bool] | None:
+        """Whether no time is left, from now on."""
+        if self.decoding.max_time is None:
+            return None
+        until = time.monotonic() + self.decoding.max_time
+        return lambda: time.monotonic() > until
 
-def _pieces(steps: Given, rows: Sequence[_Row], max_tokens: int, over: _Told) -> Iterator[tuple[int, str]]:
-    """(row, text) of every piece of text that the tokens make certain."""
-    for number, token in chain.from_iterable(steps):
-        if number in over:
-            continue
-        row = rows[number]
-        piece = row.push(token)
-        if row.tokens == max_tokens:
-            piece += row.finish()
-        if piece:
-            yield number, piece
-        if row.ended:
-            over.add(number)
-            if over.all:
+    def _stops(self) -> Callable[[Sequence[int]], bool]:
+        """Whether new tokens have a stop string, special tokens by their names among them."""
+        tokenizer = self.tokenizer
+        assert tokenizer is not None, "stop strings are text"
+        return lambda tokens: any(text in tokenizer.decode(tokens, special=True) for text in self.decoding.stop)
+
+    def _said(self, steps: Given) -> Pieces:
+        """(row, text) of every piece of text that the tokens make certain."""
+        over = self._over() or (lambda: False)
+        for step in steps:
+            for token in step:
+                if token.row not in self.told:
+                    yield from self._pushed(token)
+            if self.told.all:
+                return
+            if over():
+                yield from chain.from_iterable(self._finished(row) for row in range(len(self.rows)))
                 return
 
+    def _found(self, found: Iterator[Sequence[Any]]) -> Pieces:
+        """(row, text) of the texts that a search finds."""
+        for number, best in enumerate(found):
+            for place, hypothesis in enumerate(best):
+                row = number * self.decoding.answers + place
+                self.rows[row].score = hypothesis.score
+                yield from self._whole(row, hypothesis.tokens)
 
-class _Told:
-    """The rows that have ended, each of which `done` is told once."""
+    def _whole(self, row: int, tokens: Sequence[int]) -> Pieces:
+        """A text that comes at once."""
+        pieces = [piece for token in tokens for _, piece in self._pushed(Token(row, token))]
+        if text := "".join([*pieces, *(piece for _, piece in self._finished(row))]):
+            yield row, text
 
-    def __init__(self, count: int, done: Callable[[int], None] | None) -> None:
-        self._count, self._done, self._rows = count, done, set[int]()
+    def _pushed(self, token: Token) -> Pieces:
+        piece = self.rows[token.row].push(token)
+        if piece:
+            yield token.row, piece
+        if self.rows[token.row].ended:
+            self.told.add(token.row)
 
-    def __contains__(self, row: object) -> bool:
-        return row in self._rows
+    def _finished(self, row: int) -> Pieces:
+        """The rest of a row for which no time is left."""
+        if piece := self.rows[row].finish("time"):
+            yield row, piece
+        self.told.add(row)
 
-    def add(self, row: int) -> None:
-        self._rows.add(row)
-        if self._done is not None:
-            self._done(row)
+    def _revealed(self, prompts: Sequence[Sequence[int]], tokenizer: Tokenizer) -> Pieces:
+        """(row, text) of every row, by filling masks, `batch` rows at a time."""
+        batch = self.settings.get("batch") or len(prompts)
+        for first in range(0, len(prompts), batch):
+            *_, last = unmasked(
+                self.model, prompts[first : first + batch], mask=tokenizer.special("mask"), sampling=self.decoding.sampling,
+                max_tokens=self.most, block=self.settings.get("block"), first=first,
+            )  # fmt: skip
+            for number, tokens in enumerate(last.tolist(), start=first):
+                yield from self._whole(number, tokens)
 
-    @property
-    def all(self) -> bool:
-        return len(self._rows) == self._count
+    def _refuse_for_masks(self) -> None:
+        """Refuse what a model that fills masks does not do."""
+        sampling: Sampling = self.decoding.sampling
+        for asked, words in (
+            (self.settings.get("draft") is not None, "the draft"), (self.decoding.beams is not None, "the beams"),
+            (self.decoding.answers > 1, "several answers"), (self.settings.get("logprobs") is not None, "logprobs"),
+            (sampling.reads, "what depends on the text so far"), (isinstance(sampling.seed, tuple), "seeds of rows"),
+        ):  # fmt: skip
+            if asked:
+                raise InputError(f"a model that fills masks does not write token after token: leave {words} out")
+
+    def _refuse_together(self, searches: bool) -> None:
+        """Refuse what contradicts itself."""
+        if searches and self.settings.get("draft") is not None:
+            raise InputError("tokens are proposed for one text, and beams are several: leave the draft or the beams out")
+        if searches and self.settings.get("logprobs") is not None:
+            raise InputError("a search gives scores of whole texts: leave logprobs or the beams out")
+        if (count := self.settings.get("logprobs")) is not None and count < 0:
+            raise InputError(f"logprobs = {count} should be 0 or more of the likeliest tokens")
 
 
-class _Row:
-    """The text of one row; an ending that may be the beginning of a stop string is held back."""
-
-    def __init__(self, tokenizer: Tokenizer, stop: Sequence[str], end: int | None) -> None:
-        self._decoder, self._stop, self._end = StreamDecoder(tokenizer), tuple(stop), end
-        self._held = ""
-        self.ended, self.tokens = False, 0
-
-    def push(self, token: int) -> str:
-        """The text that `token` makes certain."""
-        if self.ended:
-            return ""
-        self.tokens += 1
-        if token == self._end:
-            return self.finish()
-        self._held += self._decoder.push(token)
-        return self._release(len(self._held) - self._may_stop())
-
-    def finish(self) -> str:
-        """The rest of the text, when no more tokens come."""
-        if self.ended:
-            return ""
-        self._held += self._decoder.finish()
-        text = self._release(len(self._held))
-        self.ended = True
-        return text
-
-    def _release(self, certain: int) -> str:
-        """The text up to `certain`, or up to the first stop string, which ends the row."""
-        stops = [self._held.index(text) for text in self._stop if text in self._held]
-        if stops:
-            self.ended, certain = True, min(stops)
-        text, self._held = self._held[:certain], self._held[certain:]
-        return text
-
-    def _may_stop(self) -> int:
-        """The number of last characters that may be the beginning of a stop string."""
-        lengths = [n for text in self._stop for n in range(1, len(text)) if self._held.endswith(text[:n])]
-        return max(lengths, default=0)
+def _no_tokenizer(model: Transformer) -> InputError:
+    check_model(model)
+    return InputError(
+        "this model has no tokenizer, so text cannot become tokens: give token numbers, as --tokens 1,2,3 or a list of them"
+    )

@@ -1,5 +1,6 @@
 """Hugging Face checkpoints both ways: a directory of transformers' layout to a model of ours, and back."""
 
+from anyformer.huggingface.card import Facts
 from anyformer.huggingface.composites import COMPOSITES
 from anyformer.huggingface.config import Config, read_config
 from anyformer.huggingface.convert import architecture_of, load
@@ -32,6 +33,7 @@ __all__ = [
     "MISSING",
     "READ_ONLY",
     "Config",
+    "Facts",
     "Family",
     "Form",
     "HuggingFaceError",

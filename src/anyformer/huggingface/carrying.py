@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
+import json
 from collections.abc import Iterator, Mapping
 from os.path import isdir  # which no name is too long for
 from pathlib import Path
@@ -16,19 +16,14 @@ from anyformer.huggingface.config import FEW_BITS, FEW_BITS_BESIDE, read_table
 from anyformer.huggingface.convert import architecture_of, shapes_of, tensors_of
 from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.family import Family
-from anyformer.huggingface.files import Stored, write_json, write_shards
+from anyformer.huggingface.files import Stored, write_shards
 from anyformer.huggingface.find import find_family
 from anyformer.huggingface.fused import as_stored
 from anyformer.huggingface.rules import Rule, rules
-from anyformer.huggingface.seal import DIGESTS, check_seal, seal
-from anyformer.huggingface.stored import INDEX
+from anyformer.huggingface.seal import check_seal, seal
 from anyformer.model import Architecture, Transformer
 from anyformer.quantising import dense
-
-_WRITTEN = (".safetensors", ".py", ".bin", ".pth", ".ckpt", ".h5", ".msgpack")
-"""Endings of files that are not copied: weights, and code, which nothing here runs."""
-_ANEW = ("config.json", INDEX, DIGESTS, FEW_BITS_BESIDE)
-"""Files that are written anew, or no longer true."""
+from anyformer.text.beside import CONFIG, Beside
 
 
 def export_composite(
@@ -58,18 +53,19 @@ def export_composite(
         raise HuggingFaceError(f"{source}: holds the towers of {family.model_type}, and {model_type} is asked for")
     parameters = dict(dense(model).named_parameters())
     dtype = str(next(iter(parameters.values())).dtype).removeprefix("torch.")
-    config = {**_config(model.architecture, source, architecture, family), "dtype": dtype, **(extra or {})}
-    config.pop("torch_dtype", None)  # the older spelling
+    beside = Beside.read(source)
+    config = {**_config(model.architecture, source, architecture, family), **(extra or {})}
+    for key in ("dtype", "torch_dtype"):
+        config |= {key: dtype} if key in config else {}
     for table in (config, _at(config, family)):
         for key in FEW_BITS:  # all weights are plain now
             table.pop(key, None)
+    changed = None if config == beside.table(CONFIG) else (json.dumps(config, indent=2, ensure_ascii=False) + "\n").encode()
+    files = beside.but({FEW_BITS_BESIDE: None} if changed is None else {FEW_BITS_BESIDE: None, CONFIG: changed})
     of_weights = as_stored(rules(family.names_of(model.architecture), shapes_of(model.architecture)), stored)
     with writing_directory(directory) as partial:
         write_shards(partial, _tensors(of_weights, parameters, stored))
-        write_json(partial / "config.json", config)
-        for path in sorted(source.iterdir()):
-            if path.is_file() and not path.name.endswith(_WRITTEN) and path.name not in _ANEW:
-                shutil.copyfile(path, partial / path.name)
+        files.write(partial)
         seal(partial)
     return family
 

@@ -72,7 +72,8 @@ def _read(composite: Composite, spelled: Spelled, text: Family, config: Config, 
     if spelled.implied:
         inner.assume(head_dim=inner("hidden_size") // inner("num_attention_heads"))
     inner.expect_all(**spelled.only)
-    architecture = text.read(inner)
+    with inner.naming():
+        architecture = text.read(inner)
     inner.finish((*text.inert, *OUTSIDE))
     towers = tuple(name for name in config.written if name.endswith("_config") or composite.is_outside(name))
     config.finish((*OUTSIDE, *towers, *BESIDE) if nested else (*config.written,))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from os.path import isdir, isfile  # which no name is too long for
 from pathlib import Path
 from typing import Any
@@ -127,6 +129,18 @@ class Config:
         """The error about a value that is not what it has to be."""
         return HuggingFaceError(f"{self.where}: {path} = {shown(value)} should be {expected}")
 
+    @contextmanager
+    def naming(self) -> Iterator[None]:
+        """Within, an error about a part names the keys whose values it speaks of."""
+        try:
+            yield
+        except DescriptionError as error:
+            said = str(error)
+            words = set(re.findall(r"[\w.+-]*\w", said))
+            read = {name: value for name, value in self._data.items() if name not in self._left}
+            spoken_of = [f"{path} = {shown(value)}" for path, value in _scalars(read) if str(value) in words]
+            raise HuggingFaceError(": ".join([self.where, *([", ".join(spoken_of)] if spoken_of else []), said])) from None
+
     def assume(self, **values: Any) -> None:
         """Set the values that absent keys have in the model's configuration class."""
         self._usual = {**values, **self._usual}
@@ -143,12 +157,19 @@ class Config:
         return str(self("model_type"))
 
     @property
+    def class_name(self) -> str:
+        """The class of transformers that the files were saved from; empty where none is named."""
+        return next(iter(self("architectures", None) or ()), "")
+
+    @property
     def task(self) -> str:
         """The end of the model class's name: `ForCausalLM`, `LMHeadModel`, `Model`; empty where none is named."""
-        named = next(iter(self("architectures", None) or ()), "")
+        named = self.class_name
         if named.endswith("LMHeadModel"):
             return "LMHeadModel"
-        return "For" + named.rpartition("For")[2] if "For" in named else "Model" if named.endswith("Model") else ""
+        if named.endswith("Model"):  # RoFormerModel too
+            return "Model"
+        return "For" + named.rpartition("For")[2] if "For" in named else ""
 
     def expect(self, name: str, *values: Any, why: str = "") -> None:
         """Refuse any value of `name` but these (or its absence), for another would change what is computed."""
@@ -176,6 +197,15 @@ class Config:
                 f"{self.where}: {self.model_type} has keys that are not known here, so the model might compute something else: "
                 f"{listed}"
             )
+
+
+def _scalars(table: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
+    """The path and value of every number and name in a table and in those within it."""
+    for name, value in table.items():
+        if isinstance(value, Mapping):
+            yield from _scalars(value, f"{path}{name}.")
+        elif isinstance(value, int | float | str) and not isinstance(value, bool):
+            yield f"{path}{name}", value
 
 
 def shown(value: Any) -> str:

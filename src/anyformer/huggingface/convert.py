@@ -31,8 +31,6 @@ from anyformer.operations import Shape
 from anyformer.plan import Plan
 from anyformer.text import Tokenizer
 
-_TOKENIZER = "tokenizer.json"
-
 
 def architecture_of(
     directory: Path, dtype: torch.dtype | None = None, *, images: bool = False
@@ -98,8 +96,7 @@ def load(
             setattr(model.get_submodule(owner), leaf, nn.Parameter(value, requires_grad=trained[name]))
             advance(tensor.numel())
     place = directory.parent if is_gguf(directory) else directory
-    tokenizer = Tokenizer.load(place) if (place / _TOKENIZER).is_file() else None
-    return model.eval(), tokenizer
+    return model.eval(), Tokenizer.search(place)
 
 
 def _dtype(config: Config) -> torch.dtype:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from torch import Tensor
@@ -51,6 +52,14 @@ class Family:
 
     text_path: tuple[str, ...] = ()
     """Of a composite: keys down to the text model's table."""
+
+    @property
+    def home(self) -> str:
+        """The module that defines it; its `read` may be a function of another with some arguments given."""
+        read = self.read
+        while isinstance(read, partial):
+            read = read.func
+        return read.__module__
 
     def write(self, architecture: Architecture) -> dict[str, Any]:
         """A configuration of this model type; `UserError` with the reason where it has no key for something.

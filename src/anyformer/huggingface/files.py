@@ -52,9 +52,9 @@ class Source(Protocol):
 class Stored:
     """The tensors of a directory by name, each read from its file when needed.
 
-    `base`: prefix that names in the files may lack; `older_names`: pattern in names of older files -> today's. `text_name`: of
-    a composite, name in the files -> the text model's own, None for a tensor of a tower, which is left aside. `source`: by
-    default the safetensors of the directory, none of them in few bits.
+    `base`: prefix that names in the files may lack, or have beside those that are asked for; `older_names`: pattern in names of
+    older files -> today's. `text_name`: of a composite, name in the files -> the text model's own, None for a tensor of a
+    tower, which is left aside. `source`: by default the safetensors of the directory, none of them in few bits.
     """
 
     def __init__(
@@ -79,9 +79,9 @@ class Stored:
         return self._known_as(name) in self.files
 
     def _known_as(self, name: str) -> str:
-        """The name in the files, which may lack `base`."""
-        bare = name.removeprefix(self.base)
-        return name if name in self.files or bare not in self.files else bare
+        """The name in the files, which may lack `base` or have it."""
+        others = (name.removeprefix(self.base), self.base + name)
+        return next((known for known in (name, *others) if known in self.files), name)
 
     def tensor(self, name: str) -> Tensor:
         """One floating-point tensor, read from its file."""

@@ -18,8 +18,8 @@ _REGISTERED: dict[str, Family] = {}
 def enter(family: Family) -> None:
     """Know a family by its model type; one of the same type is refused, unless it is the same one defined again."""
     owner = _REGISTERED.get(family.model_type, family)
-    if owner.read.__module__ != family.read.__module__:
-        raise UserError(f"model type {family.model_type!r} is that of a family in {owner.read.__module__} already")
+    if owner.home != family.home:
+        raise UserError(f"model type {family.model_type!r} is that of a family in {owner.home} already")
     _REGISTERED[family.model_type] = family
 
 
@@ -38,12 +38,12 @@ def families() -> Iterable[Family]:
 
 def families_of_module(name: str) -> list[Family]:
     """The families that a module, or a module inside it, has registered."""
-    return [each for each in _REGISTERED.values() if f"{each.read.__module__}.".startswith(f"{name}.")]
+    return [each for each in _REGISTERED.values() if f"{each.home}.".startswith(f"{name}.")]
 
 
 def plugins_of(family: Family, architecture: Architecture) -> list[str]:
     """The plug-ins that a configuration of this family needs, by name."""
-    named = {plugin_of(family.read.__module__), *architecture.with_plugins().get("plugins", ())}
+    named = {plugin_of(family.home), *architecture.with_plugins().get("plugins", ())}
     return sorted(name for name in named if name is not None)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from anyformer.describe import PLUGINS, UserError, did_you_mean, without_plugins
 from anyformer.describe.plugins import SHORT
 from anyformer.huggingface import outside
+from anyformer.huggingface.class_heads import beside, check_head
 from anyformer.huggingface.composite import text_family, text_table
 from anyformer.huggingface.composites import COMPOSITES
 from anyformer.huggingface.config import FEW_BITS, Config
@@ -236,10 +237,10 @@ def own() -> Family:
 
 
 def families_of(file: str) -> Iterable[Family]:
-    """The families that a file defines."""
+    """The families that a file defines, with the classes that transformers has beside their language models."""
     module = importlib.import_module(f"anyformer.huggingface.families.{file}")
     families: Iterable[Family] = module.families(family) if file in OF_OTHERS else module.FAMILIES
-    return families
+    return map(beside, families)
 
 
 def read_architecture(config: Config, *, images: bool = False) -> tuple[Architecture, Family]:
@@ -249,7 +250,9 @@ def read_architecture(config: Config, *, images: bool = False) -> tuple[Architec
     """
     stored_format(config)
     reader = family_of(config, images=images)
-    architecture = reader.read(config)
+    with config.naming():
+        architecture = reader.read(config)
+        check_head(config, architecture)
     config.finish(reader.inert)
     return architecture, reader
 

@@ -17,7 +17,7 @@ FORMAT = 1
 
 def seal(directory: Path) -> None:
     """Write the size and SHA-256 of every file into `digests.json`; all files get the mode of a new file."""
-    names = sorted(path.name for path in directory.iterdir())
+    names = sorted(path.relative_to(directory).as_posix() for path in directory.rglob("*") if path.is_file())
     files = {name: {"bytes": (directory / name).stat().st_size, "sha256": sha256(directory / name)} for name in names}
     (directory / DIGESTS).write_text(json.dumps({"format": FORMAT, "files": files}, indent=2) + "\n", encoding="utf-8")
     for name in names:  # safetensors writes files that only their owner may read

@@ -100,7 +100,7 @@ class Transformer(Described):
         features = self._features(call)
         if self.head is not None and self.head.head.pool is not None:
             padding = None if self.latents is not None else self.architecture.embedding.padding(call.padding)
-            features = self.head.pooled(features, padding)
+            features = self.head.pooled(features, padding, call.tokens)
         return self.logits(features)
 
     def features(self, tokens: Tensor | None, decoder_tokens: Tensor | None = None, **options: Unpack[CallOptions]) -> Tensor:

@@ -21,10 +21,11 @@ from anyformer.objectives.feed import Feed
 from anyformer.objectives.objective import Partners, Setting, Totals
 from anyformer.objectives.records import RecordObjective
 from anyformer.objectives.requirements import needs_one_sequence
-from anyformer.objectives.sequences import FRAME, at_last, outputs, sequences
+from anyformer.objectives.sequences import FRAME, outputs, sequences
 from anyformer.operations import Shape
 from anyformer.parts.call.noise import Noise
 from anyformer.parts.call.reports import Auxiliary
+from anyformer.parts.embedding.head import at_last
 from anyformer.text import Specials
 
 TEXTS = ("text", "positive", "negative")

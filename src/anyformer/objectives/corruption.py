@@ -69,18 +69,16 @@ def segments(items_B: Tensor, counts_B: Tensor, draws_BT: Tensor) -> Tensor:
     return found.scatter_add(1, begins_BT.cumsum(1), inside_BT.long())
 
 
-def corrupted(tokens_BT: Tensor, lengths_B: Tensor, noise_BT: Tensor, sentinels: Sequence[int], end: int) -> Texts:
-    """(B, T + 1) each: the text with a sentinel for each span of noise, and the noise with one for each span that is none.
+def corrupted(tokens_BT: Tensor, lengths_B: Tensor, noise_BT: Tensor, sentinels: Sequence[int]) -> Texts:
+    """(B, T) each: the text with a sentinel for each span of noise, and the noise with one for each span that is none.
 
     The n-th span of either kind is written as sentinel n, so that the target is: sentinel 0, first span, sentinel 1, second
-    span ... Both end with `end`; a row without tokens has no target.
+    span ...
     """
     inside_BT = torch.arange(tokens_BT.shape[1]) < lengths_B[:, None]
     source = _with_sentinels(tokens_BT, inside_BT, noise_BT, sentinels)
     target = _with_sentinels(tokens_BT, inside_BT, inside_BT & ~noise_BT, sentinels)
-    last = torch.full((len(tokens_BT), 1), end)
-    nothing = torch.where(lengths_B[:, None] > 0, last, NOTHING)
-    return Texts(moved_left(torch.cat([source, last], 1)), moved_left(torch.cat([target, nothing], 1)))
+    return Texts(moved_left(source), moved_left(target))
 
 
 def _with_sentinels(tokens_BT: Tensor, inside_BT: Tensor, hidden_BT: Tensor, sentinels: Sequence[int]) -> Tensor:

@@ -18,13 +18,14 @@ from anyformer.objectives.objective import Setting
 from anyformer.objectives.requirements import needs_hidden_targets, needs_source, needs_token_logits, needs_whole_rows
 from anyformer.objectives.sentences import sentences_of
 from anyformer.objectives.seq2seq import target_logits
-from anyformer.objectives.source_target import NOTHING, padded_pairs, pairs
+from anyformer.objectives.source_target import NOTHING, padded_pairs, pairs, sides_of
 from anyformer.objectives.text import TextObjective, Window, lengths_of
 from anyformer.objectives.token_loss import TokenObjective
 from anyformer.operations import Shape
 from anyformer.parts.call.noise import Noise, uniform
 from anyformer.parts.call.reports import Auxiliary
 from anyformer.text import Specials, Tokenizer
+from anyformer.text.sides import Sides
 
 
 class DenoisingObjective(TextObjective, TokenObjective):
@@ -63,8 +64,11 @@ class DenoisingObjective(TextObjective, TokenObjective):
     def window(self, length: int) -> int:
         return length - 1
 
+    def beyond(self, tokenizer: Tokenizer) -> int:
+        return Sides.of_running_text(tokenizer).beyond
+
     def special(self, length: int) -> Specials:
-        return Specials(roles=() if self.hiding == "deletion" else ("mask",))
+        return Specials(rows=True, roles=() if self.hiding == "deletion" else ("mask",))
 
     def examples(self, batch: Batch, setting: Setting) -> Examples:
         given, tokenizer = Window.of(batch), setting.tokenizer
@@ -72,16 +76,14 @@ class DenoisingObjective(TextObjective, TokenObjective):
         order, hidden, spans = (uniform(noise, site, shape).numpy() for site in range(3))
         whether = uniform(noise, 3, torch.Size((len(lengths), 1))).numpy()[:, 0]
         sentences = sentences_of(tokenizer)
-        source, target = (np.full((shape[0], shape[1] + 1), NOTHING) for _ in range(2))
+        source, target = (np.full(shape, NOTHING) for _ in range(2))
         for row, length in enumerate(lengths):
             text = batch.tokens[row, :length]
             changed = sentences.reordered(text, order[row]) if whether[row] < self.permuted else text
             found = self.hide(changed, Draws(hidden[row], spans[row]), tokenizer)
-            source[row, : len(found) + 1] = [*found, tokenizer.end]
-            # A row beyond the end of the split has nothing to predict.
-            if length:
-                target[row, : length + 1] = [*text, tokenizer.end]
-        return pairs(torch.from_numpy(source), torch.from_numpy(target), given.rows, tokenizer.end)
+            source[row, : len(found)], target[row, :length] = found, text
+        frame = Sides.of_running_text(tokenizer)
+        return pairs(*sides_of((torch.from_numpy(source), torch.from_numpy(target)), frame), given.rows, frame.start)
 
     def made_up(self, architecture: Architecture, data: Data, shape: Shape) -> Examples:
         return padded_pairs(super().made_up(architecture, data, shape))

@@ -21,10 +21,10 @@ from anyformer.objectives.examples import Examples
 from anyformer.objectives.feed import Feed, remade
 from anyformer.objectives.objective import Setting
 from anyformer.objectives.requirements import needs_images
-from anyformer.objectives.sequences import at_last
 from anyformer.operations import Shape
 from anyformer.parts.call.noise import Noise, uniform
 from anyformer.parts.call.reports import Auxiliary
+from anyformer.parts.embedding.head import at_last
 
 PerChannel = Annotated[tuple[float, ...], Field(min_length=1)]
 

@@ -16,11 +16,12 @@ from anyformer.objectives.examples import Examples
 from anyformer.objectives.objective import Setting
 from anyformer.objectives.records import RecordObjective
 from anyformer.objectives.requirements import needs_source, needs_token_logits
-from anyformer.objectives.source_target import padded_pairs
+from anyformer.objectives.source_target import NOTHING, padded_pairs, pairs
 from anyformer.objectives.token_loss import TokenObjective
 from anyformer.operations import Shape
 from anyformer.parts.call.noise import Noise
 from anyformer.parts.call.reports import Auxiliary
+from anyformer.text.sides import Sides
 
 _FEW = 16
 """Records among which a prompt is looked for."""
@@ -29,9 +30,9 @@ _FEW = 16
 class Seq2SeqObjective(RecordObjective, TokenObjective):
     """Cross-entropy of a target given its source: -sum_i log p(y_i | x, y_1 ... y_{i-1}).
 
-    The decoder reads the target shifted right behind the start token (teacher forcing) and predicts the end after its last
-    token;
-    the token that ends a text is both, as in generation (Sutskever et al. 2014, arXiv 1409.3215; Vaswani et al. 2017).
+    Source and target are framed as the tokenizer does it, and the decoder reads the target shifted right (teacher forcing)
+    behind the token that the model's authors start it with, which is the end of a text where they name none; it predicts all
+    of the target, the end included (Sutskever et al. 2014, arXiv 1409.3215; Vaswani et al. 2017).
     """
 
     reads: ClassVar[type[Data]] = Pairs
@@ -44,12 +45,14 @@ class Seq2SeqObjective(RecordObjective, TokenObjective):
         needs_token_logits("seq2seq", architecture)
 
     def lengths(self, table: Table, setting: Setting) -> Ints:
-        return np.maximum(table.lengths("source"), table.lengths("target") + 1)
+        return np.maximum(table.lengths("source"), table.lengths("target"))
 
     def examples(self, batch: RecordBatch, setting: Setting) -> Examples:
-        sources = [record["source"] for (record,) in batch.records]
-        targets = [record["target"] for (record,) in batch.records]
-        return pairs_of(sources, targets, batch.rows, setting)
+        source, target = (
+            torch.from_numpy(padded([record[name] for (record,) in batch.records], setting.length, NOTHING))
+            for name in ("source", "target")
+        )
+        return pairs(source, target, torch.from_numpy(batch.rows), Sides.of(setting.tokenizer).start)
 
     def made_up(self, architecture: Architecture, data: Data, shape: Shape) -> Examples:
         return padded_pairs(super().made_up(architecture, data, shape))
@@ -67,18 +70,6 @@ class Seq2SeqObjective(RecordObjective, TokenObjective):
 
     def logits(self, model: Transformer, examples: Examples, noise: Noise | None, auxiliary: Auxiliary) -> Tensor:
         return target_logits(model, examples, noise, auxiliary)
-
-
-def pairs_of(sources: list[Ints], targets: list[Ints], rows: Ints, setting: Setting) -> Examples:
-    """Sources, and targets behind the start token and followed by the end, both padded to T."""
-    end, length = setting.tokenizer.end, setting.length
-    source = torch.from_numpy(padded(sources, length, -1))
-    entered = torch.from_numpy(padded([np.concatenate([[end], target]) for target in targets], length, -1))
-    wanted = torch.from_numpy(padded([np.concatenate([target, [end]]) for target in targets], length, IGNORED))
-    return Examples(
-        source.clamp(min=0), wanted, None, torch.from_numpy(rows),
-        decoder_tokens=entered.clamp(min=0), padding=source < 0, decoder_padding=entered < 0,
-    )  # fmt: skip
 
 
 def target_logits(model: Transformer, examples: Examples, noise: Noise | None, auxiliary: Auxiliary) -> Tensor:

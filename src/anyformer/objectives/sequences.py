@@ -16,6 +16,7 @@ from anyformer.model import Transformer
 from anyformer.objectives.examples import Examples
 from anyformer.parts.call.noise import Noise
 from anyformer.parts.call.reports import Auxiliary
+from anyformer.parts.embedding.head import at_last
 from anyformer.text import Specials, Tokenizer
 
 FRAME = Specials(roles=("cls", "sep"))
@@ -69,11 +70,3 @@ def outputs(model: Transformer, examples: Examples, noise: Noise | None, auxilia
 def pooled(outputs: Tensor, examples: Examples) -> Tensor:
     """One output for each row, (B, V): that of the head's pool, or else of the last token, as in a decoder."""
     return outputs if outputs.dim() == 2 else at_last(outputs, examples.padding)
-
-
-def at_last(x: Tensor, padding_BT: Tensor | None) -> Tensor:
-    """(B, T, ...) -> (B, ...): the last position of each row that is no padding."""
-    if padding_BT is None:
-        return x[:, -1]
-    positions_BT = torch.where(padding_BT, -1, torch.arange(x.shape[1], device=x.device))
-    return x[torch.arange(len(x), device=x.device), positions_BT.amax(1)]

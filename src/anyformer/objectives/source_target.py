@@ -9,6 +9,8 @@ from torch import Tensor
 
 from anyformer.data import IGNORED
 from anyformer.objectives.examples import Examples
+from anyformer.text.frame import Around
+from anyformer.text.sides import Sides
 
 NOTHING = -1
 """Where there is no token."""
@@ -33,10 +35,25 @@ def padded_pairs(examples: Examples) -> Examples:
     return replace(examples, padding=source, decoder_padding=target)
 
 
-def pairs(source_BT: Tensor, target_BT: Tensor, rows_B: Tensor, start: int) -> Examples:
-    """Examples of sources and targets that end in `NOTHING`: the decoder reads the target shifted right behind `start`."""
-    begin = torch.full((len(target_BT), 1), start)
-    entered_BT = torch.cat([begin, target_BT[:, :-1]], 1)
+def sides_of(texts: tuple[Tensor, Tensor], sides: Sides) -> tuple[Tensor, Tensor]:
+    """(B, T + n) each: sources and targets with what stands around them; a target without a token stays without one."""
+    source, target = texts
+    found = _around(target, sides.target)
+    return _around(source, sides.source), torch.where((target >= 0).any(1, keepdim=True), found, NOTHING)
+
+
+def _around(tokens_BT: Tensor, frame: Around) -> Tensor:
+    edges = (torch.tensor(side, dtype=torch.int64).expand(len(tokens_BT), -1) for side in (frame.before, frame.behind))
+    before, behind = edges
+    return moved_left(torch.cat([before, tokens_BT, behind], 1))
+
+
+def pairs(source_BT: Tensor, target_BT: Tensor, rows_B: Tensor, start: int | None) -> Examples:
+    """Examples of sources and targets that end in `NOTHING`: the decoder reads the target shifted right behind `start`, or
+    behind its own last token."""
+    last_B1 = ((target_BT >= 0).sum(1, keepdim=True) - 1).clamp(min=0)
+    begin = target_BT.gather(1, last_B1) if start is None else torch.full((len(target_BT), 1), start)
+    entered_BT = torch.cat([begin, torch.where(target_BT[:, 1:] < 0, NOTHING, target_BT[:, :-1])], 1)
     return Examples(
         source_BT.clamp(min=0), torch.where(target_BT < 0, IGNORED, target_BT), None, rows_B,
         decoder_tokens=entered_BT.clamp(min=0), padding=source_BT < 0, decoder_padding=entered_BT < 0,

@@ -15,22 +15,23 @@ from anyformer.objectives.examples import Examples
 from anyformer.objectives.objective import Setting
 from anyformer.objectives.requirements import needs_hidden_targets, needs_source, needs_token_logits, needs_whole_rows
 from anyformer.objectives.seq2seq import target_logits
-from anyformer.objectives.source_target import pairs, resized_to
+from anyformer.objectives.source_target import pairs, resized_to, sides_of
 from anyformer.objectives.text import TextObjective, Window, lengths_of
 from anyformer.objectives.token_loss import TokenObjective
 from anyformer.operations import Shape
 from anyformer.parts.call.noise import Noise, uniform
 from anyformer.parts.call.reports import Auxiliary
-from anyformer.text import Specials
+from anyformer.text import Specials, Tokenizer
+from anyformer.text.sides import Sides
 
 
 class SpanCorruptionObjective(TextObjective, TokenObjective):
     """Cross-entropy of the spans left out of a text, given the rest: -sum_i log p(y_i | x, y_1 ... y_{i-1}).
 
-    x is the text with sentinel n for its n-th span of noise, y all spans, each behind its sentinel; both end with the token
-    that ends a text. The numbers of noise tokens and of spans follow from the length of the text, so that all sources have one
-    length, and all targets too (Raffel et al. 2020, arXiv 1910.10683, section 3.1.4, and its released code, in which a text
-    ends with noise, so that the target has no sentinel behind its last span).
+    x is the text with sentinel n for its n-th span of noise, y all spans, each behind its sentinel; both framed as the
+    tokenizer does it, with the token that ends a text at their ends. The numbers of noise tokens and of spans follow from the
+    length of the text, so that all sources have one length, and all targets too (Raffel et al. 2020, arXiv 1910.10683, section
+    3.1.4, and its released code, in which a text ends with noise, so that the target has no sentinel behind its last span).
     """
 
     two_inputs: ClassVar[bool] = True
@@ -62,8 +63,11 @@ class SpanCorruptionObjective(TextObjective, TokenObjective):
                 fitting = tokens
         return fitting
 
+    def beyond(self, tokenizer: Tokenizer) -> int:
+        return Sides.of_running_text(tokenizer).beyond
+
     def special(self, length: int) -> Specials:
-        return Specials(sentinels=self.spans(self.window(length)).spans)
+        return Specials(rows=True, sentinels=self.spans(self.window(length)).spans)
 
     def spans(self, tokens: int) -> Spans:
         """Noise tokens and spans of a text of `tokens` tokens."""
@@ -77,9 +81,10 @@ class SpanCorruptionObjective(TextObjective, TokenObjective):
         noise_BT = span_mask(lengths_B, [self.spans(tokens) for tokens in lengths_B.tolist()], *draws)
         fixed = self.spans(window)
         sentinels = tokenizer.sentinels(fixed.spans)
-        texts = corrupted(given.tokens, lengths_B, noise_BT, sentinels, tokenizer.end)
-        source, target = (resized_to(text, size) for text, size in zip(texts, sizes(window, fixed), strict=True))
-        examples = pairs(source, target, given.rows, tokenizer.end)
+        frame = Sides.of_running_text(tokenizer)
+        texts = sides_of(corrupted(given.tokens, lengths_B, noise_BT, sentinels), frame)
+        source, target = (resized_to(text, size) for text, size in zip(texts, frame.sizes(sizes(window, fixed)), strict=True))
+        examples = pairs(source, target, given.rows, frame.start)
         # Rows of whole windows have no padding; said so, they take the faster kernels.
         return replace(examples, padding=None, decoder_padding=None) if given.padding is None else examples
 

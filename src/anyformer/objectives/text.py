@@ -16,6 +16,7 @@ from anyformer.objectives.examples import Examples
 from anyformer.objectives.feed import TextFeed
 from anyformer.objectives.objective import Objective, Setting
 from anyformer.operations import Shape
+from anyformer.text import DataError, Tokenizer
 
 
 class TextObjective(Objective):
@@ -36,6 +37,10 @@ class TextObjective(Objective):
         """The tokens of running text that become a row of `length` positions."""
         return length
 
+    def beyond(self, tokenizer: Tokenizer) -> int:
+        """The positions that a tokenizer's special tokens take in a row beyond those that `window` leaves to them."""
+        return 0
+
     def made_up(self, architecture: Architecture, data: Data, shape: Shape) -> Examples:
         made = super().made_up(architecture, data, shape)
         isolated = isinstance(data, Text) and data.isolate
@@ -52,8 +57,17 @@ class TextObjective(Objective):
     def _feed(self, data: Data, split: object, setting: Setting, batch: int) -> TextFeed:
         assert isinstance(data, Text), "checked when the run was described"
         assert isinstance(split, Split), "text is prepared as running tokens"
-        length, make = self.window(setting.length), partial(self.examples, setting=setting)
+        length, make = self._room(setting), partial(self.examples, setting=setting)
         return TextFeed(split, length, batch, setting.seed, data.isolate, data.sampling, make)
+
+    def _room(self, setting: Setting) -> int:
+        """The tokens of running text in a row."""
+        room = self.window(setting.length - self.beyond(setting.tokenizer))
+        if room < 1:
+            raise DataError(
+                f"length = {setting.length} has no room beside what this tokenizer puts around a text; set a greater one"
+            )
+        return room
 
     def prompt(self, corpus: Corpus, number: int = 0) -> str:
         assert isinstance(corpus.validation, Split), "text is prepared as running tokens"

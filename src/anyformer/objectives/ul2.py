@@ -24,13 +24,14 @@ from anyformer.objectives.requirements import (
     needs_whole_rows,
 )
 from anyformer.objectives.seq2seq import target_logits
-from anyformer.objectives.source_target import moved_left, padded_pairs, pairs, resized_to
+from anyformer.objectives.source_target import moved_left, padded_pairs, pairs, resized_to, sides_of
 from anyformer.objectives.text import TextObjective, Window, lengths_of
 from anyformer.objectives.token_loss import TokenObjective
 from anyformer.operations import Shape
 from anyformer.parts.call.noise import Noise, uniform
 from anyformer.parts.call.reports import Auxiliary
-from anyformer.text import RoleName, Specials
+from anyformer.text import RoleName, Specials, Tokenizer
+from anyformer.text.sides import Sides
 
 Mode = Literal["regular", "sequential", "extreme"]
 MODES: tuple[RoleName, ...] = get_args(Mode)
@@ -111,9 +112,14 @@ class UL2Objective(TextObjective, TokenObjective):
         """The longest text that fits into `length` positions by every denoiser; 0 if there is none."""
         return max((tokens for tokens in range(2, 2 * length) if self._fits(tokens, length)), default=0)
 
+    def beyond(self, tokenizer: Tokenizer) -> int:
+        frame = Sides.of_running_text(tokenizer)
+        return frame.beyond if self.target == "decoder" else sum(frame.sizes((0, 0)))
+
     def special(self, length: int) -> Specials:
         used = {each.mode for each in self.denoisers}
-        return Specials(roles=tuple(mode for mode in MODES if mode in used), sentinels=self._most_spans(self.window(length)))
+        roles = tuple(mode for mode in MODES if mode in used)
+        return Specials(rows=True, roles=roles, sentinels=self._most_spans(self.window(length)))
 
     def examples(self, batch: Batch, setting: Setting) -> Examples:
         given, tokenizer = Window.of(batch), setting.tokenizer
@@ -122,16 +128,16 @@ class UL2Objective(TextObjective, TokenObjective):
         counts = [each.spans(tokens) for each, tokens in zip(drawn, lengths_B.tolist(), strict=True)]
         noise_BT = span_mask(lengths_B, counts, *(uniform(noise, site, given.tokens.shape) for site in (0, 1)))
         sentinels = tokenizer.sentinels(self._most_spans(given.tokens.shape[1]))
-        texts = corrupted(given.tokens, lengths_B, noise_BT, sentinels, tokenizer.end)
+        texts, frame = corrupted(given.tokens, lengths_B, noise_BT, sentinels), Sides.of_running_text(tokenizer)
         modes = torch.tensor([[-1 if each.mode is None else tokenizer.special(each.mode)] for each in drawn])
-        texts = texts._replace(source=moved_left(torch.cat([modes, texts.source], 1)))
+        whole = Texts(*sides_of((torch.cat([modes, texts.source], 1), texts.target), frame))
         match self.target:
             case "decoder":
-                longest = self._longest(given.tokens.shape[1])
-                source, target = (resized_to(text, size) for text, size in zip(texts, longest, strict=True))
-                return pairs(source, target, given.rows, tokenizer.end)
+                longest = frame.sizes(self._longest(given.tokens.shape[1]))
+                source, target = (resized_to(text, size) for text, size in zip(whole, longest, strict=True))
+                return pairs(source, target, given.rows, frame.start)
             case "same_sequence":
-                return in_one_sequence(texts, given.rows, setting.length)
+                return in_one_sequence(whole, given.rows, setting.length)
             case _ as never:
                 assert_never(never)
 

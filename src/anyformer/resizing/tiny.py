@@ -56,6 +56,7 @@ LIMITS = {
     "virtual_tokens": 2,
     "rows": 32,
     "multiple": 8,
+    "passed_over": 287,
     "before": 287,
     "ends": 287,
 }

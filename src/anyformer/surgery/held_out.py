@@ -34,7 +34,7 @@ def check(architecture: Architecture, option: str = "data") -> None:
 def text_of(data: str, tokenizer: Tokenizer) -> Split:
     """All of a text in the model's tokens."""
     with tempfile.TemporaryDirectory() as place:
-        tokenizer.save(place)
+        tokenizer.beside.keep(Path(place))
         corpus = prepare(Text(paths=(data,), tokenizer=TokenizerFile(path=place), validation=0.0), progress=False)
     assert isinstance(corpus.train, Split), "text is prepared as running tokens"
     return corpus.train
@@ -62,7 +62,7 @@ def _length(text: Split, *models: Transformer) -> int:
 
 def tokenizer_beside(directory: Path) -> Tokenizer | None:
     """The tokenizer of a checkpoint or a Hugging Face directory, read without its weights; None if absent."""
-    return Tokenizer.load(directory) if (directory / checkpoint.TOKENIZER).is_file() else None
+    return Tokenizer.search(directory)
 
 
 def newest(directory: Path) -> Path:

@@ -21,14 +21,19 @@ def anything(architecture: Architecture) -> bool:
 
 
 def decodes_tokens(architecture: Architecture) -> bool:
-    """Whether it is a decoder that reads one sequence of tokens."""
-    return architecture.shape_of_model == "decoder-only" and not architecture.two_inputs and reads_tokens(architecture)
+    """Whether it is a decoder that reads one sequence of tokens and has an output at each position."""
+    alone = architecture.shape_of_model == "decoder-only" and not architecture.two_inputs
+    return alone and reads_tokens(architecture) and not pools(architecture)
 
 
 def encodes_tokens(architecture: Architecture) -> bool:
     """Whether it is an encoder without a decoder that reads tokens and has an output at each position."""
-    pooled = architecture.head is not None and architecture.head.pool is not None
-    return architecture.decoder is None and reads_tokens(architecture) and not pooled
+    return architecture.decoder is None and reads_tokens(architecture) and not pools(architecture)
+
+
+def pools(architecture: Architecture) -> bool:
+    """Whether it has one output for each row."""
+    return architecture.head is not None and architecture.head.pool is not None
 
 
 def one_text(architecture: Architecture) -> bool:

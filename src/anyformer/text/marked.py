@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-import json
-
-import tokenizers
-
-from anyformer.text.tokenizers import Tokenizer, all_special
+from anyformer.text.chat.encoding import reading
+from anyformer.text.tokenizers import Tokenizer
 
 
 def encode_marked(tokenizer: Tokenizer, text: str) -> list[int]:
     """As `tokenizer.encode`, but where the text spells a special token it is that token."""
-    tokenizer.encode(text)  # refuses what is no text
-    whole = tokenizers.Tokenizer.from_str(all_special(json.loads(tokenizer.definition), tokenizer.config))
-    whole.no_truncation()
-    whole.no_padding()
-    ids: list[int] = whole.encode(text, add_special_tokens=False).ids
+    ids: list[int] = reading(tokenizer).encode(text).tokens.tolist()
     return ids

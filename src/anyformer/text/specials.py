@@ -46,6 +46,8 @@ ROLES: Mapping[RoleName, Role] = {
     "extreme": Role("[X]"),
 }
 assert set(ROLES) == set(get_args(RoleName))
+FRAMING: tuple[RoleName, ...] = ("cls", "sep")
+"""The roles of the tokens that a tokenizer made here puts before a text and behind it, if it has both."""
 SPEAKING: tuple[RoleName, ...] = ("system", "user", "assistant", "turn_end")
 """The roles that a chat needs."""
 CHAT_TEMPLATE = (
@@ -68,6 +70,12 @@ class Specials(Value):
     `regular`, `sequential`, `extreme`."""
     sentinels: Annotated[int, Field(ge=0, le=4096)] = 0
     """How many sentinels (`<extra_id_0>`, ...), which stand for spans that are left out (T5)."""
+    frames: bool = False
+    """Whether a tokenizer made here puts `[CLS]` before a text and `[SEP]` behind it, for which it needs both; one from a file
+    has a frame of its own, or none."""
+    rows: bool = False
+    """Whether what the tokenizer puts around a text is put around each row by the objective, so that documents of running text
+    stay bare."""
 
     @model_validator(mode="after")
     def _each_once(self) -> Specials:
@@ -78,7 +86,12 @@ class Specials(Value):
     def __or__(self, other: Specials) -> Specials:
         """The tokens that either needs."""
         roles = tuple(dict.fromkeys((*self.roles, *other.roles)))
-        return Specials(roles=roles, sentinels=max(self.sentinels, other.sentinels))
+        return Specials(
+            roles=roles,
+            sentinels=max(self.sentinels, other.sentinels),
+            frames=self.frames or other.frames,
+            rows=self.rows or other.rows,
+        )
 
     @property
     def names(self) -> tuple[str, ...]:

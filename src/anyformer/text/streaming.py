@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+from collections.abc import Sequence
 
 from anyformer.text.lookup import byte_letters
 from anyformer.text.tokenizers import Tokenizer
@@ -11,14 +12,16 @@ _BYTES = byte_letters()
 
 
 class StreamDecoder:
-    """`push` returns the text that a token completes, `finish` the rest. Together they are `tokenizer.decode` of all tokens
-    (for tokenizers that are not byte-level: as long as the tokens spell valid UTF-8).
+    """`push` returns the text that a token completes, `finish` the rest. Together they are what `tokenizer.decode` of all
+    tokens has behind that of the tokens `before` them (for tokenizers that are not byte-level: as long as the tokens spell
+    valid UTF-8).
 
-    A character is held back until its last byte. Special tokens have no text.
+    A character is held back until its last byte. Special tokens have no text, unless `special`.
     """
 
-    def __init__(self, tokenizer: Tokenizer) -> None:
-        self._decoder: _Bytes | _Window = _Bytes(tokenizer) if tokenizer.byte_level else _Window(tokenizer)
+    def __init__(self, tokenizer: Tokenizer, *, before: Sequence[int] = (), special: bool = False) -> None:
+        make = _Bytes if tokenizer.byte_level else _Window
+        self._decoder: _Bytes | _Window = make(tokenizer, before, special)
 
     def push(self, token: int) -> str:
         """The text that `token` completes, often a whole word, sometimes nothing."""
@@ -32,20 +35,33 @@ class StreamDecoder:
 class _Bytes:
     """Byte-level tokens spell bytes, so UTF-8's incremental decoder knows which characters are complete."""
 
-    def __init__(self, tokenizer: Tokenizer) -> None:
+    _LONGEST = 4
+    """Tokens before that an unfinished character may have, and more: a character has four bytes."""
+
+    def __init__(self, tokenizer: Tokenizer, before: Sequence[int], special: bool) -> None:
         self._tokenizer = tokenizer
-        self._special = frozenset(tokenizer.special_tokens.values())
-        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._silent = frozenset[int]() if special else frozenset(tokenizer.special_tokens.values())
+        self._decoder, self._told = codecs.getincrementaldecoder("utf-8")("replace"), False
+        for token in before[-self._LONGEST :]:
+            self.push(token)
+        # Of a character that the tokens before begin, and no other finishes, their own text has the replacement.
+        self._told = bool(self._decoder.getstate()[0])
 
     def push(self, token: int) -> str:
-        if token in self._special or (word := self._tokenizer.token(token)) is None:
+        if token in self._silent or (word := self._tokenizer.token(token)) is None:
             return ""
         # A letter that spells no byte comes from a token added as plain text.
         plain = any(letter not in _BYTES for letter in word)
-        return self._decoder.decode(word.encode() if plain else bytes(_BYTES[letter] for letter in word))
+        return self._new(self._decoder.decode(word.encode() if plain else bytes(_BYTES[letter] for letter in word)))
 
     def finish(self) -> str:
-        return self._decoder.decode(b"", final=True)
+        return self._new(self._decoder.decode(b"", final=True))
+
+    def _new(self, text: str) -> str:
+        if text and self._told:
+            self._told = False
+            return text.removeprefix("\ufffd")
+        return text
 
 
 class _Window:
@@ -54,9 +70,9 @@ class _Window:
     _LONGEST = 8
     """Tokens held back at most: a character has four bytes, the rest is margin."""
 
-    def __init__(self, tokenizer: Tokenizer) -> None:
-        self._tokenizer = tokenizer
-        self._context: list[int] = []
+    def __init__(self, tokenizer: Tokenizer, before: Sequence[int], special: bool) -> None:
+        self._tokenizer, self._special = tokenizer, special
+        self._context = self._last(before)
         self._waiting: list[int] = []
 
     def push(self, token: int) -> str:
@@ -74,5 +90,15 @@ class _Window:
         return text
 
     def _rest(self) -> str:
-        before = self._tokenizer.decode(self._context)
-        return self._tokenizer.decode([*self._context, *self._waiting])[len(before) :]
+        before = self._decoded(self._context)
+        return self._decoded([*self._context, *self._waiting])[len(before) :]
+
+    def _decoded(self, tokens: Sequence[int]) -> str:
+        return self._tokenizer.decode(tokens, special=self._special)
+
+    def _last(self, before: Sequence[int]) -> list[int]:
+        """The last tokens before, beginning with a whole character, and with one that has text: blanks depend on it."""
+        first = len(before)
+        while first > 0 and (not (text := self._decoded(before[first:])) or text.startswith("\ufffd")):
+            first -= 1
+        return list(before[first:])

@@ -15,16 +15,19 @@ import tokenizers
 from numpy.typing import NDArray
 from tokenizers import decoders
 
+from anyformer.text.beside import CONFIG, TOKENIZER, TOKENIZER_CONFIG, Beside
+from anyformer.text.cleaning import cleaned, cleans
+from anyformer.text.conventions import Conventions
+from anyformer.text.converted import converted, source_of
+from anyformer.text.definition import END_NAMES, complete, end_of_text, settings, text_of, unknown
 from anyformer.text.errors import DataError
+from anyformer.text.frame import Frame, Framed
+from anyformer.text.languages import spoken
 from anyformer.text.leaks import Leaks
 from anyformer.text.lookup import Lookup
-from anyformer.text.specials import END_OF_TEXT, ROLES, SENTINEL_NAMES, RoleName, by_role, candidates, named, plain_config
+from anyformer.text.specials import ROLES, SENTINEL_NAMES, RoleName, candidates, named, plain_config
 
 TokenArray = NDArray[np.uint32]
-_END_NAMES = (END_OF_TEXT, "<|end_of_text|>", "</s>", "<eos>", "<｜end▁of▁sentence｜>", "<|eos|>", "[EOS]", "[SEP]")
-_FILE, _TEMPLATE = "tokenizer.json", "chat_template.jinja"
-CONFIG = "tokenizer_config.json"
-"""The file with the tokens of special meaning and the chat template."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +42,11 @@ class Tokenizer:
     vocab_size: int
     end_of_text: int | None
     definition: str = field(repr=False)
-    """The text of `tokenizer.json`, kept as given so that saving changes no digest."""
+    """The text of `tokenizer.json`."""
+    beside: Beside = field(repr=False)
+    """All that stands beside the model's weights, which is written as it was read."""
+    conventions: Conventions = field(repr=False)
+    """How the model's authors run it."""
     _inner: tokenizers.Tokenizer = field(repr=False)
     _config: Mapping[str, Any] = field(repr=False)
     _lookup: Lookup | None = field(repr=False)
@@ -47,49 +54,85 @@ class Tokenizer:
     _where: str = field(repr=False)
 
     @classmethod
-    def parse(cls, definition: str, config: Mapping[str, Any] | None = None, where: str = _FILE) -> Self:
+    def parse(cls, definition: str, config: Mapping[str, Any] | None = None) -> Self:
         """From the text of a `tokenizer.json` (and the table of its `tokenizer_config.json`)."""
+        files = {TOKENIZER: definition.encode()}
+        if config is not None:
+            files[TOKENIZER_CONFIG] = (json.dumps(config, indent=2, ensure_ascii=False) + "\n").encode()
+        return cls.of(Beside(files))
+
+    @classmethod
+    def of(cls, beside: Beside) -> Self:
+        """From the files beside a model's weights; without a `tokenizer.json`, from those that transformers converts."""
+        where, config = str(Path(beside.where) / TOKENIZER), settings(beside)
+        definition = beside.text(TOKENIZER)
+        if definition is None:
+            definition = converted(beside)
         try:
-            table = json.loads(definition)
-            inner = tokenizers.Tokenizer.from_str(all_special(table, config or {}))
+            table = complete(json.loads(definition), config)
+            inner = tokenizers.Tokenizer.from_str(text_of(table))
         except Exception as error:  # the library raises plain Exception
             raise DataError(f"{where}: not a tokenizer.json that the tokenizers library reads ({error})") from None
         # A truncation or padding in the file would silently drop or add text.
         inner.no_truncation()
         inner.no_padding()
         inner.encode_special_tokens = True
-        vocabulary = inner.get_vocab(with_added_tokens=True)
-        end = _end_of_text(table, config or {})
+        words = inner.get_vocab(with_added_tokens=True)
+        end = end_of_text(table, config)
         return cls(
-            vocab_size=max(vocabulary.values(), default=-1) + 1,
-            end_of_text=vocabulary[end] if end is not None else None,
+            vocab_size=max(words.values(), default=-1) + 1,
+            end_of_text=words[end] if end is not None else None,
             definition=definition,
+            beside=beside,
+            conventions=Conventions.of(beside),
             _inner=inner,
             _config=config or plain_config(end),
             _lookup=Lookup.of(table),
-            _leaks=Leaks.of(inner, _unknown(table["model"])),
+            _leaks=Leaks.of(inner, unknown(table["model"])),
             _where=where,
         )
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """From a `tokenizer.json`, or a directory that has one."""
-        file = Path(path).expanduser()
-        file = file / _FILE if file.is_dir() else file
-        try:
-            definition = file.read_text(encoding="utf-8")
-        except FileNotFoundError:
-            raise DataError(f"{file}: no such file; a tokenizer is a tokenizer.json or a directory that has one") from None
-        except (OSError, UnicodeDecodeError) as error:
-            raise DataError(f"{file}: cannot be read ({error})") from None
-        return cls.parse(definition, _read_template(file) | _read_config(file.with_name(CONFIG)), str(file))
+        """From a `tokenizer.json`, a directory that has one, or a checkpoint."""
+        place = Path(path).expanduser()
+        if not place.exists():
+            raise DataError(f"{place}: no such file; a tokenizer is a tokenizer.json or a directory that has one")
+        found = cls.search(place)
+        if found is None:
+            raise DataError(f"{place}: has no {TOKENIZER}; a tokenizer is a tokenizer.json or a directory that has one")
+        return found
+
+    @classmethod
+    def search(cls, place: Path) -> Self | None:
+        """The tokenizer of a directory or a file; None where there is none."""
+        return cls.found(Beside.read(place))
+
+    @classmethod
+    def found(cls, beside: Beside) -> Self | None:
+        """The tokenizer among the files beside a model's weights; None where there is none."""
+        return cls.of(beside) if TOKENIZER in beside or source_of(beside) else None
 
     def save(self, directory: str | Path) -> None:
-        """Write `tokenizer.json` and `tokenizer_config.json`, which `load` and Hugging Face's AutoTokenizer read."""
+        """Write all that stands beside the weights, which `load` and Hugging Face's AutoTokenizer read."""
         folder = Path(directory)
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / _FILE).write_text(self.definition, encoding="utf-8")
-        (folder / CONFIG).write_text(json.dumps(self._config, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        self.beside.write(folder)
+
+    def framed(self, text: Sequence[int], pair: Sequence[int] | None = None) -> Framed:
+        """The tokens of a text, or of a pair, with what this tokenizer puts around them, as transformers' `tokenizer(text)`."""
+        return self.frame.single.framed([text]) if pair is None else self.frame.pair.framed([text, pair])
+
+    @cached_property
+    def frame(self) -> Frame:
+        """What this tokenizer puts around texts."""
+        named = spoken(self._config, self.beside.table(CONFIG))
+        return Frame.of(self._inner) if named is None else named.frame(named.source, self.number, self.end)
+
+    @property
+    def ends(self) -> tuple[int, ...]:
+        """Every token that ends a generated text: those that the model's authors name, else the one that ends a document."""
+        return self.conventions.ends or (() if self.end_of_text is None else (self.end_of_text,))
 
     def encode(self, text: str) -> list[int]:
         """The tokens of `text`, nothing added; `DataError` for text that this tokenizer cannot represent."""
@@ -132,7 +175,12 @@ class Tokenizer:
 
     def decode(self, ids: Iterable[int], special: bool = False) -> str:
         """The text of tokens; special tokens are left out unless `special`; bytes that are no UTF-8 become U+FFFD."""
-        return self._inner.decode(list(ids), skip_special_tokens=not special)
+        text = self._inner.decode(list(ids), skip_special_tokens=not special)
+        return cleaned(text) if self._cleans else text
+
+    @cached_property
+    def _cleans(self) -> bool:
+        return cleans(self._config, self._inner)
 
     @property
     def special_tokens(self) -> dict[str, int]:
@@ -144,7 +192,7 @@ class Tokenizer:
     def end(self) -> int:
         """The token that ends a text; `DataError` if there is none."""
         if self.end_of_text is None:
-            raise self._lacks("token that ends a text", f"none of {', '.join(_END_NAMES)}")
+            raise self._lacks("token that ends a text", f"none of {', '.join(END_NAMES)}")
         return self.end_of_text
 
     def find(self, role: RoleName) -> int | None:
@@ -202,6 +250,10 @@ class Tokenizer:
         """Whether encoding is a table look-up, for which no parallelism pays."""
         return self._lookup is not None
 
+    def number(self, token: str) -> int | None:
+        """The number of a token in the library's own spelling; None if there is none."""
+        return self._inner.token_to_id(token)
+
     def token(self, number: int) -> str | None:
         """The library's own spelling of a token; None outside the vocabulary."""
         return self._inner.id_to_token(number)
@@ -243,58 +295,3 @@ def _check_unicode(text: str) -> None:
         text.encode()
     except UnicodeEncodeError as error:
         raise DataError(f"the text has {text[error.start]!r}, half of a surrogate pair") from None
-
-
-def _read_config(file: Path) -> dict[str, Any]:
-    if not file.is_file():
-        return {}
-    try:
-        table = json.loads(file.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise DataError(f"{file}: not valid JSON ({error})") from None
-    if not isinstance(table, dict):
-        raise DataError(f"{file}: should be a JSON object, got {type(table).__name__}")
-    return table
-
-
-def _read_template(file: Path) -> dict[str, Any]:
-    """The chat template of a file beside the tokenizer's, where newer directories keep it."""
-    beside = file.with_name(_TEMPLATE)
-    if not beside.is_file():
-        return {}
-    try:
-        return {"chat_template": beside.read_text(encoding="utf-8")}
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"{beside}: cannot be read ({error})") from None
-
-
-def _end_of_text(table: Mapping[str, Any], config: Mapping[str, Any]) -> str | None:
-    """The separator of documents: a usual name, else the configuration's end-of-sequence token."""
-    added = {token["content"] for token in table.get("added_tokens") or ()}
-    return next((name for name in (*_END_NAMES, named(config, "eos_token")) if name in added), None)
-
-
-def all_special(table: dict[str, Any], config: Mapping[str, Any]) -> str:
-    """The definition with its end-of-text token, and those of every role, marked special, since some files add them as
-    ordinary words, or name in the configuration what only the model's vocabulary has."""
-    tokens = list(table.get("added_tokens") or ())
-    added, vocabulary = {token["content"] for token in tokens}, _vocabulary(table["model"])
-    for word in dict.fromkeys(named(config, role.key) for role in ROLES.values() if role.key):
-        if word is not None and word not in added and word in vocabulary:
-            plain = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
-            tokens.append({"id": vocabulary[word], "content": word, **plain})
-    known = {_end_of_text(table, config), *by_role(config, added).values()}
-    tokens = [token | {"special": token["special"] or token["content"] in known} for token in tokens]
-    return json.dumps(table | {"added_tokens": tokens}, ensure_ascii=False)
-
-
-def _vocabulary(model: Mapping[str, Any]) -> dict[str, int]:
-    """A model's words and their numbers; Unigram lists (piece, score)."""
-    words = model["vocab"]
-    return words if isinstance(words, dict) else {word: number for number, (word, _) in enumerate(words)}
-
-
-def _unknown(model: Mapping[str, Any]) -> int | None:
-    """The number that a model gives for what it lacks."""
-    unknown: int | None = model.get("unk_id", _vocabulary(model).get(model.get("unk_token") or ""))
-    return unknown

@@ -34,6 +34,7 @@ from anyformer.training.display import COMPILING
 from anyformer.training.held_out import corpus_of
 from anyformer.training.instability import Past
 from anyformer.training.invocation import command
+from anyformer.training.kept import kept_beside
 from anyformer.training.loggers import check_loggers
 from anyformer.training.memory_meter import MemoryMeter, check_memory, room_for_copy
 from anyformer.training.parallel import Ranks, check_mesh, joined, mesh_lines
@@ -43,7 +44,7 @@ from anyformer.training.precision import Host, check_units, default_device, meas
 from anyformer.training.priced import step_of
 from anyformer.training.run import Run, load_run
 from anyformer.training.session import Session
-from anyformer.training.starting import kept_tokenizer, take
+from anyformer.training.starting import take
 from anyformer.training.stop import Stop, listening
 from anyformer.training.summary import update_figures
 from anyformer.training.timing import timed
@@ -87,7 +88,7 @@ def train(
             if budget is not None:
                 trainer = _fitted(directory, trainer, budget, stop, console)
             if run.start_from is not None:
-                trainer = trainer.changed(data=kept_tokenizer(run.data, directory))
+                trainer = trainer.changed(data=kept_beside(run, directory))
             if ranks.first:
                 keep_partners(trainer.run, trainer.partners, directory)
                 keep_teacher(trainer.answers, directory)

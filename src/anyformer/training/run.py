@@ -219,9 +219,9 @@ def default_run(model: Architecture, paths: tuple[str, ...], objective: Objectiv
     return Run(minutes=5.0, length=objective.usual_length(model, data), data=data, objective=objective, architecture=model)
 
 
-def started(run: Run, source: str) -> Run:
-    """The run from the weights of `source`, and with its tokenizer if it has one."""
-    text = {key: value for key, value in run.plain()["data"].items() if key != "tokenizer"}
+def started(run: Run, source: str, *, named: bool = False) -> Run:
+    """The run from the weights of `source`, and with its tokenizer, unless another one is `named`."""
+    text = {key: value for key, value in run.plain()["data"].items() if named or key != "tokenizer"}
     data = completed({"start_from": source, "architecture": "kept", "data": text})
     tokenizer = {"tokenizer": data["data"]["tokenizer"]} if "tokenizer" in data["data"] else {}
     return Run.parse({**run.plain(), "start_from": data["start_from"], "data": {**run.plain()["data"], **tokenizer}})

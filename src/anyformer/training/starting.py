@@ -11,7 +11,6 @@ from typing import Any
 import torch
 
 from anyformer.checkpoint import latest, steps
-from anyformer.data import Data, TokenizerFile
 from anyformer.describe import UserError
 from anyformer.loading import load
 from anyformer.model import Transformer
@@ -19,9 +18,11 @@ from anyformer.model.adapters import begin
 from anyformer.resolving import architecture
 from anyformer.text import Tokenizer
 
-_TOKENIZER = "tokenizer.json"
 _SHOWN = 6
 """Names of weights listed in a line of the report."""
+
+WITHOUT_TEXT = ("task", "images", "arrays", "pixels")
+"""Kinds of data that have no text, or symbols of their own."""
 
 
 @dataclass(frozen=True)
@@ -90,17 +91,7 @@ def tokenizer_of(source: str | Path) -> str | None:
     path = Path(source)
     if steps(path):
         path = latest(path)[0] or path
-    file = path / _TOKENIZER
-    return str(file) if file.is_file() else None
-
-
-def kept_tokenizer(data: Data, directory: Path) -> Data:
-    """The data of a run with a copy of its tokenizer's file in the run's own directory, so that the run can go on without the
-    first one."""
-    if not isinstance(data.tokenizer, TokenizerFile):
-        return data
-    Tokenizer.load(data.tokenizer.path).save(directory)
-    return data.but(tokenizer=TokenizerFile(path=abspath(directory / _TOKENIZER)))
+    return str(path) if Tokenizer.search(path) is not None else None
 
 
 def completed(data: dict[str, Any], beside: Path = Path()) -> dict[str, Any]:
@@ -118,8 +109,16 @@ def completed(data: dict[str, Any], beside: Path = Path()) -> dict[str, Any]:
     if "architecture" not in data:
         made["architecture"] = architecture(path).plain()
     text = data.get("data")
-    if isinstance(text, Mapping) and "tokenizer" not in text and (file := tokenizer_of(path)):
-        made["data"] = {**text, "tokenizer": {"kind": "file", "path": abspath(file)}}
+    if isinstance(text, Mapping) and "tokenizer" not in text:
+        if file := tokenizer_of(path):
+            made["data"] = {**text, "tokenizer": {"kind": "file", "path": abspath(file)}}
+        elif text.get("kind", "text") not in WITHOUT_TEXT and architecture(path).embedding.symbols is not None:
+            raise UserError(
+                f"start_from: {source}: has a table of tokens and no tokenizer, so nobody knows which token is which: put its "
+                "tokenizer.json into the directory, or name the one it was trained with: "
+                "data.tokenizer = {kind = 'file', path = PATH}; a new one is learnt only if it is named, as in "
+                "data.tokenizer = {kind = 'byte_pairs'}"
+            )
     return made
 
 

@@ -27,6 +27,7 @@ from anyformer.training.asking import answered
 from anyformer.training.averaging import averaged
 from anyformer.training.evaluate import Evaluated, evaluate
 from anyformer.training.instability import Past
+from anyformer.training.kept import beside_of
 from anyformer.training.loss_scale import LossScale
 from anyformer.training.memory_meter import state_bytes
 from anyformer.training.parallel.ranks import ALONE, Ranks
@@ -196,7 +197,7 @@ class Trainer:
             others = {name: dict(one.model.state_dict()) for name, one in self.learning.items()}
             taken = checkpoint.contents(
                 self.model,
-                tokenizer=self.corpus.tokenizer,
+                beside=beside_of(self.corpus.tokenizer, directory),
                 extra={Path(_state_file(name)).stem: state for name, state in states.items()} | others | self._extra(),
                 facts={
                     "step": step,

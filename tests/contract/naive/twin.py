@@ -48,6 +48,8 @@ def forward(
     x = x[first:]
     if architecture.head is None:
         return torch.stack(x)
+    if architecture.head.passed_over is not None:
+        x = [v for v, token in zip(x, tokens, strict=True) if token != architecture.head.passed_over] or x[:1]
     return logits(architecture.head, weights, x, f"{second}.weight")
 
 
@@ -104,7 +106,7 @@ def branches_of(plain):
 
 def logits(head, weights, x, table):
     if head.pool is not None:
-        x = [x[0] if head.pool == "first" else sum(x) / len(x)]
+        x = [{"first": x[0], "last": x[-1], "mean": sum(x) / len(x)}[head.pool]]
     rows = []
     for features in x:
         if head.transform is not None:

@@ -45,7 +45,9 @@ def _preferences(source: Source) -> Iterator[Values]:
         if others:
             rejected = others[draw(f"{place} {function.name}", len(others))]
             prompt = f"{function.signature}\nWhat does this function do?"
-            yield function.line, {"prompt": prompt, "chosen": function.sentence, "rejected": rejected}
+            asked, answers = {"role": "user", "content": prompt}, (function.sentence, rejected)
+            chosen, rejected_ = ([{"role": "assistant", "content": answer}] for answer in answers)
+            yield function.line, {"prompt": [asked], "chosen": chosen, "rejected": rejected_}
 
 
 DOCSTRINGS = Builtin(

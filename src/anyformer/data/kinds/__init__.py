@@ -1,7 +1,8 @@
 """Kinds of data, one in each file; a class enters the registry of `Data` by being defined."""
 
 from anyformer.data.kinds.answers import Answers
-from anyformer.data.kinds.chats import Chats, Dialogue
+from anyformer.data.kinds.chats import Chats
+from anyformer.data.kinds.completions import Completions
 from anyformer.data.kinds.images import Images
 from anyformer.data.kinds.labelled import Labelled
 from anyformer.data.kinds.mixture import Component, Mixture
@@ -10,6 +11,7 @@ from anyformer.data.kinds.preferences import Preferences
 from anyformer.data.kinds.prompts import Prompts
 from anyformer.data.kinds.scored import Scored
 from anyformer.data.kinds.similar import Similar
+from anyformer.data.kinds.spoken import Dialogue, Spoken
 from anyformer.data.kinds.vectors import Arrays, Pixels, Vectors
 from anyformer.data.kinds.word_labels import WordLabels
 
@@ -17,6 +19,7 @@ __all__ = [
     "Answers",
     "Arrays",
     "Chats",
+    "Completions",
     "Component",
     "Dialogue",
     "Images",
@@ -28,6 +31,7 @@ __all__ = [
     "Prompts",
     "Scored",
     "Similar",
+    "Spoken",
     "Vectors",
     "WordLabels",
 ]

@@ -12,17 +12,25 @@ from anyformer.data.columns import TOKENS, ColumnType
 from anyformer.data.fields import text_field
 from anyformer.data.records import Names, Records
 from anyformer.data.row import Row
+from anyformer.text.sides import Sides
 from anyformer.text.tokenizers import TokenArray, Tokenizer
 
 
 class Pairs(Records):
-    """A source and its target in each record: a translation, a summary, a prompt and its answer."""
+    """A source and its target in each record: a translation, a summary, a prompt and its answer.
+
+    Around both stands what the tokenizer puts there, as `<s>`, `</s>` and the names of languages.
+    """
 
     kind: Literal["pairs"] = "pairs"
     source: Annotated[str, Field(min_length=1)] = "source"
     """The field that holds the source."""
     target: Annotated[str, Field(min_length=1)] = "target"
     """The field that holds the target."""
+    source_language: Annotated[str, Field(min_length=1)] | None = None
+    """The language of the sources, for a tokenizer that names it, as `en_XX`; None: that of its configuration."""
+    target_language: Annotated[str, Field(min_length=1)] | None = None
+    """The language of the targets; None: that of its configuration."""
 
     def record(self, row: Row) -> Mapping[str, Any]:
         return {"source": text_field(row, self.source), "target": text_field(row, self.target)}
@@ -36,4 +44,6 @@ class Pairs(Records):
     def numbers(
         self, record: Mapping[str, Any], tokens: Sequence[TokenArray], tokenizer: Tokenizer, names: Names
     ) -> Mapping[str, ArrayLike]:
-        return dict(zip(("source", "target"), tokens, strict=True))
+        sides = Sides.of(tokenizer, self.source_language, self.target_language)
+        around = (("source", sides.source), ("target", sides.target))
+        return {name: each.framed([text.tolist()]).tokens for (name, each), text in zip(around, tokens, strict=True)}

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal
+from itertools import takewhile
+from typing import Any, Literal
 
 from numpy.typing import ArrayLike
-from pydantic import Field
 
 from anyformer.data.columns import FLAGS, TOKENS, ColumnType
-from anyformer.data.fields import field_of, text_field, turns_field
-from anyformer.data.kinds.chats import Spoken, refuse_blank
+from anyformer.data.fields import field_of, text_field
+from anyformer.data.kinds.spoken import FieldName, Spoken
 from anyformer.data.records import Names
 from anyformer.data.row import BadRecord, Row
-from anyformer.text.chat import pieces_of, tokens_of
+from anyformer.data.turns import is_turns, one_turn, refuse_blank
+from anyformer.text.chat import completion_tokens
+from anyformer.text.completions import continued, unended
 from anyformer.text.tokenizers import TokenArray, Tokenizer
 
-FieldName = Annotated[str, Field(min_length=1)]
 ANSWERS = ("chosen", "rejected")
 """The two chats of a record, the preferred one first."""
 
@@ -24,34 +25,60 @@ ANSWERS = ("chosen", "rejected")
 class Preferences(Spoken):
     """A prompt, the answer that was chosen and the one that was rejected, each a text or a list of turns.
 
-    Both chats are kept whole: tokens, and beside each whether it belongs to the answer after the prompt.
+    Both are kept whole: tokens, and beside each whether it belongs to the answer after the prompt. Texts are written one after
+    the other, with what the tokenizer puts around a text, and end with its end-of-text token; turns are written by the chat
+    template. Tokens are those of TRL's `DPOTrainer`.
     """
 
     kind: Literal["preferences"] = "preferences"
     prompt: FieldName = "prompt"
-    """The field that holds the prompt."""
+    """The field that holds the prompt; where a record has none, it is what both answers begin with."""
     chosen: FieldName = "chosen"
     """The field that holds the preferred answer; of turns, the prompt's may come first once more."""
     rejected: FieldName = "rejected"
     """The field that holds the other answer."""
+    turns: bool = False
+    """Take texts as what a user says and what the assistant answers."""
 
     def record(self, row: Row) -> Mapping[str, Any]:
-        prompt = _turns(row, self.prompt, "user")
-        chosen, rejected = (_after(prompt, _turns(row, field, "assistant")) for field in (self.chosen, self.rejected))
+        said = [field_of(row, name) for name in (self.chosen, self.rejected)]
+        made = self._spoken(row) if self.turns or any(map(is_turns, said)) else self._written(row)
+        if made["chosen"] == made["rejected"]:
+            raise BadRecord(row.where, f"fields {self.chosen!r} and {self.rejected!r} are the same", "leave the record out")
+        return made
+
+    def _spoken(self, row: Row) -> dict[str, Any]:
+        both = [one_turn(row, field, "assistant") for field in (self.chosen, self.rejected)]
+        prompt = one_turn(row, self.prompt, "user") if self.prompt in row.values else _shared(*both)
+        chosen, rejected = (_after(prompt, turns) for turns in both)
         for field, answer in ((self.chosen, chosen), (self.rejected, rejected)):
             if not answer or answer[-1]["role"] != "assistant":
                 raise BadRecord(row.where, f"field {field!r} does not end with a turn of the assistant", "add the answer")
             refuse_blank(row, answer, field)
-        if chosen == rejected:
-            raise BadRecord(row.where, f"fields {self.chosen!r} and {self.rejected!r} are the same", "leave the record out")
+        return {"prompt": prompt, "chosen": chosen, "rejected": rejected, **self.beside(row, prompt, chosen, rejected)}
+
+    def _written(self, row: Row) -> dict[str, Any]:
+        chosen, rejected = (text_field(row, field) for field in (self.chosen, self.rejected))
+        if self.prompt in row.values:
+            prompt = text_field(row, self.prompt)
+        else:
+            prompt = "".join(one for one, _ in takewhile(lambda pair: pair[0] == pair[1], zip(chosen, rejected, strict=False)))
+            prompt = prompt.removesuffix(" ")  # the blank before a word belongs to it
+            chosen, rejected = chosen[len(prompt) :], rejected[len(prompt) :]
+        for field, answer in ((self.chosen, chosen), (self.rejected, rejected)):
+            if not answer.strip():
+                raise BadRecord(row.where, f"field {field!r} is an empty answer", "write one, or leave it out")
         return {"prompt": prompt, "chosen": chosen, "rejected": rejected}
 
     def texts(self, record: Mapping[str, Any]) -> list[str]:
-        return [turn["content"] for part in ("prompt", *ANSWERS) for turn in record[part]]
+        parts = [record[part] for part in ("prompt", *ANSWERS)]
+        return parts if isinstance(record["prompt"], str) else self.spoken(*parts)
 
     def pieces(self, record: Mapping[str, Any], tokenizer: Tokenizer) -> list[str]:
-        chats = (pieces_of(tokenizer, [*record["prompt"], *record[name]]) for name in ANSWERS)
-        return [piece.text for chat in chats for piece in chat if not piece.special]
+        prompt = record["prompt"]
+        if not isinstance(prompt, str):
+            return []
+        return [prompt, *(unended(tokenizer, prompt + record[name]) for name in ANSWERS)]
 
     def types(self, names: Names) -> Mapping[str, ColumnType]:
         return dict.fromkeys(ANSWERS, TOKENS) | {f"{name}_answers": FLAGS for name in ANSWERS}
@@ -59,22 +86,21 @@ class Preferences(Spoken):
     def numbers(
         self, record: Mapping[str, Any], tokens: Sequence[TokenArray], tokenizer: Tokenizer, names: Names
     ) -> Mapping[str, ArrayLike]:
-        rest, columns, asked = iter(tokens), {}, len(record["prompt"])
-        for name in ANSWERS:
-            pieces = pieces_of(tokenizer, [*record["prompt"], *record[name]])
-            own = [next(rest) for piece in pieces if not piece.special]
-            columns[name], turns = tokens_of(pieces, own, tokenizer)
-            columns[f"{name}_answers"] = (turns >= asked).astype("|u1")
+        if isinstance(record["prompt"], str):
+            found = continued(tokenizer, *tokens)
+        else:
+            found = completion_tokens(tokenizer, self.chat(record, record["prompt"]), [record[name] for name in ANSWERS])
+        columns: dict[str, ArrayLike] = {}
+        for name, each in zip(ANSWERS, found, strict=True):
+            columns |= {name: each.tokens, f"{name}_answers": each.learnt}
         return columns
 
 
-def _turns(row: Row, field: str, speaker: str) -> list[dict[str, str]]:
-    """The turns in a field; a text is one turn of `speaker`."""
-    if isinstance(field_of(row, field), list):
-        return turns_field(row, field)
-    return [{"role": speaker, "content": text_field(row, field)}]
+def _shared(chosen: list[dict[str, Any]], rejected: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The turns with which both begin."""
+    return [one for one, _ in takewhile(lambda pair: pair[0] == pair[1], zip(chosen, rejected, strict=False))]
 
 
-def _after(prompt: list[dict[str, str]], turns: list[dict[str, str]]) -> list[dict[str, str]]:
+def _after(prompt: list[dict[str, Any]], turns: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Turns without the prompt's, if they begin with these."""
     return turns[len(prompt) :] if turns[: len(prompt)] == prompt else turns

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from pydantic import Field
-
-from anyformer.data.fields import text_field
-from anyformer.data.kinds.chats import Dialogue, refuse_blank
+from anyformer.data.fields import field_of, text_field
+from anyformer.data.kinds.spoken import Dialogue, FieldName
 from anyformer.data.row import Row
-
-FieldName = Annotated[str, Field(min_length=1)]
+from anyformer.data.turns import refuse_blank
 
 
 class Prompts(Dialogue):
@@ -19,14 +16,23 @@ class Prompts(Dialogue):
 
     kind: Literal["prompts"] = "prompts"
     prompt: FieldName = "prompt"
-    """The field that holds the prompt, such as `source` of pairs."""
+    """The field that holds the prompt, such as `source` of pairs, or Alpaca's `instruction`."""
+    input: FieldName | None = None
+    """The field that holds what the prompt is about, which follows it on a line of its own where it is not empty, such as
+    Alpaca's `input`."""
     answer: FieldName = "answer"
-    """The field that holds the answer, such as `target` of pairs."""
+    """The field that holds the answer, such as `target` of pairs, or Alpaca's `output`."""
     system: FieldName | None = None
     """The field that holds a system's words; None: nothing is said before the prompt."""
 
     def record(self, row: Row) -> Mapping[str, Any]:
-        said = [("system", self.system), ("user", self.prompt), ("assistant", self.answer)]
-        turns = [{"role": role, "content": text_field(row, field)} for role, field in said if field is not None]
-        refuse_blank(row, turns, self.answer)
-        return {"messages": turns}
+        asked = text_field(row, self.prompt)
+        about = "" if self.input is None or field_of(row, self.input) is None else text_field(row, self.input)
+        said = [
+            ("system", "" if self.system is None else text_field(row, self.system)),
+            ("user", f"{asked}\n{about}" if about else asked),
+            ("assistant", text_field(row, self.answer)),
+        ]
+        turns = [{"role": role, "content": text} for role, text in said if text or role != "system"]
+        refuse_blank(row, turns[-1:], self.answer)
+        return {"messages": turns, **self.beside(row, turns)}

@@ -16,8 +16,8 @@ class AnyformerEncoder(AnyformerPreTrainedModel):
 
     output_class: Any
 
-    def logits(self, features: Tensor, attention_mask: Tensor | None) -> Tensor:
-        """Logits of features (B, T, D)."""
+    def logits(self, features: Tensor, attention_mask: Tensor | None, tokens: Tensor | None) -> Tensor:
+        """Logits of features (B, T, D) of the tokens (B, T), None where embeddings are given."""
         raise NotImplementedError
 
     def loss(self, logits: Tensor, labels: Tensor, **more: Any) -> Any:
@@ -43,7 +43,7 @@ class AnyformerEncoder(AnyformerPreTrainedModel):
             input_ids, attention_mask=attention_mask, position_ids=position_ids, inputs_embeds=inputs_embeds,
             token_type_ids=token_type_ids, output_hidden_states=output_hidden_states, use_cache=False,
         )  # fmt: skip
-        logits = self.logits(outputs.features, attention_mask)
+        logits = self.logits(outputs.features, attention_mask, input_ids)
         loss = None if labels is None else self.loss(logits, labels, num_items_in_batch=num_items_in_batch)
         return self.output(self.output_class(loss, logits, outputs.states), return_dict)
 
@@ -58,7 +58,7 @@ class AnyformerForMaskedLM(AnyformerEncoder):
         if architecture.decoder is not None or architecture.head is None or architecture.head.pool is not None:
             raise InputError("a masked language model is an encoder whose head gives logits of every position")
 
-    def logits(self, features: Tensor, attention_mask: Tensor | None) -> Tensor:
+    def logits(self, features: Tensor, attention_mask: Tensor | None, tokens: Tensor | None) -> Tensor:
         return self.model.logits(features)
 
     def loss(self, logits: Tensor, labels: Tensor, **more: Any) -> Any:
@@ -66,7 +66,7 @@ class AnyformerForMaskedLM(AnyformerEncoder):
 
 
 class AnyformerForSequenceClassification(AnyformerEncoder):
-    """An encoder whose head gives logits (B, V) of the whole row; the loss is that of transformers' `problem_type`."""
+    """A model whose head gives logits (B, V) of the whole row; the loss is that of transformers' `problem_type`."""
 
     output_class = SequenceClassifierOutput
 
@@ -75,10 +75,10 @@ class AnyformerForSequenceClassification(AnyformerEncoder):
         if architecture.head is None or architecture.head.pool is None or architecture.two_inputs:
             raise InputError("a classifier of sequences has a head that pools: set head.pool")
 
-    def logits(self, features: Tensor, attention_mask: Tensor | None) -> Tensor:
+    def logits(self, features: Tensor, attention_mask: Tensor | None, tokens: Tensor | None) -> Tensor:
         assert self.model.head is not None
         padding = None if attention_mask is None or self.model.latents is not None else attention_mask == 0
-        return self.model.logits(self.model.head.pooled(features, padding))
+        return self.model.logits(self.model.head.pooled(features, padding, tokens))
 
     def loss(self, logits: Tensor, labels: Tensor, **more: Any) -> Any:
         return self.loss_function(labels=labels, pooled_logits=logits, config=self.config, **more)

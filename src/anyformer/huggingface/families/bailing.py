@@ -77,5 +77,6 @@ FAMILIES = (
         "BailingHybridForCausalLM",
         inert=("mtp_loss_scaling_factor", "num_nextn_predict_layers"),
         ignored=(r"model\.layers\.42\..*",),
+        older_names={r"\bembed_tokens\.": "word_embeddings."},
     ),
 )

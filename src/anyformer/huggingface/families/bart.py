@@ -9,12 +9,12 @@ from anyformer.model import Architecture
 from anyformer.parts import pre_norm
 
 BART = Line(learned(2, 1024), input_norm=True, headless="BartModel")
-MVP = Line(learned(2, 1024), input_norm=True)
-MBART = Line(learned(2, 1024), wiring=pre_norm, input_norm=True, final_norm=True)
-PLBART = Line(learned(2, 1024), input_norm=True, scaled=True, attention_dropout=0.1)
-SMALL = Line(learned(0, 512), input_norm=True)
-BLENDERBOT = Line(learned(0, 128), wiring=pre_norm, final_norm=True)
-PEGASUS = Line(halves, wiring=pre_norm, final_norm=True)
+MVP = Line(learned(2, 1024), input_norm=True, headless="MvpModel")
+MBART = Line(learned(2, 1024), wiring=pre_norm, input_norm=True, final_norm=True, headless="MBartModel")
+PLBART = Line(learned(2, 1024), input_norm=True, scaled=True, attention_dropout=0.1, headless="PLBartModel")
+SMALL = Line(learned(0, 512), input_norm=True, headless="BlenderbotSmallModel")
+BLENDERBOT = Line(learned(0, 128), wiring=pre_norm, final_norm=True, headless="BlenderbotModel")
+PEGASUS = Line(halves, wiring=pre_norm, final_norm=True, headless="PegasusModel")
 M2M = Line(after_padding, wiring=pre_norm, final_norm=True, bias=False, scaled=True, activation="relu", attention_dropout=0.1)
 
 

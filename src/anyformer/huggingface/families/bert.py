@@ -21,7 +21,7 @@ from anyformer.huggingface.words.bert_line import (
     encoder_names,
     learned_position,
 )
-from anyformer.huggingface.words.encoder_heads import head_names
+from anyformer.huggingface.words.encoder_heads import SPANS, head_names
 from anyformer.model import Architecture
 from anyformer.parts import Transform, post_norm, pre_norm
 
@@ -52,6 +52,8 @@ def read_big(config: Config) -> Architecture:
             f"{config.where}: blocks chosen at random are not known here; up to (5 + 2 num_random_blocks) block_size tokens "
             f"transformers attends to all, and so does attention_type = original_full"
         )
+    if config.task == SPANS:
+        raise HuggingFaceError(f"{config.where}: {config.class_name} has a network of its own before its head, not known here")
     norm, biased = words.layer_norm(config, 1e-12), config("use_bias", True, lambda target: "query" in target("attention.bias"))
     attention, network = bert_sublayers(config, bias=words.ALL if biased else ("output",))
     block = post_norm(norm, attention, network, dropout=config("hidden_dropout_prob", 0.1))

@@ -47,6 +47,7 @@ FAMILIES = (
         read,
         names,
         "BertGenerationDecoder",
+        base="bert.",
         ignored=(r"lm_head\.(bias|decoder\.(weight|bias))", r"(bert\.)?embeddings\.position_ids"),
     ),
 )

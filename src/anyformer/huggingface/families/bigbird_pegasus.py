@@ -12,7 +12,15 @@ from anyformer.huggingface.words.seq2seq import DECODER, ENCODER, LAYERS, SIDES,
 from anyformer.model import Architecture
 from anyformer.parts import pre_norm
 
-BIGBIRD = Line(learned(0, 4096), wiring=pre_norm, final_norm=True, scaled=True, activation="gelu_new", projections=())
+BIGBIRD = Line(
+    learned(0, 4096),
+    wiring=pre_norm,
+    final_norm=True,
+    scaled=True,
+    activation="gelu_new",
+    projections=(),
+    headless="BigBirdPegasusModel",
+)
 
 
 def read(config: Config) -> Architecture:

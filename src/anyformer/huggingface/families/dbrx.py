@@ -86,4 +86,5 @@ def names(architecture: Architecture) -> Names:
     return decoder_names(table, outside=outside, prefix="transformer.blocks.{i}.")
 
 
-FAMILIES = (Family("dbrx", read, names, "DbrxForCausalLM", inert=("emb_pdrop", "max_seq_len", "num_key_value_heads")),)
+_INERT = ("emb_pdrop", "max_seq_len", "num_key_value_heads")
+FAMILIES = (Family("dbrx", read, names, "DbrxForCausalLM", inert=_INERT, base="transformer."),)

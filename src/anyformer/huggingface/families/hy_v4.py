@@ -86,7 +86,7 @@ _SPELLINGS = {
     r"\.sinks$": ".learnable_sink_param",
     r"\.attn_hc\.|(\.hc_pre)?\.hc_attn_layer(\.hc_pre)?\.hc_": ".hc_pre.hc_attn_layer.hc_",
     r"\.ffn_hc\.|(\.hc_pre)?\.hc_mlp_layer(\.hc_pre)?\.hc_": ".hc_pre.hc_mlp_layer.hc_",
-    r"(\.hc_pre)?\.hc_head(\.hc_pre)?\.hc_(head_)?": ".hc_pre.hc_head.hc_head_",
+    r"(^|\.)(?:hc_pre\.)?hc_head\.(?:hc_pre\.)?hc_(?:head_)?": r"\1hc_pre.hc_head.hc_head_",
 }
 """Pattern in names that transformers loads, of released files and of its modules -> what it writes there, gates included."""
 

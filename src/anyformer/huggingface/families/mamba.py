@@ -66,7 +66,7 @@ _INERT = (
 )  # fmt: skip
 """Keys of kernels and of initialisation; the stream is as wide in bits as the plan's activations."""
 FAMILIES = (
-    Family("mamba", read_1, names_1, "MambaForCausalLM", inert=_INERT),
-    Family("falcon_mamba", read_falcon, names_1, "FalconMambaForCausalLM", inert=_INERT),
-    Family("mamba2", read_2, names_2, "Mamba2ForCausalLM", inert=(*_INERT, "time_step_rank")),
+    Family("mamba", read_1, names_1, "MambaForCausalLM", inert=_INERT, base="backbone."),
+    Family("falcon_mamba", read_falcon, names_1, "FalconMambaForCausalLM", inert=_INERT, base="backbone."),
+    Family("mamba2", read_2, names_2, "Mamba2ForCausalLM", inert=(*_INERT, "time_step_rank"), base="backbone."),
 )

@@ -8,7 +8,7 @@ from anyformer.huggingface.target import Target
 from anyformer.huggingface.words.seq2seq import SINUSOIDS, Line, halves
 from anyformer.model import Architecture
 
-MARIAN = Line(halves)
+MARIAN = Line(halves, headless="MarianModel")
 
 
 def read(config: Config) -> Architecture:

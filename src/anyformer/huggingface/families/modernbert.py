@@ -11,9 +11,10 @@ from anyformer.huggingface.config import Config
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.places import FULL, SLIDING, window
 from anyformer.huggingface.rules import Names, Rows, Table, To
+from anyformer.huggingface.target import Target
 from anyformer.huggingface.words.bert_line import encoder_names
 from anyformer.huggingface.words.encoder_heads import classes, head_of, tie_of_masked
-from anyformer.huggingface.words.names import QKV, decoder_names
+from anyformer.huggingface.words.names import QKV
 from anyformer.huggingface.words.rope import written_by_type
 from anyformer.model import Architecture
 from anyformer.parts import (
@@ -55,12 +56,27 @@ def read(config: Config) -> Architecture:
 def read_decoder(config: Config) -> Architecture:
     norm, head = _norm(config), _head(config)
     size = config("local_attention", 128, lambda target: 2 * window(target)) // 2
-    return _model(config, head, decoder=_stack(config, norm, {"full": Causal(), "local": Window(size=size)}))
+    heads = {"ForCausalLM": head, "ForSequenceClassification": _of_text(config, head)}
+    stack = _stack(config, norm, {"full": Causal(), "local": Window(size=size)})
+    return _model(config, head_of(config, "ModernBertDecoder", heads), decoder=stack)
+
+
+def _of_text(config: Config, head: Head) -> Head:
+    """Classes of a text, read off its last token."""
+    padding, bias = config("pad_token_id", 50283, _padding), config("classifier_bias", False)
+    passed = padding if padding < config("vocab_size") else None
+    return classes(config, pool="last", passed_over=passed, transform=head.transform, bias=bias)
+
+
+def _padding(target: Target) -> int:
+    """The token that the head passes over, or the class's own, which must be a row of the table."""
+    passed: int | None = target.get("head.passed_over")
+    return min(50283, target("embedding.vocab") - 1) if passed is None else passed
 
 
 def _model(config: Config, head: Head | None, **stacks: Any) -> Architecture:
     config("max_position_embeddings", None)
-    config.put(pad_token_id=lambda target: min(50283, target("embedding.vocab") - 1))
+    config.put(pad_token_id=_padding)
     std, cut = config("initializer_range", 0.02), config("initializer_cutoff_factor", None) or 3.0
     last = std * (2 * config("num_hidden_layers")) ** -0.5
     rule, head_rule = (TruncatedNormal(std=value, cut=cut) for value in (std, last))
@@ -135,7 +151,14 @@ def _head_names(name: str, matrix: str = "decoder") -> Table:
     return {"head.transform.dense": f"{name}.dense", "head.transform.norm": f"{name}.norm", "head": matrix}
 
 
-_DECODER = decoder_names(_SEPARATE, _LAYER, outside={**_outside("decoder", "model."), **_head_names("lm_head")})
+def decoder_names(architecture: Architecture) -> Names:
+    head: Table = {}
+    if architecture.head is not None:
+        classifies = architecture.head.pool is not None
+        head = _head_names("head", "classifier") if classifies else _head_names("lm_head")
+    return encoder_names(architecture, "model", _outside("encoder"), head, _SEPARATE, _LAYER, path="layers.{i}.")
+
+
 _INERT = (
     "cls_token_id", "deterministic_flash_attn", "initializer_cutoff_factor", "layer_norm_eps",
     "mask_token_id", "position_embedding_type", "reference_compile", "repad_logits_with_grad", "sparse_pred_ignore_index",
@@ -147,9 +170,10 @@ FAMILIES = (
     Family(
         "modernbert-decoder",
         read_decoder,
-        _DECODER,
+        decoder_names,
         "ModernBertDecoderForCausalLM",
         inert=(*_INERT, "classifier_pooling", "sliding_window"),
         ignored=_IGNORED,
+        base="model.",
     ),
 )

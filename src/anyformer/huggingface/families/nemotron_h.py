@@ -105,4 +105,4 @@ _INERT = (
     "mtp_hybrid_override_pattern", "mtp_layers_block_type", "n_shared_experts", "num_logits_to_keep",
     "rescale_prenorm_residual", "residual_in_fp32", "time_step_floor", "time_step_limit", "time_step_max",
 )  # fmt: skip
-FAMILIES = (Family("nemotron_h", read, names, "NemotronHForCausalLM", inert=_INERT),)
+FAMILIES = (Family("nemotron_h", read, names, "NemotronHForCausalLM", inert=_INERT, base="backbone."),)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 from anyformer.huggingface import words
 from anyformer.huggingface.config import Config
 from anyformer.huggingface.family import Family
@@ -40,19 +38,17 @@ def read3(config: Config) -> Architecture:
 
 def _long(config: Config) -> Rotary:
     """LongRoPE, also under its older names; its attention factor follows from the lengths unless it is given."""
-    table = words.rope_parameters(config)
-    fraction = float(table.pop("partial_rotary_factor", config("partial_rotary_factor", 1.0)))
     key = "original_max_position_embeddings"
     trained = config(key, 4096, lambda target: words.rope_table(target).get(key, 4096))
-    longest = config("max_position_embeddings", 4096)
+    config.assume(max_position_embeddings=4096)
+    table = words.rope_parameters(config, trained=trained)
+    fraction = float(table.pop("partial_rotary_factor", config("partial_rotary_factor", 1.0)))
     if table["rope_type"] not in ("su", "yarn", "longrope"):
         return words.from_table(table, fraction=fraction)
-    factor = table.pop("factor", None) or longest / trained
     if trained < 2:
         raise config.refused(key, trained, "at least 2")
-    if table.get("attention_factor") is None:
-        table["attention_factor"] = math.sqrt(1 + math.log(factor) / math.log(trained)) if factor > 1 else 1.0
-    return words.from_table({**table, "rope_type": "longrope", key: trained}, fraction=fraction)
+    factor = config("max_position_embeddings") / trained
+    return words.from_table({"factor": factor, **table, "rope_type": "longrope"}, fraction=fraction)
 
 
 FAMILIES = (

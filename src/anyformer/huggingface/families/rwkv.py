@@ -51,4 +51,4 @@ def names(architecture: Architecture) -> Names:
 
 
 # Halving the stream and the outputs every few layers keeps fp16 in range, and cancels in the norms but for their epsilon.
-FAMILIES = (Family("rwkv", read, names, "RwkvForCausalLM", inert=("rescale_every",)),)
+FAMILIES = (Family("rwkv", read, names, "RwkvForCausalLM", inert=("rescale_every",), base="rwkv."),)

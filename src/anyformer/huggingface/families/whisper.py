@@ -58,6 +58,6 @@ FAMILIES = (
         names=_NAMES,
         inert=_INERT,
         ignored=(r"proj_out\.weight",),
-        fixed={r"model\.encoder\.embed_positions\.weight": sinusoids("encoder")},
+        fixed={r"(?:model\.)?encoder\.embed_positions\.weight": sinusoids("encoder")},
     ),
 )

@@ -87,4 +87,4 @@ _INERT = (
     "add_out_norm", "autocast_kernel_dtype", "chunk_size", "chunkwise_kernel", "eps", "inference_state_dtype",
     "max_inference_chunksize", "mode", "norm_reduction_force_float32", "return_last_states", "sequence_kernel", "step_kernel",
 )  # fmt: skip
-FAMILIES = (Family("xlstm", read, names, "xLSTMForCausalLM", inert=_INERT),)
+FAMILIES = (Family("xlstm", read, names, "xLSTMForCausalLM", inert=_INERT, base="backbone."),)

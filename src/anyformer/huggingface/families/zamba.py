@@ -39,8 +39,13 @@ def read(config: Config) -> Architecture:
     kinds = hybrid_types(config, 76, usual)
     shared = shared_block(_heads(config, norm), norm, words.feedforward(config, default="gelu"))
     mixes = _mixer(config, norm)
-    stack = hybrid_stack(kinds, 1, lambda _: shared, mixes, norm, tied=config("tie_word_embeddings"))
+    stack = hybrid_stack(kinds, 1, lambda _: shared, mixes, norm, tied=config("tie_word_embeddings", at=_shares))
     return words.decoder(config, [("layer", Block(steps=(mixes,)))], norm).but(decoder=stack)
+
+
+def _shares(target: Target) -> bool:
+    """Whether the layers share a block, which transformers ties by the flag that ties the head."""
+    return bool(target.stack.shared_weights)
 
 
 def _heads(config: Config, norm: RMSNorm) -> Attention:

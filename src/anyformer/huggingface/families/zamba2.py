@@ -37,6 +37,7 @@ _USUAL = (LINEAR, *(*(LINEAR,) * 5, HYBRID) * 7, *(LINEAR,) * 4, HYBRID, *(LINEA
 
 def read(config: Config) -> Architecture:
     config.assume(vocab_size=32_000, hidden_size=2560, tie_word_embeddings=True)
+    config.put(tie_word_embeddings=True)
     config.expect("tie_word_embeddings", True, why="transformers then gives every layer a block of its own")
     norm = words.rms_norm(config, 1e-5)
     kinds, sets = hybrid_types(config, len(_USUAL), lambda depth: _USUAL), config("num_mem_blocks", 1, shared_sets)

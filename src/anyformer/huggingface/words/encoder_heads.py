@@ -17,6 +17,7 @@ MASKED = ("cls.predictions.transform.dense", "cls.predictions.transform.LayerNor
 BIAS = "cls.predictions.bias"
 POOLED = ("classifier.dense", "classifier.out_proj")
 """Names of the dense layer of the first position, and the matrix of classes."""
+TOKENS, SPANS = "ForTokenClassification", "ForQuestionAnswering"
 TANH = Transform(activation="tanh")
 
 
@@ -30,12 +31,23 @@ def head_of(config: Config, name: str, heads: Mapping[str, Head]) -> Head | None
     task = config.task or next(iter(heads))
     if task == "Model":
         return None
+    if task == SPANS and heads.get(TOKENS) is not None:
+        return spans(config, heads[TOKENS])
     if task not in heads:
         known = ", ".join(["Model", *heads])
         raise HuggingFaceError(
             f"{config.where}: {config.model_type} with the head of a class {task} is not known here, only {known}"
         )
     return heads[task]
+
+
+def spans(config: Config, of_tokens: Head) -> Head:
+    """A head of spans of answers, which has that of classes of each token: the logits of a start and of an end."""
+    if of_tokens.outputs != 2:
+        raise HuggingFaceError(
+            f"{config.where}: {of_tokens.outputs} labels, and the head of {config.class_name} has 2: a start and an end"
+        )
+    return of_tokens
 
 
 def _task(head: Head | None, heads: Mapping[str, Head]) -> str:
@@ -53,7 +65,7 @@ def _parts(head: Head) -> tuple[bool, ...]:
 
 
 def classes(config: Config, **fields: Any) -> Head:
-    """A head with a logit for each label of the configuration."""
+    """A head with a logit for each label of the configuration, and a bias unless `fields` say otherwise."""
     if config.target is not None:
         count = config.target.get("head.outputs")
         if count == "features":
@@ -61,7 +73,7 @@ def classes(config: Config, **fields: Any) -> Head:
         labels = {str(i): f"LABEL_{i}" for i in range(count or 0)}
         config.put(**({"id2label": labels, "label2id": {label: int(i) for i, label in labels.items()}} if labels else {}))
     named, count = config("id2label", None), config("num_labels", None)
-    return Head(outputs=len(named) if named else count or 2, bias=True, **fields)
+    return Head(**{"outputs": len(named) if named else count or 2, "bias": True, **fields})
 
 
 def encoder_head(

@@ -10,7 +10,7 @@ from anyformer.describe import DescriptionError
 from anyformer.huggingface.config import Config
 from anyformer.huggingface.errors import HuggingFaceError, MismatchError
 from anyformer.huggingface.places import FULL, SLIDING, layer_types
-from anyformer.huggingface.target import Target
+from anyformer.huggingface.target import Target, nowhere
 from anyformer.huggingface.vocabulary import POSITIVE
 from anyformer.parts import Rotary
 
@@ -31,7 +31,7 @@ SCALINGS: Mapping[str, Mapping[str, str]] = {
     "proportional": {"partial_rotary_factor": "fraction", "factor": "factor"},
 }  # fmt: skip
 """Kind of scaling -> their key -> our field."""
-SHARE = "partial_rotary_factor"
+SHARE, TRAINED = "partial_rotary_factor", "original_max_position_embeddings"
 _SECTIONS = ("mrope_section", "mrope_interleaved")
 Tables = dict[str, dict[str, Any]]
 
@@ -73,23 +73,33 @@ def rope_parameters(
     theta: float = 10_000.0,
     layer_type: str | None = None,
     at: Callable[[Target], dict[str, Any]] = rope_table,
+    trained: int | None = None,
 ) -> dict[str, Any]:
-    """The table of rotary settings, from `rope_parameters` or the older `rope_theta` and `rope_scaling`."""
+    """The table of rotary settings, from `rope_parameters` or the older `rope_theta` and `rope_scaling`.
+
+    `trained`: the length before scaling, where a key beside the table says it.
+    """
     table = config("rope_parameters", None, at)
     if table is not None and layer_type is not None and layer_type in table:
         table = table[layer_type]
-    old = config("rope_scaling", None)
+    old = config("rope_scaling", None)  # which transformers prefers where a file has both
     base = config("rope_theta", theta)
-    table = {name: value for name, value in (table if table is not None else old or {}).items() if value is not None}
+    table = {name: value for name, value in (old or table or {}).items() if value is not None}
     kind = table.pop("type", None) or "default"
-    table.setdefault("rope_type", kind)
+    kind = table.setdefault("rope_type", kind)
     if table.get("rope_theta") is None:
         table["rope_theta"] = base
-    if table["rope_type"] == "dynamic":  # transformers scales from max_position_embeddings on, whatever the table says
-        trained = table.get("original_max_position_embeddings")
-        table["original_max_position_embeddings"] = config("max_position_embeddings", at=lambda _: trained)
-    elif table["rope_type"] not in ("default", "linear", "proportional"):
-        table.setdefault("original_max_position_embeddings", config("max_position_embeddings", None))
+    if kind == "dynamic":  # transformers scales from max_position_embeddings on, whatever the table says
+        before = table.get(TRAINED)
+        table[TRAINED] = config("max_position_embeddings", None, lambda _: before)
+    elif kind not in ("default", "linear", "proportional"):
+        longest = config("max_position_embeddings", None, nowhere)
+        table |= {} if trained is None else {TRAINED: trained}
+        table.setdefault(TRAINED, longest)
+        if kind == "longrope" and config.target is None and longest and table[TRAINED]:
+            table.setdefault("factor", longest / table[TRAINED])
+    if table.get(TRAINED, 0) is None:
+        raise HuggingFaceError(f"{config.where}: rope_type {kind!r} scales from max_position_embeddings on, which is missing")
     if table["rope_type"] == "yarn" and "factor" not in table:
         raise HuggingFaceError(f"{config.where}: rope_parameters.factor is missing, which yarn scales by")
     return table
@@ -111,6 +121,8 @@ def from_table(table: Mapping[str, Any], *, unread: tuple[str, ...] = (), **fiel
         raise HuggingFaceError(f"rope_type {kind!r} is not known here, only default, {', '.join(SCALINGS)}")
     if kind == "yarn":
         given = _with_attention_factor(given)
+    if kind == "longrope":
+        given = _with_longrope_factor(given)
     keys = SCALINGS[kind]
     strange = sorted(set(given) - set(keys))
     if strange:
@@ -132,6 +144,8 @@ def to_table(rotary: Rotary) -> dict[str, Any]:
         return table
     plain = rotary.scaling.plain()
     kind = plain["kind"]
+    if kind == "longrope":  # whose factor of attention, where it is absent, is another than ours
+        plain = {"attention_factor": rotary.scaling.wave_factor} | plain
     return table | {"rope_type": kind} | {theirs: plain[ours] for theirs, ours in SCALINGS[kind].items() if ours in plain}
 
 
@@ -264,6 +278,15 @@ def _with_attention_factor(yarn: Mapping[str, Any]) -> dict[str, Any]:
         over, under = (0.1 * scale * math.log(max(given["factor"], 1.0)) + 1.0 for scale in scales if scale)
         given["attention_factor"] = over / under
     return given
+
+
+def _with_longrope_factor(given: Mapping[str, Any]) -> dict[str, Any]:
+    """LongRoPE settings with the factor of sines and cosines, sqrt(1 + ln(factor) / ln(trained)) or 1, where it is absent."""
+    factor, trained = given.get("factor") or 1.0, given.get(TRAINED) or 1
+    kept = {name: value for name, value in given.items() if name != "factor"}
+    if kept.get("attention_factor") is None:
+        kept["attention_factor"] = math.sqrt(1 + math.log(factor) / math.log(trained)) if factor > 1 and trained > 1 else 1.0
+    return kept
 
 
 def _number(value: Any) -> Any:

@@ -67,7 +67,7 @@ LAYERS: Mapping[str, tuple[str, Table]] = {
     "decoder": ("model.decoder.layers.{i}.", DECODER),
 }
 HEAD: Table = {"head.weight": "lm_head.weight", "head.bias": To("final_logits_bias", Shaped((1, -1)))}
-SINUSOIDS: Mapping[str, Fixed] = {rf"model\.{side}\.embed_positions\.weights?": sinusoids(side) for side in SIDES}
+SINUSOIDS: Mapping[str, Fixed] = {rf"(?:model\.)?{side}\.embed_positions\.weights?": sinusoids(side) for side in SIDES}
 """Sinusoids that files may hold."""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 import torch
-from pydantic import model_validator
+from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from anyformer.describe import Choice, Count, Positive, Value
@@ -16,6 +16,9 @@ from anyformer.parts.embedding.vocabulary import HoldsVocabulary
 from anyformer.parts.norms.norm import Norm
 from anyformer.parts.pointwise.activation import ACTIVATIONS, activation_name, built_activation
 from anyformer.parts.sketch import Drawn, Sketch, number
+
+POOLED = {"first": "first position", "mean": "mean of positions", "last": "last position"}
+"""How one x is made of a row's, in words."""
 
 
 class Transform(Value):
@@ -69,8 +72,12 @@ class Head(Drawn):
     softcap: Positive | None = None
     outputs: Count | Literal["features"] | None = None
     """The number of logits (classes, for instance); by default one per token of the embedding. `features`: no logits."""
-    pool: Literal["first", "mean"] | None = None
-    """One x for each row: that of the first position (ViT, BERT), or the mean over all but padding."""
+    pool: Literal["first", "mean", "last"] | None = None
+    """One x for each row: that of the first position (ViT, BERT), the mean over all but padding, or that of the last position
+    (classifiers and reward models that are decoders)."""
+    passed_over: Annotated[int, Field(ge=0)] | None = None
+    """A token that `last` passes over wherever it stands, as classes of transformers do with the one of padding; a row of
+    nothing else has the x of its first position."""
     transform: Transform | None = None
 
     @model_validator(mode="after")
@@ -81,6 +88,8 @@ class Head(Drawn):
             raise ValueError("transform.width: a tied head reads the features of the embeddings; leave width out or untie it")
         if self.own is not None and not self.tied:
             raise ValueError("own: features beside those of a tied table; leave own out or set tied = true")
+        if self.passed_over is not None and self.pool != "last":
+            raise ValueError("passed_over: a token that pool = 'last' passes over; leave it out or set pool = 'last'")
         if self.outputs == "features" and (self.bias or self.scale != 1.0 or self.softcap is not None):
             raise ValueError("outputs = 'features' gives no logits: leave bias, scale and softcap out")
         if self.outputs == "features" and self.pool is None and self.transform is None:
@@ -91,8 +100,13 @@ class Head(Drawn):
         """Refuse a head without a number of logits, or with a table of another width than its input."""
         if self.outputs is None and entrance.symbols is None:
             raise ValueError(f"head: the input is {entrance.kind}, not tokens, so set head.outputs, the number of logits")
-        if self.pool is not None and decodes:
-            raise ValueError("head.pool gives one output per row, and a decoder gives one per position: leave pool out")
+        if self.pool in ("first", "mean") and decodes:
+            raise ValueError(
+                "head.pool gives one output per row, and a decoder gives one per position: leave pool out, or set it to "
+                "'last', the position that has read all of the row"
+            )
+        if self.passed_over is not None and (entrance.symbols is None or self.passed_over >= entrance.symbols):
+            raise ValueError(f"head.passed_over = {self.passed_over} is no token of the input ({entrance.symbols} symbols)")
         if self.tied and table_width != width and self.transform is None:
             raise ValueError(f"head: the tied table has {table_width} features and the stream {width}: set head.transform")
         columns, read = entrance.columns(table_width), self.features(width, table_width)
@@ -102,7 +116,7 @@ class Head(Drawn):
             )
 
     def sketch(self, width: int) -> Sketch:
-        facts = [{"first": "first position", "mean": "mean of positions"}[self.pool]] if self.pool else []
+        facts = [POOLED[self.pool]] if self.pool else []
         facts += [self.transform.words] if self.transform else []
         facts += ["tied to the embedding"] if self.tied else []
         facts += [f"{number(self.own)} features of its own"] if self.own else []
@@ -188,8 +202,8 @@ class HeadModule(HoldsVocabulary):
             logits_V = self.head.softcap * torch.tanh(logits_V / self.head.softcap)
         return logits_V
 
-    def pooled(self, x_BTD: Tensor, padding_BT: Tensor | None) -> Tensor:
-        """The vectors that become logits: (B, D) where the head pools, else x itself."""
+    def pooled(self, x_BTD: Tensor, padding_BT: Tensor | None, tokens_BT: Tensor | None = None) -> Tensor:
+        """The vectors that become logits: (B, D) where the head pools, else x itself; `tokens_BT`: of a text."""
         match self.head.pool:
             case None:
                 return x_BTD
@@ -203,3 +217,17 @@ class HeadModule(HoldsVocabulary):
                     return x_BTD.mean(1)
                 counted = ~padding_BT[:, :, None]
                 return (x_BTD * counted).sum(1) / counted.sum(1)
+            case "last":
+                if self.head.passed_over is not None:
+                    assert tokens_BT is not None, "a text has tokens, and check refuses passed_over elsewhere"
+                    skipped = tokens_BT == self.head.passed_over
+                    padding_BT = skipped if padding_BT is None else padding_BT | skipped
+                return at_last(x_BTD, padding_BT)
+
+
+def at_last(x: Tensor, padding_BT: Tensor | None) -> Tensor:
+    """(B, T, ...) -> (B, ...): the last position of each row that is no padding, the first of a row that is nothing else."""
+    if padding_BT is None:
+        return x[:, -1]
+    last_B = (~padding_BT * torch.arange(x.shape[1], device=x.device)).amax(1)
+    return x[torch.arange(len(x), device=x.device), last_B]

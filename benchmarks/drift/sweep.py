@@ -1,0 +1,175 @@
+"""The sweep: every base, every key, every value; what was tried is remembered in one line each."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import queue
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from benchmarks.drift.keys import Path as Keys
+from benchmarks.drift.keys import bases, keys_of, made, untested
+from benchmarks.drift.trial import BAD, Base, Outcome
+from benchmarks.drift.values import Move, values
+
+from anyformer.huggingface.config import INERT
+
+USEFUL, IDLE = 4, 2
+"""Values of one key that are compared or refused here, after which no more are tried; and those that change nothing in transformers."""
+
+
+@dataclass(frozen=True)
+class Tried:
+    """One line: a value of a key and how it ended."""
+
+    base: str
+    key: str
+    value: str
+    ended: str
+    why: str = ""
+    moves: bool | None = None
+
+    @property
+    def name(self) -> tuple[str, str, str]:
+        return self.base, self.key, self.value
+
+
+@dataclass(frozen=True)
+class Job:
+    """Keys of one base to be moved."""
+
+    base: str
+    keys: tuple[Keys, ...]
+
+
+def lines(path: Path) -> dict[tuple[str, str, str], Tried]:
+    """What was tried before; a line that was cut short is tried again."""
+    found = {}
+    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
+        with suppress(json.JSONDecodeError, TypeError):
+            tried = Tried(**json.loads(line))
+            found[tried.name] = tried
+    return found
+
+
+def jobs(types: Iterable[str], keys: Iterable[str], of: str) -> list[Job]:
+    """Untested keys of every base, those of no computation last, then the others; `of`: `untested`, `others` or `all`."""
+    types, keys = set(types), set(keys)
+    first: list[Job] = []
+    inert: list[Job] = []
+    others: list[Job] = []
+    for name, case in bases().items():
+        if types and not types & {case.model_type, name}:
+            continue
+        every = [path for path in keys_of(case) if not keys or path[-1] in keys]
+        new = set(untested(case))
+        first.append(Job(name, tuple(path for path in every if path in new and path[-1] not in INERT)))
+        inert.append(Job(name, tuple(path for path in every if path in new and path[-1] in INERT)))
+        others.append(Job(name, tuple(path for path in every if path not in new)))
+    chosen = {"untested": [*first, *inert], "others": others, "all": [*first, *inert, *others]}[of]
+    return [job for job in chosen if job.keys]
+
+
+def moves(base: Base, path: Keys, usual: Any) -> list[Move]:
+    """The values of a key; `usual`: its default."""
+    case = base.case
+    table: Any = case.config
+    for key in path[:-1]:
+        table = table[key]
+    effective = made(case.model_type, case.config).to_dict()
+    for key in path[:-1]:
+        effective = effective[key]
+    kind = str(table.get("model_type", case.model_type)) if len(path) > 1 else case.model_type
+    return values(kind, path[-1], usual, table.get(path[-1], effective.get(path[-1], usual)), base.frequencies)
+
+
+def run(job: Job, known: dict[tuple[str, str, str], Tried]) -> Iterator[Tried]:
+    """Try every value of a job's keys that is not known."""
+    torch.set_num_threads(1)
+    base = Base(bases()[job.base])
+    if base.outcome.ended != "equal":
+        yield Tried(job.base, "", "{}", "crash", f"the tiny configuration: {base.outcome.ended} {base.outcome.why}")
+        return
+    usual = keys_of(base.case)
+    for path in job.keys:
+        useful = idle = 0
+        for move in moves(base, path, usual[path]):
+            value = json.dumps(move, default=lambda each: "..." if each is ... else str(each))
+            name = (job.base, ".".join(path), value)
+            tried = known.get(name)
+            if tried is None:
+                tried = Tried(*name, **vars(_guarded(base, path, move)))
+                yield tried
+            useful += tried.ended != "transformers refuses"
+            idle += tried.moves is False
+            if (useful >= USEFUL or idle >= IDLE) and path[-1] not in ("rope_parameters", "rope_scaling"):
+                break
+
+
+def _guarded(base: Base, path: Keys, move: Move) -> Outcome:
+    try:
+        return base.tried(path, move)
+    except Exception as error:  # a mistake of the sweep's own, which must not end it
+        return Outcome("crash", f"the sweep: {type(error).__name__}: {error}"[:300])
+
+
+def _work(job: Job, known: dict[tuple[str, str, str], Tried], results: Any) -> None:
+    for tried in run(job, known):
+        results.put(tried)
+    results.put(None)
+
+
+def sweep(todo: list[Job], path: Path, redo: Iterable[str], count: int, tell: Callable[[Job | None, Counter[str]], None]) -> None:
+    """Run the jobs, each in a process of its own, `count` at a time; append what they try.
+
+    `redo`: outcomes that are tried again.
+    """
+    redo = set(redo)
+    before = lines(path)
+    known = {name: tried for name, tried in before.items() if tried.ended not in redo}
+    counts = Counter(tried.ended for tried in known.values())
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a", encoding="utf-8") as file, ThreadPoolExecutor(count) as pool:
+
+        def one(job: Job) -> None:
+            own = {name: tried for name, tried in known.items() if name[0] == job.base}
+            for tried in _in_process(job, own):
+                file.write(json.dumps(vars(tried)) + "\n")
+                file.flush()
+                counts[tried.ended] += 1
+                tell(None, counts)
+            tell(job, counts)
+
+        list(pool.map(one, todo))
+
+
+def _in_process(job: Job, known: dict[tuple[str, str, str], Tried]) -> Iterator[Tried]:
+    """What a job tries; where its process dies, the line says so and the rest is left for a rerun."""
+    context = multiprocessing.get_context("fork")
+    results = context.Queue()
+    process = context.Process(target=_work, args=(job, known, results), daemon=True)
+    process.start()
+    while True:
+        try:
+            tried = results.get(timeout=5)
+        except queue.Empty:
+            if process.is_alive():
+                continue
+            yield Tried(job.base, "", "{}", "crash", f"the process ended with {process.exitcode}")
+            return
+        if tried is None:
+            process.join()
+            return
+        yield tried
+
+
+def bad(tried: Iterable[Tried]) -> list[Tried]:
+    """What must not be."""
+    return [each for each in tried if each.ended in BAD]

@@ -1,0 +1,264 @@
+"""One value of one key, tried: a tiny random model of transformers with it, and ours of its files."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import torch
+import transformers
+from benchmarks.drift.keys import Path as Keys
+from benchmarks.drift.keys import made, text_path
+from torch import Tensor
+
+from anyformer import huggingface
+from anyformer.describe import UserError
+from anyformer.huggingface.canonical import canonical
+from anyformer.model import Architecture
+from anyformer.parts import Initialisation
+from huggingface import parity
+from huggingface.case import Case
+from huggingface.parity import AUTO, Pair
+
+SECONDS = 60
+"""For one value."""
+FEWEST = 8
+"""Tokens of a vocabulary that is tried."""
+SHARED = Path("/dev/shm")
+ENDED = ("equal", "refused by name", "transformers refuses", "drift", "unclear refusal", "crash")
+"""How a value may end, from good to bad after the first three."""
+BAD = frozenset(ENDED[3:])
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a value ended. `moves`: whether transformers' results differ from those without it."""
+
+    ended: str
+    why: str = ""
+    moves: bool | None = None
+
+
+class TimeIsUp(Exception):
+    """A value took too long."""
+
+
+@contextmanager
+def within(seconds: int) -> Iterator[None]:
+    """Stop what runs within after so many seconds."""
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        raise TimeIsUp(f"after {seconds} s")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def with_move(config: Mapping[str, Any], path: Keys, move: Mapping[str, Any]) -> dict[str, Any]:
+    """The configuration with keys set in the table that holds the last of `path`; a key whose value is `...` is left out."""
+    if len(path) > 1:
+        inner = config.get(path[0])
+        return {**config, path[0]: with_move(inner if isinstance(inner, Mapping) else {}, path[1:], move)}
+    return {key: value for key, value in {**config, **move}.items() if value is not ...}
+
+
+class Base:
+    """The tiny configuration that keys are moved from, its results, and its architecture."""
+
+    def __init__(self, case: Case) -> None:
+        self.case = case
+        self.kernel = case.kernel or parity.family_of(case).kernel
+        self.theirs: Any = None
+        self.ours: Any = None
+        self.logits: Tensor | None = None
+        self.architecture: Architecture | None = None
+        self.weights: dict[str, Any] = {}
+        self.described: Architecture | None = None
+        self.outcome = self.tried((), {})
+        turning = [buffer.shape[-1] for name, buffer in self.theirs.named_buffers() if "inv_freq" in name] if self.theirs else []
+        self.frequencies = turning[0] if turning else 4
+
+    def tried(self, path: Keys, move: Mapping[str, Any]) -> Outcome:
+        """The outcome of a move; never an error."""
+        directory = Path(tempfile.mkdtemp(prefix="drift-", dir=SHARED if SHARED.is_dir() else None))
+        try:
+            with within(SECONDS):
+                return self._tried(path, move, directory)
+        except TimeIsUp as error:
+            return Outcome("crash", f"time is up {error}")
+        finally:
+            shutil.rmtree(directory, ignore_errors=True)
+
+    def _tried(self, path: Keys, move: Mapping[str, Any], directory: Path) -> Outcome:
+        config = with_move(self.case.config, path, move) if path else self.case.config
+        case = replace(self.case, config=config)
+        try:
+            theirs = self._made(case)
+            saved = json.loads(theirs.config.to_json_string())
+        except TimeIsUp:
+            raise
+        except Exception as error:  # whatever a class says of a value
+            return Outcome("transformers refuses", _said(error))
+        named = {"model_type": case.model_type, "architectures": [type(theirs).__name__]}
+        symbols = theirs.get_input_embeddings()
+        if isinstance(symbols, torch.nn.Embedding) and not text_path(case):
+            if symbols.num_embeddings <= FEWEST:
+                return Outcome("transformers refuses", "a vocabulary of too few tokens to try")
+            case = replace(case, config={**case.config, "vocab_size": symbols.num_embeddings})
+        files = [json.loads(json.dumps({**keys, **named}, default=_plain)) for keys in (saved, config)]
+        if path and self._the_same(theirs, files):
+            return self._gaps(Pair(case, theirs.float(), self.ours, directory), whole=False)
+        try:
+            theirs.save_pretrained(directory)
+        except Exception as error:
+            return Outcome("transformers refuses", _said(error))
+        theirs = theirs.float()
+        worst, read = Outcome("equal"), None
+        for keys in files:
+            (directory / "config.json").write_text(json.dumps(keys))
+            outcome, read = self._compared(case, theirs, directory, path, move, read)
+            if ENDED.index(outcome.ended) > ENDED.index(worst.ended) or worst.moves is None:
+                worst = outcome
+            if outcome.ended == "transformers refuses":
+                return outcome
+        return worst
+
+    def _the_same(self, theirs: Any, files: list[dict[str, Any]]) -> bool:
+        """Whether ours of these files is that of the base: the same architecture, and weights of the same names and shapes."""
+        if {name: (each.shape, each.dtype) for name, each in theirs.state_dict().items()} != self.weights:
+            return False
+        try:
+            return all(_computation(huggingface.read_architecture(huggingface.Config(keys))[0]) == self.described for keys in files)
+        except Exception:  # which the whole comparison will meet again
+            return False
+
+    def _made(self, case: Case) -> Any:
+        config = made(case.model_type, case.config)
+        torch.manual_seed(0)
+        make = AUTO[case.task].from_config if case.task in AUTO else getattr(transformers, case.task)._from_config
+        model = make(config, attn_implementation=self.kernel).eval()
+        if case.untied:
+            head = model.get_output_embeddings()
+            head.weight = torch.nn.Parameter(head.weight.detach().clone())
+        parity.randomise(model)
+        return model
+
+    def _compared(
+        self, case: Case, theirs: Any, directory: Path, path: Keys, move: Mapping[str, Any], read: Architecture | None
+    ) -> tuple[Outcome, Architecture | None]:
+        """Ours of a directory beside theirs; `read`: the architecture that was compared already."""
+        try:
+            architecture = _computation(huggingface.convert.architecture_of(directory)[0])
+            if architecture == read:
+                return Outcome("equal"), read
+            ours, _ = huggingface.load(directory, dtype=torch.float32)
+        except UserError as error:
+            refused = _refused(error, path, move)
+            if refused.ended == "unclear refusal" and not self._computes(case, theirs):
+                return Outcome("transformers refuses", "its computation fails"), read
+            return refused, read
+        except TimeIsUp:
+            raise
+        except Exception as error:
+            if not self._computes(case, theirs):
+                return Outcome("transformers refuses", "its results"), read
+            return Outcome("crash", _said(error)), read
+        pair = Pair(case, theirs, ours, directory)
+        outcome = self._gaps(pair, whole=architecture != self.architecture)
+        if not path:
+            self.architecture, self.theirs, self.ours = architecture, theirs, ours
+            self.weights = {name: (each.shape, each.dtype) for name, each in theirs.state_dict().items()}
+            self.described = _computation(huggingface.read_architecture(huggingface.Config(_table(directory)))[0])
+        return outcome, architecture
+
+    def _gaps(self, pair: Pair, whole: bool) -> Outcome:
+        """The comparisons; `whole`: token by token too, which another architecture may change."""
+        asked: list[tuple[str, Callable[[Pair], float]]] = [("whole", parity.logit_gap)]
+        if parity.pads(pair):
+            asked.append(("padded", parity.padded_gap))
+        if whole and parity.decodes(pair):
+            asked.append(("token by token", parity.cached_gap))
+        x = parity.inputs(pair)
+        try:
+            with torch.no_grad():
+                logits = parity.their_logits(pair, x[0], target=x[1] if len(x) > 1 else None)
+        except TimeIsUp:
+            raise
+        except Exception as error:
+            return Outcome("transformers refuses", _said(error))
+        if not logits.isfinite().all():
+            return Outcome("transformers refuses", "numbers that are not finite")
+        if self.logits is None:
+            self.logits = logits
+        moves = logits.shape != self.logits.shape or not torch.equal(logits, self.logits)
+        for name, gap in asked:
+            try:
+                found = gap(pair)
+            except TimeIsUp:
+                raise
+            except UserError as error:
+                return Outcome("refused by name" if name != "whole" else "unclear refusal", f"{name}: {_said(error)}", moves)
+            except Exception as error:
+                if name == "padded" and not self._computes(pair.case, pair.theirs, pair):
+                    continue
+                return Outcome("crash", f"{name}: {_said(error)}", moves)
+            if not found <= pair.case.logits:
+                return Outcome("drift", f"{name}: {found:.1e}", moves)
+        return Outcome("equal", "", moves)
+
+    def _computes(self, case: Case, theirs: Any, pair: Pair | None = None) -> bool:
+        """Whether theirs computes a padded batch, or a plain one, at all."""
+        tokens = parity.given(case)
+        mask = torch.ones_like(tokens)
+        mask[0, :3] = 0
+        given = {"attention_mask": mask} if pair else {}
+        try:
+            with torch.no_grad():
+                parity.text_model(theirs)(input_ids=tokens, **given)
+        except Exception:  # whatever its computation says
+            return False
+        return True
+
+
+def _refused(error: UserError, path: Keys, move: Mapping[str, Any]) -> Outcome:
+    """Whether a refusal names the key or its value."""
+    said = str(error)
+    names = {name for name in (*path[-1:], *move)} | {
+        name for value in move.values() if isinstance(value, Mapping) for name in value
+    }
+    shown = {str(value) for value in move.values() if isinstance(value, str)} | {
+        str(inner) for value in move.values() if isinstance(value, Mapping) for inner in value.values() if isinstance(inner, str)
+    }
+    clear = any(name in said for name in names) or any(repr(value) in said or f'"{value}"' in said for value in shown)
+    return Outcome("refused by name" if clear or not path else "unclear refusal", said[-300:])
+
+
+def _said(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}".replace("\n", " ")[:300]
+
+
+def _computation(architecture: Architecture) -> Architecture:
+    """What an architecture computes, by which first values it is trained left out."""
+    return canonical(architecture.but(initialisation=Initialisation()))
+
+
+def _table(directory: Path) -> dict[str, Any]:
+    table: dict[str, Any] = json.loads((directory / "config.json").read_text())
+    return table
+
+
+def _plain(value: Any) -> str:
+    return str(value).removeprefix("torch.")

@@ -1,0 +1,153 @@
+"""A chat template as a program: Jinja in a sandbox, with the names that transformers gives a template."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from anyformer.text.errors import DataError
+
+if TYPE_CHECKING:
+    from jinja2 import Template
+
+Span = tuple[int, int]
+"""Characters of a text, from the first to behind the last."""
+_GENERATION = re.compile(r"\{%-?\s*generation\s*-?%\}")
+
+
+class TemplateRefusal(DataError):  # noqa: N818 (what happened, not what failed)
+    """A template refuses a chat, or does with it what the sandbox does not allow."""
+
+
+@dataclass
+class _Marks:
+    """What a template marks by `{% generation %}`, while it writes: `blocks` is what it has written so far."""
+
+    blocks: list[str] = field(default_factory=list)
+    spans: list[Span] = field(default_factory=list)
+
+
+_marks: ContextVar[_Marks | None] = ContextVar("marks", default=None)
+_now: ContextVar[datetime | None] = ContextVar("now", default=None)
+
+
+@contextmanager
+def one_moment() -> Iterator[None]:
+    """Inside, `strftime_now` gives one time, so that a chat that is written twice is written alike."""
+    token = _now.set(_now.get() or datetime.now())
+    try:
+        yield
+    finally:
+        _now.reset(token)
+
+
+def marks_answers(template: str) -> bool:
+    """Whether a template says by `{% generation %}` what an answer is."""
+    return _GENERATION.search(template) is not None
+
+
+def run(template: str, variables: Mapping[str, Any]) -> tuple[str, list[Span]]:
+    """The text that a template writes, and the spans that it marks by `{% generation %}`, counted as transformers counts them.
+
+    Raises `TemplateRefusal` with the template's own words.
+    """
+    program, errors = compiled(template)
+    marks = _Marks()
+    token = _marks.set(marks)
+    try:
+        for block in program.generate(**variables):
+            marks.blocks.append(block)
+    except errors as error:
+        raise TemplateRefusal(str(error) or type(error).__name__) from None
+    finally:
+        _marks.reset(token)
+    return "".join(marks.blocks), marks.spans
+
+
+@lru_cache(maxsize=32)
+def compiled(template: str) -> tuple[Template, tuple[type[Exception], ...]]:
+    """The template, and the errors that it may raise; `DataError` if it is no Jinja."""
+    from jinja2 import TemplateError, nodes
+    from jinja2.exceptions import SecurityError
+    from jinja2.ext import Extension, loopcontrols
+    from jinja2.parser import Parser
+    from jinja2.sandbox import ImmutableSandboxedEnvironment
+    from jinja2.utils import Namespace
+
+    class Generation(Extension):
+        """`{% generation %} ... {% endgeneration %}`: what a model is to say."""
+
+        tags = {"generation"}  # noqa: RUF012 (the library's own form)
+
+        def parse(self, parser: Parser) -> nodes.Node:
+            line = next(parser.stream).lineno
+            body = parser.parse_statements(("name:endgeneration",), drop_needle=True)
+            return nodes.CallBlock(self.call_method("_answer"), [], [], body).set_lineno(line)
+
+        def _answer(self, caller: Any) -> str:
+            said: str = caller()
+            marks = _marks.get()
+            if marks is not None:
+                begin = sum(map(len, marks.blocks))
+                marks.spans.append((begin, begin + len(said)))
+            return said
+
+    def public(name: str) -> None:
+        if name.startswith("_"):
+            raise SecurityError(f"a namespace takes no name that begins with _, such as {name!r}")
+
+    class PublicNamespace(Namespace):
+        """A namespace whose names cannot reach Python's own attributes."""
+
+        def __init__(*args: Any, **more: Any) -> None:  # noqa: N805 (so that `self` may be a name)
+            own, *rest = args
+            table = dict(*rest, **more)
+            for name in table:
+                public(name)
+            Namespace.__init__(own, table)
+
+        def __setitem__(self, name: str, value: Any) -> None:
+            public(name)
+            super().__setitem__(name, value)
+
+    def refuse(message: str) -> None:
+        raise TemplateError(message)
+
+    environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True, extensions=[Generation, loopcontrols])
+    environment.filters["tojson"] = _to_json
+    environment.globals |= {
+        "raise_exception": refuse, "strftime_now": _strftime_now, "dict": _Tables(), "namespace": PublicNamespace
+    }  # fmt: skip
+    errors = (TemplateError, TypeError, ValueError, ArithmeticError, LookupError, AttributeError, RecursionError)
+    try:
+        return environment.from_string(template), errors
+    except TemplateError as error:
+        raise DataError(f"the tokenizer's chat template is no Jinja ({error}); mend it") from None
+
+
+class _Tables:
+    """`dict` without what hangs on the class."""
+
+    def __call__(self, *args: Any, **more: Any) -> dict[Any, Any]:
+        return dict(*args, **more)
+
+    def fromkeys(self, *args: Any) -> dict[Any, Any]:
+        return dict.fromkeys(*args)
+
+
+def _to_json(
+    value: Any, ensure_ascii: bool = False, indent: Any = None, separators: Any = None, sort_keys: bool = False
+) -> str:
+    # Jinja's own filter writes HTML, with < as an escape.
+    return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
+
+
+def _strftime_now(form: str) -> str:
+    return (_now.get() or datetime.now()).strftime(form)
