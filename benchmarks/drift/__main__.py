@@ -13,9 +13,9 @@ from pathlib import Path
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
 warnings.simplefilter("ignore")
-logging.disable(logging.WARNING)
+logging.disable(logging.CRITICAL)
 
-from benchmarks.drift.sweep import Job, bad, jobs, lines, sweep
+from benchmarks.drift.sweep import Job, bad, lines, listed, sweep
 from benchmarks.drift.table import RESULT, write
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -32,10 +32,14 @@ def main() -> None:
     parser.add_argument("--redo", nargs="*", default=[], help="outcomes that are tried again, such as drift or crash")
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--trials", type=Path, default=TRIALS, help="where each value is remembered")
+    parser.add_argument("--renew", action="store_true", help="list the pairs anew")
     parser.add_argument("--list", action="store_true", help="print the pairs and try nothing")
     parser.add_argument("--no-table", action="store_true", help=f"leave {RESULT.name} as it is")
     given = parser.parse_args()
-    todo = jobs(given.types, given.keys, given.of)
+    pairs = given.trials.with_name(f"{given.trials.stem}-pairs.json")
+    if given.renew:
+        pairs.unlink(missing_ok=True)
+    todo = listed(pairs, given.types, given.keys, given.of)
     if given.list:
         for job in todo:
             print(job.base, *(".".join(path) for path in job.keys))

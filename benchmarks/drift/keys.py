@@ -30,9 +30,11 @@ BOOKKEEPING = frozenset({
 EVERYWHERE = ("llama", "bert", "gpt2", "t5", "bart", "mamba", "qwen3_next", "vit")
 """Types on which every key of `INERT` is tried; on others those that their own classes name."""
 _POPPED = re.compile(r"kwargs\.(?:pop|get)\(\s*[\"'](\w+)[\"']")
+_OF_HEADS = re.compile(r"label|classif|pad_token|pool|problem|summary|tie_|decoder$|hidden_act|proj|head_|token_type|type_vocab")
 _ASKED = re.compile(r"(?:getattr|hasattr)\(\s*(?:self\.|text_|decoder_|encoder_)*config,\s*[\"'](\w+)[\"']")
 
 
+@cache
 def bases() -> dict[str, Case]:
     """Name -> the first tiny configuration of each type and task, and of each composite whose text model is no other type."""
     found: dict[str, Case] = {}
@@ -78,10 +80,23 @@ def defaults(model_type: str) -> Mapping[str, Any]:
 def source(model_type: str) -> str:
     """The source of a type's classes: its configuration and its model."""
     kind = transformers.CONFIG_MAPPING[model_type]
-    modules = [inspect.getmodule(kind)]
+    modules: list[Any] = [inspect.getmodule(kind)]
     with suppress(ImportError, AttributeError):
         modules.append(__import__(kind.__module__.replace(".configuration_", ".modeling_"), fromlist=["x"]))
     return "\n".join(inspect.getsource(module) for module in modules if module)
+
+
+@cache
+def asked_by(model_type: str) -> frozenset[str]:
+    """Keys that the computation of a type's classes asks for."""
+    text = source(model_type)
+    return frozenset({*re.findall(r"config\.(\w+)", text), *_ASKED.findall(text)})
+
+
+def suspect(case: Case, key: str) -> bool:
+    """Whether a key that the classes of transformers ask for is declared inert here."""
+    own = huggingface.family(case.model_type).inert if case.model_type not in huggingface.COMPOSITES else ()
+    return key in {*INERT, *own} and key in asked_by(case.model_type)
 
 
 class Recording(Config):
@@ -113,10 +128,13 @@ def read_here(model_type: str) -> frozenset[str]:
     return frozenset(asked) - BOOKKEEPING
 
 
-def keys_of(case: Case) -> dict[Path, Any]:
-    """Every key of a case's type, by its path, and its default."""
+def keys_of(name: str) -> dict[Path, Any]:
+    """Every key of a base, by its path, and its default: of a type's second and later tasks those that a head may read."""
+    case = bases()[name]
     path = text_path(case)
     found = dict(_keys(case.model_type, case.config, ()))
+    if not path and next(iter(each for each in bases() if each.partition(" ")[0] == case.model_type)) != name:
+        return {key: usual for key, usual in found.items() if _OF_HEADS.search(key[-1])}
     table: Any = case.config
     for key in path:
         table = table[key]
@@ -129,8 +147,8 @@ def keys_of(case: Case) -> dict[Path, Any]:
 def names(model_type: str) -> tuple[str, ...]:
     """Every key of a type: those of its class, those that its source asks for, and those that are read or inert here."""
     text, kind = source(model_type), transformers.CONFIG_MAPPING[model_type]
-    words = set(re.findall(r"\w+", text))
-    named = {*_POPPED.findall(text), *_ASKED.findall(text), *getattr(kind, "attribute_map", {}), *read_here(model_type)}
+    words, own = set(re.findall(r"\w+", text)), inspect.getsource(inspect.getmodule(kind) or kind)
+    named = {*_POPPED.findall(own), *_ASKED.findall(text), *getattr(kind, "attribute_map", {}), *read_here(model_type)}
     named |= {name for name in INERT if model_type in EVERYWHERE or name in words}
     return tuple(sorted({*defaults(model_type), *named} - BOOKKEEPING))
 
@@ -165,7 +183,8 @@ def _moved(model_type: str) -> frozenset[Path]:
     return frozenset(found)
 
 
-def untested(case: Case) -> list[Path]:
-    """Keys of a type that no case of the tests moves from its default."""
+def untested(name: str) -> list[Path]:
+    """Keys of a base that no case of the tests moves from its default."""
+    case = bases()[name]
     path = text_path(case)
-    return [key for key in keys_of(case) if path or key not in _moved(case.model_type)]
+    return [key for key in keys_of(name) if path or key not in _moved(case.model_type)]

@@ -9,6 +9,10 @@ TABLES = ("rope_parameters",)
 SHARES = (0.5, 0.75)
 
 
+_OLDER = ("linear", "dynamic", "yarn with mscale", "yarn with a factor of attention", "longrope beyond", "llama3")
+"""Kinds of scaling that are tried under the older key."""
+
+
 def kinds(frequencies: int) -> dict[str, dict[str, Any]]:
     """Name -> the keys of one kind of scaling; lists of factors have as many as there are `frequencies`."""
     short = [1.0 + 0.1 * i for i in range(frequencies)]
@@ -83,8 +87,8 @@ def legacy(key: str, base: Any, frequencies: int) -> Iterator[dict[str, Any]]:
         yield {key: 37.0, **away}
         yield {key: 500, **away}
         return
-    for i, kind in enumerate(kinds(frequencies).values()):
-        older = {("type" if name == "rope_type" else name): value for name, value in kind.items()}
-        yield {key: older, **away} if i % 2 else {key: kind, "rope_theta": 37.0, **away}
-    yield {key: {"type": "su", **{k: v for k, v in kinds(frequencies)["longrope"].items() if k != "rope_type"}}, **away}
+    every = kinds(frequencies)
+    for i, name in enumerate(_OLDER):
+        older = {("type" if key == "rope_type" else key): value for key, value in every[name].items()}
+        yield {key: older, **away} if i % 2 else {key: every[name], "rope_theta": 37.0, **away}
     yield {key: {"rope_type": "linear", "factor": 2.0}}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import multiprocessing
 import queue
@@ -15,13 +16,15 @@ from typing import Any
 
 import torch
 from benchmarks.drift.keys import Path as Keys
-from benchmarks.drift.keys import bases, keys_of, made, untested
+from benchmarks.drift.keys import bases, keys_of, made, suspect, untested
 from benchmarks.drift.trial import BAD, Base, Outcome
 from benchmarks.drift.values import Move, values
 
 from anyformer.huggingface.config import INERT
 
-USEFUL, IDLE = 4, 2
+DONE = "done"
+"""What the line says that ends a job."""
+USEFUL, IDLE = 2, 2
 """Values of one key that are compared or refused here, after which no more are tried; and those that change nothing in transformers."""
 
 
@@ -48,6 +51,11 @@ class Job:
     base: str
     keys: tuple[Keys, ...]
 
+    @property
+    def digest(self) -> str:
+        """By which a line says that all of it was tried."""
+        return hashlib.sha256(repr(self.keys).encode()).hexdigest()[:12]
+
 
 def lines(path: Path) -> dict[tuple[str, str, str], Tried]:
     """What was tried before; a line that was cut short is tried again."""
@@ -60,21 +68,40 @@ def lines(path: Path) -> dict[tuple[str, str, str], Tried]:
 
 
 def jobs(types: Iterable[str], keys: Iterable[str], of: str) -> list[Job]:
-    """Untested keys of every base, those of no computation last, then the others; `of`: `untested`, `others` or `all`."""
+    """Keys of every base, those first that a class of transformers asks for and that are inert here.
+
+    `of`: `untested`, `others` or `all`.
+    """
     types, keys = set(types), set(keys)
-    first: list[Job] = []
-    inert: list[Job] = []
-    others: list[Job] = []
+    order: tuple[list[Job], ...] = ([], [], [], [])
     for name, case in bases().items():
         if types and not types & {case.model_type, name}:
             continue
-        every = [path for path in keys_of(case) if not keys or path[-1] in keys]
-        new = set(untested(case))
-        first.append(Job(name, tuple(path for path in every if path in new and path[-1] not in INERT)))
-        inert.append(Job(name, tuple(path for path in every if path in new and path[-1] in INERT)))
-        others.append(Job(name, tuple(path for path in every if path not in new)))
-    chosen = {"untested": [*first, *inert], "others": others, "all": [*first, *inert, *others]}[of]
-    return [job for job in chosen if job.keys]
+        every = [path for path in keys_of(name) if not keys or path[-1] in keys]
+        new = set(untested(name))
+        places: tuple[list[Keys], ...] = ([], [], [], [])
+        for path in every:
+            place = 3 if path not in new else 0 if suspect(case, path[-1]) else 2 if path[-1] in INERT else 1
+            places[place].append(path)
+        for jobs, paths in zip(order, places, strict=True):
+            jobs.append(Job(name, tuple(paths)))
+    chosen = {"untested": order[:3], "others": order[3:], "all": order}[of]
+    return [job for jobs in chosen for job in jobs if job.keys]
+
+
+def listed(path: Path, types: Iterable[str], keys: Iterable[str], of: str) -> list[Job]:
+    """The jobs, from the list of an earlier run if there is one: to make it takes as long as some hundred values."""
+    if not path.exists():
+        every = [[job.base, of, job.keys] for of in ("untested", "others") for job in jobs((), (), of)]
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(every), encoding="utf-8")
+    types, keys = set(types), set(keys)
+    found = []
+    for base, place, paths in json.loads(path.read_text(encoding="utf-8")):
+        chosen = tuple(tuple(each) for each in paths if not keys or each[-1] in keys)
+        if chosen and of in (place, "all") and (not types or types & {base, base.partition(" ")[0]}):
+            found.append(Job(base, chosen))
+    return found
 
 
 def moves(base: Base, path: Keys, usual: Any) -> list[Move]:
@@ -93,11 +120,14 @@ def moves(base: Base, path: Keys, usual: Any) -> list[Move]:
 def run(job: Job, known: dict[tuple[str, str, str], Tried]) -> Iterator[Tried]:
     """Try every value of a job's keys that is not known."""
     torch.set_num_threads(1)
+    done = Tried(job.base, "", job.digest, DONE)
+    if done.name in known:
+        return
     base = Base(bases()[job.base])
     if base.outcome.ended != "equal":
         yield Tried(job.base, "", "{}", "crash", f"the tiny configuration: {base.outcome.ended} {base.outcome.why}")
         return
-    usual = keys_of(base.case)
+    usual = keys_of(job.base)
     for path in job.keys:
         useful = idle = 0
         for move in moves(base, path, usual[path]):
@@ -111,6 +141,7 @@ def run(job: Job, known: dict[tuple[str, str, str], Tried]) -> Iterator[Tried]:
             idle += tried.moves is False
             if (useful >= USEFUL or idle >= IDLE) and path[-1] not in ("rope_parameters", "rope_scaling"):
                 break
+    yield done
 
 
 def _guarded(base: Base, path: Keys, move: Move) -> Outcome:
@@ -133,8 +164,10 @@ def sweep(todo: list[Job], path: Path, redo: Iterable[str], count: int, tell: Ca
     """
     redo = set(redo)
     before = lines(path)
-    known = {name: tried for name, tried in before.items() if tried.ended not in redo}
-    counts = Counter(tried.ended for tried in known.values())
+    again = {tried.base for tried in before.values() if tried.ended in redo}
+    ended = redo | {DONE}
+    known = {name: each for name, each in before.items() if each.ended not in (ended if each.base in again else redo)}
+    counts = Counter(tried.ended for tried in known.values() if tried.ended != DONE)
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a", encoding="utf-8") as file, ThreadPoolExecutor(count) as pool:
 
@@ -143,7 +176,7 @@ def sweep(todo: list[Job], path: Path, redo: Iterable[str], count: int, tell: Ca
             for tried in _in_process(job, own):
                 file.write(json.dumps(vars(tried)) + "\n")
                 file.flush()
-                counts[tried.ended] += 1
+                counts[tried.ended] += tried.ended != DONE
                 tell(None, counts)
             tell(job, counts)
 

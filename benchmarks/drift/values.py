@@ -11,6 +11,7 @@ import transformers
 from benchmarks.drift.keys import source
 from benchmarks.drift.rope import TABLES, legacy, tables
 
+from huggingface.case import T
 from anyformer.huggingface.vocabulary import (
     FLAG,
     INTEGERS,
@@ -60,6 +61,7 @@ _KNOWN: Mapping[str, tuple[Any, ...]] = {
 }
 """Key -> its values, where its kind does not say them."""
 _IDS = re.compile(r"(_|^)(token_ids?|token_index|ids?|index)$")
+_LENGTH = re.compile(r"max_.*(position|len)|n_positions|n_ctx|context_length|max_seq")
 _COMPARED = r"\b{key}\b\s*(?:==|!=|in|not in)\s*([\(\[\{{]?[^:\n]*)"
 _TEXT = re.compile(r"[\"']([\w\-\./ ]+)[\"']")
 MOST = 6
@@ -96,13 +98,13 @@ def _values(model_type: str, key: str, usual: Any, base: Any) -> Iterator[Any]:
         return
     yield from _literals(model_type, key)
     if _IDS.search(key):
-        yield from (7, 3)
+        yield from (3, 4)  # which no text that is tried has
         if key in ("eos_token_id", "bos_token_id"):
             yield [2, 9]
     elif isinstance(like, bool):
         yield not like
     elif isinstance(like, int | float):
-        yield from (0.3, 0.1) if re.search("drop|jitter", key) else _scalars(like)
+        yield from (0.3, 0.1) if re.search("drop|jitter", key) else _longer(like) if _LENGTH.search(key) else _scalars(like)
     elif isinstance(like, str):
         yield from _texts(model_type, key, like)
     elif isinstance(like, list | tuple):
@@ -123,6 +125,11 @@ def _scalars(value: float) -> Iterator[float]:
         yield from ((1e-2, 0.1) if 0 < value < 1e-2 else usual)
         return
     yield from (candidate for candidate in (2 * value, value // 2, value + 1, value - 1, 1, 3, 0) if candidate >= 0)
+
+
+def _longer(value: float) -> tuple[float, ...]:
+    """Other lengths, none shorter than the texts that are tried."""
+    return 2 * value, value + 1, T + 3, T + 8
 
 
 def _texts(model_type: str, key: str, value: str) -> Iterator[str]:

@@ -38,9 +38,28 @@ def load(
     And its tokenizer, None if absent. Only safetensors are read, never pickles. `dtype`: of the weights, by default as stored.
     `adapter`: a directory that PEFT wrote for this model, which becomes one with its weights; the adapter of a run already is.
     `images`: of a composite in Hugging Face's layout, with its tower for images; by default its text model alone is read.
-    A `Notice` warns of each damaged checkpoint that is skipped.
+    A `Notice` warns of each damaged checkpoint that is skipped, and of tokens for which the model's table has no row.
     """
-    path = Path(path)
+    model, tokenizer = _loaded(Path(path), plan, device, dtype, adapter, images)
+    rows = model.architecture.embedding.symbols
+    if tokenizer is not None and rows is not None and tokenizer.vocab_size > rows:
+        warnings.warn(
+            f"{path}: the tokenizer has {tokenizer.vocab_size:,} tokens and the model's table {rows:,} rows: texts with a "
+            f"token from number {rows:,} on are refused; is this the model's tokenizer?",
+            Notice,
+            stacklevel=2,
+        )
+    return model, tokenizer
+
+
+def _loaded(
+    path: Path,
+    plan: Plan | None,
+    device: torch.device | str,
+    dtype: torch.dtype | None,
+    adapter: str | Path | None,
+    images: bool,
+) -> tuple[Transformer, Tokenizer | None]:
     if adapter is not None:
         model, tokenizer = load(path, plan=plan, device=device, dtype=dtype, images=images)
         family = _family(path, model)

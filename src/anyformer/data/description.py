@@ -102,8 +102,9 @@ class Files(Data):
 class Text(Files):
     """Running text -> tokens -> windows.
 
-    A text file is one document; so is a line of a `.jsonl` file. Every document is followed by the tokenizer's end-of-text
-    token, unless a single document is split by its tail.
+    A text file is one document; so is a line of a `.jsonl` file. Around every document stands what the tokenizer puts around a
+    text (`<s>`), and behind it the end-of-text token where it puts nothing there, unless a single document is split by its
+    tail. Objectives that put it around each row, such as `masked`, read documents with the end alone.
     """
 
     kind: Literal["text"] = "text"

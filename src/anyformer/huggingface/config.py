@@ -23,9 +23,9 @@ FEW_BITS = ("quantization_config", "compression_config")
 FEW_BITS_BESIDE = "hf_quant_config.json"
 """The file in which Model Optimizer wrote that table before `config.json` had it."""
 INERT = (
-    "_commit_hash", "_name_or_path", "add_cross_attention", "architectures", "auto_map", "bad_words_ids",
+    "_commit_hash", "_name_or_path", "architectures", "auto_map", "bad_words_ids",
     "begin_suppress_tokens", "bos_token_id", "chunk_size_feed_forward", "classifier_dropout",
-    "cross_attention_hidden_size", "decoder_start_token_id", "diversity_penalty", "do_sample", "dtype", "early_stopping",
+    "decoder_start_token_id", "diversity_penalty", "do_sample", "dtype", "early_stopping",
     "encoder_no_repeat_ngram_size", "eos_token_id", "exponential_decay_length_penalty", "finetuning_task",
     "forced_bos_token_id", "forced_eos_token_id", "gradient_checkpointing", "id2label", "initializer_range",
     "is_encoder_decoder", "label2id", "length_penalty", "max_length", "max_position_embeddings", "min_length",
@@ -37,6 +37,9 @@ INERT = (
     "torch_dtype", "torchscript", "transformers_version", "typical_p", "unk_token_id", "use_bfloat16", "use_cache",
 )  # fmt: skip
 """Keys that no computation of any model depends on: names, ids of special tokens, generation, bookkeeping."""
+
+ALONE: Mapping[str, tuple[Any, ...]] = {"add_cross_attention": (False, None), "cross_attention_hidden_size": (None,)}
+"""Key of a model that would read another -> the values that it has where there is no other, whatever the model type."""
 
 REQUIRED: Any = object()
 """The default of a key that must be there."""
@@ -189,6 +192,8 @@ class Config:
 
     def finish(self, inert: Iterable[str]) -> None:
         """Refuse keys that were not read and are not `inert`; those that are count as read."""
+        for name in ALONE.keys() & self._left - set(inert):
+            self.expect(name, *ALONE[name], why="there is no source that layers could read")
         unknown = sorted(self._left - {*INERT, *inert})
         self._left = set(unknown)
         if unknown:

@@ -26,7 +26,8 @@ class WithConstants:
 
     def read(self, stored: Sequence[Tensor], shapes: Shapes) -> list[Tensor]:
         *learned, beta, eps = stored
-        if abs(float(beta) - BETA) > 1e-3 or abs(float(eps) - EPS) > 1e-8:
+        as_stored = (torch.tensor(constant, dtype=each.dtype) for constant, each in ((BETA, beta), (EPS, eps)))
+        if any(not torch.equal(each.reshape(()), own) for each, own in zip((beta, eps), as_stored, strict=True)):
             raise HuggingFaceError(f"xIELU here has beta = {BETA} and eps = {EPS}, and the file {float(beta)} and {float(eps)}")
         return learned
 

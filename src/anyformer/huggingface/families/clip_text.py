@@ -41,7 +41,7 @@ def read_tips(config: Config) -> Architecture:
 
 def _layer(config: Config, mask: Causal | Bidirectional, activation: str) -> tuple[LayerNorm, Block]:
     norm = words.layer_norm(config)
-    heads = words.attention(config, mask=mask, bias=words.ALL)
+    heads = words.full_heads(config, mask=mask, bias=words.ALL)
     return norm, pre_norm(norm, heads, words.plain(config, activation))
 
 

@@ -29,6 +29,7 @@ def read_glm(config: Config) -> Architecture:
     config.assume(vocab_size=154_880, hidden_size=2048, num_hidden_layers=47, num_attention_heads=20, intermediate_size=10_240)
     experts = _experts(config, _corrected(config, scale=1.8), count=64, chosen=4, shared=1, width=1536)
     attention = words.latent_attention(config, q_rank=768, nope=192, value=256, interleave=True)
+    config.expect("head_dim", attention.rope_width, None, why="it is another name of qk_rope_head_dim")
     return _decoder(config, attention, experts, words.mlp_types(config, 1), eps=1e-5)
 
 
@@ -90,11 +91,11 @@ def names(architecture: Architecture) -> Names:
     return as_layers(usual, architecture)
 
 
-_INERT = ("aux_loss_alpha", "ep_size", "head_dim", "seq_aux")
-"""`head_dim` repeats the width of the rotated features."""
+_INERT = ("aux_loss_alpha", "ep_size", "seq_aux")
+# What the classes of V2, V3 and A.X K1 read of `head_dim` is nothing: they set it to the width of the rotated features.
 FAMILIES = (
-    Family("deepseek_v3", read_v3, names, "DeepseekV3ForCausalLM", inert=_INERT, ignored=(r"model\.layers\.61\..*",)),
-    Family("deepseek_v2", read_v2, names, "DeepseekV2ForCausalLM", inert=_INERT),
+    Family("deepseek_v3", read_v3, names, "DeepseekV3ForCausalLM", inert=(*_INERT, "head_dim"), ignored=(r"model\.layers\.61\..*",)),
+    Family("deepseek_v2", read_v2, names, "DeepseekV2ForCausalLM", inert=(*_INERT, "head_dim")),
     Family("glm4_moe_lite", read_glm, names, "Glm4MoeLiteForCausalLM", inert=_INERT, ignored=(r"model\.layers\.47\..*",)),
     Family("axk1", read_axk1, names, "AXK1ForCausalLM", inert=("head_dim",)),
 )

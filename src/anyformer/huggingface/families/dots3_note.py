@@ -43,8 +43,8 @@ def read(config: Config) -> Architecture:
     routed = words.experts(
         config, words.v3_router(config), count=256, chosen=8, width=1536, counted=("n_routed_experts", "num_local_experts")
     )
-    older = config("moe_shared_expert_intermediate_size", 1536, nowhere)
-    each = config("shared_experts_intermediate_size", older, "experts.shared.feedforward.width")
+    each = config("shared_experts_intermediate_size", 1536, "experts.shared.feedforward.width")
+    each = config("moe_shared_expert_intermediate_size", each, nowhere)  # which replaces the key of today in transformers
     shared = words.shared_expert(config("n_shared_experts", 1, lambda _: 1, kind=SIZE) * each, routed.activation)
     parts = {"experts": routed.but(shared=shared), "dense": words.feedforward(config)}
     layers = words.layered(lambda kind, mlp: pre_norm(norm, attentions[kind], parts[mlp]), kinds, networks)
@@ -122,7 +122,8 @@ def _rotary(config: Config, kinds: Sequence[str]) -> dict[str, Rotary]:
     """The rotary positions of each kind of layer: of a table by type, or one table for all, or the older keys."""
     tables = config("rope_parameters", None, _written_rotary) or config("rope_scaling", None, nowhere) or {}
     nested, length = any(name in tables for name in _TYPES), config("max_position_embeddings", None, nowhere)
-    wide, local = config("rope_theta", 8e7, nowhere), config("swa_rope_theta", 5e4, nowhere)
+    wide, own = config("rope_theta", 8e7, nowhere), config("swa_rope_theta", 5e4, nowhere)
+    local = wide if tables and not nested else own  # one table for all has one theta
     found = {}
     for name, kind in _TYPES.items():
         if kind in kinds:

@@ -71,7 +71,7 @@ class Pair:
         if model_type not in known:
             raise HuggingFaceError(f"{where}: {model_type} as one side of two is not known here, only {', '.join(known)}")
         # Whatever class a side was saved from, it becomes a model without a head, or one that generates text.
-        plain = {key: value for key, value in table.items() if key != "architectures"}
+        plain = {key: value for key, value in table.items() if key not in ("architectures", "add_cross_attention")}
         if side == "encoder":
             plain["architectures"] = ["Model"]
         elif table.get("add_cross_attention") is not True:

@@ -91,10 +91,16 @@ def _sparse(config: Config, full: Attention, norm: RMSNorm) -> BlockSparseAttent
         raise HuggingFaceError(f"{config.where}: index_head_dim = {width} is less than the features that rotate")
     config.put(index_n_heads=full.groups)
     config.expect("index_n_heads", full.groups, why="there is an index query for each head of keys")
+    keep, local = config("index_topk_blocks", 16, _of_choice("keep")), config("index_local_blocks", 1, _of_choice("local"))
+    if local > keep:
+        raise HuggingFaceError(
+            f"{config.where}: index_local_blocks = {local} are more than the index_topk_blocks = {keep} that are kept: which of "
+            f"them are, is chance"
+        )
     choice = BlockIndexer(
         block=config("index_block_size", 128, _of_choice("block")),
-        keep=config("index_topk_blocks", 16, _of_choice("keep")),
-        local=config("index_local_blocks", 1, _of_choice("local")),
+        keep=keep,
+        local=local,
         head_width=width,
         norm=norm,
         rotary=rotary.but(fraction=share),

@@ -11,7 +11,8 @@ from anyformer.huggingface.config import Config
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.places import FULL, SLIDING, window
 from anyformer.huggingface.rules import Names, Rows, Table, To
-from anyformer.huggingface.target import Target
+from anyformer.huggingface.target import Target, nowhere
+from anyformer.huggingface.vocabulary import SIZE
 from anyformer.huggingface.words.bert_line import encoder_names
 from anyformer.huggingface.words.encoder_heads import classes, head_of, tie_of_masked
 from anyformer.huggingface.words.names import QKV
@@ -56,6 +57,7 @@ def read(config: Config) -> Architecture:
 def read_decoder(config: Config) -> Architecture:
     norm, head = _norm(config), _head(config)
     size = config("local_attention", 128, lambda target: 2 * window(target)) // 2
+    size = config("sliding_window", size, nowhere, kind=SIZE)  # which the class sets to half of the other unless a file has it
     heads = {"ForCausalLM": head, "ForSequenceClassification": _of_text(config, head)}
     stack = _stack(config, norm, {"full": Causal(), "local": Window(size=size)})
     return _model(config, head_of(config, "ModernBertDecoder", heads), decoder=stack)
@@ -116,7 +118,7 @@ def _stack(config: Config, norm: LayerNorm, masks: Mapping[str, Any]) -> Stack:
 def _block(config: Config, norm: LayerNorm, kind: str, mask: Any) -> Block:
     theirs, key, theta = _THETA[kind]
     table = words.rope_parameters(config, theta=config(key, theta), layer_type=theirs, at=written_by_type)
-    heads = words.attention(config, rotary=words.from_table(table, rotate_in="fp32"), mask=mask)
+    heads = words.full_heads(config, rotary=words.from_table(table, rotate_in="fp32"), mask=mask)
     bias, dropout = config("mlp_bias", False), config("mlp_dropout", 0.0)
     network = words.feedforward(config, "hidden_activation", "gelu", bias=bias, dropout=dropout)
     return change(pre_norm(norm, heads, network), "attention.dropout", heads.dropout)
@@ -172,7 +174,7 @@ FAMILIES = (
         read_decoder,
         decoder_names,
         "ModernBertDecoderForCausalLM",
-        inert=(*_INERT, "classifier_pooling", "sliding_window"),
+        inert=(*_INERT, "classifier_pooling"),
         ignored=_IGNORED,
         base="model.",
     ),

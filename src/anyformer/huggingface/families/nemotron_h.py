@@ -59,7 +59,8 @@ def _types(config: Config) -> Sequence[str]:
     """The type of each layer, also by the letters of older files."""
     letters = config("hybrid_override_pattern", None, nowhere)
     given = [_LETTERS.get(letter, letter) for letter in letters or ()]
-    listed: Sequence[str] = config("layers_block_type", None, lambda target: target.branches(_BRANCHES)) or given or _USUAL
+    named = config("layers_block_type", None, lambda target: target.branches(_BRANCHES))
+    listed: Sequence[str] = config("layer_types", None, nowhere) or named or given or _USUAL  # the first replaces the others
     depth = config("num_hidden_layers", len(listed), nowhere)
     unknown = sorted(set(listed) - set(_KINDS))
     if unknown or not listed or len(listed) != depth:
@@ -101,7 +102,7 @@ def names(architecture: Architecture) -> Names:
 
 
 _INERT = (
-    *KERNELS, "attention_bias", "expand", "hidden_dropout", "layer_types", "mamba_proj_bias", "moe_shared_expert_overlap",
+    *KERNELS, "attention_bias", "expand", "hidden_dropout", "mamba_proj_bias", "moe_shared_expert_overlap",
     "mtp_hybrid_override_pattern", "mtp_layers_block_type", "n_shared_experts", "num_logits_to_keep",
     "rescale_prenorm_residual", "residual_in_fp32", "time_step_floor", "time_step_limit", "time_step_max",
 )  # fmt: skip

@@ -24,9 +24,7 @@ _LAYER = {
 def read(config: Config) -> Architecture:
     norm = words.layer_norm(config)
     qk_norm = QKNorm(norm=norm) if config("qk_layernorm", True) else None
-    heads = words.attention(config, rotary=words.rotary(config, fraction=0.5), bias=words.ALL, qk_norm=qk_norm)
-    config.expect("num_key_value_heads", None, heads.heads)
-    config.expect("head_dim", None, config("hidden_size") // heads.heads)
+    heads = words.full_heads(config, rotary=words.rotary(config, fraction=0.5), bias=words.ALL, qk_norm=qk_norm)
     dropout = config("hidden_dropout", 0.0, "feedforward.dropout")
     block = change(pre_norm(norm, heads, words.plain(config, "relu2")), "feedforward.dropout", dropout)
     return words.decoder(config, words.repeated(config, block), norm)

@@ -6,6 +6,7 @@ from anyformer.huggingface import words
 from anyformer.huggingface.config import Config
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.rules import Names, Shaped, Table, To
+from anyformer.huggingface.target import Target
 from anyformer.huggingface.words.names import decoder_names
 from anyformer.model import Architecture
 from anyformer.parts import RWKV, LayerNorm, RWKVChannelMix, pre_norm
@@ -18,10 +19,24 @@ def read(config: Config) -> Architecture:
     norm = LayerNorm(eps=config("layer_norm_epsilon", 1e-5, "stack.input_norm.eps"))
     channels = config("attention_hidden_size", None, f"{_TIME}.channels") or config("hidden_size")
     width = config("intermediate_size", None, f"{_CHANNEL}.width") or 4 * config("hidden_size")
-    block = pre_norm(norm, RWKV(channels=channels), RWKVChannelMix(width=width))
-    layers, around = words.repeated(config, block), {"input_norm": norm}
+    depth, every = config("num_hidden_layers"), config("rescale_every", 6, _every)
+
+    # The stream and the outputs are halved every few layers, for fp16: a norm divides that out, but for its epsilon.
+    norms = {f"halved{i // (every or depth)}": norm.eps * 4.0 ** (i // (every or depth)) for i in range(depth)}
+    mixers = RWKV(channels=channels), RWKVChannelMix(width=width)
+    halved = [f"halved{i // (every or depth)}" for i in range(depth)]
+    layers = words.layered(lambda own: pre_norm(LayerNorm(eps=norms[own]), *mixers), halved)
     # The class gives its last norm torch's own epsilon.
-    return words.decoder(config, layers, LayerNorm(eps=1e-5), length="context_length", around=around)
+    last = LayerNorm(eps=1e-5 * 4.0 ** (depth // every if every else 0))
+    return words.decoder(config, layers, last, length="context_length", around={"input_norm": norm})
+
+
+def _every(target: Target) -> int:
+    """After how many layers the stream is halved; 0 where it is not."""
+    if target("stack.final_norm.eps") == 1e-5:
+        return 0
+    epsilons = target.each(f"{_TIME}.norm_before.eps")
+    return epsilons.count(epsilons[0])
 
 
 def _mixes(ours: str, theirs: str, *sides: str) -> Table:
@@ -50,5 +65,4 @@ def names(architecture: Architecture) -> Names:
     return decoder_names(_LAYER, outside=_OUTSIDE, prefix="rwkv.blocks.{i}.")
 
 
-# Halving the stream and the outputs every few layers keeps fp16 in range, and cancels in the norms but for their epsilon.
-FAMILIES = (Family("rwkv", read, names, "RwkvForCausalLM", inert=("rescale_every",), base="rwkv."),)
+FAMILIES = (Family("rwkv", read, names, "RwkvForCausalLM", base="rwkv."),)

@@ -31,7 +31,7 @@ from anyformer.parts import Embedding, Experts, FeedForward, Head, Router, RowCa
 
 def read(config: Config) -> Architecture:
     config.put(pad_token_id=0, decoder_start_token_id=0)  # ids that the model's class needs
-    config.expect_all(is_decoder=False, is_gated_act=False, router_dtype="float32")
+    config.expect_all(is_encoder_decoder=True, is_decoder=False, is_gated_act=False, router_dtype="float32")
     tied = config("tie_word_embeddings", True, lambda target: target.architecture.decoder_embedding is None)
     table = Embedding(vocab=config("vocab_size"))
     return Architecture(

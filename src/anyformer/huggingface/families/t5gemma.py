@@ -80,7 +80,7 @@ def _stack(whole: Config, config: Config, side: str) -> Stack:
     return words.stacked(words.layered(block, kinds), dropout=dropout, final_norm=norm)
 
 
-_INERT = ("attention_dropout", "dropout_rate", "is_decoder", "tie_word_embeddings")
+_INERT = ("attention_dropout", "cross_attention_hidden_size", "dropout_rate", "is_decoder", "tie_word_embeddings")
 """Keys that the configuration of a side repeats from the whole one."""
 _CROSS: Table = {f"cross_{ours}": str(theirs).replace("self", "cross") for ours, theirs in ATTENTION.items()}
 _NORMS: Table = {

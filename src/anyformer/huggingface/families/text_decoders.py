@@ -74,7 +74,7 @@ FAMILIES = (
         read,
         Names(_OUTSIDE, {"decoder": ("model.decoder.layers.{i}.", _LAYERS)}),
         "TrOCRForCausalLM",
-        inert=("decoder_layerdrop",),
+        inert=("cross_attention_hidden_size", "decoder_layerdrop"),
     ),
     Family(
         "blip_text_model",

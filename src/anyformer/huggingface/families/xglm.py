@@ -15,6 +15,7 @@ from anyformer.parts import Attention, LayerNorm, SinusoidalPosition, pre_norm
 def read(config: Config) -> Architecture:
     config.assume(d_model=1024, num_layers=24)
     config.expect("layerdrop", 0.0)
+    config.expect("pad_token_id", 1, 0, None, why="the class leaves out the position of that number")
     rate, dropout, norm = config("attention_dropout", 0.1), config("dropout", 0.1), LayerNorm()
     attention = Attention(heads=config("attention_heads", 16), bias=words.ALL, dropout=rate)
     inner = config("activation_dropout", 0.0)

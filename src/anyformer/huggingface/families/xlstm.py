@@ -7,18 +7,24 @@ from anyformer.huggingface.config import Config
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.places import biased
 from anyformer.huggingface.rules import Names, Table
-from anyformer.huggingface.target import Target
+from anyformer.huggingface.target import Target, nowhere
+from anyformer.huggingface.vocabulary import NUMBER
 from anyformer.huggingface.words.names import decoder_names
 from anyformer.model import Architecture
 from anyformer.parts import MLSTM, FeedForward, GroupedLayerNorm, pre_norm
 from anyformer.parts.recurrence.mlstm import PROJECTIONS
 
 _MIXER = "mlstm"
+_VANISHES = 1e-6
+"""What the class adds to the normaliser by default, too little to matter."""
 
 
 def read(config: Config) -> Architecture:
     config.assume(vocab_size=50_304, hidden_size=4096, num_hidden_layers=32, norm_eps=1e-6)
     config.expect("weight_mode", "single", why="weights of projections that are one matrix are not read")
+    config.expect("inference_state_dtype", "float32")
+    if config("eps", _VANISHES, nowhere, kind=NUMBER) > _VANISHES:
+        raise config.refused("eps", config("eps", 0.0, kind=NUMBER), f"at most {_VANISHES}: here none is added to the normaliser")
     for older, key in (("num_blocks", "num_hidden_layers"), ("embedding_dim", "hidden_size")):
         config.expect(older, config(key), None, why=f"it is another name of {key}")
     bias = config("use_bias", False, biased(_MIXER))
@@ -82,9 +88,8 @@ def names(architecture: Architecture) -> Names:
     return decoder_names(_LAYER, outside=_OUTSIDE, prefix="backbone.blocks.{i}.")
 
 
-# The class computes `out_norm` whatever `add_out_norm` says; `eps` is added to the normaliser, and vanishes beside it.
+# The class computes `out_norm` whatever `add_out_norm` says.
 _INERT = (
-    "add_out_norm", "autocast_kernel_dtype", "chunk_size", "chunkwise_kernel", "eps", "inference_state_dtype",
-    "max_inference_chunksize", "mode", "norm_reduction_force_float32", "return_last_states", "sequence_kernel", "step_kernel",
+    "add_out_norm", "autocast_kernel_dtype", "chunk_size", "chunkwise_kernel", "max_inference_chunksize", "mode", "norm_reduction_force_float32", "return_last_states", "sequence_kernel", "step_kernel",
 )  # fmt: skip
 FAMILIES = (Family("xlstm", read, names, "xLSTMForCausalLM", inert=_INERT, base="backbone."),)

@@ -6,7 +6,7 @@ CONTRIBUTING.md lists them by key. Words of one line of models are imported from
 
 from anyformer.huggingface.places import has_part
 from anyformer.huggingface.words.activations import activation
-from anyformer.huggingface.words.heads import ALL, QKV, attention, biases, head_width, implied_width, key_value_heads
+from anyformer.huggingface.words.heads import ALL, QKV, attention, biases, full_heads, head_width, implied_width, key_value_heads
 from anyformer.huggingface.words.latent import latent_attention, latent_names
 from anyformer.huggingface.words.layer_inputs import LAYER_INPUT, LAYER_INPUTS_OUTSIDE, layer_inputs
 from anyformer.huggingface.words.layers import (
@@ -85,6 +85,7 @@ __all__ = [
     "feedforward",
     "four_times",
     "from_table",
+    "full_heads",
     "gated_delta_net",
     "has_part",
     "head_width",

@@ -32,6 +32,14 @@ def attention(
     return Attention(**{**fields, **given})
 
 
+def full_heads(config: Config, **fields: Any) -> Attention:
+    """Attention whose heads have keys of their own and share out the width; its class reads no key that says otherwise."""
+    made = attention(config, **fields)
+    config.expect("num_key_value_heads", None, made.heads)
+    config.expect("head_dim", None, config("hidden_size") // made.heads)
+    return made
+
+
 def implied_width(target: Target) -> int:
     """E, also where it is only implied: for classes whose default is another width, so that null would not mean D / H."""
     heads: int = target("attention.heads")

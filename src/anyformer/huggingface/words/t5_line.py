@@ -181,7 +181,10 @@ class Line:
             head=Head(tied=tied, scale="inverse_sqrt_width" if self.scales and _scaled(config) else 1.0),
             initialisation=t5_initialisation(config),
         )
-        return made.but(decoder=None, head=None) if self.encoder in (config("architectures", None) or ()) else made
+        if self.encoder in (config("architectures", None) or ()):
+            return made.but(decoder=None, head=None)
+        config.expect("is_encoder_decoder", True, why="the class would give cross-attention the keys of self-attention")
+        return made
 
     def stack(self, config: Config, side: str) -> Stack:
         norm, dropout = rms_norm(config, key="layer_norm_epsilon"), config("dropout_rate", 0.1, "stack.dropout")
