@@ -36,7 +36,16 @@ def read_long(config: Config) -> Architecture:
 _INERT = ("n_positions", "scalable_attention")
 FAMILIES = (
     *(
-        Family(model_type, read, t5_names, f"{name}ForConditionalGeneration", inert=_INERT, ignored=IGNORED, kernel="sdpa")
+        Family(
+            model_type,
+            read,
+            t5_names,
+            f"{name}ForConditionalGeneration",
+            inert=_INERT,
+            ignored=IGNORED,
+            kernel="sdpa",
+            beyond_fp16=True,
+        )
         for model_type, read, name in (("t5", T5.read, "T5"), ("mt5", MT5.read, "MT5"), ("umt5", read_umt5, "UMT5"))
     ),
     Family(
@@ -46,5 +55,6 @@ FAMILIES = (
         "LongT5ForConditionalGeneration",
         inert=("global_block_size", "n_positions"),
         ignored=IGNORED,
+        beyond_fp16=True,
     ),
 )
