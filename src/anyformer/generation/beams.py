@@ -80,11 +80,12 @@ def searched(
     texts = Prefixes.begun(prompts, start, device, ends=ends, most=max_tokens)
     texts.keep = max(2, 1 + len(ends))
     tokens, padding = pad_left(prompts, device)
-    logits, state, grow = begin(
-        model, tokens, padding, max_tokens=max_tokens, start=start, images=images, multiple=multiple
+    logits, state, grow, again = begin(
+        model, tokens, padding, max_tokens=max_tokens, start=start, images=images, step=step, multiple=multiple
     )  # fmt: skip
     each = torch.arange(len(prompts), device=device).repeat_interleave(count)
     logits, state, texts = logits[each], state.fork(each), texts.fork(each.tolist())
+    again.reorder(each)
     search = _Search(beams, len(prompts), max_tokens, device)
     for index in range(max_tokens):
         scores = sampling.scores(logits.float().log_softmax(-1), texts)
@@ -99,7 +100,8 @@ def searched(
             texts.add(chosen.flatten())
         state = _reordered(grow(state, batch=len(rows), count=1), rows)
         state.slots.reserve(1, multiple)
-        logits = step(model, chosen.flatten(), state)
+        again.reorder(rows)
+        logits = again(model, chosen.flatten(), state)
     return search.best(answers)
 
 

@@ -71,7 +71,8 @@ def load(
     progress: bool = False,
     images: bool = False,
 ) -> tuple[Transformer, Tokenizer | None]:
-    """The model in evaluation mode, in the files' own type unless `dtype` is given; and its tokenizer, None if absent.
+    """The model in evaluation mode, in the files' own type unless `dtype` is given, or fp16 is too narrow for what it computes;
+    and its tokenizer, None if absent.
 
     Weights in few bits are restored one by one, to `dtype` or what the configuration says. A `Notice` names scales of
     activations and of the cache that are left aside: they belong to a computation in few bits. Of a composite the text model is
@@ -92,7 +93,8 @@ def load(
     with meter(f"reading {directory.name}", sum(map(prod, shapes.values())), progress, "numbers") as advance:
         for name, tensor in _parameters_of(of_weights, stored, shapes):
             owner, _, leaf = name.rpartition(".")
-            value = tensor.to(device=device, dtype=dtype if dtype and tensor.is_floating_point() else tensor.dtype)
+            kept = dtype if dtype and tensor.is_floating_point() else tensor.dtype
+            value = tensor.to(device=device, dtype=torch.float32 if kept == torch.float16 and family.beyond_fp16 else kept)
             setattr(model.get_submodule(owner), leaf, nn.Parameter(value, requires_grad=trained[name]))
             advance(tensor.numel())
     place = directory.parent if is_gguf(directory) else directory

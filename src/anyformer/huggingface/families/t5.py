@@ -45,6 +45,7 @@ FAMILIES = (
             ignored=IGNORED,
             kernel="sdpa",
             stand_ins=STAND_INS,
+            beyond_fp16=True,
         )
         for model_type, read, name in (("t5", T5.read, "T5"), ("mt5", MT5.read, "MT5"), ("umt5", read_umt5, "UMT5"))
     ),
@@ -56,5 +57,6 @@ FAMILIES = (
         inert=("global_block_size", "n_positions"),
         ignored=IGNORED,
         stand_ins=STAND_INS,
+        beyond_fp16=True,
     ),
 )
