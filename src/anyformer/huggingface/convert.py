@@ -162,6 +162,7 @@ def _check_names(of_weights: list[Rule], family: Family, stored: Stored, compute
     if missing:
         raise HuggingFaceError(f"{stored.directory}: {len(missing)} tensors are missing, the first {', '.join(missing[:4])}")
     unused = stored.unused([*needed, *beside, *computed], (*family.ignored, r"lm_head\.weight"))
+    unused = [name for name in unused if prod(stored.shape(name))]  # a tensor without numbers needs no place
     if unused:
         raise HuggingFaceError(
             f"{stored.directory}: {len(unused)} tensors have no place in this {family.model_type} architecture, "
