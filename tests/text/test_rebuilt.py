@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 import tokenizers
-from tokenizers import AddedToken, Regex, models, pre_tokenizers
+from tokenizers import AddedToken, Regex, decoders, models, pre_tokenizers
 from transformers import AutoTokenizer
 from transformers.models.auto.tokenization_auto import MODELS_WITH_INCORRECT_HUB_TOKENIZER_CLASS, TOKENIZER_MAPPING_NAMES
 
 from anyformer.text import Tokenizer
 from anyformer.text.rebuilt import AS_STORED, TYPES_AS_STORED, TYPES_OF_ANOTHER
-from text.kinds import FAST, byte_fallback, byte_level
+from text.kinds import FAST, MARKS, byte_fallback, byte_level
 
 STORED = {*AS_STORED, "PythonBackend", "MistralCommonBackend"}
 
@@ -59,6 +59,7 @@ def test_a_usual_name_is_ordinary_beside_a_configuration_that_names_others(tmp_p
     """Gemma's `<s>` is a tag of HTML, and its `<mask>`, which nothing names, special."""
     words = {word: number for number, word in enumerate(["<unk>", "<bos>", "<eos>", "<pad>", "<mask>", "<s>", "</s>", "a"])}
     inner = tokenizers.Tokenizer(models.BPE(vocab=words, merges=[], unk_token="<unk>", byte_fallback=True, fuse_unk=True))
+    inner.decoder = decoders.Sequence([*MARKS])
     inner.add_special_tokens(["<bos>", "<eos>", "<pad>", "<unk>"])
     inner.add_tokens([AddedToken(word, special=False, normalized=False) for word in ("<mask>", "<s>", "</s>")])
     names = {f"{name}_token": f"<{name}>" for name in ("bos", "eos", "pad", "unk")}
