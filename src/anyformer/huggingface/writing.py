@@ -8,6 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import torch
+from torch import Tensor
+
 from anyformer.describe import Notice
 from anyformer.files import check_directory, writing_directory
 from anyformer.huggingface.card import Facts, card
@@ -57,10 +60,14 @@ def export(
     check_directory(directory)
     if towers is not None:
         return export_composite(model, directory, Path(towers), model_type=model_type, extra=extra)
-    architecture, parameters = computed(model.architecture), dict(dense(model).named_parameters())
+    architecture = computed(model.architecture)
+    parameters: dict[str, Tensor] = dict(dense(model).named_parameters())
     beside = beside or (Beside() if tokenizer is None else tokenizer.beside)
     tokens = _tokens(architecture, tokenizer)
-    found = described(architecture, beside, model_type, next(iter(parameters.values())).dtype, labels)
+    dtype = next(iter(parameters.values())).dtype
+    found = described(architecture, beside, model_type, dtype, labels)
+    if found.family.beyond_fp16 and (narrow := _in_fp16(beside, parameters)) is not None:
+        parameters, found = narrow, described(architecture, beside, model_type, torch.float16, labels)
     found = with_tokens(with_length(found, length), tokens)
     family, more = found.family, dict(extra or {})
     if family is not own() and (plugins := plugins_of(family, model.architecture)):
@@ -81,6 +88,16 @@ def export(
     for change in changes:
         warnings.warn(f"{directory}: {change}", Notice, stacklevel=2)
     return family
+
+
+def _in_fp16(beside: Beside, parameters: Mapping[str, Tensor]) -> dict[str, Tensor] | None:
+    """The weights in the fp16 that they came in, as the configuration says; None where that would round any."""
+    said = beside.table(CONFIG)
+    if "float16" not in (said.get("dtype"), said.get("torch_dtype")):
+        return None
+    narrow = {name: value.detach().half() if value.is_floating_point() else value for name, value in parameters.items()}
+    same = all(torch.equal(value.to(parameters[name].dtype), parameters[name]) for name, value in narrow.items())
+    return narrow if same else None
 
 
 def _tokens(architecture: Architecture, tokenizer: Tokenizer | None) -> dict[str, int]:
