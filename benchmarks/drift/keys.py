@@ -93,6 +93,15 @@ def asked_by(model_type: str) -> frozenset[str]:
     return frozenset({*re.findall(r"config\.(\w+)", text), *_ASKED.findall(text)})
 
 
+@cache
+def own(model_type: str) -> frozenset[str]:
+    """Keys that a type's class declares, beyond those of every class, and that are not inert for every type."""
+    every = transformers.PreTrainedConfig
+    kinds = [kind for kind in transformers.CONFIG_MAPPING[model_type].__mro__ if issubclass(kind, every) and kind is not every]
+    declared = {name for kind in kinds for name in kind.__dict__.get("__annotations__", {})}
+    return frozenset(declared - set(INERT) - set(every.__annotations__))
+
+
 def suspect(case: Case, key: str) -> bool:
     """Whether a key that the classes of transformers ask for is declared inert here."""
     own = huggingface.family(case.model_type).inert if case.model_type not in huggingface.COMPOSITES else ()

@@ -6,6 +6,7 @@ import json
 import shutil
 import signal
 import tempfile
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -20,7 +21,7 @@ from benchmarks.drift.keys import made, text_path
 from torch import Tensor
 
 from anyformer import huggingface
-from anyformer.describe import UserError
+from anyformer.describe import Notice, UserError
 from anyformer.huggingface.canonical import canonical
 from anyformer.model import Architecture
 from anyformer.parts import Initialisation
@@ -33,9 +34,9 @@ SECONDS = 60
 FEWEST = 8
 """Tokens of a vocabulary that is tried."""
 SHARED = Path("/dev/shm")
-ENDED = ("equal", "refused by name", "transformers refuses", "drift", "unclear refusal", "crash")
-"""How a value may end, from good to bad after the first three."""
-BAD = frozenset(ENDED[3:])
+ENDED = ("equal", "refused by name", "noted by name", "transformers refuses", "drift", "unclear refusal", "crash")
+"""How a value may end, from good to bad: `noted by name` where results differ on purpose, and a notice says so."""
+BAD = frozenset(ENDED[4:])
 
 
 @dataclass(frozen=True)
@@ -175,7 +176,11 @@ class Base:
         self, case: Case, theirs: Any, directory: Path, path: Keys, move: Mapping[str, Any], read: Architecture | None
     ) -> tuple[Outcome, Architecture | None]:
         """Ours of a directory beside theirs; `read`: the architecture that was compared already."""
+        told: list[warnings.WarningMessage] = []
         try:
+            with warnings.catch_warnings(record=True) as told:
+                warnings.simplefilter("always")
+                huggingface.read_architecture(huggingface.Config(_table(directory)))
             architecture = _computation(huggingface.convert.architecture_of(directory)[0])
             if architecture == read:
                 return Outcome("equal"), read
@@ -193,6 +198,9 @@ class Base:
             return Outcome("crash", _said(error)), read
         pair = Pair(case, theirs, ours, directory)
         outcome = self._gaps(pair, whole=architecture != self.architecture)
+        notices = [str(each.message) for each in told if issubclass(each.category, Notice)]
+        if outcome.ended == "drift" and any(path[-1] in notice for notice in notices):
+            outcome = replace(outcome, ended="noted by name", why=notices[0])
         if not path:
             self.architecture, self.theirs, self.ours = architecture, theirs, ours
             self.weights = {name: (each.shape, each.dtype) for name, each in theirs.state_dict().items()}

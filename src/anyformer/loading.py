@@ -19,6 +19,7 @@ from anyformer.parts.images.encoder import Images
 from anyformer.plan import Plan
 from anyformer.text import Tokenizer
 from anyformer.text.beside import Beside
+from anyformer.text.conventions import Conventions
 from anyformer.tuning import Adapter
 
 _TOLD = ("objective", "batch", "length", "optimiser", "schedule", "tuning", "seed")
@@ -148,6 +149,16 @@ def beside(path: str | Path) -> Beside:
     if (place / checkpoint.MANIFEST).is_file():
         return checkpoint.beside_of(place, checkpoint.read_manifest(place))
     return gguf.beside_of(place) if gguf.is_gguf(place) else Beside.read(place)
+
+
+def labels_of(path: str | Path) -> tuple[str, ...]:
+    """The classes of a classifier in the order of its outputs: those of its training here, else those of its configuration."""
+    place = _newest(Path(path))
+    if (place / checkpoint.MANIFEST).is_file():
+        classes = checkpoint.read_manifest(place).facts.get("classes")
+        if isinstance(classes, dict) and classes:
+            return tuple(next(iter(classes.values())))
+    return Conventions.of(beside(path)).labels
 
 
 def training_facts(path: str | Path) -> huggingface.Facts | None:

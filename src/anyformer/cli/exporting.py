@@ -55,7 +55,7 @@ def run(
     from anyformer import huggingface
     from anyformer.describe import UserError, plugin_of
     from anyformer.files import check_directory
-    from anyformer.loading import beside, imported_towers, load, trained_length, training_facts
+    from anyformer.loading import beside, imported_towers, labels_of, load, trained_length, training_facts
 
     check_directory(out)
     if base is not None and not adapter:
@@ -67,7 +67,7 @@ def run(
     loaded, tokenizer = load(model)
     exported = huggingface.export(
         loaded, out, tokenizer=tokenizer, beside=beside(model), model_type=family, length=trained_length(model),
-        facts=training_facts(model), towers=towers,
+        labels=labels_of(model), facts=training_facts(model), towers=towers,
     )  # fmt: skip
     is_own = exported is huggingface.own()
     print(f"{out}: {exported.model_type}{'; load it after `import anyformer.huggingface.auto`' if is_own else ''}")

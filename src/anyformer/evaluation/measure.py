@@ -19,6 +19,7 @@ from anyformer.evaluation.readings import ByDocument, Reading, SideBySide
 from anyformer.evaluation.subject import PLAN, Subject, described, own_data
 from anyformer.evaluation.text_figures import TextFigures, text_figures
 from anyformer.evaluation.whole import whole
+from anyformer.loading import labels_of
 from anyformer.objectives import Feed, Objective, Partners, Setting
 from anyformer.objectives.feed import TextFeed
 from anyformer.objectives.token_loss import TokenObjective
@@ -124,7 +125,8 @@ def task_of(
     if stride is not None and not 1 <= stride < run.length:
         raise UserError(f"stride = {stride} should be at least 1, and less than the length of a window ({run.length:,})")
     own = own_data(subject)
-    corpus = whole(run, None if own is None else own[1], progress=progress) if paths else corpus_of(run)
+    trained = None if own is None else own[1]
+    corpus = whole(run, trained, labels=labels_of(subject.path), progress=progress) if paths else corpus_of(run)
     if by_document is None:
         by_document = subject.run is None and bool(corpus.tokenizer.frame.single.before)
     return Task(subject, run, corpus, Reads(likely and (by_document or stride is not None), stride))

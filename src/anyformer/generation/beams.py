@@ -38,6 +38,10 @@ class Beams(Value):
     """True ends as soon as `count` texts are finished; False, when none that goes on is likely to become better; "never", when
     none can."""
 
+    def rows(self, prompts: int) -> int:
+        """Rows whose decode state a search holds: all beams, and again while they change places."""
+        return 2 * self.count * prompts
+
 
 @dataclass(frozen=True)
 class Hypothesis:
@@ -71,7 +75,7 @@ def searched(
     `first`: the number of the first prompt, by which draws are keyed. Other arguments as in `continued`.
     """
     count = beams.count
-    check(model, prompts, max_tokens, start, images=images, rows=len(prompts) * count)
+    check(model, prompts, max_tokens, start, images=images, rows=beams.rows(len(prompts)))
     device = model.device
     texts = Prefixes.begun(prompts, start, device, ends=ends, most=max_tokens)
     texts.keep = max(2, 1 + len(ends))

@@ -43,7 +43,7 @@ def architecture_of(
     """
     config, source = opened(directory, dtype)
     architecture, family = read_architecture(config, images=images)
-    stored = Stored(directory, family.base, family.older_names, family.text_name, source)
+    stored = Stored(directory, family.base, family.older_names, family.text_name, source, family.stand_ins)
     untold = {key: value for name, (key, value) in family.told.items() if name in stored and key not in config}
     if untold:
         architecture = family.read(Config({**config.written, **untold}))
@@ -129,7 +129,8 @@ def _later_as_stored(architecture: Architecture, family: Family, stored: Stored)
 
 
 def _tied_as_stored(architecture: Architecture, family: Family, stored: Stored) -> Architecture:
-    """The architecture, tied if the files have no matrix of the head, or one that equals the embedding."""
+    """The architecture, tied if the files have a matrix of the head that equals the embedding; refuses an untied head without
+    one, which transformers would draw at random."""
     head = architecture.head
     if head is None or not head.may_be_tied:
         return architecture
@@ -137,10 +138,20 @@ def _tied_as_stored(architecture: Architecture, family: Family, stored: Stored) 
     stored_as = {rule.parameters: rule for rule in rules(family.names_of(untied), shapes_of(untied))}
     own, shared = (stored_as.get((variant.head_table[0],)) for variant in (untied, tied) if variant.head_table)
     if own is None or own.stored[0] not in stored:
+        if own is not None and not head.tied:
+            raise HuggingFaceError(_headless(stored, own.stored[0]))
         return tied
     if shared is None or stored.shape(own.stored[0]) != stored.shape(shared.stored[0]):
         return untied
     return tied if torch.equal(stored.tensor(own.stored[0]), stored.tensor(shared.stored[0])) else untied
+
+
+def _headless(stored: Stored, name: str) -> str:
+    return (
+        f"{stored.directory}: has no tensor {name}, the head, and tie_word_embeddings is false, so the embedding's table is "
+        f"not the head either: transformers would draw one at random. Add the file that has it; or set tie_word_embeddings to true "
+        f"in config.json if the table is the head; or name the class without a head in architectures, to read features alone"
+    )
 
 
 def _check_names(of_weights: list[Rule], family: Family, stored: Stored, computed: Set[str]) -> None:

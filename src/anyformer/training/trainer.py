@@ -204,6 +204,7 @@ class Trainer:
                     "step": step,
                     "validation_loss": validation,
                     "data": self.corpus.digest,
+                    "classes": {column: list(names) for column, names in self.corpus.names.items()},
                     "run": json.loads(to_json(self.run)),
                     **past.facts(),
                 },
