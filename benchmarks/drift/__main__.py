@@ -57,7 +57,7 @@ def main() -> None:
     for tried in bad(lines(given.trials).values()):
         console.print(f"{tried.ended}: {tried.base} {tried.key} {tried.value[:80]}: {tried.why[:160]}", markup=False)
     if not given.no_table:
-        write(lines(given.trials))
+        write(lines(given.trials).values(), {of: listed(pairs, (), (), of) for of in ("untested", "others")})
 
 
 if __name__ == "__main__":

@@ -16,8 +16,9 @@ from typing import Any
 
 import torch
 from benchmarks.drift.keys import Path as Keys
-from benchmarks.drift.keys import bases, keys_of, made, suspect, untested
-from benchmarks.drift.trial import BAD, Base, Outcome
+from benchmarks.drift.keys import bases, keys_of, made, own, suspect, untested
+from benchmarks.drift.outcome import BAD, Outcome
+from benchmarks.drift.trial import Base
 from benchmarks.drift.values import Move, values
 
 from anyformer.huggingface.config import INERT
@@ -68,24 +69,25 @@ def lines(path: Path) -> dict[tuple[str, str, str], Tried]:
 
 
 def jobs(types: Iterable[str], keys: Iterable[str], of: str) -> list[Job]:
-    """Keys of every base, those first that a class of transformers asks for and that are inert here.
+    """Keys of every base, in the order in which they are tried: those that a class declares and no test moves, those that a
+    class asks for and that are inert here, the others that no test moves, and all others.
 
     `of`: `untested`, `others` or `all`.
     """
     types, keys = set(types), set(keys)
-    order: tuple[list[Job], ...] = ([], [], [], [])
+    order: tuple[list[Job], ...] = ([], [], [], [], [])
     for name, case in bases().items():
         if types and not types & {case.model_type, name}:
             continue
         every = [path for path in keys_of(name) if not keys or path[-1] in keys]
-        new = set(untested(name))
-        places: tuple[list[Keys], ...] = ([], [], [], [])
+        new, declared = set(untested(name)), own(case.model_type)
+        places: tuple[list[Keys], ...] = ([], [], [], [], [])
         for path in every:
-            place = 3 if path not in new else 0 if suspect(case, path[-1]) else 2 if path[-1] in INERT else 1
-            places[place].append(path)
+            place = 0 if path[-1] in declared else 1 if suspect(case, path[-1]) else 3 if path[-1] in INERT else 2
+            places[place if path in new else 4].append(path)
         for jobs, paths in zip(order, places, strict=True):
             jobs.append(Job(name, tuple(paths)))
-    chosen = {"untested": order[:3], "others": order[3:], "all": order}[of]
+    chosen = {"untested": order[:4], "others": order[4:], "all": order}[of]
     return [job for jobs in chosen for job in jobs if job.keys]
 
 
@@ -157,7 +159,9 @@ def _work(job: Job, known: dict[tuple[str, str, str], Tried], results: Any) -> N
     results.put(None)
 
 
-def sweep(todo: list[Job], path: Path, redo: Iterable[str], count: int, tell: Callable[[Job | None, Counter[str]], None]) -> None:
+def sweep(
+    todo: list[Job], path: Path, redo: Iterable[str], count: int, tell: Callable[[Job | None, Counter[str]], None]
+) -> None:
     """Run the jobs, each in a process of its own, `count` at a time; append what they try.
 
     `redo`: outcomes that are tried again.

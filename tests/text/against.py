@@ -20,7 +20,10 @@ class Difference(NamedTuple):
 def differences(ours: Tokenizer, theirs: Any, texts: Iterable[str]) -> list[Difference]:
     """Every difference in tokens, frames, offsets, decoded texts and streams of texts."""
     return [
-        Difference(what, text, own, wanted) for text in texts for what, own, wanted in _asked(ours, theirs, text) if own != wanted
+        Difference(what, text, own, wanted)
+        for text in texts
+        for what, own, wanted in _asked(ours, theirs, text)
+        if own != wanted
     ]
 
 
@@ -44,9 +47,9 @@ def _asked(ours: Tokenizer, theirs: Any, text: str) -> Iterator[tuple[str, Any, 
             where = f"{name}{', special' if special else ''}"
             yield f"decode, {where}", ours.decode(tokens, special=special), decoded(tokens)
             yield f"stream, {where}", streamed(ours, tokens, special=special), decoded(tokens)
-            for before in sorted({1, 2, len(tokens) // 2} & set(range(1, len(tokens)))):
-                own = streamed(ours, tokens[before:], before=tokens[:before], special=special)
-                yield f"continued, {where}", own, continued(decoded, tokens[:before], tokens[before:])
+            for before in sorted({1, 2, len(tokens) // 2, len(tokens) - 1} & set(range(1, len(tokens)))):
+                if (new := continued(decoded, tokens[:before], tokens[before:])) is not None:
+                    yield f"continued, {where}", streamed(ours, tokens[before:], before=tokens[:before], special=special), new
 
 
 def streamed(tokenizer: Tokenizer, tokens: Sequence[int], **settings: Any) -> str:
@@ -55,6 +58,7 @@ def streamed(tokenizer: Tokenizer, tokens: Sequence[int], **settings: Any) -> st
     return "".join([*map(decoder.push, tokens), decoder.finish()])
 
 
-def continued(decoded: Callable[[Sequence[int]], str], before: Sequence[int], new: Sequence[int]) -> str:
-    """What a text has behind that of its first tokens."""
-    return decoded([*before, *new])[len(decoded(before)) :]
+def continued(decoded: Callable[[Sequence[int]], str], before: Sequence[int], new: Sequence[int]) -> str | None:
+    """What a text has behind that of its first tokens; None where these end within a character, or say something else alone."""
+    first, whole = decoded(before), decoded([*before, *new])
+    return whole[len(first) :] if whole.startswith(first) else None

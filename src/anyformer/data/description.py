@@ -25,6 +25,12 @@ TEXT_GLOBS = (*(f"*.{suffix}" for suffix in _SUFFIXES.split()), "*.parquet", *_P
 Path = Annotated[str, Field(min_length=1)]
 
 
+def usual_tokenizer(architecture: Architecture) -> BytePairs | Bytes:
+    """Bytes if the vocabulary is small, else byte pairs."""
+    vocab = min(architecture.vocabularies.values(), default=0)
+    return BytePairs(vocab=vocab) if vocab > 300 else Bytes()
+
+
 class Data(Value):
     """Examples, and the tokenizer of their texts. The base of every kind of data."""
 
@@ -37,9 +43,7 @@ class Data(Value):
     def usual(cls, architecture: Architecture, paths: tuple[str, ...]) -> Self:
         """The data at `paths` as it suits an architecture, where nobody says more: bytes if the vocabulary is small, else byte
         pairs."""
-        vocab = min(architecture.vocabularies.values(), default=0)
-        tokenizer = BytePairs(vocab=vocab) if vocab > 300 else Bytes()
-        return cls.parse({"paths": list(paths), "tokenizer": tokenizer.plain()})
+        return cls.parse({"paths": list(paths), "tokenizer": usual_tokenizer(architecture).plain()})
 
     @property
     def places(self) -> tuple[str, ...]:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from os.path import isdir, isfile  # which no name is too long for
 from pathlib import Path
 from typing import Any
 
-from anyformer.describe import DescriptionError, read_data
+from anyformer.describe import DescriptionError, UserError, read_data
 from anyformer.huggingface.errors import HuggingFaceError, MismatchError
 from anyformer.huggingface.places import PLACES
 from anyformer.huggingface.target import Place, Target, nowhere, value_at
 from anyformer.huggingface.vocabulary import KINDS, NULL, Kind, misfits
+from anyformer.text.conventions import GENERATION_KEYS
 
 OWN = {"run.toml": "a run", "manifest.json": "a checkpoint"}
 """File -> which of our own directories has it: none of them is a Hugging Face model."""
@@ -22,24 +23,37 @@ FEW_BITS = ("quantization_config", "compression_config")
 """Keys under which a format of weights in few bits stands; the second is that of older compressed-tensors."""
 FEW_BITS_BESIDE = "hf_quant_config.json"
 """The file in which Model Optimizer wrote that table before `config.json` had it."""
-INERT = (
-    "_commit_hash", "_name_or_path", "architectures", "auto_map", "bad_words_ids",
-    "begin_suppress_tokens", "bos_token_id", "chunk_size_feed_forward", "classifier_dropout",
-    "decoder_start_token_id", "diversity_penalty", "do_sample", "dtype", "early_stopping",
-    "encoder_no_repeat_ngram_size", "eos_token_id", "exponential_decay_length_penalty", "finetuning_task",
-    "forced_bos_token_id", "forced_eos_token_id", "gradient_checkpointing", "id2label", "initializer_range",
-    "is_encoder_decoder", "label2id", "length_penalty", "max_length", "max_position_embeddings", "min_length",
-    "model_max_length", "model_type", "no_repeat_ngram_size", "num_beam_groups", "num_beams", "num_labels",
-    "num_return_sequences", "output_attentions", "output_hidden_states", "output_past", "output_router_logits",
-    "output_scores", "pad_token_id", "prefix", "pretraining_tp", "problem_type", "pruned_heads", "remove_invalid_values",
-    "repetition_penalty", "return_dict", "return_dict_in_generate", "router_aux_loss_coef", "sep_token_id",
-    "suppress_tokens", "task_specific_params", "temperature", "tf_legacy_loss", "tokenizer_class", "top_k", "top_p",
-    "torch_dtype", "torchscript", "transformers_version", "typical_p", "unk_token_id", "use_bfloat16", "use_cache",
+SPOKEN = (*GENERATION_KEYS, "id2label", "label2id", "num_labels", "sep_token_id", "unk_token_id")
+"""How a model is spoken to: read by `anyformer.text` (ends, first tokens, classes) and by generation, which honours these keys
+or refuses them; no logit depends on them. Heads read the number of classes."""
+LENGTHS = ("max_position_embeddings", "model_max_length")
+"""The longest text: a convention where positions are computed, and read by the families of which they are learned."""
+STORED = ("dtype", "torch_dtype", "use_bfloat16")
+"""The type of stored weights: loading keeps what the files have."""
+NAMES_OF_FILES = (
+    "_commit_hash", "_name_or_path", "architectures", "auto_map", "finetuning_task", "model_type", "tokenizer_class",
+    "transformers_version",
 )  # fmt: skip
-"""Keys that no computation of any model depends on: names, ids of special tokens, generation, bookkeeping."""
-
-ALONE: Mapping[str, tuple[Any, ...]] = {"add_cross_attention": (False, None), "cross_attention_hidden_size": (None,)}
-"""Key of a model that would read another -> the values that it has where there is no other, whatever the model type."""
+"""What a file comes from: `model_type` and `architectures` choose the family and the head, the others nothing."""
+IN_TRAINING = (
+    "classifier_dropout", "gradient_checkpointing", "initializer_range", "output_router_logits", "problem_type",
+    "router_aux_loss_coef", "tf_legacy_loss",
+)  # fmt: skip
+"""First values, dropout and losses of training, where a family reads none of them: a run of ours has its own."""
+RETURNED = ("output_past", "return_dict", "torchscript")
+"""What a call of transformers' class gives back beside the logits."""
+IN_PIECES = ("chunk_size_feed_forward", "pretraining_tp")
+"""In how many pieces a product is computed: the sum is the same."""
+UNUSED = ("is_encoder_decoder", "pruned_heads", "task_specific_params")
+"""What no class of transformers 5 reads; T5's read the first, and so do its families."""
+INERT = (*SPOKEN, *LENGTHS, *STORED, *NAMES_OF_FILES, *IN_TRAINING, *RETURNED, *IN_PIECES, *UNUSED)
+"""Keys that no computation of any model depends on, unless its family reads them."""
+ONLY: Mapping[str, tuple[tuple[Any, ...], str]] = {
+    "add_cross_attention": ((False, None), "there is no source that layers could read"),
+    "cross_attention_hidden_size": ((None,), "there is no source that layers could read"),
+    "prefix": ((None, ""), "nothing is put before prompts here: write it into them"),
+}
+"""Key of any model type -> the values that change nothing, and why another one is refused."""
 
 REQUIRED: Any = object()
 """The default of a key that must be there."""
@@ -137,11 +151,13 @@ class Config:
         """Within, an error about a part names the keys whose values it speaks of."""
         try:
             yield
-        except DescriptionError as error:
+        except ValueError as error:
+            if isinstance(error, UserError) and not isinstance(error, DescriptionError):
+                raise
             said = str(error)
             words = set(re.findall(r"[\w.+-]*\w", said))
             read = {name: value for name, value in self._data.items() if name not in self._left}
-            spoken_of = [f"{path} = {shown(value)}" for path, value in _scalars(read) if str(value) in words]
+            spoken_of = [f"{path} = {shown(value)}" for path, value in _spoken_of(read, words)]
             raise HuggingFaceError(": ".join([self.where, *([", ".join(spoken_of)] if spoken_of else []), said])) from None
 
     def assume(self, **values: Any) -> None:
@@ -192,8 +208,9 @@ class Config:
 
     def finish(self, inert: Iterable[str]) -> None:
         """Refuse keys that were not read and are not `inert`; those that are count as read."""
-        for name in ALONE.keys() & self._left - set(inert):
-            self.expect(name, *ALONE[name], why="there is no source that layers could read")
+        for name in sorted(ONLY.keys() & self._left - set(inert)):
+            values, why = ONLY[name]
+            self.expect(name, *values, why=why)
         unknown = sorted(self._left - {*INERT, *inert})
         self._left = set(unknown)
         if unknown:
@@ -204,12 +221,12 @@ class Config:
             )
 
 
-def _scalars(table: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
-    """The path and value of every number and name in a table and in those within it."""
+def _spoken_of(table: Mapping[str, Any], words: Collection[str], path: str = "") -> Iterator[tuple[str, Any]]:
+    """The path and value of every number, name and list of them in a table, or in one within it, that is among the words."""
     for name, value in table.items():
         if isinstance(value, Mapping):
-            yield from _scalars(value, f"{path}{name}.")
-        elif isinstance(value, int | float | str) and not isinstance(value, bool):
+            yield from _spoken_of(value, words, f"{path}{name}.")
+        elif any(str(each) in words for each in (value if isinstance(value, list | tuple) else [value]) if each is not None):
             yield f"{path}{name}", value
 
 

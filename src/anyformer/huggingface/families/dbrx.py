@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import warnings
+
+from anyformer.describe import Notice
 from anyformer.huggingface import words
 from anyformer.huggingface.config import Config
 from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.places import key_value_heads, longest
 from anyformer.huggingface.rules import Names, Rows, Shaped, Table, Then, To, Transposed
-from anyformer.huggingface.target import Target
+from anyformer.huggingface.target import Target, nowhere
+from anyformer.huggingface.vocabulary import SIZE
 from anyformer.huggingface.words.activations import known, named, of_network
 from anyformer.huggingface.words.names import QKV, decoder_names
 from anyformer.model import Architecture
@@ -18,7 +22,7 @@ from anyformer.parts import Attention, Experts, LayerNorm, Router, pre_norm
 def read(config: Config) -> Architecture:
     config.expect("tie_word_embeddings", False)
     config.assume(n_layers=24, d_model=2048)
-    config.put(max_seq_len=longest)
+    config.assume(max_position_embeddings=config("max_seq_len", 2048, longest, kind=SIZE))
     norm = LayerNorm(bias=False)
     block = pre_norm(norm, _attention(config), _experts(config), dropout=config("resid_pdrop", 0.0))
     layers = words.repeated(config, block, "n_layers")
@@ -29,12 +33,21 @@ def _attention(config: Config) -> Attention:
     inner = config.inner("attn_config")
     clip = inner("clip_qkv", None)
     theta = float(inner("rope_theta", 10_000.0, lambda target: words.rope_table(target)["rope_theta"]))
-    table = words.rope_parameters(config, theta=theta)
+    table = words.rope_parameters(config)
     if "rope_theta" in inner and table["rope_theta"] != theta:
-        raise HuggingFaceError(
-            f"{config.where}: rope_theta is {theta} in attn_config and {table['rope_theta']} in rope_parameters; transformers "
-            f"computes with the second and the published model was trained with the first: make them equal"
+        if any(config(name, None, nowhere) for name in ("rope_parameters", "rope_scaling", "rope_theta")):
+            raise HuggingFaceError(
+                f"{config.where}: rope_theta is {theta} in attn_config and {table['rope_theta']} by rope_parameters or "
+                f"rope_scaling; transformers computes with the second and the published model was trained with the first: make "
+                f"them equal"
+            )
+        warnings.warn(
+            f"{config.where}: attn_config.rope_theta = {theta:g} is what is computed, as the model was trained; transformers 5 "
+            f"computes with {table['rope_theta']:g}, for it reads rope_parameters alone",
+            Notice,
+            stacklevel=2,
         )
+        table["rope_theta"] = theta
     made = Attention(
         heads=config("n_heads", 16),
         kv_heads=inner("kv_n_heads", 1, key_value_heads),
