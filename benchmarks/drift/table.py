@@ -9,8 +9,8 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+from benchmarks.drift.outcome import ENDED
 from benchmarks.drift.sweep import DONE, Job, Tried
-from benchmarks.drift.trial import ENDED
 
 RESULT = Path(__file__).parents[1] / "results" / "drift.json"
 PAGE = Path(__file__).parents[2] / "docs" / "huggingface.md"
@@ -44,7 +44,9 @@ def summary(tried: Iterable[Tried], pairs: Mapping[str, Sequence[Job]]) -> dict[
         "command": "python -m benchmarks.drift",
         "legend": {end[0]: end for end in ENDED},
         "values": {end: counted[end] for end in ENDED},
-        "pairs": {name: sum(len(keys.split()) for base in table.values() for keys in base.values()) for name, table in tables.items()},
+        "pairs": {
+            name: sum(len(keys.split()) for base in table.values() for keys in base.values()) for name, table in tables.items()
+        },
         **tables,
     }
 

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from anyformer import catalogue, checkpoint, huggingface
 from anyformer.describe import Notice, read_data
+from anyformer.huggingface import gguf
 from anyformer.model import Transformer
 from anyformer.model.adapters import adapted, made_of
 from anyformer.parts.images.encoder import Images
@@ -147,7 +148,7 @@ def beside(path: str | Path) -> Beside:
     place = _newest(Path(path))
     if (place / checkpoint.MANIFEST).is_file():
         return checkpoint.beside_of(place, checkpoint.read_manifest(place))
-    return Beside.read(place)
+    return gguf.beside_of(place) if gguf.is_gguf(place) else Beside.read(place)
 
 
 def labels_of(path: str | Path) -> tuple[str, ...]:

@@ -20,7 +20,10 @@ class Difference(NamedTuple):
 def differences(ours: Tokenizer, theirs: Any, texts: Iterable[str]) -> list[Difference]:
     """Every difference in tokens, frames, offsets, decoded texts and streams of texts."""
     return [
-        Difference(what, text, own, wanted) for text in texts for what, own, wanted in _asked(ours, theirs, text) if own != wanted
+        Difference(what, text, own, wanted)
+        for text in texts
+        for what, own, wanted in _asked(ours, theirs, text)
+        if own != wanted
     ]
 
 

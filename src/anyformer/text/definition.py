@@ -68,7 +68,9 @@ def _known(table: Mapping[str, Any], config: Mapping[str, Any], added: set[str])
     own, usual = {named(config, key) for key in ("eos_token", *keys)} - {None}, by_role(config, added)
     if not own:
         return {end_of_text(table, config), *usual.values()}
-    return own | UNNAMED.get(config.get(CLASS, AS_STORED[0]), frozenset()) | {usual[role] for role in usual if not ROLES[role].key}
+    return (
+        own | UNNAMED.get(config.get(CLASS, AS_STORED[0]), frozenset()) | {usual[role] for role in usual if not ROLES[role].key}
+    )
 
 
 def text_of(table: Mapping[str, Any]) -> str:
@@ -86,4 +88,3 @@ def unknown(model: Mapping[str, Any]) -> int | None:
     """The number that a model gives for what it lacks."""
     found: int | None = model.get("unk_id", vocabulary(model).get(model.get("unk_token") or ""))
     return found
-

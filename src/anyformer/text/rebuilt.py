@@ -8,20 +8,21 @@ from typing import Any
 CLASS = "tokenizer_class"
 AS_STORED = ("PreTrainedTokenizerFast", "PreTrainedTokenizer", "TokenizersBackend")
 """Classes that take a `tokenizer.json` as it is."""
-TYPES_AS_STORED = frozenset(
-    (
-        "EvollaModel aria beam bigbird_pegasus canary flex_olmo glm glm4 glm4_moe glm4_moe_lite glm4v glm4v_moe glm_image "
-        "glmasr got_ocr2 gpt_bigcode gradium_phonon_tts granite granitemoe granitemoehybrid granitemoeshared kimi_k25 "
-        "kimi_linear kosmos-2 mimo_v2_flash minicpm_ocr minicpmv4_6 minicpmv4_7 ministral ministral3 mistral mistral3 "
-        "mistral_large4 mixtral nemo_speechlm nystromformer olmo2 olmo3 olmo_hybrid pegasus_x persimmon pix2struct pixtral "
-        "pocket_tts stablelm umt5 voxtral voxtral_realtime xlm-roberta-xl "
-        "arctic chatlm ernie4_5 ernie4_5_moe fuyu h2ovl_chat hyperclovax hyperclovax_vlm internlm2 internlm3 iquestcoder jamba "
-        "llava llava_next minicpm3 minicpmv minimax_m2 modernbert modernbert-decoder molmo molmo2 nemotron nvfp4 opencua "
-        "openvla paddleocr_vl phi3 phi3_v phimoe step3_vl vipllava cohere_asr camembertv2-base smolvlm"
-    ).split()
+_TYPES = (
+    "EvollaModel aria beam bigbird_pegasus canary flex_olmo glm glm4 glm4_moe glm4_moe_lite glm4v glm4v_moe glm_image "
+    "glmasr got_ocr2 gpt_bigcode gradium_phonon_tts granite granitemoe granitemoehybrid granitemoeshared kimi_k25 "
+    "kimi_linear kosmos-2 mimo_v2_flash minicpm_ocr minicpmv4_6 minicpmv4_7 ministral ministral3 mistral mistral3 "
+    "mistral_large4 mixtral nemo_speechlm nystromformer olmo2 olmo3 olmo_hybrid pegasus_x persimmon pix2struct pixtral "
+    "pocket_tts stablelm umt5 voxtral voxtral_realtime xlm-roberta-xl "
+    "arctic chatlm ernie4_5 ernie4_5_moe fuyu h2ovl_chat hyperclovax hyperclovax_vlm internlm2 internlm3 iquestcoder jamba "
+    "llava llava_next minicpm3 minicpmv minimax_m2 modernbert modernbert-decoder molmo molmo2 nemotron nvfp4 opencua "
+    "openvla paddleocr_vl phi3 phi3_v phimoe step3_vl vipllava cohere_asr camembertv2-base smolvlm"
 )
+TYPES_AS_STORED = frozenset(_TYPES.split())
 """Model types of which transformers takes a `tokenizer.json` as it is, whatever class is named."""
-TYPES_OF_ANOTHER = frozenset(("hyperclovax_vision_v2", "qwen2", "qwen3_5", "qwen3_5_moe", "qwen3_5_moe_text", "qwen4_exp", "siglip2"))
+TYPES_OF_ANOTHER = frozenset(
+    ("hyperclovax_vision_v2", "qwen2", "qwen3_5", "qwen3_5_moe", "qwen3_5_moe_text", "qwen4_exp", "siglip2")
+)
 """Model types with a class of their own, whatever class is named."""
 UNNAMED: Mapping[str, frozenset[str]] = {"GemmaTokenizer": frozenset(("<mask>",))}
 """Special tokens that a class has, beside files that say that they are ordinary, without being named."""
@@ -29,7 +30,7 @@ _PREFIX_SPACE = "add_prefix_space"
 
 
 def class_of(config: Mapping[str, Any], model: Mapping[str, Any]) -> str:
-    """The class that transformers takes for the one that `tokenizer_config.json` names, beside a model of this `config.json`."""
+    """The class that transformers takes for the one that a `tokenizer_config.json` names, by the type of the model."""
     named, kind = config.get(CLASS), model.get("model_type")
     if not isinstance(named, str) or kind in TYPES_AS_STORED or kind in TYPES_OF_ANOTHER:
         return AS_STORED[0]
