@@ -12,12 +12,14 @@ from torch import Tensor
 
 from anyformer import catalogue, checkpoint, huggingface
 from anyformer.describe import Notice, read_data
+from anyformer.huggingface import gguf
 from anyformer.model import Transformer
-from anyformer.model.adapters import adapted, made_of
+from anyformer.model.adapters import made_of
 from anyformer.parts.images.encoder import Images
 from anyformer.plan import Plan
 from anyformer.text import Tokenizer
 from anyformer.text.beside import Beside
+from anyformer.text.conventions import Conventions
 from anyformer.tuning import Adapter
 
 _TOLD = ("objective", "batch", "length", "optimiser", "schedule", "tuning", "seed")
@@ -38,15 +40,34 @@ def load(
     And its tokenizer, None if absent. Only safetensors are read, never pickles. `dtype`: of the weights, by default as stored.
     `adapter`: a directory that PEFT wrote for this model, which becomes one with its weights; the adapter of a run already is.
     `images`: of a composite in Hugging Face's layout, with its tower for images; by default its text model alone is read.
-    A `Notice` warns of each damaged checkpoint that is skipped.
+    A `Notice` warns of each damaged checkpoint that is skipped, and of tokens for which the model's table has no row.
     """
-    path = Path(path)
+    model, tokenizer = _loaded(Path(path), plan, device, dtype, adapter, images)
+    rows = model.architecture.embedding.symbols
+    if tokenizer is not None and rows is not None and tokenizer.vocab_size > rows:
+        warnings.warn(
+            f"{path}: the tokenizer has {tokenizer.vocab_size:,} tokens and the model's table {rows:,} rows: texts with a "
+            f"token from number {rows:,} on are refused; is this the model's tokenizer?",
+            Notice,
+            stacklevel=2,
+        )
+    return model, tokenizer
+
+
+def _loaded(
+    path: Path,
+    plan: Plan | None,
+    device: torch.device | str,
+    dtype: torch.dtype | None,
+    adapter: str | Path | None,
+    images: bool,
+) -> tuple[Transformer, Tokenizer | None]:
     if adapter is not None:
         model, tokenizer = load(path, plan=plan, device=device, dtype=dtype, images=images)
         family = _family(path, model)
-        found, own = huggingface.read_adapter(adapter, model.architecture, family)
         weights = {name: parameter.detach() for name, parameter in model.named_parameters()}
-        return made_of(adapted(model.architecture, found), model.plan, found.merged(weights, own)), tokenizer
+        merged, values = huggingface.merge_adapter(adapter, model.architecture, family, weights)
+        return made_of(merged, model.plan, values), tokenizer
     if path.suffix == ".gguf" and isfile(path):
         return huggingface.load(path, plan=plan, device=device, dtype=dtype, images=images)
     if not isdir(path):
@@ -127,7 +148,17 @@ def beside(path: str | Path) -> Beside:
     place = _newest(Path(path))
     if (place / checkpoint.MANIFEST).is_file():
         return checkpoint.beside_of(place, checkpoint.read_manifest(place))
-    return Beside.read(place)
+    return gguf.beside_of(place) if gguf.is_gguf(place) else Beside.read(place)
+
+
+def labels_of(path: str | Path) -> tuple[str, ...]:
+    """The classes of a classifier in the order of its outputs: those of its training here, else those of its configuration."""
+    place = _newest(Path(path))
+    if (place / checkpoint.MANIFEST).is_file():
+        classes = checkpoint.read_manifest(place).facts.get("classes")
+        if isinstance(classes, dict) and classes:
+            return tuple(next(iter(classes.values())))
+    return Conventions.of(beside(path)).labels
 
 
 def training_facts(path: str | Path) -> huggingface.Facts | None:

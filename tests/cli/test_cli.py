@@ -111,7 +111,7 @@ def test_show_gives_the_resolved_value_that_trains_the_same(trained, call):
         (["train", "--resume", "nowhere"], "nowhere"),
         (["train", "llama-12m", "--resume", "x"], "either"),
         (["generate", "nowhere", "x"], "nowhere"),
-        (["generate", "out", "x", "--top-p", "0"], "top_p"),
+        (["generate", "out", "x", "--top-p", "95"], "top_p = 95.0 is no setting"),
         (["generate", "out", "--file", "out/run.jsonl"], "out/run.jsonl"),
         (["generate", "out", "x", "--draft-tokens", "2"], "give --draft"),
         (["generate", "out", "x", "y", "--draft", "lookup", "--batch", "2"], "one prompt is computed at a time"),

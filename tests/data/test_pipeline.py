@@ -279,7 +279,7 @@ def test_what_a_killed_run_left_is_removed(library: Path, make: Prepare) -> None
 
 
 def test_shards_join(tmp_path: Path) -> None:
-    writer = SplitWriter(tmp_path, "train", np.dtype("<u4"), 9, shard=7)
+    writer = SplitWriter(tmp_path, "train", np.dtype("<u4"), (), (9,), shard=7)
     runs = [np.arange(size, dtype=np.uint32) + 70_000 for size in (3, 20, 1, 0, 4)]
     for run in runs:
         writer.add(run, size=len(run), ends=True)

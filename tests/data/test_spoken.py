@@ -67,6 +67,7 @@ def test_pairs_are_chats_of_one_question(tmp_path):
 
 
 SAME = [{"role": "user", "content": QUESTION}, {"role": "assistant", "content": GOOD}]
+ALPACA = {"prompt": "instruction", "input": "input", "answer": "output"}
 SHAREGPT = [{"from": "human", "value": QUESTION}, {"from": "gpt", "value": GOOD}]
 
 
@@ -78,8 +79,8 @@ SHAREGPT = [{"from": "human", "value": QUESTION}, {"from": "gpt", "value": GOOD}
         (Chats, {"conversations": SHAREGPT}, {"messages": "conversations"}),
         (Chats, {"messages": [{**SAME[0], "tool_calls": None, "content": [{"type": "text", "text": QUESTION}]}, SAME[1]]}, {}),
         (Prompts, {"prompt": QUESTION, "answer": GOOD}, {}),
-        (Prompts, {"instruction": "What is", "input": "2 + 2?", "output": GOOD}, {"glued": True}),
-        (Prompts, {"instruction": QUESTION, "input": "", "output": GOOD}, {"prompt": "instruction", "input": "input", "answer": "output"}),
+        (Prompts, {"instruction": "What is", "input": "2 + 2?", "output": GOOD}, {**ALPACA, "glued": True}),
+        (Prompts, {"instruction": QUESTION, "input": "", "output": GOOD}, ALPACA),
         (Completions, {"prompt": SAME[:1], "completion": SAME[1:]}, {}),
         (Completions, {"prompt": QUESTION, "completion": GOOD}, {"turns": True}),
     ],
@@ -87,8 +88,8 @@ SHAREGPT = [{"from": "human", "value": QUESTION}, {"from": "gpt", "value": GOOD}
 def test_one_chat_in_many_forms(tmp_path, data, row, fields):
     where = write(tmp_path / "model", CHATML)
     chat = SAME
+    fields = dict(fields)
     if fields.pop("glued", False):
-        fields = {"prompt": "instruction", "input": "input", "answer": "output"}
         chat = [{"role": "user", "content": "What is\n2 + 2?"}, SAME[1]]
     expected = AutoTokenizer.from_pretrained(where).apply_chat_template(
         chat, return_assistant_tokens_mask=True, return_dict=True

@@ -12,7 +12,10 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
-PAGES = [README, *(ROOT / "docs" / f"{name}.md" for name in ("architectures", "train", "python", "huggingface", "evaluation"))]
+PAGES = [
+    README,
+    *(ROOT / "docs" / f"{name}.md" for name in ("architectures", "train", "python", "huggingface", "generation", "evaluation")),
+]
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.S | re.M)
 RUN, EXPORTED, OWN = "runs/2026-01-01-120000", "exported", "own"
 SMALL = [

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import pytest
+import tokenizers
 import torch
+from tokenizers import models, pre_tokenizers, processors
+from transformers import PreTrainedTokenizerFast
 
 from anyformer.data.tokenizer_specs import BytePairs, Bytes
 from anyformer.data.vocabulary import make_tokenizer
 from anyformer.describe import UserError
 from anyformer.evaluation import Retrieval, embeddings, fill, open_subject, retrieve
 from anyformer.evaluation.fill import masked_row
+from anyformer.text import Tokenizer
+from anyformer.text.lookup import byte_letters
 from anyformer.text.specials import Specials
 
 TEXT = ["the cat sat on the mat and the dog sat on the log " * 40]
@@ -83,3 +88,20 @@ def test_recall_and_reciprocal_ranks():
     found = Retrieval((1, 2, 5, 10), 20)
     assert [found.recall(most).value for most in (1, 5)] == [0.25, 0.75]
     assert found.mean_reciprocal_rank == pytest.approx((1 + 0.5 + 0.2 + 0.1) / 4)
+
+
+@pytest.mark.parametrize("text", ["say  <mask> two", "say <mask>", "<mask> two", "say two  <mask>  time <mask>"])
+@pytest.mark.parametrize("strips", [{}, {"lstrip": True}, {"rstrip": True}, {"lstrip": True, "rstrip": True}])
+def test_a_mask_takes_the_white_space_that_its_authors_say(tmp_path, text, strips):
+    """A tokenizer in which words carry the space before them, beside the configuration of a model, as transformers reads it."""
+    inner = tokenizers.Tokenizer(models.BPE(byte_letters(), []))
+    inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    inner.add_special_tokens(["<s>", "</s>"])
+    inner.add_special_tokens([tokenizers.AddedToken("<mask>", special=True, **strips)])
+    inner.post_processor = processors.RobertaProcessing(("</s>", 257), ("<s>", 256))
+    (tmp_path / "tokenizer.json").write_text(inner.to_str())
+    (tmp_path / "tokenizer_config.json").write_text('{"mask_token": "<mask>", "eos_token": "</s>"}')
+    (tmp_path / "config.json").write_text('{"model_type": "roberta"}')
+    wanted = PreTrainedTokenizerFast.from_pretrained(tmp_path)(text)["input_ids"]
+    assert masked_row(Tokenizer.load(tmp_path), text) == wanted
+    assert masked_row(Tokenizer.load(tmp_path), text.replace("<mask>", "[MASK]")) == wanted

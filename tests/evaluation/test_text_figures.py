@@ -12,6 +12,7 @@ import torch
 from anyformer.data import Split
 from anyformer.evaluation import text_figures
 from anyformer.evaluation.chart import draw_figures
+from anyformer.evaluation.readings import SideBySide
 from anyformer.evaluation.subject import PLAN
 from anyformer.evaluation.text_figures import Bin, Sums, TextFigures
 from anyformer.model import build
@@ -62,7 +63,7 @@ def one_by_one(model, split, isolate):
 @torch.no_grad()
 def test_figures_are_those_of_each_target(isolate):
     subject, given = model(), feed(isolate)
-    figures = text_figures(subject, CausalObjective(), given, PLAN)
+    figures = text_figures(subject, CausalObjective(), SideBySide(given), PLAN)
     positions, documents, bins = defaultdict(list), defaultdict(list), defaultdict(list)
     for position, document, *found, confidence in one_by_one(subject, given.split, isolate):
         positions[position.bit_length() - 1].append(found)
@@ -93,7 +94,7 @@ def test_figures_are_those_of_each_target(isolate):
 def test_parts_add_up_to_the_whole_which_is_that_of_training(isolate):
     subject, given = model(), feed(isolate)
     seen = []
-    figures = text_figures(subject, CausalObjective(), given, PLAN, seen.append)
+    figures = text_figures(subject, CausalObjective(), SideBySide(given), PLAN, seen.append)
     expected = evaluate(subject, CausalObjective(), given, PLAN)
     whole = figures.whole
     assert whole.loss == pytest.approx(expected.loss, rel=1e-6)
@@ -122,6 +123,6 @@ def test_calibration_error_is_the_mean_gap():
 
 
 def test_the_picture_is_written(tmp_path):
-    figures = text_figures(model(), CausalObjective(), feed(False), PLAN)
+    figures = text_figures(model(), CausalObjective(), SideBySide(feed(False)), PLAN)
     draw_figures(figures, tmp_path / "figures.svg", title="a model")
     assert "<svg" in (tmp_path / "figures.svg").read_text()

@@ -10,10 +10,9 @@ import torch
 from transformers import GenerationConfig
 
 from anyformer.describe import Notice, UserError
-from anyformer.generation import GREEDY, Beams, Decoding, Sampling, decoding_of
+from anyformer.generation import GREEDY, Beams, Decoding, decoding_of
 from anyformer.generation.authors import DRAWN, INERT, PARTS, REFUSED, SPOKEN, STRATEGY
 from anyformer.generation.prefixes import Prefixes
-from anyformer.generation.processors import ForcedFirst, Suppress, SuppressFirst
 from as_transformers import VOCABULARY, both
 
 TEXTS, ENDS = [[5, 9, 5, 9, 12, 5], [7, 7, 8, 9, 6, 7]], [3, 11]
@@ -105,6 +104,7 @@ def test_the_choice_is_said_in_words():
         ({"exponential_decay_length_penalty": [1]}, "exponential_decay_length_penalty"),
         ({"bad_words_ids": [1]}, "bad_words_ids"),
         ({"do_sample": True, "top_p": "high"}, "top_p = 'high'"),
+        ({"do_sample": True, "top_p": 95.0}, "top_p = 95.0 is no setting"),
         ({"num_beams": 2, "early_stopping": "soon"}, "early_stopping = 'soon'"),
         ({"num_beams": "many"}, "num_beams = 'many'"),
     ],
@@ -120,17 +120,6 @@ def test_what_nobody_reads_is_told():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         decoding_of({"use_cache": False, "transformers_version": "5.0", "eos_token_id": 3, "output_scores": True})
-
-
-def test_manners_hold_for_any_sampling():
-    """Tokens that a model must say, or must not, are part of how it is spoken to, whatever else is asked for."""
-    from anyformer.generation.authors import manners_of
-
-    decoding = decoding_of(
-        {"forced_bos_token_id": 4, "suppress_tokens": [1], "begin_suppress_tokens": [2], "top_k": 3, "min_length": 2}
-    )
-    assert [type(part) for part in manners_of(decoding)] == [ForcedFirst, Suppress, SuppressFirst]
-    assert Sampling(temperature=0.5).with_parts(*manners_of(decoding)).temperature == 0.5
 
 
 def test_json_round_trip_of_published_tables():

@@ -12,8 +12,9 @@ from tokenizers import decoders, models, pre_tokenizers, processors, trainers
 
 import anyformer as af
 from anyformer.describe import UserError
-from anyformer.generation import GREEDY, Beams, Lookup, Sampling, generate, generated, stream
-from anyformer.generation.processors import BadWords, FrequencyPenalty, Processor, RepetitionPenalty, SequenceBias
+from anyformer.generation import GREEDY, Beams, Decoding, Lookup, Sampling, generate, generated, stream
+from anyformer.generation.processors import BadWords, ForcedFirst, FrequencyPenalty, Processor, RepetitionPenalty, SequenceBias
+from anyformer.generation.settings import decoding_for
 from as_transformers import CONFIGS
 
 CORPUS = [
@@ -287,6 +288,20 @@ def test_a_model_without_authors_is_drawn_from(tmp_path):
     )
 
 
+def test_a_sampling_of_ones_own_leaves_all_but_manners(tmp_path):
+    """What a model must say, or must not, is part of how it is spoken to; what cannot be computed is then not asked for."""
+    table = {"forced_bos_token_id": 9, "suppress_tokens": [7], "begin_suppress_tokens": [8], "stop_strings": ["X"]}
+    model, tokenizer = Speaker(tmp_path, max_new_tokens=4, guidance_scale=2.0, repetition_penalty=2.0, **table).loaded()
+    with pytest.raises(UserError, match=r"generation_config.json: guidance_scale = 2.0"):
+        generate(model, tokenizer, "of")
+    found = decoding_for(tokenizer, {"sampling": Sampling(temperature=0.5)})
+    assert [type(part).__name__ for part in found.sampling.parts] == ["ForcedFirst", "Suppress", "SuppressFirst", "Temperature"]
+    assert (found.max_tokens, found.stop) == (4, ("X",))
+    own = Sampling(processors=(ForcedFirst(token=3),))
+    assert decoding_for(tokenizer, {"sampling": own}).sampling.processors[0] == ForcedFirst(token=3), "one's own counts"
+    assert len(generated(model, tokenizer, ["of"], sampling=GREEDY)[0].tokens) == 4
+
+
 def test_the_command_says_what_the_authors_choose_and_flags_override(tmp_path, call):
     speaker = Speaker(tmp_path, do_sample=True, temperature=0.6, top_p=0.95, max_new_tokens=5)
     done = call("generate", str(tmp_path), "the model")
@@ -295,6 +310,27 @@ def test_the_command_says_what_the_authors_choose_and_flags_override(tmp_path, c
     assert greedy.stdout.strip() == "the model" + speaker.texts(["the model"], do_sample=False)[0].rstrip()
     done = call("generate", str(tmp_path), "the model", "--temperature", "0.3", "--repetition-penalty", "1.2", "-n", "3")
     assert "temperature 0.3, repetition-penalty 1.2, top-k 50, top-p 0.95" in done.stderr
+    model, tokenizer = speaker.loaded()
+    done = call("generate", str(tmp_path), "the model", "--beams", "3", "--answers", "2", "--temperature", "0", "-n", "4")
+    [best] = generate(model, tokenizer, ["the model"], beams=Beams(count=3), answers=2, decoding=Decoding(GREEDY), max_tokens=4)
+    assert [line for line in done.stdout.splitlines() if line[:3] != "---"] == [f"the model{text}" for text in best]
+    done = call(
+        "generate", str(tmp_path), "of", "--temperature", "0", "--logprobs", "2", "-n", "3", "--ban", "the", "--special"
+    )
+    assert len(done.stdout.splitlines()) == 4
+    banned = BadWords(runs=(tuple(tokenizer.encode("the")),))
+    how = {"sampling": GREEDY.but(processors=(banned,)), "special": True, "max_tokens": 3}
+    assert done.stdout.splitlines()[0] == "of" + generate(model, tokenizer, "of", **how)
+    for flags, words in (
+        (("--length-penalty", "2"), "--length-penalty is about a search with beams"),
+        (("--setting", "typical_q=1"), "did you mean 'typical_p'"), (("--setting", "top_h=x"), "'x' is no JSON"),
+        (("--bias", "yes"), "--bias: ['yes'] should be texts with numbers"),
+        (("--answers", "2", "--temperature", "0"), "all be the same"),
+        (("--beams", "2", "--draft", "lookup"), "leave the draft or the beams out"), (("--top-p", "x"), "top-p"),
+    ):  # fmt: skip
+        done = call("generate", str(tmp_path), "the model", *flags)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert words in done.stderr.replace("\n", " ")
     table = json.loads((tmp_path / "generation_config.json").read_text()) | {"guidance_scale": 2.0}
     (tmp_path / "generation_config.json").write_text(json.dumps(table))
     done = call("generate", str(tmp_path), "the model")

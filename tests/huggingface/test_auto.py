@@ -15,6 +15,7 @@ from anyformer.describe import change
 from anyformer.generation import memory
 from anyformer.huggingface import auto
 from anyformer.model import Architecture, build
+from anyformer.parts import LongRoPE
 
 VARIED = ["llama", "window", "streams", "delta_gated", "latent_window_gate", "gpt2"]
 """Memories of every kind: full, ring, latent, recurrent; and a table of positions."""
@@ -49,6 +50,13 @@ def test_a_cache_changes_no_token(name, beams, monkeypatch):
     assert calls[1:] == [1] * 7, "each step reads one token"
     handle.remove()
     assert torch.equal(cached, generated(model, num_beams=beams, use_cache=False))
+
+
+@pytest.mark.parametrize("beams", [1, 3])
+def test_a_text_that_comes_to_be_long_is_read_again(beams):
+    scaling = {"kind": "longrope", "short": [1.0, 1.5, 2.0], "long": [2.0, 5.0, 9.0], "trained": 10}
+    model = wrapped(change(DECODERS["llama"], "decoder.layer.attention.rotary.scaling", LongRoPE.parse(scaling)))
+    assert torch.equal(generated(model, num_beams=beams), generated(model, num_beams=beams, use_cache=False))
 
 
 def test_other_ways_to_generate_give_the_same_tokens():

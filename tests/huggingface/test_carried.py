@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -127,3 +128,10 @@ def test_files_out_of_the_place_are_left_out(tmp_path: Path) -> None:
     (tmp_path / "other" / "x.json").write_text("{}")
     (tmp_path / "config.json").write_text("{}")
     assert set(Beside.read(tmp_path).files) == {"config.json"}
+
+
+def test_tokens_without_a_row_are_told(tmp_path: Path) -> None:
+    layout = LAYOUTS["experts"]
+    write(replace(layout, config={**layout.config, "vocab_size": 300}), tmp_path / "model")
+    with pytest.warns(Notice, match="the tokenizer has 320 tokens and the model's table 300 rows"):
+        af.load(tmp_path / "model")

@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ import anyformer as af
 import anyformer.huggingface.auto
 from anyformer import huggingface
 from anyformer.cli import app
+from anyformer.describe import Notice
 from anyformer.files import PlaceError
 from anyformer.huggingface.files import write_shards
 from anyformer.model import build
@@ -72,8 +74,39 @@ def test_a_head_is_tied_by_what_is_stored(directory):
     assert af.load(directory)[0].architecture.head.tied
     del tensors["lm_head.weight"]
     save_file(tensors, directory / "model.safetensors")
-    change(directory, tie_word_embeddings=False)
     assert af.load(directory)[0].architecture.head.tied
+
+
+def test_a_head_that_is_missing_and_not_tied_is_refused_with_the_remedy(directory):
+    """transformers draws such a head at random, and says so; here it was tied without a word."""
+    tensors = load_file(directory / "model.safetensors")
+    del tensors["lm_head.weight"]
+    save_file(tensors, directory / "model.safetensors")
+    with pytest.raises(huggingface.HuggingFaceError, match=r"no tensor lm_head.weight.*tie_word_embeddings is false.*true"):
+        af.load(directory)
+    change(directory, architectures=["LlamaModel"])
+    assert af.load(directory)[0].architecture.head is None
+
+
+def test_one_file_beside_an_index_is_read_as_in_transformers(directory):
+    """And an index that says otherwise is named: two models in one directory differ by which of them is read."""
+    tensors = load_file(directory / "model.safetensors")
+    other = {name: x + 1 for name, x in tensors.items()}
+    save_file(other, directory / "model-00001-of-00001.safetensors", metadata={"format": "pt"})
+    index = directory / "model.safetensors.index.json"
+    index.write_text(json.dumps({"weight_map": dict.fromkeys(tensors, "model-00001-of-00001.safetensors")}))
+    x = torch.randint(5, 50, (1, 7))
+    theirs = transformers.AutoModelForCausalLM.from_pretrained(directory).eval()
+    with pytest.warns(Notice, match=r"model\.safetensors is read, as by transformers.*model-00001-of-00001"):
+        ours, _ = af.load(directory)
+    torch.testing.assert_close(ours(x), theirs(x).logits, rtol=1e-4, atol=1e-5)
+    index.write_text(json.dumps({"weight_map": dict.fromkeys([*tensors, "more.weight"], "model.safetensors")}))
+    with pytest.warns(Notice, match="disagree about.*more.weight"):
+        af.load(directory)
+    index.write_text(json.dumps({"weight_map": dict.fromkeys(tensors, "model.safetensors")}))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", Notice)
+        af.load(directory)
 
 
 @pytest.mark.parametrize(
@@ -113,6 +146,7 @@ def test_a_truncated_file_is_named(directory):
 
 
 def test_an_index_may_not_point_outside(directory):
+    (directory / "model.safetensors").rename(directory / "all.safetensors")
     index = {"weight_map": {"lm_head.weight": "../llama/model.safetensors"}}
     (directory / "model.safetensors.index.json").write_text(json.dumps(index))
     with pytest.raises(huggingface.HuggingFaceError, match="outside the directory"):

@@ -41,6 +41,8 @@ def directory(whole, tmp_path):
 @pytest.mark.parametrize("file", ["config.json", "model.safetensors.index.json"])
 def test_a_file_that_holds_no_table(directory, file, text):
     place = directory()
+    if file != "config.json":
+        (place / "model.safetensors").rename(place / "all.safetensors")
     (place / file).write_text(text)
     with pytest.raises(HuggingFaceError, match=rf"(?s){file}.{{4,200}}\Z"):
         huggingface.load(place)
@@ -55,12 +57,13 @@ def test_a_file_that_holds_no_table(directory, file, text):
         ({"a": "../x.safetensors"}, "names files outside the directory"),
         ({"a": "x" * 5000}, "names files that are not there"),
         ({"a": "config.json"}, "1 tensors have no place"),
-        ({"model.norm.weight": "other.safetensors"}, "are missing"),
+        ({"model.norm.weight": "other.safetensors"}, "has no tensor lm_head.weight, the head"),
     ],
 )
 def test_an_index_that_is_none(directory, map_, words):
     place = directory()
-    known = dict.fromkeys(load_file(place / "model.safetensors"), "model.safetensors")
+    known = dict.fromkeys(load_file(place / "model.safetensors"), "all.safetensors")
+    (place / "model.safetensors").rename(place / "all.safetensors")
     save_file({"b": torch.zeros(1)}, place / "other.safetensors")
     told = {**known, **map_} if map_ and "a" in map_ else map_
     (place / "model.safetensors.index.json").write_text(json.dumps({"weight_map": told}))
@@ -70,7 +73,8 @@ def test_an_index_that_is_none(directory, map_, words):
 
 def test_an_index_that_names_the_wrong_file(directory):
     place = directory()
-    known = dict.fromkeys(load_file(place / "model.safetensors"), "model.safetensors")
+    known = dict.fromkeys(load_file(place / "model.safetensors"), "all.safetensors")
+    (place / "model.safetensors").rename(place / "all.safetensors")
     save_file({"b": torch.zeros(1)}, place / "other.safetensors")
     for name in ("model.norm.weight", "lm_head.weight", "model.embed_tokens.weight"):
         (place / "model.safetensors.index.json").write_text(json.dumps({"weight_map": {**known, name: "other.safetensors"}}))

@@ -168,5 +168,5 @@ def test_what_cannot_be_trained_so_is_refused():
     with pytest.raises(ValueError, match="together at most 1"):
         MaskedObjective(masked=0.8, random=0.3)
     bare = Setting(tokenizer(Specials()), LENGTH)
-    with pytest.raises(Exception, match="no special token for the role 'cls'"):
+    with pytest.raises(Exception, match="no special token for the role 'mask'"):
         objective.examples(whole(objective, LENGTH, [0]), bare)

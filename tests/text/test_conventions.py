@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from transformers import GenerationConfig
+from transformers import AutoTokenizer, GenerationConfig
 
 from anyformer.text import DataError, Tokenizer
 from anyformer.text.beside import Beside
 from anyformer.text.conventions import GENERATION_KEYS, Conventions
+from huggingface.layouts import tokenizer
 from text.test_frame import made
 
 SETTINGS: dict[str, Any] = {
@@ -122,3 +123,31 @@ def test_one_file_brings_the_files_of_text_and_no_others(tmp_path: Path) -> None
     tokenizer = Tokenizer.load(tmp_path / "own.json")
     assert tokenizer.ends == (2,)
     assert set(tokenizer.beside.files) == {"tokenizer.json", "generation_config.json"}
+
+
+def test_the_configured_end_comes_before_a_usual_name() -> None:
+    """Where `</s>` is there for padding, and the model ends its texts with a token of its own."""
+    config = {"eos_token": "<s>", "pad_token": "</s>"}
+    ended = Tokenizer.parse(made(None).to_str(), config)
+    assert (ended.end_of_text, ended.ends) == (3, (3,))
+
+
+def test_tokens_that_stand_in_the_configuration_alone_are_added(tmp_path: Path) -> None:
+    token = {"content": "<extra>", "lstrip": True, "rstrip": False, "normalized": False, "single_word": False, "special": True}
+    table = {"tokenizer_class": "PreTrainedTokenizerFast", "added_tokens_decoder": {"10": token}}
+    (tmp_path / "tokenizer.json").write_text(made(None).to_str())
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(table))
+    ours, theirs = Tokenizer.load(tmp_path), AutoTokenizer.from_pretrained(tmp_path)
+    assert ours.special_tokens["<extra>"] == theirs.convert_tokens_to_ids("<extra>") == 10
+    assert ours.vocab_size == len(theirs) == 11
+    assert ours.decode([6, 10], special=True) == theirs.decode([6, 10])
+
+
+@pytest.mark.parametrize("kind", ["GPT2Tokenizer", "PreTrainedTokenizerFast"])
+@pytest.mark.parametrize("wanted", [False, True])
+def test_a_prefix_space_is_the_configurations_where_its_class_builds_from_that(tmp_path: Path, kind: str, wanted: bool) -> None:
+    (tmp_path / "tokenizer.json").write_text(tokenizer("$A").to_str())
+    table = {"tokenizer_class": kind, "add_prefix_space": wanted, "eos_token": "</s>"}
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(table))
+    ours, theirs = Tokenizer.load(tmp_path), AutoTokenizer.from_pretrained(tmp_path)
+    assert ours.encode("model") == theirs("model")["input_ids"]

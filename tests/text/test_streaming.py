@@ -83,3 +83,31 @@ def test_special_tokens_give_no_text() -> None:
     tokenizer = BYTE_LEVEL["byte_pairs"]
     assert tokenizer.end_of_text is not None
     assert "".join(_streamed(tokenizer, [*tokenizer.encode("fox"), tokenizer.end_of_text])) == "fox"
+
+
+@pytest.mark.parametrize("special", [False, True])
+@pytest.mark.parametrize("tokenizer", [*BYTE_LEVEL.values(), FALLBACK], ids=["byte_pairs", "bytes", "fallback"])
+@settings(max_examples=80)
+@given(text=st.text("abc é日👍\n", max_size=24), data=st.data())
+def test_a_continuation_is_what_the_whole_text_has_behind_its_prompt(
+    tokenizer: Tokenizer, special: bool, text: str, data: st.DataObject
+) -> None:
+    ids = tokenizer.encode(text)
+    if tokenizer.end_of_text is not None:
+        ids.insert(data.draw(st.sampled_from([0, len(ids)])), tokenizer.end_of_text)
+    place = data.draw(st.integers(0, len(ids)))
+    before, whole = tokenizer.decode(ids[:place], special=special), tokenizer.decode(ids, special=special)
+    if not whole.startswith(before):
+        return  # the prompt ends within a character
+    decoder = StreamDecoder(tokenizer, before=ids[:place], special=special)
+    found = "".join([*(decoder.push(token) for token in ids[place:]), decoder.finish()])
+    assert found == whole[len(before) :]
+
+
+def test_a_letter_that_the_prompt_begins_is_shown_when_it_is_whole() -> None:
+    tokenizer = BYTE_LEVEL["bytes"]
+    first, second = tokenizer.encode("é")
+    decoder = StreamDecoder(tokenizer, before=[*tokenizer.encode("caf"), first])
+    assert decoder.push(second) == "é"
+    decoder = StreamDecoder(tokenizer, before=[*tokenizer.encode("caf"), first])
+    assert decoder.push(tokenizer.encode("x")[0]) == "x", "the prompt has shown what is broken"

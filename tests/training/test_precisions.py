@@ -92,6 +92,20 @@ def test_an_overflow_skips_updates_until_the_scale_fits(run, tmp_path):
     assert f"{len(skipped)} of 24 updates were skipped" in (tmp_path / "fp16" / "summary.json").read_text()
 
 
+def test_skipped_updates_use_up_nothing_of_the_warm_up(run, tmp_path):
+    """Rates are those of torch's schedule as transformers' Trainer steps it: only behind an update that was made."""
+    rows = skipping(run, tmp_path / "fp16", **{"schedule.warmup": 10})
+    made = change_all(run, {"steps": 24, "schedule.warmup": 10})
+    optimiser = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=made.optimiser.learning_rate)
+    theirs = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: made.schedule.factor(step, 24))
+    assert sum(row.get("skipped", False) for row in rows) > 3
+    for row in rows:
+        assert row["learning_rate"] == pytest.approx(theirs.get_last_lr()[0], rel=1e-12)
+        if not row.get("skipped"):
+            optimiser.step()
+            theirs.step()
+
+
 def test_the_scale_is_that_of_a_plain_loop_and_of_torch(run, tmp_path):
     """Halve at an overflow, double after two good updates: the rule in four lines, and torch's own scaler."""
     rows = skipping(run, tmp_path / "fp16")

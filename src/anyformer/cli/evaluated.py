@@ -29,14 +29,23 @@ Report = dict[str, Any]
 
 
 def check(
-    model: Path, against: Path | None, *, draw: bool, measures: bool, asks: bool, limits: bool, tasks: bool, changes: bool
+    model: Path,
+    against: Path | None,
+    *,
+    draw: bool,
+    measures: bool,
+    asks: bool,
+    limits: bool,
+    tasks: bool,
+    changes: bool,
+    reading: bool,
 ) -> None:
     """Refuse options that have nothing to act on, before any work."""
     from anyformer.describe import UserError
 
     if limits and not tasks:
         raise UserError("--limit cuts the questions of tasks: give --tasks too")
-    for name, given in (("--draw", draw), ("--set", changes)):
+    for name, given in (("--draw", draw), ("--set", changes), ("--by-document and --stride", reading)):
         if given and not measures:
             raise UserError(f"{name} is of an evaluation on data: give --data too")
     if against is not None and not (measures or asks):
@@ -50,11 +59,13 @@ def add_measured(task: Task, found: Measured, report: Report, lines: list[str]) 
     result, text = found.evaluated, found.text
     table: Report = {
         "objective": task.objective.kind, "paths": list(task.run.data.places), "held_out": task.run.data.holds_out,
-        "length": task.run.length, "loss": result.loss, "targets": result.count, "read": result.seen, "unit": result.unit,
+        "length": task.run.length, "by_document": task.reading.by_document, "stride": task.reading.stride,
+        "loss": result.loss, "targets": result.count, "read": result.seen, "unit": result.unit,
         "metrics": dict(result.metrics),
     }  # fmt: skip
     lines.append(
         f"{task.objective.kind} over {result.seen:,} {result.unit}, {result.count:,} targets, length {task.run.length:,}"
+        f"{task.reading.words}"
     )
     rows = [("loss", f"{result.loss:.4f}")]
     if task.objective.likelihood:

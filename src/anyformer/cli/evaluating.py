@@ -13,7 +13,7 @@ from anyformer.cli import arguments
 from anyformer.cli.arguments import Json, Model, picture_option
 
 if TYPE_CHECKING:
-    from anyformer.evaluation import Subject
+    from anyformer.evaluation import Subject, Task
 
 EXAMPLES = """
 anyformer eval runs/2026-01-01-120000
@@ -45,6 +45,24 @@ def run(
             help="Change the value of the run at this path, as in --set length=512, --set data.isolate=true or --set "
             "objective.kind=masked. Repeat it for more changes.",
             metavar="PATH=VALUE",
+        ),
+    ] = None,
+    by_document: Annotated[
+        bool | None,
+        data_option(
+            "--by-document/--side-by-side",
+            help="Read each document on its own, as lm-evaluation-harness does, or windows side by side over all text. By "
+            "default documents of a model from elsewhere whose tokenizer puts something before a text, as <s>, else windows.",
+            show_default=False,
+        ),
+    ] = None,
+    stride: Annotated[
+        int | None,
+        data_option(
+            help="Read each document in windows that begin so many tokens apart, so that every token has what the window "
+            "before it held as context: transformers' perplexity of texts longer than a window.",
+            min=1,
+            metavar="TOKENS",
         ),
     ] = None,
     against: Annotated[
@@ -88,6 +106,19 @@ def run(
             metavar="NAME|FILE.yaml",
         ),
     ] = None,
+    num_fewshot: Annotated[
+        int | None,
+        other_option(help="Put this many answered questions before each of a task's.", min=0, metavar="COUNT"),
+    ] = None,
+    apply_chat_template: Annotated[
+        bool, other_option("--apply-chat-template", help="Write a task's questions by the model's chat template.")
+    ] = False,
+    fewshot_as_multiturn: Annotated[
+        bool, other_option("--fewshot-as-multiturn", help="Give answered questions as turns of the chat.")
+    ] = False,
+    system_instruction: Annotated[
+        str | None, other_option(help="Say this first, before a task's questions.", metavar="TEXT")
+    ] = None,
     limit: Annotated[
         int | None, other_option(help="Ask only this many questions of each task.", min=1, metavar="COUNT")
     ] = None,
@@ -116,7 +147,18 @@ def run(
     95 of 100 cases, found by drawing the rows (or documents, or questions) again.
     """
     from anyformer.cli import evaluated
-    from anyformer.evaluation import answer, check_harness, open_subject, read_pairs, read_questions, retrieve, run_tasks
+    from anyformer.describe import UserError
+    from anyformer.evaluation import (
+        Asking,
+        answer,
+        check_harness,
+        open_subject,
+        read_pairs,
+        read_questions,
+        retrieve,
+        run_tasks,
+        task_of,
+    )
     from anyformer.evaluation import fill as filled
     from anyformer.pictures.style import check_picture
 
@@ -124,8 +166,13 @@ def run(
     measures = bool(data) or not asks_more
     evaluated.check(
         model, against, draw=draw is not None, measures=measures, asks=choices is not None, limits=limit is not None,
-        tasks=bool(tasks), changes=bool(changes),
+        tasks=bool(tasks), changes=bool(changes), reading=by_document is not None or stride is not None,
     )  # fmt: skip
+    asking = Asking(num_fewshot, apply_chat_template, fewshot_as_multiturn, system_instruction)
+    if asking != Asking() and not tasks:
+        raise UserError("answered questions, chat templates and what is said first are of tasks: give --tasks too")
+    if fewshot_as_multiturn and not apply_chat_template:
+        raise UserError("--fewshot-as-multiturn gives answered questions as turns of a chat: give --apply-chat-template too")
     if draw is not None:
         check_picture(draw)
     if tasks:
@@ -137,7 +184,8 @@ def run(
     report: dict[str, Any] = {"model": str(model)}
     lines: list[str] = []
     if measures:
-        _measured(subject, other, tuple(data or ()), changes, draw, report, lines)
+        task = task_of(subject, tuple(data or ()), arguments.assigned(changes), by_document=by_document, stride=stride)
+        _measured(task, other, draw, report, lines)
     if questions is not None:
         with evaluated.progress("choices", sum(len(each.choices) for each in questions)) as done:
             mine = answer(subject, questions, done)
@@ -149,7 +197,7 @@ def run(
         with evaluated.progress("embedding", 2 * len(pairs)) as done:
             evaluated.add_retrieval(retrieve(subject, pairs, pool, done), report, lines)
     if tasks:
-        evaluated.add_tasks(run_tasks(subject, tasks, limit=limit), report, lines)
+        evaluated.add_tasks(run_tasks(subject, tasks, limit=limit, asking=asking), report, lines)
     print(json.dumps(report, indent=2, ensure_ascii=False) if as_json else "\n".join(lines).lstrip("\n"))
 
 
@@ -170,10 +218,8 @@ def _place(precision: str, device: str | None) -> dict[str, Any]:
 
 
 def _measured(
-    subject: Subject,
+    task: Task,
     other: Subject | None,
-    paths: tuple[str, ...],
-    changes: list[str] | None,
     draw: Path | None,
     report: dict[str, Any],
     lines: list[str],
@@ -181,9 +227,8 @@ def _measured(
     """The figures of data, and beside another model."""
     from anyformer.cli import evaluated
     from anyformer.describe import UserError
-    from anyformer.evaluation import against, measure, task_of
+    from anyformer.evaluation import against, measure
 
-    task = task_of(subject, paths, arguments.assigned(changes))
     if draw is not None and not task.objective.likelihood:
         raise UserError(f"--draw: there is a picture of next-token prediction, and the objective is {task.objective.kind!r}")
     total = task.feed.whole
@@ -197,6 +242,6 @@ def _measured(
         return
     from anyformer.evaluation.chart import draw_figures
 
-    draw_figures(found.text, draw, title=f"{subject.path.name}: {', '.join(task.run.data.places)}")
+    draw_figures(found.text, draw, title=f"{task.subject.path.name}: {', '.join(task.run.data.places)}")
     report["picture"] = str(draw)
     lines += ["", f"picture: {draw}"]

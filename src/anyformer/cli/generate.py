@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from anyformer.cli import choosing
+from anyformer.cli import chatting, choosing
 from anyformer.cli.arguments import Model
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ anyformer generate checkpoint "Once upon" --weights int8
 anyformer generate checkpoint "Once upon" --draft smaller
 anyformer generate checkpoint --file prompts.txt --batch 8 > texts.txt
 anyformer generate runs/2026-01-01-120000 "What does `json.dumps` do?" --chat
+anyformer generate checkpoint --chat --system "Be short." --template-set enable_thinking=false
 """
 text_option = partial(typer.Option, rich_help_panel="Text")
 computing_option = partial(typer.Option, rich_help_panel="Computation")
@@ -65,9 +66,14 @@ def run(
         typer.Option(
             "--chat",
             help="Take each prompt as what a user says: write it by the tokenizer's chat template, and stop where the answer "
-            "ends.",
+            "ends. Without a prompt, chat in several turns: each line is answered, and /exit ends it.",
         ),
     ] = False,
+    system: chatting.System = None,
+    messages: chatting.Messages = None,
+    tools: chatting.Tools = None,
+    template: chatting.Template = None,
+    template_set: chatting.TemplateSet = None,
     max_tokens: Annotated[
         int | None,
         text_option(
@@ -170,8 +176,14 @@ def run(
         from anyformer.generation import Acceptance, check_weights, generating
         from anyformer.loading import load, pixels
 
-    if sum(map(bool, (prompts, tokens, file))) != 1:
-        raise UserError("give either prompts of text, or token numbers as in --tokens 1,2,3, or a --file of prompts")
+    begun = chatting.begun(system, messages, tools, template, template_set)
+    if begun is not None and not chat:
+        raise UserError("--system, --messages, --tools, --template and --template-set say how a chat begins: add --chat")
+    given = sum(map(bool, (prompts, tokens, file)))
+    if given > 1 or not (given or chat):
+        raise UserError(
+            "give either prompts of text, or token numbers as in --tokens 1,2,3, or a --file of prompts, or none with --chat"
+        )
     if file is not None:
         prompts = prompts_of(file)
     if chat and tokens:
@@ -199,7 +211,10 @@ def run(
         "images": pixels(model, image) if image else None, "batch": batch or (16 if draft is None else None),
         "draft": drafter, "acceptance": acceptance, "logprobs": logprobs,
     }  # fmt: skip
-    told(loaded, tokenizer, prompts or numbers, settings, line)
+    if chat and not given:
+        chatting.talk(loaded, tokenizer, begun, {**settings, "batch": batch}, line)
+        return
+    told(loaded, tokenizer, prompts or numbers, settings, line, chatting.asked(begun, prompts) if prompts and chat else None)
     if drafter is not None:
         print(f"draft: {acceptance}", file=sys.stderr)
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from anyformer.generation import Answer, Chances, Settings
     from anyformer.model import Transformer
     from anyformer.text import Tokenizer
+    from anyformer.text.chat import Chat
 
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 """Every control character but tab and newline."""
@@ -36,8 +37,12 @@ def told(
     prompts: Sequence[str] | Sequence[list[int]],
     settings: Settings,
     line: str,
+    chats: Sequence[Chat] | None = None,
 ) -> None:
-    """Print how texts go on: one as it comes, several one after the other; `line` on standard error before them."""
+    """Print how texts go on: one as it comes, several one after the other; `line` on standard error before them.
+
+    `chats`: those that the prompts end.
+    """
     from anyformer.cli.bars import bar
     from anyformer.generation import generated, stream
 
@@ -45,7 +50,7 @@ def told(
     decoding, between = settings["decoding"], "\n" if settings.get("chat") else ""
     assert decoding is not None, "the command made it"
     if len(texts) == 1 and decoding.answers == 1 and decoding.beams is None and settings.get("logprobs") is None:
-        pieces = stream(model, tokenizer, texts, **settings)
+        pieces = stream(model, tokenizer, chats or texts, **settings)
         _say(line)
         print(shown(texts[0], bold=True), end=between, flush=True)
         for _, piece in pieces:
@@ -60,7 +65,7 @@ def told(
             moved(len(over))
 
         settings["done"] = done
-        answers = generated(model, tokenizer, prompts, **settings)
+        answers = generated(model, tokenizer, chats or prompts, **settings)
     _say(line)
     for number, answer in enumerate(answers):
         prompt = prompts[answer.prompt]

@@ -21,9 +21,9 @@ CELLS = 16
 SHADES = " ░▒▓█"
 DOCUMENTS = ("on grey15", "on grey23")
 LEGEND = (
-    "special tokens are magenta, a prefix is cyan, padding is dim, documents have backgrounds in turn; a target that is "
-    "not the "
-    "next token stands behind an arrow, · is a position without a target"
+    "special tokens are magenta, a prefix is cyan, padding is dim, documents have backgrounds in turn; where not all is "
+    "learnt, what is learnt is green, special tokens underlined; a target that is not the next token stands behind an arrow, "
+    "· is a position without a target"
 )
 
 
@@ -53,15 +53,22 @@ def _counts(places: tuple[Place, ...]) -> Iterator[tuple[str, int]]:
 
 def _read(places: tuple[Place, ...]) -> Text:
     """The tokens in order; a run of padding as its length."""
-    text = Text()
-    for padding, run in groupby(places, key=lambda place: place.padding):
+    text, learnt = Text(), _learnt(places)
+    for padding, run in groupby(enumerate(places), key=lambda item: item[1].padding):
         group = list(run)
         if padding:
             text.append(f" ⟨{len(group)} of padding⟩", style="dim")
             continue
-        for place in group:
-            text.append(_word(place.text, special=place.special), style=_style(place))
+        for number, place in group:
+            text.append(_word(place.text, special=place.special), style=_style(place, learnt=number in learnt))
     return text
+
+
+def _learnt(places: tuple[Place, ...]) -> frozenset[int]:
+    """The places of tokens that the ones before them predict, where some are and some are not."""
+    real = [(before, after) for before, after in pairwise(range(len(places))) if not places[after].padding]
+    found = frozenset(after for before, after in real if places[before].target == places[after].text)
+    return found if len(found) < len(real) else frozenset()
 
 
 def _predicted(places: tuple[Place, ...]) -> Text:
@@ -88,10 +95,11 @@ def _word(text: str, *, special: bool) -> str:
     return safe(text) if special else safe(text.replace("\n", "↵\n"))
 
 
-def _style(place: Place) -> str:
+def _style(place: Place, learnt: bool) -> str:
     if place.special:
-        return "bold magenta"
-    return f"{'cyan ' if place.prefix else ''}{DOCUMENTS[place.document % 2] if place.document else ''}".strip()
+        return f"bold magenta{' underline' if learnt else ''}"
+    colour = "green " if learnt else "cyan " if place.prefix else ""
+    return f"{colour}{DOCUMENTS[place.document % 2] if place.document else ''}".strip()
 
 
 def _attention(mask: Tensor) -> Text:

@@ -195,6 +195,7 @@ def resolve_run(
 
     `objective`: its kind; by default the usual one of the architecture.
     """
+    from anyformer.cli.recognising import data_of_kind, say, usual_objective
     from anyformer.describe import DescriptionError, UserError, change_all
     from anyformer.resolving import architecture, is_run
     from anyformer.training import default_run, load_run
@@ -216,10 +217,13 @@ def resolve_run(
     if not paths:
         raise _no_data(what)
     own = {path.removeprefix(_OBJECTIVE): value for path, value in assigned.items() if path.startswith(_OBJECTIVE)}
-    if objective is None and task_in(paths):
-        objective = objective_for(model)
+    if objective is None:
+        objective = objective_for(model) if task_in(paths) else usual_objective(model, paths)
     chosen = None if objective is None else objective_of(objective, own)
-    run = default_run(model, paths, chosen)
+    data, assigned = data_of_kind(model, paths, assigned)
+    run = default_run(model, paths, chosen, data)
+    if data is None:
+        say(paths, run.data, run.objective.kind)
     source = assigned.get("start_from")
     if isinstance(source, str):
         named = any(path.startswith("data.tokenizer") for path in assigned)

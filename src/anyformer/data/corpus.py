@@ -22,6 +22,8 @@ from anyformer.text.tokenizers import Tokenizer
 
 FORMAT = 6
 INDEX = "index.json"
+_CLASSES = 8
+"""Classes that a summary lists."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,7 +151,9 @@ class Corpus:
             for split in (part.train, part.validation):
                 size = f", {split.bytes:,} bytes" if split.bytes else ""
                 lines.append(f"{name}{' ' * bool(name)}{split.name}: {split.words}{size}")
-        lines += [f"{column}: {len(classes)} classes" for column, classes in self.names.items()]
+        for column, classes in self.names.items():
+            shown = ", ".join(classes[:_CLASSES]) + ", ..." * (len(classes) > _CLASSES)
+            lines.append(f"{column}: {len(classes)} classes ({shown})")
         lines += [f"skipped: {item.path}: {item.reason}" for item in self.skipped]
         return "\n".join(lines)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
+from anyformer.data.compressed import SUFFIXES as COMPRESSED
 from anyformer.data.tokenizer_specs import BytePairs, Bytes, TokenizerSpec
 from anyformer.describe import Registry, Value
 from anyformer.text.specials import Specials
@@ -18,9 +19,16 @@ STDLIB = "python-stdlib"
 """The word in `paths` that stands for the source of the running interpreter's standard library."""
 
 _SUFFIXES = "txt text md rst tex jsonl py pyi c h cc cpp hpp rs go java js ts rb sh sql"
-TEXT_GLOBS = tuple(f"*.{suffix}" for suffix in _SUFFIXES.split())
+_PACKED = tuple(f"*.{suffix}{packed}" for suffix in ("txt", "md", "jsonl") for packed in COMPRESSED)
+TEXT_GLOBS = (*(f"*.{suffix}" for suffix in _SUFFIXES.split()), "*.parquet", *_PACKED)
 """Files that are read in a directory when `glob` is empty."""
 Path = Annotated[str, Field(min_length=1)]
+
+
+def usual_tokenizer(architecture: Architecture) -> BytePairs | Bytes:
+    """Bytes if the vocabulary is small, else byte pairs."""
+    vocab = min(architecture.vocabularies.values(), default=0)
+    return BytePairs(vocab=vocab) if vocab > 300 else Bytes()
 
 
 class Data(Value):
@@ -35,9 +43,7 @@ class Data(Value):
     def usual(cls, architecture: Architecture, paths: tuple[str, ...]) -> Self:
         """The data at `paths` as it suits an architecture, where nobody says more: bytes if the vocabulary is small, else byte
         pairs."""
-        vocab = min(architecture.vocabularies.values(), default=0)
-        tokenizer = BytePairs(vocab=vocab) if vocab > 300 else Bytes()
-        return cls.parse({"paths": list(paths), "tokenizer": tokenizer.plain()})
+        return cls.parse({"paths": list(paths), "tokenizer": usual_tokenizer(architecture).plain()})
 
     @property
     def places(self) -> tuple[str, ...]:
@@ -102,13 +108,15 @@ class Files(Data):
 class Text(Files):
     """Running text -> tokens -> windows.
 
-    A text file is one document; so is a line of a `.jsonl` file. Every document is followed by the tokenizer's end-of-text
-    token, unless a single document is split by its tail.
+    A text file is one document; so is a line of a `.jsonl` file and a row of a `.parquet` file. Files whose names end in
+    `.gz`, `.bz2`, `.xz` or `.zst` are decompressed. Around every document stands what the tokenizer puts around a
+    text (`<s>`), and behind it the end-of-text token where it puts nothing there, unless a single document is split by its
+    tail. Objectives that put it around each row, such as `masked`, read documents with the end alone.
     """
 
     kind: Literal["text"] = "text"
     field: Annotated[str, Field(min_length=1)] = "text"
-    """The field of a `.jsonl` object that holds the text."""
+    """The field of a `.jsonl` object, or of a row of Parquet, that holds the text."""
     split: Literal["documents", "tail"] | None = None
     """`documents` holds out whole documents by a hash of their text, so that adding documents moves none; `tail` holds out the
     last characters of the text. None: `documents` if there are enough for at least one to be expected, else `tail`."""

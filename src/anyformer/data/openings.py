@@ -14,6 +14,9 @@ def opening(split: Split, tokenizer: Tokenizer, number: int = 0, words: int = 4)
     starts = split.starts.tolist()
     start = starts[number % len(starts)]
     tokens = split.tokens[start : start + 512].tolist()
+    before = len(tokenizer.frame.single.before)
+    if tuple(tokens[:before]) == tokenizer.frame.single.before:
+        tokens = tokens[before:]
     if tokenizer.end_of_text in tokens:
         tokens = tokens[: tokens.index(tokenizer.end_of_text)]
     lines = [line.strip() for line in tokenizer.decode(tokens).strip("\ufffd").splitlines() if line.strip()]

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 
 from anyformer.data.columns import TableWriter
 from anyformer.data.corpus import Made
+from anyformer.data.labels import ordered
 from anyformer.data.progress import meter
 from anyformer.data.reading import Skipped
 from anyformer.data.records import Records
@@ -84,12 +85,12 @@ class RecordSurvey:
         """Size of the texts of the records of `paths`, in UTF-8."""
         return self.facts.bytes
 
-    @property
-    def names(self) -> dict[str, tuple[str, ...]]:
-        """The classes found, by column."""
+    def names(self, model: Sequence[str] = ()) -> dict[str, tuple[str, ...]]:
+        """The classes by column, in order; `model`: the names in the configuration of the model that reads them."""
         found = (self.facts.classes, self.apart.classes)
         return {
-            column: tuple(sorted(set().union(*(each.get(column, set()) for each in found)))) for column in self.data.classes
+            column: ordered(column, set().union(*(each.get(column, set()) for each in found)), self.data.order, model)
+            for column in self.data.classes
         }
 
     def records(self) -> Iterator[tuple[SplitName, Checked]]:
@@ -112,8 +113,9 @@ class RecordSurvey:
 def make_records(folder: Path, data: Records, special: Specials, workers: int, progress: bool) -> Made:
     """Write the numbers of the data's records into an empty folder."""
     survey = RecordSurvey.of(data, progress)
-    names, size = survey.names, survey.facts.bytes + survey.apart.bytes
+    size = survey.facts.bytes + survey.apart.bytes
     tokenizer = learn_tokenizer(data.tokenizer, [(survey, 1.0)], special | data.special, progress)
+    names = survey.names(tokenizer.conventions.labels)
     tokenizer.beside.keep(folder)  # for processes
     writers = {name: TableWriter(folder, name, data.types(names)) for name in SPLITS}
 
@@ -153,7 +155,7 @@ def _surveyed(data: Records, sources: Sequence[Source], advance: Callable[[int],
         facts.bytes += _size(data, record)
         counts[path] = counts.get(path, 0) + 1
         digests[path] = digests.get(path, 0) ^ key
-        for column, classes in data.labels(record).items():
+        for column, classes in data.named(record).items():
             facts.classes[column].update(classes)
     skips.finish(len(facts.keys) + skips.count)
     facts.fingerprints = {path: f"{count}-{digests[path]:016x}" for path, count in counts.items()}

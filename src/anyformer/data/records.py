@@ -28,15 +28,20 @@ class Records(Files):
     skip_bad: Annotated[int, Field(ge=0)] | Annotated[float, Field(ge=0, lt=1)] = 0
     """How many records that cannot be used are left out and counted, or which share of all; with more the data is refused."""
     classes: ClassVar[tuple[str, ...]] = ()
-    """The columns whose classes are collected from the data, training and held out, in the order of their names."""
+    """The columns whose classes are collected from the data, training and held out."""
 
     def record(self, row: Row) -> Mapping[str, Any]:
         """The values of a row that count, checked: texts, lists and numbers. `BadRecord` says what is wrong with it."""
         raise NotImplementedError
 
-    def labels(self, record: Mapping[str, Any]) -> Mapping[str, Sequence[str]]:
+    def named(self, record: Mapping[str, Any]) -> Mapping[str, Sequence[str]]:
         """The classes that a record names, for each column of `classes`."""
         return {}
+
+    @property
+    def order(self) -> tuple[str, ...]:
+        """All classes in the order of the model's outputs, if it is described."""
+        return ()
 
     def texts(self, record: Mapping[str, Any]) -> list[str]:
         """The texts of a record that become tokens, and of which a tokenizer learns."""
@@ -55,3 +60,15 @@ class Records(Files):
     ) -> Mapping[str, ArrayLike]:
         """The numbers of a record for each column; `tokens`: those of its `pieces`, in order."""
         raise NotImplementedError
+
+
+class Classed(Records):
+    """Records that name classes. The base of kinds of such records."""
+
+    classes: ClassVar[tuple[str, ...]] = ("label",)
+    labels: tuple[Annotated[str, Field(min_length=1)], ...] = ()
+    """All classes in the order of the model's outputs; empty: that of its configuration (`id2label`), else of their names."""
+
+    @property
+    def order(self) -> tuple[str, ...]:
+        return self.labels

@@ -58,13 +58,22 @@ class Tokens:
 
 
 class SplitWriter:
-    """Writes one split: `NAME-00000.bin` ... with tokens, and `NAME-documents.bin` with each document's first place."""
+    """Writes one split: `NAME-00000.bin` ... with tokens, and `NAME-documents.bin` with each document's first place.
+
+    `before` and `behind`: tokens around each document.
+    """
 
     def __init__(
-        self, folder: Path, name: str, dtype: np.dtype[Any], end_of_text: int | None, shard: int = SHARD_TOKENS
+        self,
+        folder: Path,
+        name: str,
+        dtype: np.dtype[Any],
+        before: Sequence[int] = (),
+        behind: Sequence[int] = (),
+        shard: int = SHARD_TOKENS,
     ) -> None:
         self._folder, self._name, self._dtype, self._shard = folder, name, dtype, shard
-        self._end = np.array([] if end_of_text is None else [end_of_text], dtype=np.uint32)
+        self._before, self._behind = (np.array(edge, dtype=np.uint32) for edge in (before, behind))
         self._files: list[HashedFile] = []
         self._starts = HashedFile(folder / f"{name}-documents.bin", 8)
         self._tokens = self._bytes = 0
@@ -74,10 +83,11 @@ class SplitWriter:
         """Append tokens of the current document that spell `size` bytes of text; `ends` closes it."""
         if not self._inside:
             self._starts.write(np.array([self._tokens], dtype="<i8"))
+            self._append(self._before)
         self._append(tokens)
         self._bytes += size
         if ends:
-            self._append(self._end)
+            self._append(self._behind)
         self._inside = not ends
 
     def close(self) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from anyformer.data.vocabulary import TRAINING_PIECE
 from anyformer.data.workers import encoded_in_order
 from anyformer.text.errors import DataError
 from anyformer.text.specials import Specials
+from anyformer.text.tokenizers import Tokenizer
 
 _GROUP_CHARACTERS, _GROUP_PIECES = 2**20, 4096
 Group = list[tuple[SplitName, Piece]]
@@ -65,8 +66,8 @@ def make_text(folder: Path, data: Text, special: Specials, workers: int, progres
     facts, rule = (*survey.facts, *survey.held_out), survey.rule
     tokenizer = learn_tokenizer(data.tokenizer, [(survey, 1.0)], special, progress)
     tokenizer.beside.keep(folder)  # for processes
-    end = tokenizer.end_of_text if rule.separate else None
-    writers = {name: SplitWriter(folder, name, token_dtype(tokenizer.vocab_size), end) for name in SPLITS}
+    before, behind = around_documents(tokenizer, special, rule)
+    writers = {name: SplitWriter(folder, name, token_dtype(tokenizer.vocab_size), before, behind) for name in SPLITS}
     size = sum(fact.bytes for fact in facts)
     groups = _groups(assign(data, rule, survey.facts, survey.held_out))
     encoded = encoded_in_order(tokenizer, folder, groups, _texts, size, workers)
@@ -86,6 +87,18 @@ def make_text(folder: Path, data: Text, special: Specials, workers: int, progres
         {str(fact.source.path): fact.fingerprint for fact in facts},
         survey.skipped,
     )
+
+
+def around_documents(tokenizer: Tokenizer, special: Specials, rule: Rule) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """What stands before and behind each document: what the tokenizer puts around a text, and the token that ends a text where
+    it puts nothing behind one.
+
+    As TRL and transformers' `run_clm` have it, but for the end, which the latter leaves out. Nothing but the end where rows are
+    framed, and no end behind a single document of which a part is held out.
+    """
+    end = () if tokenizer.end_of_text is None or not rule.separate else (tokenizer.end_of_text,)
+    frame = tokenizer.frame.single
+    return ((), end) if special.rows else (frame.before, frame.behind or end)
 
 
 def text_sources(data: Text) -> tuple[list[Source], list[Source]]:

@@ -72,9 +72,10 @@ def _turn(row: Row, at: str, turn: Any) -> dict[str, Any]:
     reason = f"field {at!r} should have a text as role and as content, got {shown(turn)}"
     if not isinstance(turn, Mapping):
         raise BadRecord(row.where, reason, _FORM)
-    made = {key: value for key, value in turn.items() if value is not None and key not in ("from", "value")}
-    if "from" in turn and "role" not in made:
-        made = {"role": _ROLES.get(turn["from"], turn["from"]), "content": turn.get("value"), **made}
+    made = {key: value for key, value in turn.items() if value is not None}
+    speaker, said = made.pop("from", None), made.pop("value", None)
+    if speaker is not None:
+        made = {"role": _ROLES.get(speaker, speaker), "content": said, **made}
     content = made.get("content", "" if made.get("tool_calls") else None)
     parts = isinstance(content, list) and all(isinstance(part, Mapping) and "type" in part for part in content)
     if not isinstance(made.get("role"), str) or not (isinstance(content, str) or parts):

@@ -11,7 +11,7 @@ from anyformer.data.fields import field_of, text_field
 from anyformer.data.row import BadRecord, Row, shown
 from anyformer.data.rows import rows
 from anyformer.evaluation.intervals import Difference, Interval, paired, share
-from anyformer.evaluation.likelihood import Request, opening, pair, scores
+from anyformer.evaluation.likelihood import Request, pair, scores
 from anyformer.evaluation.subject import Subject
 
 
@@ -109,13 +109,12 @@ def _answer(row: Row, choices: Sequence[str]) -> int:
 def asked(subject: Subject, question: Question) -> list[Request]:
     """A request for each choice. A space stands between the text and a choice, unless either brings white space."""
     tokenizer, context = subject.text, question.context
-    begin = opening(tokenizer)
 
     def joined(choice: str) -> str:
         bare = not context or context[-1:].isspace() or choice[:1].isspace()
         return choice if bare else f" {choice}"
 
-    return [pair(tokenizer, context, joined(choice), opening=begin) for choice in question.choices]
+    return [pair(tokenizer, context, joined(choice)) for choice in question.choices]
 
 
 def answer(subject: Subject, questions: Sequence[Question], progress: Callable[[int], None] = lambda done: None) -> Choices:

@@ -11,6 +11,8 @@ from anyformer.describe import UserError
 from anyformer.evaluation.masked_likelihood import check_masked, framed_row
 from anyformer.evaluation.subject import Subject
 from anyformer.text import Tokenizer
+from anyformer.text.beside import CONFIG
+from anyformer.text.marked import encode_marked
 
 MASK = "[MASK]"
 """How people write a hidden token, whatever the tokenizer calls its own."""
@@ -27,7 +29,7 @@ class Filled:
 def fill(subject: Subject, text: str, top: int = 5) -> list[Filled]:
     """The `top` likeliest tokens at each [MASK] of a text, by the softmax of the model's logits there.
 
-    `[CLS]` stands before the text and `[SEP]` after it, if the tokenizer has them.
+    Around the text stands what the tokenizer puts there.
     """
     check_masked(subject.model.architecture)
     tokenizer = subject.text
@@ -52,13 +54,16 @@ def _named(tokenizer: Tokenizer, tokens: list[int], chances: list[float]) -> Ite
 def masked_row(tokenizer: Tokenizer, text: str) -> list[int]:
     """The tokens of a text in which [MASK], or the tokenizer's own spelling, is the mask token, framed.
 
-    Where words carry the space before them, so does a hidden one, and the space before [MASK] is left out.
+    The mask token takes the white space that its authors say (RoBERTa's: all before it). In a tokenizer made here a hidden word
+    carries the space before it where words do, and the space before [MASK] is left out.
     """
     mask = tokenizer.special("mask")
     own = tokenizer.token(mask)
     pieces = (text.replace(own, MASK) if own else text).split(MASK)
     if len(pieces) == 1:
         raise UserError(f"{text!r}: has no {MASK}; write it where a token is to be filled in")
+    if own is not None and CONFIG in tokenizer.beside:
+        return list(framed_row(tokenizer, tuple(encode_marked(tokenizer, own.join(pieces)))))
     carried = len(tokenizer.encode(" the")) <= len(tokenizer.encode("the"))
     row: list[int] = []
     for number, piece in enumerate(pieces):

@@ -13,6 +13,7 @@ from anyformer.evaluation.likelihood import BATCH_TOKENS, Request, Score, Tokens
 from anyformer.model import Architecture, Transformer
 from anyformer.objectives.requirements import needs_both_sides, needs_one_sequence, needs_token_logits
 from anyformer.text import Tokenizer
+from anyformer.text.row_frame import row_frame
 
 
 def check_masked(architecture: Architecture) -> None:
@@ -26,9 +27,8 @@ def check_masked(architecture: Architecture) -> None:
 
 
 def framed_row(tokenizer: Tokenizer, tokens: Tokens) -> Tokens:
-    """`[CLS]` before the tokens and `[SEP]` behind them, if the tokenizer has both."""
-    first, end = tokenizer.find("cls"), tokenizer.find("sep")
-    return tokens if first is None or end is None else (first, *tokens, end)
+    """The tokens with what the tokenizer puts around a text, as `[CLS]` and `[SEP]`."""
+    return tuple(row_frame(tokenizer).single.framed([tokens]).tokens)
 
 
 @torch.inference_mode()
@@ -58,7 +58,7 @@ def filled_scores(
     mask, found = tokenizer.special("mask"), []
     for request in requests:
         count = len(request.continuation)
-        before = 1 if len(framed_row(tokenizer, (mask,))) > 1 else 0
+        before = len(row_frame(tokenizer).single.before)
         rows = [
             framed_row(tokenizer, (*request.context, *request.continuation[:known], *[mask] * (count - known)))
             for known in range(count)

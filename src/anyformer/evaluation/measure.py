@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,13 +14,18 @@ from numpy.typing import NDArray
 from anyformer.data import Corpus
 from anyformer.describe import UserError
 from anyformer.evaluation.intervals import Difference, paired
+from anyformer.evaluation.likelihood import BATCH_TOKENS
+from anyformer.evaluation.readings import ByDocument, Reading, SideBySide
 from anyformer.evaluation.subject import PLAN, Subject, described, own_data
 from anyformer.evaluation.text_figures import TextFigures, text_figures
 from anyformer.evaluation.whole import whole
+from anyformer.loading import labels_of
 from anyformer.objectives import Feed, Objective, Partners, Setting
 from anyformer.objectives.feed import TextFeed
 from anyformer.objectives.token_loss import TokenObjective
+from anyformer.operations import Shape
 from anyformer.parts.call.reports import Auxiliary
+from anyformer.text import Tokenizer
 from anyformer.training.evaluate import Evaluated, evaluate
 from anyformer.training.held_out import corpus_of
 from anyformer.training.partners import restored_partners, start_partners
@@ -33,12 +38,38 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
+class Reads:
+    """`by_document`: each document on its own, else windows side by side; `stride`: of a document's windows, None: they follow
+    each other."""
+
+    by_document: bool = False
+    stride: int | None = None
+
+    @property
+    def words(self) -> str:
+        """What a line about the figures adds, empty for windows side by side."""
+        apart = "" if self.stride is None else f", windows {self.stride:,} apart"
+        return f", each document on its own{apart}" if self.by_document else ""
+
+    def of(self, feed: TextFeed, subject: Subject, tokenizer: Tokenizer) -> Reading:
+        """The text of a feed, so read."""
+        if not self.by_document:
+            return SideBySide(feed)
+        alone = bool(subject.model.architecture.cost(Shape(length=4)).breaks("padded"))
+        return ByDocument(feed.split, tokenizer, feed.length, BATCH_TOKENS, self.stride, alone)
+
+
+@dataclass(frozen=True)
 class Task:
-    """What a subject is evaluated on: `run` says how examples are made, `corpus` holds them, all to be evaluated."""
+    """What a subject is evaluated on: `run` says how examples are made, `corpus` holds them, all to be evaluated.
+
+    `reading`: how running text is read whose every token is predicted.
+    """
 
     subject: Subject
     run: Run
     corpus: Corpus
+    reading: Reads = Reads()
 
     @property
     def objective(self) -> Objective:
@@ -71,22 +102,43 @@ class Measured:
 
 
 def task_of(
-    subject: Subject, paths: tuple[str, ...], changes: Mapping[str, Any] | None = None, *, progress: bool = True
+    subject: Subject,
+    paths: tuple[str, ...],
+    changes: Mapping[str, Any] | None = None,
+    *,
+    by_document: bool | None = None,
+    stride: int | None = None,
+    progress: bool = True,
 ) -> Task:
-    """The evaluation of a model on `paths`, or on what its run held out; `changes`: of the run, by path."""
+    """The evaluation of a model on `paths`, or on what its run held out; `changes`: of the run, by path.
+
+    `by_document`: whether documents of running text are read one by one; None: those of a model that is from no run here, and
+    whose tokenizer puts something before a text, which a window inside a document would lack. `stride`: positions between the
+    windows of a document, None: windows that follow each other.
+    """
     run = described(subject, paths, changes)
-    if not paths:
-        return Task(subject, run, corpus_of(run))
+    likely = run.objective.likelihood
+    if (by_document or stride is not None) and not likely:
+        raise UserError(
+            f"documents are read one by one for the likelihood of text, and the objective is {run.objective.kind!r}"
+        )
+    if stride is not None and not 1 <= stride < run.length:
+        raise UserError(f"stride = {stride} should be at least 1, and less than the length of a window ({run.length:,})")
     own = own_data(subject)
-    return Task(subject, run, whole(run, None if own is None else own[1], progress=progress))
+    trained = None if own is None else own[1]
+    corpus = whole(run, trained, labels=labels_of(subject.path), progress=progress) if paths else corpus_of(run)
+    if by_document is None:
+        by_document = subject.run is None and bool(corpus.tokenizer.frame.single.before)
+    return Task(subject, run, corpus, Reads(likely and (by_document or stride is not None), stride))
 
 
 def measure(task: Task, progress: Progress = lambda done: None) -> Measured:
     """The loss and metrics over all of the data. `progress` is called after each batch with what was read so far."""
     objective, feed, model = task.objective, task.feed, task.subject.model
     if objective.likelihood and isinstance(objective, TokenObjective) and isinstance(feed, TextFeed):
-        text = text_figures(model, objective, feed, PLAN, progress)
-        return Measured(_of_text(text, feed.whole), text)
+        reading = task.reading.of(feed, task.subject, task.corpus.tokenizer)
+        text = text_figures(model, objective, reading, PLAN, progress)
+        return Measured(_of_text(text, reading.whole), text)
     result = evaluate(
         model, objective, feed, PLAN, partners=task.partners, names=task.corpus.names, progress=progress
     )  # fmt: skip
@@ -111,7 +163,7 @@ def against(task: Task, measured: Measured, other: Subject, progress: Progress =
     `other` is given the very examples of the first one. If it has another tokenizer, whole documents are compared, by the loss
     of all of their text for each token of the first one.
     """
-    first, second = task, Task(other, task.run, task.corpus)
+    first, second = task, replace(task, subject=other)
     same = other.tokenizer is None or other.tokenizer == task.corpus.tokenizer
     if not same:
         second = _retokenised(task, other)
@@ -157,7 +209,8 @@ def _retokenised(task: Task, other: Subject) -> Task:
             f"{other.path}: has another tokenizer than {task.subject.path}; such models are compared by the likelihood of "
             "whole documents, under next-token prediction, of text given by --data"
         )
-    theirs = task_of(other, paths, {"length": task.run.length, "data.validation": 0.0})
+    own = {"length": task.run.length, "data.validation": 0.0}
+    theirs = task_of(other, paths, own, by_document=task.reading.by_document, stride=task.reading.stride)
     if not theirs.objective.likelihood:
         raise UserError(f"{other.path}: was trained with the {theirs.objective.kind} objective, which predicts no whole text")
     return theirs

@@ -21,6 +21,7 @@ from anyformer.evaluation.likelihood import BATCH_TOKENS
 from anyformer.evaluation.subject import Subject
 from anyformer.model import Transformer
 from anyformer.objectives.requirements import needs_one_sequence
+from anyformer.objectives.sequences import around
 from anyformer.parts.embedding.head import at_last
 
 Pool = Literal["first", "mean", "last"]
@@ -113,11 +114,9 @@ def _said(subject: Subject) -> dict[str, object]:
 
 def _row(subject: Subject, text: str, *, framed: object) -> list[int]:
     tokenizer = subject.text
-    first, last = tokenizer.find("cls"), tokenizer.find("sep")
-    room = subject.length
-    if not framed or first is None or last is None:
-        return (tokenizer.encode(text) or [tokenizer.end])[:room]
-    return [first, *tokenizer.encode(text)[: room - 2], last]
+    frame = around(tokenizer, 1, bool(framed))
+    tokens = tokenizer.encode(text)[: max(1, subject.length - frame.count)]
+    return frame.framed([tokens]).tokens or [tokenizer.end]
 
 
 def _embedded(model: Transformer, batch: Sequence[Sequence[int]], pool: object) -> Tensor:

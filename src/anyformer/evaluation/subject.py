@@ -14,6 +14,7 @@ from anyformer.describe import UserError, change_all
 from anyformer.files import default_cache, replacing_directory
 from anyformer.loading import load, trained_length
 from anyformer.model import Transformer
+from anyformer.objectives import Objective
 from anyformer.plan import Plan
 from anyformer.precision import Fp32
 from anyformer.text import Tokenizer
@@ -57,7 +58,8 @@ def open_subject(path: Path, *, device: torch.device | str = "cpu", dtype: torch
 def described(subject: Subject, paths: tuple[str, ...], changes: Mapping[str, Any] | None = None) -> Run:
     """The run that examples of `paths` are made by, all of them to be evaluated: the model's own, else the usual one.
 
-    `changes`: of the run, by path. Without paths those of the run, with the part that it held out.
+    `changes`: of the run, by path; another objective brings the kind of data that it reads. Without paths those of the run,
+    with the part that it held out.
     """
     changes = dict(changes or {})
     own: dict[str, Any] = {"accumulation": 1}
@@ -71,7 +73,9 @@ def described(subject: Subject, paths: tuple[str, ...], changes: Mapping[str, An
         raise UserError(f"{subject.path}: is not from a run, which would have held out some data; give --data PATH")
     if subject.tokenizer is None and not any(path.startswith("data.tokenizer") for path in changes):
         raise UserError(f'{subject.path}: has no tokenizer; set one: --set \'data.tokenizer={{kind="file",path="PATH"}}\'')
-    return change_all(default_run(subject.model.architecture, paths), {"length": subject.length} | own | changes)
+    kind = changes.get("objective.kind")
+    objective = Objective.parse({"kind": kind}) if kind in Objective.kinds else None
+    return change_all(default_run(subject.model.architecture, paths, objective), {"length": subject.length} | own | changes)
 
 
 def own_data(subject: Subject) -> tuple[Data, Run] | None:

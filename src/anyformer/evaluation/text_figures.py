@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from anyformer.data import IGNORED
+from anyformer.evaluation.readings import Reading
 from anyformer.model import Transformer
 from anyformer.model.loss import token_losses
 from anyformer.objectives import Examples
-from anyformer.objectives.feed import TextFeed
 from anyformer.objectives.token_loss import TokenObjective
 from anyformer.parts.call.reports import Auxiliary
 from anyformer.plan import Plan
@@ -114,44 +114,45 @@ class _Places:
     """Tokens that the prediction was made from."""
     row: Ints
     column: Ints
+    read: int
+    """Positions of the batch."""
 
 
 def text_figures(
     model: Transformer,
     objective: TokenObjective,
-    feed: TextFeed,
+    reading: Reading,
     plan: Plan,
     progress: Callable[[int], None] = lambda done: None,
 ) -> TextFigures:
-    """The figures of the whole split, in one pass. `progress` is called after each batch with the tokens read so far."""
-    starts = np.asarray(feed.split.starts)
-    positions = np.zeros((feed.length.bit_length() + 1, 4))
-    documents, bins, rows = np.zeros((len(starts), 4)), np.zeros((BINS, 3)), np.zeros((-(-feed.whole // feed.length), 2))
-    for seen, each in enumerate(_batches(model, objective, feed, plan), start=1):
+    """The figures of the whole text, in one pass. `progress` is called after each batch with the tokens read so far."""
+    lengths, seen = reading.lengths, 0
+    positions = np.zeros((reading.length.bit_length() + 1, 4))
+    documents, bins, rows = np.zeros((len(lengths), 4)), np.zeros((BINS, 3)), np.zeros((reading.rows, 2))
+    for each in _batches(model, objective, reading, plan):
         columns = np.stack([np.ones_like(each.nats), each.nats, each.correct, each.among_five], 1)
         _add(positions, np.log2(each.before).astype(np.int64), columns)
-        # The target stands one place after its prediction, in the document that it belongs to.
-        place = each.row * feed.length + each.column + 1
-        _add(documents, np.searchsorted(starts, place, side="right") - 1, columns)
+        _add(documents, reading.documents(each.row, each.column), columns)
         _add(rows, each.row, columns[:, :2])
         said = np.stack([np.ones_like(each.nats), each.confidence, each.correct], 1)
         _add(bins, np.minimum((each.confidence * BINS).astype(np.int64), BINS - 1), said)
-        progress(min(seen * feed.batch * feed.length, feed.whole))
-    lengths = np.diff(np.append(starts, len(feed.split)))
+        seen += each.read
+        progress(min(seen, reading.whole))
+    whole = _sums(positions.sum(0))
     return TextFigures(
-        _sums(positions.sum(0)),
-        tuple(_buckets(positions, feed.length)),
-        tuple(_buckets(_by_length(documents, lengths), int(lengths.max()))) if len(starts) > 1 else (),
+        whole,
+        tuple(_buckets(positions, reading.length)),
+        tuple(_buckets(_by_length(documents, lengths), int(lengths.max()))) if len(lengths) > 1 else (),
         tuple(Bin(int(n), sure / n if n else math.nan, right / n if n else math.nan) for n, sure, right in bins.tolist()),
-        feed.bytes_each,
+        reading.bytes_each(whole.count),
         rows,
         documents[:, :2].copy(),
     )
 
 
-def _batches(model: Transformer, objective: TokenObjective, feed: TextFeed, plan: Plan) -> Iterator[_Places]:
+def _batches(model: Transformer, objective: TokenObjective, reading: Reading, plan: Plan) -> Iterator[_Places]:
     with torch.no_grad(), autocast(plan, model.device):
-        for part in feed.once():
+        for part in reading.once():
             examples = part.to(model.device)
             logits = objective.logits(model, examples, None, Auxiliary(objective.counted(examples)))
             yield _places(logits, examples)
@@ -174,7 +175,8 @@ def _places(logits_BTV: Tensor, examples: Examples) -> _Places:
     before = _before(examples)[valid].cpu().numpy()
     rows = examples.rows.cpu().numpy()[row]
     return _Places(
-        flat(nats), flat(said == targets), flat(above < TOP), flat((largest - log_z).exp()), before, rows, column
+        flat(nats), flat(said == targets), flat(above < TOP), flat((largest - log_z).exp()), before, rows, column,
+        targets.numel(),
     )  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 from anyformer.generation.authors import AuthorsError, decoding_of
 from anyformer.generation.beams import Beams
 from anyformer.generation.chances import Chances
+from anyformer.generation.conversation import Conversation
 from anyformer.generation.decode import continuations, decode, prefill
 from anyformer.generation.decoding import Decoding
 from anyformer.generation.drafting import Draft, Drafter, Lookup
@@ -20,6 +21,7 @@ __all__ = [
     "AuthorsError",
     "Beams",
     "Chances",
+    "Conversation",
     "Decoding",
     "Draft",
     "Drafter",

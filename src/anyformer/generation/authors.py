@@ -72,11 +72,11 @@ DRAWN: Mapping[str, Part] = {
     "temperature": lambda value: None if value == 1 else Temperature(value=float(value)),
     "top_h": lambda value: TopH(share=float(value)),
     "top_k": lambda value: TopK(count=value) if value else None,
-    "top_p": lambda value: None if value >= 1 else TopP(share=float(value)),
+    "top_p": lambda value: None if value == 1 else TopP(share=float(value)),
     "min_p": lambda value: MinP(share=float(value)),
-    "typical_p": lambda value: None if value >= 1 else TypicalP(share=float(value)),
-    "epsilon_cutoff": lambda value: EpsilonCutoff(least=float(value)) if 0 < value < 1 else None,
-    "eta_cutoff": lambda value: EtaCutoff(least=float(value)) if 0 < value < 1 else None,
+    "typical_p": lambda value: None if value == 1 else TypicalP(share=float(value)),
+    "epsilon_cutoff": lambda value: EpsilonCutoff(least=float(value)) if value else None,
+    "eta_cutoff": lambda value: EtaCutoff(least=float(value)) if value else None,
 }
 """Keys that shape draws: without `do_sample` they mean nothing."""
 STRATEGY = frozenset((
@@ -122,8 +122,11 @@ REFUSED: Mapping[str, tuple[tuple[Any, ...], str]] = {
 """Keys that are not computed here: the values that ask for nothing, and what they would need."""
 KEYS = frozenset((*PARTS, *DRAWN, *STRATEGY, *SPOKEN, *INERT, *REFUSED))
 """Every key that is known."""
-MANNERS = (ForcedFirst, ForcedLast, Suppress, SuppressFirst)
-"""Parts that belong to how a model is spoken to, whatever else its tokens are chosen by."""
+MANNERS = frozenset((
+    "forced_bos_token_id", "forced_eos_token_id", "suppress_tokens", "begin_suppress_tokens", "max_length", "max_new_tokens",
+    "max_time", "stop_strings",
+))  # fmt: skip
+"""Keys that belong to how a model is spoken to, whatever else its tokens are chosen by."""
 
 
 def decoding_of(table: Mapping[str, Any], where: str = WHERE) -> Decoding:
@@ -154,11 +157,6 @@ def decoding_of(table: Mapping[str, Any], where: str = WHERE) -> Decoding:
         stop=read("stop_strings", _texts, ()),
         max_time=read("max_time", float, None),
     )
-
-
-def manners_of(decoding: Decoding) -> tuple[Processor, ...]:
-    """The parts of a decoding that hold for any other choice of tokens too."""
-    return tuple(part for part in decoding.sampling.processors if isinstance(part, MANNERS))
 
 
 def _sampling(parts: Mapping[str, Processor], draws: bool) -> Sampling:

@@ -38,6 +38,10 @@ class Beams(Value):
     """True ends as soon as `count` texts are finished; False, when none that goes on is likely to become better; "never", when
     none can."""
 
+    def rows(self, prompts: int) -> int:
+        """Rows whose decode state a search holds: all beams, and again while they change places."""
+        return 2 * self.count * prompts
+
 
 @dataclass(frozen=True)
 class Hypothesis:
@@ -71,16 +75,17 @@ def searched(
     `first`: the number of the first prompt, by which draws are keyed. Other arguments as in `continued`.
     """
     count = beams.count
-    check(model, prompts, max_tokens, start, images=images, rows=len(prompts) * count)
+    check(model, prompts, max_tokens, start, images=images, rows=beams.rows(len(prompts)))
     device = model.device
     texts = Prefixes.begun(prompts, start, device, ends=ends, most=max_tokens)
     texts.keep = max(2, 1 + len(ends))
     tokens, padding = pad_left(prompts, device)
-    logits, state, grow = begin(
-        model, tokens, padding, max_tokens=max_tokens, start=start, images=images, multiple=multiple
+    logits, state, grow, again = begin(
+        model, tokens, padding, max_tokens=max_tokens, start=start, images=images, step=step, multiple=multiple
     )  # fmt: skip
     each = torch.arange(len(prompts), device=device).repeat_interleave(count)
     logits, state, texts = logits[each], state.fork(each), texts.fork(each.tolist())
+    again.reorder(each)
     search = _Search(beams, len(prompts), max_tokens, device)
     for index in range(max_tokens):
         scores = sampling.scores(logits.float().log_softmax(-1), texts)
@@ -95,7 +100,8 @@ def searched(
             texts.add(chosen.flatten())
         state = _reordered(grow(state, batch=len(rows), count=1), rows)
         state.slots.reserve(1, multiple)
-        logits = step(model, chosen.flatten(), state)
+        again.reorder(rows)
+        logits = again(model, chosen.flatten(), state)
     return search.best(answers)
 
 

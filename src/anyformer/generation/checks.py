@@ -52,7 +52,7 @@ def check(
 ) -> None:
     """Refuse prompts that `model` cannot continue for `max_tokens` tokens, `batch` at a time, or all together.
 
-    `rows`: how many are computed in all, by default one of each prompt.
+    `rows`: rows whose decode state is held at a time, where that is not one of each prompt.
     """
     check_model(model)
     architecture = model.architecture
@@ -95,5 +95,5 @@ def check(
         raise InputError(
             f"prompt and text would reach {length} positions, and the position table ends at {longest}; shorten one"
         )
-    together = rows or len(prompts)
-    check_memory(model, together if batch is None else min(batch, together), max_tokens + target, read)
+    together = len(prompts) if batch is None else min(batch, len(prompts))
+    check_memory(model, rows or together, max_tokens + target, read)

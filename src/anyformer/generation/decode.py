@@ -13,6 +13,7 @@ from torch.nn.utils.rnn import pad_sequence
 from anyformer.generation.checks import check
 from anyformer.generation.memory import grown
 from anyformer.generation.prefixes import Prefixes
+from anyformer.generation.rereading import Inputs, Rereading
 from anyformer.generation.sampling import Sampling
 from anyformer.model import Transformer
 from anyformer.operations import Shape
@@ -104,9 +105,13 @@ def begin(
     source: Tensor | None = None,
     source_padding: Tensor | None = None,
     images: Images | None = None,
+    step: Step = decode,
     multiple: int = 1,
-) -> tuple[Tensor, StackState, Grow]:
-    """Read prompts; the logits of the next token, (B, V), the state, and what makes room in it. Arguments as in `continued`."""
+) -> tuple[Tensor, StackState, Grow, Rereading]:
+    """Read prompts; the logits of the next token, (B, V), the state, what makes room in it, and `step` for it.
+
+    Arguments as in `continued`.
+    """
     if start is not None:
         source, source_padding = tokens, padding
         tokens, padding = torch.full((len(tokens), 1), start, device=tokens.device), None
@@ -115,8 +120,12 @@ def begin(
     grow = partial(grown, model, most=most, source=read)
     state = grow(None, batch=len(tokens), count=tokens.shape[1])
     if source is None:
-        return prefill(model, tokens, padding, state, images), state, grow
-    return read_source(model, source, source_padding, tokens, padding, state), state, grow
+        logits = prefill(model, tokens, padding, state, images)
+    else:
+        logits = read_source(model, source, source_padding, tokens, padding, state)
+    again = Rereading(model, step)
+    again.begin(tokens, padding, state, Inputs(source, read, source_padding, images))
+    return logits, state, grow, again
 
 
 @torch.inference_mode()
@@ -149,13 +158,14 @@ def continued(
     device = model.device
     tokens, padding = pad_left(prompts, device)
     texts = _texts(prompts, start, source, source_padding, device, ends, max_tokens) if sampling.reads else None
-    logits, state, grow = begin(
+    logits, state, grow, again = begin(
         model, tokens, padding, max_tokens=max_tokens, start=start, source=source, source_padding=source_padding, images=images,
-        multiple=multiple,
+        step=step, multiple=multiple,
     )  # fmt: skip
     if answers > 1:
         each = torch.arange(len(prompts), device=device).repeat_interleave(answers)
         state, logits, texts = state.fork(each), logits[each], texts and texts.fork(each.tolist())
+        again.reorder(each)
     rows = torch.arange(len(logits), device=device)
     ended, stops = torch.zeros(len(rows), dtype=torch.bool, device=device), torch.tensor(list(ends), device=device)
     next_B = rows
@@ -170,7 +180,7 @@ def continued(
             texts.add(next_B)
         state = grow(state, batch=len(rows), count=1)
         state.slots.reserve(1, multiple)
-        logits = step(model, next_B, state)
+        logits = again(model, next_B, state)
 
 
 def continuations(model: Transformer, prompts: Sequence[Sequence[int]], **settings: Any) -> Iterator[Tensor]:

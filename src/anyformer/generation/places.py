@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
@@ -20,8 +20,10 @@ from anyformer.generation.decode import Step, decode, pad_left, prefill, read_so
 from anyformer.generation.images import joined, of_prompts
 from anyformer.generation.memory import grown
 from anyformer.generation.prefixes import Prefixes
+from anyformer.generation.rereading import Inputs, Rereading
 from anyformer.generation.sampling import Sampling
 from anyformer.model import Transformer
+from anyformer.operations import Shape
 from anyformer.parts.call.stack_state import StackState
 from anyformer.parts.images.encoder import Images
 
@@ -49,10 +51,13 @@ def served(
 
     A row ends at `max_tokens`, or when `ended` of its number is true, which is asked after each of its tokens was given; `ends`
     are what a part of `sampling` may know of it. `likeliest`: tokens whose chances are told beside. `start`, `images`, `step`
-    and `multiple` as in `continued`.
+    and `multiple` as in `continued`. Where rows beside each other would change each other, one prompt is computed at a time.
     """
     check(model, prompts, max_tokens, start, images=images, batch=batch)
-    places = Places(model, prompts, min(batch, len(prompts)), max_tokens, start, of_prompts(model, prompts, images), multiple)
+    again, shown = Rereading(model, step), of_prompts(model, prompts, images)
+    places = Places(model, prompts, min(batch, len(prompts)), max_tokens, start, shown, multiple, again.begin)
+    if model.architecture.folded_cost(Shape()).breaks("padded", length=places.longest):
+        places = replace(places, count=1)
     queue, pending = deque(range(len(prompts))), torch.zeros(places.count, dtype=torch.int64, device=model.device)
 
     texts: Prefixes | None = None
@@ -80,7 +85,7 @@ def served(
         if len(places.free) == places.count:
             return
         state = places.advanced()
-        yield given(range(places.count), step(model, pending, state))
+        yield given(range(places.count), again(model, pending, state))
         places.settle(range(places.count), ended)
 
 
@@ -106,6 +111,8 @@ class Places:
     start: int | None
     images: Sequence[Images | None]
     multiple: int
+    began: Callable[[Tensor, Tensor | None, StackState, Inputs], None]
+    """Told what was read into a state."""
     rows: list[int | None] = field(init=False)
     made: list[int] = field(init=False)
     spans: list[int] = field(init=False)
@@ -118,8 +125,9 @@ class Places:
         """Positions of every source, padded: the state has places for so many."""
         self.before = self.source if architecture.source == "prefix" else architecture.virtual_tokens or 0
         """Slots in front of the first token."""
-        length = self.before + self.max_tokens + (longest if self.start is None else 1)
-        self.most = length + length // (WASTE - 1) + self.multiple
+        self.longest = self.before + self.max_tokens + (longest if self.start is None else 1)
+        """The most positions of a row."""
+        self.most = self.longest + self.longest // (WASTE - 1) + self.multiple
 
     @property
     def free(self) -> list[int]:
@@ -182,11 +190,15 @@ class Places:
         tokens, padding = pad_left([self.prompts[number] for number in numbers], self.model.device)
         if self.start is None:
             shown = [shown for number in numbers if (shown := self.images[number]) is not None]
-            return prefill(self.model, tokens, padding, state, joined(shown))
+            logits = prefill(self.model, tokens, padding, state, joined(shown))
+            self.began(tokens, padding, state, Inputs(images=joined(shown)))
+            return logits
         # Every source has the same places, so that the next one fits where this one was.
         source = tokens.new_zeros(len(tokens), self.source)
         source[:, self.source - tokens.shape[1] :] = tokens
         real = torch.tensor([[len(self.prompts[number])] for number in numbers], device=tokens.device)
         unused = torch.arange(self.source, device=tokens.device) < self.source - real
         first = torch.full((len(tokens), 1), self.start, device=tokens.device)
-        return read_source(self.model, source, unused, first, None, state)
+        logits = read_source(self.model, source, unused, first, None, state)
+        self.began(first, None, state, Inputs(source, self.source, unused))
+        return logits

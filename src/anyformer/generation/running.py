@@ -105,7 +105,7 @@ def _proposed(job: Job, drafter: Drafter, acceptance: Acceptance | None, ended: 
         raise InputError("tokens are proposed for text alone: leave the images or the draft out")
     if job.batch not in (None, 1):
         raise InputError(f"with a draft one prompt is computed at a time: leave batch = {job.batch} out")
-    check_verifies(job.model)
+    check_verifies(job.model, max(map(len, job.prompts), default=0) + job.max_tokens)
     drafter.check(job.model, job.prompts, job.max_tokens, job.start)
     return speculated(
         job.model, _several(job), drafter, ended=ended, acceptance=acceptance, likeliest=job.likeliest, **job.how()

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypedDict
 
-from anyformer.generation.authors import decoding_of, manners_of
+from anyformer.generation.authors import MANNERS, decoding_of
 from anyformer.generation.beams import Beams
 from anyformer.generation.decoding import Decoding
 from anyformer.generation.drafting import Drafter
@@ -71,9 +71,11 @@ class Settings(TypedDict, total=False):
 
 def decoding_for(tokenizer: Tokenizer | None, settings: Settings) -> Decoding:
     """What is asked for, and where nothing is, what the model's authors say."""
-    found = settings.get("decoding") or authors_decoding(tokenizer)
-    if (sampling := settings.get("sampling")) is not None:
-        found = replace(found, sampling=sampling.with_parts(*manners_of(found)), beams=None, answers=1)
+    sampling = settings.get("sampling")
+    found = settings.get("decoding") or authors_decoding(tokenizer, manners=sampling is not None)
+    if sampling is not None:
+        parts = found.sampling.processors if settings.get("decoding") is None and has_authors(tokenizer) else ()
+        found = replace(found, sampling=sampling.with_parts(*parts), beams=None, answers=1)
     elif settings.get("beams") is not None and not has_authors(tokenizer):
         # A search is for the likeliest text, unless somebody asks for draws.
         found = replace(found, sampling=GREEDY)
@@ -87,9 +89,14 @@ def decoding_for(tokenizer: Tokenizer | None, settings: Settings) -> Decoding:
     return found
 
 
-def authors_decoding(tokenizer: Tokenizer | None) -> Decoding:
-    """How a model's authors continue text; of a model without files of theirs, tokens are drawn."""
+def authors_decoding(tokenizer: Tokenizer | None, *, manners: bool = False) -> Decoding:
+    """How a model's authors continue text; of a model without files of theirs, tokens are drawn.
+
+    `manners`: only what holds whatever else tokens are chosen by.
+    """
     table, where = authors_table(tokenizer)
+    if table is not None and manners:
+        table = {key: value for key, value in table.items() if key in MANNERS}
     return Decoding(OWN) if table is None else decoding_of(table, where)
 
 
@@ -115,8 +122,8 @@ def within(sampling: Sampling, model: Transformer, tokenizer: Tokenizer | None) 
     return sampling.with_parts(Vocabulary(size=tokenizer.vocab_size))
 
 
-def ends_for(tokenizer: Tokenizer | None, settings: Settings) -> tuple[int, ...]:
-    """The tokens that end a row."""
+def ends_for(tokenizer: Tokenizer | None, settings: Settings, template: str | None = None) -> tuple[int, ...]:
+    """The tokens that end a row; of a chat that a `template` writes, by default the usual one, the end of its turn too."""
     if (asked := settings.get("ends")) is not None:
         return tuple(asked)
     if tokenizer is None:
@@ -124,7 +131,7 @@ def ends_for(tokenizer: Tokenizer | None, settings: Settings) -> tuple[int, ...]
     if not settings.get("chat"):
         return tokenizer.ends
     try:
-        turn = answer_end(tokenizer)
+        turn = answer_end(tokenizer, template)
     except DataError:
         if not tokenizer.conventions.ends:
             raise

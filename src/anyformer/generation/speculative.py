@@ -104,9 +104,9 @@ def speculated(
                     texts.add(token)
 
 
-def check_verifies(model: Transformer) -> None:
-    """Refuse a model that several tokens at once give other logits than one after the other."""
-    reasons = model.architecture.folded_cost(Shape()).breaks("cached")
+def check_verifies(model: Transformer, length: int) -> None:
+    """Refuse a model that several tokens at once give other logits than one after the other, in texts of up to `length`."""
+    reasons = model.architecture.folded_cost(Shape()).breaks("cached", length=length, read_again=True)
     if reasons:
         raise InputError(
             f"proposed tokens are read together, and this architecture then gives others: {'; '.join(reasons)}. "

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
-from typing import Any, Unpack
+from typing import Any, Unpack, cast
 
 from anyformer.generation.chances import Token
 from anyformer.generation.checks import check, check_model, fills_masks
@@ -18,27 +18,28 @@ from anyformer.generation.settings import Settings, decoding_for, ends_for, star
 from anyformer.generation.unmasking import unmasked
 from anyformer.model import InputError, Transformer
 from anyformer.text import Tokenizer
-from anyformer.text.chat import prompt_tokens
+from anyformer.text.chat import Chat, Turns, prompt_tokens
 from anyformer.text.marked import encode_marked
 
-Prompt = str | Sequence[int]
+Prompt = str | Chat | Turns | Sequence[int]
 Pieces = Iterator[tuple[int, str]]
 
 
 def generate(
     model: Transformer,
     tokenizer: Tokenizer | None,
-    prompt: Prompt | Sequence[str] | Sequence[Sequence[int]],
+    prompt: Prompt | Sequence[Prompt],
     **settings: Unpack[Settings],
 ) -> Any:
     """The continuation of a prompt, without it: text for text, token numbers for token numbers; a list for several prompts.
 
+    With `chat`, a prompt is what a user says, a list of turns, or a `Chat`.
     With several `answers`, a list of them takes the place of each. Token numbers need no tokenizer; with one, the ends that its
     model's authors name end them. For `settings` see `Settings`.
     """
-    one = isinstance(prompt, str) or (len(prompt) > 0 and isinstance(prompt[0], int))
-    prompts: Any = [prompt] if one else list(prompt)
-    texts = all(isinstance(text, str) for text in prompts)
+    one = isinstance(prompt, str | Chat) or (len(prompt) > 0 and isinstance(prompt[0], int | Mapping))
+    prompts: Any = [prompt] if one or isinstance(prompt, Chat) else list(prompt)
+    texts = all(isinstance(each, str) or _turns(each) is not None for each in prompts)
     if not texts and (settings.get("stop") or settings.get("chat")):
         word = "stop strings are" if settings.get("stop") else "a chat is"
         raise InputError(
@@ -88,7 +89,7 @@ class _Run:
     def __init__(self, model: Transformer, tokenizer: Tokenizer | None, prompts: Sequence[Prompt], settings: Settings) -> None:
         self.model, self.tokenizer, self.settings = model, tokenizer, settings
         self.decoding = decoding_for(tokenizer, settings)
-        self.ends = ends_for(tokenizer, settings)
+        self.ends = ends_for(tokenizer, settings, next((each.template for each in prompts if isinstance(each, Chat)), None))
         images = settings.get("images")
         given = [self._read(prompt) for prompt in prompts]
         if fills_masks(model) and tokenizer is not None and tokenizer.find("mask") is not None:
@@ -103,7 +104,9 @@ class _Run:
         start = start_for(model, tokenizer, settings)
         self.most = self.decoding.most(max(map(len, tokens), default=0) if start is None else 1)
         beams, batch = self.decoding.beams, settings.get("batch")
-        rows = len(tokens) * (self.decoding.answers if beams is None else beams.count)
+        texts = len(tokens) * (self.decoding.answers if beams is None else 1)
+        together = texts if batch is None else min(batch, texts)
+        rows = together if beams is None else beams.rows(together)
         check(model, tokens, self.most, start, images=images, batch=batch, rows=rows)
         self._refuse_together(beams is not None)
         self._make_rows(tokens if start is None else [[start]] * len(tokens))
@@ -135,16 +138,19 @@ class _Run:
 
     def _read(self, prompt: Prompt) -> list[int]:
         """The tokens of a prompt, with what the tokenizer puts around a text."""
-        if not isinstance(prompt, str):
-            if self.settings.get("chat"):
+        chat, turns = self.settings.get("chat"), _turns(prompt)
+        if turns is None and not isinstance(prompt, str):
+            if chat:
                 raise InputError("a chat is text, and the prompts are token numbers: leave chat out")
-            return list(prompt)
+            return list(cast("Sequence[int]", prompt))
         assert self.tokenizer is not None, "asked for text"
         marked = self.settings.get("images") is not None
-        if self.settings.get("chat"):
+        if chat:
             if self.model.architecture.two_inputs or fills_masks(self.model):
                 raise InputError("a chat is gone on with by a decoder that predicts the next token, which this model is not")
-            return prompt_tokens(self.tokenizer, [{"role": "user", "content": prompt}], marked=marked)
+            return prompt_tokens(self.tokenizer, turns or [{"role": "user", "content": prompt}], marked=marked)
+        if not isinstance(prompt, str):
+            raise InputError("a prompt is a list of turns, which the chat template writes: give chat = True")
         text = encode_marked(self.tokenizer, prompt) if marked else self.tokenizer.encode(prompt)
         return text if fills_masks(self.model) else self.tokenizer.framed(text).tokens
 
@@ -239,6 +245,13 @@ class _Run:
             raise InputError("a search gives scores of whole texts: leave logprobs or the beams out")
         if (count := self.settings.get("logprobs")) is not None and count < 0:
             raise InputError(f"logprobs = {count} should be 0 or more of the likeliest tokens")
+
+
+def _turns(prompt: Any) -> Chat | Turns | None:
+    """The chat that a prompt is; None for text and token numbers."""
+    if isinstance(prompt, Chat):
+        return prompt
+    return prompt if not isinstance(prompt, str) and len(prompt) > 0 and isinstance(prompt[0], Mapping) else None
 
 
 def _no_tokenizer(model: Transformer) -> InputError:

@@ -20,7 +20,7 @@ from anyformer.huggingface.family import Family
 from anyformer.huggingface.files import Source, Stored
 from anyformer.huggingface.fixed_tables import EVERYWHERE, check_fixed_tables
 from anyformer.huggingface.fused import as_stored
-from anyformer.huggingface.gguf import GgufFile, is_gguf
+from anyformer.huggingface.gguf import GgufFile, beside_of, is_gguf
 from anyformer.huggingface.registry import read_architecture, stored_format
 from anyformer.huggingface.rules import Rule, rules
 from anyformer.huggingface.seal import check_seal
@@ -30,6 +30,7 @@ from anyformer.model import Architecture, Transformer
 from anyformer.operations import Shape
 from anyformer.plan import Plan
 from anyformer.text import Tokenizer
+from anyformer.text.beside import Beside
 
 
 def architecture_of(
@@ -42,7 +43,7 @@ def architecture_of(
     """
     config, source = opened(directory, dtype)
     architecture, family = read_architecture(config, images=images)
-    stored = Stored(directory, family.base, family.older_names, family.text_name, source)
+    stored = Stored(directory, family.base, family.older_names, family.text_name, source, family.stand_ins)
     untold = {key: value for name, (key, value) in family.told.items() if name in stored and key not in config}
     if untold:
         architecture = family.read(Config({**config.written, **untold}))
@@ -71,7 +72,8 @@ def load(
     progress: bool = False,
     images: bool = False,
 ) -> tuple[Transformer, Tokenizer | None]:
-    """The model in evaluation mode, in the files' own type unless `dtype` is given; and its tokenizer, None if absent.
+    """The model in evaluation mode, in the files' own type unless `dtype` is given, or fp16 is too narrow for what it computes;
+    and its tokenizer, None if absent.
 
     Weights in few bits are restored one by one, to `dtype` or what the configuration says. A `Notice` names scales of
     activations and of the cache that are left aside: they belong to a computation in few bits. Of a composite the text model is
@@ -92,11 +94,11 @@ def load(
     with meter(f"reading {directory.name}", sum(map(prod, shapes.values())), progress, "numbers") as advance:
         for name, tensor in _parameters_of(of_weights, stored, shapes):
             owner, _, leaf = name.rpartition(".")
-            value = tensor.to(device=device, dtype=dtype if dtype and tensor.is_floating_point() else tensor.dtype)
+            kept = dtype if dtype and tensor.is_floating_point() else tensor.dtype
+            value = tensor.to(device=device, dtype=torch.float32 if kept == torch.float16 and family.beyond_fp16 else kept)
             setattr(model.get_submodule(owner), leaf, nn.Parameter(value, requires_grad=trained[name]))
             advance(tensor.numel())
-    place = directory.parent if is_gguf(directory) else directory
-    return model.eval(), Tokenizer.search(place)
+    return model.eval(), Tokenizer.found(beside_of(directory) if is_gguf(directory) else Beside.read(directory))
 
 
 def _dtype(config: Config) -> torch.dtype:
@@ -127,7 +129,8 @@ def _later_as_stored(architecture: Architecture, family: Family, stored: Stored)
 
 
 def _tied_as_stored(architecture: Architecture, family: Family, stored: Stored) -> Architecture:
-    """The architecture, tied if the files have no matrix of the head, or one that equals the embedding."""
+    """The architecture, tied if the files have a matrix of the head that equals the embedding; refuses an untied head without
+    one, which transformers would draw at random."""
     head = architecture.head
     if head is None or not head.may_be_tied:
         return architecture
@@ -135,10 +138,20 @@ def _tied_as_stored(architecture: Architecture, family: Family, stored: Stored) 
     stored_as = {rule.parameters: rule for rule in rules(family.names_of(untied), shapes_of(untied))}
     own, shared = (stored_as.get((variant.head_table[0],)) for variant in (untied, tied) if variant.head_table)
     if own is None or own.stored[0] not in stored:
+        if own is not None and not head.tied:
+            raise HuggingFaceError(_headless(stored, own.stored[0]))
         return tied
     if shared is None or stored.shape(own.stored[0]) != stored.shape(shared.stored[0]):
         return untied
     return tied if torch.equal(stored.tensor(own.stored[0]), stored.tensor(shared.stored[0])) else untied
+
+
+def _headless(stored: Stored, name: str) -> str:
+    return (
+        f"{stored.directory}: has no tensor {name}, the head, and tie_word_embeddings is false, so the embedding's table "
+        f"is not it either: transformers would draw one at random. Add the file that has it; or set tie_word_embeddings to "
+        f"true in config.json if the table is the head; or name the class without a head in architectures, to read features"
+    )
 
 
 def _check_names(of_weights: list[Rule], family: Family, stored: Stored, computed: Set[str]) -> None:

@@ -37,8 +37,13 @@ class Family:
     """Pattern in names of tensors of older files -> what transformers writes there now."""
     told: Mapping[str, tuple[str, Any]] = field(default_factory=dict)
     """Tensor that published files hold although no key says so -> the key and the value that say it."""
+    stand_ins: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Name of a tensor that files may lack -> the names under which they may hold it in its place, all of them the same."""
     kernel: str = "eager"
     """The attention implementation of transformers that results are compared with."""
+    beyond_fp16: bool = False
+    """Whether hidden states of published weights are larger than fp16 holds: weights in fp16 are computed with in fp32. T5 in
+    transformers keeps a matrix of every layer in fp32, and with it the stream."""
     base: str = ""
     """Prefix of names that files saved from the headless model lack (GPT-2's `transformer.`)."""
 

@@ -54,7 +54,8 @@ class Stored:
 
     `base`: prefix that names in the files may lack, or have beside those that are asked for; `older_names`: pattern in names of
     older files -> today's. `text_name`: of a composite, name in the files -> the text model's own, None for a tensor of a
-    tower, which is left aside. `source`: by default the safetensors of the directory, none of them in few bits.
+    tower, which is left aside. `source`: by default the safetensors of the directory, none of them in few bits. `stand_ins`:
+    name of a tensor that may be absent -> the names of what stands in its place.
     """
 
     def __init__(
@@ -64,6 +65,7 @@ class Stored:
         older_names: Mapping[str, str] | None = None,
         text_name: Callable[[str], str | None] | None = None,
         source: Source | None = None,
+        stand_ins: Mapping[str, tuple[str, ...]] | None = None,
     ) -> None:
         self.directory = directory
         self.base = base
@@ -74,18 +76,33 @@ class Stored:
         self.files = {name: names[stored] for name, stored in self.stored.items()}
         self.aside = {name: names[name] for name, text in own.items() if text is None}
         """Name of each tensor of a tower -> its file."""
+        self.stand_ins = stand_ins or {}
 
-    def __contains__(self, name: str) -> bool:
-        return self._known_as(name) in self.files
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and self._known_as(name) in self.files
 
     def _known_as(self, name: str) -> str:
         """The name in the files, which may lack `base` or have it."""
         others = (name.removeprefix(self.base), self.base + name)
-        return next((known for known in (name, *others) if known in self.files), name)
+        found = next((known for known in (name, *others) if known in self.files), None)
+        return found or next(iter(self._standing_in(name)), name)
+
+    def _standing_in(self, name: str) -> list[str]:
+        """The names in the files of what holds a tensor that they lack."""
+        known = (self._known_as(other) for other in self.stand_ins.get(name, ()))
+        return [other for other in known if other in self.files]
 
     def tensor(self, name: str) -> Tensor:
-        """One floating-point tensor, read from its file."""
-        return self.source.tensor(self._in_the_files(name))
+        """One floating-point tensor, read from its file; refuses several in its place that differ."""
+        tensor = self.source.tensor(self._in_the_files(name))
+        first, *more = self._standing_in(name) if self._known_as(name) in self._standing_in(name) else [name]
+        for other in more:
+            if not torch.equal(tensor, self.source.tensor(self.stored[other])):
+                raise HuggingFaceError(
+                    f"{self.directory}: has no tensor {name}, and {first} and {other}, which stand in its place, differ: keep "
+                    f"the one that is meant"
+                )
+        return tensor
 
     def kept(self, name: str) -> Tensor:
         """One tensor bit for bit, of any type."""

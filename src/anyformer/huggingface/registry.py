@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterable, Mapping
+from functools import cache
 from typing import Any
 
 from anyformer.describe import PLUGINS, UserError, did_you_mean, without_plugins
@@ -236,11 +237,12 @@ def own() -> Family:
     return family(OWN)
 
 
-def families_of(file: str) -> Iterable[Family]:
+@cache
+def families_of(file: str) -> tuple[Family, ...]:
     """The families that a file defines, with the classes that transformers has beside their language models."""
     module = importlib.import_module(f"anyformer.huggingface.families.{file}")
     families: Iterable[Family] = module.families(family) if file in OF_OTHERS else module.FAMILIES
-    return map(beside, families)
+    return tuple(map(beside, families))
 
 
 def read_architecture(config: Config, *, images: bool = False) -> tuple[Architecture, Family]:

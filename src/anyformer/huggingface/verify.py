@@ -75,6 +75,8 @@ def verify(directory: str | Path, *, length: int = 32, batch: int = 2, seed: int
         directory, dtype=torch.float32, images=images
     )  # before transformers, for its errors name the file that is wrong
     theirs = _in_transformers(directory, family)
+    if architecture.head is not None and architecture.head.pool == "last" and architecture.head.passed_over is None:
+        batch = 1  # of more rows transformers cannot tell the last tokens without a token of padding
     given = architecture.embedding.example(batch, _fits(architecture.stacks, length), seed=seed)
     target = architecture.output_embedding.example(batch, length, seed=seed + 1) if architecture.two_inputs else None
     shown: dict[str, Tensor] = {}
@@ -156,11 +158,12 @@ def _text_module(model: nn.Module, path: str, family: Family) -> nn.Module | Non
 
 
 def _module(model: nn.Module, path: str) -> nn.Module:
-    """The module of a stored name; a base model's names may lack the prefix."""
+    """The module of a stored name; a base model's names may lack the prefix, and some classes have another."""
     try:
         return model.get_submodule(path)
     except AttributeError:
-        return model.get_submodule(path.partition(".")[2])
+        whole: nn.Module = model.base_model  # type: ignore[assignment]  # transformers' own word for it
+        return whole.get_submodule(path.partition(".")[2])
 
 
 def _watch(module: nn.Module, outputs: dict[str, Tensor], where: str) -> None:
@@ -176,6 +179,8 @@ def _output(theirs: nn.Module, given: Tensor, target: Tensor | None, shown: Mapp
     main = "input_ids" if not given.is_floating_point() else getattr(theirs, "main_input_name", "input_ids")
     more = {**(shown or {}), **({} if target is None else {"decoder_input_ids": target})}
     out = theirs(**{main: given}, **more)
+    if "start_logits" in out:
+        return torch.stack([out["start_logits"], out["end_logits"]], -1)
     logits: Tensor = out["logits"] if "logits" in out else out["last_hidden_state"]
     return logits
 

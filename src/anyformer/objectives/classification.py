@@ -26,14 +26,14 @@ class ClassificationObjective(ClassObjective):
     """Cross-entropy of the class of a text, or of two texts: -log softmax(logits)[class].
 
     The logits are those of a head that pools (`head.pool`, `head.outputs`: the number of classes); of a head that does not,
-    those of the text's last token, as in a decoder. Two texts are told apart by `[SEP]`, and by the types of their segments
-    where the embedding has two (BERT, arXiv 1810.04805).
+    those of the text's last token, as in a decoder. Two texts are told apart by what the tokenizer puts between them, as
+    `[SEP]`, and by the types of their segments where the embedding has two (BERT, arXiv 1810.04805).
     """
 
     reads: ClassVar[type[Data]] = Labelled
     kind: Literal["classification"] = "classification"
     frame: bool = True
-    """Put `[CLS]` before the first and `[SEP]` after each text."""
+    """Put around the texts what the tokenizer puts there, as `[CLS]` before the first and `[SEP]` behind each."""
 
     def special(self, length: int) -> Specials:
         return FRAME if self.frame else Specials()
@@ -44,7 +44,7 @@ class ClassificationObjective(ClassObjective):
         needs_classes("classification", architecture)
 
     def lengths(self, table: Table, setting: Setting) -> Ints:
-        return lengths_of(table, self.frame)
+        return lengths_of(table, setting.tokenizer, self.frame)
 
     def examples(self, batch: RecordBatch, setting: Setting) -> Examples:
         given = sequences(texts_of(batch), setting.length, setting.tokenizer, self.frame)

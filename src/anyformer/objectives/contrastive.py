@@ -21,7 +21,7 @@ from anyformer.objectives.feed import Feed
 from anyformer.objectives.objective import Partners, Setting, Totals
 from anyformer.objectives.records import RecordObjective
 from anyformer.objectives.requirements import needs_one_sequence
-from anyformer.objectives.sequences import FRAME, outputs, sequences
+from anyformer.objectives.sequences import FRAME, around, outputs, sequences
 from anyformer.operations import Shape
 from anyformer.parts.call.noise import Noise
 from anyformer.parts.call.reports import Auxiliary
@@ -48,7 +48,7 @@ class ContrastiveObjective(RecordObjective):
     pool: Literal["first", "mean", "last"] = "mean"
     """What becomes a text's embedding where the head does not pool: its first or last position, or the mean."""
     frame: bool = True
-    """Put `[CLS]` before and `[SEP]` after each text."""
+    """Put around each text what the tokenizer puts there, as `[CLS]` and `[SEP]`."""
     hard_negatives: bool = False
     """Whether the data has a field `negative`."""
 
@@ -98,7 +98,7 @@ class ContrastiveObjective(RecordObjective):
 
     def lengths(self, table: Table, setting: Setting) -> Ints:
         longest = np.max([table.lengths(name) for name in self.texts], axis=0)
-        return np.asarray(longest + (2 if self.frame else 0), dtype=np.int64)
+        return np.asarray(longest + around(setting.tokenizer, 1, self.frame).count, dtype=np.int64)
 
     def examples(self, batch: RecordBatch, setting: Setting) -> Examples:
         """`tokens` (B n, T): the n texts of each sample stand together."""

@@ -11,7 +11,7 @@ from torch import Tensor
 from anyformer.data import IGNORED, Batch
 from anyformer.model import Architecture, Transformer
 from anyformer.objectives.examples import Examples
-from anyformer.objectives.framing import framed
+from anyformer.objectives.framing import MASKED, USUAL, beyond_usual, framed
 from anyformer.objectives.objective import Setting
 from anyformer.objectives.requirements import needs_both_sides, needs_one_sequence, needs_token_logits
 from anyformer.objectives.selection import chosen, ordinary_tokens
@@ -19,7 +19,8 @@ from anyformer.objectives.text import TextObjective, Window
 from anyformer.objectives.token_loss import TokenObjective
 from anyformer.parts.call.noise import Noise, uniform
 from anyformer.parts.call.reports import Auxiliary
-from anyformer.text import Specials
+from anyformer.text import Specials, Tokenizer
+from anyformer.text.row_frame import row_frame
 
 Share = Annotated[float, Field(ge=0, le=1)]
 
@@ -44,7 +45,7 @@ class MaskedObjective(TextObjective, TokenObjective):
     random: Share = 0.1
     """Share of the predicted tokens that become a random token."""
     frame: bool = True
-    """Put `[CLS]` before and `[SEP]` after each row."""
+    """Put around each row what the tokenizer puts around a text, as `[CLS]` and `[SEP]`; false: around each document."""
 
     @model_validator(mode="after")
     def _shares(self) -> MaskedObjective:
@@ -55,10 +56,13 @@ class MaskedObjective(TextObjective, TokenObjective):
         return self
 
     def special(self, length: int) -> Specials:
-        return Specials(roles=("cls", "sep", "mask") if self.frame else ("mask",))
+        return MASKED if self.frame else Specials(roles=("mask",))
 
     def window(self, length: int) -> int:
-        return length - 2 if self.frame else length
+        return length - USUAL if self.frame else length
+
+    def beyond(self, tokenizer: Tokenizer) -> int:
+        return beyond_usual(tokenizer) if self.frame else 0
 
     def check(self, architecture: Architecture) -> None:
         """Refuse an architecture without logits of tokens, or in which no token sees later ones."""
@@ -72,7 +76,7 @@ class MaskedObjective(TextObjective, TokenObjective):
 
     def examples(self, batch: Batch, setting: Setting) -> Examples:
         window, tokenizer = Window.of(batch), setting.tokenizer
-        given = framed(window, tokenizer.special("cls"), tokenizer.special("sep")) if self.frame else window
+        given = framed(window, row_frame(tokenizer).single) if self.frame else window
         ordinary_V = ordinary_tokens(tokenizer)
         noise = Noise.at(setting.seed, 0, given.rows)
         free_BT = ordinary_V[given.tokens]

@@ -37,7 +37,7 @@ class RegressionObjective(RecordObjective):
     each_row: ClassVar[frozenset[str]] = frozenset({"each_said", "each_real"})
     kind: Literal["regression"] = "regression"
     frame: bool = True
-    """Put `[CLS]` before the first and `[SEP]` after each text."""
+    """Put around the texts what the tokenizer puts there, as `[CLS]` before the first and `[SEP]` behind each."""
 
     def special(self, length: int) -> Specials:
         return FRAME if self.frame else Specials()
@@ -52,7 +52,7 @@ class RegressionObjective(RecordObjective):
             )
 
     def lengths(self, table: Table, setting: Setting) -> Ints:
-        return lengths_of(table, self.frame)
+        return lengths_of(table, setting.tokenizer, self.frame)
 
     def examples(self, batch: RecordBatch, setting: Setting, moments: tuple[float, float] = (0.0, 1.0)) -> Examples:
         """`targets` (B,) float32: standardised by `moments`, their mean and deviation; `facts` (B, 1): the deviation."""

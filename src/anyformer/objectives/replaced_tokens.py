@@ -17,7 +17,7 @@ from anyformer.model import Architecture, Transformer
 from anyformer.model.loss import token_losses
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.feed import Feed
-from anyformer.objectives.framing import framed
+from anyformer.objectives.framing import MASKED, USUAL, beyond_usual, framed
 from anyformer.objectives.frequencies import chance, target_counts
 from anyformer.objectives.objective import Partner, Partners, Setting, Totals
 from anyformer.objectives.requirements import needs_both_sides, needs_one_sequence, needs_token_logits
@@ -28,7 +28,8 @@ from anyformer.parts import InputProjection, LayerNorm
 from anyformer.parts.call.noise import Noise, uniform
 from anyformer.parts.call.reports import Auxiliary
 from anyformer.resizing.scaled import narrowed
-from anyformer.text import Specials
+from anyformer.text import Specials, Tokenizer
+from anyformer.text.row_frame import row_frame
 
 
 class Guess(NamedTuple):
@@ -68,7 +69,7 @@ class ReplacedTokensObjective(TextObjective):
     narrower: Count = 4
     """How many times narrower a generator is that follows from the run's architecture; ELECTRA-base 3, small and large 4."""
     frame: bool = True
-    """Put `[CLS]` before and `[SEP]` after each row."""
+    """Put around each row what the tokenizer puts around a text, as `[CLS]` and `[SEP]`; false: around each document."""
     of_generator: ClassVar[str] = "generator"
 
     @property
@@ -128,10 +129,13 @@ class ReplacedTokensObjective(TextObjective):
                 )
 
     def special(self, length: int) -> Specials:
-        return Specials(roles=("cls", "sep", "mask") if self.frame else ("mask",))
+        return MASKED if self.frame else Specials(roles=("mask",))
 
     def window(self, length: int) -> int:
-        return length - 2 if self.frame else length
+        return length - USUAL if self.frame else length
+
+    def beyond(self, tokenizer: Tokenizer) -> int:
+        return beyond_usual(tokenizer) if self.frame else 0
 
     def places(self, length: int) -> int:
         """The tokens that the generator predicts of a row of `length` positions."""
@@ -143,11 +147,12 @@ class ReplacedTokensObjective(TextObjective):
 
     def examples(self, batch: Batch, setting: Setting) -> Examples:
         window, tokenizer = Window.of(batch), setting.tokenizer
-        given = framed(window, tokenizer.special("cls"), tokenizer.special("sep")) if self.frame else window
+        given = framed(window, row_frame(tokenizer).single) if self.frame else window
         noise, shape = Noise.at(setting.seed, 0, given.rows), given.tokens.shape
         inside_BT = torch.ones(shape, dtype=torch.bool) if given.padding is None else ~given.padding
         free_BT = inside_BT & ordinary_tokens(tokenizer)[given.tokens]
-        counts_B = torch.tensor([self.predicted(free) for free in free_BT.sum(1).tolist()])
+        most = self.places(shape[1])
+        counts_B = torch.tensor([min(self.predicted(free), most) for free in free_BT.sum(1).tolist()])
         chosen_BT = exactly(free_BT, counts_B, uniform(noise, 0, shape))
         hidden_BT = chosen_BT & (uniform(noise, 1, shape) < self.masked)
         # A row of the evaluation that lies beyond the end of the split counts for nothing.

@@ -1,4 +1,5 @@
-"""One text, or two, as a row of the model: `[CLS] a [SEP]`, `[CLS] a [SEP] b [SEP]` (BERT, arXiv 1810.04805)."""
+"""One text, or two, as a row of the model: `[CLS] a [SEP]`, `[CLS] a [SEP] b [SEP]` (BERT, arXiv 1810.04805), or as else the
+tokenizer frames them."""
 
 from __future__ import annotations
 
@@ -18,28 +19,33 @@ from anyformer.parts.call.noise import Noise
 from anyformer.parts.call.reports import Auxiliary
 from anyformer.parts.embedding.head import at_last
 from anyformer.text import Specials, Tokenizer
+from anyformer.text.frame import Around, Frame
+from anyformer.text.row_frame import row_frame
+from anyformer.text.specials import FRAMING
 
-FRAME = Specials(roles=("cls", "sep"))
+FRAME = Specials(roles=FRAMING, frames=True)
+"""The special tokens of objectives on whole texts, in a tokenizer made here."""
 
 
 class Sequences(NamedTuple):
-    """Rows (B, T): `tokens`, `padding`, and `types`, 0 in the first text with its special tokens, 1 in the second."""
+    """Rows (B, T): `tokens`, `padding`, and `types`, the segments as the tokenizer numbers them."""
 
     tokens: Tensor
     padding: Tensor
     types: Tensor
 
 
+def around(tokenizer: Tokenizer, texts: int, frame: bool) -> Around:
+    """What stands around one text or two: what the tokenizer puts there, or without `frame` nothing."""
+    found = row_frame(tokenizer) if frame else Frame.plain((), ())
+    return found.single if texts == 1 else found.pair
+
+
 def sequences(texts: Sequence[Sequence[Ints]], length: int, tokenizer: Tokenizer, frame: bool) -> Sequences:
     """Rows of one or two texts each; without `frame` the texts alone, one directly after the other."""
-    first, last = ([tokenizer.special("cls")], [tokenizer.special("sep")]) if frame else ([], [])
-    rows, types = [], []
-    for own in texts:
-        parts = [[*(first if number == 0 else []), *text.tolist(), *last] for number, text in enumerate(own)]
-        rows.append([token for part in parts for token in part])
-        types.append([number for number, part in enumerate(parts) for _ in part])
-    tokens = torch.from_numpy(padded(rows, length, -1))
-    return Sequences(tokens.clamp(min=0), tokens < 0, torch.from_numpy(padded(types, length, 0)))
+    rows = [around(tokenizer, len(own), frame).framed([text.tolist() for text in own]) for own in texts]
+    tokens = torch.from_numpy(padded([row.tokens for row in rows], length, -1))
+    return Sequences(tokens.clamp(min=0), tokens < 0, torch.from_numpy(padded([row.types for row in rows], length, 0)))
 
 
 def texts_of(batch: RecordBatch) -> list[list[Ints]]:
@@ -47,11 +53,11 @@ def texts_of(batch: RecordBatch) -> list[list[Ints]]:
     return [[record[name] for name in ("text", "pair") if name in record] for (record,) in batch.records]
 
 
-def lengths_of(table: Table, frame: bool) -> Ints:
+def lengths_of(table: Table, tokenizer: Tokenizer, frame: bool) -> Ints:
     """(records,): the positions that a record with the columns `text` and perhaps `pair` takes."""
     columns = [name for name in ("text", "pair") if name in table.columns]
     total = np.sum([table.lengths(name) for name in columns], axis=0)
-    return np.asarray(total + (len(columns) + 1 if frame else 0), dtype=np.int64)
+    return np.asarray(total + around(tokenizer, len(columns), frame).count, dtype=np.int64)
 
 
 def outputs(model: Transformer, examples: Examples, noise: Noise | None, auxiliary: Auxiliary) -> Tensor:

@@ -21,7 +21,7 @@ from anyformer.objectives.feed import Feed
 from anyformer.objectives.objective import Partners, Setting, Totals
 from anyformer.objectives.records import RecordObjective
 from anyformer.objectives.requirements import needs_one_sequence
-from anyformer.objectives.sequences import FRAME, outputs, sequences
+from anyformer.objectives.sequences import FRAME, around, outputs, sequences
 from anyformer.objectives.windows import Window, windows_of
 from anyformer.operations import Shape
 from anyformer.parts.call.noise import Noise
@@ -30,7 +30,8 @@ from anyformer.text import Specials
 
 
 class SpansObjective(RecordObjective):
-    """Half the cross-entropy of the answer's first position and half that of its last: `[CLS] question [SEP] context [SEP]`.
+    """Half the cross-entropy of the answer's first position and half that of its last, in a row of
+    question and context as the tokenizer frames a pair: `[CLS] question [SEP] context [SEP]`.
 
     The two logits of each position are softmaxed over the row's positions. A long context is read in windows that overlap by
     `overlap` tokens; a window without the whole answer answers with `[CLS]` (Devlin et al. 2019, arXiv 1810.04805, section 4.3;
@@ -72,23 +73,24 @@ class SpansObjective(RecordObjective):
     def lengths(self, table: Table, setting: Setting) -> Ints:
         """T where the windows of a question suffice, else more than T."""
         question, context = table.lengths("question"), table.lengths("context")
-        room = setting.length - 3 - question
+        frame = around(setting.tokenizer, 2, frame=True)
+        room = setting.length - frame.count - question
         covered = room + (self.windows - 1) * np.maximum(room - self.overlap, 0)
-        whole = question + context + 3
+        whole = question + context + frame.count
         fits = (room > 0) & (context <= covered)
         taken = np.where(fits, np.minimum(whole, setting.length), np.maximum(whole, setting.length + 1))
         return np.asarray(taken, dtype=np.int64)
 
     def examples(self, batch: RecordBatch, setting: Setting) -> Examples:
         """`targets` (B W, 2): first and last position; `facts` (B W, 2): the context's first position, and that behind it."""
-        texts, targets, facts = [], [], []
+        texts, targets, facts, frame = [], [], [], around(setting.tokenizer, 2, frame=True)
         for (record,) in batch.records:
             question, context = record["question"], record["context"]
-            room = setting.length - 3 - len(question)
-            begin = len(question) + 2
+            room = setting.length - frame.count - len(question)
             windows = windows_of(len(context), room, self.overlap)
             for number in range(self.windows):
                 window = windows[min(number, len(windows) - 1)]
+                begin = frame.begins([len(question), window.stop - window.start])[1]
                 texts.append([question, context[window.start : window.stop]])
                 asked = number < len(windows)
                 targets.append(_target(record["answer"].tolist(), window, begin) if asked else (IGNORED, IGNORED))

@@ -19,7 +19,7 @@ from anyformer.objectives.examples import Examples
 from anyformer.objectives.objective import Partners, Setting, Totals
 from anyformer.objectives.records import RecordObjective
 from anyformer.objectives.requirements import needs_one_sequence
-from anyformer.objectives.sequences import FRAME, outputs, sequences
+from anyformer.objectives.sequences import FRAME, around, outputs, sequences
 from anyformer.objectives.token_loss import TokenObjective
 from anyformer.operations import Shape
 from anyformer.parts.call.noise import Noise
@@ -38,7 +38,7 @@ class TokenLabelsObjective(RecordObjective, TokenObjective):
     divides_vocabulary: ClassVar[bool] = False
     kind: Literal["token_labels"] = "token_labels"
     frame: bool = True
-    """Put `[CLS]` before and `[SEP]` after each text."""
+    """Put around each text what the tokenizer puts there, as `[CLS]` and `[SEP]`."""
 
     def special(self, length: int) -> Specials:
         return FRAME if self.frame else Specials()
@@ -57,14 +57,14 @@ class TokenLabelsObjective(RecordObjective, TokenObjective):
         check_classes(architecture, corpus, "labels")
 
     def lengths(self, table: Table, setting: Setting) -> Ints:
-        return table.lengths("tokens") + (2 if self.frame else 0)
+        return table.lengths("tokens") + around(setting.tokenizer, 1, self.frame).count
 
     def examples(self, batch: RecordBatch, setting: Setting) -> Examples:
         """`facts` (B, classes): the `codes_of` the classes, where these are of entities."""
         texts, labels = [[record["tokens"]] for (record,) in batch.records], [record["labels"] for (record,) in batch.records]
         given = sequences(texts, setting.length, setting.tokenizer, self.frame)
-        edge = [IGNORED] if self.frame else []
-        targets = torch.from_numpy(padded([[*edge, *own.tolist(), *edge] for own in labels], setting.length, IGNORED))
+        edge = [IGNORED] * len(around(setting.tokenizer, 1, self.frame).before)
+        targets = torch.from_numpy(padded([[*edge, *own.tolist()] for own in labels], setting.length, IGNORED))
         codes = codes_of(setting.names["labels"])
         facts = None if codes is None else torch.tensor(codes).expand(len(targets), -1)
         return Examples(

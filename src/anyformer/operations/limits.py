@@ -22,8 +22,12 @@ class Limit:
     reason: str
     in_training: bool = False
     """Whether the contract is broken in training only."""
+    beyond: int | None = None
+    """The most positions of a text for which the contract holds; None: it holds for none."""
+    read_again: bool = False
+    """Whether a decode state serves for longer texts too, if the text is read again when it comes to be longer."""
 
     @classmethod
-    def each(cls, reason: str, *contracts: Contract, in_training: bool = False) -> tuple[Limit, ...]:
+    def each(cls, reason: str, *contracts: Contract, in_training: bool = False, beyond: int | None = None) -> tuple[Limit, ...]:
         """The limits of several contracts that are broken for one reason."""
-        return tuple(cls(contract, reason, in_training) for contract in contracts)
+        return tuple(cls(contract, reason, in_training, beyond) for contract in contracts)

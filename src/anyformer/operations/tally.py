@@ -202,11 +202,27 @@ class Tally:
         own = 0 if self.own_state is None else self.own_state.held
         return own + sum(inner.tally.total_state_bytes * inner.times for inner in self.inner.values())
 
-    def breaks(self, contract: Contract, *, training: bool = False) -> tuple[str, ...]:
-        """The reasons why `contract` does not hold in evaluation (or `training`); empty if it does."""
+    def breaks(
+        self, contract: Contract, *, training: bool = False, length: int | None = None, read_again: bool = False
+    ) -> tuple[str, ...]:
+        """The reasons why `contract` does not hold in evaluation (or `training`); empty if it does.
+
+        `length`: the most positions of a text, by default any number; `read_again`: whoever asks reads texts again, as
+        `read_again_beyond` has it.
+        """
         return tuple(
-            limit.reason for limit in self.limits if limit.contract == contract and (training or not limit.in_training)
+            limit.reason
+            for limit in self.limits
+            if limit.contract == contract
+            and (training or not limit.in_training)
+            and (length is None or limit.beyond is None or length > limit.beyond)
+            and not (read_again and limit.read_again)
         )
+
+    @property
+    def read_again_beyond(self) -> frozenset[int]:
+        """The numbers of positions beyond which a text that a decode state holds has to be read again, once for each."""
+        return frozenset(limit.beyond for limit in self.limits if limit.read_again and limit.beyond is not None)
 
 
 def total(tallies: Mapping[str, Tally], level: Level = "part") -> Tally:

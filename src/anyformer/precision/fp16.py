@@ -14,8 +14,9 @@ class Fp16(Precision):
     """Weights, gradients and the optimiser in fp32; products and the residual stream in fp16 (autocast), the loss scaled.
 
     fp16 holds magnitudes from 6e-8 to 65,504, and gradients are often smaller. So the loss is multiplied by S before the
-    backward pass and the gradients are divided by S after it: L_scaled = S L. An update whose gradient overflows is skipped
-    and S shrinks; after `interval` good updates in a row S grows (Micikevicius et al. 2018, arXiv 1710.03740, section 3.2).
+    backward pass and the gradients are divided by S after it: L_scaled = S L. An update whose gradient overflows is skipped,
+    the schedule waits, and S shrinks; after `interval` good updates in a row S grows (Micikevicius et al. 2018, arXiv
+    1710.03740, section 3.2).
     """
 
     kind: Literal["fp16"] = "fp16"

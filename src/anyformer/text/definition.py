@@ -6,25 +6,25 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from anyformer.text.beside import TEMPLATE, TOKEN_MAP, TOKENIZER_CONFIG, Beside
+from anyformer.text.beside import CONFIG, TEMPLATE, TOKEN_MAP, TOKENIZER_CONFIG, Beside
+from anyformer.text.rebuilt import AS_STORED, CLASS, UNNAMED, class_of, rebuilt
 from anyformer.text.specials import END_OF_TEXT, ROLES, by_role, named
 
 END_NAMES = (END_OF_TEXT, "<|end_of_text|>", "</s>", "<eos>", "<｜end▁of▁sentence｜>", "<|eos|>", "[EOS]", "[SEP]")
 """What tokenizers that name no end of text call it."""
-_REBUILT = "add_prefix_space"
-_AS_STORED = ("PreTrainedTokenizerFast", "PreTrainedTokenizer", "TokenizersBackend")
-"""Classes of transformers that take a `tokenizer.json` as it is; the others build theirs anew around its vocabulary."""
 
 
 def settings(beside: Beside) -> dict[str, Any]:
     """The table of `tokenizer_config.json`, with what stands in files of their own.
 
-    As in transformers, a `special_tokens_map.json` counts where the configuration lists no `added_tokens_decoder`, and a
-    template's file before one in the configuration.
+    As in transformers, a `special_tokens_map.json` counts where the configuration lists no `added_tokens_decoder`, a
+    template's file before one in the configuration, and for some models another class of tokenizer than the one named.
     """
     table = beside.table(TOKENIZER_CONFIG)
     if "added_tokens_decoder" not in table:
         table |= {key: value for key, value in beside.table(TOKEN_MAP).items() if value is not None}
+    if CLASS in table:
+        table |= {CLASS: class_of(table, beside.table(CONFIG))}
     template = beside.text(TEMPLATE)
     return table if template is None else table | {"chat_template": template}
 
@@ -54,9 +54,23 @@ def complete(table: dict[str, Any], config: Mapping[str, Any]) -> dict[str, Any]
     for word in dict.fromkeys(named(config, role.key) for role in ROLES.values() if role.key):
         if word is not None and word not in added and word in words:
             tokens.append({"id": words[word], "content": word, **plain})
-    known = {end_of_text(table, config), *by_role(config, added).values()}
+    known = _known(table, config, added)
     tokens = [token | {"special": token["special"] or token["content"] in known} for token in tokens]
-    return _with_prefix_space(table | {"added_tokens": tokens}, config)
+    return rebuilt(table | {"added_tokens": tokens}, config)
+
+
+def _known(table: Mapping[str, Any], config: Mapping[str, Any], added: set[str]) -> set[str | None]:
+    """What is special though the file may not say so: what the configuration names, and usual names of what it cannot name.
+
+    Other usual names prove something only where it names nothing at all: beside Gemma's `<bos>`, `<s>` is a tag of HTML.
+    """
+    keys = [role.key for role in ROLES.values() if role.key]
+    own, usual = {named(config, key) for key in ("eos_token", *keys)} - {None}, by_role(config, added)
+    if not own:
+        return {end_of_text(table, config), *usual.values()}
+    return (
+        own | UNNAMED.get(config.get(CLASS, AS_STORED[0]), frozenset()) | {usual[role] for role in usual if not ROLES[role].key}
+    )
 
 
 def text_of(table: Mapping[str, Any]) -> str:
@@ -74,12 +88,3 @@ def unknown(model: Mapping[str, Any]) -> int | None:
     """The number that a model gives for what it lacks."""
     found: int | None = model.get("unk_id", vocabulary(model).get(model.get("unk_token") or ""))
     return found
-
-
-def _with_prefix_space(table: dict[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
-    """The definition with the configuration's `add_prefix_space`, where its class in transformers builds from that."""
-    wanted, words = config.get(_REBUILT), table.get("pre_tokenizer")
-    as_stored = config.get("tokenizer_class", _AS_STORED[0]) in _AS_STORED
-    if as_stored or not isinstance(wanted, bool) or not isinstance(words, dict) or words.get("type") != "ByteLevel":
-        return table
-    return table | {"pre_tokenizer": words | {_REBUILT: wanted}}

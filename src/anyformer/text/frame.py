@@ -40,6 +40,14 @@ class Around:
         segment = self.parts[-1][-1][1] if self.parts[-1] else self.texts[-1][1]
         return replace(self, parts=(*self.parts[:-1], (*self.parts[-1], (end, segment))))
 
+    def begins(self, lengths: Sequence[int]) -> list[int]:
+        """The place in the row at which each text begins; `lengths`: their tokens."""
+        found, at = [0] * len(self.texts), len(self.parts[0])
+        for (place, _), behind in zip(self.texts, self.parts[1:], strict=True):
+            found[place] = at
+            at += lengths[place] + len(behind)
+        return found
+
     @property
     def before(self) -> tuple[int, ...]:
         """The special tokens before the first text."""

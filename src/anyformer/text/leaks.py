@@ -13,7 +13,7 @@ from anyformer.text.errors import DataError
 
 @dataclass(frozen=True)
 class Leaks:
-    """`words`: the special tokens as text spells them; `numbers`: theirs, but for the unknown token's, which text may give.
+    """`words`: the special tokens as text spells them, but for the unknown one, which text may give; `numbers`: theirs.
 
     A normaliser may turn other text into such a word (`＜/s＞`, by NFKC), so what comes out is looked at too.
     """
@@ -26,10 +26,10 @@ class Leaks:
         """Those of a tokenizer; None if it has none."""
         added = inner.get_added_tokens_decoder()
         specials = {number: token.content for number, token in added.items() if token.special and len(token.content) > 1}
-        leaking = {number: word for number, word in specials.items() if number in _ids(inner, word)}
+        leaking = {number: word for number, word in specials.items() if number != unknown and number in _ids(inner, word)}
         if not leaking:
             return None
-        return cls(re.compile("|".join(map(re.escape, leaking.values()))), frozenset(leaking) - {unknown})
+        return cls(re.compile("|".join(map(re.escape, leaking.values()))), frozenset(leaking))
 
     def touch(self, text: str) -> bool:
         """Whether a text spells one of the words."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 from collections.abc import Sequence
 
+from anyformer.text.cleaning import Cleaning
 from anyformer.text.lookup import byte_letters
 from anyformer.text.tokenizers import Tokenizer
 
@@ -19,17 +20,24 @@ class StreamDecoder:
     A character is held back until its last byte. Special tokens have no text, unless `special`.
     """
 
+    _NEAR = 8
+    """Tokens before that the blanks behind them may depend on, and more."""
+
     def __init__(self, tokenizer: Tokenizer, *, before: Sequence[int] = (), special: bool = False) -> None:
         make = _Bytes if tokenizer.byte_level else _Window
         self._decoder: _Bytes | _Window = make(tokenizer, before, special)
+        last = tokenizer.decode(before[-self._NEAR :], special=special, clean=False) if tokenizer.cleans else ""
+        self._cleaning = Cleaning(last) if tokenizer.cleans else None
 
     def push(self, token: int) -> str:
         """The text that `token` completes, often a whole word, sometimes nothing."""
-        return self._decoder.push(token)
+        text = self._decoder.push(token)
+        return text if self._cleaning is None else self._cleaning.push(text)
 
     def finish(self) -> str:
         """The rest: U+FFFD for each unfinished character. The decoder is then as new."""
-        return self._decoder.finish()
+        text = self._decoder.finish()
+        return text if self._cleaning is None else self._cleaning.push(text) + self._cleaning.finish()
 
 
 class _Bytes:
@@ -94,7 +102,7 @@ class _Window:
         return self._decoded([*self._context, *self._waiting])[len(before) :]
 
     def _decoded(self, tokens: Sequence[int]) -> str:
-        return self._tokenizer.decode(tokens, special=self._special)
+        return self._tokenizer.decode(tokens, special=self._special, clean=False)
 
     def _last(self, before: Sequence[int]) -> list[int]:
         """The last tokens before, beginning with a whole character, and with one that has text: blanks depend on it."""

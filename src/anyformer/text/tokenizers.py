@@ -173,13 +173,15 @@ class Tokenizer:
             begin += len(piece)
         return np.concatenate(found)
 
-    def decode(self, ids: Iterable[int], special: bool = False) -> str:
-        """The text of tokens; special tokens are left out unless `special`; bytes that are no UTF-8 become U+FFFD."""
+    def decode(self, ids: Iterable[int], special: bool = False, clean: bool = True) -> str:
+        """The text of tokens; special tokens are left out unless `special`; bytes that are no UTF-8 become U+FFFD. Without
+        `clean`, blanks that this tokenizer takes out stay."""
         text = self._inner.decode(list(ids), skip_special_tokens=not special)
-        return cleaned(text) if self._cleans else text
+        return cleaned(text) if clean and self.cleans else text
 
     @cached_property
-    def _cleans(self) -> bool:
+    def cleans(self) -> bool:
+        """Whether `decode` takes blanks out."""
         return cleans(self._config, self._inner)
 
     @property

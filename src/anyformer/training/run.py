@@ -212,10 +212,12 @@ def load_run(path: Path | str, changes: Mapping[str, Any] | None = None) -> Run:
     return change_all(run, changes, plugins) if changes else run
 
 
-def default_run(model: Architecture, paths: tuple[str, ...], objective: Objective | None = None) -> Run:
+def default_run(
+    model: Architecture, paths: tuple[str, ...], objective: Objective | None = None, data: Data | None = None
+) -> Run:
     """A run of five minutes with an objective, by default the usual one, on data at `paths` as it suits the architecture."""
     objective = objective or default_objective(model)
-    data = objective.reads.usual(model, paths)
+    data = data or objective.reads.usual(model, paths)
     return Run(minutes=5.0, length=objective.usual_length(model, data), data=data, objective=objective, architecture=model)
 
 

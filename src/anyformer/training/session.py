@@ -144,7 +144,7 @@ class Session:
             self.metrics.append(
                 kind="train", step=number, loss=outcome.loss,
                 gradient_norm=None if outcome.skipped else outcome.gradient_norm,
-                tokens=number * run.batch * run.length, learning_rate=run.learning_rate(self.step), seconds=round(seconds, 4),
+                tokens=number * run.batch * run.length, learning_rate=outcome.rate, seconds=round(seconds, 4),
                 data=outcome.data, **({"experts": experts} if experts else {}),
                 **scale_figures(trainer.scale, skipped=outcome.skipped),
             )  # fmt: skip

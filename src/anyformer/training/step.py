@@ -35,13 +35,14 @@ class NonFiniteError(UserError):
 
 @dataclass(frozen=True)
 class Outcome:
-    """Mean loss per valid token, norm of the gradient before clipping, load of the experts by layer.
+    """Mean loss per valid token, norm of the gradient before clipping, rate of the optimiser, load of the experts by layer.
 
     `data`: the digest of the examples.
     """
 
     loss: float
     gradient_norm: float
+    rate: float
     loads: Mapping[str, Load] = field(default_factory=dict)
     data: str = ""
     skipped: bool = False
@@ -87,7 +88,7 @@ def update(
         hold()
         _forget(optimisers)
         scale.overflowed()
-        return Outcome(total, norm, loads, skipped=True)
+        return Outcome(total, norm, rate, loads, skipped=True)
     if not (math.isfinite(total) and math.isfinite(norm)):
         at = "" if scale is None else f" at a loss scale of {scale.value:g}"
         what = f"step {step}: the loss is {total} and the gradient's norm {norm}{at}"
@@ -106,7 +107,7 @@ def update(
         scale.passed()
     here = dict(model.named_modules()) if loads else {}
     rebalance(model, {path: load.counts for path, load in loads.items() if path in here})
-    return Outcome(total, norm, loads)
+    return Outcome(total, norm, rate, loads)
 
 
 def clipped(model: Transformer, parameters: Sequence[nn.Parameter], most: float, ranks: Ranks) -> float:

@@ -140,7 +140,8 @@ class Trainer:
         run = self.run
         own = self._batch(step + passed)
         pieces, count = self._cut(own)
-        rate = run.learning_rate(step)
+        # An update that changes nothing is no step of the schedule: behind a scale that was too large, warm-up comes whole.
+        rate = run.learning_rate(step - (0 if self.scale is None else self.scale.skipped))
         for _, running in self._histories():
             running.begin()
         outcome = update(
@@ -203,6 +204,7 @@ class Trainer:
                     "step": step,
                     "validation_loss": validation,
                     "data": self.corpus.digest,
+                    "classes": {column: list(names) for column, names in self.corpus.names.items()},
                     "run": json.loads(to_json(self.run)),
                     **past.facts(),
                 },

@@ -12,6 +12,11 @@ LLAMA3 = {
     "rope_type": "llama3", "rope_theta": 500.0, "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
     "original_max_position_embeddings": 16,
 }  # fmt: skip
+LONG = {
+    "rope_type": "longrope", "rope_theta": 100.0, "short_factor": [1.0, 1.1, 1.3, 2.0], "long_factor": [1.0, 2.0, 3.0, 4.0],
+    "original_max_position_embeddings": 16,
+}  # fmt: skip
+"""Its attention factor follows from the lengths, 64 and 16, or from `factor`."""
 
 CASES = cases(
     "llama",
@@ -22,4 +27,6 @@ CASES = cases(
     {"rope_parameters": LLAMA3},
     {"rope_parameters": {"rope_type": "linear", "factor": 3.0, "rope_theta": 100.0}},
     {"rope_parameters": {"rope_type": "yarn", "factor": 4.0, "rope_theta": 100.0, "original_max_position_embeddings": 16}},
+    {"rope_parameters": LONG},
+    {"rope_parameters": {**LONG, "factor": 8.0}, "max_position_embeddings": 32},
 )

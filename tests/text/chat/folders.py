@@ -18,8 +18,8 @@ from data.texts import prose
 
 PUBLISHED = Path(__file__).parents[4] / "shared" / "data" / "tokenizers"
 TOKENS = ("<|im_start|>", "<|im_end|>", "<|sep|>", "<|end|>", "[INST]", "[/INST]", "<start_of_turn>", "<end_of_turn>")
-ORDINARY = ("<think>", "</think>", "<tool_call>", "</tool_call>")
-"""Tokens of their own that are not special, as in Qwen's tokenizers."""
+ORDINARY = ("<think>", "</think>", "<tool_call>", "</tool_call>", "\n")
+"""Tokens of their own that are not special, as in Qwen's tokenizers and Gemma's."""
 
 CHATML = (
     "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' }}"
@@ -49,7 +49,8 @@ THINKING = """
         {{- '<|im_end|>\n' }}
         {%- endgeneration %}
     {%- else %}
-        {{- m.content }}{% if m.role == 'user' and '/no_think' in m.content %}{{ ' (no thoughts)' }}{% endif %}{{- '<|im_end|>\n' }}
+        {{- m.content }}{% if m.role == 'user' and '/no_think' in m.content %}{{ ' (no thoughts)' }}{% endif %}
+        {{- '<|im_end|>\n' }}
     {%- endif %}
 {%- endfor %}
 {%- if add_generation_prompt %}
@@ -75,7 +76,8 @@ MERGING = """
 {{- bos_token }}
 {%- for m in rest %}
     {%- if (m.role == 'user') != (loop.index0 % 2 == 0) %}{{ raise_exception('roles must alternate') }}{% endif %}
-    {%- if m.role == 'user' %}{{- '[INST] ' }}{% if loop.last and told %}{{- told + '\n\n' }}{% endif %}{{- m.content + '[/INST]' }}
+    {%- if m.role == 'user' %}{{- '[INST] ' }}{% if loop.last and told %}{{- told + '\n\n' }}{% endif %}
+        {{- m.content + '[/INST]' }}
     {%- else %}{%- generation %}{{- ' ' + m.content | trim + eos_token }}{%- endgeneration %}{% endif %}
 {%- endfor %}
 """
@@ -103,7 +105,8 @@ SPLITTING = """{{ bos_token }}
 """
 CLOSED = (
     "{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' }}"
-    "{% if m.role == 'assistant' %}{% generation %}{{ m.content + '<|end|>\n' }}{% if loop.last %}{{ eos_token }}{% endif %}{% endgeneration %}"
+    "{% if m.role == 'assistant' %}{% generation %}{{ m.content + '<|end|>\n' }}"
+    "{% if loop.last %}{{ eos_token }}{% endif %}{% endgeneration %}"
     "{% else %}{{ m.content + '<|end|>\n' }}{% endif %}{% endfor %}"
     "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
 )

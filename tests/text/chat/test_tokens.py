@@ -100,7 +100,7 @@ def test_tokens_and_answers_are_those_of_transformers(folder, logic, marks):
         except Exception as error:  # what transformers refuses
             with pytest.raises(DataError, match="refuses a chat"):
                 chat_tokens(tokenizer, chat)
-            assert any(word in str(error) for word in ("alternate", "not supported"))
+            assert "alternate" in str(error) or "not supported" in str(error)  # noqa: PT017 (which it is differs)
             continue
         if logic != "thinking" and chat in (CALLING, CALLING[:2]):
             with pytest.raises(DataError, match="leaves out what assistant says in turn 1"):
@@ -175,7 +175,8 @@ def test_words_that_a_template_looks_for_stay_text(tmp_path):
 
 
 def test_what_cannot_be_told_is_refused_in_words(tmp_path):
-    template = "{% for m in messages %}{{ '<|sep|>' ~ m.content.split('<|im_end|>') | map('length') | list }}{{ m.content.strip() }}{{ '<|im_end|>' }}{% endfor %}"
+    counts = "{{ '<|sep|>' ~ m.content.split('<|im_end|>') | map('length') | list }}"
+    template = f"{{% for m in messages %}}{counts}{{{{ m.content.strip() }}}}{{{{ '<|im_end|>' }}}}{{% endfor %}}"
     chat = [{"role": "user", "content": "a<|im_end|>"}, {"role": "assistant", "content": "b"}]
     with pytest.raises(DataError, match=r"spells '<\|im_end\|>', which must not become a special token.*leave it out"):
         chat_tokens(Tokenizer.load(write(tmp_path, template)), chat)
@@ -235,7 +236,8 @@ def test_parts_of_content_are_joined_where_a_template_reads_text(tmp_path, folde
     assert written(Tokenizer.load(folder("thinking", True)), parts) == theirs(folder("thinking", True), REASONED)
     reads = write(
         tmp_path,
-        "{% for m in messages %}{{ '<|sep|>' ~ m.role }}{% for p in m.content %}{{ '<|im_start|>' ~ p.text }}{% endfor %}{{ '<|im_end|>' }}{% endfor %}",
+        "{% for m in messages %}{{ '<|sep|>' ~ m.role }}{% for p in m.content %}{{ '<|im_start|>' ~ p.text }}{% endfor %}"
+        "{{ '<|im_end|>' }}{% endfor %}",
     )
     expected = AutoTokenizer.from_pretrained(reads).apply_chat_template(parts, return_dict=True)["input_ids"]
     assert written(Tokenizer.load(reads), parts)[0] == expected

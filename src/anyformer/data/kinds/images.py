@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from numpy.typing import ArrayLike
 from pydantic import Field
@@ -11,7 +11,8 @@ from pydantic import Field
 from anyformer.data.columns import LABEL, ColumnType
 from anyformer.data.fields import choice_field
 from anyformer.data.images import SUFFIXES, image_field
-from anyformer.data.records import Names, Records
+from anyformer.data.labels import number_of
+from anyformer.data.records import Classed, Names
 from anyformer.data.row import Row
 from anyformer.data.tokenizer_specs import Bytes, TokenizerSpec
 from anyformer.describe import Count
@@ -24,14 +25,13 @@ POSITIONS = 256
 """Positions of an image at most, where no position table and nobody else says its size."""
 
 
-class Images(Records):
+class Images(Classed):
     """An image (channels, height, width) and its class in each record; of a directory `CLASS/file.png` each file is one.
 
     An image of another size is cut from its middle and scaled. Without texts there are no tokens, and `tokenizer` has no
     meaning.
     """
 
-    classes: ClassVar[tuple[str, ...]] = ("label",)
     kind: Literal["images"] = "images"
     tokenizer: TokenizerSpec = Bytes()
     glob: tuple[Annotated[str, Field(min_length=1)], ...] = tuple(f"*{suffix}" for suffix in SUFFIXES)
@@ -67,7 +67,7 @@ class Images(Records):
         image = image_field(row, self.image, self.channels, self.height, self.width)
         return {"image": image, "label": choice_field(row, self.label)}
 
-    def labels(self, record: Mapping[str, Any]) -> Mapping[str, Sequence[str]]:
+    def named(self, record: Mapping[str, Any]) -> Mapping[str, Sequence[str]]:
         return {"label": [record["label"]]}
 
     def texts(self, record: Mapping[str, Any]) -> list[str]:
@@ -79,4 +79,4 @@ class Images(Records):
     def numbers(
         self, record: Mapping[str, Any], tokens: Sequence[TokenArray], tokenizer: Tokenizer, names: Names
     ) -> Mapping[str, ArrayLike]:
-        return {"image": record["image"], "label": names["label"].index(record["label"])}
+        return {"image": record["image"], "label": number_of(record["label"], names["label"])}

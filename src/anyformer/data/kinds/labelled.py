@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 from numpy.typing import ArrayLike
 from pydantic import Field
 
 from anyformer.data.columns import LABEL, TOKENS, ColumnType
 from anyformer.data.fields import choice_field, text_field
-from anyformer.data.records import Names, Records
+from anyformer.data.labels import number_of
+from anyformer.data.records import Classed, Names
 from anyformer.data.row import Row
 from anyformer.text.tokenizers import TokenArray, Tokenizer
 
 
-class Labelled(Records):
+class Labelled(Classed):
     """A text and its class in each record: a review and its opinion; or two texts and their relation."""
 
-    classes: ClassVar[tuple[str, ...]] = ("label",)
     kind: Literal["labelled"] = "labelled"
     text: Annotated[str, Field(min_length=1)] = "text"
     """The field that holds the text."""
@@ -31,7 +31,7 @@ class Labelled(Records):
         label = choice_field(row, self.label)
         return {"texts": [text_field(row, name) for name in (self.text, self.text_pair) if name], "label": label}
 
-    def labels(self, record: Mapping[str, Any]) -> Mapping[str, Sequence[str]]:
+    def named(self, record: Mapping[str, Any]) -> Mapping[str, Sequence[str]]:
         return {"label": [record["label"]]}
 
     def texts(self, record: Mapping[str, Any]) -> list[str]:
@@ -43,4 +43,4 @@ class Labelled(Records):
     def numbers(
         self, record: Mapping[str, Any], tokens: Sequence[TokenArray], tokenizer: Tokenizer, names: Names
     ) -> Mapping[str, ArrayLike]:
-        return {**dict(zip(("text", "pair"), tokens, strict=False)), "label": names["label"].index(record["label"])}
+        return {**dict(zip(("text", "pair"), tokens, strict=False)), "label": number_of(record["label"], names["label"])}

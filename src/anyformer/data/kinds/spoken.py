@@ -5,12 +5,14 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from numpy.typing import ArrayLike
 from pydantic import Field
 
 from anyformer.data.columns import FLAGS, TOKENS, ColumnType
+from anyformer.data.description import Data, usual_tokenizer
+from anyformer.data.recognising import recognised_table
 from anyformer.data.records import Names, Records
 from anyformer.data.row import BadRecord, Row, shown
 from anyformer.data.tokenizer_specs import TokenizerFile
@@ -20,6 +22,9 @@ from anyformer.text.chat import Chat, Turns, chat_tokens
 from anyformer.text.chat.conversation import said
 from anyformer.text.specials import SPEAKING, Specials
 from anyformer.text.tokenizers import TokenArray, Tokenizer
+
+if TYPE_CHECKING:
+    from anyformer.model import Architecture
 
 FieldName = Annotated[str, Field(min_length=1)]
 _VARIABLES = "chat_template_kwargs"
@@ -40,6 +45,14 @@ class Spoken(Records):
     """Variables of the template, as in `{ enable_thinking = false }`; a record's `chat_template_kwargs` come before these."""
     tools: FieldName = "tools"
     """The field that holds the JSON schemas of functions which a chat may call; it may be absent."""
+
+    @classmethod
+    def usual(cls, architecture: Architecture, paths: tuple[str, ...]) -> Self:
+        """The kind of chats that the first record is; `DataError` lists its fields, and what there is."""
+        table, tokenizer = recognised_table(cls, paths), usual_tokenizer(architecture)
+        made = Data.kinds[table["kind"]].model_validate({**table, "paths": list(paths), "tokenizer": tokenizer.plain()})
+        assert isinstance(made, cls), "forms are those of this family"
+        return made
 
     @property
     def special(self) -> Specials:

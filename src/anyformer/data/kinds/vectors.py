@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,7 +13,8 @@ from pydantic import Field
 from anyformer.data.columns import LABEL, ColumnType
 from anyformer.data.fields import choice_field, field_of
 from anyformer.data.images import image_field
-from anyformer.data.records import Names, Records
+from anyformer.data.labels import number_of
+from anyformer.data.records import Classed, Names, Records
 from anyformer.data.row import BadRecord, Row, shown
 from anyformer.data.tokenizer_specs import Bytes, TokenizerSpec
 from anyformer.describe import Count
@@ -23,10 +24,9 @@ if TYPE_CHECKING:
     from anyformer.model import Architecture
 
 
-class Vectors(Records):
+class Vectors(Classed):
     """Vectors (T, I) and a class in each record. The base of kinds of such data; without texts, `tokenizer` has no meaning."""
 
-    classes: ClassVar[tuple[str, ...]] = ("label",)
     tokenizer: TokenizerSpec = Bytes()
     features: Count
     """I, numbers of each vector."""
@@ -46,7 +46,7 @@ class Vectors(Records):
         """T of every record; None where they differ."""
         return None
 
-    def labels(self, record: Mapping[str, Any]) -> Mapping[str, Sequence[str]]:
+    def named(self, record: Mapping[str, Any]) -> Mapping[str, Sequence[str]]:
         return {"label": [record["label"]]}
 
     def texts(self, record: Mapping[str, Any]) -> list[str]:
@@ -58,7 +58,7 @@ class Vectors(Records):
     def numbers(
         self, record: Mapping[str, Any], tokens: Sequence[TokenArray], tokenizer: Tokenizer, names: Names
     ) -> Mapping[str, ArrayLike]:
-        label = names["label"].index(record["label"])
+        label = number_of(record["label"], names["label"])
         return {"vectors": record["vectors"], "features": self.features, "label": label}
 
 

@@ -12,12 +12,13 @@ from pydantic import Field
 from anyformer.data.batches import IGNORED
 from anyformer.data.columns import TOKENS, ColumnType
 from anyformer.data.fields import field_of, texts_field
-from anyformer.data.records import Names, Records
+from anyformer.data.labels import number_of
+from anyformer.data.records import Classed, Names
 from anyformer.data.row import BadRecord, Row, shown
 from anyformer.text.tokenizers import TokenArray, Tokenizer
 
 
-class WordLabels(Records):
+class WordLabels(Classed):
     """A text cut into words and a class for each word in each record.
 
     Each word is tokenised alone; its first token bears the class, and the others none.
@@ -45,7 +46,7 @@ class WordLabels(Records):
             raise BadRecord(row.where, reason, "give each word its class")
         return {"words": words, "labels": labels}
 
-    def labels(self, record: Mapping[str, Any]) -> Mapping[str, Sequence[str]]:
+    def named(self, record: Mapping[str, Any]) -> Mapping[str, Sequence[str]]:
         return {"labels": record["labels"]}
 
     def texts(self, record: Mapping[str, Any]) -> list[str]:
@@ -58,8 +59,7 @@ class WordLabels(Records):
     def numbers(
         self, record: Mapping[str, Any], tokens: Sequence[TokenArray], tokenizer: Tokenizer, names: Names
     ) -> Mapping[str, ArrayLike]:
-        numbers = {name: number for number, name in enumerate(names["labels"])}
         labels = [np.full(len(word), IGNORED) for word in tokens]
         for own, label in zip(labels, record["labels"], strict=True):
-            own[:1] = numbers[label]
+            own[:1] = number_of(label, names["labels"])
         return {"tokens": np.concatenate(tokens), "labels": np.concatenate(labels)}

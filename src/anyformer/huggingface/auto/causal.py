@@ -8,6 +8,7 @@ from torch import Tensor
 from transformers import GenerationMixin
 from transformers.modeling_outputs import CausalLMOutputWithPast
 
+from anyformer.generation.rereading import read_again_beyond
 from anyformer.huggingface.auto.base import AnyformerPreTrainedModel
 from anyformer.huggingface.auto.cache import AnyformerCache
 from anyformer.model import Architecture, InputError
@@ -76,3 +77,23 @@ class AnyformerForCausalLM(AnyformerPreTrainedModel, GenerationMixin):  # type: 
             generation_config.use_cache = False
         if generation_config.use_cache and model_kwargs.get("past_key_values") is None:
             model_kwargs["past_key_values"] = AnyformerCache()
+
+    def prepare_inputs_for_generation(
+        self,
+        input_ids: Tensor,
+        next_sequence_length: int | None = None,
+        past_key_values: Any = None,
+        inputs_embeds: Tensor | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        """The inputs of the next call: the whole text again where it passes a length that asks for it.
+
+        Transformers looks at the names of the arguments: `kwargs` says that what the forward pass takes may be given.
+        """
+        if isinstance(past_key_values, AnyformerCache):
+            held, length = past_key_values.get_seq_length(), input_ids.shape[1]
+            if held and any(held <= beyond < length for beyond in read_again_beyond(self.model)):
+                past_key_values.reset()
+                next_sequence_length = None
+        kwargs |= {"past_key_values": past_key_values, "inputs_embeds": inputs_embeds}
+        return super().prepare_inputs_for_generation(input_ids, next_sequence_length, **kwargs)

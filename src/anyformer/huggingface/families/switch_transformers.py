@@ -138,5 +138,6 @@ FAMILIES = (
         "SwitchTransformersForConditionalGeneration",
         inert=_INERT,
         ignored=(*IGNORED, r"shared\.weight"),
+        beyond_fp16=True,
     ),
 )

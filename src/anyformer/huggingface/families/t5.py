@@ -8,7 +8,7 @@ from anyformer.describe import change
 from anyformer.huggingface.config import Config
 from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.family import Family
-from anyformer.huggingface.words.t5_line import IGNORED, Line, t5_names
+from anyformer.huggingface.words.t5_line import IGNORED, STAND_INS, Line, t5_names
 from anyformer.model import Architecture
 from anyformer.parts import Window
 
@@ -36,7 +36,17 @@ def read_long(config: Config) -> Architecture:
 _INERT = ("n_positions", "scalable_attention")
 FAMILIES = (
     *(
-        Family(model_type, read, t5_names, f"{name}ForConditionalGeneration", inert=_INERT, ignored=IGNORED, kernel="sdpa")
+        Family(
+            model_type,
+            read,
+            t5_names,
+            f"{name}ForConditionalGeneration",
+            inert=_INERT,
+            ignored=IGNORED,
+            kernel="sdpa",
+            stand_ins=STAND_INS,
+            beyond_fp16=True,
+        )
         for model_type, read, name in (("t5", T5.read, "T5"), ("mt5", MT5.read, "MT5"), ("umt5", read_umt5, "UMT5"))
     ),
     Family(
@@ -46,5 +56,7 @@ FAMILIES = (
         "LongT5ForConditionalGeneration",
         inert=("global_block_size", "n_positions"),
         ignored=IGNORED,
+        stand_ins=STAND_INS,
+        beyond_fp16=True,
     ),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Mapping
 from math import prod
 from pathlib import Path
@@ -14,6 +15,7 @@ import torch
 from safetensors import safe_open
 from torch import Tensor
 
+from anyformer.describe import Notice
 from anyformer.huggingface.config import read_table, shown
 from anyformer.huggingface.errors import HuggingFaceError
 
@@ -121,8 +123,15 @@ def _header(path: Path) -> Mapping[str, tuple[torch.dtype, tuple[int, ...]]]:
 
 
 def _files(directory: Path) -> Mapping[str, str]:
-    """Name of each tensor -> its file."""
+    """Name of each tensor -> its file; the whole file where there is one, as in transformers, whatever an index says."""
     index = directory / INDEX
+    if (directory / WHOLE).is_file():
+        with opened(directory / WHOLE) as file:
+            whole = dict.fromkeys(file.keys(), WHOLE)
+        if index.is_file() and (named := _disagreement(index, whole)):
+            said = f"{directory}: {WHOLE} is read, as by transformers, and {INDEX} beside it is not: {named}"
+            warnings.warn(said, Notice, stacklevel=2)
+        return whole
     if index.is_file():
         table = read_table(index).get("weight_map")
         if not isinstance(table, dict) or not all(isinstance(file, str) for file in table.values()):
@@ -134,9 +143,6 @@ def _files(directory: Path) -> Mapping[str, str]:
         if missing:
             raise HuggingFaceError(f"{directory}: the index names files that are not there: {shown(missing[:4])}")
         return table
-    if (directory / WHOLE).is_file():
-        with opened(directory / WHOLE) as file:
-            return dict.fromkeys(file.keys(), WHOLE)
     pickled = sorted(path.name for path in directory.glob("*") if path.suffix in PICKLED)
     if pickled:
         raise HuggingFaceError(
@@ -144,6 +150,18 @@ def _files(directory: Path) -> Mapping[str, str]:
             f"safetensors with transformers' model.save_pretrained()"
         )
     raise HuggingFaceError(f"{directory}: has neither {WHOLE} nor {INDEX}")
+
+
+def _disagreement(index: Path, whole: Mapping[str, str]) -> str:
+    """What an index says otherwise than the file with all tensors; empty where both agree."""
+    table = read_table(index).get("weight_map")
+    if not isinstance(table, dict):
+        return "it holds no table of files"
+    others = sorted({str(file) for file in table.values()} - {WHOLE})
+    if others:
+        return f"it names {shown(others[:4])}; remove what is of another model"
+    different = sorted(table.keys() ^ whole.keys())
+    return f"they disagree about {shown(different[:4])}" if different else ""
 
 
 def opened(path: Path) -> safe_open:

@@ -45,6 +45,8 @@ INERT = (
 """Rates of layers dropped in training, and keys of older files for what their class fixes."""
 COPIES = r"model\.(shared|encoder\.embed_tokens|decoder\.embed_tokens)\.weight"
 """Copies of the shared table, and a shared table that neither side uses where each has its own."""
+STAND_INS = {"model.shared.weight": ("model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight")}
+"""The shared table under the names of both sides, by which alone some files hold it."""
 ENCODER: Table = {**ATTENTION, **PLAIN, **NORMS}
 DECODER: Table = {
     **ENCODER,
@@ -170,6 +172,6 @@ class Line:
 
     def family(self, model_type: str, default_class: str, *, inert: tuple[str, ...] = (), **more: Any) -> Family:
         """The family of a model type of this line."""
-        given: dict[str, Any] = {"read": self.read, "names": bart_names, "base": "model."} | more
+        given: dict[str, Any] = {"read": self.read, "names": bart_names, "base": "model.", "stand_ins": STAND_INS} | more
         given["ignored"] = (COPIES, *more.get("ignored", ()))
         return Family(model_type, default_class=default_class, inert=(*INERT, *inert), **given)

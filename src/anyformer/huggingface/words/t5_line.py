@@ -35,6 +35,8 @@ IGNORED = (
     r"decoder\.block\.0\.layer\.1\.EncDecAttention\.relative_attention_bias\.weight",
 )
 """Stored tensors that are not weights of the model."""
+STAND_INS = {"shared.weight": ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight")}
+"""The table under the names of both sides, by which alone some files hold it."""
 OUTSIDE: Table = {
     "embedding": "shared",
     "head": "lm_head",

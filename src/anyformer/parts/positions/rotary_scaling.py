@@ -44,9 +44,11 @@ class RotaryScaling(Value):
         raise NotImplementedError
 
 
-def _depends_on_length(trained: int) -> tuple[Limit, ...]:
+def _depends_on_length(trained: int, *, read_again: bool) -> tuple[Limit, ...]:
+    """`read_again`: whether the frequencies beyond the trained length are the same for every length."""
     reason = f"rotary frequencies depend on the length of the text once it passes {trained}"
-    return Limit.each(reason, "causal", "chunked", "cached", "packed", "padded")
+    others = Limit.each(reason, "causal", "chunked", "packed", "padded", beyond=trained)
+    return (Limit("cached", reason, beyond=trained, read_again=read_again), *others)
 
 
 class Stretched(RotaryScaling):
@@ -71,7 +73,8 @@ class LinearScaling(Stretched):
 class DynamicScaling(Stretched):
     """Theta grows with a text longer than `trained`: theta * (factor * n / trained - factor + 1)^(R / (R - 2)).
 
-    Dynamic NTK (transformers' `dynamic`). A token's angles change as the text grows: cached keys differ from recomputed ones.
+    Dynamic NTK (transformers' `dynamic`). A token's angles change with every token that follows: keys stay in a decode state as
+    they were when they were read, as in transformers, and differ from recomputed ones.
     """
 
     kind: Literal["dynamic"] = "dynamic"
@@ -79,7 +82,7 @@ class DynamicScaling(Stretched):
 
     @property
     def limits(self) -> tuple[Limit, ...]:
-        return _depends_on_length(self.trained)
+        return _depends_on_length(self.trained, read_again=False)
 
     def frequencies(self, base: Tensor, theta: float, length: Tensor) -> Tensor:
         dims = 2 * len(base)
@@ -144,7 +147,10 @@ class Llama3Scaling(Stretched):
 
 
 class LongRoPE(RotaryScaling):
-    """A divisor for each pair: a list for short texts, one for texts longer than `trained` (Ding et al. 2024, 2402.13753)."""
+    """A divisor for each pair: a list for short texts, one for texts longer than `trained` (Ding et al. 2024, 2402.13753).
+
+    A text that comes to be longer is read again from its start, as Phi-3 is in transformers.
+    """
 
     kind: Literal["longrope"] = "longrope"
     short: tuple[Positive, ...] = Field(min_length=1)
@@ -159,7 +165,7 @@ class LongRoPE(RotaryScaling):
 
     @property
     def limits(self) -> tuple[Limit, ...]:
-        return _depends_on_length(self.trained)
+        return () if self.short == self.long else _depends_on_length(self.trained, read_again=True)
 
     def check(self, pairs: int) -> None:
         for name, divisors in (("short", self.short), ("long", self.long)):

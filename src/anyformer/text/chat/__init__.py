@@ -1,8 +1,8 @@
 """Chats as tokens: a template is rendered with what was said, in a sandbox, and what was said makes no special token."""
 
+from anyformer.text.chat.choosing import named_template, templates
 from anyformer.text.chat.conversation import Chat, Message, Turns
 from anyformer.text.chat.question import first_question
-from anyformer.text.chat.choosing import named_template, templates
 from anyformer.text.chat.tokens import answer_end, chat_tokens, completion_tokens, prompt_tokens
 
 __all__ = [

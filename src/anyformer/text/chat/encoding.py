@@ -55,7 +55,7 @@ class Reading:
 
     whole: tokenizers.Tokenizer
     added: re.Pattern[str]
-    """What becomes a token of its own wherever it is spelt."""
+    """What becomes a token of its own wherever it is spelt, but for white space (Gemma's)."""
     special: re.Pattern[str]
     letters: Mapping[str, str]
     """Special token -> its letter."""
@@ -71,7 +71,7 @@ class Reading:
         return Encoded(np.array(found.ids, np.uint32), np.array(found.offsets, np.int64).reshape(-1, 2))
 
     def _guarded(self, text: str, spelt: frozenset[int]) -> Encoded:
-        """As `_plain`, of a text in which letters stand for the special tokens, and the words that spell them for themselves."""
+        """As `_plain`, of a text in which letters stand for the special tokens, and words that spell them for themselves."""
         _check_unicode(text)
         used = set(self.letters.values()) & set(text)
         if used:
@@ -89,10 +89,9 @@ class Reading:
         numbers = {number: self.whole.token_to_id(word) for number, word in words.items()}
         found = inner.encode("".join(parts), add_special_tokens=False)
         ids, offsets = np.array(found.ids, np.int64), np.array(found.offsets, np.int64).reshape(-1, 2)
-        made = {self.whole.token_to_id(word) for word in self.letters}
-        leaked = made.intersection(ids.tolist()) - numbers.keys()
-        if leaked:
-            word = self.whole.id_to_token(min(leaked))
+        held = frozenset(ids.tolist()) - numbers.keys()
+        word = next((word for word in self.letters if self.whole.token_to_id(word) in held), None)
+        if word is not None:
             raise DataError(f"a chat spells {word!r}, which this tokenizer makes a special token of even as text: leave it out")
         tokens = np.array([numbers.get(number, number) for number in ids.tolist()], np.uint32)
         return Encoded(tokens, np.concatenate(places)[offsets])
@@ -121,7 +120,8 @@ def _reading(definition: str, config: str) -> Reading:
     added = inner.get_added_tokens_decoder().values()
     special = tuple(token.content for token in added if token.special)
     letters = {word: chr(_NAMES + number) for number, word in enumerate(special)}
-    return Reading(inner, spelling(tuple(token.content for token in added)), spelling(special), letters, whole)
+    words = tuple(token.content for token in added if not token.content.isspace())
+    return Reading(inner, spelling(words), spelling(special), letters, whole)
 
 
 @lru_cache(maxsize=4)
@@ -131,7 +131,8 @@ def _guarding(definition: str, letters: tuple[tuple[str, str], ...]) -> tuple[to
     spelt = {token["content"]: names.get(token["content"], token["content"]) for token in table["added_tokens"]}
     table["added_tokens"] = [{**token, "content": spelt[token["content"]]} for token in table["added_tokens"]]
     inner = _bare(text_of(table))
-    return inner, {inner.token_to_id(letter): word for word, letter in spelt.items()}
+    numbers = inner.get_vocab(with_added_tokens=True)
+    return inner, {numbers[letter]: word for word, letter in spelt.items()}
 
 
 def _bare(definition: str) -> tokenizers.Tokenizer:

@@ -106,7 +106,7 @@ def compiled(template: str) -> tuple[Template, tuple[type[Exception], ...]]:
     class PublicNamespace(Namespace):
         """A namespace whose names cannot reach Python's own attributes."""
 
-        def __init__(*args: Any, **more: Any) -> None:  # noqa: N805 (so that `self` may be a name)
+        def __init__(*args: Any, **more: Any) -> None:
             own, *rest = args
             table = dict(*rest, **more)
             for name in table:

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
 
+from anyformer.text.chat.choosing import template_of
 from anyformer.text.chat.conversation import Chat, Turns, flat
 from anyformer.text.chat.program import Span, TemplateRefusal, marks_answers, run
-from anyformer.text.chat.choosing import template_of
 from anyformer.text.errors import DataError
 from anyformer.text.tokenizers import Tokenizer
 
@@ -74,7 +74,7 @@ class Writer:
                 return found
         words = {match for said in self.chat.texts() for match in self.spelling.findall(said)}
         raise DataError(
-            f"a chat spells {', '.join(map(repr, sorted(words)))}, which must not become a special token, and the chat template "
+            f"a chat spells {', '.join(map(repr, sorted(words)))}, which must not become a special token, and the template "
             "reads what is said, so that it cannot be told where this comes to stand: leave it out of the chat, or give a "
             "template that does not look at contents"
         )

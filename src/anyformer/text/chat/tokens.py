@@ -42,7 +42,7 @@ def completion_tokens(tokenizer: Tokenizer, chat: Chat | Turns, completions: Seq
     with one_moment():
         prompt = _encoded(tokenizer, asked, prompt=True).tokens
         found = [_encoded(tokenizer, asked.but([*asked.messages, *more])).tokens for more in completions]
-    begin = min(map(lambda tokens: shared(prompt, tokens), found))
+    begin = min(shared(prompt, tokens) for tokens in found)
     return [Learnt(tokens, np.arange(len(tokens)) >= begin) for tokens in found]
 
 

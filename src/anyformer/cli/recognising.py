@@ -1,0 +1,57 @@
+"""Which data `--data` names: the form of its records, and what it is trained for."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from anyformer.data import Data
+    from anyformer.model import Architecture
+
+_DATA = "data."
+
+
+def usual_objective(model: Architecture, paths: tuple[str, ...]) -> str | None:
+    """The objective that records are usually read for, where they are chats and the model goes on with text; else None."""
+    from anyformer.data.recognising import SPOKEN, recognised
+    from anyformer.objectives import default_objective
+
+    found = recognised(paths)
+    asked = None if found is None else SPOKEN.get(found.form.kind)
+    return asked if asked is not None and default_objective(model).kind == "causal" else None
+
+
+def data_of_kind(
+    model: Architecture, paths: tuple[str, ...], assigned: Mapping[str, object]
+) -> tuple[Data | None, dict[str, object]]:
+    """The data that `--set data.kind=...` and its fields describe, and the assignments that are left; without a kind none."""
+    from anyformer.data import Data
+    from anyformer.data.description import usual_tokenizer
+    from anyformer.describe import UserError, did_you_mean
+
+    kind = assigned.get("data.kind")
+    if not isinstance(kind, str):
+        return None, dict(assigned)
+    if kind not in Data.kinds:
+        raise UserError(
+            f"--set data.kind={kind}: no kind of data is called so{did_you_mean(kind, sorted(Data.kinds))} (the kinds are "
+            f"{', '.join(sorted(Data.kinds))})"
+        )
+    own = {path.removeprefix(_DATA): value for path, value in assigned.items() if path.startswith(_DATA)}
+    fields = {name: value for name, value in own.items() if "." not in name}
+    given = {"paths": list(paths), "tokenizer": usual_tokenizer(model).plain(), **fields}
+    rest = {path: value for path, value in assigned.items() if path not in {f"{_DATA}{name}" for name in fields}}
+    made = Data.kinds[kind].parse(given, where="--set data")  # type: ignore[attr-defined]
+    assert isinstance(made, Data)
+    return made, rest
+
+
+def say(paths: tuple[str, ...], data: Data, objective: str) -> None:
+    """Say in a line which form of records was recognised, if the data is of it, and what is learnt of them."""
+    from anyformer.data.recognising import SPOKEN, recognised
+
+    found = recognised(paths, (data.kind,))
+    if data.kind in SPOKEN and found is not None:
+        print(f"data: {found.words}, for the {objective} objective", file=sys.stderr)
