@@ -92,7 +92,10 @@ def main() -> None:
 
 def said(name: str, place: Path) -> dict[str, Any]:
     """What is said here of a family, remembered in a file."""
-    found = told(FAMILIES[name].shape, place / name)
+    try:
+        found = told(FAMILIES[name].shape, place / name)
+    except Exception as error:  # what fails here is a row of the table, and the others go on
+        found = {"failed": f"{type(error).__name__}: {error}"}
     (place / f"{name}.ours.json").write_text(json.dumps(found), encoding="utf-8")
     return found
 

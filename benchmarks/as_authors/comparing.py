@@ -12,8 +12,9 @@ Found = Mapping[str, Any]
 
 def compared(ours: Found, theirs: Found) -> dict[str, Any]:
     """Each check: how many values were compared, the largest relative difference of numbers, and what differs first."""
-    if "failed" in theirs:
-        return {"reference": {"compared": 0, "difference": 0.0, "differs": theirs["failed"]}}
+    for name, side in {"our side": ours, "their tools": theirs}.items():
+        if "failed" in side:
+            return {name: {"compared": 0, "difference": 0.0, "differs": side["failed"]}}
     return dict(_checks(ours, theirs))
 
 

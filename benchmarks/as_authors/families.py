@@ -78,7 +78,7 @@ CAUSAL: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     }),
     "bloom": ("BloomForCausalLM", {"vocab_size": VOCABULARY, "hidden_size": 32, "n_layer": 2, "n_head": 4}),
     "mpt": ("MptForCausalLM", {
-        "vocab_size": VOCABULARY, "d_model": 32, "n_layers": 2, "n_heads": 4, "max_seq_len": LENGTH, "expansion_ratio": 2,
+        "vocab_size": VOCABULARY, "d_model": 32, "n_layers": 2, "n_heads": 4, "max_seq_len": LENGTH,
     }),
     "falcon": ("FalconForCausalLM", {
         "vocab_size": VOCABULARY, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "ffn_hidden_size": 48,

@@ -123,6 +123,16 @@ def fine_tuned(place: Path, kind: str, tokenizer: Any) -> dict[str, Any]:
             only = {"assistant_only_loss": True} if kind == "messages" else {}
             arguments = SFTConfig(**shared, **only)
             trainer = SFTTrainer(model=model, args=arguments, train_dataset=data, processing_class=tokenizer)
+        collate = trainer.data_collator
+
+        def collated(found: list[Any]) -> Any:
+            # What nothing predicts has no loss, and yet the mean of some families' losses counts it.
+            batch = collate(found)
+            if "labels" in batch:
+                batch["labels"][:, 0] = -100
+            return batch
+
+        trainer.data_collator = collated
         rows = rows_of(trainer)
         trainer.train()
         losses = [each["loss"] for each in trainer.state.log_history if "loss" in each]

@@ -30,7 +30,9 @@ BOOKKEEPING = frozenset({
 EVERYWHERE = ("llama", "bert", "gpt2", "t5", "bart", "mamba", "qwen3_next", "vit")
 """Types on which every key of `INERT` is tried; on others those that their own classes name."""
 _POPPED = re.compile(r"kwargs\.(?:pop|get)\(\s*[\"'](\w+)[\"']")
-_OF_HEADS = re.compile(r"label|classif|pad_token|pool|problem|summary|tie_|decoder$|hidden_act|proj|head_|token_type|type_vocab")
+_OF_HEADS = re.compile(
+    r"label|classif|pad_token|pool|problem|summary|tie_|decoder$|hidden_act|proj|head_|token_type|type_vocab"
+)
 _ASKED = re.compile(r"(?:getattr|hasattr)\(\s*(?:self\.|text_|decoder_|encoder_)*config,\s*[\"'](\w+)[\"']")
 
 
@@ -98,7 +100,7 @@ def own(model_type: str) -> frozenset[str]:
     """Keys that a type's class declares, beyond those of every class, and that are not inert for every type."""
     every = transformers.PreTrainedConfig
     kinds = [kind for kind in transformers.CONFIG_MAPPING[model_type].__mro__ if issubclass(kind, every) and kind is not every]
-    declared = {name for kind in kinds for name in kind.__dict__.get("__annotations__", {})}
+    declared = {name for kind in kinds for name in inspect.get_annotations(kind)}
     return frozenset(declared - set(INERT) - set(every.__annotations__))
 
 

@@ -17,7 +17,8 @@ from typing import Any
 import torch
 from benchmarks.drift.keys import Path as Keys
 from benchmarks.drift.keys import bases, keys_of, made, own, suspect, untested
-from benchmarks.drift.trial import BAD, Base, Outcome
+from benchmarks.drift.outcome import BAD, Outcome
+from benchmarks.drift.trial import Base
 from benchmarks.drift.values import Move, values
 
 from anyformer.huggingface.config import INERT
@@ -25,7 +26,7 @@ from anyformer.huggingface.config import INERT
 DONE = "done"
 """What the line says that ends a job."""
 USEFUL, IDLE = 2, 2
-"""Values of one key that are compared or refused here, after which no more are tried; and those that change nothing in transformers."""
+"""Values of one key that are compared or refused here, after which no more are tried; and those that change nothing there."""
 
 
 @dataclass(frozen=True)
@@ -158,7 +159,9 @@ def _work(job: Job, known: dict[tuple[str, str, str], Tried], results: Any) -> N
     results.put(None)
 
 
-def sweep(todo: list[Job], path: Path, redo: Iterable[str], count: int, tell: Callable[[Job | None, Counter[str]], None]) -> None:
+def sweep(
+    todo: list[Job], path: Path, redo: Iterable[str], count: int, tell: Callable[[Job | None, Counter[str]], None]
+) -> None:
     """Run the jobs, each in a process of its own, `count` at a time; append what they try.
 
     `redo`: outcomes that are tried again.

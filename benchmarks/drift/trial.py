@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import json
 import shutil
-import signal
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import torch
 import transformers
 from benchmarks.drift.keys import Path as Keys
 from benchmarks.drift.keys import made, text_path
+from benchmarks.drift.outcome import ENDED, Outcome, TimeIsUpError, refusal, said, within
 from torch import Tensor
 
 from anyformer import huggingface
@@ -34,38 +32,6 @@ SECONDS = 60
 FEWEST = 8
 """Tokens of a vocabulary that is tried."""
 SHARED = Path("/dev/shm")
-ENDED = ("equal", "refused by name", "noted by name", "transformers refuses", "drift", "unclear refusal", "crash")
-"""How a value may end, from good to bad: `noted by name` where results differ on purpose, and a notice says so."""
-BAD = frozenset(ENDED[4:])
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """How a value ended. `moves`: whether transformers' results differ from those without it."""
-
-    ended: str
-    why: str = ""
-    moves: bool | None = None
-
-
-class TimeIsUp(Exception):
-    """A value took too long."""
-
-
-@contextmanager
-def within(seconds: int) -> Iterator[None]:
-    """Stop what runs within after so many seconds."""
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        raise TimeIsUp(f"after {seconds} s")
-
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.alarm(seconds)
-    try:
-        yield
-    finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
 
 
 def with_move(config: Mapping[str, Any], path: Keys, move: Mapping[str, Any]) -> dict[str, Any]:
@@ -89,7 +55,9 @@ class Base:
         self.weights: dict[str, Any] = {}
         self.described: Architecture | None = None
         self.outcome = self.tried((), {})
-        turning = [buffer.shape[-1] for name, buffer in self.theirs.named_buffers() if "inv_freq" in name] if self.theirs else []
+        turning = (
+            [buffer.shape[-1] for name, buffer in self.theirs.named_buffers() if "inv_freq" in name] if self.theirs else []
+        )
         self.frequencies = turning[0] if turning else 4
 
     def tried(self, path: Keys, move: Mapping[str, Any]) -> Outcome:
@@ -98,7 +66,7 @@ class Base:
         try:
             with within(SECONDS):
                 return self._tried(path, move, directory)
-        except TimeIsUp as error:
+        except TimeIsUpError as error:
             return Outcome("crash", f"time is up {error}")
         finally:
             shutil.rmtree(directory, ignore_errors=True)
@@ -111,10 +79,10 @@ class Base:
         try:
             theirs = self._made(case)
             saved = json.loads(theirs.config.to_json_string())
-        except TimeIsUp:
+        except TimeIsUpError:
             raise
         except Exception as error:  # whatever a class says of a value
-            return Outcome("transformers refuses", _said(error))
+            return Outcome("transformers refuses", said(error))
         named = {"model_type": case.model_type, "architectures": [type(theirs).__name__]}
         symbols = theirs.get_input_embeddings()
         if isinstance(symbols, torch.nn.Embedding) and not text_path(case):
@@ -127,7 +95,7 @@ class Base:
         try:
             theirs.save_pretrained(directory)
         except Exception as error:
-            return Outcome("transformers refuses", _said(error))
+            return Outcome("transformers refuses", said(error))
         theirs = theirs.float()
         worst, read = Outcome("equal"), None
         for keys in files:
@@ -145,7 +113,7 @@ class Base:
         try:
             huggingface.read_architecture(huggingface.Config(json.loads(json.dumps({**config, **named}, default=_plain))))
         except UserError as error:
-            refused = _refused(error, path, move)
+            refused = refusal(error, path, move)
             return refused if refused.ended == "refused by name" else None
         except Exception:  # which the whole comparison will meet again
             return None
@@ -156,7 +124,9 @@ class Base:
         if {name: (each.shape, each.dtype) for name, each in theirs.state_dict().items()} != self.weights:
             return False
         try:
-            return all(_computation(huggingface.read_architecture(huggingface.Config(keys))[0]) == self.described for keys in files)
+            return all(
+                _computation(huggingface.read_architecture(huggingface.Config(keys))[0]) == self.described for keys in files
+            )
         except Exception:  # which the whole comparison will meet again
             return False
 
@@ -186,16 +156,16 @@ class Base:
                 return Outcome("equal"), read
             ours, _ = huggingface.load(directory, dtype=torch.float32)
         except UserError as error:
-            refused = _refused(error, path, move)
+            refused = refusal(error, path, move)
             if refused.ended == "unclear refusal" and not self._computes(case, theirs):
                 return Outcome("transformers refuses", "its computation fails"), read
             return refused, read
-        except TimeIsUp:
+        except TimeIsUpError:
             raise
         except Exception as error:
             if not self._computes(case, theirs):
                 return Outcome("transformers refuses", "its results"), read
-            return Outcome("crash", _said(error)), read
+            return Outcome("crash", said(error)), read
         pair = Pair(case, theirs, ours, directory)
         outcome = self._gaps(pair, whole=architecture != self.architecture)
         notices = [str(each.message) for each in told if issubclass(each.category, Notice)]
@@ -218,10 +188,10 @@ class Base:
         try:
             with torch.no_grad():
                 logits = parity.their_logits(pair, x[0], target=x[1] if len(x) > 1 else None)
-        except TimeIsUp:
+        except TimeIsUpError:
             raise
         except Exception as error:
-            return Outcome("transformers refuses", _said(error))
+            return Outcome("transformers refuses", said(error))
         if not logits.isfinite().all():
             return Outcome("transformers refuses", "numbers that are not finite")
         if self.logits is None:
@@ -231,14 +201,14 @@ class Base:
         for name, gap in asked:
             try:
                 found = gap(pair)
-            except TimeIsUp:
+            except TimeIsUpError:
                 raise
             except UserError as error:
-                return Outcome("refused by name" if name != "whole" else "unclear refusal", f"{name}: {_said(error)}", moves)
+                return Outcome("refused by name" if name != "whole" else "unclear refusal", f"{name}: {said(error)}", moves)
             except Exception as error:
                 if name == "padded" and not self._computes(pair.case, pair.theirs, pair):
                     continue
-                return Outcome("crash", f"{name}: {_said(error)}", moves)
+                return Outcome("crash", f"{name}: {said(error)}", moves)
             if name == "padded" and not found <= pair.case.logits and alone_gap(pair) <= pair.case.logits:
                 why = f"padded: transformers differs by {found:.1e} from its own result of the row alone, which is ours"
             elif not found <= pair.case.logits:
@@ -273,23 +243,6 @@ def alone_gap(pair: Pair) -> float:
         return float("inf")
     ours = pair.ours(x[0].masked_fill(padding, 0), *x[1:], padding=padding)
     return parity.gap(ours[:, kept] if ours.dim() == 3 and len(x) == 1 else ours, alone)
-
-
-def _refused(error: UserError, path: Keys, move: Mapping[str, Any]) -> Outcome:
-    """Whether a refusal names the key or its value."""
-    said = str(error)
-    names = {name for name in (*path[-1:], *move)} | {
-        name for value in move.values() if isinstance(value, Mapping) for name in value
-    }
-    shown = {str(value) for value in move.values() if isinstance(value, str)} | {
-        str(inner) for value in move.values() if isinstance(value, Mapping) for inner in value.values() if isinstance(inner, str)
-    }
-    clear = any(name in said for name in names) or any(repr(value) in said or f'"{value}"' in said for value in shown)
-    return Outcome("refused by name" if clear or not path else "unclear refusal", said[-300:])
-
-
-def _said(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}".replace("\n", " ")[:300]
 
 
 def _computation(architecture: Architecture) -> Architecture:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Iterator, Mapping
 from functools import cache
@@ -11,7 +12,6 @@ import transformers
 from benchmarks.drift.keys import source
 from benchmarks.drift.rope import TABLES, legacy, tables
 
-from huggingface.case import T
 from anyformer.huggingface.vocabulary import (
     FLAG,
     INTEGERS,
@@ -26,6 +26,7 @@ from anyformer.huggingface.vocabulary import (
     TABLE,
     WHOLE,
 )
+from huggingface.case import T
 
 Move = Mapping[str, Any]
 """What a value sets beside each other: the key itself, and keys without which it has no effect."""
@@ -175,9 +176,11 @@ def _compared(model_type: str, key: str) -> tuple[str, ...]:
 def _literals(model_type: str, key: str) -> tuple[Any, ...]:
     """The values that a class's annotation lists."""
     for kind in transformers.CONFIG_MAPPING[model_type].__mro__:
-        said = kind.__dict__.get("__annotations__", {}).get(key)
+        said = inspect.get_annotations(kind).get(key)
         if said is not None:
-            return tuple(_inside(said)) if not isinstance(said, str) else tuple(_TEXT.findall(said)) if "Literal" in said else ()
+            return (
+                tuple(_inside(said)) if not isinstance(said, str) else tuple(_TEXT.findall(said)) if "Literal" in said else ()
+            )
     return ()
 
 
@@ -192,9 +195,9 @@ def _inside(said: Any) -> Iterator[Any]:
 def _unset(model_type: str, key: str) -> Iterator[Any]:
     """For a key that is null or absent by default, by what it is declared as."""
     said = " ".join(
-        str(kind.__dict__["__annotations__"][key])
+        str(inspect.get_annotations(kind)[key])
         for kind in transformers.CONFIG_MAPPING[model_type].__mro__
-        if key in kind.__dict__.get("__annotations__", {})
+        if key in inspect.get_annotations(kind)
     )
     kind = KINDS.get(key)
     if "bool" in said or kind is FLAG:

@@ -12,8 +12,9 @@ from torch import Tensor
 
 from anyformer import catalogue, checkpoint, huggingface
 from anyformer.describe import Notice, read_data
+from anyformer.huggingface import gguf
 from anyformer.model import Transformer
-from anyformer.model.adapters import adapted, made_of
+from anyformer.model.adapters import made_of
 from anyformer.parts.images.encoder import Images
 from anyformer.plan import Plan
 from anyformer.text import Tokenizer
@@ -64,9 +65,9 @@ def _loaded(
     if adapter is not None:
         model, tokenizer = load(path, plan=plan, device=device, dtype=dtype, images=images)
         family = _family(path, model)
-        found, own = huggingface.read_adapter(adapter, model.architecture, family)
         weights = {name: parameter.detach() for name, parameter in model.named_parameters()}
-        return made_of(adapted(model.architecture, found), model.plan, found.merged(weights, own)), tokenizer
+        merged, values = huggingface.merge_adapter(adapter, model.architecture, family, weights)
+        return made_of(merged, model.plan, values), tokenizer
     if path.suffix == ".gguf" and isfile(path):
         return huggingface.load(path, plan=plan, device=device, dtype=dtype, images=images)
     if not isdir(path):
@@ -147,7 +148,7 @@ def beside(path: str | Path) -> Beside:
     place = _newest(Path(path))
     if (place / checkpoint.MANIFEST).is_file():
         return checkpoint.beside_of(place, checkpoint.read_manifest(place))
-    return Beside.read(place)
+    return gguf.beside_of(place) if gguf.is_gguf(place) else Beside.read(place)
 
 
 def labels_of(path: str | Path) -> tuple[str, ...]:

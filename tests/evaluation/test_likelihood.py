@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import random
 
 import pytest
+import tokenizers
 import torch
+from tokenizers import processors
 
 from anyformer.data.tokenizer_specs import BytePairs, Bytes
 from anyformer.data.vocabulary import make_tokenizer
 from anyformer.describe import UserError, change_all
 from anyformer.evaluation import Request, scores
 from anyformer.evaluation import likelihood as module
-from anyformer.evaluation.likelihood import opening, pair
+from anyformer.evaluation.likelihood import pair
 from anyformer.model import build
 from anyformer.resolving import architecture
 from anyformer.text import Tokenizer
@@ -133,18 +134,23 @@ def test_a_pair_is_cut_where_the_tokens_of_the_context_end():
     assert pair(tokenizer, "", "the").context == (tokenizer.end,)
     only = pair(tokenizer, "  ", "the")
     assert (only.context, tokenizer.decode(only.continuation)) == ((tokenizer.end,), "  the")
-    assert pair(tokenizer, "the cat", " sat", opening=(7,)) == Request((7, *request.context), request.continuation)
 
 
-def test_the_template_of_a_tokenizer_says_what_stands_before_a_text():
-    own = make_tokenizer(Bytes(), lambda: TEXT, lambda: TEXT)
-    assert opening(own) == ()
-    table = json.loads(own.definition)
-    end = own.end
-    table["post_processor"] = {
-        "type": "TemplateProcessing",
-        "single": [{"SpecialToken": {"id": "s", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}],
-        "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 0}}],
-        "special_tokens": {"s": {"id": "s", "ids": [end], "tokens": ["<|endoftext|>"]}},
-    }  # fmt: skip
-    assert opening(Tokenizer.parse(json.dumps(table))) == (end,)
+@pytest.mark.parametrize("frame", ["<s> $A", None])
+@pytest.mark.parametrize("named", [{"bos_token": "<s>"}, {}])
+def test_what_stands_before_a_text_is_that_of_the_harness(frame, named):
+    """Its `_encode_pair` and `loglikelihood`, in a few lines: an empty context is what begins a text, else the end."""
+    inner = tokenizers.Tokenizer.from_str(make_tokenizer(Bytes(), lambda: TEXT, lambda: TEXT).definition)
+    inner.add_special_tokens(["<s>", "</s>"])
+    begin, end = (inner.token_to_id(word) for word in ("<s>", "</s>"))
+    if frame:
+        inner.post_processor = processors.TemplateProcessing(single=frame, special_tokens=[("<s>", begin)])
+    tokenizer = Tokenizer.parse(inner.to_str(), {"eos_token": "</s>", **named})
+    for context, continuation in (("the cat", " sat"), ("the cat ", "sat"), ("  ", "x"), ("", "the"), ("a\n", "b")):
+        spaces = len(context) - len(context.rstrip())
+        before, behind = context[: len(context) - spaces], context[len(context) - spaces :] + continuation
+        read = inner.encode(before).ids or [begin if named else end]
+        wanted = inner.encode(before + behind).ids[len(inner.encode(before).ids) :]
+        if not context:
+            read, wanted = [begin if named else end], inner.encode(continuation, add_special_tokens=False).ids
+        assert pair(tokenizer, context, continuation) == Request(tuple(read), tuple(wanted))

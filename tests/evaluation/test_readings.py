@@ -7,36 +7,21 @@ import math
 from pathlib import Path
 
 import pytest
-import tokenizers
 import torch
-from tokenizers import models, pre_tokenizers, processors
-from transformers import AutoModelForCausalLM, AutoTokenizer, GPT2Config, GPT2LMHeadModel
+from transformers import AutoModelForCausalLM, AutoTokenizer, GPT2LMHeadModel
 
 from anyformer.describe import UserError
 from anyformer.evaluation import measure, open_subject, task_of
 from anyformer.evaluation.readings import Window, rolling, strided
+from evaluation.authors import FRAMES, LENGTH, authors_model
 
-WORDS = ["<s>", "</s>", "<pad>", "<unk>", "the", "of", "time", "say", "two", "three", "model", "is", "a"]
 TEXTS = ["the model is a model", "say two", "time", "of the time " * 9 + "is three", "a model " * 30]
-FRAMES = {"begin": "<s> $A", "both": "<s> $A </s>", "none": None}
-LENGTH = 16
 
 
 @pytest.fixture(scope="module", params=FRAMES)
 def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A tiny GPT-2 whose tokenizer frames texts so."""
-    folder, single = tmp_path_factory.mktemp("model"), FRAMES[request.param]
-    torch.manual_seed(1)
-    sizes = {"n_embd": 16, "n_layer": 1, "n_head": 2, "n_positions": LENGTH, "initializer_range": 0.4}
-    GPT2LMHeadModel(GPT2Config(vocab_size=len(WORDS), bos_token_id=0, eos_token_id=1, **sizes)).save_pretrained(folder)
-    inner = tokenizers.Tokenizer(models.WordLevel({word: number for number, word in enumerate(WORDS)}, unk_token="<unk>"))
-    inner.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    inner.add_special_tokens(WORDS[:4])
-    if single:
-        inner.post_processor = processors.TemplateProcessing(single=single, special_tokens=[("<s>", 0), ("</s>", 1)])
-    (folder / "tokenizer.json").write_text(inner.to_str())
-    names = {"tokenizer_class": "PreTrainedTokenizerFast", "bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>"}
-    (folder / "tokenizer_config.json").write_text(json.dumps(names))
+    """A tiny model whose tokenizer frames texts so."""
+    folder = authors_model(tmp_path_factory.mktemp("model"), request.param)
     (folder / "texts.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in TEXTS))
     return folder
 

@@ -9,8 +9,9 @@ import math
 import pytest
 
 from anyformer.describe import UserError
-from anyformer.evaluation import check_harness, open_subject, run_tasks
+from anyformer.evaluation import Asking, check_harness, open_subject, run_tasks
 from anyformer.evaluation.tasks import Result, figures
+from evaluation.authors import authors_model
 
 harness = pytest.mark.skipif(importlib.util.find_spec("lm_eval") is None, reason="the extra eval is not installed")
 QUESTIONS = [
@@ -115,6 +116,48 @@ def test_a_local_task_gives_the_numbers_of_transformers(first, files, tmp_path):
     assert mine == pytest.approx(expected, rel=1e-6)
     assert {task for task, _ in mine} == {"local_choice", "local_rolling", "local_until"}
     assert all(math.isfinite(value) for value in mine.values())
+
+
+@harness
+@pytest.mark.parametrize("frame", ["begin", "both", "none"])
+def test_frames_chats_and_answered_questions_are_those_of_the_harness(frame, files, tmp_path_factory, tmp_path):
+    """A model of authors: what its tokenizer adds, an empty context, special tokens in a chat, examples before a question."""
+    import lm_eval
+    from lm_eval.api.instance import Instance
+    from lm_eval.models.huggingface import HFLM
+    from lm_eval.tasks import TaskManager
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    from anyformer.evaluation.harness import AnyformerLM
+
+    made = authors_model(tmp_path_factory.mktemp("authors"), frame)
+    theirs = HFLM(
+        pretrained=AutoModelForCausalLM.from_pretrained(made), tokenizer=AutoTokenizer.from_pretrained(made), batch_size=2,
+        device="cpu",
+    )  # fmt: skip
+    subject = open_subject(made)
+    ours = AnyformerLM(subject)
+    said = [("the model", " is"), ("", "the time"), ("<s>say two", " three"), ("say ", "two"), ("", "<s>the")]
+    asked = [Instance("loglikelihood", {}, each, number) for number, each in enumerate(said)]
+    for (one, greedy), (other, also) in zip(
+        ours.loglikelihood(asked, disable_tqdm=True), theirs.loglikelihood(asked, disable_tqdm=True), strict=True
+    ):
+        assert (one, greedy) == (pytest.approx(other, rel=1e-6), also)
+    rolling = [Instance("loglikelihood_rolling", {}, (text,), 0) for text in ("say two", "of the time " * 9, "time")]
+    assert ours.loglikelihood_rolling(rolling, disable_tqdm=True) == pytest.approx(
+        theirs.loglikelihood_rolling(rolling, disable_tqdm=True), rel=1e-6
+    )
+    chat = [{"role": "system", "content": "say"}, {"role": "user", "content": "two"}, {"role": "assistant", "content": "of "}]
+    for prompt in (True, False):
+        assert ours.apply_chat_template(chat, prompt) == theirs.apply_chat_template(chat, prompt)
+    settings = {"num_fewshot": 2, "apply_chat_template": True, "fewshot_as_multiturn": True, "system_instruction": "say two"}
+    found = lm_eval.simple_evaluate(
+        theirs, tasks=files[:1], task_manager=TaskManager(include_defaults=False), bootstrap_iters=10, batch_size=2, **settings
+    )
+    expected = {(each.task, each.metric): each.value for each in figures(found["results"])}
+    for asking, changed in ((Asking(2, True, True, "say two"), False), (Asking(), True)):
+        mine = {(each.task, each.metric): each.value for each in run_tasks(subject, files[:1], asking=asking)}
+        assert changed or mine == pytest.approx(expected, rel=1e-6)
 
 
 @harness

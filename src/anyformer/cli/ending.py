@@ -9,6 +9,10 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from anyformer.training import Trained
+    from anyformer.training.before import Before
+
+_ANSWER = 64
+"""Tokens of an answer to a held-out question at most."""
 
 
 def finish(trained: Trained) -> None:
@@ -29,6 +33,8 @@ def finish(trained: Trained) -> None:
     )
     perplexity = "" if final.perplexity is None else f": perplexity {final.perplexity:.2f}"
     console.out(f"validation loss {final.loss:.4f} over {of}{perplexity}{bits}")
+    if trained.before is not None:
+        console.out(f"before this training: {trained.before.loss:.4f}")
     if final.metrics:
         console.out("  ".join(f"{name.replace('_', ' ')} {value:.4f}" for name, value in final.metrics.items()))
     if trained.baseline is not None:
@@ -54,6 +60,9 @@ def print_sample(trained: Trained, console: Console) -> bool:
     prompt = trained.prompts[0]
     if not prompt:  # the objective knows no text to go on with
         return False
+    if trained.before is not None:
+        print_answers(trained, trained.before, console)
+        return True
     sampling = Sampling(temperature=0.7, top_k=50)
     try:
         pieces = stream(trained.model, trained.tokenizer, [prompt], max_tokens=160, sampling=sampling, chat=trained.chat)
@@ -72,3 +81,23 @@ def print_sample(trained: Trained, console: Console) -> bool:
         print(" ... (stopped; the run is whole)", end="")
     print()
     return True
+
+
+def print_answers(trained: Trained, before: Before, console: Console) -> None:
+    """Print what the model says to some held-out questions, beside what it said before, until the run's minutes end."""
+    from rich.table import Table
+    from rich.text import Text
+
+    from anyformer.cli.generated import safe
+    from anyformer.generation import GREEDY, generate
+
+    table = Table("question", "before", "after", title="answers to held-out questions", title_justify="left")
+    for question in filter(None, dict.fromkeys(trained.prompts)):
+        if trained.deadline is not None and time.monotonic() > trained.deadline:
+            break
+        said = (
+            generate(model, trained.tokenizer, question, max_tokens=_ANSWER, sampling=GREEDY, chat=True)
+            for model in (before.model, trained.model)
+        )
+        table.add_row(*(Text(safe(each.strip())) for each in (question, *said)))
+    console.print(table)

@@ -106,6 +106,19 @@ def run(
             metavar="NAME|FILE.yaml",
         ),
     ] = None,
+    num_fewshot: Annotated[
+        int | None,
+        other_option(help="Put this many answered questions before each of a task's.", min=0, metavar="COUNT"),
+    ] = None,
+    apply_chat_template: Annotated[
+        bool, other_option("--apply-chat-template", help="Write a task's questions by the model's chat template.")
+    ] = False,
+    fewshot_as_multiturn: Annotated[
+        bool, other_option("--fewshot-as-multiturn", help="Give answered questions as turns of the chat.")
+    ] = False,
+    system_instruction: Annotated[
+        str | None, other_option(help="Say this first, before a task's questions.", metavar="TEXT")
+    ] = None,
     limit: Annotated[
         int | None, other_option(help="Ask only this many questions of each task.", min=1, metavar="COUNT")
     ] = None,
@@ -134,7 +147,9 @@ def run(
     95 of 100 cases, found by drawing the rows (or documents, or questions) again.
     """
     from anyformer.cli import evaluated
+    from anyformer.describe import UserError
     from anyformer.evaluation import (
+        Asking,
         answer,
         check_harness,
         open_subject,
@@ -153,6 +168,11 @@ def run(
         model, against, draw=draw is not None, measures=measures, asks=choices is not None, limits=limit is not None,
         tasks=bool(tasks), changes=bool(changes), reading=by_document is not None or stride is not None,
     )  # fmt: skip
+    asking = Asking(num_fewshot, apply_chat_template, fewshot_as_multiturn, system_instruction)
+    if asking != Asking() and not tasks:
+        raise UserError("answered questions, chat templates and what is said first are of tasks: give --tasks too")
+    if fewshot_as_multiturn and not apply_chat_template:
+        raise UserError("--fewshot-as-multiturn gives answered questions as turns of a chat: give --apply-chat-template too")
     if draw is not None:
         check_picture(draw)
     if tasks:
@@ -177,7 +197,7 @@ def run(
         with evaluated.progress("embedding", 2 * len(pairs)) as done:
             evaluated.add_retrieval(retrieve(subject, pairs, pool, done), report, lines)
     if tasks:
-        evaluated.add_tasks(run_tasks(subject, tasks, limit=limit), report, lines)
+        evaluated.add_tasks(run_tasks(subject, tasks, limit=limit, asking=asking), report, lines)
     print(json.dumps(report, indent=2, ensure_ascii=False) if as_json else "\n".join(lines).lstrip("\n"))
 
 

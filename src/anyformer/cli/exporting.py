@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from anyformer.cli.arguments import Model
+
+if TYPE_CHECKING:
+    import torch
+
+    from anyformer.model import Transformer
+    from anyformer.text.beside import Beside
 
 EXAMPLES = """
 anyformer export runs/2026-01-01-120000 exported
@@ -34,6 +40,13 @@ def run(
             metavar="DIRECTORY",
         ),
     ] = None,
+    dtype: Annotated[
+        Literal["stored", "fp32", "bf16", "fp16"],
+        typer.Option(
+            help="Numbers of the weights: `stored` is the type in which they came, whatever they were trained in.",
+            metavar="stored|fp32|bf16|fp16",
+        ),
+    ] = "stored",
     adapter: Annotated[
         bool,
         typer.Option(
@@ -61,13 +74,13 @@ def run(
     if base is not None and not adapter:
         raise UserError("--base says where the model beside an adapter is: give --adapter too, or leave it out")
     if adapter:
-        return export_adapter(model, out, family, base)
+        return export_adapter(model, out, family, base, dtype)
     if towers is None and (family is None or family in huggingface.COMPOSITES):
         towers = imported_towers(model)
     loaded, tokenizer = load(model)
     exported = huggingface.export(
         loaded, out, tokenizer=tokenizer, beside=beside(model), model_type=family, length=trained_length(model),
-        labels=labels_of(model), facts=training_facts(model), towers=towers,
+        labels=labels_of(model), facts=training_facts(model), towers=towers, dtype=_type(dtype, beside(model), loaded),
     )  # fmt: skip
     is_own = exported is huggingface.own()
     print(f"{out}: {exported.model_type}{'; load it after `import anyformer.huggingface.auto`' if is_own else ''}")
@@ -80,7 +93,7 @@ def run(
     return None
 
 
-def export_adapter(model: Path, out: Path, model_type: str | None, base: Path | None) -> None:
+def export_adapter(model: Path, out: Path, model_type: str | None, base: Path | None, dtype: str) -> None:
     """Write the adapter of a run or checkpoint in PEFT's files, and its base beside it unless that is somewhere already."""
     from anyformer import huggingface
     from anyformer.loading import adapter_of, beside, trained_length
@@ -91,6 +104,19 @@ def export_adapter(model: Path, out: Path, model_type: str | None, base: Path | 
     huggingface.write_adapter(out, adapter, own, bare.architecture, family, str(where))
     if base is None:
         length = trained_length(model)
-        huggingface.export(bare, where, tokenizer=tokenizer, beside=beside(model), model_type=family.model_type, length=length)
+        huggingface.export(
+            bare, where, tokenizer=tokenizer, beside=beside(model), model_type=family.model_type, length=length,
+            dtype=_type(dtype, beside(model), bare),
+        )  # fmt: skip
     print(f"{out}: {adapter.kind} for {family.model_type}, beside {where}")
     print(f"try next, in Python:\n  from peft import AutoPeftModel\n  model = AutoPeftModel.from_pretrained({str(out)!r})")
+
+
+def _type(asked: str, beside: Beside, model: Transformer) -> torch.dtype | None:
+    """The type that the weights are written in; None for as they are, each in its own."""
+    from anyformer.huggingface.number_types import TYPES, came_in
+
+    if asked != "stored":
+        return TYPES[asked]
+    came, now = came_in(beside), next(model.parameters()).dtype
+    return None if came == now else came

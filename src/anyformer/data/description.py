@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
+from anyformer.data.compressed import SUFFIXES as COMPRESSED
 from anyformer.data.tokenizer_specs import BytePairs, Bytes, TokenizerSpec
 from anyformer.describe import Registry, Value
 from anyformer.text.specials import Specials
@@ -18,7 +19,8 @@ STDLIB = "python-stdlib"
 """The word in `paths` that stands for the source of the running interpreter's standard library."""
 
 _SUFFIXES = "txt text md rst tex jsonl py pyi c h cc cpp hpp rs go java js ts rb sh sql"
-TEXT_GLOBS = tuple(f"*.{suffix}" for suffix in _SUFFIXES.split())
+_PACKED = tuple(f"*.{suffix}{packed}" for suffix in ("txt", "md", "jsonl") for packed in COMPRESSED)
+TEXT_GLOBS = (*(f"*.{suffix}" for suffix in _SUFFIXES.split()), "*.parquet", *_PACKED)
 """Files that are read in a directory when `glob` is empty."""
 Path = Annotated[str, Field(min_length=1)]
 
@@ -106,14 +108,15 @@ class Files(Data):
 class Text(Files):
     """Running text -> tokens -> windows.
 
-    A text file is one document; so is a line of a `.jsonl` file. Around every document stands what the tokenizer puts around a
+    A text file is one document; so is a line of a `.jsonl` file and a row of a `.parquet` file. Files whose names end in
+    `.gz`, `.bz2`, `.xz` or `.zst` are decompressed. Around every document stands what the tokenizer puts around a
     text (`<s>`), and behind it the end-of-text token where it puts nothing there, unless a single document is split by its
     tail. Objectives that put it around each row, such as `masked`, read documents with the end alone.
     """
 
     kind: Literal["text"] = "text"
     field: Annotated[str, Field(min_length=1)] = "text"
-    """The field of a `.jsonl` object that holds the text."""
+    """The field of a `.jsonl` object, or of a row of Parquet, that holds the text."""
     split: Literal["documents", "tail"] | None = None
     """`documents` holds out whole documents by a hash of their text, so that adding documents moves none; `tail` holds out the
     last characters of the text. None: `documents` if there are enough for at least one to be expected, else `tail`."""

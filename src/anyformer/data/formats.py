@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
+from anyformer.data.compressed import opened, told
 from anyformer.data.row import Bad, BadRecord, Row, shown
 from anyformer.text.errors import DataError
 
@@ -38,19 +39,19 @@ def json_lines(path: Path, advance: Advance, bad: Bad) -> Iterator[Row]:
 
 def json_list(path: Path, advance: Advance, bad: Bad) -> Iterator[Row]:
     """One JSON list of objects."""
-    size = path.stat().st_size
-    if size > LARGEST_JSON:
+    with opened(path) as file:
+        content = file.read(LARGEST_JSON + 1)
+    if len(content) > LARGEST_JSON:
         raise DataError(
-            f"{path}: {size:,} bytes, and a .json file is read whole, so at most {LARGEST_JSON:,}; write JSON lines instead, "
-            "one object in each line of a .jsonl file, which are read one by one"
+            f"{path}: a .json file is read whole, so it may have {LARGEST_JSON:,} bytes at most; write JSON lines instead, one "
+            "object in each line of a .jsonl file, which are read one by one"
         )
-    content = path.read_bytes()
     try:
         rows = json.loads(_decoded(content.removeprefix(_BOM)), parse_constant=_no_number)
     except (ValueError, RecursionError) as error:
         line = f":{error.lineno}" if isinstance(error, json.JSONDecodeError) else ""
         raise DataError(f"{path}{line}: {_reason(error)}; a .json file holds one list of objects, in UTF-8") from None
-    advance(len(content))
+    told(path, advance)(len(content))
     if not isinstance(rows, list):
         raise DataError(f"{path}: should be a list of objects, got {shown(rows)}; one object in each line is a .jsonl file")
     for number, row in enumerate(rows):
@@ -104,11 +105,12 @@ READERS: Mapping[str, Reader] = {
 
 def _lines(path: Path, advance: Advance) -> Iterator[tuple[int, bytes]]:
     """Lines and their numbers from 1, without the mark that some programs begin a file with."""
-    with path.open("rb") as file:
+    read = told(path, advance)
+    with opened(path) as file:
         for number, line in enumerate(iter(lambda: file.readline(LONGEST_LINE), b""), start=1):
             if len(line) == LONGEST_LINE and not line.endswith(b"\n"):
                 raise DataError(f"{path}:{number}: a line of more than {LONGEST_LINE:,} bytes; is it text, with line ends?")
-            advance(len(line))
+            read(len(line))
             yield number, line.removeprefix(_BOM) if number == 1 else line
 
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 import codecs
 import hashlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import IO
+from typing import IO, Any
 
+from anyformer.data.compressed import is_compressed, looks_like, opened, suffix_of, told
+from anyformer.data.formats import parquet
+from anyformer.data.row import refuse
 from anyformer.data.sources import Source
 from anyformer.text.errors import DataError
 
@@ -67,7 +70,10 @@ def check(source: Source, field: str, advance: Callable[[int], None] = lambda co
     """Read a file once, calling `advance` with bytes read. Empty, binary and non-UTF-8 files are `Skipped`, or refused if the
     user named them; a wrong JSON line is always refused, as `file:line`."""
     try:
-        return (_check_lines if source.lines else _check_text)(source, field, advance)
+        found = (_check_rows if source.rows else _check_text)(source, field, told(source.path, advance))
+        if is_compressed(source.path):
+            advance(source.size)
+        return found
     except OSError as error:
         reason = f"cannot be read ({error.strerror})"
     except _UnfitError as error:
@@ -75,6 +81,9 @@ def check(source: Source, field: str, advance: Callable[[int], None] = lambda co
     if source.explicit:
         if reason == EMPTY:
             raise DataError(f"{source.path}: the file is empty; give one with text, or leave it out")
+        known = looks_like(source.path)
+        if known is not None:
+            raise DataError(f"{source.path}: is {known[0]}, by its first bytes, and no UTF-8 text: {known[1]}, or leave it out")
         raise DataError(f"{source.path}: {reason}; only UTF-8 text is read: convert the file or leave it out")
     return Skipped(str(source.path), reason)
 
@@ -82,8 +91,8 @@ def check(source: Source, field: str, advance: Callable[[int], None] = lambda co
 def read(facts: SourceFacts, field: str, size: int = PIECE) -> Iterator[Piece]:
     """The text of a checked file in pieces of at most `size` characters (see `cut`)."""
     try:
-        if not facts.source.lines:
-            with facts.source.path.open("rb") as file:
+        if not facts.source.rows:
+            with opened(facts.source.path) as file:
                 yield from _pieces(_decoded(file, size), facts.low, size)
             return
         for text in filter(None, _texts(facts.source, field, lambda count: None)):
@@ -129,7 +138,7 @@ def changed(source: Source) -> DataError:
 def _check_text(source: Source, field: str, advance: Callable[[int], None]) -> SourceFacts:
     decoder = codecs.getincrementaldecoder("utf-8")()
     digest, seen, characters = hashlib.sha256(), 0, 0
-    with source.path.open("rb") as file:
+    with opened(source.path) as file:
         for block in iter(lambda: file.read(_BLOCK), b""):
             if b"\0" in block:
                 raise _UnfitError(f"binary (a NUL at byte {seen + block.index(0):,})")
@@ -152,7 +161,7 @@ def _strict(decoder: codecs.IncrementalDecoder, block: bytes, seen: int, final: 
         raise _UnfitError(f"not UTF-8 (0x{error.object[error.start]:02x} at byte {seen - held + error.start:,})") from None
 
 
-def _check_lines(source: Source, field: str, advance: Callable[[int], None]) -> SourceFacts:
+def _check_rows(source: Source, field: str, advance: Callable[[int], None]) -> SourceFacts:
     size = characters = documents = empty = high = 0
     low = 2**64
     for text in _texts(source, field, advance):
@@ -169,8 +178,12 @@ def _check_lines(source: Source, field: str, advance: Callable[[int], None]) -> 
 
 
 def _texts(source: Source, field: str, advance: Callable[[int], None]) -> Iterator[str]:
-    """The text of every line that is not blank, empty texts included."""
-    with source.path.open("rb") as file:
+    """The text of every row, and of every line that is not blank, empty texts included."""
+    if suffix_of(source.path) == ".parquet":
+        for row in parquet(source.path, advance, refuse):
+            yield _field(row.values, field, row.where)
+        return
+    with opened(source.path) as file:
         for number, line in enumerate(file, start=1):
             advance(len(line))
             if not line.isspace():
@@ -188,6 +201,10 @@ def _text(line: bytes, field: str, where: str, number: int) -> str:
         raise DataError(f"{where}: not valid JSON ({error}); every line has to be one JSON object") from None
     if not isinstance(row, dict):
         raise DataError(f"{where}: should be a JSON object, got {_shown(row)}")
+    return _field(row, field, where)
+
+
+def _field(row: Mapping[str, Any], field: str, where: str) -> str:
     if field not in row:
         raise DataError(f"{where}: has no field {field!r}, only {', '.join(map(repr, row)) or 'an empty object'}; set `field`")
     text = row[field]

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from anyformer.data.builtin import SOURCES
+from anyformer.data.compressed import SUFFIXES as COMPRESSED
+from anyformer.data.compressed import is_compressed, suffix_of
 from anyformer.data.fields import choice_field, field_of, number_field, text_field, texts_field, whole_field
 from anyformer.data.formats import READERS, Advance, Reader
 from anyformer.data.images import SUFFIXES, image_field, image_file
@@ -32,7 +34,9 @@ __all__ = [
     "whole_field",
 ]
 _READERS: Mapping[str, Reader] = {**READERS, **dict.fromkeys(SUFFIXES, image_file)}
-RECORD_GLOBS = tuple(f"*{suffix}" for suffix in _READERS)
+PACKED = (".jsonl", ".json", ".csv", ".tsv")
+"""Files of records that may be compressed."""
+RECORD_GLOBS = (*(f"*{suffix}" for suffix in _READERS), *(f"*{suffix}{packed}" for suffix in PACKED for packed in COMPRESSED))
 """Files of records that are read in a directory when no glob is given."""
 
 
@@ -49,10 +53,14 @@ def rows(source: Source | str | Path, advance: Advance = lambda count: None, bad
     if source.origin:
         yield from SOURCES[source.origin].rows(source, advance)
         return
-    reader = _READERS.get(source.path.suffix.lower())
+    suffix = suffix_of(source.path)
+    reader = _READERS.get(suffix) if suffix in PACKED or not is_compressed(source.path) else None
     if reader is None:
         known = ", ".join(_READERS)
-        raise DataError(f"{source.path}: records are read from {known}; convert it, or name such files with `glob`")
+        raise DataError(
+            f"{source.path}: records are read from {known}, of which {', '.join(PACKED)} may be compressed "
+            f"({', '.join(COMPRESSED)}); convert it, or name such files with `glob`"
+        )
     try:
         yield from reader(source.path, advance, bad)
     except OSError as error:

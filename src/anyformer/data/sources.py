@@ -10,9 +10,12 @@ from fnmatch import fnmatch
 from os.path import exists, isdir, isfile  # which no name is too long for
 from pathlib import Path
 
+from anyformer.data.compressed import suffix_of
 from anyformer.data.description import STDLIB, TEXT_GLOBS
 from anyformer.text.errors import DataError
 
+ROWS = (".jsonl", ".parquet")
+"""Files of text that have a document in each row."""
 # Installed packages are not the standard library, its tests include files that are broken on purpose, and its encodings are
 # generated tables.
 _NOT_STDLIB = frozenset({"site-packages", "dist-packages", "test", "tests", "idle_test", "encodings"})
@@ -30,9 +33,9 @@ class Source:
     origin: str = ""
 
     @property
-    def lines(self) -> bool:
-        """Whether each line is a document (JSON lines)."""
-        return self.path.suffix == ".jsonl"
+    def rows(self) -> bool:
+        """Whether each of its rows is a document: JSON lines, Parquet."""
+        return suffix_of(self.path) in ROWS
 
     def identity(self) -> list[str | int]:
         """Absolute path, bytes and time of change (ns): if one differs, the file changed."""

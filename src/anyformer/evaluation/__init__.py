@@ -10,10 +10,11 @@ from anyformer.evaluation.masked_likelihood import filled_scores
 from anyformer.evaluation.measure import Measured, Task, against, measure, task_of
 from anyformer.evaluation.retrieval import Retrieval, embeddings, read_pairs, retrieve
 from anyformer.evaluation.subject import Subject, open_subject
-from anyformer.evaluation.tasks import Result, check_harness, run_tasks
+from anyformer.evaluation.tasks import Asking, Result, check_harness, run_tasks
 from anyformer.evaluation.text_figures import Bucket, Sums, TextFigures, text_figures
 
 __all__ = [
+    "Asking",
     "Bucket",
     "Choices",
     "Difference",

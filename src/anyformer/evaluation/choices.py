@@ -12,7 +12,7 @@ from anyformer.data.row import BadRecord, Row, shown
 from anyformer.data.rows import rows
 from anyformer.evaluation.decoder_likelihood import target_scores
 from anyformer.evaluation.intervals import Difference, Interval, paired, share
-from anyformer.evaluation.likelihood import Request, opening, pair, scores
+from anyformer.evaluation.likelihood import Request, pair, scores
 from anyformer.evaluation.subject import Subject
 from anyformer.text import Tokenizer
 from anyformer.text.sides import Sides
@@ -112,8 +112,7 @@ def _answer(row: Row, choices: Sequence[str]) -> int:
 def asked(subject: Subject, question: Question) -> list[Request]:
     """A request for each choice. A space stands between the text and a choice, unless either brings white space."""
     tokenizer, context = subject.text, question.context
-    begin = opening(tokenizer)
-    return [pair(tokenizer, context, joined(context, choice), opening=begin) for choice in question.choices]
+    return [pair(tokenizer, context, joined(context, choice)) for choice in question.choices]
 
 
 def joined(context: str, choice: str) -> str:

@@ -13,9 +13,13 @@ from lm_eval.utils import get_rolling_token_windows, make_disjoint_window
 from tqdm import tqdm
 
 from anyformer.describe import UserError
-from anyformer.evaluation.likelihood import BATCH_TOKENS, Request, opening, scores
+from anyformer.evaluation.likelihood import BATCH_TOKENS, Request, prefix_of, scores
 from anyformer.evaluation.subject import Subject
 from anyformer.generation import Sampling, stream
+from anyformer.text import DataError
+from anyformer.text.chat import Chat, named_template
+from anyformer.text.chat.rendering import Writer
+from anyformer.text.marked import encode_marked
 
 NEW_TOKENS = 256
 """Tokens that are generated at most where a task does not say."""
@@ -23,17 +27,20 @@ INERT = {"do_sample": None, "num_beams": 1, "use_cache": True}
 """Keys of generation that change nothing at this value (None: at any)."""
 
 
+_HERE = "\uf8ff"
+"""A letter for private use that marks the end of a text."""
+
+
 class AnyformerLM(TemplateLM):  # type: ignore[misc]
     """A model that scores and continues texts for the harness's tasks, as its own `HFLM` does for models of transformers.
 
-    A text of more than T positions loses its beginning. Texts are tokenised with what the tokenizer's template puts before
-    them (`<s>`), as there.
+    A text of more than T positions loses its beginning. Texts are tokenised with what the tokenizer puts around them
+    (`<s>`), as there.
     """
 
     def __init__(self, subject: Subject, most: int = BATCH_TOKENS) -> None:
         super().__init__()
         self._subject, self._most = subject, most
-        self._opening = opening(subject.text)
         self.max_length = subject.length
 
     @property
@@ -42,20 +49,45 @@ class AnyformerLM(TemplateLM):  # type: ignore[misc]
 
     @property
     def prefix_token_id(self) -> int:
-        """What stands before a text without a context: the token that starts one, else the one that ends one."""
-        start = self._subject.text.find("start")
-        return self.eot_token_id if start is None else start
+        """What stands before a text without a context: the token that begins one, else the one that ends one."""
+        return prefix_of(self._subject.text)
 
     @property
     def tokenizer_name(self) -> str:
         return self._subject.text.digest
 
     def tok_encode(self, string: str, add_special_tokens: bool | None = None, **kwargs: Any) -> list[int]:
-        begin = () if add_special_tokens is False else self._opening
-        return [*begin, *self._subject.text.encode(string)]
+        """The tokens of a text, in which special tokens are spelt, and what the tokenizer puts around it unless the text begins
+        with its first token, as a chat does."""
+        tokenizer = self._subject.text
+        tokens = encode_marked(tokenizer, string)
+        begins = string.startswith(tokenizer.decode([self.prefix_token_id], special=True))
+        framed = not begins if add_special_tokens is None else add_special_tokens
+        return tokenizer.framed(tokens).tokens if framed else tokens
 
-    def apply_chat_template(self, chat_history: Any, add_generation_prompt: bool = True) -> str:
-        raise UserError("tasks are given to the model as plain text: leave the chat template out")
+    def chat_template(self, chat_template: bool | str = False) -> str | None:
+        """The template of that name, or the usual one; None where none is asked for."""
+        if chat_template is False or chat_template is None:
+            return None
+        return named_template(self._subject.text, None if chat_template is True else chat_template)
+
+    def apply_chat_template(self, chat_history: list[dict[str, str]], add_generation_prompt: bool = True) -> str:
+        """The text of a chat up to where the next answer begins, or else to the end of what was said last, whose white space
+        counts if the template keeps it."""
+        if not add_generation_prompt:
+            *before, last = chat_history
+            chat_history = [*before, {**last, "content": f"{last['content']}{_HERE} "}]
+        try:
+            written, _ = Writer.of(self._subject.text, Chat(chat_history)).marked(prompt=add_generation_prompt)
+        except DataError:  # some templates know no system, and the harness leaves it out then
+            rest = [turn for turn in chat_history if turn["role"] != "system"]
+            written, _ = Writer.of(self._subject.text, Chat(rest)).marked(prompt=add_generation_prompt)
+        if add_generation_prompt:
+            return written
+        place = written.rfind(_HERE)
+        if place < 0:
+            raise UserError("the chat template leaves out what is said last, so that it cannot be gone on with")
+        return written[:place] if written.startswith(" ", place + 1) else written[:place].rstrip()
 
     def _loglikelihood_tokens(
         self, requests: Sequence[tuple[Any, list[int], list[int]]], disable_tqdm: bool = False, **kwargs: Any

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-import tokenizers
 import torch
 from torch import Tensor
 
@@ -56,26 +55,29 @@ def check(architecture: Architecture) -> None:
         raise UserError(f"the likelihood of a text is that of a model of the next token: {error}") from None
 
 
-def pair(tokenizer: Tokenizer, context: str, continuation: str, *, opening: Tokens = ()) -> Request:
-    """A text and what follows it, as tokens. Both are tokenised in one piece, and cut where the tokens of the context end.
+def pair(tokenizer: Tokenizer, context: str, continuation: str) -> Request:
+    """A text and what follows it, as tokens, as lm-evaluation-harness makes them.
 
-    Spaces at the end of the context belong to the continuation, whose first word most tokenizers spell with them. An empty
-    context is the token that ends a text. `opening`: tokens before any text.
+    Both are tokenised in one piece, and cut where the tokens of the context end; before them stands what the tokenizer puts
+    before a text.
+    Spaces at the end of the context belong to the continuation, whose first word most tokenizers spell with them. In place of
+    an empty context stands `prefix_of`, unless the continuation begins with that token.
     """
+    before = tokenizer.frame.single.before
     if not context:
-        return Request((tokenizer.end,), tuple(tokenizer.encode(continuation)))
+        first, wanted = (prefix_of(tokenizer),), tuple(tokenizer.encode(continuation))
+        return Request(wanted[:1], wanted[1:]) if wanted[:1] == first else Request(first, wanted)
     bare = context.rstrip()
-    before = (*opening, *tokenizer.encode(bare))
-    whole = (*opening, *tokenizer.encode(bare + context[len(bare) :] + continuation))
-    return Request(before or (tokenizer.end,), whole[len(before) :])
+    read = (*before, *tokenizer.encode(bare))
+    whole = (*before, *tokenizer.encode(bare + context[len(bare) :] + continuation))
+    return Request(read or (prefix_of(tokenizer),), whole[len(read) :])
 
 
-def opening(tokenizer: Tokenizer) -> Tokens:
-    """The tokens that the tokenizer's own template puts before a text, such as `<s>`; none of one that is made here."""
-    inner = tokenizers.Tokenizer.from_str(tokenizer.definition)
-    bare, framed = (inner.encode("a", add_special_tokens=special).ids for special in (False, True))
-    places = [at for at in range(len(framed)) if framed[at : at + len(bare)] == bare]
-    return tuple(framed[: places[0]]) if places else ()
+def prefix_of(tokenizer: Tokenizer) -> int:
+    """What stands before a text that nothing stands before: the token that begins one, else the one that ends one."""
+    named = tokenizer.named("bos_token")
+    number = None if named is None else tokenizer.number(named)
+    return tokenizer.end if number is None else number
 
 
 @torch.inference_mode()

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from anyformer.data import IGNORED, Split
 from anyformer.data.columns import padded
+from anyformer.evaluation.likelihood import prefix_of
 from anyformer.objectives import Examples
 from anyformer.objectives.feed import TextFeed
 from anyformer.text import Tokenizer
@@ -169,12 +170,6 @@ class ByDocument:
     @cached_property
     def _owners(self) -> Ints:
         return np.array([document for document, _ in self._windows], dtype=np.int64)
-
-
-def prefix_of(tokenizer: Tokenizer) -> int:
-    """What stands before a text that nothing stands before: the token that begins one, else the one that ends one."""
-    start = tokenizer.find("start")
-    return tokenizer.end if start is None else start
 
 
 def rolling(tokens: int, length: int, stride: int) -> Iterator[Window]:

@@ -29,7 +29,26 @@ def check_harness() -> None:
         raise UserError("tasks are those of lm-evaluation-harness, which is not installed: pip install 'anyformer[eval]'")
 
 
-def run_tasks(subject: Subject, names: Sequence[str], *, limit: int | None = None) -> tuple[Result, ...]:
+@dataclass(frozen=True)
+class Asking:
+    """How the harness asks the questions of its tasks, in its own words.
+
+    `shots`: answered questions before each, None: as the task says; `chat`: whether they are written by the model's chat
+    template, or the name of that; `turns`: whether each of the answered ones is a turn; `system`: what is said first.
+    """
+
+    shots: int | None = None
+    chat: bool | str = False
+    turns: bool = False
+    system: str | None = None
+
+
+AS_THE_TASK = Asking()
+
+
+def run_tasks(
+    subject: Subject, names: Sequence[str], *, limit: int | None = None, asking: Asking = AS_THE_TASK
+) -> tuple[Result, ...]:
     """The figures of tasks, given by the harness's names or as files of its YAML. `limit`: only so many questions of each."""
     check_harness()
     check(subject.model.architecture)
@@ -49,8 +68,10 @@ def run_tasks(subject: Subject, names: Sequence[str], *, limit: int | None = Non
         if not is_file and name not in known:
             raise UserError(f"lm-evaluation-harness has no task {name!r}; `lm-eval ls tasks` lists them")
     found = lm_eval.simple_evaluate(
-        model=AnyformerLM(subject), tasks=list(names), task_manager=manager, limit=limit, bootstrap_iters=1000
-    )
+        model=AnyformerLM(subject), tasks=list(names), task_manager=manager, limit=limit, bootstrap_iters=1000,
+        num_fewshot=asking.shots, apply_chat_template=asking.chat, fewshot_as_multiturn=asking.turns,
+        system_instruction=asking.system,
+    )  # fmt: skip
     return tuple(figures(found["results"]))
 
 

@@ -8,6 +8,7 @@ from os.path import isdir  # which no name is too long for
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from anyformer.files import writing_directory
@@ -19,6 +20,7 @@ from anyformer.huggingface.family import Family
 from anyformer.huggingface.files import Stored, write_shards
 from anyformer.huggingface.find import find_family
 from anyformer.huggingface.fused import as_stored
+from anyformer.huggingface.number_types import in_type
 from anyformer.huggingface.rules import Rule, rules
 from anyformer.huggingface.seal import check_seal, seal
 from anyformer.model import Architecture, Transformer
@@ -33,6 +35,7 @@ def export_composite(
     *,
     model_type: str | None = None,
     extra: Mapping[str, Any] | None = None,
+    dtype: torch.dtype | None = None,
 ) -> Family:
     """Write the composite of `source` with the weights of a text model; returns its family.
 
@@ -52,11 +55,11 @@ def export_composite(
     if model_type not in (None, family.model_type):
         raise HuggingFaceError(f"{source}: holds the towers of {family.model_type}, and {model_type} is asked for")
     parameters = dict(dense(model).named_parameters())
-    dtype = str(next(iter(parameters.values())).dtype).removeprefix("torch.")
+    named = str(dtype or next(iter(parameters.values())).dtype).removeprefix("torch.")
     beside = Beside.read(source)
     config = {**_config(model.architecture, source, architecture, family), **(extra or {})}
     for key in ("dtype", "torch_dtype"):
-        config |= {key: dtype} if key in config else {}
+        config |= {key: named} if key in config else {}
     for table in (config, _at(config, family)):
         for key in FEW_BITS:  # all weights are plain now
             table.pop(key, None)
@@ -64,13 +67,15 @@ def export_composite(
     files = beside.but({FEW_BITS_BESIDE: None} if changed is None else {FEW_BITS_BESIDE: None, CONFIG: changed})
     of_weights = as_stored(rules(family.names_of(model.architecture), shapes_of(model.architecture)), stored)
     with writing_directory(directory) as partial:
-        write_shards(partial, _tensors(of_weights, parameters, stored))
+        write_shards(partial, _tensors(of_weights, parameters, stored, dtype))
         files.write(partial)
         seal(partial)
     return family
 
 
-def _tensors(of_weights: list[Rule], parameters: Mapping[str, Tensor], stored: Stored) -> Iterator[tuple[str, Tensor]]:
+def _tensors(
+    of_weights: list[Rule], parameters: Mapping[str, Tensor], stored: Stored, dtype: torch.dtype | None
+) -> Iterator[tuple[str, Tensor]]:
     """The text model's tensors under the names of the files, then every other tensor of the files as it is."""
     needed = {name for rule in of_weights for name in rule.stored}
     absent = sorted(needed - stored.stored.keys())
@@ -80,7 +85,7 @@ def _tensors(of_weights: list[Rule], parameters: Mapping[str, Tensor], stored: S
             f"export the text model alone, without towers"
         )
     written = set()
-    for own, tensor in tensors_of(of_weights, parameters):
+    for own, tensor in in_type(tensors_of(of_weights, parameters), dtype, stored.directory):
         if own in stored.stored:  # copies and idle tensors need not be there
             written.add(stored.stored[own])
             yield stored.stored[own], tensor

@@ -10,7 +10,7 @@ from os.path import isdir, isfile  # which no name is too long for
 from pathlib import Path
 from typing import Any
 
-from anyformer.describe import DescriptionError, read_data
+from anyformer.describe import DescriptionError, UserError, read_data
 from anyformer.huggingface.errors import HuggingFaceError, MismatchError
 from anyformer.huggingface.places import PLACES
 from anyformer.huggingface.target import Place, Target, nowhere, value_at
@@ -151,7 +151,9 @@ class Config:
         """Within, an error about a part names the keys whose values it speaks of."""
         try:
             yield
-        except DescriptionError as error:
+        except ValueError as error:
+            if isinstance(error, UserError) and not isinstance(error, DescriptionError):
+                raise
             said = str(error)
             words = set(re.findall(r"[\w.+-]*\w", said))
             read = {name: value for name, value in self._data.items() if name not in self._left}

@@ -20,7 +20,7 @@ from anyformer.huggingface.family import Family
 from anyformer.huggingface.files import Source, Stored
 from anyformer.huggingface.fixed_tables import EVERYWHERE, check_fixed_tables
 from anyformer.huggingface.fused import as_stored
-from anyformer.huggingface.gguf import GgufFile, is_gguf
+from anyformer.huggingface.gguf import GgufFile, beside_of, is_gguf
 from anyformer.huggingface.registry import read_architecture, stored_format
 from anyformer.huggingface.rules import Rule, rules
 from anyformer.huggingface.seal import check_seal
@@ -30,6 +30,7 @@ from anyformer.model import Architecture, Transformer
 from anyformer.operations import Shape
 from anyformer.plan import Plan
 from anyformer.text import Tokenizer
+from anyformer.text.beside import Beside
 
 
 def architecture_of(
@@ -97,8 +98,7 @@ def load(
             value = tensor.to(device=device, dtype=torch.float32 if kept == torch.float16 and family.beyond_fp16 else kept)
             setattr(model.get_submodule(owner), leaf, nn.Parameter(value, requires_grad=trained[name]))
             advance(tensor.numel())
-    place = directory.parent if is_gguf(directory) else directory
-    return model.eval(), Tokenizer.search(place)
+    return model.eval(), Tokenizer.found(beside_of(directory) if is_gguf(directory) else Beside.read(directory))
 
 
 def _dtype(config: Config) -> torch.dtype:
@@ -148,9 +148,9 @@ def _tied_as_stored(architecture: Architecture, family: Family, stored: Stored) 
 
 def _headless(stored: Stored, name: str) -> str:
     return (
-        f"{stored.directory}: has no tensor {name}, the head, and tie_word_embeddings is false, so the embedding's table is "
-        f"not the head either: transformers would draw one at random. Add the file that has it; or set tie_word_embeddings to true "
-        f"in config.json if the table is the head; or name the class without a head in architectures, to read features alone"
+        f"{stored.directory}: has no tensor {name}, the head, and tie_word_embeddings is false, so the embedding's table "
+        f"is not it either: transformers would draw one at random. Add the file that has it; or set tie_word_embeddings to "
+        f"true in config.json if the table is the head; or name the class without a head in architectures, to read features"
     )
 
 
@@ -162,6 +162,7 @@ def _check_names(of_weights: list[Rule], family: Family, stored: Stored, compute
     if missing:
         raise HuggingFaceError(f"{stored.directory}: {len(missing)} tensors are missing, the first {', '.join(missing[:4])}")
     unused = stored.unused([*needed, *beside, *computed], (*family.ignored, r"lm_head\.weight"))
+    unused = [name for name in unused if prod(stored.shape(name))]  # a tensor without numbers needs no place
     if unused:
         raise HuggingFaceError(
             f"{stored.directory}: {len(unused)} tensors have no place in this {family.model_type} architecture, "

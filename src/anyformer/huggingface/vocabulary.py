@@ -126,8 +126,8 @@ _KEYS: tuple[tuple[Kind, str], ...] = (
         moe_num_experts moe_num_shared_experts mtp_num_hidden_layers n_routed_experts n_shared_experts no_rope_layer_interval
         num_dense_layers num_experts num_kv_shared_layers num_labels num_ln_in_parallel_attn num_hash_layers num_local_experts
         num_nextn_predict_layers num_shared_expert num_shared_experts num_sparse_decoder_layers num_sparse_encoder_layers
-        prefix_dense_sliding_window_pattern q_lora_rank resample rescale_every rotary_dim share_expert_dim shared_expert_intermediate_size
-        shared_intermediate_size sliding_window type_vocab_size zero_expert_num""",
+        prefix_dense_sliding_window_pattern q_lora_rank resample rescale_every rotary_dim share_expert_dim
+        shared_expert_intermediate_size shared_intermediate_size sliding_window type_vocab_size zero_expert_num""",
     ),
     (INTEGER, """clamp_len mask_token_id max_relative_positions moe_layer_end_index pad_token_id position_buckets"""),
     (

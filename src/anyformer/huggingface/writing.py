@@ -15,10 +15,12 @@ from anyformer.describe import Notice
 from anyformer.files import check_directory, writing_directory
 from anyformer.huggingface.card import Facts, card
 from anyformer.huggingface.carrying import export_composite
+from anyformer.huggingface.class_heads import of_class
 from anyformer.huggingface.convert import shapes_of, tensors_of
 from anyformer.huggingface.describing import described, with_length, with_tokens
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.files import write_json, write_shards
+from anyformer.huggingface.number_types import came_in, in_type
 from anyformer.huggingface.outside import KEY, plugins_of
 from anyformer.huggingface.registry import own
 from anyformer.huggingface.rules import rules
@@ -42,6 +44,7 @@ def export(
     facts: Facts | None = None,
     extra: Mapping[str, Any] | None = None,
     towers: str | Path | None = None,
+    dtype: torch.dtype | None = None,
 ) -> Family:
     """Write a directory that transformers' AutoModel loads; returns the family that expresses the model.
 
@@ -53,21 +56,20 @@ def export(
     `config.json`, `length` is the positions that it was trained at, written as `max_position_embeddings` where positions are
     computed. `labels`: names of a classifier's outputs. `facts`: what the model card says of its training; without them a card
     stays as it was. `extra`: keys of the configuration that no computation depends on. `towers`: the directory of a composite,
-    of whose text model these are the weights; it is written again with its towers and other files as they are. The directory is
-    written whole or not at all.
+    of whose text model these are the weights; it is written again with its towers and other files as they are. `dtype`: of the
+    weights, by default that of the model's. The directory is written whole or not at all.
     """
     directory = Path(directory)
     check_directory(directory)
     if towers is not None:
-        return export_composite(model, directory, Path(towers), model_type=model_type, extra=extra)
-    architecture = computed(model.architecture)
-    parameters: dict[str, Tensor] = dict(dense(model).named_parameters())
+        return export_composite(model, directory, Path(towers), model_type=model_type, extra=extra, dtype=dtype)
+    architecture, parameters = computed(model.architecture), dict(dense(model).named_parameters())
     beside = beside or (Beside() if tokenizer is None else tokenizer.beside)
-    tokens = _tokens(architecture, tokenizer)
-    dtype = next(iter(parameters.values())).dtype
-    found = described(architecture, beside, model_type, dtype, labels)
-    if found.family.beyond_fp16 and (narrow := _in_fp16(beside, parameters)) is not None:
-        parameters, found = narrow, described(architecture, beside, model_type, torch.float16, labels)
+    tokens, own_type = _tokens(architecture, tokenizer), next(iter(parameters.values())).dtype
+    found = described(architecture, beside, model_type, dtype or own_type, labels)
+    if dtype is None and found.family.beyond_fp16 and _from_fp16(beside, parameters):
+        dtype = torch.float16
+        found = described(architecture, beside, model_type, dtype, labels)
     found = with_tokens(with_length(found, length), tokens)
     family, more = found.family, dict(extra or {})
     if family is not own() and (plugins := plugins_of(family, model.architecture)):
@@ -80,7 +82,9 @@ def export(
         files[README] = card(architecture, family, beside, facts or Facts(), tokenizer).encode()
         changes += [f"{README} is written anew, since the model was trained further"] if README in beside else []
     with writing_directory(directory) as partial:
-        write_shards(partial, tensors_of(rules(family.names_of(architecture), shapes_of(architecture)), parameters))
+        tensors = tensors_of(rules(family.names_of(architecture), shapes_of(architecture)), parameters)
+        named = next(iter(found.table.get("architectures") or ()), "")
+        write_shards(partial, of_class(family, named, in_type(tensors, dtype, directory)))
         beside.but(files).write(partial)
         if tokens and CONFIG not in beside and GENERATION not in beside:
             write_json(partial / GENERATION, {**tokens, "pad_token_id": tokens["eos_token_id"]})
@@ -90,14 +94,10 @@ def export(
     return family
 
 
-def _in_fp16(beside: Beside, parameters: Mapping[str, Tensor]) -> dict[str, Tensor] | None:
-    """The weights in the fp16 that they came in, as the configuration says; None where that would round any."""
-    said = beside.table(CONFIG)
-    if "float16" not in (said.get("dtype"), said.get("torch_dtype")):
-        return None
-    narrow = {name: value.detach().half() if value.is_floating_point() else value for name, value in parameters.items()}
-    same = all(torch.equal(value.to(parameters[name].dtype), parameters[name]) for name, value in narrow.items())
-    return narrow if same else None
+def _from_fp16(beside: Beside, parameters: Mapping[str, Tensor]) -> bool:
+    """Whether weights that are computed with in fp32 came in fp16, and are all still numbers of that type."""
+    weights = (value.detach() for value in parameters.values() if value.is_floating_point())
+    return came_in(beside) == torch.float16 and all(torch.equal(x.half().to(x.dtype), x) for x in weights)
 
 
 def _tokens(architecture: Architecture, tokenizer: Tokenizer | None) -> dict[str, int]:

@@ -9,6 +9,7 @@ from anyformer.costs import scaled
 from anyformer.files import write_text
 from anyformer.objectives.mixing import prompt_of
 from anyformer.training import journal
+from anyformer.training.before import before
 from anyformer.training.chart import draw_losses
 from anyformer.training.evaluate import Evaluated
 from anyformer.training.instability import Past
@@ -18,7 +19,10 @@ from anyformer.training.precision import Host
 from anyformer.training.priced import step_of
 from anyformer.training.summary import Waiting, summarise
 from anyformer.training.trained import Trained
-from anyformer.training.trainer import Trainer
+from anyformer.training.trainer import Trainer, windows_of
+
+_ASKED = 3
+"""Held-out questions that a model of chats is asked, before and after."""
 
 
 def ended(
@@ -49,8 +53,10 @@ def ended(
     summary = summarise(run, update, machine, rows, memory, waiting, past.lines(), trainer.ranks.size)
     write_text(directory / journal.SUMMARY, json.dumps(summary.data(), indent=2) + "\n")
     metrics.finished()
-    openings = tuple(prompt_of(run.objective, trainer.corpus, number) for number in range(2))
+    started = before(trainer, windows_of(run, run.evaluation.final_tokens), deadline)
+    openings = tuple(prompt_of(run.objective, trainer.corpus, number) for number in range(2 if started is None else _ASKED))
     return Trained(
         directory, model, trainer.corpus.tokenizer, step, 0, validation, baseline, summary,
-        prompts=openings if run.sample is None else (run.sample, openings[0]), chat=run.objective.chats, deadline=deadline,
+        prompts=openings if run.sample is None else (run.sample, openings[0]), chat=run.objective.chats, before=started,
+        deadline=deadline,
     )  # fmt: skip

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from anyformer.model import Transformer
 from anyformer.text import Tokenizer
+from anyformer.training.before import Before
 from anyformer.training.evaluate import Evaluated
 from anyformer.training.summary import Summary
 
@@ -31,6 +32,8 @@ class Trained:
     """Predicted beside measured figures, once the run is finished."""
     prompts: tuple[str, ...] = ()
     chat: bool = False
+    before: Before | None = None
+    """The model that a run of chats started from."""
     deadline: float | None = None
 
     @property

@@ -37,11 +37,16 @@ def _attention(config: Config) -> Attention:
     if "rope_theta" in inner and table["rope_theta"] != theta:
         if any(config(name, None, nowhere) for name in ("rope_parameters", "rope_scaling", "rope_theta")):
             raise HuggingFaceError(
-                f"{config.where}: rope_theta is {theta} in attn_config and {table['rope_theta']} by rope_parameters or rope_scaling; "
-                f"transformers computes with the second and the published model was trained with the first: make them equal"
+                f"{config.where}: rope_theta is {theta} in attn_config and {table['rope_theta']} by rope_parameters or "
+                f"rope_scaling; transformers computes with the second and the published model was trained with the first: make "
+                f"them equal"
             )
-        told = f"{config.where}: attn_config.rope_theta = {theta:g} is what is computed, as the model was trained; transformers 5 "
-        warnings.warn(f"{told}computes with {table['rope_theta']:g}, for it reads rope_parameters alone", Notice, stacklevel=2)
+        warnings.warn(
+            f"{config.where}: attn_config.rope_theta = {theta:g} is what is computed, as the model was trained; transformers 5 "
+            f"computes with {table['rope_theta']:g}, for it reads rope_parameters alone",
+            Notice,
+            stacklevel=2,
+        )
         table["rope_theta"] = theta
     made = Attention(
         heads=config("n_heads", 16),

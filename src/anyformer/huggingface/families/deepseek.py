@@ -94,7 +94,9 @@ def names(architecture: Architecture) -> Names:
 _INERT = ("aux_loss_alpha", "ep_size", "seq_aux")
 # What the classes of V2, V3 and A.X K1 read of `head_dim` is nothing: they set it to the width of the rotated features.
 FAMILIES = (
-    Family("deepseek_v3", read_v3, names, "DeepseekV3ForCausalLM", inert=(*_INERT, "head_dim"), ignored=(r"model\.layers\.61\..*",)),
+    Family(
+        "deepseek_v3", read_v3, names, "DeepseekV3ForCausalLM", inert=(*_INERT, "head_dim"), ignored=(r"model\.layers\.61\..*",)
+    ),
     Family("deepseek_v2", read_v2, names, "DeepseekV2ForCausalLM", inert=(*_INERT, "head_dim")),
     Family("glm4_moe_lite", read_glm, names, "Glm4MoeLiteForCausalLM", inert=_INERT, ignored=(r"model\.layers\.47\..*",)),
     Family("axk1", read_axk1, names, "AXK1ForCausalLM", inert=("head_dim",)),

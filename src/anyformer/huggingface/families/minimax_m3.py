@@ -88,14 +88,17 @@ def _sparse(config: Config, full: Attention, norm: RMSNorm) -> BlockSparseAttent
     assert full.head_width is not None, "given by a key or its default"
     share = rotary.rotated(full.head_width) / width
     if share > 1:
-        raise HuggingFaceError(f"{config.where}: index_head_dim = {width} is less than the features that rotate")
+        raise HuggingFaceError(
+            f"{config.where}: index_head_dim = {width} is less than the features that rotate by rope_parameters"
+        )
     config.put(index_n_heads=full.groups)
     config.expect("index_n_heads", full.groups, why="there is an index query for each head of keys")
-    keep, local = config("index_topk_blocks", 16, _of_choice("keep")), config("index_local_blocks", 1, _of_choice("local"))
+    keep = config("index_topk_blocks", 16, _of_choice("keep"))
+    local = config("index_local_blocks", 1, _of_choice("local"))
     if local > keep:
         raise HuggingFaceError(
-            f"{config.where}: index_local_blocks = {local} are more than the index_topk_blocks = {keep} that are kept: which of "
-            f"them are, is chance"
+            f"{config.where}: index_local_blocks = {local} are more than the index_topk_blocks = {keep} that are kept: "
+            f"which of them are, is chance"
         )
     choice = BlockIndexer(
         block=config("index_block_size", 128, _of_choice("block")),

@@ -16,7 +16,7 @@ from anyformer.huggingface.vocabulary import SIZE
 from anyformer.huggingface.words.bert_line import encoder_names
 from anyformer.huggingface.words.encoder_heads import classes, head_of, tie_of_masked
 from anyformer.huggingface.words.names import QKV
-from anyformer.huggingface.words.rope import written_by_type
+from anyformer.huggingface.words.rope_types import scaling_in_tables, written_by_type
 from anyformer.model import Architecture
 from anyformer.parts import (
     Bidirectional,
@@ -117,6 +117,8 @@ def _stack(config: Config, norm: LayerNorm, masks: Mapping[str, Any]) -> Stack:
 
 def _block(config: Config, norm: LayerNorm, kind: str, mask: Any) -> Block:
     theirs, key, theta = _THETA[kind]
+    config.expect("rope_theta", None, why=f"thetas are {' and '.join(key for _, key, _ in _THETA.values())} here")
+    scaling_in_tables(config)
     table = words.rope_parameters(config, theta=config(key, theta), layer_type=theirs, at=written_by_type)
     heads = words.full_heads(config, rotary=words.from_table(table, rotate_in="fp32"), mask=mask)
     bias, dropout = config("mlp_bias", False), config("mlp_dropout", 0.0)

@@ -23,8 +23,8 @@ def read(config: Config) -> Architecture:
     config.assume(vocab_size=50_304, hidden_size=4096, num_hidden_layers=32, norm_eps=1e-6)
     config.expect("weight_mode", "single", why="weights of projections that are one matrix are not read")
     config.expect("inference_state_dtype", "float32")
-    if config("eps", _VANISHES, nowhere, kind=NUMBER) > _VANISHES:
-        raise config.refused("eps", config("eps", 0.0, kind=NUMBER), f"at most {_VANISHES}: here none is added to the normaliser")
+    if (added := config("eps", _VANISHES, nowhere, kind=NUMBER)) > _VANISHES:
+        raise config.refused("eps", added, f"at most {_VANISHES}: here none is added to the normaliser")
     for older, key in (("num_blocks", "num_hidden_layers"), ("embedding_dim", "hidden_size")):
         config.expect(older, config(key), None, why=f"it is another name of {key}")
     bias = config("use_bias", False, biased(_MIXER))
@@ -90,6 +90,7 @@ def names(architecture: Architecture) -> Names:
 
 # The class computes `out_norm` whatever `add_out_norm` says.
 _INERT = (
-    "add_out_norm", "autocast_kernel_dtype", "chunk_size", "chunkwise_kernel", "max_inference_chunksize", "mode", "norm_reduction_force_float32", "return_last_states", "sequence_kernel", "step_kernel",
+    "add_out_norm", "autocast_kernel_dtype", "chunk_size", "chunkwise_kernel", "max_inference_chunksize", "mode",
+    "norm_reduction_force_float32", "return_last_states", "sequence_kernel", "step_kernel",
 )  # fmt: skip
 FAMILIES = (Family("xlstm", read, names, "xLSTMForCausalLM", inert=_INERT, base="backbone."),)

@@ -2,5 +2,6 @@
 
 from anyformer.huggingface.gguf.architectures import SPELLINGS
 from anyformer.huggingface.gguf.file import GgufFile, is_gguf
+from anyformer.huggingface.gguf.tokenizer import beside_of
 
-__all__ = ["SPELLINGS", "GgufFile", "is_gguf"]
+__all__ = ["SPELLINGS", "GgufFile", "beside_of", "is_gguf"]

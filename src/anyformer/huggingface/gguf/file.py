@@ -199,6 +199,12 @@ def _library() -> Any:
         ) from None
 
 
+def metadata_of(path: Path, key: str) -> Any:
+    """One value of a file's metadata; None where it is absent."""
+    field = _library().GGUFReader(path).fields.get(key)
+    return None if field is None else field.contents()
+
+
 def pieces_of(path: Path) -> list[Path]:
     """The file, or all the pieces of it that are there, the first first: the metadata stands in it."""
     named = _PIECE.fullmatch(path.name)

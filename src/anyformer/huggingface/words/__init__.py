@@ -6,7 +6,16 @@ CONTRIBUTING.md lists them by key. Words of one line of models are imported from
 
 from anyformer.huggingface.places import has_part
 from anyformer.huggingface.words.activations import activation
-from anyformer.huggingface.words.heads import ALL, QKV, attention, biases, full_heads, head_width, implied_width, key_value_heads
+from anyformer.huggingface.words.heads import (
+    ALL,
+    QKV,
+    attention,
+    biases,
+    full_heads,
+    head_width,
+    implied_width,
+    key_value_heads,
+)
 from anyformer.huggingface.words.latent import latent_attention, latent_names
 from anyformer.huggingface.words.layer_inputs import LAYER_INPUT, LAYER_INPUTS_OUTSIDE, layer_inputs
 from anyformer.huggingface.words.layers import (
@@ -42,14 +51,11 @@ from anyformer.huggingface.words.rope import (
     rope_parameters,
     rope_table,
     rotary,
-    rotary_by_layer,
     rotary_or,
     rotary_with_alpha,
-    shares_by_type,
-    some_rotary_by_type,
-    tables_by_type,
     with_share,
 )
+from anyformer.huggingface.words.rope_types import rotary_by_layer, shares_by_type, some_rotary_by_type, tables_by_type
 from anyformer.huggingface.words.routing import (
     EXACT,
     experts,

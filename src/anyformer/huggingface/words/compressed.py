@@ -8,7 +8,7 @@ from typing import Any
 from anyformer.huggingface.config import Config
 from anyformer.huggingface.errors import HuggingFaceError, MismatchError
 from anyformer.huggingface.target import Target, nowhere
-from anyformer.huggingface.words.rope import SHARE, from_table, to_table
+from anyformer.huggingface.words.rope import SHARE, completed, from_table, to_table
 from anyformer.parts import Rotary
 
 BRANCH = "compressed_attention"
@@ -27,9 +27,7 @@ def rotary_pair(config: Config) -> tuple[Rotary, Rotary]:
         both = {"main": {"rope_type": "default", "rope_theta": theta}, "compress": {**flat, "rope_theta": of_entries}}
     made = []
     for name in ("main", "compress"):
-        own = _typed(both[name])
-        if own["rope_type"] not in ("default", "linear"):
-            own.setdefault("original_max_position_embeddings", longest)
+        own = completed(_typed(both[name]), longest, config.where)
         fields: dict[str, Any] = {"pairing": "adjacent", "place": "last", "rotate_in": "fp32"}
         made.append(from_table(own, unread=(SHARE,), fraction=float(own.get(SHARE, share)), **fields))
     return made[0], made[1]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from anyformer.huggingface.config import Config
+from anyformer.huggingface.config import Config, shown
 from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.places import FULL, SLIDING, window_of_all
 from anyformer.huggingface.target import Place
@@ -107,6 +108,10 @@ def masked_layers(
     return layered(lambda kind: wire(norm, heads.but(mask=mask(config, kind)), network), kinds)
 
 
+_CHOOSES = re.compile("dense|sparse|moe_layer|mlp_layer|mlp_only|expert_layer")
+"""In the names of keys that say which layers have experts."""
+
+
 def expert_layers(
     config: Config,
     norm: Norm,
@@ -121,7 +126,10 @@ def expert_layers(
     The last of the axes says `experts` or `dense`; `heads(*words)`: the attention of a layer, by its word of every axis.
     """
     if "experts" not in axes[-1]:
-        raise HuggingFaceError(f"{config.where}: no layer has experts; use a dense family of the same shape")
+        chosen = ", ".join(f"{key} = {shown(value)}" for key, value in config.written.items() if _CHOOSES.search(key))
+        raise HuggingFaceError(
+            f"{config.where}: no layer has experts{f' by {chosen}' if chosen else ''}; use a dense family of the same shape"
+        )
     networks = {"experts": experts, "dense": dense}
     return layered(lambda *words: wire(norm, heads(*words), networks[words[-1]]), *axes)
 

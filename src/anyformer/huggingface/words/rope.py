@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from anyformer.describe import DescriptionError
 from anyformer.huggingface.config import Config
 from anyformer.huggingface.errors import HuggingFaceError, MismatchError
-from anyformer.huggingface.places import FULL, SLIDING, layer_types
 from anyformer.huggingface.target import Target, nowhere
 from anyformer.huggingface.vocabulary import POSITIVE
 from anyformer.parts import Rotary
@@ -33,7 +32,6 @@ SCALINGS: Mapping[str, Mapping[str, str]] = {
 """Kind of scaling -> their key -> our field."""
 SHARE, TRAINED = "partial_rotary_factor", "original_max_position_embeddings"
 _SECTIONS = ("mrope_section", "mrope_interleaved")
-Tables = dict[str, dict[str, Any]]
 
 
 def rotary(config: Config, *, theta: float = 10_000.0, fraction: float | None = None, **fields: Any) -> Rotary:
@@ -89,20 +87,29 @@ def rope_parameters(
     kind = table.setdefault("rope_type", kind)
     if table.get("rope_theta") is None:
         table["rope_theta"] = base
+    before = table.get(TRAINED)
+    longest = config("max_position_embeddings", None, (lambda _: before) if kind == "dynamic" else nowhere)
+    return completed(table, longest, config.where, trained=trained)
+
+
+def completed(table: Mapping[str, Any], longest: int | None, where: str, *, trained: int | None = None) -> dict[str, Any]:
+    """A table of settings with what its kind of scaling takes from outside: `longest`, the most positions.
+
+    `trained`: the length before scaling, where a key beside the table says it.
+    """
+    kind, whole = table["rope_type"], dict(table)
     if kind == "dynamic":  # transformers scales from max_position_embeddings on, whatever the table says
-        before = table.get(TRAINED)
-        table[TRAINED] = config("max_position_embeddings", None, lambda _: before)
+        whole[TRAINED] = longest
     elif kind not in ("default", "linear", "proportional"):
-        longest = config("max_position_embeddings", None, nowhere)
-        table |= {} if trained is None else {TRAINED: trained}
-        table.setdefault(TRAINED, longest)
-        if kind == "longrope" and config.target is None and longest and table[TRAINED]:
-            table.setdefault("factor", longest / table[TRAINED])
-    if table.get(TRAINED, 0) is None:
-        raise HuggingFaceError(f"{config.where}: rope_type {kind!r} scales from max_position_embeddings on, which is missing")
-    if table["rope_type"] == "yarn" and "factor" not in table:
-        raise HuggingFaceError(f"{config.where}: rope_parameters.factor is missing, which yarn scales by")
-    return table
+        whole |= {} if trained is None else {TRAINED: trained}
+        whole.setdefault(TRAINED, longest)
+        if kind == "longrope" and longest and whole[TRAINED]:
+            whole.setdefault("factor", longest / whole[TRAINED])
+    if whole.get(TRAINED, 0) is None:
+        raise HuggingFaceError(f"{where}: rope_type {kind!r} scales from max_position_embeddings on, which is missing")
+    if kind == "yarn" and "factor" not in whole:
+        raise HuggingFaceError(f"{where}: rope_parameters.factor is missing, which yarn scales by")
+    return whole
 
 
 def from_table(table: Mapping[str, Any], *, unread: tuple[str, ...] = (), **fields: Any) -> Rotary:
@@ -174,50 +181,6 @@ def with_share(table: Mapping[str, Any], fraction: float = 1.0) -> Rotary:
     return from_table(table, unread=(SHARE,), fraction=float(fraction if share is None else share))
 
 
-def tables_by_type(config: Config, thetas: Mapping[str, float]) -> Tables:
-    """The tables of sliding and of full layers; `rope_scaling` of older files is that of full layers alone."""
-    tables = dict(config("rope_parameters", None, written_by_type) or {})
-    refuse_others(config, tables, thetas)
-    old, trained = {FULL: config("rope_scaling", None) or {}}, config("max_position_embeddings", None, _scaled_from)
-    by_type = {}
-    for layer_type, theta in thetas.items():
-        alone = Config({"rope_parameters": {**(tables.get(layer_type) or {}), **old.get(layer_type, {})}}, config.where)
-        alone.assume(max_position_embeddings=trained)
-        by_type[layer_type] = rope_parameters(alone, theta=theta)
-    return by_type
-
-
-def shares_by_type(config: Config, usual: Mapping[str, Mapping[str, Any]], fraction: float = 1.0) -> dict[str, Rotary]:
-    """Rotary positions of a share of each head by type of layer; `usual`: the tables where the key is absent."""
-    share = {SHARE: 1.0}
-    tables = config(
-        "rope_parameters", None, lambda target: {**usual, **{k: share | v for k, v in written_by_type(target).items()}}
-    )
-    refuse_others(config, tables or {}, usual)
-    return {kind: with_share(table, fraction) for kind, table in (tables or usual).items() if table is not None}
-
-
-def some_rotary_by_type(
-    config: Config, kinds: Iterable[str], usual: Mapping[str, Mapping[str, Any] | None] | None = None
-) -> dict[str, Rotary | None]:
-    """The rotary positions of each of `kinds`, `local` or `full`, none where its table is null; `usual`: the tables where the
-    key is absent."""
-    given = config("rope_parameters", None, _tables_or_null) or usual or {}
-    called = {"local": SLIDING, "full": FULL}
-    absent = [called[kind] for kind in kinds if called[kind] not in given]
-    if absent:
-        raise HuggingFaceError(
-            f"{config.where}: rope_parameters has nothing for {' and '.join(absent)}: give a table, or null for no positions"
-        )
-    tables = tables_by_type(config, dict.fromkeys((SLIDING, FULL), 10_000.0))
-    return {kind: None if given[called[kind]] is None else from_table(tables[called[kind]]) for kind in kinds}
-
-
-def _tables_or_null(target: Target) -> dict[str, dict[str, Any] | None]:
-    """The table of each type of layer that there is, null where it has no rotary positions."""
-    return dict.fromkeys(layer_types(target)) | written_by_type(target)
-
-
 def rotary_with_alpha(config: Config, head_width: int) -> Rotary:
     """`dynamic` with an `alpha` is theta * alpha^(E / (E - 2)) at every length, whatever else the table says (Hunyuan)."""
     table = rope_parameters(config)
@@ -228,46 +191,6 @@ def rotary_with_alpha(config: Config, head_width: int) -> Rotary:
     if not POSITIVE.fits(new):
         raise HuggingFaceError(f"{config.where}: alpha = {alpha} and heads of {E} features stretch theta = {theta:g} too far")
     return Rotary(theta=new)
-
-
-def rotary_by_layer(config: Config) -> tuple[list[str], dict[str, Rotary | None]]:
-    """A name for the theta of each layer, and the rotary positions of each name: none where theta is 0 (Granite)."""
-    usual, depth = rotary(config), config("num_hidden_layers")
-    thetas = config("layer_rope_theta", None, _thetas) or [usual.theta] * depth
-    if len(thetas) != depth:
-        raise HuggingFaceError(f"{config.where}: layer_rope_theta has {len(thetas)} entries for {depth} layers")
-    called = {theta: f"theta_{theta:g}".translate(_IN_NAMES) if theta else "nope" for theta in thetas}
-    return [called[theta] for theta in thetas], {
-        name: usual.but(theta=float(theta)) if theta else None for theta, name in called.items()
-    }
-
-
-_IN_NAMES = str.maketrans(".-", "__", "+")
-
-
-def _thetas(target: Target) -> list[float]:
-    return [0 if rotary is None else rotary.theta for rotary in target.each("attention.rotary")]
-
-
-def refuse_others(config: Config, tables: Iterable[str], known: Iterable[str]) -> None:
-    """Refuse tables for types of layers that the model type does not have."""
-    strange = sorted(set(tables) - set(known))
-    if strange:
-        raise HuggingFaceError(f"{config.where}: rope_parameters should hold {' and '.join(known)}, not {', '.join(strange)}")
-
-
-def written_by_type(target: Target) -> Tables:
-    """The table of rotary settings of each type of layer."""
-    layers = zip(target.each("attention.mask"), target.each("attention.rotary"), strict=True)
-    return {SLIDING if mask.window else FULL: to_table(rotary) for mask, rotary in layers if rotary is not None}
-
-
-def _scaled_from(target: Target) -> int:
-    """The length beyond which dynamic rotary positions are scaled; transformers reads it outside their table."""
-    for table in written_by_type(target).values():
-        if table["rope_type"] == "dynamic":
-            return int(table["original_max_position_embeddings"])
-    raise MismatchError("no layer has dynamic rotary positions")
 
 
 def _with_attention_factor(yarn: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,60 @@
+"""How a value of a key may end."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any
+
+from benchmarks.drift.keys import Path as Keys
+
+from anyformer.describe import UserError
+
+ENDED = ("equal", "refused by name", "noted by name", "transformers refuses", "drift", "unclear refusal", "crash")
+"""How a value may end, from good to bad: `noted by name` where results differ on purpose, and a notice says so."""
+BAD = frozenset(ENDED[4:])
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a value ended. `moves`: whether transformers' results differ from those without it."""
+
+    ended: str
+    why: str = ""
+    moves: bool | None = None
+
+
+class TimeIsUpError(Exception):
+    """A value took too long."""
+
+
+@contextmanager
+def within(seconds: int) -> Iterator[None]:
+    """Stop what runs within after so many seconds."""
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        raise TimeIsUpError(f"after {seconds} s")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def refusal(error: UserError, path: Keys, move: Mapping[str, Any]) -> Outcome:
+    """Whether a refusal names the key or its value."""
+    text, inner = str(error), [value for value in move.values() if isinstance(value, Mapping)]
+    names = [*path[-1:], *move, *(name for table in inner for name in table)]
+    values = [each for table in (move, *inner) for each in table.values() if isinstance(each, str)]
+    clear = any(name in text for name in names) or any(repr(each) in text or f'"{each}"' in text for each in values)
+    return Outcome("refused by name" if clear or not path else "unclear refusal", text[-300:])
+
+
+def said(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}".replace("\n", " ")[:300]

@@ -1,0 +1,103 @@
+"""Files as bytes, decompressed where their names say so; and what a file is by its first bytes."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import importlib
+import io
+import lzma
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+from anyformer.text.errors import DataError
+
+
+def _zstandard(path: Path) -> IO[bytes]:
+    try:
+        pyarrow = importlib.import_module("pyarrow")
+    except ImportError:
+        raise DataError(f"{path}: Zstandard is read by pyarrow, which is not here: pip install 'anyformer[data]'") from None
+    return io.BufferedReader(pyarrow.input_stream(str(path), compression="zstd"))
+
+
+def _plain(path: Path) -> IO[bytes]:
+    return path.open("rb")
+
+
+def _gzip(path: Path) -> IO[bytes]:
+    return gzip.GzipFile(path, "rb")  # type: ignore[return-value]
+
+
+def _bzip2(path: Path) -> IO[bytes]:
+    return bz2.BZ2File(path, "rb")
+
+
+def _xz(path: Path) -> IO[bytes]:
+    return lzma.LZMAFile(path, "rb")
+
+
+_OPEN: Mapping[str, Callable[[Path], IO[bytes]]] = {".gz": _gzip, ".bz2": _bzip2, ".xz": _xz, ".zst": _zstandard}
+SUFFIXES = tuple(_OPEN)
+"""How the names of compressed files end."""
+_FIRST = {
+    b"PAR1": ("a Parquet file", "name it .parquet"),
+    b"\x1f\x8b": ("compressed by gzip", "let its name end in .gz"),
+    b"BZh": ("compressed by bzip2", "let its name end in .bz2"),
+    b"\xfd7zXZ\0": ("compressed by xz", "let its name end in .xz"),
+    b"\x28\xb5\x2f\xfd": ("compressed by Zstandard", "let its name end in .zst"),
+    b"PK\x03\x04": ("a ZIP archive", "unpack it"),
+    b"%PDF": ("a PDF", "convert it to text"),
+    b"ARROW1": ("an Arrow file", "write it as Parquet"),
+    b"SQLite format 3": ("a database of SQLite", "write its texts as JSON lines"),
+    b"\xff\xfe": ("text in UTF-16", "write it in UTF-8"),
+    b"\xfe\xff": ("text in UTF-16", "write it in UTF-8"),
+}
+"""First bytes of files that are no text, what such a file is, and what to do with it."""
+
+
+def suffix_of(path: Path) -> str:
+    """The ending of a file's name that says what is in it, in small letters, without that of a compression."""
+    ends = [suffix.lower() for suffix in path.suffixes[-2:]]
+    if ends and ends[-1] in _OPEN:
+        ends.pop()
+        return ends[-1] if ends else ""
+    return path.suffix.lower()
+
+
+def is_compressed(path: Path) -> bool:
+    """Whether a file is decompressed when it is opened."""
+    return path.suffix.lower() in _OPEN
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[IO[bytes]]:
+    """The bytes of a file; `DataError` where it cannot be decompressed."""
+    try:
+        with _OPEN.get(path.suffix.lower(), _plain)(path) as file:
+            yield file
+    except (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error) as error:
+        raise _damaged(path, error) from None
+    except OSError as error:
+        if error.errno is not None or not is_compressed(path):
+            raise
+        raise _damaged(path, error) from None
+
+
+def told(path: Path, advance: Callable[[int], None]) -> Callable[[int], None]:
+    """Tells progress in bytes of the file as it lies there: nothing while a compressed one is read."""
+    return (lambda count: None) if is_compressed(path) else advance
+
+
+def looks_like(path: Path) -> tuple[str, str] | None:
+    """What a file is by its first bytes, and what to do with it; None where nobody knows."""
+    with path.open("rb") as file:
+        first = file.read(16)
+    return next((found for start, found in _FIRST.items() if first.startswith(start)), None)
+
+
+def _damaged(path: Path, error: Exception) -> DataError:
+    return DataError(f"{path}: cannot be decompressed ({error}); is it whole? compress it again")

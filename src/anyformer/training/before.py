@@ -1,0 +1,42 @@
+"""What a fine-tuned chat model was before: the model that it started from, and its loss on the same held-out chats."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from anyformer.describe import UserError
+from anyformer.loading import load
+from anyformer.model import Transformer
+from anyformer.training import budget as budgets
+from anyformer.training.evaluate import evaluate
+from anyformer.training.trainer import Trainer
+
+
+@dataclass(frozen=True)
+class Before:
+    """The model that a run started from, and its loss where that of the run was measured."""
+
+    model: Transformer
+    loss: float
+
+
+def before(trainer: Trainer, rows: int, deadline: float | None) -> Before | None:
+    """Measure the model that a run of chats started from; None where there is none, or no time or memory for a second one.
+
+    A run in several processes has its model in shares, and one of other sizes another model: neither is compared.
+    """
+    run, ranks = trainer.run, trainer.ranks
+    late = deadline is not None and budgets.clock() > deadline
+    if run.start_from is None or not run.objective.chats or ranks.size > 1 or late:
+        return None
+    try:
+        model, _ = load(run.start_from, device=trainer.model.device)
+    except (UserError, OSError):  # it may be gone since the run began
+        return None
+    sizes = ({name: weight.shape for name, weight in each.named_parameters()} for each in (model, trainer.finished()))
+    if next(sizes) != next(sizes):
+        return None
+    found = evaluate(
+        model, run.objective, trainer.held_out, run.plan, most=rows, partners=trainer.partners, names=trainer.corpus.names
+    )
+    return Before(model, found.loss)

@@ -1,0 +1,142 @@
+"""Moved keys: equal to transformers, or refused by name; and no key that changes results is among those ignored."""
+
+from __future__ import annotations
+
+import json
+import random
+from functools import lru_cache
+
+import pytest
+import transformers
+from benchmarks.drift.keys import bases, keys_of
+from benchmarks.drift.outcome import BAD
+from benchmarks.drift.sweep import Tried, bad, moves
+from benchmarks.drift.table import PAGE, RESULT, written
+from benchmarks.drift.trial import Base
+
+from anyformer.huggingface import Config, HuggingFaceError, read_architecture
+from anyformer.huggingface.config import INERT, ONLY
+from anyformer.huggingface.vocabulary import KINDS
+from anyformer.text.conventions import GENERATION_KEYS
+
+SMALL = {"vocab_size": 53, "hidden_size": 32, "intermediate_size": 40, "num_hidden_layers": 2, "num_attention_heads": 4}
+LONG = {"rope_type": "longrope", "short_factor": [1.0, 1.1, 1.2, 1.3], "long_factor": [2.0, 2.3, 2.6, 2.9]}
+EQUAL = [
+    ("llama CausalLM", "rope_parameters", {**LONG, "rope_theta": 300.0, "original_max_position_embeddings": 8}),
+    ("llama CausalLM", "rope_parameters", {**LONG, "rope_theta": 300.0, "original_max_position_embeddings": 8, "factor": 3.0}),
+    ("llama CausalLM", "rope_scaling", {"rope_type": "linear", "factor": 2.0}),
+    ("rwkv CausalLM", "rescale_every", 1),
+    ("modernbert-decoder CausalLM", "sliding_window", 2),
+    ("nemotron_h CausalLM", "layer_types", ["full_attention", "full_attention"]),
+    ("apertus CausalLM", "dtype", "float16"),
+    ("dots3_note_text CausalLM", "moe_shared_expert_intermediate_size", 4),
+]
+"""Base, key and a value that once was ignored or refused here."""
+REFUSED = [
+    ("xglm CausalLM", "pad_token_id", 4),
+    ("xlstm CausalLM", "eps", 0.1),
+    ("xlstm CausalLM", "inference_state_dtype", "bfloat16"),
+    ("minimax_m3_vl_text CausalLM", "index_local_blocks", 4),
+    ("t5 Seq2SeqLM", "is_encoder_decoder", False),
+    ("switch_transformers Seq2SeqLM", "is_encoder_decoder", False),
+    ("gpt2 CausalLM", "add_cross_attention", True),
+    ("clip_text_model TextEncoding", "num_key_value_heads", 2),
+    ("clip_text_model TextEncoding", "head_dim", 4),
+    ("glm4_moe_lite CausalLM", "head_dim", 8),
+    ("llama CausalLM", "head_dim", 3),
+]
+"""Base, key and a value that changes results in transformers and is refused here."""
+
+
+@lru_cache(maxsize=4)
+def base(name: str) -> Base:
+    return Base(bases()[name])
+
+
+@pytest.mark.parametrize(("name", "key", "value"), EQUAL, ids=lambda each: str(each)[:40])
+def test_a_key_that_was_ignored_is_read(name, key, value):
+    outcome = base(name).tried((key,), {key: value})
+    assert (outcome.ended, outcome.moves) == ("equal", True), outcome.why
+
+
+@pytest.mark.parametrize(("name", "key", "value"), REFUSED, ids=lambda each: str(each)[:40])
+def test_a_value_that_is_not_computed_is_refused_by_its_key(name, key, value):
+    outcome = base(name).tried((key,), {key: value})
+    assert outcome.ended == "refused by name"
+    assert key in outcome.why
+
+
+def test_a_difference_on_purpose_is_noted():
+    outcome = base("dbrx CausalLM").tried(("rope_parameters",), {"rope_parameters": None})
+    assert outcome.ended == "noted by name"
+    assert "attn_config.rope_theta = 500 is what is computed" in outcome.why
+
+
+def test_the_sweep_notices_a_key_that_is_ignored(monkeypatch):
+    """A key that no family reads any more, as the length of YaRN would be if it were declared inert."""
+    from anyformer.huggingface import words
+
+    monkeypatch.setattr(words.rope, "_with_attention_factor", lambda given: {k: given[k] for k in given if k[0] != "m"})
+    table = {"rope_type": "yarn", "factor": 4.0, "rope_theta": 300.0, "mscale": 0.7, "mscale_all_dim": 1.3}
+    outcome = base("llama CausalLM").tried(("rope_parameters",), {"rope_parameters": table})
+    assert outcome.ended == "drift"
+
+
+def _sample(count: int, seed: int) -> list[tuple[str, str]]:
+    pairs = [(name, ".".join(path)) for name in bases() for path in keys_of(name)]
+    return sorted(random.Random(seed).sample(pairs, count))
+
+
+@pytest.mark.slow
+def test_keys_drawn_at_random_are_equal_or_refused_by_name():
+    found = []
+    for name, key in _sample(400, seed=0):
+        of, path = base(name), tuple(key.split("."))
+        for move in moves(of, path, keys_of(name)[path])[:2]:
+            outcome = of.tried(path, move)
+            if outcome.ended in BAD:
+                found.append((name, key, str(move), outcome))
+    assert not found
+
+
+def test_the_table_has_no_drift_and_the_page_says_so():
+    record = json.loads(RESULT.read_text(encoding="utf-8"))
+    assert {end: record["values"][end] for end in BAD} == dict.fromkeys(BAD, 0)
+    page = PAGE.read_text(encoding="utf-8")
+    assert written(page, record) == page, "run: python -m benchmarks.drift"
+    assert bad([Tried("a", "b", "{}", "drift")])
+
+
+def test_every_key_of_transformers_own_class_is_read_or_said_to_be_inert():
+    """Those of the class that all others extend; a model of ours with any of them is refused or says what it does."""
+    every = transformers.PreTrainedConfig
+    declared = {name for name in every.__annotations__ if not name.startswith("_")}
+    classes = {name for name in declared if name in vars(every) and isinstance(vars(every)[name], dict | tuple)}
+    of_class = {"base_config_key", "model_type", "sub_configs_defaults", *classes}
+    keys = {*(declared - of_class), *every().to_dict()} - {"base_model_tp_plan", "base_model_pp_plan", "base_model_ep_plan"}
+    assert {key for key in keys if key not in {*INERT, *ONLY, *KINDS} and key != "model_type"} <= NEITHER
+
+
+NEITHER = {"attribute_map"}
+"""What is no key of a file."""
+
+
+@pytest.mark.parametrize("key", sorted(ONLY))
+def test_what_changes_nothing_at_some_values_is_refused_at_others(key):
+    values, why = ONLY[key]
+    for value in values:
+        read_architecture(Config({"model_type": "llama", **SMALL, key: value}))
+    with pytest.raises(HuggingFaceError, match=key) as refused:
+        read_architecture(Config({"model_type": "llama", **SMALL, key: "something"}))
+    assert why in str(refused.value)
+
+
+def test_no_key_is_in_two_groups_of_inert_ones():
+    assert len(INERT) == len(set(INERT))
+    assert not set(INERT) & set(ONLY)
+
+
+def test_every_key_of_generation_is_left_to_generation():
+    known = transformers.GenerationConfig().to_dict().keys() - {"transformers_version", "_from_model_config"}
+    known -= {"continuous_batching_config"}  # of a server of transformers' own
+    assert known <= {*GENERATION_KEYS, *INERT}
