@@ -129,7 +129,9 @@ def tokenizer(frame: str) -> tokenizers.Tokenizer:
     inner.train_from_iterator([TEXT] * 3, trainer)
     inner.add_special_tokens([AddedToken("<mask>", lstrip=True, special=True)])
     used = [(name, number) for number, name in enumerate(SPECIALS) if name in frame]
-    inner.post_processor = processors.TemplateProcessing(single=frame, pair=f"{frame} {frame.replace('$A', '$B')}", special_tokens=used)
+    inner.post_processor = processors.TemplateProcessing(
+        single=frame, pair=f"{frame} {frame.replace('$A', '$B')}", special_tokens=used
+    )
     return inner
 
 

@@ -9,7 +9,18 @@ from typing import Any
 
 import torch
 from benchmarks.as_authors.asked import (
-    BETA, BETAS, DOCUMENTS, HIDDEN, LENGTH, PAIRS, PROMPTS, QUESTIONS, RATE, RECORDS, SETTINGS, STEPS,
+    BETA,
+    BETAS,
+    DOCUMENTS,
+    HIDDEN,
+    LENGTH,
+    PAIRS,
+    PROMPTS,
+    QUESTIONS,
+    RATE,
+    RECORDS,
+    SETTINGS,
+    STEPS,
 )  # fmt: skip
 
 from anyformer.data import IGNORED
@@ -27,7 +38,13 @@ from anyformer.training.run import Run
 from anyformer.training.starting import take
 from anyformer.training.trainer import Trainer
 
-OBJECTIVES = {"messages": "instruction", "completions": "instruction", "text": "causal", "preferences": "dpo", "pairs": "seq2seq"}
+OBJECTIVES = {
+    "messages": "instruction",
+    "completions": "instruction",
+    "text": "causal",
+    "preferences": "dpo",
+    "pairs": "seq2seq",
+}
 CHANGES: dict[str, Any] = {
     "steps": STEPS, "minutes": None, "clip": 1.0, "optimiser.learning_rate": RATE, "optimiser.betas": list(BETAS),
     "optimiser.weight_decay": 0.0, "schedule": {"kind": "constant", "warmup": 0}, "plan.compile": "off",

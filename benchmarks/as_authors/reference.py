@@ -1,4 +1,4 @@
-"""The tools that authors and their users have: transformers, lm-evaluation-harness and TRL. Runs in an interpreter that has them.
+"""What transformers, lm-evaluation-harness and TRL make of directories; runs in an interpreter that has them.
 
     python benchmarks/as_authors/reference.py PLACE NAME=SHAPE ...
 
@@ -91,10 +91,9 @@ def rows_of(trainer: Any) -> list[list[list[int]]]:
     """The rows of the training batch without padding: tokens and labels, none (-100) for the first token."""
     batch = next(iter(trainer.get_train_dataloader()))
     masks = batch["attention_mask"].bool()
-    if "labels" in batch:
-        labels = batch["labels"]
-    else:  # preferences: the answers are marked
-        labels = torch.where(batch["completion_mask"].bool(), batch["input_ids"], -100)
+    # The answers of preferences are marked in another way.
+    marked = batch["completion_mask"].bool() if "labels" not in batch else None
+    labels = batch["labels"] if marked is None else torch.where(marked, batch["input_ids"], -100)
     rows = zip(batch["input_ids"], labels, masks, strict=True)
     return [[tokens[mask].tolist(), [-100, *label[mask].tolist()[1:]]] for tokens, label, mask in rows]
 

@@ -12,7 +12,7 @@ from anyformer.data.row import BadRecord, Row, shown
 from anyformer.data.rows import rows
 from anyformer.evaluation.decoder_likelihood import target_scores
 from anyformer.evaluation.intervals import Difference, Interval, paired, share
-from anyformer.evaluation.likelihood import Request, pair, scores
+from anyformer.evaluation.likelihood import Request, pair, prefix_of, scores
 from anyformer.evaluation.subject import Subject
 from anyformer.text import Tokenizer
 from anyformer.text.sides import Sides
@@ -147,9 +147,10 @@ def answer(subject: Subject, questions: Sequence[Question], progress: Callable[[
 
 
 def as_targets(tokenizer: Tokenizer, sides: Sides, question: Question) -> list[Request]:
-    """A request for each choice: the framed text is the source, and white space at its end begins the target."""
+    """A request for each choice as lm-evaluation-harness makes them: the framed text is the source, and white space at its end
+    begins the target."""
     context = question.context.rstrip()
-    source = tuple(sides.source.framed([tokenizer.encode(context)]).tokens)
+    source = tuple(sides.source.framed([tokenizer.encode(context)]).tokens) if question.context else (prefix_of(tokenizer),)
     blanks = question.context[len(context) :]
     return [Request(source, tuple(tokenizer.encode(blanks + joined(question.context, choice)))) for choice in question.choices]
 
