@@ -97,7 +97,10 @@ FAMILIES: Mapping[str, Family] = {
     "umt5": Family("seq2seq", "UMT5ForConditionalGeneration", T5, "$A </s>", PAD),
     "switch_transformers": Family(
         "seq2seq", "SwitchTransformersForConditionalGeneration",
-        T5 | {"num_experts": 2, "num_sparse_encoder_layers": 1, "num_sparse_decoder_layers": 1, "expert_capacity": 64},
+        T5 | {
+            "num_experts": 2, "num_decoder_layers": 2, "num_sparse_encoder_layers": 1, "num_sparse_decoder_layers": 1,
+            "expert_capacity": 64, "router_jitter_noise": 0.0,
+        },
         "$A </s>", PAD,
     ),
     "bart": Family("seq2seq", "BartForConditionalGeneration", BART | {"forced_eos_token_id": END}, "<s> $A </s>", END),
@@ -148,8 +151,9 @@ def write(family: Family, directory: Path) -> None:
             setattr(config, key, 0.0)
     model = kind(config)
     with torch.no_grad():
-        for weight in model.parameters():
-            weight.mul_(SHARP if weight.dim() > 1 else 1)
+        for name, weight in model.named_parameters():
+            # Tables of positions may follow from a formula.
+            weight.mul_(SHARP if weight.dim() > 1 and "position" not in name else 1)
     model.save_pretrained(directory)
     forced = {key: family.config[key] for key in ("forced_eos_token_id",) if key in family.config}
     names = {"bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>", "unk_token": "<unk>", "mask_token": "<mask>"}

@@ -99,7 +99,10 @@ def rows_of(trainer: Any) -> list[list[list[int]]]:
 
 
 def fine_tuned(place: Path, kind: str, tokenizer: Any) -> dict[str, Any]:
-    """The rows that TRL's trainer makes of records, and its losses over a few updates on all of them."""
+    """The rows that TRL's trainer makes of records, and its losses over a few updates on all of them.
+
+    A loss that balances experts, which TRL adds and transformers leaves out, is left out.
+    """
     from datasets import Dataset
     from trl import DPOConfig, DPOTrainer, SFTConfig, SFTTrainer
 
@@ -110,7 +113,7 @@ def fine_tuned(place: Path, kind: str, tokenizer: Any) -> dict[str, Any]:
             "lr_scheduler_type": "constant", "warmup_steps": 0, "weight_decay": 0.0, "adam_beta1": BETAS[0],
             "adam_beta2": BETAS[1], "max_grad_norm": 1.0, "logging_steps": 1, "report_to": [], "save_strategy": "no",
             "use_cpu": True, "bf16": False, "fp16": False, "disable_tqdm": True, "gradient_checkpointing": False,
-            "max_length": LENGTH,
+            "max_length": LENGTH, "router_aux_loss_coef": 0.0,
         }  # fmt: skip
         model, data = model_of("causal", place), Dataset.from_list(records)
         if kind == "preferences":
