@@ -15,10 +15,10 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
 warnings.simplefilter("ignore")
 logging.disable(logging.CRITICAL)
 
-from benchmarks.drift.sweep import Job, bad, lines, listed, sweep
-from benchmarks.drift.table import RESULT, write
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from benchmarks.drift.sweep import Job, bad, lines, listed, sweep  # noqa: E402
+from benchmarks.drift.table import RESULT, write  # noqa: E402
+from rich.console import Console  # noqa: E402
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn  # noqa: E402
 
 TRIALS = Path("build") / "drift.jsonl"
 

@@ -26,7 +26,7 @@ from anyformer.huggingface.config import INERT
 DONE = "done"
 """What the line says that ends a job."""
 USEFUL, IDLE = 2, 2
-"""Values of one key that are compared or refused here, after which no more are tried; and those that change nothing in transformers."""
+"""Values of one key that are compared or refused here, after which no more are tried; and those that change nothing there."""
 
 
 @dataclass(frozen=True)

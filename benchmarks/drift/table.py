@@ -48,7 +48,16 @@ def summary(tried: Iterable[Tried], pairs: Mapping[str, Sequence[Job]]) -> dict[
             name: sum(len(keys.split()) for base in table.values() for keys in base.values()) for name, table in tables.items()
         },
         **tables,
+        "not yet tried": {name: _untried(ends, jobs) for name, jobs in pairs.items()},
     }
+
+
+def _untried(ends: Mapping[tuple[str, str], Counter[str]], jobs: Sequence[Job]) -> dict[str, str]:
+    """Base -> its keys of which no value was tried."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for job in jobs:
+        found[job.base] += [key for key in map(".".join, job.keys) if (job.base, key) not in ends]
+    return {base: " ".join(sorted(keys)) for base, keys in sorted(found.items()) if keys}
 
 
 def _by_base(ends: Mapping[tuple[str, str], Counter[str]], jobs: Sequence[Job]) -> dict[str, dict[str, str]]:
@@ -71,9 +80,10 @@ def said(record: Mapping[str, Any]) -> str:
     types = len({base.partition(" ")[0] for name in pairs for base in record[name]})
     return "\n".join(
         [
-            f"`{record['command']}` moves keys from their defaults, each in several ways: {sum(pairs.values()):,} pairs of a key and",
-            f"one of {types} model types with its head, {pairs['untested']:,} of them moved by no other test, {total:,} values in all,",
-            f"beside transformers {record['transformers']} on tiny random models in fp32 ([every pair](../benchmarks/results/drift.json)).",
+            f"`{record['command']}` moves keys from their defaults, in several ways each, beside transformers",
+            f"{record['transformers']} on tiny random models in fp32: {sum(pairs.values()):,} pairs of a key and one of {types} model",
+            f"types with its head, {pairs['untested']:,} of them moved by no other test, {total:,} values in all ([every",
+            "pair](../benchmarks/results/drift.json)).",
             "",
             *lines,
             "",

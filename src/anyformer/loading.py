@@ -14,7 +14,7 @@ from anyformer import catalogue, checkpoint, huggingface
 from anyformer.describe import Notice, read_data
 from anyformer.huggingface import gguf
 from anyformer.model import Transformer
-from anyformer.model.adapters import adapted, made_of
+from anyformer.model.adapters import made_of
 from anyformer.parts.images.encoder import Images
 from anyformer.plan import Plan
 from anyformer.text import Tokenizer
@@ -65,9 +65,9 @@ def _loaded(
     if adapter is not None:
         model, tokenizer = load(path, plan=plan, device=device, dtype=dtype, images=images)
         family = _family(path, model)
-        found, own = huggingface.read_adapter(adapter, model.architecture, family)
         weights = {name: parameter.detach() for name, parameter in model.named_parameters()}
-        return made_of(adapted(model.architecture, found), model.plan, found.merged(weights, own)), tokenizer
+        merged, values = huggingface.merge_adapter(adapter, model.architecture, family, weights)
+        return made_of(merged, model.plan, values), tokenizer
     if path.suffix == ".gguf" and isfile(path):
         return huggingface.load(path, plan=plan, device=device, dtype=dtype, images=images)
     if not isdir(path):

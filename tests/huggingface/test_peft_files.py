@@ -205,8 +205,8 @@ def tiny_run(tmp_path):
     ("change", "message"),
     [
         ({"peft_type": "IA3"}, "peft_type is 'IA3', and only LORA"),
-        ({"bias": "all"}, "bias = 'all': biases that learn are not read"),
-        ({"modules_to_save": ["lm_head"]}, "modules_to_save means whole modules that learn beside it, which is not read"),
+        ({"bias": "all"}, "bias = 'all' means biases that learn, which is read where"),
+        ({"modules_to_save": ["lm_head"]}, "modules_to_save means whole modules that learn beside it, which is read where"),
         ("elsewhere", r"the adapter of model.layers.7.self_attn.q_proj has no place in this architecture \(llama\)"),
         ("half", "the adapter of model.layers.0.self_attn.q_proj lacks lora_A or lora_B"),
         ("pickle", "adapter_model.bin is a pickle"),

@@ -42,7 +42,10 @@ def run(
     ] = None,
     dtype: Annotated[
         Literal["stored", "fp32", "bf16", "fp16"],
-        typer.Option(help="The type of the weights: stored: that in which they came, whatever they were trained in."),
+        typer.Option(
+            help="Numbers of the weights: `stored` is the type in which they came, whatever they were trained in.",
+            metavar="stored|fp32|bf16|fp16",
+        ),
     ] = "stored",
     adapter: Annotated[
         bool,

@@ -10,6 +10,7 @@ from anyformer.huggingface.find import find_family
 from anyformer.huggingface.form import Form, form_of
 from anyformer.huggingface.missing import MISSING
 from anyformer.huggingface.peft_files import read_adapter, write_adapter
+from anyformer.huggingface.peft_merging import merge_adapter
 from anyformer.huggingface.pixels import pixels
 from anyformer.huggingface.registry import (
     ALIASES,
@@ -48,6 +49,7 @@ __all__ = [
     "form_of",
     "left_aside",
     "load",
+    "merge_adapter",
     "own",
     "pixels",
     "read_adapter",

@@ -6,9 +6,12 @@ describes its language model alone, and which other classes it has is data here.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
+
+from torch import Tensor
 
 from anyformer.huggingface.config import Config, shown
 from anyformer.huggingface.decoder_classes import BASE, DECODERS, TEXT, Decoder
@@ -21,6 +24,8 @@ from anyformer.parts import Head
 
 _SPANS: Mapping[str, str] = {r"^qa_outputs\.": "classifier."}
 """Name of the matrix of spans of an encoder -> that of classes of each token."""
+_AS_TOKENS = ("modernbert",)
+"""Types that store the matrix of spans under the name of that of classes of each token."""
 OTHERS = (TEXT, TOKENS, SPANS, "ForMultipleChoice", "ForNextSentencePrediction")
 """Ends of the names of classes whose heads are none of language models."""
 
@@ -53,6 +58,21 @@ def beside(family: Family) -> Family:
         base=base,
         older_names=older,
     )
+
+
+def of_class(family: Family, name: str, tensors: Iterator[tuple[str, Tensor]]) -> Iterator[tuple[str, Tensor]]:
+    """The tensors under the names of a class: spans of answers are written like classes of each token, and stored otherwise."""
+    decoder, renamed = DECODERS.get(family.model_type), dict[str, str]()
+    if name.endswith(SPANS) and decoder is not None:
+        matrix = decoder.heads[decoder.per_token or SPANS]
+        renamed = {rf"^{matrix}\.": f"{decoder.heads[SPANS]}.", rf"^{family.base}": decoder.span_base or family.base}
+    elif name.endswith(SPANS) and family.model_type not in _AS_TOKENS:
+        renamed = {r"^classifier\.": "qa_outputs."}
+    for stored, tensor in tensors:
+        called = stored
+        for pattern, theirs in renamed.items():
+            called = re.sub(pattern, theirs, called)
+        yield called, tensor
 
 
 def _read(family: Family, decoder: Decoder, config: Config) -> Architecture:

@@ -148,9 +148,9 @@ def _tied_as_stored(architecture: Architecture, family: Family, stored: Stored) 
 
 def _headless(stored: Stored, name: str) -> str:
     return (
-        f"{stored.directory}: has no tensor {name}, the head, and tie_word_embeddings is false, so the embedding's table is not "
-        f"it either: transformers would draw one at random. Add the file that has it; or set tie_word_embeddings to true in "
-        f"config.json if the table is the head; or name the class without a head in architectures, to read features alone"
+        f"{stored.directory}: has no tensor {name}, the head, and tie_word_embeddings is false, so the embedding's table "
+        f"is not it either: transformers would draw one at random. Add the file that has it; or set tie_word_embeddings to "
+        f"true in config.json if the table is the head; or name the class without a head in architectures, to read features"
     )
 
 

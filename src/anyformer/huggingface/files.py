@@ -78,8 +78,8 @@ class Stored:
         """Name of each tensor of a tower -> its file."""
         self.stand_ins = stand_ins or {}
 
-    def __contains__(self, name: str) -> bool:
-        return self._known_as(name) in self.files
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and self._known_as(name) in self.files
 
     def _known_as(self, name: str) -> str:
         """The name in the files, which may lack `base` or have it."""

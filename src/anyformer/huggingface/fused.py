@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count, takewhile
 
@@ -39,7 +39,19 @@ def as_stored(of_weights: list[Rule], stored: Stored) -> list[Rule]:
     return list(_apart(_together(of_weights, stored), stored))
 
 
-def _together(of_weights: list[Rule], stored: Stored) -> Iterator[Rule]:
+def stacked(of_weights: list[Rule]) -> list[Rule]:
+    """The rules with experts in fused tensors, as the modules of transformers hold them."""
+    return list(_together(of_weights, _Everything()))
+
+
+class _Everything:
+    """A container of every name."""
+
+    def __contains__(self, name: object) -> bool:
+        return True
+
+
+def _together(of_weights: list[Rule], stored: Container[str]) -> Iterator[Rule]:
     """Experts that the family stores one by one as the files stack them."""
     gates: dict[str, str] = {}
     for rule in of_weights:

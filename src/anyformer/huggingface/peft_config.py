@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from os.path import isfile
 from pathlib import Path
 from typing import Any
@@ -17,14 +18,30 @@ from anyformer.huggingface.peft_prompts import KIND
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 PREFIX = "base_model.model."
 _REFUSED = {
-    "modules_to_save": "whole modules that learn beside it", "layer_replication": "layers that occur several times",
-    "target_parameters": "adapters of parameters without a module", "trainable_token_indices": "rows of a table that learn",
-    "lora_bias": "biases of B", "use_qalora": "grouped inputs of A", "use_bdlora": "blocks of A and B",
+    "layer_replication": "layers that occur several times", "use_qalora": "grouped inputs of A",
+    "use_bdlora": "blocks of A and B",
     "alora_invocation_tokens": "an adapter that only some tokens switch on", "arrow_config": "several adapters at once",
     "kasa_config": "singular values that learn", "monteclora_config": "adapters drawn at random",
     "velora_config": "compressed inputs",
 }  # fmt: skip
 """Keys of a configuration, true where an adapter computes something else than LoRA or DoRA do, and what that is."""
+
+
+_MERGED = {
+    "modules_to_save": "whole modules that learn beside it", "target_parameters": "adapters of parameters without a module",
+    "trainable_token_indices": "rows of a table that learn", "lora_bias": "biases of B",
+}  # fmt: skip
+"""Keys of what becomes one with the weights alone, and stands beside none of them here."""
+
+
+def check_apart(directory: Path, config: Mapping[str, Any]) -> None:
+    """Refuse an adapter that cannot stand beside the weights of a model here; `load(path, adapter=...)` merges it."""
+    remedy = "which is read where the adapter becomes one with its model alone"
+    for key, what in _MERGED.items():
+        if config.get(key):
+            raise HuggingFaceError(f"{directory / CONFIG}: {key} means {what}, {remedy}")
+    if config.get("bias", "none") != "none":
+        raise HuggingFaceError(f"{directory / CONFIG}: bias = {config['bias']!r} means biases that learn, {remedy}")
 
 
 def read_config(directory: Path) -> dict[str, Any]:
@@ -40,8 +57,6 @@ def read_config(directory: Path) -> dict[str, Any]:
     for key, what in _REFUSED.items():
         if config.get(key):
             raise HuggingFaceError(f"{directory / CONFIG}: {key} means {what}, which is not read")
-    if config.get("bias", "none") != "none":
-        raise HuggingFaceError(f"{directory / CONFIG}: bias = {config['bias']!r}: biases that learn are not read")
     return config
 
 

@@ -21,7 +21,7 @@ from torch import Tensor
 from anyformer.files import check_directory, writing_directory
 from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.family import Family
-from anyformer.huggingface.peft_config import CONFIG, PREFIX, WEIGHTS, read_config, read_tensors
+from anyformer.huggingface.peft_config import CONFIG, PREFIX, WEIGHTS, check_apart, read_config, read_tensors
 from anyformer.huggingface.peft_prompts import KIND, STORED, check_prompt, read_prompt, tensors_of, written_prompt
 from anyformer.huggingface.rules import Op, Rule, rules
 from anyformer.model import Architecture
@@ -50,6 +50,7 @@ def read_adapter(directory: str | Path, architecture: Architecture, family: Fami
     """
     directory = Path(directory)
     config, tensors = read_config(directory), read_tensors(directory)
+    check_apart(directory, config)
     if config["peft_type"] == KIND:
         return read_prompt(config, tensors, architecture, str(directory)), {VIRTUAL: tensors[STORED].float()}
     shapes = {name: weight.shape for name, weight in architecture.cost(Shape(source=1)).weights.items()}

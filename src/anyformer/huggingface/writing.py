@@ -15,6 +15,7 @@ from anyformer.describe import Notice
 from anyformer.files import check_directory, writing_directory
 from anyformer.huggingface.card import Facts, card
 from anyformer.huggingface.carrying import export_composite
+from anyformer.huggingface.class_heads import of_class
 from anyformer.huggingface.convert import shapes_of, tensors_of
 from anyformer.huggingface.describing import described, with_length, with_tokens
 from anyformer.huggingface.family import Family
@@ -82,7 +83,8 @@ def export(
         changes += [f"{README} is written anew, since the model was trained further"] if README in beside else []
     with writing_directory(directory) as partial:
         tensors = tensors_of(rules(family.names_of(architecture), shapes_of(architecture)), parameters)
-        write_shards(partial, in_type(tensors, dtype, directory))
+        named = next(iter(found.table.get("architectures") or ()), "")
+        write_shards(partial, of_class(family, named, in_type(tensors, dtype, directory)))
         beside.but(files).write(partial)
         if tokens and CONFIG not in beside and GENERATION not in beside:
             write_json(partial / GENERATION, {**tokens, "pad_token_id": tokens["eos_token_id"]})

@@ -18,8 +18,8 @@ from data.texts import prose
 
 PUBLISHED = Path(__file__).parents[4] / "shared" / "data" / "tokenizers"
 TOKENS = ("<|im_start|>", "<|im_end|>", "<|sep|>", "<|end|>", "[INST]", "[/INST]", "<start_of_turn>", "<end_of_turn>")
-ORDINARY = ("<think>", "</think>", "<tool_call>", "</tool_call>")
-"""Tokens of their own that are not special, as in Qwen's tokenizers."""
+ORDINARY = ("<think>", "</think>", "<tool_call>", "</tool_call>", "\n")
+"""Tokens of their own that are not special, as in Qwen's tokenizers and Gemma's."""
 
 CHATML = (
     "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' }}"

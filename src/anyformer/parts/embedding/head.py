@@ -202,8 +202,8 @@ class HeadModule(HoldsVocabulary):
             logits_V = self.head.softcap * torch.tanh(logits_V / self.head.softcap)
         return logits_V
 
-    def pooled(self, x_BTD: Tensor, padding_BT: Tensor | None, tokens_BT: Tensor | None = None) -> Tensor:
-        """The vectors that become logits: (B, D) where the head pools, else x itself; `tokens_BT`: of a text."""
+    def pooled(self, x_BTD: Tensor, padding_BT: Tensor | None, tokens: Tensor | None = None) -> Tensor:
+        """The vectors that become logits: (B, D) where the head pools, else x itself; `tokens`: those of a text, (B, T)."""
         match self.head.pool:
             case None:
                 return x_BTD
@@ -219,8 +219,8 @@ class HeadModule(HoldsVocabulary):
                 return (x_BTD * counted).sum(1) / counted.sum(1)
             case "last":
                 if self.head.passed_over is not None:
-                    assert tokens_BT is not None, "a text has tokens, and check refuses passed_over elsewhere"
-                    skipped = tokens_BT == self.head.passed_over
+                    assert tokens is not None, "a text has tokens, and check refuses passed_over elsewhere"
+                    skipped = tokens == self.head.passed_over
                     padding_BT = skipped if padding_BT is None else padding_BT | skipped
                 return at_last(x_BTD, padding_BT)
 

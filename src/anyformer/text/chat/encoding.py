@@ -55,7 +55,7 @@ class Reading:
 
     whole: tokenizers.Tokenizer
     added: re.Pattern[str]
-    """What becomes a token of its own wherever it is spelt."""
+    """What becomes a token of its own wherever it is spelt, but for white space (Gemma's)."""
     special: re.Pattern[str]
     letters: Mapping[str, str]
     """Special token -> its letter."""
@@ -120,7 +120,8 @@ def _reading(definition: str, config: str) -> Reading:
     added = inner.get_added_tokens_decoder().values()
     special = tuple(token.content for token in added if token.special)
     letters = {word: chr(_NAMES + number) for number, word in enumerate(special)}
-    return Reading(inner, spelling(tuple(token.content for token in added)), spelling(special), letters, whole)
+    words = tuple(token.content for token in added if not token.content.isspace())
+    return Reading(inner, spelling(words), spelling(special), letters, whole)
 
 
 @lru_cache(maxsize=4)
