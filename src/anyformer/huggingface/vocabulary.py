@@ -103,7 +103,8 @@ _KEYS: tuple[tuple[Kind, str], ...] = (
         linear_num_value_heads linear_value_head_dim local_attention local_radius lru_width mamba_d_conv mamba_d_ssm
         mamba_d_state mamba_expand mamba_head_dim mamba_n_groups mamba_n_heads mamba_ngroups mamba_num_heads
         max_decoder_position_embeddings max_encoder_position_embeddings max_pixels max_position_embeddings
-        max_source_positions max_target_positions merge_size min_pixels mlp_ratio mm_tokens_per_image moe_intermediate_size
+        max_seq_len max_source_positions max_target_positions merge_size min_pixels mlp_ratio mm_tokens_per_image
+        model_max_length moe_intermediate_size
         moe_k moe_latent_size moe_layer_interval moe_shared_expert_intermediate_size moe_top_k moe_topk n_embd n_embed
         n_group n_groups n_head n_heads n_inner n_langs n_mamba_heads n_positions n_words num_attention_heads num_channels
         num_expert_group num_expert_groups num_experts_per_tok num_experts_per_token num_feedforward_networks
