@@ -114,7 +114,7 @@ def moves(base: Base, path: Keys, usual: Any) -> list[Move]:
         table = table[key]
     effective = made(case.model_type, case.config).to_dict()
     for key in path[:-1]:
-        effective = effective[key]
+        effective = effective.get(key) or {}
     kind = str(table.get("model_type", case.model_type)) if len(path) > 1 else case.model_type
     return values(kind, path[-1], usual, table.get(path[-1], effective.get(path[-1], usual)), base.frequencies)
 

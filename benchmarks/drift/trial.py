@@ -84,8 +84,8 @@ class Base:
         except Exception as error:  # whatever a class says of a value
             return Outcome("transformers refuses", said(error))
         named = {"model_type": case.model_type, "architectures": [type(theirs).__name__]}
-        symbols = theirs.get_input_embeddings()
-        if isinstance(symbols, torch.nn.Embedding) and not text_path(case):
+        symbols = None if text_path(case) else theirs.get_input_embeddings()
+        if isinstance(symbols, torch.nn.Embedding):
             if symbols.num_embeddings <= FEWEST:
                 return Outcome("transformers refuses", "a vocabulary of too few tokens to try")
             case = replace(case, config={**case.config, "vocab_size": symbols.num_embeddings})
@@ -120,8 +120,9 @@ class Base:
         return None
 
     def _the_same(self, theirs: Any, files: list[dict[str, Any]]) -> bool:
-        """Whether ours of these files is that of the base: the same architecture, and weights of the same names and shapes."""
-        if {name: (each.shape, each.dtype) for name, each in theirs.state_dict().items()} != self.weights:
+        """Whether ours of these files is that of the base: the same architecture, and the same weights."""
+        weights = theirs.state_dict()
+        if weights.keys() != self.weights.keys() or not all(_same(weights[name], each) for name, each in self.weights.items()):
             return False
         try:
             return all(
@@ -168,14 +169,26 @@ class Base:
             return Outcome("crash", said(error)), read
         pair = Pair(case, theirs, ours, directory)
         outcome = self._gaps(pair, whole=architecture != self.architecture)
+        if outcome.ended == "drift":
+            outcome = self._reloaded(pair, outcome)
         notices = [str(each.message) for each in told if issubclass(each.category, Notice)]
         if outcome.ended == "drift" and any(path[-1] in notice for notice in notices):
             outcome = replace(outcome, ended="noted by name", why=notices[0])
         if not path:
             self.architecture, self.theirs, self.ours = architecture, theirs, ours
-            self.weights = {name: (each.shape, each.dtype) for name, each in theirs.state_dict().items()}
+            self.weights = theirs.state_dict()
             self.described = _computation(huggingface.read_architecture(huggingface.Config(_table(directory)))[0])
         return outcome, architecture
+
+    def _reloaded(self, pair: Pair, outcome: Outcome) -> Outcome:
+        """The comparison with what transformers reads from the files, which may be another model than it wrote them from."""
+        try:
+            theirs = type(pair.theirs).from_pretrained(pair.directory, dtype=torch.float32, attn_implementation=self.kernel)
+        except Exception as error:  # whatever it says of its own files
+            return Outcome("transformers refuses", said(error))
+        again = self._gaps(replace(pair, theirs=theirs.eval()), whole=False)
+        why = f"as transformers reads its own files, which differ from what it wrote: {outcome.why}"
+        return replace(again, why=why) if again.ended == "equal" else outcome
 
     def _gaps(self, pair: Pair, whole: bool) -> Outcome:
         """The comparisons; `whole`: token by token too, which another architecture may change."""
@@ -243,6 +256,10 @@ def alone_gap(pair: Pair) -> float:
         return float("inf")
     ours = pair.ours(x[0].masked_fill(padding, 0), *x[1:], padding=padding)
     return parity.gap(ours[:, kept] if ours.dim() == 3 and len(x) == 1 else ours, alone)
+
+
+def _same(one: Tensor, other: Tensor) -> bool:
+    return one.dtype == other.dtype and torch.equal(one, other)
 
 
 def _computation(architecture: Architecture) -> Architecture:

@@ -103,7 +103,8 @@ _KEYS: tuple[tuple[Kind, str], ...] = (
         linear_num_value_heads linear_value_head_dim local_attention local_radius lru_width mamba_d_conv mamba_d_ssm
         mamba_d_state mamba_expand mamba_head_dim mamba_n_groups mamba_n_heads mamba_ngroups mamba_num_heads
         max_decoder_position_embeddings max_encoder_position_embeddings max_pixels max_position_embeddings
-        max_source_positions max_target_positions merge_size min_pixels mlp_ratio mm_tokens_per_image moe_intermediate_size
+        max_seq_len max_source_positions max_target_positions merge_size min_pixels mlp_ratio mm_tokens_per_image
+        model_max_length moe_intermediate_size
         moe_k moe_latent_size moe_layer_interval moe_shared_expert_intermediate_size moe_top_k moe_topk n_embd n_embed
         n_group n_groups n_head n_heads n_inner n_langs n_mamba_heads n_positions n_words num_attention_heads num_channels
         num_expert_group num_expert_groups num_experts_per_tok num_experts_per_token num_feedforward_networks
@@ -142,7 +143,7 @@ _KEYS: tuple[tuple[Kind, str], ...] = (
         """activation_dropout attention_dropout attention_factor attention_in_multiplier attention_multiplier
         attention_out_multiplier attention_probs_dropout_prob attention_value_scale attn_dropout_prob attn_logit_softcapping
         attn_pdrop attn_scale block_ffn_dim_multiplier clip_qkv drop_path_rate dropout dropout_rate emb_dropout_prob
-        embd_pdrop embed_dropout embedding_dropout embedding_fraction embedding_initializer_range embedding_multiplier
+        embd_pdrop embed_dropout embedding_dropout embedding_fraction embedding_initializer_range embedding_multiplier eps
         ffn_proj_factor final_logit_softcapping full_attn_alpha_factor full_attn_beta_factor gate_soft_cap hidden_dropout
         hidden_dropout_prob init_std initializer_cutoff_factor initializer_factor initializer_range kda_lower_bound
         key_multiplier layer_norm_eps layer_norm_epsilon layerdrop layernorm_epsilon layernorm_full_attention_beta
@@ -162,7 +163,8 @@ _KEYS: tuple[tuple[Kind, str], ...] = (
         attention_k_eq_v attention_out_bias attn_temperature_tuning attn_uses_sequence_id bi_data bias block_auto_adjust_ff_dim
         block_use_swiglu causal classifier_bias conv_bias decoder_bias do_center_crop do_layer_norm_before do_pad
         do_pan_and_scan do_resize emb_layer_norm_before enable_bias enable_moe_block gelu_activation group_limited_greedy
-        is_causal is_decoder is_encoder is_folding_model is_gated_act kda_safe_gate key_query_shared_bottleneck
+        is_causal is_decoder is_encoder is_encoder_decoder is_folding_model is_gated_act kda_safe_gate
+        key_query_shared_bottleneck
         layer_norm_elementwise_affine layernorm_embedding learned_embeddings legacy linear_allow_neg_eigval lm_head_bias
         mamba_conv_bias mamba_norm_before_gate mamba_proj_bias mamba_rms_norm mla_use_nope mlp_bias
         moe_apply_router_weight_on_input moe_renormalize moe_router_enable_expert_bias mrope_interleaved multi_query
@@ -183,7 +185,8 @@ _KEYS: tuple[tuple[Kind, str], ...] = (
         NAME,
         """activation activation_function afn attention_type attn_type classifier_activation classifier_pooling dense_act_fn
         dtype encoder_attention_type expert_selection_fn feature_extractor_type feed_forward_proj ff_activation hidden_act
-        hidden_activation hidden_mamba_act hybrid_override_pattern image_processor_type mamba_hidden_act mlp_hidden_act
+        hidden_activation hidden_mamba_act hybrid_override_pattern image_processor_type inference_state_dtype mamba_hidden_act
+        mlp_hidden_act
         mlp_type model_type moe_router_activation_func name norm_rel_ebd norm_type normalization_function normalization_type
         order_of_interleaved_layers pe_type pooler_hidden_act position_embedding_type projector_hidden_act qk_norm_type
         rope_type router_dtype score_func score_function scoring_func shared_expert_combination_strategy topk_method

@@ -19,6 +19,7 @@ def read(config: Config) -> Architecture:
     width = config("ffn_dim", 22_528, lambda target: 2 * target("feedforward.width")) // 2
     network = words.feedforward(config, size=None, width=width)
     vocab = config("vocab_size", at="head.outputs")
+    config.expect("tie_word_embeddings", False, why="the table has a row more than there are logits")
     made = words.decoder(config, words.repeated(config, pre_norm(norm, heads, network)), norm)
     assert made.head is not None
     return made.but(embedding=made.embedding.but(vocab=vocab + 1), head=made.head.but(outputs=vocab))

@@ -8,7 +8,6 @@ from anyformer.huggingface.family import Family
 from anyformer.huggingface.places import biased
 from anyformer.huggingface.rules import Names, Table
 from anyformer.huggingface.target import Target, nowhere
-from anyformer.huggingface.vocabulary import NUMBER
 from anyformer.huggingface.words.names import decoder_names
 from anyformer.model import Architecture
 from anyformer.parts import MLSTM, FeedForward, GroupedLayerNorm, pre_norm
@@ -23,7 +22,7 @@ def read(config: Config) -> Architecture:
     config.assume(vocab_size=50_304, hidden_size=4096, num_hidden_layers=32, norm_eps=1e-6)
     config.expect("weight_mode", "single", why="weights of projections that are one matrix are not read")
     config.expect("inference_state_dtype", "float32")
-    if (added := config("eps", _VANISHES, nowhere, kind=NUMBER)) > _VANISHES:
+    if (added := config("eps", _VANISHES, nowhere)) > _VANISHES:
         raise config.refused("eps", added, f"at most {_VANISHES}: here none is added to the normaliser")
     for older, key in (("num_blocks", "num_hidden_layers"), ("embedding_dim", "hidden_size")):
         config.expect(older, config(key), None, why=f"it is another name of {key}")
