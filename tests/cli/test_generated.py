@@ -32,7 +32,8 @@ def test_generate_and_the_sample_show_what_a_model_makes_safely(monkeypatch, cap
     monkeypatch.setattr("anyformer.loading.load", lambda *a, **k: (None, None))
     monkeypatch.setattr(generation, "generating", lambda model, *a, **k: model)
     ending.print_sample(
-        SimpleNamespace(prompts=("x\x00",), chat=False, model=None, tokenizer=None, deadline=None), Console(quiet=True)
+        SimpleNamespace(before=None, prompts=("x\x00",), chat=False, model=None, tokenizer=None, deadline=None),
+        Console(quiet=True),
     )
     assert capsys.readouterr().out == "x\\x00\\x1b[2J\\x07\n"
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)

@@ -6,10 +6,12 @@ import json
 
 import pytest
 import torch
+from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
 from anyformer.data.row import BadRecord
 from anyformer.evaluation import Choices, Question, answer, better, open_subject, read_questions
 from anyformer.evaluation.choices import Answered
+from huggingface.layouts import LAYOUTS, write
 
 QUESTIONS = [
     Question("def f1(x):\n    return x", ("+ 1", "- something long", "\t* 2"), 0),
@@ -88,3 +90,24 @@ def test_questions_that_cannot_be_asked_are_named(tmp_path, row, message):
     path.write_text("\n")
     with pytest.raises(BadRecord, match="holds no question"):
         read_questions(path)
+
+
+@pytest.mark.parametrize("name", ["T5", "BART"])
+def test_choices_of_a_model_with_a_source_are_its_targets(tmp_path, name):
+    """As in transformers with the choice as labels, and as lm-evaluation-harness asks: the blank goes to the choice."""
+    write(LAYOUTS[name], tmp_path)
+    tokenizer, model = AutoTokenizer.from_pretrained(tmp_path), AutoModelForSeq2SeqLM.from_pretrained(tmp_path).eval()
+    questions = [
+        Question("two and two are", ("four", "not three"), 0),
+        Question("What ", ("is", "model"), 1),
+        Question("", ("a",), 0),
+    ]
+    found = answer(open_subject(tmp_path), questions)
+    for question, each in zip(questions, found.answered, strict=True):
+        bare = question.context.rstrip()
+        source = tokenizer(bare)["input_ids"] if bare else [tokenizer.bos_token_id]
+        for choice, ours in zip(question.choices, each.log_likelihoods, strict=True):
+            labels = tokenizer(f" {choice}" if bare else choice, add_special_tokens=False)["input_ids"]
+            with torch.no_grad():
+                loss = model(input_ids=torch.tensor([source]), labels=torch.tensor([labels])).loss
+            assert ours == pytest.approx(-float(loss) * len(labels), rel=1e-5)

@@ -10,9 +10,12 @@ from pathlib import Path
 from anyformer.data.fields import field_of, text_field
 from anyformer.data.row import BadRecord, Row, shown
 from anyformer.data.rows import rows
+from anyformer.evaluation.decoder_likelihood import target_scores
 from anyformer.evaluation.intervals import Difference, Interval, paired, share
-from anyformer.evaluation.likelihood import Request, pair, scores
+from anyformer.evaluation.likelihood import Request, pair, prefix_of, scores
 from anyformer.evaluation.subject import Subject
+from anyformer.text import Tokenizer
+from anyformer.text.sides import Sides
 
 
 @dataclass(frozen=True)
@@ -109,25 +112,52 @@ def _answer(row: Row, choices: Sequence[str]) -> int:
 def asked(subject: Subject, question: Question) -> list[Request]:
     """A request for each choice. A space stands between the text and a choice, unless either brings white space."""
     tokenizer, context = subject.text, question.context
+    return [pair(tokenizer, context, joined(context, choice)) for choice in question.choices]
 
-    def joined(choice: str) -> str:
-        bare = not context or context[-1:].isspace() or choice[:1].isspace()
-        return choice if bare else f" {choice}"
 
-    return [pair(tokenizer, context, joined(choice)) for choice in question.choices]
+def joined(context: str, choice: str) -> str:
+    """A choice as it stands behind the text: after a space, unless either brings white space."""
+    bare = not context or context[-1:].isspace() or choice[:1].isspace()
+    return choice if bare else f" {choice}"
 
 
 def answer(subject: Subject, questions: Sequence[Question], progress: Callable[[int], None] = lambda done: None) -> Choices:
-    """The log-likelihood of each choice of each question. `progress` is called with the choices scored so far."""
-    requests = [asked(subject, question) for question in questions]
-    flat = [request for each in requests for request in each]
-    found = iter(scores(subject.model, flat, subject.length, progress=progress))
+    """The log-likelihood of each choice of each question. `progress` is called with the choices scored so far.
+
+    A model with two inputs reads the text before a choice as its source, and the choice is its target.
+    """
+    if subject.model.architecture.two_inputs:
+        sides = Sides.of(subject.text)
+        requests = [as_targets(subject.text, sides, question) for question in questions]
+        flat = [request for each in requests for request in each]
+        together = [flat] if sides.start is not None else [[request] for request in flat]
+        told = [each for those in together for each in target_scores(subject.model, those, _before(sides, those[0]))]
+        progress(len(flat))
+    else:
+        requests = [asked(subject, question) for question in questions]
+        flat = [request for each in requests for request in each]
+        told = scores(subject.model, flat, subject.length, progress=progress)
+    found = iter(told)
     return Choices(
         tuple(
             Answered(question, tuple(next(found).log_likelihood for _ in each))
             for question, each in zip(questions, requests, strict=True)
         )
     )
+
+
+def as_targets(tokenizer: Tokenizer, sides: Sides, question: Question) -> list[Request]:
+    """A request for each choice as lm-evaluation-harness makes them: the framed text is the source, and white space at its end
+    begins the target."""
+    context = question.context.rstrip()
+    source = tuple(sides.source.framed([tokenizer.encode(context)]).tokens) if question.context else (prefix_of(tokenizer),)
+    blanks = question.context[len(context) :]
+    return [Request(source, tuple(tokenizer.encode(blanks + joined(question.context, choice)))) for choice in question.choices]
+
+
+def _before(sides: Sides, request: Request) -> tuple[int, ...]:
+    """What a decoder reads before a choice: its first token, which some models take from the end of the target."""
+    return (sides.entered(request.continuation)[0],)
 
 
 def better(first: Choices, second: Choices) -> Difference:

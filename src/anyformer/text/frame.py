@@ -72,9 +72,10 @@ class Frame:
     pair: Around
 
     @classmethod
-    def of(cls, inner: tokenizers.Tokenizer) -> Frame:
-        """The frame of a tokenizer, found by letting its post-processor frame two letters."""
-        return cls.plain((), ()) if inner.post_processor is None else cls(_around(inner, 1), _around(inner, 2))
+    def of(cls, inner: tokenizers.Tokenizer, unused: int) -> Frame:
+        """The frame of a tokenizer, found by letting its post-processor frame two letters. No token has the number `unused`, or
+        the next one."""
+        return cls.plain((), ()) if inner.post_processor is None else cls(_around(inner, unused, 1), _around(inner, unused, 2))
 
     @classmethod
     def plain(cls, first: Sequence[int], last: Sequence[int]) -> Frame:
@@ -83,9 +84,9 @@ class Frame:
         return cls(Around((before, own), ((0, 0),)), Around((before, own, other), ((0, 0), (1, 1))))
 
 
-def _around(inner: tokenizers.Tokenizer, count: int) -> Around:
+def _around(inner: tokenizers.Tokenizer, unused: int, count: int) -> Around:
     """What is put around `count` texts of one token each, which is a number that the post-processor cannot add."""
-    letters = _letters(inner)
+    letters = _letters(unused)
     encodings = [letters.encode(letter, add_special_tokens=False) for letter in ("a", "b")[:count]]
     first, *second = encodings
     whole = inner.post_process(first, second[0] if second else None, True)
@@ -101,9 +102,8 @@ def _around(inner: tokenizers.Tokenizer, count: int) -> Around:
     return Around(tuple(map(tuple, parts)), tuple(places))
 
 
-def _letters(inner: tokenizers.Tokenizer) -> tokenizers.Tokenizer:
-    """A tokenizer of two letters, so that a text is one token whatever the other one does to text."""
-    first = max(inner.get_vocab(with_added_tokens=True).values(), default=-1) + 1
+def _letters(first: int) -> tokenizers.Tokenizer:
+    """A tokenizer of two letters, numbered from `first`, so that a text is one token whatever the other one does to text."""
     letters = tokenizers.Tokenizer(models.WordLevel({"a": first, "b": first + 1}, unk_token="a"))
     letters.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     return letters

@@ -127,7 +127,7 @@ class Tokenizer:
     def frame(self) -> Frame:
         """What this tokenizer puts around texts."""
         named = spoken(self._config, self.beside.table(CONFIG))
-        return Frame.of(self._inner) if named is None else named.frame(named.source, self.number, self.end)
+        return Frame.of(self._inner, self.vocab_size) if named is None else named.frame(named.source, self.number, self.end)
 
     @property
     def ends(self) -> tuple[int, ...]:

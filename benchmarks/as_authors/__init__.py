@@ -1,0 +1,1 @@
+"""Forty families beside the tools of their authors and users: transformers, lm-evaluation-harness and TRL."""
