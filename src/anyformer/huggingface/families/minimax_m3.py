@@ -89,7 +89,7 @@ def _sparse(config: Config, full: Attention, norm: RMSNorm) -> BlockSparseAttent
     share = rotary.rotated(full.head_width) / width
     if share > 1:
         raise HuggingFaceError(
-            f"{config.where}: index_head_dim = {width} is less than the features that rotate by rope_parameters"
+            f"{config.where}: index_head_dim = {width} is less than the features that rotate by rope_parameters or rope_scaling"
         )
     config.put(index_n_heads=full.groups)
     config.expect("index_n_heads", full.groups, why="there is an index query for each head of keys")

@@ -65,7 +65,7 @@ def _types(config: Config) -> Sequence[str]:
     unknown = sorted(set(listed) - set(_KINDS))
     if unknown or not listed or len(listed) != depth:
         raise HuggingFaceError(
-            f"{config.where}: layers_block_type has {len(listed)} entries for {depth} layers"
+            f"{config.where}: layers_block_type has {len(listed)} entries for num_hidden_layers = {depth}"
             + (f", and {', '.join(unknown)} is not known here, only {', '.join(_KINDS)}" if unknown else "")
         )
     return listed
