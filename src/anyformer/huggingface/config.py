@@ -158,6 +158,7 @@ class Config:
             said = str(error)
             words = set(re.findall(r"[\w.+-]*\w", said))
             read = {name: value for name, value in self._data.items() if name not in self._left}
+            words |= {str(read[name]) for name in _OF_HEADS if name in read and "head width" in said}
             spoken_of = [f"{path} = {shown(value)}" for path, value in _spoken_of(read, words)]
             raise HuggingFaceError(": ".join([self.where, *([", ".join(spoken_of)] if spoken_of else []), said])) from None
 
@@ -220,6 +221,10 @@ class Config:
                 f"{self.where}: {self.model_type} has keys that are not known here, so the model might compute something else: "
                 f"{listed}"
             )
+
+
+_OF_HEADS = ("hidden_size", "num_attention_heads", "head_dim", "partial_rotary_factor")
+"""Keys from which the width of a head follows."""
 
 
 def _spoken_of(table: Mapping[str, Any], words: Collection[str], path: str = "") -> Iterator[tuple[str, Any]]:

@@ -96,6 +96,11 @@ def _sizes(config: Config, kinds: Sequence[str]) -> dict[str, dict[str, int]]:
         local[key] = config(f"swa_{key}", usual, nowhere)
     config.expect("swa_num_key_value_heads", local["num_attention_heads"])
     local["qk_rope_head_dim"] = config("swa_qk_rope_head_dim", local["head_dim"] - local["qk_nope_head_dim"], nowhere)
+    if local["qk_rope_head_dim"] < 1:
+        raise HuggingFaceError(
+            f"{config.where}: swa_head_dim = {local['head_dim']} leaves no features to rotate beside swa_qk_nope_head_dim = "
+            f"{local['qk_nope_head_dim']}"
+        )
     by_layer = {i: local for i, kind in enumerate(kinds) if kind == "local"} if named is None else _numbered(config, named)
     found: dict[str, dict[str, int]] = {}
     for i, kind in enumerate(kinds):

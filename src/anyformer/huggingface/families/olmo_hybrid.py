@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
+
+import torch
+from torch import Tensor
 
 from anyformer.huggingface import words
 from anyformer.huggingface.config import Config
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.places import FULL
-from anyformer.huggingface.rules import Names, Table
+from anyformer.huggingface.rules import Names, Shapes, Table, To
 from anyformer.huggingface.target import Target
 from anyformer.huggingface.words import DELTA
 from anyformer.huggingface.words.names import ATTENTION, FEEDFORWARD, QK_NORM, decoder_names
@@ -60,8 +65,27 @@ def _table(target: Target) -> dict[str, Any]:
     return words.rope_table(target) if rotates else {"rope_type": "default", "rope_theta": None}
 
 
+@dataclass(frozen=True)
+class Consecutive:
+    """Convolutions one after the other, (W, 1, n), wherever the files cut them: transformers 5 writes three of equal W."""
+
+    kernel: int
+
+    def read(self, stored: Sequence[Tensor], shapes: Shapes) -> list[Tensor]:
+        joined = torch.cat([each.reshape(-1, self.kernel) for each in stored])
+        return list(joined.split([channels for channels, _ in shapes]))
+
+    def write(self, parameters: Sequence[Tensor]) -> list[Tensor]:
+        return [each.reshape(-1, 1, self.kernel) for each in parameters]
+
+
 def names(architecture: Architecture) -> Names:
-    return decoder_names(ATTENTION, QK_NORM, FEEDFORWARD, words.delta_names(architecture, "linear_attn"), _TABLE)
+    delta = words.delta_names(architecture, "linear_attn")
+    separate = {ours: theirs for ours, theirs in delta.items() if not str(ours).endswith("_convolution")}
+    kernel = Target(architecture).get(f"{DELTA}.convolution.kernel", 1)
+    convolutions = tuple(f"{DELTA}.{side}_convolution" for side in ("query", "key", "value"))
+    joined: Table = {convolutions: To("linear_attn.{x}_conv1d", Consecutive(kernel), ("q", "k", "v"))}
+    return decoder_names(ATTENTION, QK_NORM, FEEDFORWARD, separate, joined, _TABLE)
 
 
 FAMILIES = (

@@ -8,7 +8,7 @@ from typing import Any
 from anyformer.huggingface.config import Config
 from anyformer.huggingface.errors import HuggingFaceError, MismatchError
 from anyformer.huggingface.rules import Table
-from anyformer.huggingface.target import Target
+from anyformer.huggingface.target import Target, nowhere
 from anyformer.model import Architecture
 from anyformer.parts import Head, Transform
 
@@ -35,8 +35,9 @@ def head_of(config: Config, name: str, heads: Mapping[str, Head]) -> Head | None
         return spans(config, heads[TOKENS])
     if task not in heads:
         known = ", ".join(["Model", *heads])
+        causal = " and is_decoder = true" if config("is_decoder", False, nowhere) else ""
         raise HuggingFaceError(
-            f"{config.where}: {config.model_type} with the head of a class {task} is not known here, only {known}"
+            f"{config.where}: {config.model_type} with the head of a class {task}{causal} is not known here, only {known}"
         )
     return heads[task]
 
@@ -73,6 +74,8 @@ def classes(config: Config, **fields: Any) -> Head:
         labels = {str(i): f"LABEL_{i}" for i in range(count or 0)}
         config.put(**({"id2label": labels, "label2id": {label: int(i) for i, label in labels.items()}} if labels else {}))
     named, count = config("id2label", None), config("num_labels", None)
+    if named and config.written.get("num_labels", len(named)) not in (None, len(named)):
+        raise HuggingFaceError(f"{config.where}: num_labels = {count}, and id2label names {len(named)} classes")
     return Head(**{"outputs": len(named) if named else count or 2, "bias": True, **fields})
 
 
