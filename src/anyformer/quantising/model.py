@@ -91,6 +91,15 @@ def hold(model: nn.Module, path: str, format: Format) -> None:
     setattr(holder, leaf, nn.Parameter(Quantised.of(holder.get_parameter(leaf), format), requires_grad=False))
 
 
+def held_as(model: nn.Module, path: str, value: Quantised) -> None:
+    """Put a matrix in few bits at a path to the bit, as a weight that learns no more, of the type of the one that was there."""
+    owner, _, leaf = path.rpartition(".")
+    holder = model.get_submodule(owner)
+    was = holder.get_parameter(leaf)
+    planes = {name: plane.to(was.device) for name, plane in value.planes.items()}
+    setattr(holder, leaf, nn.Parameter(Quantised(planes, value.format, tuple(was.shape), was.dtype), requires_grad=False))
+
+
 def dense(model: Transformer) -> Transformer:
     """A model that computes the same with plain matrices, for formats and programs that know no others."""
     values = {path: value.detach() for path, value in model.named_parameters()}
