@@ -81,9 +81,9 @@ def said(record: Mapping[str, Any]) -> str:
     return "\n".join(
         [
             f"`{record['command']}` moves keys from their defaults, in several ways each, beside transformers",
-            f"{record['transformers']} on tiny random models, in fp32: {sum(pairs.values()):,} pairs of a key and of {types}",
-            f"model types with its head, {pairs['untested']:,} of them moved by no other test, {total:,} values in all ([every",
-            "pair](../benchmarks/results/drift.json)).",
+            f"{record['transformers']} on tiny random models in fp32: {sum(pairs.values()):,} pairs of a model type and a key,",
+            f"of {types} types, {pairs['untested']:,} of them moved by no other test, {total:,} values in all",
+            "([every pair](../benchmarks/results/drift.json)).",
             "",
             *lines,
             "",

@@ -215,5 +215,4 @@ def _unset(model_type: str, key: str) -> Iterator[Any]:
         yield from ("gelu", "relu", "something-else")
     if "dict" in said or kind is TABLE:
         yield {}
-    if not said and kind is None:
-        yield from (2, "something-else", True)
+    yield from (2, "something-else", True, ["something-else"])

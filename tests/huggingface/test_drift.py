@@ -66,6 +66,7 @@ def test_a_value_that_is_not_computed_is_refused_by_its_key(name, key, value):
     assert key in outcome.why
 
 
+@pytest.mark.filterwarnings("ignore:.*attn_config.rope_theta")
 def test_a_difference_on_purpose_is_noted():
     outcome = base("dbrx CausalLM").tried(("rope_parameters",), {"rope_parameters": None})
     assert outcome.ended == "noted by name"

@@ -44,14 +44,15 @@ RETURNED = ("output_past", "return_dict", "torchscript")
 """What a call of transformers' class gives back beside the logits."""
 IN_PIECES = ("chunk_size_feed_forward", "pretraining_tp")
 """In how many pieces a product is computed: the sum is the same."""
-UNUSED = ("is_encoder_decoder", "pruned_heads", "task_specific_params")
+OF_PIPELINES = ("prefix", "task_specific_params")
+"""What `pipeline` of transformers puts before a prompt, or did for a task; its models' own `generate` does not."""
+UNUSED = ("is_encoder_decoder", "pruned_heads")
 """What no class of transformers 5 reads; T5's read the first, and so do its families."""
-INERT = (*SPOKEN, *LENGTHS, *STORED, *NAMES_OF_FILES, *IN_TRAINING, *RETURNED, *IN_PIECES, *UNUSED)
+INERT = (*SPOKEN, *LENGTHS, *STORED, *NAMES_OF_FILES, *IN_TRAINING, *RETURNED, *IN_PIECES, *OF_PIPELINES, *UNUSED)
 """Keys that no computation of any model depends on, unless its family reads them."""
 ONLY: Mapping[str, tuple[tuple[Any, ...], str]] = {
     "add_cross_attention": ((False, None), "there is no source that layers could read"),
     "cross_attention_hidden_size": ((None,), "there is no source that layers could read"),
-    "prefix": ((None, ""), "nothing is put before prompts here: write it into them"),
 }
 """Key of any model type -> the values that change nothing, and why another one is refused."""
 

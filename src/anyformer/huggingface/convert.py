@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from anyformer.data.progress import meter
-from anyformer.describe import Notice, change
+from anyformer.describe import Notice, UserError, change
 from anyformer.huggingface.choices import Choices
 from anyformer.huggingface.config import Config, read_config
 from anyformer.huggingface.errors import HuggingFaceError
@@ -162,12 +162,20 @@ def _check_names(of_weights: list[Rule], family: Family, stored: Stored, compute
     if missing:
         raise HuggingFaceError(f"{stored.directory}: {len(missing)} tensors are missing, the first {', '.join(missing[:4])}")
     unused = stored.unused([*needed, *beside, *computed], (*family.ignored, r"lm_head\.weight"))
-    unused = [name for name in unused if prod(stored.shape(name))]  # a tensor without numbers needs no place
+    unused = [name for name in unused if not _is_empty(stored, name)]
     if unused:
         raise HuggingFaceError(
             f"{stored.directory}: {len(unused)} tensors have no place in this {family.model_type} architecture, "
             f"the first {', '.join(unused[:4])}"
         )
+
+
+def _is_empty(stored: Stored, name: str) -> bool:
+    """Whether a tensor has no numbers, and needs no place: transformers keeps experts of width 0."""
+    try:
+        return not prod(stored.shape(name))
+    except UserError:  # of a file that cannot be read
+        return False
 
 
 def _parameters_of(

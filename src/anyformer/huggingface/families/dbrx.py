@@ -12,7 +12,6 @@ from anyformer.huggingface.family import Family
 from anyformer.huggingface.places import key_value_heads, longest
 from anyformer.huggingface.rules import Names, Rows, Shaped, Table, Then, To, Transposed
 from anyformer.huggingface.target import Target, nowhere
-from anyformer.huggingface.vocabulary import SIZE
 from anyformer.huggingface.words.activations import known, named, of_network
 from anyformer.huggingface.words.names import QKV, decoder_names
 from anyformer.model import Architecture
@@ -22,7 +21,7 @@ from anyformer.parts import Attention, Experts, LayerNorm, Router, pre_norm
 def read(config: Config) -> Architecture:
     config.expect("tie_word_embeddings", False)
     config.assume(n_layers=24, d_model=2048)
-    config.assume(max_position_embeddings=config("max_seq_len", 2048, longest, kind=SIZE))
+    config.assume(max_position_embeddings=config("max_seq_len", 2048, longest))
     norm = LayerNorm(bias=False)
     block = pre_norm(norm, _attention(config), _experts(config), dropout=config("resid_pdrop", 0.0))
     layers = words.repeated(config, block, "n_layers")

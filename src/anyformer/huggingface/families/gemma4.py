@@ -70,7 +70,7 @@ def read_unified(config: Config) -> Architecture:
     """Gemma 4's layers without experts and without inputs of each layer, and other sizes where keys are absent."""
     config.assume(hidden_size=2304, intermediate_size=9216, num_hidden_layers=30, num_attention_heads=8)
     config.assume(vocab_size=262_144, hidden_size_per_layer_input=0, enable_moe_block=False, sliding_window=1024)
-    config.expect("hidden_size_per_layer_input", 0)
+    config.expect_all(hidden_size_per_layer_input=0, enable_moe_block=False)
     return read(config)
 
 
@@ -92,8 +92,10 @@ def _wider(config: Config, kinds: list[str]) -> dict[int, dict[str, Any]]:
     width, groups = config("global_head_dim", 512), config("num_global_key_value_heads", None)
     by_keys = config("attention_k_eq_v", False, lambda target: "keys" in target.each("attention.values"))
     together = {"head_dim": width} | ({"num_key_value_heads": groups} if groups and by_keys else {})
+    usual = {layer: together for layer, kind in enumerate(kinds) if kind == "full"}
+    absent = "per_layer_config" not in config
     named = config("per_layer_config", None, _written_wider)
-    by_layer = {layer: together for layer, kind in enumerate(kinds) if kind == "full"} if named is None else named
+    by_layer = (usual if absent else {}) if named is None else named  # null is no layer
     for layer, table in by_layer.items():
         if not isinstance(table, Mapping) or not str(layer).isdigit() or not all(SIZE.fits(value) for value in table.values()):
             raise config.refused(f"per_layer_config.{layer}", table, "sizes of a layer by number")

@@ -84,7 +84,8 @@ def read_dense(config: Config) -> Architecture:
 
 def _width(config: Config) -> int:
     """The width of the network: as given, or two thirds of it, multiplied and rounded up."""
-    width: int = config("block_ff_dim", None) or config("intermediate_size", 12288)
+    width: int = config("intermediate_size", 12288)
+    width = config("block_ff_dim", None) or width  # the older key replaces the other
     stretch, step = config("block_ffn_dim_multiplier", 1.0), config("block_multiple_of", 256)
     if not config("block_auto_adjust_ff_dim", True):
         return width

@@ -14,7 +14,11 @@ from anyformer.parts import pre_norm
 def read(config: Config) -> Architecture:
     config.assume(vocab_size=32_000, hidden_size=4096, num_hidden_layers=32, num_attention_heads=32)
     # Attention sees the whole text, of which transformers' cache keeps a window: they agree as long as it holds the longest.
-    config.expect("sliding_window", config("max_position_embeddings", 3000), why="a window shorter than the longest text")
+    config.expect(
+        "sliding_window",
+        config("max_position_embeddings", 3000),
+        why="a window shorter than max_position_embeddings is not computed",
+    )
     norm, heads = words.rms_norm(config, 1e-8, cast="after_gain"), words.attention(config, rotary=words.rotary(config))
     width = config("ffn_dim", 22_528, lambda target: 2 * target("feedforward.width")) // 2
     network = words.feedforward(config, size=None, width=width)

@@ -43,7 +43,7 @@ def read(config: Config) -> Architecture:
     config.expect("query_pre_attn_scalar", width, None, why="scores are divided by the root of a head's width")
     counts = {"full": heads.heads, "local": config("num_sliding_attention_heads", None, _local) or heads.heads}
     numbers = {str(i): {"num_attention_heads": counts["local"]} for i, kind in enumerate(kinds) if kind == "local"}
-    config.expect("per_layer_config", numbers, None, why="heads differ by the type of layer alone")
+    config.expect("per_layer_config", numbers, why="heads differ by the type of layer alone")
     routed, always = (_bounds(config, key, place, kinds) for key, place in _CLAMPS.items())
     bounds = [(of if network == "experts" else None, own) for network, of, own in zip(networks, routed, always, strict=True)]
     called = {f"bounds{i}": pair for i, pair in enumerate(dict.fromkeys(bounds))}
