@@ -86,9 +86,7 @@ def quantised(
 def hold(model: nn.Module, path: str, format: Format) -> None:
     """Put the weight at a path into `format`, in the model itself, each number rounded to the nearest; it learns no more."""
     assert isinstance(format, Quantising), f"{format.name} stores plain numbers"
-    owner, _, leaf = path.rpartition(".")
-    holder = model.get_submodule(owner)
-    setattr(holder, leaf, nn.Parameter(Quantised.of(holder.get_parameter(leaf), format), requires_grad=False))
+    held_as(model, path, Quantised.of(model.get_parameter(path), format))
 
 
 def held_as(model: nn.Module, path: str, value: Quantised) -> None:
