@@ -230,7 +230,7 @@ def damage(place: Place, cuts: int, flips: int, seed: int = 0) -> list[str]:
 
 def _noticed(path: Path, newest: Path, older: Path, place: Place) -> str:
     """What is wrong with how a damaged file is met; empty if nothing."""
-    if path.parent == newest:
+    if path.is_relative_to(newest):
         found, damaged = checkpoint.latest(place.run, also=(OPTIMISER,))
         named = bool(damaged) and str(path) in damaged[0]
         return "" if found == older and named else f"found {found}, said {damaged}"
