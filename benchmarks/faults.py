@@ -154,7 +154,7 @@ def trained(place: Path, model: str = "dense") -> Place:
 
 
 def contents_of(directory: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in sorted(directory.iterdir())}
+    return {path.name: path.read_bytes() for path in sorted(directory.rglob("*")) if path.is_file()}
 
 
 def fail(place: Place, offsets: int, number: int) -> list[str]:
@@ -205,7 +205,8 @@ def damage(place: Place, cuts: int, flips: int, seed: int = 0) -> list[str]:
     """Cut files short and flip bits, one at a time; a line for each change that is not noticed with its file."""
     chance, problems = random.Random(seed), []
     newest, older = place.newest, place.older
-    files = [path for folder in (newest, place.data) for path in sorted(folder.iterdir()) if path.stat().st_size]
+    found = [path for folder in (newest, place.data) for path in sorted(folder.rglob("*")) if path.is_file()]
+    files = [path for path in found if path.stat().st_size]
     for trial in range(cuts + flips):
         path = files[trial % len(files)]
         good = path.read_bytes()
@@ -229,7 +230,7 @@ def damage(place: Place, cuts: int, flips: int, seed: int = 0) -> list[str]:
 
 def _noticed(path: Path, newest: Path, older: Path, place: Place) -> str:
     """What is wrong with how a damaged file is met; empty if nothing."""
-    if path.parent == newest:
+    if path.is_relative_to(newest):
         found, damaged = checkpoint.latest(place.run, also=(OPTIMISER,))
         named = bool(damaged) and str(path) in damaged[0]
         return "" if found == older and named else f"found {found}, said {damaged}"

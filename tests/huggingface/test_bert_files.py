@@ -52,8 +52,8 @@ def test_norms_called_gamma_and_beta_and_a_head_of_pretraining(tmp_path):
 
 
 def test_a_head_for_another_task_is_refused(tmp_path):
-    _, directory = changed(tmp_path, dict, architectures=["BertForQuestionAnswering"])
-    with pytest.raises(huggingface.HuggingFaceError, match="ForQuestionAnswering is not known here, only Model, ForMaskedLM"):
+    _, directory = changed(tmp_path, dict, architectures=["BertForMultipleChoice"])
+    with pytest.raises(huggingface.HuggingFaceError, match="ForMultipleChoice is not known here, only Model, ForMaskedLM"):
         huggingface.load(directory)
 
 

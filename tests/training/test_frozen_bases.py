@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+from typing import get_args
+
 import pytest
 import torch
 from rich.console import Console
@@ -11,10 +14,13 @@ from anyformer import checkpoint
 from anyformer.costs.fine_tuning import FineTuning, Method
 from anyformer.data import Bytes, Text
 from anyformer.plan import Plan
-from anyformer.quantising import Quantised, dense, stored_bytes
+from anyformer.quantising import FORMATS, Quantised, dense, quantised, stored_bytes
 from anyformer.training import Checkpoints, Evaluation, Run, resume, train
 from anyformer.training.adapting import rest, tune
+from anyformer.training.run import on_stored_base
+from anyformer.training.starting import base_of, completed
 from anyformer.tuning import AdamW, Dora, Lora, Tuning
+from anyformer.tuning.value import Base
 
 QUIET = Console(quiet=True)
 
@@ -34,7 +40,7 @@ def run(tmp_path_factory):
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("base", ["fp32", "bf16", "int8", "nf4"])
+@pytest.mark.parametrize("base", get_args(Base))
 def test_bytes_are_those_of_the_price(base):
     tuning = Tuning(adapter=Lora(rank=3), base=base)
     architecture = af.architecture("mixtral-8x7b", tiny=True)
@@ -74,9 +80,7 @@ def test_it_trains_resumes_bit_for_bit_and_is_merged(run, tmp_path):
     whole = train(run, tmp_path / "whole", console=QUIET)
     train(run.but(steps=4, tuning=run.tuning), tmp_path / "cut", console=QUIET)
     last = checkpoint.directory_of(tmp_path / "cut", 4)
-    for path in sorted(last.iterdir()):
-        path.unlink()
-    last.rmdir()
+    shutil.rmtree(last)
     resumed = resume(tmp_path / "cut", console=QUIET)
     ours, theirs = (
         checkpoint.read(checkpoint.directory_of(tmp_path / name, 4) / "adapter.safetensors") for name in ("whole", "cut")
@@ -93,3 +97,29 @@ def test_it_trains_resumes_bit_for_bit_and_is_merged(run, tmp_path):
         torch.testing.assert_close(merged(tokens), dense(merged)(tokens))
     assert {parameter.dtype for parameter in merged.parameters()} == {torch.float32}
     assert not any(isinstance(x, Quantised) for x in dense(merged).parameters())
+
+
+@pytest.mark.parametrize("format", ["int4-64", "int8", "nf4"])
+def test_a_base_in_few_bits_is_taken_to_the_bit(run, tmp_path, format):
+    """Rounding it once more would give other numbers in some formats; it stays as it was through a training."""
+    model, _ = af.load(run.start_from)
+    few = quantised(model, FORMATS[format])[0]
+    checkpoint.save(few, tmp_path / "few", facts={})
+    begun = on_stored_base(run.but(start_from=str(tmp_path / "few"), tuning=Tuning(adapter=Lora(rank=2)), steps=2))
+    assert begun.tuning.base == format
+    train(begun, tmp_path / "run", console=QUIET)
+    taken, _, _ = checkpoint.load(checkpoint.directory_of(tmp_path / "run", 2), merge=False)
+    values = dict(taken.named_parameters())
+    matrices = {name: value for name, value in few.named_parameters() if isinstance(value, Quantised)}
+    assert matrices
+    for name, value in matrices.items():
+        assert all(torch.equal(values[name].planes[plane], x) for plane, x in value.planes.items()), name
+
+
+def test_a_run_of_a_file_takes_the_base_as_it_is_stored(run, tmp_path):
+    model, _ = af.load(run.start_from)
+    checkpoint.save(quantised(model, FORMATS["nf4"])[0], tmp_path / "few", facts={})
+    table = {**run.plain(), "start_from": str(tmp_path / "few"), "tuning": {"adapter": {"kind": "lora"}}}
+    assert completed(table)["tuning"]["base"] == "nf4"
+    assert completed({**table, "tuning": {}})["tuning"] == {}
+    assert base_of(run.start_from) is None

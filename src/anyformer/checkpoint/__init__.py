@@ -1,5 +1,6 @@
 """Models on disk: sealed directories of safetensors, verified before use. Nothing is ever unpickled."""
 
+from anyformer.checkpoint.few_bits import stored_format
 from anyformer.checkpoint.history import best, directory_of, drop, latest, prune, set_aside, steps, sweep
 from anyformer.checkpoint.manifest import (
     MANIFEST,
@@ -51,6 +52,7 @@ __all__ = [
     "set_aside",
     "shared",
     "steps",
+    "stored_format",
     "sweep",
     "verify",
     "weights",

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from anyformer.checkpoint.manifest import CheckpointError
-from anyformer.describe import Value
+from anyformer.describe import Value, from_json
+from anyformer.files import read_text
 from anyformer.model import Architecture
 from anyformer.operations import Shape
 from anyformer.quantising import HALF, Plain, Quantised, Quantising, format_of
@@ -24,6 +25,12 @@ class InFewBits(Value):
     format: str
     dtype: Literal["float32", "bfloat16", "float16"]
     matrices: tuple[str, ...]
+
+
+def stored_format(directory: Path) -> str | None:
+    """The format of a checkpoint's matrices in few bits, None of one without any."""
+    path = directory / QUANTISED
+    return from_json(InFewBits, read_text(path, CheckpointError), str(path)).format if path.is_file() else None
 
 
 def in_few_bits(tensors: Mapping[str, Tensor]) -> InFewBits | None:

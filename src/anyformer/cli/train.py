@@ -199,7 +199,7 @@ def resolve_run(
     from anyformer.describe import DescriptionError, UserError, change_all
     from anyformer.resolving import architecture, is_run
     from anyformer.training import default_run, load_run
-    from anyformer.training.run import started
+    from anyformer.training.run import on_stored_base, started
 
     if "steps" in assigned:
         assigned = {"minutes": None, **assigned}
@@ -235,7 +235,8 @@ def resolve_run(
     if kind == "bytes" and vocab and not any(path.startswith("data.tokenizer") for path in assigned):
         print(f"tokenizer: bytes, because the vocabulary is small ({vocab:,} tokens)", file=sys.stderr)
     try:
-        return change_all(run, assigned)
+        run = change_all(run, assigned)
+        return run if "tuning.base" in assigned else on_stored_base(run)
     except DescriptionError as error:
         if not any(path.startswith("data.tokenizer.") for path in assigned):
             raise

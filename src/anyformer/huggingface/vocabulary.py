@@ -185,8 +185,8 @@ _KEYS: tuple[tuple[Kind, str], ...] = (
         NAME,
         """activation activation_function afn attention_type attn_type classifier_activation classifier_pooling dense_act_fn
         dtype encoder_attention_type expert_selection_fn feature_extractor_type feed_forward_proj ff_activation hidden_act
-        hidden_activation hidden_mamba_act hybrid_override_pattern image_processor_type inference_state_dtype mamba_hidden_act
-        mlp_hidden_act
+        hidden_activation hidden_mamba_act hybrid_override_pattern image_processor_type inference_state_dtype
+        mamba_hidden_act mlp_hidden_act
         mlp_type model_type moe_router_activation_func name norm_rel_ebd norm_type normalization_function normalization_type
         order_of_interleaved_layers pe_type pooler_hidden_act position_embedding_type projector_hidden_act qk_norm_type
         rope_type router_dtype score_func score_function scoring_func shared_expert_combination_strategy topk_method

@@ -5,7 +5,7 @@ from anyformer.quantising.format import Format, Quantising
 from anyformer.quantising.formats import FORMATS, HALF, SINGLE, USUAL, plain_of
 from anyformer.quantising.grouped import Grouped
 from anyformer.quantising.joined import Piece, joined, read_together
-from anyformer.quantising.model import WHOLE, Report, dense, format_of, hold, quantisable, quantised
+from anyformer.quantising.model import WHOLE, Report, dense, format_of, held_as, hold, quantisable, quantised
 from anyformer.quantising.normal_float import NormalFloat
 from anyformer.quantising.plain import Plain
 from anyformer.quantising.tensor import Packed, Quantised, format_named, restored, stored_bytes
@@ -29,6 +29,7 @@ __all__ = [
     "dense",
     "format_named",
     "format_of",
+    "held_as",
     "hold",
     "joined",
     "plain_of",

@@ -86,9 +86,16 @@ def quantised(
 def hold(model: nn.Module, path: str, format: Format) -> None:
     """Put the weight at a path into `format`, in the model itself, each number rounded to the nearest; it learns no more."""
     assert isinstance(format, Quantising), f"{format.name} stores plain numbers"
+    held_as(model, path, Quantised.of(model.get_parameter(path), format))
+
+
+def held_as(model: nn.Module, path: str, value: Quantised) -> None:
+    """Put a matrix in few bits at a path to the bit, as a weight that learns no more, of the type of the one that was there."""
     owner, _, leaf = path.rpartition(".")
     holder = model.get_submodule(owner)
-    setattr(holder, leaf, nn.Parameter(Quantised.of(holder.get_parameter(leaf), format), requires_grad=False))
+    was = holder.get_parameter(leaf)
+    planes = {name: plane.to(was.device) for name, plane in value.planes.items()}
+    setattr(holder, leaf, nn.Parameter(Quantised(planes, value.format, tuple(was.shape), was.dtype), requires_grad=False))
 
 
 def dense(model: Transformer) -> Transformer:

@@ -13,7 +13,7 @@ from anyformer.model import Architecture, Transformer
 from anyformer.model.adapters import adapt, adapted
 from anyformer.model.unlearnt import unlearnt
 from anyformer.operations import Shape
-from anyformer.quantising import FORMATS, HALF, Quantising, hold
+from anyformer.quantising import FORMATS, HALF, Quantised, Quantising, hold
 from anyformer.tuning import Tuned, Tuning
 
 
@@ -48,7 +48,8 @@ def rest(model: Transformer, tuning: Tuning) -> None:
     declared = model.architecture.trained_cost(Shape(source=1))
     learning, format = tuning.of(declared).learning, FORMATS[tuning.base]
     for path, weight in declared.weights.items():
-        if path not in learning and model.get_parameter(path).is_floating_point():
+        value = model.get_parameter(path)
+        if path not in learning and value.is_floating_point() and not isinstance(value, Quantised):
             few = isinstance(format, Quantising) and weight.quantisable
             hold(model, path, format if few else HALF)
 

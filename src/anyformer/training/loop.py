@@ -202,7 +202,7 @@ def _prepared(
 
     def given(model: Transformer) -> None:
         if fresh and source is not None:
-            for line in take(model, source, corpus.tokenizer, run.seed).lines():
+            for line in take(model, source, corpus.tokenizer, run.seed, run.tuning.base).lines():
                 console.out(line, highlight=False)
 
     def say(line: str) -> None:

@@ -22,7 +22,7 @@ from anyformer.training.average import Average
 from anyformer.training.instability import NonFinite, Spikes, StopRun
 from anyformer.training.loggers import LoggerList
 from anyformer.training.schedule import Cosine, Schedule
-from anyformer.training.starting import completed
+from anyformer.training.starting import base_of, completed
 from anyformer.tuning import AdamW, Optimiser, Tuning
 
 _INSIDE = "architecture."
@@ -227,3 +227,9 @@ def started(run: Run, source: str, *, named: bool = False) -> Run:
     data = completed({"start_from": source, "architecture": "kept", "data": text})
     tokenizer = {"tokenizer": data["data"]["tokenizer"]} if "tokenizer" in data["data"] else {}
     return Run.parse({**run.plain(), "start_from": data["start_from"], "data": {**run.plain()["data"], **tokenizer}})
+
+
+def on_stored_base(run: Run) -> Run:
+    """The run with the weights beside its adapter in the few bits in which they are stored where it starts, if they are."""
+    stored = base_of(run.start_from) if run.start_from is not None and run.tuning.adapter is not None else None
+    return run if stored is None else run.but(tuning=run.tuning.but(base=stored))

@@ -10,17 +10,20 @@ from typing import Any
 
 import torch
 
-from anyformer.checkpoint import latest, steps
+from anyformer.checkpoint import latest, steps, stored_format
 from anyformer.describe import UserError
 from anyformer.loading import load
 from anyformer.model import Transformer
 from anyformer.model.adapters import begin
+from anyformer.quantising import Quantised, held_as
 from anyformer.resolving import architecture
 from anyformer.text import Tokenizer
 
 _SHOWN = 6
 """Names of weights listed in a line of the report."""
 
+STORED = "fp32"
+"""The format of a base of which nothing is said."""
 WITHOUT_TEXT = ("task", "images", "arrays", "pixels")
 """Kinds of data that have no text, or symbols of their own."""
 
@@ -47,8 +50,10 @@ class Taken:
         return said
 
 
-def take(model: Transformer, source: str, tokenizer: Tokenizer, seed: int = 0) -> Taken:
+def take(model: Transformer, source: str, tokenizer: Tokenizer, seed: int = 0, base: str = STORED) -> Taken:
     """Give a model the weights of `source` whose names and shapes fit; an adapter begins anew, beside these, from `seed`.
+
+    `base`: the format of weights that do not learn; matrices that are stored in it are taken to the bit.
 
     Raises `UserError` where none fits, or where the source's tokens are others than those of this run.
     """
@@ -70,7 +75,11 @@ def take(model: Transformer, source: str, tokenizer: Tokenizer, seed: int = 0) -
         )
     with torch.no_grad():
         for name in fits:
-            weights[name].copy_(given[name])
+            value = given[name].detach()
+            if isinstance(value, Quantised) and value.format.name == base and not weights[name].requires_grad:
+                held_as(model, name, value)
+            else:
+                weights[name].copy_(value)
     begin(model, seed)
     return Taken(
         source,
@@ -94,6 +103,12 @@ def tokenizer_of(source: str | Path) -> str | None:
     return str(path) if Tokenizer.search(path) is not None else None
 
 
+def base_of(source: str | Path) -> str | None:
+    """The format in which the matrices of a run or a checkpoint are stored in few bits; None where they are plain numbers."""
+    path = Path(source)
+    return stored_format((latest(path)[0] or path) if steps(path) else path)
+
+
 def completed(data: dict[str, Any], beside: Path = Path()) -> dict[str, Any]:
     """The data of a run with what follows from its `start_from`: the architecture and the tokenizer, where they are not named.
 
@@ -108,6 +123,9 @@ def completed(data: dict[str, Any], beside: Path = Path()) -> dict[str, Any]:
     made = {**data, "start_from": abspath(path)}
     if "architecture" not in data:
         made["architecture"] = architecture(path).plain()
+    tuning = data.get("tuning")
+    if isinstance(tuning, Mapping) and "adapter" in tuning and "base" not in tuning and (base := base_of(path)):
+        made["tuning"] = {**tuning, "base": base}
     text = data.get("data")
     if isinstance(text, Mapping) and "tokenizer" not in text:
         if file := tokenizer_of(path):

@@ -10,7 +10,7 @@ from anyformer.describe import UserError, Value
 from anyformer.operations import Tally, Weight
 from anyformer.tuning.adapter import Adapter, Pattern, names
 
-Base = Literal["fp32", "bf16", "int8", "nf4"]
+Base = Literal["fp32", "bf16", "fp8", "fp8-row", "int8", "int4", "int4-64", "int4-32", "nf4"]
 """The format of weights that do not learn. `nf4`: 4 bits of a normal distribution's quantiles and scales of blocks of 64,
 which are quantised themselves (QLoRA, Dettmers et al. 2023, arXiv 2305.14314)."""
 
@@ -29,8 +29,9 @@ class Tuning(Value):
     frozen: tuple[Pattern, ...] = ()
     """Patterns of paths of weights that do not learn, as `embedding.*` or `decoder.layers.1?.*`."""
     base: Base = "fp32"
-    """The format of weights that do not learn; weights that learn are in fp32. `int8` and `nf4` hold the matrices of layers
-    in 8 and 4 bits and all others in bf16."""
+    """The format of weights that do not learn; weights that learn are in fp32. Those of 8 and 4 bits hold the matrices of
+    layers so and all others in bf16. Usual for an adapter on a model that is stored in one of these is that one, whose codes
+    are taken as they are."""
 
     @property
     def everything(self) -> bool:

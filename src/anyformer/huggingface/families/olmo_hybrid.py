@@ -73,7 +73,7 @@ class Consecutive:
 
     def read(self, stored: Sequence[Tensor], shapes: Shapes) -> list[Tensor]:
         joined = torch.cat([each.reshape(-1, self.kernel) for each in stored])
-        return list(joined.split([channels for channels, _ in shapes]))
+        return list(torch.split(joined, [channels for channels, _ in shapes]))
 
     def write(self, parameters: Sequence[Tensor]) -> list[Tensor]:
         return [each.reshape(-1, 1, self.kernel) for each in parameters]

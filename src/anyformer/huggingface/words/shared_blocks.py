@@ -49,7 +49,7 @@ def types_of_layers(target: Target) -> list[str]:
 
 def beside_embeddings(norm: RMSNorm, *, heads: int, kv_heads: int, head_width: int, **fields: Any) -> Attention:
     """Attention that reads the stream and the embeddings side by side; the factor of its scores is that of half a head."""
-    given = {"heads": heads, "kv_heads": kv_heads, "head_width": head_width, "scale": (head_width / 2) ** -0.5}
+    given = {"heads": heads, "kv_heads": kv_heads, "head_width": head_width, "scale": (max(head_width, 1) / 2) ** -0.5}
     return Attention(**given, joined=Joined(norm=norm), **fields)
 
 
