@@ -40,6 +40,7 @@ from anyformer.generation.processors import (
     TypicalP,
 )
 from anyformer.generation.sampling import Sampling
+from anyformer.text.conventions import IDS
 
 WHERE = "generation_config.json"
 TOP_K = 50
@@ -84,8 +85,6 @@ STRATEGY = frozenset((
     "max_time", "stop_strings", "begin_suppress_tokens",
 ))  # fmt: skip
 """Keys that `decoding_of` reads itself."""
-SPOKEN = frozenset(("bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id"))
-"""Keys of tokens, which `Conventions` reads."""
 _DRAFTS = (
     "is_assistant", "num_assistant_tokens", "num_assistant_tokens_schedule", "assistant_confidence_threshold",
     "assistant_early_exit", "assistant_lookbehind", "target_lookbehind", "assistant_ensemble_weight", "speculation_type",
@@ -120,7 +119,7 @@ REFUSED: Mapping[str, tuple[tuple[Any, ...], str]] = {
     "force_words_ids": (([],), f"constrained beams: {_HUB}"),
 }
 """Keys that are not computed here: the values that ask for nothing, and what they would need."""
-KEYS = frozenset((*PARTS, *DRAWN, *STRATEGY, *SPOKEN, *INERT, *REFUSED))
+KEYS = frozenset((*PARTS, *DRAWN, *STRATEGY, *IDS, *INERT, *REFUSED))
 """Every key that is known."""
 MANNERS = frozenset((
     "forced_bos_token_id", "forced_eos_token_id", "suppress_tokens", "begin_suppress_tokens", "max_length", "max_new_tokens",

@@ -40,6 +40,12 @@ def fills_masks(model: Transformer) -> bool:
     return reads and head is not None and head.pool is None and architecture.outputs == architecture.embedding.symbols
 
 
+def check_chats(model: Transformer) -> None:
+    """Refuse a model that does not go on with what was said."""
+    if model.architecture.two_inputs or fills_masks(model):
+        raise InputError("a chat is gone on with by a decoder that predicts the next token, which this model is not")
+
+
 def check(
     model: Transformer,
     prompts: Sequence[Sequence[int]],

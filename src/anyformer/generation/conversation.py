@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 from typing import Unpack
 
@@ -10,7 +9,7 @@ import torch
 from torch import Tensor
 
 from anyformer.generation.chances import Token
-from anyformer.generation.checks import check, fills_masks
+from anyformer.generation.checks import check, check_chats
 from anyformer.generation.decode import reads_whole
 from anyformer.generation.prefixes import Prefixes
 from anyformer.generation.reader import Reader
@@ -41,8 +40,7 @@ class Conversation:
     def __init__(
         self, model: Transformer, tokenizer: Tokenizer, begun: Chat | Turns = (), **settings: Unpack[Settings]
     ) -> None:
-        if model.architecture.two_inputs or fills_masks(model):
-            raise InputError("a chat is gone on with by a decoder that predicts the next token, which this model is not")
+        check_chats(model)
         self.decoding = decoding_for(tokenizer, settings)
         unfit = [name for name, value in settings.items() if name in _ALONE and value is not None]
         unfit += ["beams"] * (self.decoding.beams is not None) + ["answers"] * (self.decoding.answers > 1)
@@ -93,7 +91,7 @@ class Conversation:
     def _answer(self, tokens: Sequence[int], most: int) -> Iterator[str]:
         row = Row(self.tokenizer, self.decoding.stop, self.ends, most=most, prompt=tokens, special=self.special)
         texts = Prefixes.begun([tokens], None, self.model.device, ends=self.ends, most=most) if self.sampling.reads else None
-        until = None if self.decoding.max_time is None else time.monotonic() + self.decoding.max_time
+        over = self.decoding.over() or (lambda: False)
         # Each turn has draws of its own, the first those of a text alone.
         rows = torch.tensor([self._turns], device=self.model.device)
         self._turns += 1
@@ -101,7 +99,7 @@ class Conversation:
         for index in range(most):
             chosen = self.sampling.choose(logits, rows, index, texts)
             piece = row.push(Token(0, int(chosen)))
-            if until is not None and time.monotonic() > until:
+            if over():
                 piece += row.finish("time")
             if piece:
                 yield piece

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from anyformer.describe import Value
@@ -48,6 +50,13 @@ class Decoding:
                 f"{self.max_length:,}: say how many new tokens you want (max_tokens)"
             )
         return self.max_length - longest
+
+    def over(self) -> Callable[[], bool] | None:
+        """Whether `max_time` has passed since now; None without one."""
+        if self.max_time is None:
+            return None
+        until = time.monotonic() + self.max_time
+        return lambda: time.monotonic() > until
 
     def __str__(self) -> str:
         """The choice in words: `temperature 0.6, top-p 0.95`."""

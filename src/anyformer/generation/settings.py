@@ -145,6 +145,4 @@ def start_for(model: Transformer, tokenizer: Tokenizer | None, settings: Setting
         return None
     if (asked := settings.get("start")) is not None:
         return asked
-    if tokenizer is None:
-        return None
-    return tokenizer.end_of_text if tokenizer.conventions.start is None else tokenizer.conventions.start
+    return None if tokenizer is None else tokenizer.start

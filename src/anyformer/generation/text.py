@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
 from typing import Any, Unpack, cast
 
 from anyformer.generation.chances import Token
-from anyformer.generation.checks import check, check_model, fills_masks
+from anyformer.generation.checks import check, check_chats, check_model, fills_masks
 from anyformer.generation.images import with_images
 from anyformer.generation.rows import Answer, Row, Told
 from anyformer.generation.running import Given, Job, running, searching
@@ -115,7 +114,7 @@ class _Run:
             self.decoding.answers, images, batch, settings.get("compile"), settings.get("logprobs"),
         )  # fmt: skip
         if beams is not None:
-            found = searching(job, beams, stops=self._stops() if self.decoding.stop else None, over=self._over())
+            found = searching(job, beams, stops=self._stops() if self.decoding.stop else None, over=self.decoding.over())
             self.pieces = self._found(found)
             return
         steps = running(
@@ -146,8 +145,7 @@ class _Run:
         assert self.tokenizer is not None, "asked for text"
         marked = self.settings.get("images") is not None
         if chat:
-            if self.model.architecture.two_inputs or fills_masks(self.model):
-                raise InputError("a chat is gone on with by a decoder that predicts the next token, which this model is not")
+            check_chats(self.model)
             return prompt_tokens(self.tokenizer, turns or [{"role": "user", "content": prompt}], marked=marked)
         if not isinstance(prompt, str):
             raise InputError("a prompt is a list of turns, which the chat template writes: give chat = True")
@@ -162,13 +160,6 @@ class _Run:
         self.rows = [make(prompt=prompt) for prompt in before for _ in range(count)]
         self.told = Told(len(self.rows), self.settings.get("done"))
 
-    def _over(self) -> Callable[[], bool] | None:
-        """Whether no time is left, from now on."""
-        if self.decoding.max_time is None:
-            return None
-        until = time.monotonic() + self.decoding.max_time
-        return lambda: time.monotonic() > until
-
     def _stops(self) -> Callable[[Sequence[int]], bool]:
         """Whether new tokens have a stop string, special tokens by their names among them."""
         tokenizer = self.tokenizer
@@ -177,7 +168,7 @@ class _Run:
 
     def _said(self, steps: Given) -> Pieces:
         """(row, text) of every piece of text that the tokens make certain."""
-        over = self._over() or (lambda: False)
+        over = self.decoding.over() or (lambda: False)
         for step in steps:
             for token in step:
                 if token.row not in self.told:
