@@ -13,6 +13,7 @@ from transformers import AutoTokenizer, GenerationConfig
 
 from anyformer.text import DataError, Tokenizer
 from anyformer.text.beside import Beside
+from anyformer.text.chat.choosing import templates
 from anyformer.text.conventions import GENERATION_KEYS, Conventions
 from huggingface.layouts import tokenizer
 from text.test_frame import made
@@ -109,7 +110,7 @@ def test_a_tokenizer_keeps_all_that_stands_beside_it(tmp_path: Path) -> None:
     }
     Beside(files).write(tmp_path / "model")
     tokenizer = Tokenizer.load(tmp_path / "model")
-    assert tokenizer.chat_template == "file"
+    assert templates(tokenizer) == {"default": "file"}
     assert tokenizer.named("bos_token") == "<s>"
     assert (tokenizer.end_of_text, tokenizer.ends) == (4, (4, 2))
     tokenizer.save(tmp_path / "saved")

@@ -26,9 +26,9 @@ from anyformer.data.text_pipeline import TextSurvey, make_text, text_sources
 from anyformer.data.tokenizer_specs import TokenizerFile, learnt
 from anyformer.data.workers import available_cores
 from anyformer.files import default_cache, locked, replacing_directory
+from anyformer.text.beside import Beside
 from anyformer.text.errors import DataError
 from anyformer.text.specials import Specials
-from anyformer.text.tokenizers import Tokenizer
 
 
 def prepare(
@@ -151,8 +151,7 @@ def _key(data: Files, special: Specials) -> str:
     }
     if isinstance(data.tokenizer, TokenizerFile):
         # Its content counts, wherever it lies.
-        tokenizer = Tokenizer.load(data.tokenizer.path)
-        parts["data"] = {**parts["data"], "tokenizer": tokenizer.beside.digest}
+        parts["data"] = {**parts["data"], "tokenizer": Beside.read(Path(data.tokenizer.path).expanduser()).digest}
     return _digest(parts)
 
 

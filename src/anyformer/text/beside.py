@@ -81,7 +81,16 @@ class Beside:
             raise DataError(f"{self._path(name)}: cannot be read ({error})") from None
 
     def table(self, name: str) -> dict[str, Any]:
-        """The table in a JSON file, empty if the file is absent."""
+        """The table in a JSON file, empty if the file is absent; each is read once."""
+        if name not in self._tables:
+            self._tables[name] = self._table(name)
+        return dict(self._tables[name])
+
+    @cached_property
+    def _tables(self) -> dict[str, dict[str, Any]]:
+        return {}
+
+    def _table(self, name: str) -> dict[str, Any]:
         text = self.text(name)
         if text is None:
             return {}

@@ -6,6 +6,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+import tokenizers
+
 from anyformer.text.beside import CONFIG, TEMPLATE, TOKEN_MAP, TOKENIZER_CONFIG, Beside
 from anyformer.text.rebuilt import AS_STORED, CLASS, UNNAMED, class_of, rebuilt
 from anyformer.text.specials import END_OF_TEXT, ROLES, by_role, named
@@ -76,6 +78,15 @@ def _known(table: Mapping[str, Any], config: Mapping[str, Any], added: set[str])
 def text_of(table: Mapping[str, Any]) -> str:
     """A definition as the tokenizers library reads it."""
     return json.dumps(table, ensure_ascii=False)
+
+
+def library(definition: str) -> tokenizers.Tokenizer:
+    """The tokenizer of the library that a definition describes, without a truncation or padding in the file: either would
+    silently drop or add text."""
+    inner = tokenizers.Tokenizer.from_str(definition)
+    inner.no_truncation()
+    inner.no_padding()
+    return inner
 
 
 def vocabulary(model: Mapping[str, Any]) -> dict[str, int]:

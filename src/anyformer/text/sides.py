@@ -80,8 +80,7 @@ class Sides:
 
 def start_of(tokenizer: Tokenizer) -> int:
     """What a decoder reads before everything: the authors' token, else the one that ends a text."""
-    start = tokenizer.conventions.start
-    return tokenizer.end if start is None else start
+    return tokenizer.end if tokenizer.start is None else tokenizer.start
 
 
 def _check(key: str, name: str, tokenizer: Tokenizer) -> None:

@@ -19,7 +19,7 @@ from anyformer.text.beside import CONFIG, TOKENIZER, TOKENIZER_CONFIG, Beside
 from anyformer.text.cleaning import cleaned, cleans
 from anyformer.text.conventions import Conventions
 from anyformer.text.converted import converted, source_of
-from anyformer.text.definition import END_NAMES, complete, end_of_text, settings, text_of, unknown
+from anyformer.text.definition import END_NAMES, complete, end_of_text, library, settings, text_of, unknown
 from anyformer.text.errors import DataError
 from anyformer.text.frame import Frame, Framed
 from anyformer.text.languages import spoken
@@ -43,6 +43,8 @@ class Tokenizer:
     end_of_text: int | None
     definition: str = field(repr=False)
     """The text of `tokenizer.json`."""
+    completed: str = field(repr=False)
+    """The same with every special token that the files beside it name."""
     beside: Beside = field(repr=False)
     """All that stands beside the model's weights, which is written as it was read."""
     conventions: Conventions = field(repr=False)
@@ -70,12 +72,10 @@ class Tokenizer:
             definition = converted(beside)
         try:
             table = complete(json.loads(definition), config)
-            inner = tokenizers.Tokenizer.from_str(text_of(table))
+            completed = text_of(table)
+            inner = library(completed)
         except Exception as error:  # the library raises plain Exception
             raise DataError(f"{where}: not a tokenizer.json that the tokenizers library reads ({error})") from None
-        # A truncation or padding in the file would silently drop or add text.
-        inner.no_truncation()
-        inner.no_padding()
         inner.encode_special_tokens = True
         words = inner.get_vocab(with_added_tokens=True)
         end = end_of_text(table, config)
@@ -83,6 +83,7 @@ class Tokenizer:
             vocab_size=max(words.values(), default=-1) + 1,
             end_of_text=words[end] if end is not None else None,
             definition=definition,
+            completed=completed,
             beside=beside,
             conventions=Conventions.of(beside),
             _inner=inner,
@@ -111,7 +112,12 @@ class Tokenizer:
     @classmethod
     def found(cls, beside: Beside) -> Self | None:
         """The tokenizer among the files beside a model's weights; None where there is none."""
-        return cls.of(beside) if TOKENIZER in beside or source_of(beside) else None
+        return cls.of(beside) if has_tokenizer(beside) else None
+
+    @property
+    def start(self) -> int | None:
+        """What a decoder that reads a source begins with: the authors' token, else the one that ends a text."""
+        return self.end_of_text if self.conventions.start is None else self.conventions.start
 
     def save(self, directory: str | Path) -> None:
         """Write all that stands beside the weights, which `load` and Hugging Face's AutoTokenizer read."""
@@ -142,7 +148,7 @@ class Tokenizer:
     def encode_batch(self, texts: Sequence[str], threads: bool = True) -> list[TokenArray]:
         """`encode` of every text, as arrays; with `threads` on all cores."""
         for text in texts:
-            _check_unicode(text)
+            check_unicode(text)
         if self._lookup is not None:
             return [self._lookup.encode(text) for text in texts]
         leaks = self._leaks
@@ -234,20 +240,6 @@ class Tokenizer:
         return named(self._config, key)
 
     @property
-    def chat_template(self) -> str | None:
-        """The program in Jinja that writes a chat as text; of several the one called `default`."""
-        found = self._config.get("chat_template")
-        if isinstance(found, list):
-            found = next((each.get("template") for each in found if each.get("name") == "default"), None)
-        return found if isinstance(found, str) else None
-
-    @cached_property
-    def strips(self) -> Mapping[str, tuple[bool, bool]]:
-        """Whether each special token takes the white space before it, and after it."""
-        added = self._inner.get_added_tokens_decoder().values()
-        return {token.content: (token.lstrip, token.rstrip) for token in added if token.special}
-
-    @property
     def instant(self) -> bool:
         """Whether encoding is a table look-up, for which no parallelism pays."""
         return self._lookup is not None
@@ -288,11 +280,17 @@ class Tokenizer:
         )
 
 
+def has_tokenizer(beside: Beside) -> bool:
+    """Whether a tokenizer is among the files beside a model's weights."""
+    return TOKENIZER in beside or source_of(beside) is not None
+
+
 def _array(ids: list[int]) -> TokenArray:
     return np.array(ids, dtype=np.uint32)
 
 
-def _check_unicode(text: str) -> None:
+def check_unicode(text: str) -> None:
+    """`DataError` for half of a surrogate pair, which no tokenizer reads."""
     try:
         text.encode()
     except UnicodeEncodeError as error:

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from anyformer.describe import Notice
 from anyformer.text.chat.conversation import ANSWERING, replaced, said
 from anyformer.text.chat.program import Span
 from anyformer.text.chat.rendering import Writer
@@ -56,7 +57,7 @@ def check_said(writer: Writer, text: str) -> None:
             left = f"the tokenizer's chat template leaves out what {turn['role']} says in turn {place}"
             if turn["role"] != "system":
                 raise DataError(f"{left}: mend it")
-            warnings.warn(left, stacklevel=3)
+            warnings.warn(left, Notice, stacklevel=3)
 
 
 def end_of(writer: Writer, text: str, place: int, tokens: re.Pattern[str]) -> str | None:

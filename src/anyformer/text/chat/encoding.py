@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from anyformer.text.chat.program import Span
 from anyformer.text.chat.rendering import spelling
-from anyformer.text.definition import complete, text_of
+from anyformer.text.definition import library, text_of
 from anyformer.text.errors import DataError
-from anyformer.text.tokenizers import TokenArray, Tokenizer
+from anyformer.text.tokenizers import TokenArray, Tokenizer, check_unicode
 
 _NAMES = 0xF0000
 """The first of the letters for private use that stand for special tokens in a text which spells them too."""
@@ -66,13 +66,13 @@ class Reading:
         return self._plain(text) if not spelt else self._guarded(text, frozenset(spelt))
 
     def _plain(self, text: str) -> Encoded:
-        _check_unicode(text)
+        check_unicode(text)
         found = self.whole.encode(text, add_special_tokens=False)
         return Encoded(np.array(found.ids, np.uint32), np.array(found.offsets, np.int64).reshape(-1, 2))
 
     def _guarded(self, text: str, spelt: frozenset[int]) -> Encoded:
         """As `_plain`, of a text in which letters stand for the special tokens, and words that spell them for themselves."""
-        _check_unicode(text)
+        check_unicode(text)
         used = set(self.letters.values()) & set(text)
         if used:
             raise DataError(f"a chat spells a special token and has U+{ord(min(used)):X}, which stands for one: leave it out")
@@ -110,18 +110,17 @@ class Reading:
 
 def reading(tokenizer: Tokenizer) -> Reading:
     """How a tokenizer reads a text with special tokens in it."""
-    return _reading(tokenizer.definition, json.dumps(dict(tokenizer.config), sort_keys=True))
+    return _reading(tokenizer.completed)
 
 
 @lru_cache(maxsize=8)
-def _reading(definition: str, config: str) -> Reading:
-    whole = text_of(complete(json.loads(definition), json.loads(config)))
-    inner = _bare(whole)
+def _reading(completed: str) -> Reading:
+    inner = library(completed)
     added = inner.get_added_tokens_decoder().values()
     special = tuple(token.content for token in added if token.special)
     letters = {word: chr(_NAMES + number) for number, word in enumerate(special)}
     words = tuple(token.content for token in added if not token.content.isspace())
-    return Reading(inner, spelling(words), spelling(special), letters, whole)
+    return Reading(inner, spelling(words), spelling(special), letters, completed)
 
 
 @lru_cache(maxsize=4)
@@ -130,20 +129,6 @@ def _guarding(definition: str, letters: tuple[tuple[str, str], ...]) -> tuple[to
     table, names = json.loads(definition), dict(letters)
     spelt = {token["content"]: names.get(token["content"], token["content"]) for token in table["added_tokens"]}
     table["added_tokens"] = [{**token, "content": spelt[token["content"]]} for token in table["added_tokens"]]
-    inner = _bare(text_of(table))
+    inner = library(text_of(table))
     numbers = inner.get_vocab(with_added_tokens=True)
     return inner, {numbers[letter]: word for word, letter in spelt.items()}
-
-
-def _bare(definition: str) -> tokenizers.Tokenizer:
-    inner = tokenizers.Tokenizer.from_str(definition)
-    inner.no_truncation()
-    inner.no_padding()
-    return inner
-
-
-def _check_unicode(text: str) -> None:
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        raise DataError(f"the text has {text[error.start]!r}, half of a surrogate pair") from None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
@@ -147,6 +147,3 @@ def spelling(words: tuple[str, ...]) -> re.Pattern[str]:
 
 def _places(text: str, letter: str) -> list[int]:
     return [place for place, each in enumerate(text) if each == letter]
-
-
-Render = Callable[[Turns, bool], str | None]
