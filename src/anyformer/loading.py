@@ -108,9 +108,7 @@ def _loaded(
 
 def adapter_of(path: str | Path) -> tuple[Transformer, Tokenizer | None, Adapter, dict[str, Tensor]]:
     """The model of a run or a checkpoint without its adapter, its tokenizer, the adapter, and its parameters by name."""
-    path = Path(path)
-    if checkpoint.steps(path):
-        path = checkpoint.latest(path)[0] or path
+    path = checkpoint.newest(Path(path))
     model, tokenizer, manifest = checkpoint.load(path, merge=False)
     found = checkpoint.adapter_of(path, manifest)
     if found is None:
@@ -145,7 +143,7 @@ def trained_length(path: str | Path) -> int | None:
 
 def beside(path: str | Path) -> Beside:
     """What stands beside the weights of a run's latest checkpoint, a checkpoint or a Hugging Face directory."""
-    place = _newest(Path(path))
+    place = checkpoint.newest(Path(path))
     if (place / checkpoint.MANIFEST).is_file():
         return checkpoint.beside_of(place, checkpoint.read_manifest(place))
     return gguf.beside_of(place) if gguf.is_gguf(place) else Beside.read(place)
@@ -153,7 +151,7 @@ def beside(path: str | Path) -> Beside:
 
 def labels_of(path: str | Path) -> tuple[str, ...]:
     """The classes of a classifier in the order of its outputs: those of its training here, else those of its configuration."""
-    place = _newest(Path(path))
+    place = checkpoint.newest(Path(path))
     if (place / checkpoint.MANIFEST).is_file():
         classes = checkpoint.read_manifest(place).facts.get("classes")
         if isinstance(classes, dict) and classes:
@@ -163,7 +161,7 @@ def labels_of(path: str | Path) -> tuple[str, ...]:
 
 def training_facts(path: str | Path) -> huggingface.Facts | None:
     """What a model card says of the training of a checkpoint; None of one that was not trained here."""
-    place = _newest(Path(path))
+    place = checkpoint.newest(Path(path))
     if not (place / checkpoint.MANIFEST).is_file():
         return None
     manifest = checkpoint.read_manifest(place)
@@ -175,10 +173,6 @@ def training_facts(path: str | Path) -> huggingface.Facts | None:
     told["data"] = {"kind": data.get("kind"), "files": [Path(name).name for name in data.get("paths", ())]}
     figures = {} if (loss := manifest.validation_loss) is None else {"validation loss": loss}
     return huggingface.Facts(base=Path(base).name if base else None, run=told, figures=figures)
-
-
-def _newest(path: Path) -> Path:
-    return (checkpoint.latest(path)[0] or path) if checkpoint.steps(path) else path
 
 
 def imported_towers(path: str | Path) -> Path | None:

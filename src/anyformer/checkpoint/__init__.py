@@ -1,7 +1,7 @@
 """Models on disk: sealed directories of safetensors, verified before use. Nothing is ever unpickled."""
 
-from anyformer.checkpoint.few_bits import stored_format
-from anyformer.checkpoint.history import best, directory_of, drop, latest, prune, set_aside, steps, sweep
+from anyformer.checkpoint.few_bits import few_bits_of
+from anyformer.checkpoint.history import best, directory_of, drop, latest, newest, prune, set_aside, steps, sweep
 from anyformer.checkpoint.manifest import (
     MANIFEST,
     CheckpointError,
@@ -41,9 +41,11 @@ __all__ = [
     "copied",
     "directory_of",
     "drop",
+    "few_bits_of",
     "fill",
     "latest",
     "load",
+    "newest",
     "prune",
     "read",
     "read_manifest",
@@ -52,7 +54,6 @@ __all__ = [
     "set_aside",
     "shared",
     "steps",
-    "stored_format",
     "sweep",
     "verify",
     "weights",

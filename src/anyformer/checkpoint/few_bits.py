@@ -27,7 +27,7 @@ class InFewBits(Value):
     matrices: tuple[str, ...]
 
 
-def stored_format(directory: Path) -> str | None:
+def few_bits_of(directory: Path) -> str | None:
     """The format of a checkpoint's matrices in few bits, None of one without any."""
     path = directory / QUANTISED
     return from_json(InFewBits, read_text(path, CheckpointError), str(path)).format if path.is_file() else None

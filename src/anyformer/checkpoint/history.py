@@ -39,6 +39,11 @@ def latest(run: Path, also: tuple[str, ...] = ()) -> tuple[Path | None, list[str
     return None, damaged
 
 
+def newest(path: Path) -> Path:
+    """The latest undamaged checkpoint of a run; the directory itself where there is none, or where it is no run."""
+    return (latest(path)[0] or path) if steps(path) else path
+
+
 def set_aside(run: Path, after: int) -> list[Path]:
     """Rename the checkpoints after step `after`, which do not verify, so that they neither count nor stand in the way."""
     aside: list[Path] = []

@@ -65,7 +65,7 @@ def run(
     expresses is written in anyformer's own layout, which they load after `import anyformer.huggingface.auto`. Adapters become
     one with the weights that they stand beside, unless --adapter asks for them alone.
     """
-    from anyformer import huggingface
+    from anyformer import checkpoint, huggingface
     from anyformer.describe import UserError, plugin_of
     from anyformer.files import check_directory
     from anyformer.loading import beside, imported_towers, labels_of, load, trained_length, training_facts
@@ -78,9 +78,11 @@ def run(
     if towers is None and (family is None or family in huggingface.COMPOSITES):
         towers = imported_towers(model)
     loaded, tokenizer = load(model)
+    place = checkpoint.newest(model)
+    kept = beside(place)
     exported = huggingface.export(
-        loaded, out, tokenizer=tokenizer, beside=beside(model), model_type=family, length=trained_length(model),
-        labels=labels_of(model), facts=training_facts(model), towers=towers, dtype=_type(dtype, beside(model), loaded),
+        loaded, out, tokenizer=tokenizer, beside=kept, model_type=family, length=trained_length(model),
+        labels=labels_of(place), facts=training_facts(place), towers=towers, dtype=_type(dtype, kept, loaded),
     )  # fmt: skip
     is_own = exported is huggingface.own()
     print(f"{out}: {exported.model_type}{'; load it after `import anyformer.huggingface.auto`' if is_own else ''}")
@@ -103,10 +105,10 @@ def export_adapter(model: Path, out: Path, model_type: str | None, base: Path | 
     where = (out / "base" if base is None else base).absolute()
     huggingface.write_adapter(out, adapter, own, bare.architecture, family, str(where))
     if base is None:
-        length = trained_length(model)
+        length, kept = trained_length(model), beside(model)
         huggingface.export(
-            bare, where, tokenizer=tokenizer, beside=beside(model), model_type=family.model_type, length=length,
-            dtype=_type(dtype, beside(model), bare),
+            bare, where, tokenizer=tokenizer, beside=kept, model_type=family.model_type, length=length,
+            dtype=_type(dtype, kept, bare),
         )  # fmt: skip
     print(f"{out}: {adapter.kind} for {family.model_type}, beside {where}")
     print(f"try next, in Python:\n  from peft import AutoPeftModel\n  model = AutoPeftModel.from_pretrained({str(out)!r})")

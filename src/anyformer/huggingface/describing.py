@@ -76,22 +76,17 @@ def described(
     return _labelled(kept, labels)
 
 
-def with_length(found: Described, length: int | None) -> Described:
-    """With the length that a model was trained at, where its configuration is not that of its authors.
+def completed(found: Described, tokens: Mapping[str, int], length: int | None) -> Described:
+    """With the numbers of special tokens and the length that a model was trained at, where its configuration is not that of its
+    authors.
 
-    Left out where this family computes from it, and where positions are a table.
+    Keys from which this family computes are left out; so is the length where positions are a table.
     """
-    came = found.text is not None or found.changes
-    if came or length is None or not (LENGTH in found.table or found.family is own()):
-        return found
-    return Described(found.family, _with(found.table, {LENGTH: length}, found.family))
-
-
-def with_tokens(found: Described, tokens: Mapping[str, int]) -> Described:
-    """With the numbers of special tokens, where the configuration is not that of its authors."""
     if found.text is not None or found.changes:
         return found
-    return Described(found.family, _with(found.table, tokens, found.family))
+    told = length is not None and (LENGTH in found.table or found.family is own())
+    more = {**({LENGTH: length} if told else {}), **tokens}
+    return replace(found, table=_with(found.table, more, found.family))
 
 
 def _came(beside: Beside, model_type: str | None) -> tuple[Family, Architecture] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from os.path import isfile
 from pathlib import Path
@@ -71,3 +72,10 @@ def read_tensors(directory: Path) -> dict[str, Tensor]:
     except (safetensors.SafetensorError, OSError) as error:
         raise HuggingFaceError(f"{directory / WEIGHTS}: cannot be read as safetensors ({error})") from None
     return {name.removeprefix(PREFIX): tensor for name, tensor in tensors.items()}
+
+
+def scale_of(config: Mapping[str, Any], module: str, rank: int) -> float:
+    """alpha / r of a module, or alpha / sqrt(r)."""
+    patterns = config.get("alpha_pattern") or {}
+    alpha = next((value for key, value in patterns.items() if re.match(rf"(.*\.)?({key})$", module)), config["lora_alpha"])
+    return float(alpha) / (rank**0.5 if config.get("use_rslora") else rank)

@@ -21,7 +21,7 @@ from torch import Tensor
 from anyformer.files import check_directory, writing_directory
 from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.family import Family
-from anyformer.huggingface.peft_config import CONFIG, PREFIX, WEIGHTS, check_apart, read_config, read_tensors
+from anyformer.huggingface.peft_config import CONFIG, PREFIX, WEIGHTS, check_apart, read_config, read_tensors, scale_of
 from anyformer.huggingface.peft_prompts import KIND, STORED, check_prompt, read_prompt, tensors_of, written_prompt
 from anyformer.huggingface.rules import Op, Rule, rules
 from anyformer.model import Architecture
@@ -63,7 +63,7 @@ def read_adapter(directory: str | Path, architecture: Architecture, family: Fami
         if A is None or B is None or rule is None:
             problem = "has no place in this architecture" if rule is None else "lacks lora_A or lora_B"
             raise HuggingFaceError(f"{directory}: the adapter of {module} {problem} ({family.model_type})")
-        theirs = _Beside(A.float(), B.float(), own[MAGNITUDE], _scale(config, module, len(A)))
+        theirs = _Beside(A.float(), B.float(), own[MAGNITUDE], scale_of(config, module, len(A)))
         found |= _of_ours(theirs, rule, [shapes[name] for name in rule.parameters], f"{directory}: {module}")
     if tensors:
         raise HuggingFaceError(f"{directory}: {next(iter(tensors))} is no parameter of an adapter that is read here")
@@ -144,13 +144,6 @@ def _names_of(module: str, family: Family) -> Iterator[str]:
     yield f"{module}.weight"
     yield f"{family.base}{module}.weight"
     yield module
-
-
-def _scale(config: Mapping[str, Any], module: str, rank: int) -> float:
-    """alpha / r of a module, or alpha / sqrt(r)."""
-    patterns = config.get("alpha_pattern") or {}
-    alpha = next((value for key, value in patterns.items() if re.match(rf"(.*\.)?({key})$", module)), config["lora_alpha"])
-    return float(alpha) / (rank**0.5 if config.get("use_rslora") else rank)
 
 
 def _of_ours(theirs: _Beside, rule: Rule, shapes: Sequence[tuple[int, ...]], where: str) -> dict[str, _Beside]:

@@ -20,7 +20,7 @@ from anyformer.huggingface.convert import shapes_of
 from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.fused import stacked
-from anyformer.huggingface.peft_config import WEIGHTS, read_config, read_tensors
+from anyformer.huggingface.peft_config import WEIGHTS, read_config, read_tensors, scale_of
 from anyformer.huggingface.peft_files import read_adapter
 from anyformer.huggingface.peft_prompts import KIND
 from anyformer.huggingface.rules import Rule, Then, Transposed, rules
@@ -59,9 +59,7 @@ class Found:
 
     def scale(self, module: str, rank: int) -> float:
         """alpha / r of a module, or alpha / sqrt(r)."""
-        patterns = self.config.get("alpha_pattern") or {}
-        named = (value for key, value in patterns.items() if re.match(rf"(.*\.)?({key})$", module))
-        return float(next(named, self.config["lora_alpha"])) / (rank**0.5 if self.config.get("use_rslora") else rank)
+        return scale_of(self.config, module, rank)
 
     def rows(self, module: str) -> list[int]:
         """The rows of a table that learn."""

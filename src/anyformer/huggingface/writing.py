@@ -17,7 +17,7 @@ from anyformer.huggingface.card import Facts, card
 from anyformer.huggingface.carrying import export_composite
 from anyformer.huggingface.class_heads import of_class
 from anyformer.huggingface.convert import shapes_of, tensors_of
-from anyformer.huggingface.describing import described, with_length, with_tokens
+from anyformer.huggingface.describing import completed, described
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.files import write_json, write_shards
 from anyformer.huggingface.number_types import came_in, in_type
@@ -70,7 +70,7 @@ def export(
     if dtype is None and found.family.beyond_fp16 and _from_fp16(beside, parameters):
         dtype = torch.float16
         found = described(architecture, beside, model_type, dtype, labels)
-    found = with_tokens(with_length(found, length), tokens)
+    found = completed(found, tokens, length)
     family, more = found.family, dict(extra or {})
     if family is not own() and (plugins := plugins_of(family, model.architecture)):
         more[KEY] = plugins

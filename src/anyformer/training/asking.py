@@ -178,8 +178,7 @@ def fingerprint(path: str) -> str:
     place = Path(path)
     if not isdir(place):
         raise UserError(f"{path}: no such directory; give that of a run, a checkpoint or a Hugging Face model")
-    if checkpoint.steps(place):
-        place = checkpoint.latest(place)[0] or place
+    place = checkpoint.newest(place)
     if (place / checkpoint.MANIFEST).is_file():
         files = {name: entry.sha256 for name, entry in checkpoint.read_manifest(place).files.items()}
     else:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from anyformer.describe import UserError
 from anyformer.loading import load
 from anyformer.model import Transformer
+from anyformer.model.adapters import adapted
+from anyformer.operations import Shape
 from anyformer.training import budget as budgets
 from anyformer.training.evaluate import evaluate
 from anyformer.training.trainer import Trainer
@@ -33,8 +35,8 @@ def before(trainer: Trainer, rows: int, deadline: float | None) -> Before | None
         model, _ = load(run.start_from, device=trainer.model.device)
     except (UserError, OSError):  # it may be gone since the run began
         return None
-    sizes = ({name: weight.shape for name, weight in each.named_parameters()} for each in (model, trainer.finished()))
-    if next(sizes) != next(sizes):
+    weights = adapted(run.architecture, run.tuning.adapter).trained_cost(Shape(source=1)).weights
+    if {name: tuple(x.shape) for name, x in model.named_parameters()} != {name: each.shape for name, each in weights.items()}:
         return None
     found = evaluate(
         model, run.objective, trainer.held_out, run.plan, most=rows, partners=trainer.partners, names=trainer.corpus.names

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from anyformer.checkpoint import latest, steps, stored_format
+from anyformer.checkpoint import few_bits_of, newest
 from anyformer.describe import UserError
 from anyformer.loading import load
 from anyformer.model import Transformer
@@ -18,6 +18,8 @@ from anyformer.model.adapters import begin
 from anyformer.quantising import Quantised, held_as
 from anyformer.resolving import architecture
 from anyformer.text import Tokenizer
+from anyformer.text.beside import Beside
+from anyformer.text.tokenizers import has_tokenizer
 
 _SHOWN = 6
 """Names of weights listed in a line of the report."""
@@ -97,16 +99,13 @@ def take(model: Transformer, source: str, tokenizer: Tokenizer, seed: int = 0, b
 
 def tokenizer_of(source: str | Path) -> str | None:
     """Path of the tokenizer of a run, a checkpoint or a Hugging Face directory; None where there is none."""
-    path = Path(source)
-    if steps(path):
-        path = latest(path)[0] or path
-    return str(path) if Tokenizer.search(path) is not None else None
+    path = newest(Path(source))
+    return str(path) if has_tokenizer(Beside.read(path)) else None
 
 
 def base_of(source: str | Path) -> str | None:
     """The format in which the matrices of a run or a checkpoint are stored in few bits; None where they are plain numbers."""
-    path = Path(source)
-    return stored_format((latest(path)[0] or path) if steps(path) else path)
+    return few_bits_of(newest(Path(source)))
 
 
 def completed(data: dict[str, Any], beside: Path = Path()) -> dict[str, Any]:

@@ -198,7 +198,6 @@ class Trainer:
             others = {name: dict(one.model.state_dict()) for name, one in self.learning.items()}
             taken = checkpoint.contents(
                 self.model,
-                beside=beside_of(self.corpus.tokenizer, directory),
                 extra={Path(_state_file(name)).stem: state for name, state in states.items()} | others | self._extra(),
                 facts={
                     "step": step,
@@ -215,7 +214,8 @@ class Trainer:
         def write() -> None:
             if not self.ranks.first:
                 return
-            checkpoint.write(taken, checkpoint.directory_of(directory, step))
+            kept = replace(taken, beside=beside_of(self.corpus.tokenizer, directory))
+            checkpoint.write(kept, checkpoint.directory_of(directory, step))
             self.prune(directory, step)
 
         return write
