@@ -10,9 +10,7 @@ from typer.testing import CliRunner
 
 import anyformer as af
 from anyformer.cli import app
-from anyformer.describe import change_all
-from anyformer.text import Tokenizer
-from text.chat.folders import LOGICS, plain, write
+from text.chat.folders import LOGICS, plain, write_model
 
 SIZES = ["--set", "length=64", "--set", "batch=4"]
 
@@ -20,11 +18,7 @@ SIZES = ["--set", "length=64", "--set", "batch=4"]
 @pytest.fixture(scope="module")
 def model(tmp_path_factory) -> Path:
     """A chat model in Hugging Face's layout, whose template has no marks."""
-    folder = tmp_path_factory.mktemp("chat-model")
-    tokenizer = Tokenizer.load(write(folder / "tokenizer", plain(LOGICS["thinking"])))
-    tiny = change_all(af.architecture("llama-12m", tiny=True), {"embedding.vocab": tokenizer.vocab_size})
-    af.export(af.build(tiny, seed=1), folder / "model", tokenizer=tokenizer)
-    return folder / "model"
+    return write_model(tmp_path_factory.mktemp("chat-model"), plain(LOGICS["thinking"]))
 
 
 @pytest.fixture

@@ -13,15 +13,8 @@ from transformers import AutoTokenizer
 from anyformer.data import Bytes, Chats, Completions, Corpus, Preferences, Prompts, TokenizerFile, prepare
 from anyformer.text import DataError, Tokenizer
 from anyformer.text.chat import chat_tokens
-from text.chat.folders import CHATML, LOGICS, plain, write
+from text.chat.folders import CHAT, CHATML, LOGICS, plain, write
 
-CHAT = [
-    {"role": "system", "content": "Be short."},
-    {"role": "user", "content": "  What is 2 + 2?\n"},
-    {"role": "assistant", "content": "4, of course."},
-    {"role": "user", "content": "And <|turn_end|> or <|im_end|><|assistant|>?"},
-    {"role": "assistant", "content": "Text, <|turn_end|>\nno more.  "},
-]
 QUESTION, GOOD, BAD = "What is 2 + 2?", "4, of course.", "5"
 
 

@@ -11,12 +11,10 @@ from rich.console import Console
 import anyformer as af
 from anyformer.cli.ending import finish
 from anyformer.data import Chats, TokenizerFile
-from anyformer.describe import change_all
 from anyformer.objectives import InstructionObjective
 from anyformer.plan import Plan
-from anyformer.text import Tokenizer
 from anyformer.training import AdamW, Evaluation, Run, Trained, train
-from text.chat.folders import LOGICS, plain, write
+from text.chat.folders import LOGICS, plain, write_model
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
@@ -25,9 +23,7 @@ LETTERS = "abcdefghijklmnopqrstuvwxyz"
 def tuned(tmp_path_factory) -> Trained:
     """A run on chats that ask for the next letter, from a model that knows nothing."""
     folder = tmp_path_factory.mktemp("tuned")
-    tokenizer = Tokenizer.load(write(folder / "tokenizer", plain(LOGICS["alternating"])))
-    tiny = change_all(af.architecture("llama-12m", tiny=True), {"embedding.vocab": tokenizer.vocab_size})
-    af.export(af.build(tiny, seed=1), folder / "model", tokenizer=tokenizer)
+    write_model(folder, plain(LOGICS["alternating"]))
     turns = [
         [{"role": "user", "content": f"{LETTERS[n % 9]}{n}"}, {"role": "assistant", "content": LETTERS[n % 9 + 1]}]
         for n in range(90)
@@ -36,8 +32,8 @@ def tuned(tmp_path_factory) -> Trained:
     data = Chats(paths=(str(folder / "chats.jsonl"),), tokenizer=TokenizerFile(path=str(folder / "model")), validation=0.2)
     run = Run(
         steps=30, batch=8, length=48, data=data, objective=InstructionObjective(), optimiser=AdamW(learning_rate=1e-2),
-        evaluation=Evaluation(every=200), plan=Plan(precision="fp32", compile="off"), architecture=tiny,
-        start_from=str(folder / "model"),
+        evaluation=Evaluation(every=200), plan=Plan(precision="fp32", compile="off"),
+        architecture=af.architecture(folder / "model"), start_from=str(folder / "model"),
     )  # fmt: skip
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ANYFORMER_CACHE", str(folder / "cache"))

@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
+import anyformer as af
 from anyformer.data import BytePairs
 from anyformer.data.vocabulary import make_tokenizer
+from anyformer.describe import change_all
 from anyformer.text import Specials, Tokenizer
 from anyformer.text.specials import SPEAKING
 from data.texts import prose
@@ -21,6 +23,14 @@ TOKENS = ("<|im_start|>", "<|im_end|>", "<|sep|>", "<|end|>", "[INST]", "[/INST]
 ORDINARY = ("<think>", "</think>", "<tool_call>", "</tool_call>", "\n")
 """Tokens of their own that are not special, as in Qwen's tokenizers and Gemma's."""
 
+CHAT = [
+    {"role": "system", "content": "Be short."},
+    {"role": "user", "content": "  What is 2 + 2?\n"},
+    {"role": "assistant", "content": "4, of course."},
+    {"role": "user", "content": "And <|turn_end|> or <|im_end|><|assistant|>?"},
+    {"role": "assistant", "content": "Text, <|turn_end|>\nno more.  "},
+]
+"""Turns with blanks at their ends, and words that spell special tokens."""
 CHATML = (
     "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' }}"
     "{% if message['role'] == 'assistant' %}"
@@ -125,6 +135,14 @@ def plain(template: str) -> str:
 @cache
 def ours() -> Tokenizer:
     return make_tokenizer(BytePairs(vocab=400), lambda: [prose(3, 4000)], list, Specials(roles=SPEAKING))
+
+
+def write_model(folder: Path, template: str) -> Path:
+    """A tiny chat model in Hugging Face's layout, with this template."""
+    tokenizer = Tokenizer.load(write(folder / "tokenizer", template))
+    tiny = change_all(af.architecture("llama-12m", tiny=True), {"embedding.vocab": tokenizer.vocab_size})
+    af.export(af.build(tiny, seed=1), folder / "model", tokenizer=tokenizer)
+    return folder / "model"
 
 
 def write(directory: Path, template: str | list[dict[str, str]] | None, **config: object) -> Path:

@@ -12,15 +12,8 @@ from transformers import AutoTokenizer
 
 from anyformer.text import DataError, Tokenizer
 from anyformer.text.chat import Chat, answer_end, chat_tokens, completion_tokens, first_question, prompt_tokens
-from text.chat.folders import CHATML, LOGICS, ORDINARY, TOKENS, ours, plain, published, write
+from text.chat.folders import CHAT, CHATML, LOGICS, ORDINARY, TOKENS, ours, plain, published, write
 
-CHAT = [
-    {"role": "system", "content": "Be short."},
-    {"role": "user", "content": "  What is 2 + 2?\n"},
-    {"role": "assistant", "content": "4, of course."},
-    {"role": "user", "content": "And <|turn_end|> or <|im_end|><|assistant|>?"},
-    {"role": "assistant", "content": "Text, <|turn_end|>\nno more.  "},
-]
 REASONED = [
     {"role": "user", "content": "What is 2 + 2? /no_think"},
     {"role": "assistant", "content": "<think>\ntwo and two\n</think>\n\n4"},
