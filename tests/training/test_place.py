@@ -121,8 +121,9 @@ def test_files_of_a_checkpoint_follow_the_umask(tiny, tmp_path):
         train(tiny, tmp_path / "run", console=QUIET)
     finally:
         os.umask(before)
-    modes = {path.stat().st_mode & 0o777 for path in checkpoint.latest(tmp_path / "run")[0].iterdir()}
-    assert modes == {0o640}
+    inside = list(checkpoint.latest(tmp_path / "run")[0].rglob("*"))
+    assert {path.stat().st_mode & 0o777 for path in inside if path.is_file()} == {0o640}
+    assert {path.stat().st_mode & 0o777 for path in inside if path.is_dir()} == {0o750}
 
 
 def test_runs_of_one_second_have_names_of_their_own(tmp_path, monkeypatch):

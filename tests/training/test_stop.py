@@ -69,12 +69,20 @@ def test_in_an_evaluation_what_is_trained_is_saved_and_the_evaluation_comes_agai
     assert all(torch.equal(a, b) for a, b in zip(again.model.parameters(), whole.model.parameters(), strict=True))
 
 
-def test_a_checkpoint_that_is_being_written_is_finished_first(tiny, tmp_path, monkeypatch, capfd):
-    signalling(monkeypatch, checkpoint, "write", signal.SIGTERM)
+def test_a_checkpoint_that_is_begun_is_finished_first(tiny, tmp_path, monkeypatch, capfd):
+    signalling(monkeypatch, checkpoint, "contents", signal.SIGTERM)
     halted = train(tiny, tmp_path / "run", console=QUIET)
     assert (halted.step, halted.exit_code) == (3, 143)
     assert checkpoint.latest(tmp_path / "run") == (checkpoint.directory_of(tmp_path / "run", 3), [])
     assert "saving a checkpoint, then stopping" in capfd.readouterr().err
+
+
+def test_a_checkpoint_that_is_written_while_training_goes_on_is_finished(tiny, tmp_path, monkeypatch):
+    signalling(monkeypatch, checkpoint, "write", signal.SIGTERM)
+    halted = train(tiny, tmp_path / "run", console=QUIET)
+    assert halted.exit_code == 143
+    assert 3 <= halted.step < 8
+    assert checkpoint.latest(tmp_path / "run") == (checkpoint.directory_of(tmp_path / "run", halted.step), [])
 
 
 def test_an_update_whose_weights_have_changed_is_finished_with_its_line(tiny, tmp_path, monkeypatch):
