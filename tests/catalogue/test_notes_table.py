@@ -34,14 +34,14 @@ POSITIONS = {
     "Hybrid (RoPE+NoPE)": "RoPE+NoPE",
 }
 ACTIVATIONS = {"GeLU": "GELU", "SqRelu": "ReLU²"}
-NAMED_TRICKS = {"QK-norm": "QK-norm", "logit soft-cap": "Logit soft capping"}
+NAMED_TRICKS = {"QK-norm": "QK-norm", "logit soft-cap": "Logit soft capping", "z-loss": "Z-loss"}
 
 
 def ours(name: str) -> dict:
-    """A row of the catalogue in the words of the notes. The z-loss belongs to training: no description has it."""
+    """A row of the catalogue in the words of the notes."""
     entry = ENTRIES[name]
     columns = entry.columns
-    tricks = {NAMED_TRICKS[trick] for trick in columns.stability if trick in NAMED_TRICKS}
+    tricks = {NAMED_TRICKS[trick] for trick in (*columns.stability, *entry.training) if trick in NAMED_TRICKS}
     return {
         "year": entry.year,
         "norm": columns.norm,
@@ -58,7 +58,7 @@ def notes(row: dict) -> dict:
     words = {"position": POSITIONS, "activation": ACTIVATIONS}
     cells = {key: words.get(key, {}).get(value, value) for key, value in row.items() if key not in ("name", "entry", "tricks")}
     filled = "norm" in row
-    return cells | ({"tricks": set(row.get("tricks", ())) - {"Z-loss"}} if filled else {})
+    return cells | ({"tricks": set(row.get("tricks", ()))} if filled else {})
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row["entry"])

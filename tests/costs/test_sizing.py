@@ -56,11 +56,12 @@ def test_no_compute_is_refused(wrong):
         ("llama-7b", []),
         ("llama-3-8b", []),
         ("gpt3-175b", []),
-        ("t5-11b", ["feed-forward width", "width / depth"]),
+        ("t5-11b", ["feed-forward width", "width / depth", "width of heads"]),
         ("smollm-135m", ["width / depth"]),
         ("gpt2", []),
         ("mixtral-8x7b", []),
         ("llama-12m", ["vocabulary"]),
+        ("qwen3-0.6b", ["width / depth", "width of heads"]),
     ],
 )
 def test_remarks_on_well_known_architectures(name, about):

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from anyformer.catalogue.row import Listed
+from anyformer.catalogue.unlisted import unlisted
 from anyformer.describe import DescriptionError, did_you_mean
 
 if TYPE_CHECKING:
@@ -39,6 +40,8 @@ def architecture(name: str, *, tiny: bool = False) -> Architecture:
         return shrink(architecture(name))
     line = listed(name)
     if line is None:
+        if reason := unlisted(name):
+            raise DescriptionError(f"no architecture is called {name!r}. {reason}")
         nearest = did_you_mean(name, [entry.name for entry in listing()], "`anyformer list`")
         raise DescriptionError(
             f"no architecture is called {name!r}{nearest}; a path should end in .toml or .json, or be a directory that exists"

@@ -31,3 +31,5 @@ class Entry:
     """The facts that are not public, and those put in their place."""
     organisation: str | None = None
     """Its publisher, if not that of the others of its lineage."""
+    training: tuple[str, ...] = ()
+    """Techniques of stable training that belong to its loss and not to its description: `z-loss`."""

@@ -10,8 +10,12 @@ from anyformer.describe import Named
 from anyformer.model import Architecture, decoder_only
 from anyformer.parts import (
     Attention,
+    Causal,
+    Chunk,
     Embedding,
+    FanIn,
     FeedForward,
+    Fixed,
     Head,
     Initialisation,
     LayerNorm,
@@ -97,6 +101,23 @@ def gpt3(*, width: int, depth: int, heads: int, head_width: int, band: int = 256
     )
 
 
+def sparse_transformer(*, width: int, depth: int, heads: int, vocab: int, stride: int, summary: int, length: int) -> Architecture:
+    """Child et al. 2019 (arXiv 1904.10509), sections 4 and 5: pre-norm, sigmoid-GELU of 4 D, fixed sparse attention.
+
+    A query sees its block of `stride` positions, and the last `summary` positions of every block before.
+    """
+    norm = LayerNorm(eps=1e-5)
+    block = pre_norm(
+        norm,
+        Attention(heads=heads, bias=PROJECTIONS, mask=Causal() & (Chunk(size=stride) | Fixed(size=stride, summary=summary))),
+        FeedForward(width=4 * width, activation="quick_gelu", gated=False, bias=("up", "down")),
+    )
+    return decoder_only(
+        Embedding(vocab=vocab), width, [block] * depth, position=LearnedPosition(length=length), final_norm=norm,
+        initialisation=Initialisation(matrix=FanIn(), residual_scale="inverse_sqrt_2_depth"),
+    )  # fmt: skip
+
+
 _PAPER_2 = "Radford et al. 2019, table 2, and the released configurations"
 _PAPER_3 = "arXiv 2005.14165, table 2.1; vocabulary of GPT-2"
 _BAND = "the width of the sparse layers' band is not published: 256, as GPT-Neo's"
@@ -112,6 +133,11 @@ ENTRIES = (
     Entry("gpt2-medium", 2019, "355 M", _PAPER_2, partial(gpt2, width=1024, depth=24, heads=16)),
     Entry("gpt2-large", 2019, "774 M", _PAPER_2, partial(gpt2, width=1280, depth=36, heads=20)),
     Entry("gpt2-xl", 2019, "1.5 B", _PAPER_2, partial(gpt2, width=1600, depth=48, heads=25)),
+    Entry("sparse-transformer-enwik8", 2019, "95 M: blocks of 128 positions and 32 summaries of each, over 12,288 bytes",
+          "arXiv 1904.10509, sections 5 and 7.2",
+          partial(sparse_transformer, width=512, depth=30, heads=8, vocab=256, stride=128, summary=32, length=12_288),
+          "positions are the sum of a row's and a column's vector in the paper: here one for each, 6.2 M more weights; whether "
+          "every head has a summary of its own is left out"),
     Entry("gpt3-small", 2020, _BANDED, _PAPER_3, partial(gpt3, width=768, depth=12, heads=12, head_width=64), _BAND),
     Entry("gpt3-medium", 2020, _BANDED, _PAPER_3, partial(gpt3, width=1024, depth=24, heads=16, head_width=64), _BAND),
     Entry("gpt3-large", 2020, _BANDED, _PAPER_3, partial(gpt3, width=1536, depth=24, heads=16, head_width=96), _BAND),

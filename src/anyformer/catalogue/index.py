@@ -109,6 +109,7 @@ def rows() -> Iterator[Listed]:
                 summary=entry.summary,
                 source=entry.source,
                 stand_in=entry.stand_in,
+                training=entry.training,
             )
 
 

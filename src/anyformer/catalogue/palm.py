@@ -57,16 +57,16 @@ _LAMDA = "arXiv 2201.08239, section 3"
 _LAMDA_STAND_IN = (
     "norm, its place and the tying are not published: T5's RMS pre-norm, a tied head and the usual scale of scores"
 )
-_PALM = "arXiv 2204.02311, table 1"
+_PALM = "arXiv 2204.02311, table 1; of its z-loss section 5"
 _PALM_STAND_IN = "the vocabulary is published as 256k: 256,000"
 
 ENTRIES = (
     Entry("lamda-137b", 2022, "T5's relative positions, gated GELU", _LAMDA,
           partial(lamda, width=8192, depth=64, heads=128, head_width=128, ffn=65_536, vocab=32_000), _LAMDA_STAND_IN),
     Entry("palm-8b", 2022, "parallel, multi-query, SwiGLU", _PALM, partial(palm, width=4096, depth=32, heads=16),
-          _PALM_STAND_IN),
+          _PALM_STAND_IN, training=("z-loss",)),
     Entry("palm-62b", 2022, "parallel, multi-query, SwiGLU", _PALM, partial(palm, width=8192, depth=64, heads=32),
-          _PALM_STAND_IN),
+          _PALM_STAND_IN, training=("z-loss",)),
     Entry("palm-540b", 2022, "parallel, multi-query, SwiGLU", _PALM, partial(palm, width=18_432, depth=118, heads=48),
-          _PALM_STAND_IN),
+          _PALM_STAND_IN, training=("z-loss",)),
 )  # fmt: skip

@@ -46,9 +46,12 @@ class Listed:
     summary: str
     source: str
     stand_in: str | None
+    training: tuple[str, ...] = ()
+    """Techniques of stable training that belong to the loss: `z-loss`."""
 
     @classmethod
     def parse(cls, data: dict[str, Any]) -> Listed:
         """The entry of a line of the index."""
         columns = data["columns"]
-        return cls(**data | {"columns": Columns(**columns | {"stability": tuple(columns["stability"])})})
+        stability = tuple(columns["stability"])
+        return cls(**data | {"columns": Columns(**columns | {"stability": stability}), "training": tuple(data["training"])})

@@ -37,7 +37,9 @@ KEYS: dict[str, Callable[[Listed], Any]] = {
 }
 """Sort keys of the list."""
 PLACES: dict[str, Callable[[Listed], str]] = {
-    "text": lambda entry: f"{entry.name} {entry.organisation} {entry.summary} {entry.source}",
+    "text": lambda entry: " ".join(
+        (entry.name, entry.organisation, entry.summary, entry.source, *entry.training)
+    ),
     "shape": lambda entry: entry.columns.shape,
     "norm": lambda entry: f"{entry.columns.norm}+{entry.columns.placement}",
     "position": lambda entry: entry.columns.position,
@@ -162,9 +164,12 @@ def _words(text: str) -> list[str]:
 
 def _unknown(place: str, word: str, entries: Iterable[Listed]) -> str:
     """The error for a word that no entry has, with the words that some have."""
+    from anyformer.catalogue.unlisted import unlisted
     from anyformer.describe import did_you_mean
 
     if place == "text":
+        if reason := unlisted(word):
+            return f"no architecture is called {word!r}. {reason}"
         return (
             f"no architecture has {word!r} in its name, organisation, summary or source; `anyformer list` shows all of them, "
             "and `anyformer list --help` the filters"
@@ -184,7 +189,7 @@ MADE_OF: tuple[Column[Listed], ...] = (
     ("window", lambda entry: entry.columns.window),
     ("shape", lambda entry: entry.columns.shape),
     ("wiring", lambda entry: "parallel" if entry.columns.wiring == "parallel" else ""),
-    ("stability", lambda entry: ", ".join(entry.columns.stability)),
+    ("stability", lambda entry: ", ".join((*entry.columns.stability, *entry.training))),
 )
 SHORT: tuple[Column[Listed], ...] = (
     NAME,

@@ -14,6 +14,7 @@ from anyformer.resizing.sizes import networks
 TOKENS_PER_PARAMETER = 20.0
 """Hoffmann et al. 2022 (arXiv 2203.15556): Chinchilla has 1.4 T tokens for 70 B parameters, and table 3 as many elsewhere."""
 WIDTHS = "4 times since Vaswani et al. 2017; gated 8/3, Shazeer 2020, arXiv 2002.05202"
+HEADS = "Vaswani et al. 2017, arXiv 1706.03762, section 3.2.2"
 SHAPES = "Kaplan et al. 2020, arXiv 2001.08361, figure 5"
 VOCABULARIES = "sizes of published tokenizers"
 """Sources of the rules of thumb."""
@@ -141,6 +142,22 @@ def _aspect(architecture: Architecture) -> Iterator[Remark]:
             )
 
 
+def _heads(architecture: Architecture) -> Iterator[Remark]:
+    """H E = D: heads share the width of the model among them (Vaswani et al. 2017)."""
+    for stack in architecture.stacks.values():
+        for block in stack.variants.values():
+            for sublayer in block.sublayers:
+                heads = sublayer.layout(architecture.width).heads
+                if heads is not None and heads.heads * heads.head_width != architecture.width:
+                    together = heads.heads * heads.head_width
+                    yield Remark(
+                        "width of heads",
+                        f"{heads.heads} of {heads.head_width} are {together:,}, {together / architecture.width:.2f} times the "
+                        f"width of {architecture.width:,}; the rule of thumb is 1 time",
+                        HEADS,
+                    )
+
+
 def _vocabulary(architecture: Architecture) -> Iterator[Remark]:
     """30,000 to 50,000 symbols for one language, 100,000 to 250,000 for many; the ends have a tenth of leeway."""
     for symbols in (architecture.embedding.symbols, architecture.output_embedding.symbols):
@@ -154,5 +171,5 @@ def _vocabulary(architecture: Architecture) -> Iterator[Remark]:
         )
 
 
-RULES: tuple[Callable[[Architecture], Iterator[Remark]], ...] = (_ffn, _aspect, _vocabulary)
-"""4, 8/3, 100 and the two ranges of vocabulary are rules of the lecture notes (docs/notes.md); the tolerance is ours."""
+RULES: tuple[Callable[[Architecture], Iterator[Remark]], ...] = (_ffn, _aspect, _heads, _vocabulary)
+"""4, 8/3, 100, 1 and the two ranges of vocabulary are rules of the lecture notes (docs/notes.md); the tolerance is ours."""
