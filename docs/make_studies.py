@@ -174,9 +174,11 @@ def budget(study: str, report: Mapping[str, Any]) -> str:
     sizes = (
         f"{arm['costs']['parameters']:,} parameters ({report['base']}), {arm['updates']:,} updates, {arm['tokens']:,} tokens"
     )
+    ends = [each["name"] for each in report["arms"] if each["edge"]]
+    edge = f" Best at an end of the grid, so that another value may be better: {', '.join(ends)}." if ends else ""
     as_a_page = f" [As a page]({study}/report.html)." if (STUDIES / study / "report.html").is_file() else ""
     return (
-        f"`{study}`: {sizes}, {len(report['seeds'])} seeds; tuned: {report['tuning']}.{matched}"
+        f"`{study}`: {sizes}, {len(report['seeds'])} seeds; tuned: {report['tuning']}.{matched}{edge}"
         f"{as_a_page}\n\n![{study}: {report['metric']} by arm]({study}/{picture}.svg)"
     )
 

@@ -172,13 +172,14 @@ TOPIC = Topic(
             "at 2,048 tokens: LLaMA 7B {llama:.1%}; median {median:.1%}, least {least:.1%} of {entries} decoders of 5 B or "
             "more; "
             "GPT-2 {gpt2:.1%}",
-            lambda f: 0.85 <= f["median"] <= 0.95,
+            lambda f: 0.85 <= f["median"] <= 0.95, lambda f: f["median"] > 0.95, "at least 90 % is meant, of products alone",
         ),
         Claim(
             "twice-the-size", "D 14", "FLOPs grow with the square of the parameters: twice the size, four times the FLOPs.",
             sizes,
             "Pythia from 410 M to 12 B: {least:.2f} to {most:.2f} FLOPs of training for each parameter and token",
-            lambda f: f["most"] / f["least"] > 10,
+            lambda f: f["most"] / f["least"] > 10, lambda f: f["most"] / f["least"] < 1.1,
+            "the tokens grow with the parameters; of equal tokens twice",
         ),
         Claim(
             "scale-from-short", "D 14", "FLOPs can be calculated at a short length and scaled by the ratio.", ratio,

@@ -160,14 +160,16 @@ TOPIC = Topic(
             lambda f: f["last"] < 1.2 and f["mean"] < 0.1, how="measured",
         ),
         Claim(
-            "post-norm-gradients", "C 4.2", "The norms on post-norm's path make gradients vanish or explode with depth.",
+            "post-norm-gradients", "C 4.2",
+            "Before training, the norms on post-norm's path make gradients vanish or explode with depth.",
             last_layers,
-            "before training, 32 layers: the first layer's gradient is {post_first:.2f} times the last's",
+            "32 layers: the first layer's gradient is {post_first:.2f} times the last's",
             lambda f: not 0.1 < f["post_first"] < 10, how="measured",
         ),
         Claim(
-            "pre-norm-scales-gradients", "A 4.7", "Pre-norm keeps gradients better scaled than post-norm.", last_layers,
-            "before training, 32 layers, first layer's over last's: {pre_first:.2f} in pre-norm, {post_first:.2f} in "
+            "pre-norm-scales-gradients", "A 4.7", "Before training, pre-norm keeps gradients better scaled than post-norm.",
+            last_layers,
+            "32 layers, first layer's over last's: {pre_first:.2f} in pre-norm, {post_first:.2f} in "
             "post-norm; the "
             "last's is as the depth to the power {pre:.2f} in pre-norm, {post:.2f} in post-norm",
             lambda f: abs(math.log(f["pre_first"])) < abs(math.log(f["post_first"])), how="measured",

@@ -108,7 +108,9 @@ TOPIC = Topic(
             lambda f: f["times"] > 10, how="priced",
         ),
         Claim(
-            "two-stacks-cost-more", "A 8.5", "An encoder-decoder computes more at inference, having two stacks.", two_stacks,
+            "two-stacks-cost-more", "A 8.5",
+            "Of equal parameters, an encoder-decoder computes more at inference, having two stacks.",
+            two_stacks,
             "512 tokens read and 512 written, FLOPs over 2 N for each: T5 11B {both:.2f}, Pythia 12B {one:.2f}: {ratio:.2f} "
             "times, "
             "since a token passes one stack",

@@ -101,7 +101,9 @@ def gpt3(*, width: int, depth: int, heads: int, head_width: int, band: int = 256
     )
 
 
-def sparse_transformer(*, width: int, depth: int, heads: int, vocab: int, stride: int, summary: int, length: int) -> Architecture:
+def sparse_transformer(
+    *, width: int, depth: int, heads: int, vocab: int, stride: int, summary: int, length: int
+) -> Architecture:
     """Child et al. 2019 (arXiv 1904.10509), sections 4 and 5: pre-norm, sigmoid-GELU of 4 D, fixed sparse attention.
 
     A query sees its block of `stride` positions, and the last `summary` positions of every block before.

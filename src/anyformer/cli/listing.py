@@ -37,9 +37,7 @@ KEYS: dict[str, Callable[[Listed], Any]] = {
 }
 """Sort keys of the list."""
 PLACES: dict[str, Callable[[Listed], str]] = {
-    "text": lambda entry: " ".join(
-        (entry.name, entry.organisation, entry.summary, entry.source, *entry.training)
-    ),
+    "text": lambda entry: " ".join((entry.name, entry.organisation, entry.summary, entry.source, *entry.training)),
     "shape": lambda entry: entry.columns.shape,
     "norm": lambda entry: f"{entry.columns.norm}+{entry.columns.placement}",
     "position": lambda entry: entry.columns.position,

@@ -36,7 +36,9 @@ def introduction(words: str, entry: Listed | None, width: int) -> Iterator[str]:
     yield from wrapped(f"{words} ({entry.organisation}, {entry.year}): {entry.summary}", width)
     yield from wrapped(f"Source: {entry.source}", width)
     if entry.training:
-        yield from wrapped(f"Trained with {', '.join(entry.training)}, which belongs to a run and not to an architecture", width)
+        yield from wrapped(
+            f"Trained with {', '.join(entry.training)}, which belongs to a run and not to an architecture", width
+        )
     for warning in stand_in_warnings(entry.name):
         yield from wrapped(warning[0].upper() + warning[1:], width)
 
