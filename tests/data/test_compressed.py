@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import bz2
-import gzip
 import json
-import lzma
-from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow
@@ -19,20 +15,9 @@ from anyformer.data.reading import Skipped, check
 from anyformer.data.rows import rows
 from anyformer.data.sources import find_sources
 from anyformer.text import DataError
+from data.texts import PACK
 
 TEXTS = ["one text", "another\nof two lines", "é and 日"]
-
-
-def zstandard(content: bytes) -> bytes:
-    sink = pyarrow.BufferOutputStream()
-    with pyarrow.CompressedOutputStream(sink, "zstd") as stream:
-        stream.write(content)
-    return bytes(sink.getvalue())
-
-
-PACK: dict[str, Callable[[bytes], bytes]] = {
-    "": bytes, ".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress, ".zst": zstandard,
-}  # fmt: skip
 
 
 def written(place: Path, name: str) -> Path:

@@ -43,6 +43,7 @@ def _xz(path: Path) -> IO[bytes]:
 _OPEN: Mapping[str, Callable[[Path], IO[bytes]]] = {".gz": _gzip, ".bz2": _bzip2, ".xz": _xz, ".zst": _zstandard}
 SUFFIXES = tuple(_OPEN)
 """How the names of compressed files end."""
+_MARK = b"\xef\xbb\xbf"
 _FIRST = {
     b"PAR1": ("a Parquet file", "name it .parquet"),
     b"\x1f\x8b": ("compressed by gzip", "let its name end in .gz"),
@@ -75,9 +76,12 @@ def is_compressed(path: Path) -> bool:
 
 @contextmanager
 def opened(path: Path) -> Iterator[IO[bytes]]:
-    """The bytes of a file; `DataError` where it cannot be decompressed."""
+    """The bytes of a file, without the mark that some programs begin UTF-8 with; `DataError` where it cannot be
+    decompressed."""
     try:
         with _OPEN.get(path.suffix.lower(), _plain)(path) as file:
+            if file.peek(len(_MARK)).startswith(_MARK):  # type: ignore[attr-defined]
+                file.read(len(_MARK))
             yield file
     except (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error) as error:
         raise _damaged(path, error) from None

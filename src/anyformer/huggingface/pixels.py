@@ -66,8 +66,8 @@ class Preparation:
         height, width = self.resize(image.height, image.width)
         if height * width > PIXELS:
             raise HuggingFaceError(
-                f"an image of {image.height} x {image.width} pixels would become {height} x {width}, and {PIXELS:,} pixels is the "
-                f"most: scale it down, or correct the {_FILE}"
+                f"an image of {image.height} x {image.width} pixels would become {height} x {width}, and {PIXELS:,} pixels is "
+                f"the most: scale it down, or correct the {_FILE}"
             )
         image = image.resize((width, height), self.resample)
         if self.crop is not None:
