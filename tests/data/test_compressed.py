@@ -9,7 +9,7 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
-from anyformer.data import Bytes, Split, Text, prepare
+from anyformer.data import Bytes, Split, Text, compressed, prepare
 from anyformer.data.compressed import suffix_of
 from anyformer.data.reading import Skipped, check
 from anyformer.data.rows import rows
@@ -83,3 +83,13 @@ def test_a_table_without_the_field_is_named(tmp_path: Path) -> None:
     path = written(tmp_path, "a.parquet")
     with pytest.raises(DataError, match=r"a\.parquet#0: has no field 'content', only 'text'; set `field`"):
         check(find_sources([str(path)])[0], "content")
+
+
+@pytest.mark.parametrize("end", [end for end in PACK if end])
+def test_a_small_file_that_stands_for_much_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str) -> None:
+    monkeypatch.setattr(compressed, "_PLAIN", 2**18)
+    for name, content in (("a.txt", b"x" * 2**20), ("b.jsonl", b'{"text": "x"}\n' * 2**16)):
+        path = tmp_path / f"{name}{end}"
+        path.write_bytes(PACK[end](content))
+        with pytest.raises(DataError, match="stands for more than 256 times as many bytes as it has"):
+            check(find_sources([str(path)])[0], "text")

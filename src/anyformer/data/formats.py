@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import csv
-import importlib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from anyformer.data.json_records import json_lines, json_list
 from anyformer.data.lines import LONGEST, Bounds, lines, text_of
+from anyformer.data.parquet import parquet
 from anyformer.data.row import Bad, BadRecord, Row
 from anyformer.text.errors import DataError
 
@@ -25,28 +25,6 @@ def comma_separated(path: Path, advance: Advance, bad: Bad) -> Iterator[Row]:
 def tab_separated(path: Path, advance: Advance, bad: Bad) -> Iterator[Row]:
     """A header, then a record in each line, fields between tabs; quotes are ordinary characters (IANA)."""
     return _separated(path, advance, bad, delimiter="\t", quoting=csv.QUOTE_NONE)
-
-
-def parquet(path: Path, advance: Advance, bad: Bad) -> Iterator[Row]:
-    """The rows of a Parquet file, by pyarrow, one row group in memory."""
-    try:
-        pyarrow, reading = importlib.import_module("pyarrow"), importlib.import_module("pyarrow.parquet")
-    except ImportError:
-        raise DataError(
-            f"{path}: Parquet files are read by pyarrow, which is not here: pip install 'anyformer[data]'"
-        ) from None
-    number, done, size = 0, 0, path.stat().st_size
-    try:
-        with reading.ParquetFile(path, memory_map=True) as file:
-            total = max(1, file.metadata.num_rows)
-            for batch in file.iter_batches(batch_size=1024):
-                for values in batch.to_pylist():
-                    yield Row(f"{path}#{number}", values, path.parent)
-                    number += 1
-                advance(number * size // total - done)
-                done = number * size // total
-    except (pyarrow.ArrowException, OSError) as error:
-        raise DataError(f"{path}: not a Parquet file that pyarrow reads, at row {number} ({error}); write it again") from None
 
 
 READERS: Mapping[str, Reader] = {

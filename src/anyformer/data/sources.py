@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sysconfig
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatch
@@ -96,8 +97,17 @@ def _expand(path: str, globs: Sequence[str]) -> list[Source]:
 def _walk(root: Path, globs: Sequence[str], skipped: frozenset[str]) -> list[Source]:
     names = [name for name in _files(root, skipped) if any(_matches(name, glob) for glob in globs)]
     if not names:
-        raise DataError(f"{root}: no file in this directory matches {', '.join(globs)}; name others with `glob`")
+        raise DataError(_no_file(root, skipped, globs))
     return [_source(root / name, explicit=False, root=root) for name in sorted(names, key=lambda name: name.split("/"))]
+
+
+def _no_file(root: Path, skipped: frozenset[str], globs: Sequence[str]) -> str:
+    """What is wrong with a directory in which no file matches: that it is empty, or what it has instead."""
+    endings = Counter(suffix_of(Path(name)) or name for name in _files(root, skipped))
+    if not endings:
+        return f"{root}: this directory has no files; put some there, or name another"
+    found = ", ".join(f"{count:,} {ending}" for ending, count in endings.most_common(3))
+    return f"{root}: no file in this directory matches {', '.join(globs)}, only {found}; name others with `glob`"
 
 
 def _files(root: Path, skipped: frozenset[str]) -> Iterator[str]:
@@ -120,7 +130,11 @@ def _matches(name: str, glob: str) -> bool:
 
 def _source(path: Path, explicit: bool, root: Path | None = None) -> Source:
     try:
+        str(path).encode()
         status = path.stat()
+    except UnicodeEncodeError:
+        shown = os.fsencode(path).decode("utf-8", "backslashreplace")
+        raise DataError(f"{shown}: the name of this file is not UTF-8, so nothing can be written about it; rename it") from None
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror})") from None
     return Source(path, explicit, status.st_size, status.st_mtime_ns, root=root)
