@@ -12,11 +12,11 @@ import shutil
 import sys
 import threading
 from collections.abc import Iterator
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from safetensors import SafetensorError
 
-from anyformer.describe import UserError
+from anyformer.describe import UserError, text_in
 
 _REASONS = {
     errno.ENOSPC: "the disk is full; free some space or choose another place",
@@ -112,8 +112,9 @@ def write_text(path: Path, text: str) -> None:
 def read_text(path: Path, damaged: type[UserError]) -> str:
     """The text of a file in UTF-8. Raises `damaged`, which names the file, if it cannot be read or is no such text."""
     try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        with path.open("rb") as file:
+            return text_in(file)
+    except (OSError, ValueError) as error:
         raise damaged(f"{path}: cannot be read ({error})") from None
 
 
@@ -164,6 +165,13 @@ def sha256(path: Path) -> str:
     """SHA-256 of a file's bytes, in hexadecimal digits."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def is_inside(name: str) -> bool:
+    """Whether a name is that of a file in a directory or in a folder of it."""
+    path = PurePosixPath(name)
+    plain = name == path.as_posix() and "\0" not in name
+    return plain and not path.is_absolute() and ".." not in path.parts and bool(path.name)
 
 
 def _check_writable(directory: Path) -> None:

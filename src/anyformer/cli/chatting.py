@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -139,13 +138,13 @@ def _answer(pieces: Any) -> None:
 
 
 def _variable(text: str) -> tuple[str, Any]:
-    from anyformer.describe import UserError
+    from anyformer.describe import UserError, json_data
 
     name, equals, value = text.partition("=")
     if not equals or not name.isidentifier():
         raise UserError(f"--template-set: {text!r} should be NAME=VALUE, as in enable_thinking=false")
     try:
-        return name, json.loads(value)
+        return name, json_data(value)
     except ValueError:
         return name, value
 
@@ -158,9 +157,9 @@ def _text(path: Path) -> str:
 
 
 def _json(path: Path, text: str) -> Any:
-    from anyformer.describe import UserError
+    from anyformer.describe import UserError, json_data
 
     try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
+        return json_data(text)
+    except ValueError as error:
         raise UserError(f"{path}: no JSON ({error}), as in {safe(text[:60])!r}") from None

@@ -4,6 +4,7 @@ from anyformer.describe.bounds import Count, NotNegative, Positive, Probability
 from anyformer.describe.brief import brief
 from anyformer.describe.choice import Choice
 from anyformer.describe.errors import DescriptionError, Notice, Problem, UserError, did_you_mean
+from anyformer.describe.foreign import ForeignError, json_data, read_foreign, read_json, text_in, toml_data
 from anyformer.describe.named import Named
 from anyformer.describe.path import change, change_all, diff, get, parse_assignment
 from anyformer.describe.plugins import PluginError, load_plugin, load_plugins, naming, plugin_of
@@ -16,6 +17,7 @@ __all__ = [
     "Choice",
     "Count",
     "DescriptionError",
+    "ForeignError",
     "Named",
     "NotNegative",
     "Notice",
@@ -34,6 +36,7 @@ __all__ = [
     "from_json",
     "from_toml",
     "get",
+    "json_data",
     "load_plugin",
     "load_plugins",
     "naming",
@@ -42,9 +45,13 @@ __all__ = [
     "parse_assignment",
     "plugin_of",
     "read_data",
+    "read_foreign",
+    "read_json",
     "schema",
+    "text_in",
     "to_json",
     "to_toml",
+    "toml_data",
     "with_kind",
     "without_plugins",
 ]

@@ -15,6 +15,7 @@ import tokenizers
 from numpy.typing import NDArray
 from tokenizers import decoders
 
+from anyformer.describe import json_data
 from anyformer.text.beside import CONFIG, TOKENIZER, TOKENIZER_CONFIG, Beside
 from anyformer.text.cleaning import cleaned, cleans
 from anyformer.text.conventions import Conventions
@@ -71,7 +72,7 @@ class Tokenizer:
         if definition is None:
             definition = converted(beside)
         try:
-            table = complete(json.loads(definition), config)
+            table = complete(json_data(definition), config)
             completed = text_of(table)
             inner = library(completed)
         except Exception as error:  # the library raises plain Exception
