@@ -52,7 +52,7 @@ def test_a_file_outside_the_directory_is_not_opened(name, tmp_path):
 
 def test_a_name_too_long_for_any_file_is_missing(tmp_path):
     digests(tmp_path, {"format": 1, "files": {"x" * 5000: NONE}})
-    with pytest.raises(HuggingFaceError, match="xxx: missing, and digests.json names it"):
+    with pytest.raises(HuggingFaceError, match=r"xxx: missing, and digests\.json names it"):
         check_seal(tmp_path)
 
 

@@ -129,8 +129,8 @@ def _files(folder: Path, wanted: Any) -> dict[str, bytes]:
         kept = {name: path for name, path in names.items() if wanted(name) and not _is_weights(path)}
         if (size := sum(path.stat().st_size for path in kept.values())) > _MOST:
             raise DataError(
-                f"{folder}: {size:,} bytes beside the weights, and at most {_MOST:,} are kept with a model; move elsewhere what "
-                "is no file about it"
+                f"{folder}: {size:,} bytes beside the weights, and at most {_MOST:,} are kept with a model; move elsewhere "
+                "what is no file about it"
             )
         return {name: path.read_bytes() for name, path in kept.items()}
     except OSError as error:
