@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import os
 import shutil
 import sys
 import warnings
@@ -37,7 +36,8 @@ from anyformer.cli import (
 from anyformer.cli.aligned import folded
 from anyformer.cli.help_page import Command, Group
 from anyformer.cli.plugins import with_plugins
-from anyformer.describe import Notice, UserError
+from anyformer.cli.terminal import tell, terminals
+from anyformer.describe import Notice, UserError, printable
 
 app = typer.Typer(
     name="anyformer",
@@ -107,7 +107,7 @@ def _notices() -> Iterator[None]:
 
     def shown(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
         if issubclass(category, Notice):
-            print(f"anyformer: {message}", file=sys.stderr, flush=True)
+            tell(f"anyformer: {message}")
         else:
             usual(message, category, *place, **more)
 
@@ -120,14 +120,11 @@ def _notices() -> Iterator[None]:
 def main() -> None:
     """Run the command; a user's error is one clear message and exit code 2, never a traceback."""
     try:
-        with _notices():
+        with terminals(), _notices():
             app(prog_name="anyformer")
     except UserError as error:
-        text = f"anyformer: {error}"
-        print(folded(text, shutil.get_terminal_size().columns) if sys.stderr.isatty() else text, file=sys.stderr)
+        text = printable(f"anyformer: {error}")
+        tell(folded(text, shutil.get_terminal_size().columns) if sys.stderr.isatty() else text)
         sys.exit(error.exit_code)
-    except BrokenPipeError:  # the reader of a pipe left, as `head` does
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(141)  # as a shell reports a program that a closed pipe has ended
     finally:
         gc.freeze()  # the process ends now, and collecting garbage first would take a third of a second

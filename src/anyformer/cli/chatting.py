@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from anyformer.cli.generated import safe, shown
+from anyformer.cli.terminal import tell
 
 if TYPE_CHECKING:
     from anyformer.generation import Settings
@@ -106,7 +107,7 @@ def talk(model: Transformer, tokenizer: Tokenizer | None, chat: Chat | None, set
     conversation = Conversation(model, tokenizer, chat or Chat([]), **settings)
     for words in (line, f"{EXIT} ends the chat" if sys.stdin.isatty() else ""):
         if words:
-            print(words, file=sys.stderr)
+            tell(words)
     with suppress(ImportError):
         import readline  # noqa: F401 (lines can be edited)
     if conversation.messages and conversation.messages[-1]["role"] == "user":

@@ -8,6 +8,7 @@ from anyformer.describe.foreign import ForeignError, json_data, read_foreign, re
 from anyformer.describe.named import Named
 from anyformer.describe.path import change, change_all, diff, get, parse_assignment
 from anyformer.describe.plugins import PluginError, load_plugin, load_plugins, naming, plugin_of
+from anyformer.describe.printable import printable
 from anyformer.describe.registry import Registry, with_kind
 from anyformer.describe.text import from_json, from_toml, read_data, schema, to_json, to_toml
 from anyformer.describe.value import PLUGINS, Value, nested, numbers, without_plugins
@@ -44,6 +45,7 @@ __all__ = [
     "numbers",
     "parse_assignment",
     "plugin_of",
+    "printable",
     "read_data",
     "read_foreign",
     "read_json",

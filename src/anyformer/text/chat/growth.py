@@ -102,7 +102,8 @@ def nothing(budget: Budget, value: Any, *_: Any) -> int:
 METHODS: Mapping[str, Size] = {
     "join": joined, "replace": replaced, "format": formatted, "format_map": formatted, "translate": translated,
     "expandtabs": expanded, "split": parted, "rsplit": parted, "splitlines": parted,
-    "get": lambda budget, table, *given: budget.weigh(*given), "copy": listed, "items": nothing, "keys": nothing, "values": nothing,
+    "get": lambda budget, table, *given: budget.weigh(*given), "copy": listed,
+    "items": nothing, "keys": nothing, "values": nothing,
 }  # fmt: skip
 """Methods of texts, lists and tables; of all others `whole`."""
 FILTERS: Mapping[str, Size] = {
