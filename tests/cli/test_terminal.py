@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import io
+import logging
 import os
 import pty
 import re
@@ -111,3 +112,9 @@ def test_a_reader_that_leaves_ends_the_command_quietly():
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
     assert done.stderr == ""
     assert done.stdout.splitlines()[1] == str(BROKEN_PIPE)
+
+
+def test_libraries_keep_to_themselves_what_they_lack(monkeypatch, caplog):
+    monkeypatch.setattr(cli, "app", lambda **words: [logging.getLogger(name).warning("Failed to load") for name in cli.LOUD])
+    cli.main()
+    assert caplog.records == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import logging
 import shutil
 import sys
 import warnings
@@ -76,6 +77,8 @@ COMMANDS = {
     "check": (checking, EXTEND),
 }
 """Each command: the module of its `run` and `EXAMPLES`, and its group in `anyformer --help`."""
+LOUD = ("torchao", "torch.utils._pytree")
+"""Loggers that warn, at any import of transformers, of kernels for other machines and of names that torch will change."""
 CLASSES = {"cost": costing.Command}
 """Commands that parse their arguments in their own way."""
 
@@ -117,8 +120,15 @@ def _notices() -> Iterator[None]:
         yield
 
 
+def _quiet() -> None:
+    """Keep to themselves what libraries say of their own parts when they are imported."""
+    for name in LOUD:
+        logging.getLogger(name).setLevel(logging.ERROR)
+
+
 def main() -> None:
     """Run the command; a user's error is one clear message and exit code 2, never a traceback."""
+    _quiet()
     try:
         with terminals(), _notices():
             app(prog_name="anyformer")

@@ -1,4 +1,4 @@
-"""Words that somebody else wrote, as a terminal may show them: without control characters, which could move it or hide words."""
+"""Foreign words as a terminal may show them: without control characters, which could move it or hide what it says."""
 
 from __future__ import annotations
 
