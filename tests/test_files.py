@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from pathlib import Path
 
 import pytest
 from safetensors import SafetensorError
@@ -75,3 +76,9 @@ def test_a_full_disk_under_safetensors_is_words(tmp_path):
     error = SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)")
     with pytest.raises(PlaceError, match="the disk is full"), disk_errors(tmp_path):
         raise error
+
+
+@pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="no /proc")
+def test_a_directory_that_is_there_is_not_said_to_be_missing():
+    with pytest.raises(PlaceError, match="^/proc/x: cannot be written: the file system takes no new files"):
+        check_directory(Path("/proc/x"))

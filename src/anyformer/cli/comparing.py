@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,6 +9,7 @@ import typer
 
 from anyformer.cli import arguments
 from anyformer.cli.aligned import table, wrapped
+from anyformer.cli.terminal import tell
 
 if TYPE_CHECKING:
     from anyformer.studies.comparing import Expected, Forecast
@@ -79,7 +79,7 @@ def run(
 
     Ctrl-C saves every trial that runs; the same command goes on, and so does a second process beside the first.
     """
-    print(f"anyformer compare {study}: loading torch", file=sys.stderr, flush=True)
+    tell(f"anyformer compare {study}: loading torch")
     from rich.console import Console
 
     from anyformer.studies import compare, forecast, load_study
@@ -96,7 +96,7 @@ def run(
             value, directory, jobs=jobs, console=Console(stderr=True), engine=engine, options=arguments.assigned(options)
         )
     except Stopped as stopped:
-        print(f"anyformer: {stopped}", file=sys.stderr)
+        tell(f"anyformer: {stopped}")
         raise typer.Exit(stopped.exit_code) from None
     print(found.title)
     for each in found.comparisons:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -14,6 +13,7 @@ import typer
 
 from anyformer.cli import chatting, choosing
 from anyformer.cli.arguments import Model
+from anyformer.cli.terminal import tell
 
 if TYPE_CHECKING:
     from anyformer.generation import Drafter, Settings
@@ -216,7 +216,7 @@ def run(
         return
     told(loaded, tokenizer, prompts or numbers, settings, line, chatting.asked(begun, prompts) if prompts and chat else None)
     if drafter is not None:
-        print(f"draft: {acceptance}", file=sys.stderr)
+        tell(f"draft: {acceptance}")
 
 
 @contextmanager

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import typer
+
+from anyformer.cli.terminal import tell
+from anyformer.describe import printable
 
 if TYPE_CHECKING:
     from anyformer.generation import Answer, Chances, Settings
@@ -15,13 +17,10 @@ if TYPE_CHECKING:
     from anyformer.text import Tokenizer
     from anyformer.text.chat import Chat
 
-_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-"""Every control character but tab and newline."""
-
 
 def safe(text: str) -> str:
     r"""Control characters as escapes, as in \x07; tabs and newlines stay."""
-    return _CONTROLS.sub(lambda match: f"\\x{ord(match[0]):02x}", text)
+    return printable(text, tabs=True)
 
 
 def shown(text: str, *, bold: bool = False) -> str:
@@ -82,7 +81,7 @@ def told(
 
 def _say(line: str) -> None:
     if line:
-        print(line, file=sys.stderr)
+        tell(line)
 
 
 def _heading(answer: Answer, number: int, prompts: int, answers: int) -> str:

@@ -11,6 +11,8 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from anyformer.cli.terminal import pipes
+
 WIDEST = 100
 """Columns beyond which a line of text is hard to read."""
 COLUMN = 24
@@ -39,6 +41,11 @@ class Command(TyperCommand):
 
 class Group(TyperGroup):
     """The program itself: its commands in groups, and its exit codes."""
+
+    def invoke(self, ctx: typer.Context) -> Any:  # type: ignore[override]
+        """Run a command, as long as somebody reads what it prints."""
+        with pipes():
+            return super().invoke(ctx)
 
     def format_help(self, ctx: typer.Context, formatter: Any) -> None:  # type: ignore[override]
         formatter.write("\n".join(_program(self, ctx, _width())) + "\n")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json as jsons
 import shutil
-import sys
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -25,6 +24,7 @@ from anyformer.cli.arguments import (
     stand_in_warnings,
     workload_option,
 )
+from anyformer.cli.terminal import tell
 from anyformer.cli.written import Written
 from anyformer.precision import Kind
 
@@ -281,5 +281,5 @@ def _train(
         if found is not None:
             print("\n".join(forecasts.page(found, asked.tokens or failing.TOKENS, width)))
     if into is not None and planned.fastest:
-        print(into.write(architecture, planned, plan), file=sys.stderr if json else sys.stdout)
+        (tell if json else print)(into.write(architecture, planned, plan))
     return bool(planned.fastest)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
+
+from anyformer.cli.terminal import tell
 
 if TYPE_CHECKING:
     from anyformer.data import Data
@@ -54,4 +55,4 @@ def say(paths: tuple[str, ...], data: Data, objective: str) -> None:
 
     found = recognised(paths, (data.kind,))
     if data.kind in SPOKEN and found is not None:
-        print(f"data: {found.words}, for the {objective} objective", file=sys.stderr)
+        tell(f"data: {found.words}, for the {objective} objective")

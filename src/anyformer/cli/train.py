@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from os import environ
 from os.path import exists, isfile  # which no name is too long for
@@ -14,6 +13,7 @@ import typer
 from anyformer.cli import arguments
 from anyformer.cli.arguments import WHAT, Tiny
 from anyformer.cli.ending import finish
+from anyformer.cli.terminal import tell, with_bars
 
 if TYPE_CHECKING:
     from anyformer.model import Architecture
@@ -138,13 +138,13 @@ def run(
         check(what, tuple(data or ()))
     first = environ.get("RANK", "0") == "0"  # of several processes the first one speaks
     if first:
-        print(f"anyformer train {what or f'--resume {resume}'}: loading torch", file=sys.stderr, flush=True)
+        tell(f"anyformer train {what or f'--resume {resume}'}: loading torch")
     from anyformer.training import Stopped, train
     from anyformer.training import resume as resume_run
 
     try:
         if resume is not None:
-            trained = resume_run(resume, assigned, began=began)
+            trained = resume_run(resume, assigned, began=began, console=with_bars())
         else:
             assert what is not None
             if start_from is not None:
@@ -152,9 +152,9 @@ def run(
             resolved = resolve_run(what, tuple(data or ()), assigned, tiny=tiny, objective=objective)
             if verify_resume:
                 raise typer.Exit(verify(resolved))
-            trained = train(resolved, out, began=began)
+            trained = train(resolved, out, began=began, console=with_bars())
     except Stopped as stopped:
-        print(f"anyformer: {stopped}: nothing was trained yet", file=sys.stderr)
+        tell(f"anyformer: {stopped}: nothing was trained yet")
         raise typer.Exit(stopped.exit_code) from None
     if trained.exit_code:
         raise typer.Exit(trained.exit_code)
@@ -166,7 +166,7 @@ def verify(run: Run) -> int:
     """Prove that a run can be killed and resumed, and print the proof; gives the exit code."""
     from anyformer.training.verification import verify_resume
 
-    verified = verify_resume(run, lambda line: print(f"anyformer train: {line}", file=sys.stderr, flush=True))
+    verified = verify_resume(run, lambda line: tell(f"anyformer train: {line}"))
     print("\n".join(verified.lines()))
     return 0 if verified.same else 1
 
@@ -233,7 +233,7 @@ def resolve_run(
         )
     kind, vocab = run.data.tokenizer.kind, model.embedding.symbols or 0
     if kind == "bytes" and vocab and not any(path.startswith("data.tokenizer") for path in assigned):
-        print(f"tokenizer: bytes, because the vocabulary is small ({vocab:,} tokens)", file=sys.stderr)
+        tell(f"tokenizer: bytes, because the vocabulary is small ({vocab:,} tokens)")
     try:
         run = change_all(run, assigned)
         return run if "tuning.base" in assigned else on_stored_base(run)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from tomllib import TOMLDecodeError
 from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
 from anyformer.describe.errors import DescriptionError, did_you_mean
+from anyformer.describe.foreign import toml_data
 from anyformer.describe.value import PLUGINS, Value, as_data
 
 V = TypeVar("V", bound=Value)
@@ -59,10 +60,10 @@ def parse_assignment(text: str) -> tuple[str, Any]:
     if right == "none":
         return path.strip(), None
     try:
-        return path.strip(), tomllib.loads(f"value = {right}")["value"]
-    except tomllib.TOMLDecodeError:
+        return path.strip(), toml_data(f"value = {right}")["value"]
+    except TOMLDecodeError:
         return path.strip(), right
-    except (ValueError, RecursionError):
+    except ValueError:
         raise DescriptionError(f"{path.strip()}: {right[:40]}... is no value: too many digits, or nested too deeply") from None
 
 

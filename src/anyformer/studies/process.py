@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from anyformer.describe import UserError, to_toml
+from anyformer.describe import UserError, read_json, to_toml
 from anyformer.files import write_text
 from anyformer.studies.lengths import ask, left_to_ask
 from anyformer.studies.outcome import OUTCOME, Ended
@@ -47,7 +47,7 @@ def run(directory: Path) -> int:
     with holding(directory) as mine:
         if not mine:
             return HELD
-        facts = json.loads((directory / FACTS).read_text(encoding="utf-8"))
+        facts = read_json(directory / FACTS)
         key, lengths = facts["key"], facts["lengths"]
         before = Ended.read(directory, key)
         try:

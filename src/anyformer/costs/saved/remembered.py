@@ -18,7 +18,7 @@ from anyformer.costs.saved.question import Question
 from anyformer.costs.saved.record import Saved, SavedTensor
 from anyformer.costs.saved.sizes import LONG, MANY, at_batch, at_length, follows_batch
 from anyformer.costs.saved.standing import Standing
-from anyformer.describe import UserError, Value
+from anyformer.describe import UserError, Value, read_json
 from anyformer.files import default_cache, write_text
 
 MOST = 1000
@@ -138,7 +138,7 @@ def _place() -> Path:
 
 def _read(key: str) -> Saved | None:
     try:
-        written = json.loads((_place() / f"{key}.json").read_text(encoding="utf-8"))
+        written = read_json(_place() / f"{key}.json")
         return Saved(
             tuple(SavedTensor(*fields) for fields in written["tensors"]), written["like"], _standing(written["standing"])
         )

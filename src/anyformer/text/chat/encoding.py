@@ -12,6 +12,7 @@ import numpy as np
 import tokenizers
 from numpy.typing import NDArray
 
+from anyformer.text.bombs import library_limits
 from anyformer.text.chat.program import Span
 from anyformer.text.chat.rendering import spelling
 from anyformer.text.definition import library, text_of
@@ -61,6 +62,7 @@ class Reading:
     """Special token -> its letter."""
     definition: str
 
+    @library_limits()
     def encode(self, text: str, spelt: Sequence[int] = ()) -> Encoded:
         """The tokens of a text; `spelt`: where it spells special tokens that are none."""
         return self._plain(text) if not spelt else self._guarded(text, frozenset(spelt))
