@@ -112,8 +112,8 @@ def small(tmp_path_factory):
     base_of("without biases", place / "base")
     model, _ = af.load(place / "base")
     width = model.architecture.width
-    halves = {"lora_A.weight": torch.ones(2, width), "lora_B.weight": torch.ones(width, 2)}
-    tensors = {LAYER.format(i) + ending: x for i in (0, 1) for ending, x in halves.items()}
+    halves = {"lora_A.weight": (2, width), "lora_B.weight": (width, 2)}
+    tensors = {LAYER.format(i) + ending: torch.ones(shape) for i in (0, 1) for ending, shape in halves.items()}
     config = {"peft_type": "LORA", "r": 2, "lora_alpha": 4, "target_modules": ["q_proj"], "bias": "none"}
     return model, tensors, config
 
