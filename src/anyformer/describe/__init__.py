@@ -1,6 +1,6 @@
 """Descriptions as frozen values: TOML and JSON both ways, change by path, compare, errors for people. No torch here."""
 
-from anyformer.describe.bounds import Count, NotNegative, Positive, Probability
+from anyformer.describe.bounds import Count, Moderate, NotNegative, Positive, Probability
 from anyformer.describe.brief import brief
 from anyformer.describe.choice import Choice
 from anyformer.describe.errors import DescriptionError, Notice, Problem, UserError, did_you_mean
@@ -19,6 +19,7 @@ __all__ = [
     "Count",
     "DescriptionError",
     "ForeignError",
+    "Moderate",
     "Named",
     "NotNegative",
     "Notice",
