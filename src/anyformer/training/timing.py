@@ -30,7 +30,7 @@ def timed(trainer: Trainer, left: float) -> Durations:
             each.optimiser.zero_grad(set_to_none=True)
 
     def seconds(act: Callable[[], object]) -> float:
-        own = _seconds(act)
+        own = seconds_of(act)
         return trainer.ranks.same(lambda: own)
 
     with deterministic(), units(trainer.run.plan):
@@ -44,7 +44,8 @@ def timed(trainer: Trainer, left: float) -> Durations:
     return Durations(gradient, batch, checkpoint_bytes(trainer.run) / DISK_RATE, counted)
 
 
-def _seconds(act: Callable[[], object]) -> float:
+def seconds_of(act: Callable[[], object]) -> float:
+    """How long it takes."""
     start = budget.clock()
     act()
     return budget.clock() - start

@@ -28,6 +28,7 @@ from anyformer.training.parallel.relay import divide_stages
 from anyformer.training.parallel.sharding import Apart, Root, sharded
 from anyformer.training.parallel.tensor import divide_layers
 from anyformer.training.parallel.vocabulary import divide_vocabulary
+from anyformer.training.lines import Lines
 from anyformer.training.passes import Compute, Passes, loss_function, one_by_one
 from anyformer.training.place import held
 from anyformer.training.stop import Stop, Stopped
@@ -140,7 +141,7 @@ class Together:
     @contextmanager
     def console(self, console: Console | None, directory: Path) -> Iterator[Console]:
         if self.first:
-            yield console or Console()
+            yield console or Lines()
             return
         log = directory / LOGS / f"{self.rank}.log"
         log.parent.mkdir(exist_ok=True)
