@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from rich.console import Console
 from anyformer import checkpoint
 from anyformer.describe import DescriptionError, change_all, get, to_toml
 from anyformer.operations import Shape
-from anyformer.training import load_run, read_run, sizing, train
+from anyformer.training import budget, load_run, read_run, sizing, train
 from anyformer.training.journal import read_metrics
 from anyformer.training.precision import Host
 from anyformer.training.size import Smaller
@@ -87,8 +88,10 @@ def test_the_rate_is_measured_on_updates_of_the_run(sizes, monkeypatch):
     assert set(seen) == {(32, (2, 32))}, "micro-batches of the run"
 
 
-def test_the_run_holds_its_size_and_repeats(sizes, rates, tmp_path):
-    """Initial weights and the order of the data, update by update."""
+def test_the_run_holds_its_size_and_repeats(sizes, rates, tmp_path, monkeypatch):
+    """To the same weights, by the same losses of the same data."""
+    monkeypatch.setattr(budget, "clock", count(0.0, 0.1).__next__)
+    monkeypatch.setattr(budget.Budget, "shortened", lambda self, step, steps: steps)
     rates[0].update({32: 1.0, 16: 1e9})
     console = Console(record=True, width=200, file=io.StringIO())
     run = change_all(sizes, {"minutes": 0.1, "smaller": [MIDDLE.but(below=10**6), SMALL], "checkpoints.every": 1})

@@ -70,8 +70,8 @@ HeldOutText = Annotated[
 Compile = Annotated[
     bool | None,
     typer.Option(
-        help="Compile the step, or never: --set plan.compile=on or off. By default long runs are compiled, which may take minutes "
-        "on a busy machine.",
+        help="Compile the step, or never: --set plan.compile=on or off. By default long runs are compiled, for minutes on a "
+        "busy machine."
     ),
 ]
 Json = Annotated[bool, output_option("--json", help="Print everything as JSON.")]

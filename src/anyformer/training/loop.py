@@ -88,7 +88,9 @@ def train(
             left = 0.0 if budget is None else budget.left
             run, sizing = ranks.same(lambda: sized(run, machine, left, ranks.replicas))
             plan, notes = ranks.same(lambda: resolve(run.plan, machine, run.tuning.base, long=lasts(run)))
-            notes = [*sizing, *notes, *thread_hint(run.architecture.folded_trained_cost(Shape()).parameters, machine.device)]
+            for line in sizing:
+                console.out(line, highlight=False)
+            notes += thread_hint(run.architecture.folded_trained_cost(Shape()).parameters, machine.device)
             memory, trainer = _prepared(directory, run.but(plan=plan), machine, stop, console, budget, ranks, notes, fresh=True)
             if budget is not None:
                 trainer = _fitted(directory, trainer, budget, stop, console)

@@ -19,7 +19,7 @@ TIMED = 5
 
 
 def sizes(run: Run) -> list[Run]:
-    """The run as it stands and its smaller forms, each without a choice. Raises `DescriptionError` for one that does not fit."""
+    """The run as it stands and its smaller forms, none with a choice. Raises `DescriptionError` for one that does not fit."""
     whole = run.but(smaller=())
     if run.minutes is None:
         return [whole]

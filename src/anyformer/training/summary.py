@@ -166,8 +166,8 @@ def slower(speed: Prediction) -> list[str]:
     if speed.difference is None or speed.difference < FAR:
         return []
     return [
-        f"{1 + speed.difference:.2g} times slower than predicted: a prediction counts arithmetic and bytes alone, neither the calls "
-        "of small kernels nor other work on this machine; where threads wait for one another, OMP_NUM_THREADS=1 may be faster"
+        f"{1 + speed.difference:.2g} times slower than predicted: a prediction counts arithmetic and bytes, neither calls of "
+        "small kernels nor other work on this machine; where threads wait for one another, OMP_NUM_THREADS=1 may be faster"
     ]
 
 

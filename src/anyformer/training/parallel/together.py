@@ -21,6 +21,7 @@ from anyformer.model import Transformer
 from anyformer.model.collectives import Group
 from anyformer.model.divided import whole
 from anyformer.plan import Plan
+from anyformer.training.lines import Lines
 from anyformer.training.parallel.context import divide_logits, divide_positions
 from anyformer.training.parallel.experts import divide_experts
 from anyformer.training.parallel.pipeline import Pipelined
@@ -28,7 +29,6 @@ from anyformer.training.parallel.relay import divide_stages
 from anyformer.training.parallel.sharding import Apart, Root, sharded
 from anyformer.training.parallel.tensor import divide_layers
 from anyformer.training.parallel.vocabulary import divide_vocabulary
-from anyformer.training.lines import Lines
 from anyformer.training.passes import Compute, Passes, loss_function, one_by_one
 from anyformer.training.place import held
 from anyformer.training.stop import Stop, Stopped
