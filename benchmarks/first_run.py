@@ -15,11 +15,12 @@ import argparse
 import json
 import os
 import re
+import resource
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from datetime import date
 from pathlib import Path
 from statistics import median
@@ -49,7 +50,7 @@ INDENTED = re.compile(r"\n[ \t]+\S")
 @contextmanager
 def busy() -> Iterator[None]:
     """Another process that never waits."""
-    other = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    other = subprocess.Popen([sys.executable, "-c", "while True: pass"], start_new_session=True)
     try:
         yield
     finally:
@@ -57,17 +58,29 @@ def busy() -> Iterator[None]:
         other.wait()
 
 
-def train(out: Path, seed: int) -> None:
+def train(out: Path, seed: int, minutes: float) -> None:
     """A run, as a new machine makes it."""
-    sets = ("--set", f"minutes={MINUTES}", "--set", f"seed={seed}", "--out", str(out))
+    sets = ("--set", f"minutes={minutes}", "--set", f"seed={seed}", "--out", str(out))
     environment = {**os.environ, **SLOW, "ANYFORMER_CACHE": str(out.with_suffix(".cache"))}
-    load, began = os.getloadavg()[0], time.monotonic()
+    load, began, before = os.getloadavg()[0], time.monotonic(), processor()
     done = subprocess.run(
         [sys.executable, "-m", "anyformer", "train", str(RECIPE), *sets], env=environment, check=True, stdout=subprocess.PIPE,
         text=True,
     )  # fmt: skip
-    facts = {"seconds": round(time.monotonic() - began, 1), "load": [load, os.getloadavg()[0]], "said": done.stdout}
+    facts = {
+        "minutes": minutes,
+        "seconds": round(time.monotonic() - began, 1),
+        "processor_seconds": round(processor() - before, 1),
+        "load": [load, os.getloadavg()[0]],
+        "said": done.stdout,
+    }
     out.with_suffix(".json").write_text(json.dumps(facts), encoding="utf-8")
+
+
+def processor() -> float:
+    """Seconds of processor time of all processes that were started and have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def judged(out: Path, seed: int) -> dict[str, Any]:
@@ -86,8 +99,7 @@ def judged(out: Path, seed: int) -> dict[str, Any]:
     )
     return {
         "seed": seed,
-        "seconds": facts["seconds"],
-        "load": facts["load"],
+        **{name: facts[name] for name in ("minutes", "seconds", "processor_seconds", "load")},
         "chosen": next((text for text in facts["said"].splitlines() if "this machine trains" in text), None),
         "parameters": sum(weight.numel() for weight in model.parameters()),
         "tokens": rows[-1]["tokens"],
@@ -106,16 +118,22 @@ def main() -> None:
     """Train, judge, and write the result."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--folder", type=Path, required=True, help="where the runs are")
-    folder = parser.parse_args().folder
+    parser.add_argument("--minutes", type=float, default=MINUTES, help="of each run; more on a machine that shares its cores")
+    parser.add_argument("--seeds", type=int, nargs="+", help="train these alone, and judge nothing yet")
+    parser.add_argument("--no-busy", action="store_true", help="on a machine that is busy already")
+    arguments = parser.parse_args()
+    folder = arguments.folder
     folder.mkdir(parents=True, exist_ok=True)
-    for seed in SEEDS:
+    for seed in arguments.seeds or SEEDS:
         out = folder / f"seed-{seed}"
         if not out.with_suffix(".json").exists():
-            with busy():
-                train(out, seed)
+            with nullcontext() if arguments.no_busy else busy():
+                train(out, seed, arguments.minutes)
+    if arguments.seeds:
+        return
     runs = [judged(folder / f"seed-{seed}", seed) for seed in SEEDS]
     record = {
-        "date": date.today().isoformat(), "machine": machine(), "hidden": SLOW, "minutes": MINUTES,
+        "date": date.today().isoformat(), "machine": machine(), "hidden": SLOW,
         "bounds": {"margin": MARGIN, "share": SHARE}, "runs": runs,
     }  # fmt: skip
     (RESULTS / "first_run.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from importlib import import_module
 from itertools import count
 from pathlib import Path
@@ -86,7 +87,7 @@ def train(
             machine = measured_host(device)
             budget = None if run.minutes is None else Budget(run.minutes * 60, began)
             left = 0.0 if budget is None else budget.left
-            run, sizing = ranks.same(lambda: sized(run, machine, left, ranks.replicas))
+            run, sizing = ranks.same(partial(sized, run, machine, left, ranks.replicas))
             plan, notes = ranks.same(lambda: resolve(run.plan, machine, run.tuning.base, long=lasts(run)))
             for line in sizing:
                 console.out(line, highlight=False)
