@@ -87,16 +87,18 @@ def train(
             machine = measured_host(device)
             budget = None if run.minutes is None else Budget(run.minutes * 60, began)
             left = 0.0 if budget is None else budget.left
-            run, sizing = ranks.same(partial(sized, run, machine, left, ranks.replicas))
-            plan, notes = ranks.same(lambda: resolve(run.plan, machine, run.tuning.base, long=lasts(run)))
+            chosen, sizing = ranks.same(partial(sized, run, machine, left, ranks.replicas))
+            plan, notes = ranks.same(lambda: resolve(chosen.plan, machine, chosen.tuning.base, long=lasts(chosen)))
             for line in sizing:
                 console.out(line, highlight=False)
-            notes += thread_hint(run.architecture.folded_trained_cost(Shape()).parameters, machine.device)
-            memory, trainer = _prepared(directory, run.but(plan=plan), machine, stop, console, budget, ranks, notes, fresh=True)
+            notes += thread_hint(chosen.architecture.folded_trained_cost(Shape()).parameters, machine.device)
+            memory, trainer = _prepared(
+                directory, chosen.but(plan=plan), machine, stop, console, budget, ranks, notes, fresh=True
+            )
             if budget is not None:
                 trainer = _fitted(directory, trainer, budget, stop, console)
-            if run.start_from is not None:
-                trainer = trainer.changed(data=kept_beside(run, directory))
+            if chosen.start_from is not None:
+                trainer = trainer.changed(data=kept_beside(chosen, directory))
             if ranks.first:
                 keep_partners(trainer.run, trainer.partners, directory)
                 keep_teacher(trainer.answers, directory)
