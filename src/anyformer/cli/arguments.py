@@ -67,6 +67,13 @@ HeldOutText = Annotated[
         metavar="PATH",
     ),
 ]
+Compile = Annotated[
+    bool | None,
+    typer.Option(
+        help="Compile the step, or never: --set plan.compile=on or off. By default long runs are compiled, for minutes on a "
+        "busy machine."
+    ),
+]
 Json = Annotated[bool, output_option("--json", help="Print everything as JSON.")]
 
 
@@ -75,6 +82,17 @@ def assigned(changes: list[str] | None) -> dict[str, object]:
     from anyformer.describe import parse_assignment
 
     return dict(parse_assignment(text) for text in changes or [])
+
+
+def compiled(compile: bool | None, assigned: dict[str, object], path: str = "plan.compile") -> dict[str, object]:
+    """The values by path, with what `--compile` or `--no-compile` says at `path`."""
+    if compile is None:
+        return assigned
+    from anyformer.describe import UserError
+
+    if path in assigned:
+        raise UserError(f"give either {'--compile' if compile else '--no-compile'} or --set {path}=...")
+    return {**assigned, path: "on" if compile else "off"}
 
 
 def stand_in_warnings(name: str) -> list[str]:

@@ -9,6 +9,7 @@ import typer
 
 from anyformer.cli import arguments
 from anyformer.cli.aligned import table, wrapped
+from anyformer.cli.arguments import Compile
 from anyformer.cli.terminal import tell
 
 if TYPE_CHECKING:
@@ -66,6 +67,7 @@ def run(
             metavar="NAME=VALUE",
         ),
     ] = None,
+    compile: Compile = None,
     dry_run: Annotated[
         bool,
         typer.Option("--dry-run", help="Train nothing: list the trials, the matched sizes, predicted memory and time."),
@@ -86,7 +88,7 @@ def run(
     from anyformer.studies.words import further, verdict
     from anyformer.training import Stopped
 
-    value = load_study(study, arguments.assigned(changes))
+    value = load_study(study, arguments.compiled(compile, arguments.assigned(changes), "base.plan.compile"))
     if dry_run:
         show(forecast(value, jobs=jobs))
         return

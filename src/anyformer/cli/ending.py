@@ -13,18 +13,19 @@ if TYPE_CHECKING:
 
 _ANSWER = 64
 """Tokens of an answer to a held-out question at most."""
+_SAMPLE = 200
+"""Tokens of the sample at most."""
 
 
 def finish(trained: Trained) -> None:
     """Print the end of a run: its loss, a sample of text, and commands to try next."""
-    from rich.console import Console
-
     from anyformer.training.invocation import command
+    from anyformer.training.lines import Lines, unbroken
 
     final, directory = trained.validation, trained.directory
     if final is None:  # it was finished before
         return
-    console = Console(highlight=False)
+    console = Lines(highlight=False)
     bits = "" if final.bits_per_byte is None else f", {final.bits_per_byte:.3f} bits per byte"
     of = (
         f"{final.seen:,} {final.unit}"
@@ -46,9 +47,9 @@ def finish(trained: Trained) -> None:
     console.out("try next:")
     if generates:
         more = ["--chat"] if trained.chat else []
-        console.out(f"  {command('generate', directory, trained.prompts[1], '--temperature', 0.7, *more)}")
-    console.out(f"  {command('show', directory)}")
-    console.out(f"  {command('export', directory, f'{directory.name}-exported')}")
+        unbroken(console, f"  {command('generate', directory, trained.prompts[1], '--temperature', 0.7, *more)}")
+    unbroken(console, f"  {command('show', directory)}")
+    unbroken(console, f"  {command('export', directory, f'{directory.name}-exported')}")
 
 
 def print_sample(trained: Trained, console: Console) -> bool:
@@ -64,8 +65,10 @@ def print_sample(trained: Trained, console: Console) -> bool:
         print_answers(trained, trained.before, console)
         return True
     sampling = Sampling(temperature=0.7, top_k=50)
+    longest = trained.model.architecture.output_stack.max_length
+    most = _SAMPLE if longest is None else min(_SAMPLE, longest // 2)
     try:
-        pieces = stream(trained.model, trained.tokenizer, [prompt], max_tokens=160, sampling=sampling, chat=trained.chat)
+        pieces = stream(trained.model, trained.tokenizer, [prompt], max_tokens=most, sampling=sampling, chat=trained.chat)
     except InputError as error:
         console.out(f"\nno sample: {error}")
         return False

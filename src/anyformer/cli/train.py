@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from anyformer.cli import arguments
-from anyformer.cli.arguments import WHAT, Tiny
+from anyformer.cli.arguments import WHAT, Compile, Tiny
 from anyformer.cli.ending import finish
 from anyformer.cli.terminal import tell, with_bars
+from anyformer.cli.threads import load_of_machine, yield_when_busy
 
 if TYPE_CHECKING:
     from anyformer.model import Architecture
@@ -66,6 +67,7 @@ def run(
         ),
     ] = None,
     tiny: Tiny = False,
+    compile: Compile = None,
     objective: Annotated[
         str | None,
         typer.Option(
@@ -113,6 +115,7 @@ def run(
     (a loss that is not finite, a full disk), and with 130 after Ctrl-C or 143 after SIGTERM, with everything trained saved.
     """
     began = time.monotonic()
+    from anyformer.data.workers import available_cores
     from anyformer.describe import UserError
 
     what = start_from if what is None else what
@@ -127,7 +130,7 @@ def run(
         raise UserError(
             "--verify-resume keeps nothing and begins anew: leave out --out, and of a run that exists give RUN/run.toml"
         )
-    assigned = arguments.assigned(changes)
+    assigned = arguments.compiled(compile, arguments.assigned(changes))
     if logger:
         if "loggers" in assigned:
             raise UserError("give either --logger or --set loggers=...")
@@ -139,6 +142,7 @@ def run(
     first = environ.get("RANK", "0") == "0"  # of several processes the first one speaks
     if first:
         tell(f"anyformer train {what or f'--resume {resume}'}: loading torch")
+    yield_when_busy(environ, load_of_machine(), available_cores())
     from anyformer.training import Stopped, train
     from anyformer.training import resume as resume_run
 
