@@ -196,7 +196,7 @@ def resolve_run(
     `objective`: its kind; by default the usual one of the architecture.
     """
     from anyformer.cli.recognising import data_of_kind, say, usual_objective
-    from anyformer.describe import DescriptionError, UserError, change_all
+    from anyformer.describe import DescriptionError, UserError, change_all, leads_to
     from anyformer.resolving import architecture, is_run
     from anyformer.training import default_run, load_run
     from anyformer.training.run import on_stored_base, started
@@ -226,19 +226,19 @@ def resolve_run(
         say(paths, run.data, run.objective.kind)
     source = assigned.get("start_from")
     if isinstance(source, str):
-        named = any(path.startswith("data.tokenizer") for path in assigned)
+        named = any(leads_to(path, "data.tokenizer") for path in assigned)
         run, assigned = (
             started(run, source, named=named),
             {path: value for path, value in assigned.items() if path != "start_from"},
         )
     kind, vocab = run.data.tokenizer.kind, model.embedding.symbols or 0
-    if kind == "bytes" and vocab and not any(path.startswith("data.tokenizer") for path in assigned):
+    if kind == "bytes" and vocab and not any(leads_to(path, "data.tokenizer") for path in assigned):
         print(f"tokenizer: bytes, because the vocabulary is small ({vocab:,} tokens)", file=sys.stderr)
     try:
         run = change_all(run, assigned)
         return run if "tuning.base" in assigned else on_stored_base(run)
     except DescriptionError as error:
-        if not any(path.startswith("data.tokenizer.") for path in assigned):
+        if not any(leads_to(path, "data.tokenizer") and path.count(".") > 1 for path in assigned):
             raise
         raise UserError(
             f"{error}\nThe tokenizer is {kind!r}, chosen for a vocabulary of {vocab:,} tokens; set another as a whole: "

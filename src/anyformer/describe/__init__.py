@@ -8,6 +8,7 @@ from anyformer.describe.named import Named
 from anyformer.describe.path import change, change_all, diff, get, parse_assignment
 from anyformer.describe.plugins import PluginError, load_plugin, load_plugins, naming, plugin_of
 from anyformer.describe.registry import Registry, with_kind
+from anyformer.describe.spelling import leads_to, spelled
 from anyformer.describe.text import from_json, from_toml, read_data, schema, to_json, to_toml
 from anyformer.describe.value import PLUGINS, Value, nested, numbers, without_plugins
 
@@ -34,6 +35,7 @@ __all__ = [
     "from_json",
     "from_toml",
     "get",
+    "leads_to",
     "load_plugin",
     "load_plugins",
     "naming",
@@ -43,6 +45,7 @@ __all__ = [
     "plugin_of",
     "read_data",
     "schema",
+    "spelled",
     "to_json",
     "to_toml",
     "with_kind",
