@@ -14,6 +14,7 @@ import typer
 from anyformer.cli import arguments
 from anyformer.cli.arguments import WHAT, Tiny
 from anyformer.cli.ending import finish
+from anyformer.cli.quiet import progress_aside
 
 if TYPE_CHECKING:
     from anyformer.model import Architecture
@@ -103,6 +104,10 @@ def run(
             "ends with the same bits as one that is left alone. Says what differs; the exit code is then 1.",
         ),
     ] = False,
+    json: Annotated[
+        bool,
+        arguments.output_option("--json", help="Print summary.json at the end, and progress on standard error."),
+    ] = False,
 ) -> None:
     """Train a model on text. Ctrl-C saves and stops, and --resume continues.
 
@@ -141,10 +146,12 @@ def run(
         print(f"anyformer train {what or f'--resume {resume}'}: loading torch", file=sys.stderr, flush=True)
     from anyformer.training import Stopped, train
     from anyformer.training import resume as resume_run
+    from anyformer.training.journal import SUMMARY
 
     try:
         if resume is not None:
-            trained = resume_run(resume, assigned, began=began)
+            with progress_aside(json):
+                trained = resume_run(resume, assigned, began=began)
         else:
             assert what is not None
             if start_from is not None:
@@ -152,13 +159,16 @@ def run(
             resolved = resolve_run(what, tuple(data or ()), assigned, tiny=tiny, objective=objective)
             if verify_resume:
                 raise typer.Exit(verify(resolved))
-            trained = train(resolved, out, began=began)
+            with progress_aside(json):
+                trained = train(resolved, out, began=began)
     except Stopped as stopped:
         print(f"anyformer: {stopped}: nothing was trained yet", file=sys.stderr)
         raise typer.Exit(stopped.exit_code) from None
     if trained.exit_code:
         raise typer.Exit(trained.exit_code)
-    if first:
+    if first and json:
+        print((trained.directory / SUMMARY).read_text(encoding="utf-8"), end="")
+    elif first:
         finish(trained)
 
 
