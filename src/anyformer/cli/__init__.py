@@ -37,6 +37,7 @@ from anyformer.cli import (
 from anyformer.cli.aligned import folded
 from anyformer.cli.help_page import Command, Group
 from anyformer.cli.plugins import with_plugins
+from anyformer.cli.quiet import with_quiet
 from anyformer.cli.terminal import tell, terminals
 from anyformer.describe import Notice, UserError, printable
 
@@ -100,7 +101,9 @@ def _options(
 
 
 for verb, (module, group) in COMMANDS.items():
-    app.command(verb, cls=CLASSES.get(verb, Command), epilog=module.EXAMPLES, rich_help_panel=group)(with_plugins(module.run))
+    app.command(verb, cls=CLASSES.get(verb, Command), epilog=module.EXAMPLES, rich_help_panel=group)(
+        with_quiet(with_plugins(module.run))
+    )
 
 
 @contextlib.contextmanager

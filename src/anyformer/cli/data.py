@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Iterable
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from anyformer.cli import arguments
-from anyformer.cli.arguments import WHAT, Tiny
+from anyformer.cli.arguments import WHAT, Json, Tiny
+from anyformer.cli.as_json import print_json
+from anyformer.cli.quiet import progress_aside
+
+if TYPE_CHECKING:
+    from anyformer.data import Corpus
+    from anyformer.training import Run
+    from anyformer.training.inspection import Seen
 
 EXAMPLES = """
 anyformer data inspect recipes/stdlib.toml
@@ -46,6 +55,7 @@ def run(
     ] = None,
     rows: Annotated[int, typer.Option(help="Show this many samples.", min=1, metavar="COUNT")] = 2,
     step: Annotated[int, typer.Option(help="Show those of this update, from 0.", min=0, metavar="STEP")] = 0,
+    json: Json = False,
 ) -> None:
     """Look at the data of a run before it is trained: what the model reads, what it has to predict, what it may look at.
 
@@ -64,7 +74,11 @@ def run(
     check(what, tuple(data or ()))
     described = resolve_run(what, tuple(data or ()), arguments.assigned(changes), tiny=tiny, objective=objective)
     console = Console(highlight=False)
-    corpus = corpus_of(described)
+    with progress_aside(json):
+        corpus = corpus_of(described)
+    if json:
+        print_json(found(described, corpus, [] if action == "prepare" else inspected(described, corpus, step, rows)))
+        return
     console.out(corpus.summary(), highlight=False)
     for line in planned(described, corpus):
         console.out(line, highlight=False)
@@ -75,3 +89,30 @@ def run(
     console.print(f"\n[dim]{LEGEND}[/dim]")
     for seen in inspected(described, corpus, step, rows):
         print_seen(console, seen)
+
+
+def found(run: Run, corpus: Corpus, samples: Iterable[Seen]) -> dict[str, Any]:
+    """The corpus by splits, what a run of known steps reads of it, and samples, but for the pictures of their masks."""
+    from anyformer.training.inspection import planned
+
+    splits = [
+        {"part": name, "split": split.name, "size": split.words, "bytes": split.bytes}
+        for name, part in corpus.components.items()
+        for split in (part.train, part.validation)
+    ]
+    return {
+        "vocabulary": corpus.tokenizer.vocab_size,
+        "splits": splits,
+        "classes": corpus.names,
+        "skipped": [{"path": each.path, "reason": each.reason} for each in corpus.skipped],
+        "kept": str(corpus.directory) if corpus.sources else None,
+        "planned": planned(run, corpus),
+        "samples": [
+            {
+                "sample": seen.sample,
+                "label": seen.label,
+                "sequences": [{"role": each.role, "places": list(map(asdict, each.places))} for each in seen.sequences],
+            }
+            for seen in samples
+        ],
+    }

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from anyformer.training.before import Before
 
 _ANSWER = 64
-"""Tokens of an answer to a held-out question at most."""
+"""Tokens of an answer to a held-out question, or behind a text, at most."""
 _SAMPLE = 200
 """Tokens of the sample at most."""
 
@@ -87,19 +87,22 @@ def print_sample(trained: Trained, console: Console) -> bool:
 
 
 def print_answers(trained: Trained, before: Before, console: Console) -> None:
-    """Print what the model says to some held-out questions, beside what it said before, until the run's minutes end."""
+    """Print what the model says to some held-out questions, or how it goes on with held-out texts, beside what it said before,
+    until the run's minutes end."""
     from rich.table import Table
     from rich.text import Text
 
     from anyformer.cli.generated import safe
-    from anyformer.generation import GREEDY, generate
+    from anyformer.generation import GREEDY, Sampling, generate
 
-    table = Table("question", "before", "after", title="answers to held-out questions", title_justify="left")
+    sampling = GREEDY if trained.chat else Sampling(temperature=0.7, top_k=50)
+    given, title = ("question", "answers to held-out questions") if trained.chat else ("text", "how held-out texts go on")
+    table = Table(given, "before", "after", title=title, title_justify="left")
     for question in filter(None, dict.fromkeys(trained.prompts)):
         if trained.deadline is not None and time.monotonic() > trained.deadline:
             break
         said = (
-            generate(model, trained.tokenizer, question, max_tokens=_ANSWER, sampling=GREEDY, chat=True)
+            generate(model, trained.tokenizer, question, max_tokens=_ANSWER, sampling=sampling, chat=trained.chat)
             for model in (before.model, trained.model)
         )
         table.add_row(*(Text(safe(each.strip())) for each in (question, *said)))

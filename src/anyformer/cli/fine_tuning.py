@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 BASIS = (
     "Trained weights and their gradients are in fp32 unless stated otherwise; products are in {number}. Each way with the "
     "least recomputation that fits. Every matrix of the layers has an adapter. Bytes that norms, matrices and adapters save "
-    "for the backward pass are exact; experts, recurrences and convolutions are counted as if they were trained. So far "
-    "`train` keeps all weights in fp32, frozen ones too."
+    "for the backward pass are exact; experts, recurrences and convolutions are counted as if they were trained. "
+    "`anyformer train` holds frozen weights in the format of `tuning.base`, and those that learn in fp32."
 )
 PURPOSES = ("weights", "gradients", "optimiser", "copies", "activations", "logits", "temporaries")
 

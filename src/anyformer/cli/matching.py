@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from anyformer.cli import screen
 from anyformer.cli.aligned import wrapped
 from anyformer.cli.amounts import metric, tokens
-from anyformer.cli.arguments import Changes, Tiny, What, output_option, resolve_architecture
+from anyformer.cli.arguments import Changes, Json, Tiny, What, output_option, resolve_architecture
+from anyformer.cli.as_json import print_json
 from anyformer.cli.descriptions import check_description, write_description
 
 if TYPE_CHECKING:
     from anyformer.costs.budget import Budget
     from anyformer.costs.match import Match
     from anyformer.costs.rows import Line
+    from anyformer.costs.sizing import Sizing
     from anyformer.model import Architecture
     from anyformer.resizing.sizes import Knob
 
@@ -100,6 +102,7 @@ def run(
             help="Write the resized architecture to this file, which must not exist yet.", metavar="FILE.toml|FILE.json"
         ),
     ] = None,
+    json: Json = False,
 ) -> None:
     """Change the sizes of an architecture until it costs as much as a budget or another architecture, within 0.5 %."""
     if output is not None:
@@ -117,12 +120,10 @@ def run(
     if other is not None:
         theirs = budget_of(other, length=length)
         targets |= {BUDGETS[quantity]: getattr(theirs, BUDGETS[quantity]) for quantity in listed("--by", by, BUDGETS)}
+    optimal: list[Sizing] = []
     if compute_optimal is not None:
-        targets["active"] = round(optimum(compute_optimal).parameters)
-        print("Compute-optimal sizes; the first one is the budget:")
-        for sizing in (optimum(compute_optimal), BESIROGLU.best(compute_optimal), HOFFMANN.best(compute_optimal)):
-            print("\n".join(wrapped(str(sizing), shutil.get_terminal_size().columns, "  ")))
-        print()
+        optimal = [optimum(compute_optimal), BESIROGLU.best(compute_optimal), HOFFMANN.best(compute_optimal)]
+        targets["active"] = round(optimal[0].parameters)
     budget = Budget(**targets, length=length)
     if not budget.targets:
         raise UserError(
@@ -130,10 +131,36 @@ def run(
         )
     knobs: dict[str, Knob] = {"width": "width", "depth": "depth", "ffn": "ffn"}
     matched = match(start, budget, move=[knobs[size] for size in listed("--move", move, knobs)], multiple=multiple)
-    screen.show(_written(name, start, budget, matched))
     if output is not None:
         write_description(output, matched.architecture)
+    if json:
+        print_json(data(start, budget, matched, optimal) | {"output": output})
+        return
+    if optimal:
+        print("Compute-optimal sizes; the first one is the budget:")
+        for sizing in optimal:
+            print("\n".join(wrapped(str(sizing), shutil.get_terminal_size().columns, "  ")))
+        print()
+    screen.show(_written(name, start, budget, matched))
+    if output is not None:
         print(output)
+
+
+def data(start: Architecture, budget: Budget, matched: Match, optimal: Sequence[Sizing]) -> dict[str, Any]:
+    """Sizes and every cost before and after, the budget, and how far off it the largest distance is."""
+    from anyformer.costs.budget import budget_of
+    from anyformer.resizing.sizes import sizes
+
+    before, after = (budget_of(each, length=budget.length).targets for each in (start, matched.architecture))
+    return {
+        "length": budget.length,
+        "sizes": {"before": sizes(start), "after": matched.sizes},
+        "costs": {"before": before, "after": after},
+        "budget": budget.targets,
+        "off": matched.error,
+        "compute_optimal": list(optimal),
+        "architecture": matched.architecture.plain(),
+    }
 
 
 def listed(option: str, text: str, known: Iterable[str]) -> list[str]:

@@ -30,7 +30,7 @@ def data_of_kind(
     """The data that `--set data.kind=...` and its fields describe, and the assignments that are left; without a kind none."""
     from anyformer.data import Data
     from anyformer.data.description import usual_tokenizer
-    from anyformer.describe import UserError, did_you_mean
+    from anyformer.describe import UserError, did_you_mean, spelled
 
     kind = assigned.get("data.kind")
     if not isinstance(kind, str):
@@ -40,9 +40,11 @@ def data_of_kind(
             f"--set data.kind={kind}: no kind of data is called so{did_you_mean(kind, sorted(Data.kinds))} (the kinds are "
             f"{', '.join(sorted(Data.kinds))})"
         )
+    known = Data.kinds[kind].model_fields
     own = {path.removeprefix(_DATA): value for path, value in assigned.items() if path.startswith(_DATA)}
     fields = {name: value for name, value in own.items() if "." not in name}
-    given = {"paths": list(paths), "tokenizer": usual_tokenizer(model).plain(), **fields}
+    given: dict[str, object] = {"paths": list(paths), "tokenizer": usual_tokenizer(model).plain()}
+    given |= {spelled(name, known): value for name, value in fields.items()}
     rest = {path: value for path, value in assigned.items() if path not in {f"{_DATA}{name}" for name in fields}}
     made = Data.kinds[kind].parse(given, where="--set data")  # type: ignore[attr-defined]
     assert isinstance(made, Data)

@@ -13,6 +13,7 @@ import typer
 from anyformer.cli import arguments
 from anyformer.cli.arguments import WHAT, Compile, Tiny
 from anyformer.cli.ending import finish
+from anyformer.cli.quiet import progress_aside
 from anyformer.cli.terminal import tell, with_bars
 from anyformer.cli.threads import load_of_machine, yield_when_busy
 
@@ -105,6 +106,10 @@ def run(
             "ends with the same bits as one that is left alone. Says what differs; the exit code is then 1.",
         ),
     ] = False,
+    json: Annotated[
+        bool,
+        arguments.output_option("--json", help="Print summary.json at the end, and progress on standard error."),
+    ] = False,
 ) -> None:
     """Train a model on text. Ctrl-C saves and stops, and --resume continues.
 
@@ -145,10 +150,12 @@ def run(
     yield_when_busy(environ, load_of_machine(), available_cores())
     from anyformer.training import Stopped, train
     from anyformer.training import resume as resume_run
+    from anyformer.training.journal import SUMMARY
 
     try:
         if resume is not None:
-            trained = resume_run(resume, assigned, began=began, console=with_bars())
+            with progress_aside(json):
+                trained = resume_run(resume, assigned, began=began, console=with_bars())
         else:
             assert what is not None
             if start_from is not None:
@@ -156,13 +163,16 @@ def run(
             resolved = resolve_run(what, tuple(data or ()), assigned, tiny=tiny, objective=objective)
             if verify_resume:
                 raise typer.Exit(verify(resolved))
-            trained = train(resolved, out, began=began, console=with_bars())
+            with progress_aside(json):
+                trained = train(resolved, out, began=began, console=with_bars())
     except Stopped as stopped:
         tell(f"anyformer: {stopped}: nothing was trained yet")
         raise typer.Exit(stopped.exit_code) from None
     if trained.exit_code:
         raise typer.Exit(trained.exit_code)
-    if first:
+    if first and json:
+        print((trained.directory / SUMMARY).read_text(encoding="utf-8"), end="")
+    elif first:
         finish(trained)
 
 
@@ -200,7 +210,7 @@ def resolve_run(
     `objective`: its kind; by default the usual one of the architecture.
     """
     from anyformer.cli.recognising import data_of_kind, say, usual_objective
-    from anyformer.describe import DescriptionError, UserError, change_all
+    from anyformer.describe import DescriptionError, UserError, change_all, leads_to
     from anyformer.resolving import architecture, is_run
     from anyformer.training import default_run, load_run
     from anyformer.training.run import on_stored_base, started
@@ -230,19 +240,19 @@ def resolve_run(
         say(paths, run.data, run.objective.kind)
     source = assigned.get("start_from")
     if isinstance(source, str):
-        named = any(path.startswith("data.tokenizer") for path in assigned)
+        named = any(leads_to(path, "data.tokenizer") for path in assigned)
         run, assigned = (
             started(run, source, named=named),
             {path: value for path, value in assigned.items() if path != "start_from"},
         )
     kind, vocab = run.data.tokenizer.kind, model.embedding.symbols or 0
-    if kind == "bytes" and vocab and not any(path.startswith("data.tokenizer") for path in assigned):
+    if kind == "bytes" and vocab and not any(leads_to(path, "data.tokenizer") for path in assigned):
         tell(f"tokenizer: bytes, because the vocabulary is small ({vocab:,} tokens)")
     try:
         run = change_all(run, assigned)
         return run if "tuning.base" in assigned else on_stored_base(run)
     except DescriptionError as error:
-        if not any(path.startswith("data.tokenizer.") for path in assigned):
+        if not any(leads_to(path, "data.tokenizer") and path.count(".") > 1 for path in assigned):
             raise
         raise UserError(
             f"{error}\nThe tokenizer is {kind!r}, chosen for a vocabulary of {vocab:,} tokens; set another as a whole: "

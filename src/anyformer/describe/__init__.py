@@ -10,6 +10,7 @@ from anyformer.describe.path import change, change_all, diff, get, parse_assignm
 from anyformer.describe.plugins import PluginError, load_plugin, load_plugins, naming, plugin_of
 from anyformer.describe.printable import printable
 from anyformer.describe.registry import Registry, with_kind
+from anyformer.describe.spelling import leads_to, spelled
 from anyformer.describe.text import from_json, from_toml, read_data, schema, to_json, to_toml
 from anyformer.describe.value import PLUGINS, Value, nested, numbers, without_plugins
 
@@ -39,6 +40,7 @@ __all__ = [
     "from_toml",
     "get",
     "json_data",
+    "leads_to",
     "load_plugin",
     "load_plugins",
     "naming",
@@ -51,6 +53,7 @@ __all__ = [
     "read_foreign",
     "read_json",
     "schema",
+    "spelled",
     "text_in",
     "to_json",
     "to_toml",

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from anyformer.data import Data, TokenizerFile
-from anyformer.describe import UserError, change_all
+from anyformer.describe import UserError, change_all, leads_to
 from anyformer.files import default_cache, replacing_directory
 from anyformer.loading import load, trained_length
 from anyformer.model import Transformer
@@ -71,10 +71,10 @@ def described(subject: Subject, paths: tuple[str, ...], changes: Mapping[str, An
         return load_run(subject.run / "run.toml", own | changes)
     if not paths:
         raise UserError(f"{subject.path}: is not from a run, which would have held out some data; give --data PATH")
-    if subject.tokenizer is None and not any(path.startswith("data.tokenizer") for path in changes):
+    if subject.tokenizer is None and not any(leads_to(path, "data.tokenizer") for path in changes):
         raise UserError(f'{subject.path}: has no tokenizer; set one: --set \'data.tokenizer={{kind="file",path="PATH"}}\'')
     kind = changes.get("objective.kind")
-    objective = Objective.parse({"kind": kind}) if kind in Objective.kinds else None
+    objective = Objective.parse({"kind": kind}) if isinstance(kind, str) and kind in Objective.kinds else None
     return change_all(default_run(subject.model.architecture, paths, objective), {"length": subject.length} | own | changes)
 
 
