@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json as jsons
 import shlex
-import shutil
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -12,8 +11,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from anyformer.cli.aligned import aligned, wrapped
+from anyformer.cli.aligned import aligned
+from anyformer.cli.answering import Answer, answering
 from anyformer.cli.arguments import WHAT, Batch, Changes, Json, Length, Tiny, picture_option, resolve_architecture, titled
+from anyformer.cli.pages import Item, Paragraph, Verbatim
+from anyformer.costs.rows import Line
 
 EXAMPLES = """
 anyformer diff llama-3-8b qwen3-8b
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from anyformer.model import Architecture
 
 
+@answering()
 def run(
     left: Annotated[str, typer.Argument(help=f"The architecture to start from. {WHAT}", metavar="FROM")],
     right: Annotated[
@@ -44,7 +47,7 @@ def run(
     length: Length = None,
     batch: Batch = 1,
     json: Json = False,
-) -> None:
+) -> Answer:
     """Say what differs between two architectures, and how that changes parameters, FLOPs and decode state."""
     start, end = resolve_architecture(left, tiny=tiny), resolve_architecture(right, changes, tiny=tiny)
 
@@ -53,35 +56,35 @@ def run(
 
     if diagram is not None:
         draw_pair((titled(left, tiny=tiny), start), (titled(right, changes, tiny=tiny), end), diagram)
-        return
+        return Answer([Verbatim(str(diagram))])
     changed = shlex.join([right, *(word for change in changes or [] for word in ("--set", change))])
     tables = {left: longest(start), changed: longest(end)}
     length = length or min(LENGTH, *(table or LENGTH for table in tables.values()))
     differs = difference(start, end, batch=batch, length=length)
     if json:
-        print(jsons.dumps(asdict(differs), indent=2))
-        return
-    width = shutil.get_terminal_size().columns
-    typer.echo("\n".join(page(left, changed, differs, f"Costs of {batch:,} x {length:,} tokens, in bf16", width)))
-    for name, table in tables.items():
-        if table is not None and table < length:
-            print(f"{name}: its position table ends at {table:,}, so it cannot be run at {length:,}.")
+        return Answer([Verbatim(jsons.dumps(asdict(differs), indent=2))])
+    ends = (
+        Line(f"{name}: its position table ends at {table:,}, so it cannot be run at {length:,}.")
+        for name, table in tables.items()
+        if table is not None and table < length
+    )
+    return Answer([*page(left, changed, differs, f"Costs of {batch:,} x {length:,} tokens, in bf16"), *ends])
 
 
-def page(left: str, right: str, differs: Difference, title: str, width: int) -> Iterator[str]:
+def page(left: str, right: str, differs: Difference, title: str) -> Iterator[Item]:
     """The answer in a sentence or two, then every value that differs, then the costs."""
-    yield from wrapped(f"From {left} to {right}: {answer(differs)}", width)
+    yield Paragraph(f"From {left} to {right}: {answer(differs)}")
     if not differs.details:
         return
-    yield from ("", typer.style("What differs", bold=True))
+    yield from (Line(""), Line("What differs", strong=True))
     for change in differs.details:
-        yield from wrapped(f"{change.what}: {change.left} -> {change.right}", width, "  ")
-    yield from ("", typer.style(title, bold=True))
+        yield Paragraph(f"{change.what}: {change.left} -> {change.right}", "  ")
+    yield from (Line(""), Line(title, strong=True))
     rows = [
         (change.what, change.left, "->", change.right, "" if change.ratio is None else times(change.ratio))
         for change in differs.costs
     ]
-    yield from (f"  {line}" for line in aligned(rows, (False, True, False, True, False)))
+    yield from (Line(f"  {line}") for line in aligned(rows, (False, True, False, True, False)))
 
 
 def draw_pair(left: tuple[str, Architecture], right: tuple[str, Architecture], path: Path) -> None:
@@ -90,7 +93,6 @@ def draw_pair(left: tuple[str, Architecture], right: tuple[str, Architecture], p
 
     name, other = left[0], right[0]
     draw_diagram({name: left[1], f"{other} (right)" if other == name else other: right[1]}, path)
-    print(path)
 
 
 def answer(differs: Difference) -> str:
