@@ -4,7 +4,7 @@ BIN := .venv/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 JOBS ?= 2
 
-.PHONY: train test test-slow test-browser check format fuzz mutations benchmark clean help
+.PHONY: train answers test test-slow test-browser check format fuzz mutations benchmark clean help
 
 help:  ## what there is
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 14
@@ -23,6 +23,9 @@ help:  ## what there is
 
 train: .venv/.base  ## train, sample and plot a small model on Python's own standard library
 	@$(BIN)/anyformer train recipes/stdlib.toml
+
+answers: .venv/.base  ## answers of `show` and `cost` to every name, shipped with this state of the package: a few minutes
+	@$(BIN)/python -m anyformer.cli.shipping
 
 check: .venv/.dev  ## style and types
 	@$(BIN)/ruff check src tests benchmarks

@@ -14,7 +14,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "anyformer"
 FLOORS = [
     {"describe", "dims"},
     {"files", "images", "mesh", "precision", "processor"},
-    {"plan", "operations", "text"},
+    {"plan", "operations", "text", "cache"},
     {"tuning"},
     {"parts"},
     {"model"},

@@ -30,6 +30,12 @@ def test_it_reads_at_80_columns(pair, call):
     assert len(lines) < 50
 
 
+def test_experts_are_said_with_those_that_a_token_passes_and_weights_in_bytes(call):
+    answer, *_, costs = call("diff", "mixtral-8x7b", "llama-3-8b").stdout.split("\n\n")
+    assert "experts 2 of 8 -> none" in words(answer)
+    assert "memory of weights 93.41 GB -> 16.06 GB / 5.82" in words(costs)
+
+
 def test_equal_architectures(call):
     assert "nothing differs" in call("diff", "gpt2", "gpt2").stdout
 

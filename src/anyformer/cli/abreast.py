@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-import typer
-
-from anyformer.cli.aligned import aligned, wrapped
+from anyformer.cli.aligned import aligned
+from anyformer.cli.pages import Item, Paragraph
+from anyformer.costs.rows import Line
 
 if TYPE_CHECKING:
     from anyformer.differences import Change, Difference
@@ -15,22 +15,22 @@ if TYPE_CHECKING:
 SAME = "same"
 
 
-def abreast(first: str, others: Mapping[str, Difference], title: str, width: int) -> Iterator[str]:
+def abreast(first: str, others: Mapping[str, Difference], title: str) -> Iterator[Item]:
     """Columns of the catalogue, then every value, then the costs: that of the first, then those of the others."""
-    yield from wrapped(f"From {first} to {', '.join(others)}, in this order; {SAME} is as in {first}.", width)
+    yield Paragraph(f"From {first} to {', '.join(others)}, in this order; {SAME} is as in {first}.")
     found = list(others.values())
     for heading, parts in (
         ("What they are", [each.summary for each in found]),
         ("What differs", [each.details for each in found]),
     ):
         if rows := _rows(parts):
-            yield from ("", typer.style(heading, bold=True))
+            yield from (Line(""), Line(heading, strong=True))
         for what, start, ends in rows:
-            yield from wrapped(f"{what}: {start} -> {' | '.join(ends)}", width, "  ")
-    yield from ("", typer.style(title, bold=True))
+            yield Paragraph(f"{what}: {start} -> {' | '.join(ends)}", "  ")
+    yield from (Line(""), Line(title, strong=True))
     costs = [(what, start, *ends) for what, start, ends in _rows([each.costs for each in found])]
     for line in aligned([("", first, *others), *costs], (False, *(True for _ in range(len(others) + 1)))):
-        yield f"  {line}"
+        yield Line(f"  {line}")
 
 
 def _rows(parts: list[tuple[Change, ...]]) -> list[tuple[str, str, list[str]]]:

@@ -12,7 +12,12 @@ from typing import Any
 
 def print_json(value: Any) -> None:
     """Print a value as JSON: dataclasses as tables, paths as text, numbers that are not finite as null."""
-    print(json.dumps(plain(value), indent=2, ensure_ascii=False))
+    print(json_of(value))
+
+
+def json_of(value: Any) -> str:
+    """What `print_json` prints."""
+    return json.dumps(plain(value), indent=2, ensure_ascii=False)
 
 
 def plain(value: Any) -> Any:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json as jsons
 import shlex
-import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -13,8 +12,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from anyformer.cli.abreast import abreast
-from anyformer.cli.aligned import aligned, wrapped
+from anyformer.cli.aligned import aligned
+from anyformer.cli.answering import Answer, answering
 from anyformer.cli.arguments import WHAT, Batch, Changes, Json, Length, Tiny, picture_option, resolve_architecture, titled
+from anyformer.cli.pages import Item, Paragraph, Verbatim
+from anyformer.costs.rows import Line
 
 EXAMPLES = """
 anyformer diff llama-3-8b qwen3-8b
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from anyformer.model import Architecture
 
 
+@answering()
 def run(
     left: Annotated[str, typer.Argument(help=f"The architecture to start from. {WHAT}", metavar="FROM")],
     others: Annotated[
@@ -49,7 +52,7 @@ def run(
     length: Length = None,
     batch: Batch = 1,
     json: Json = False,
-) -> None:
+) -> Answer:
     """Say what differs between architectures, and how that changes parameters, FLOPs and decode state."""
     *between, right = others
     changed = shlex.join([right, *(word for change in changes or [] for word in ("--set", change))])
@@ -62,36 +65,37 @@ def run(
     if diagram is not None:
         names = [titled(left, tiny=tiny), *(titled(name, tiny=tiny) for name in between), titled(right, changes, tiny=tiny)]
         draw(names, [start, *ends.values()], diagram)
-        return
+        return Answer([Verbatim(str(diagram))])
     tables = {left: longest(start), **{name: longest(end) for name, end in ends.items()}}
     length = length or min(LENGTH, *(table or LENGTH for table in tables.values()))
     differ = {name: difference(start, end, batch=batch, length=length) for name, end in ends.items()}
     if json:
         found = {name: asdict(each) for name, each in differ.items()}
-        print(jsons.dumps(found if between else found[changed], indent=2))
-        return
-    width, title = shutil.get_terminal_size().columns, f"Costs of {batch:,} x {length:,} tokens, in bf16"
-    lines = abreast(left, differ, title, width) if between else page(left, changed, differ[changed], title, width)
-    typer.echo("\n".join(lines))
-    for name, table in tables.items():
-        if table is not None and table < length:
-            print(f"{name}: its position table ends at {table:,}, so it cannot be run at {length:,}.")
+        return Answer([Verbatim(jsons.dumps(found if between else found[changed], indent=2))])
+    title = f"Costs of {batch:,} x {length:,} tokens, in bf16"
+    beyond = (
+        Line(f"{name}: its position table ends at {table:,}, so it cannot be run at {length:,}.")
+        for name, table in tables.items()
+        if table is not None and table < length
+    )
+    found = abreast(left, differ, title) if between else page(left, changed, differ[changed], title)
+    return Answer([*found, *beyond])
 
 
-def page(left: str, right: str, differs: Difference, title: str, width: int) -> Iterator[str]:
+def page(left: str, right: str, differs: Difference, title: str) -> Iterator[Item]:
     """The answer in a sentence or two, then every value that differs, then the costs."""
-    yield from wrapped(f"From {left} to {right}: {answer(differs)}", width)
+    yield Paragraph(f"From {left} to {right}: {answer(differs)}")
     if not differs.details:
         return
-    yield from ("", typer.style("What differs", bold=True))
+    yield from (Line(""), Line("What differs", strong=True))
     for change in differs.details:
-        yield from wrapped(f"{change.what}: {change.left} -> {change.right}", width, "  ")
-    yield from ("", typer.style(title, bold=True))
+        yield Paragraph(f"{change.what}: {change.left} -> {change.right}", "  ")
+    yield from (Line(""), Line(title, strong=True))
     rows = [
         (change.what, change.left, "->", change.right, "" if change.ratio is None else times(change.ratio))
         for change in differs.costs
     ]
-    yield from (f"  {line}" for line in aligned(rows, (False, True, False, True, False)))
+    yield from (Line(f"  {line}") for line in aligned(rows, (False, True, False, True, False)))
 
 
 def draw(names: Sequence[str], architectures: Sequence[Architecture], path: Path) -> None:
@@ -100,7 +104,6 @@ def draw(names: Sequence[str], architectures: Sequence[Architecture], path: Path
 
     marked = [f"{name} (right)" if name in names[:i] else name for i, name in enumerate(names)]
     draw_diagram(dict(zip(marked, architectures, strict=True)), path)
-    print(path)
 
 
 def answer(differs: Difference) -> str:

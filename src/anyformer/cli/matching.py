@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -10,17 +9,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from anyformer.cli import screen
-from anyformer.cli.aligned import wrapped
 from anyformer.cli.amounts import metric, tokens
+from anyformer.cli.answering import Answer, answering
 from anyformer.cli.arguments import Changes, Json, Tiny, What, output_option, resolve_architecture
-from anyformer.cli.as_json import print_json
+from anyformer.cli.as_json import json_of
 from anyformer.cli.descriptions import check_description, write_description
+from anyformer.cli.pages import Figures, Item, Paragraph, Verbatim
+from anyformer.costs.rows import Line
 
 if TYPE_CHECKING:
     from anyformer.costs.budget import Budget
     from anyformer.costs.match import Match
-    from anyformer.costs.rows import Line
     from anyformer.costs.sizing import Sizing
     from anyformer.model import Architecture
     from anyformer.resizing.sizes import Knob
@@ -47,6 +46,7 @@ MEANING = {
 }
 
 
+@answering()
 def run(
     name: What,
     params: Annotated[int | None, budget_option(help="Parameters in all, as in 1.3B.", parser=metric)] = None,
@@ -103,7 +103,7 @@ def run(
         ),
     ] = None,
     json: Json = False,
-) -> None:
+) -> Answer:
     """Change the sizes of an architecture until it costs as much as a budget or another architecture, within 0.5 %."""
     if output is not None:
         check_description(output)
@@ -130,20 +130,22 @@ def run(
             "nothing to match: give --params, --active-params, --flops, --decode-bytes, --like or --compute-optimal"
         )
     knobs: dict[str, Knob] = {"width": "width", "depth": "depth", "ffn": "ffn"}
-    matched = match(start, budget, move=[knobs[size] for size in listed("--move", move, knobs)], multiple=multiple)
-    if output is not None:
-        write_description(output, matched.architecture)
-    if json:
-        print_json(data(start, budget, matched, optimal) | {"output": output})
-        return
-    if optimal:
-        print("Compute-optimal sizes; the first one is the budget:")
-        for sizing in optimal:
-            print("\n".join(wrapped(str(sizing), shutil.get_terminal_size().columns, "  ")))
-        print()
-    screen.show(_written(name, start, budget, matched))
-    if output is not None:
-        print(output)
+    moved = [knobs[size] for size in listed("--move", move, knobs)]
+
+    def page() -> Iterator[Item]:
+        if not json:
+            yield from _optimal(optimal)
+        matched = match(start, budget, move=moved, multiple=multiple)
+        if output is not None:
+            write_description(output, matched.architecture)
+        if json:
+            yield Verbatim(json_of(data(start, budget, matched, optimal) | {"output": output}))
+            return
+        yield from _written(name, start, budget, matched)
+        if output is not None:
+            yield Line(str(output))
+
+    return Answer(page())
 
 
 def data(start: Architecture, budget: Budget, matched: Match, optimal: Sequence[Sizing]) -> dict[str, Any]:
@@ -174,12 +176,19 @@ def listed(option: str, text: str, known: Iterable[str]) -> list[str]:
     return words
 
 
-def _written(name: str, start: Architecture, budget: Budget, matched: Match) -> Iterator[Line]:
+def _optimal(sizings: Sequence[Sizing]) -> Iterator[Item]:
+    """The sizes that are best for a training, if one was asked for, the budget's first."""
+    if sizings:
+        yield Line("Compute-optimal sizes; the first one is the budget:")
+        yield from (Paragraph(str(sizing), "  ") for sizing in sizings)
+        yield Line("")
+
+
+def _written(name: str, start: Architecture, budget: Budget, matched: Match) -> Iterator[Item]:
     """Sizes before and after, then every cost before and after, beside its budget where it has one."""
     from anyformer.costs.budget import budget_of
     from anyformer.costs.figures import NOTHING, Figure, count
     from anyformer.costs.rows import Row, Section
-    from anyformer.costs.text import lines
     from anyformer.resizing.sizes import sizes
 
     before, after = sizes(start), matched.sizes
@@ -195,8 +204,8 @@ def _written(name: str, start: Architecture, budget: Budget, matched: Match) -> 
         target, new = budget.targets.get(what), getattr(theirs, what)
         beside = (count(target), Figure(f"{new / target - 1:+.2%}")) if target else (NOTHING, NOTHING)
         costs.append(Row(meaning, (count(getattr(ours, what)), count(new), *beside)))
-    sections = (
+    sizes_and_costs = (
         Section(name, ("before", "after", ""), tuple(moved)),
         Section(f"Costs, length {budget.length:,}", ("before", "after", "budget", "off"), tuple(costs)),
     )
-    yield from lines(sections, screen.columns())
+    yield Figures(sizes_and_costs)

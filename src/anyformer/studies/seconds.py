@@ -11,7 +11,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from anyformer.costs import Budget, UnmatchedError, budget_of, match
+from anyformer.costs import Budget, UnmatchedError, budget_of
+from anyformer.costs.match import match
 from anyformer.describe import read_json
 from anyformer.files import locked, write_text
 from anyformer.measuring.measure import timed
