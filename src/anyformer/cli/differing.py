@@ -78,8 +78,8 @@ def run(
         for name, table in tables.items()
         if table is not None and table < length
     )
-    found = abreast(left, differ, title) if between else page(left, changed, differ[changed], title)
-    return Answer([*found, *beyond])
+    items = abreast(left, differ, title) if between else page(left, changed, differ[changed], title)
+    return Answer([*items, *beyond])
 
 
 def page(left: str, right: str, differs: Difference, title: str) -> Iterator[Item]:
