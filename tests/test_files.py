@@ -83,7 +83,7 @@ def test_refusals_of_the_disk_are_words(tmp_path, monkeypatch, number):
     def refuse(*_, **__):
         raise OSError(number, "raw")
 
-    monkeypatch.setattr("pathlib.Path.touch", refuse)
+    monkeypatch.setattr("tempfile.TemporaryFile", refuse)
     for check in (check_file, check_directory):
         with pytest.raises(PlaceError, match=r"cannot be written: .*(read-only|permission|full)"):
             check(tmp_path / "new")

@@ -45,14 +45,14 @@ def opened(path: Path) -> Any:
 def _reader() -> Any:
     gguf = library()
     array, text = gguf.GGUFValueType.ARRAY, gguf.GGUFValueType.STRING
+    base: Any = gguf.GGUFReader
 
-    class Reader(gguf.GGUFReader):  # type: ignore[misc]
+    class Reader(base):  # type: ignore[misc]
         """Arrays of numbers are one part each; of long arrays of texts only the end is found."""
 
         def _get_field_parts(self, orig_offs: int, raw_type: int) -> tuple[int, list[Any], list[int], list[Any]]:
             if raw_type != array:
-                parts: tuple[int, list[Any], list[int], list[Any]] = super()._get_field_parts(orig_offs, raw_type)
-                return parts
+                return self._each_by_itself(orig_offs, raw_type)
             kind = self._get(orig_offs, "uint32")
             count = self._get(orig_offs + 4, "uint64")
             of, entries, begin = gguf.GGUFValueType(int(kind[0])), int(count[0]), orig_offs + 12
@@ -64,9 +64,12 @@ def _reader() -> Any:
                     raise ValueError(f"an array of {entries:,} numbers ends beyond the file")
                 return 12 + int(numbers.nbytes), [kind, count, numbers], [2], [array, of]
             if entries <= WALKED:
-                parts = super()._get_field_parts(orig_offs, raw_type)
-                return parts
+                return self._each_by_itself(orig_offs, raw_type)
             return self._end_of_texts(begin, entries) - orig_offs, [kind, count], [], [array, of]
+
+        def _each_by_itself(self, at: int, raw_type: int) -> tuple[int, list[Any], list[int], list[Any]]:
+            parts: tuple[int, list[Any], list[int], list[Any]] = super()._get_field_parts(at, raw_type)
+            return parts
 
         def _end_of_texts(self, at: int, entries: int) -> int:
             big = (self.byte_order == "S") == (sys.byteorder == "little")

@@ -29,7 +29,9 @@ def beside_of(path: Path) -> Beside:
         return beside
     if (count := entries_of(first, PIECES)) > MOST_PIECES:
         problem = f"has {count:,} pieces, and transformers needs minutes for more than {MOST_PIECES:,}"
-        warnings.warn(f"{path}: goes without its tokenizer, which {problem}; put its {TOKENIZER} beside it", Notice, stacklevel=2)
+        warnings.warn(
+            f"{path}: goes without its tokenizer, which {problem}; put its {TOKENIZER} beside it", Notice, stacklevel=2
+        )
         return beside
     problem = "it is read with transformers, which is not installed: pip install 'anyformer[hf]'"
     try:
