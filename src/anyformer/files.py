@@ -10,6 +10,7 @@ import os
 import re
 import shutil
 import sys
+import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
@@ -178,11 +179,9 @@ def _check_writable(directory: Path) -> None:
     """Raise the `OSError` that a new file in `directory` meets, if any."""
     if not directory.is_dir():
         raise OSError(errno.ENOTDIR if directory.exists() else errno.ENOENT, "")
-    probe = directory / f".anyformer-{os.getpid()}"
+    # Without a name where the system has such files, so that a process that is killed here leaves nothing behind.
     try:
-        probe.touch()
+        with tempfile.TemporaryFile(dir=directory, prefix=".anyformer-"):
+            pass
     except FileNotFoundError:
         raise OSError(errno.EROFS, "") from None  # the directory is there, of a file system without new files, as /proc
-    finally:
-        with contextlib.suppress(OSError):
-            probe.unlink(missing_ok=True)

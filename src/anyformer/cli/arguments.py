@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -118,3 +119,13 @@ def titled(what: str, changes: list[str] | None = None, *, tiny: bool = False) -
     entry = listed(what)
     name = Path(what).name if entry is None else f"{what} ({entry.organisation}, {entry.year})"
     return ", ".join([name, *(["tiny"] if tiny else []), *(changes or [])])
+
+
+def check_counts(assigned: Mapping[str, object]) -> None:
+    """Refuse counts of a run below 1 before torch is loaded, which takes seconds; its description refuses all else."""
+    from anyformer.describe import UserError
+
+    for name in ("steps", "batch", "length", "accumulation"):
+        value = assigned.get(name)
+        if isinstance(value, int) and value < 1:
+            raise UserError(f"--set {name}: should be at least 1, got {value}")

@@ -144,6 +144,7 @@ def run(
         raise UserError(f"{resume}: not a run directory, it has no run.toml")
     if what is not None:
         check(what, tuple(data or ()))
+    arguments.check_counts(assigned)
     first = environ.get("RANK", "0") == "0"  # of several processes the first one speaks
     if first:
         tell(f"anyformer train {what or f'--resume {resume}'}: loading torch")
@@ -246,11 +247,9 @@ def resolve_run(
             {path: value for path, value in assigned.items() if path != "start_from"},
         )
     kind, vocab = run.data.tokenizer.kind, model.embedding.symbols or 0
-    if kind == "bytes" and vocab and not any(leads_to(path, "data.tokenizer") for path in assigned):
-        tell(f"tokenizer: bytes, because the vocabulary is small ({vocab:,} tokens)")
     try:
         run = change_all(run, assigned)
-        return run if "tuning.base" in assigned else on_stored_base(run)
+        run = run if "tuning.base" in assigned else on_stored_base(run)
     except DescriptionError as error:
         if not any(leads_to(path, "data.tokenizer") and path.count(".") > 1 for path in assigned):
             raise
@@ -258,6 +257,9 @@ def resolve_run(
             f"{error}\nThe tokenizer is {kind!r}, chosen for a vocabulary of {vocab:,} tokens; set another as a whole: "
             """--set 'data.tokenizer={kind="byte_pairs",vocab=512}' --set embedding.vocab=512"""
         ) from None
+    if kind == "bytes" and vocab and not any(leads_to(path, "data.tokenizer") for path in assigned):
+        tell(f"tokenizer: bytes, because the vocabulary is small ({vocab:,} tokens)")
+    return run
 
 
 def task_in(paths: tuple[str, ...]) -> dict[str, object] | None:

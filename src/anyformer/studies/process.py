@@ -23,6 +23,7 @@ from anyformer.studies.trials import Trial
 from anyformer.training import NonFiniteError, Stopped, load_run, resume, train
 from anyformer.training.instability import SpikeError
 from anyformer.training.journal import RUN, read_metrics
+from anyformer.training.parent import end_with_parent
 
 HELD = 75
 """The exit code where another process has the trial: `EX_TEMPFAIL` of sysexits.h."""
@@ -100,6 +101,7 @@ def holding(directory: Path) -> Iterator[bool]:
 
 def main(arguments: Any = None) -> None:
     """The command line."""
+    end_with_parent()
     (directory,) = sys.argv[1:] if arguments is None else arguments
     sys.exit(run(Path(directory)))
 

@@ -139,8 +139,9 @@ def resume(
         facts = {} if newest is None else checkpoint.read_manifest(newest).facts
         if newest is not None:
             step = facts.get("step", 0)
-            before = Run.parse(facts["run"], where=str(newest)) if "run" in facts else stored
-            changed = check_changes(before, run, str(directory))
+        # Before the first update too: prepared text and first weights are those of the run as it was begun.
+        before = Run.parse(facts["run"], where=str(newest)) if "run" in facts else stored
+        changed = check_changes(before, run, str(directory))
         if run.steps is not None and run.steps < step:
             raise UserError(f"{directory}: {step} updates are done, but steps = {run.steps}: set steps above {step}")
         stop.doing = "measuring the machine"
