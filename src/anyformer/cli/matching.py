@@ -13,7 +13,7 @@ from anyformer.cli.amounts import metric, tokens
 from anyformer.cli.answering import Answer, answering
 from anyformer.cli.arguments import Changes, Tiny, What, output_option, resolve_architecture
 from anyformer.cli.descriptions import check_description, write_description
-from anyformer.cli.pages import Figures, Item, Paragraph
+from anyformer.cli.pages import Figures, Item, Paragraph, Verbatim
 from anyformer.costs.rows import Line
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ def run(
         yield from _written(name, start, budget, matched)
         if output is not None:
             write_description(output, matched.architecture)
-            yield Line(str(output))
+            yield Verbatim(str(output))
 
     return Answer(page())
 
