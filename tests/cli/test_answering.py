@@ -170,11 +170,12 @@ def test_what_does_not_last_is_not_kept(what, keeping, monkeypatch):
     assert not keeping.exists()
 
 
-def test_this_machines_own_speed_is_not_kept(keeping, monkeypatch):
+@pytest.mark.parametrize("question", ["cost gpt2 --mode prefill", "plan gpt2 --gpus 1", "plan gpt2 --serve --json"])
+def test_this_machines_own_speed_is_not_kept(question, keeping, monkeypatch):
     from anyformer.costs.hardware import HARDWARE
 
     monkeypatch.setattr("anyformer.costs.calibration.calibrated", lambda: HARDWARE["h100"])
-    said("cost gpt2 --mode prefill --hardware here")
+    assert said(f"{question} --hardware here")[0] == 0
     assert not keeping.exists()
 
 

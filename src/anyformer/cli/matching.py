@@ -143,7 +143,7 @@ def run(
             return
         yield from _written(name, start, budget, matched)
         if output is not None:
-            yield Line(str(output))
+            yield Verbatim(str(output))
 
     return Answer(page())
 

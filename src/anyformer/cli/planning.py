@@ -165,6 +165,7 @@ def run(
     failures = asked.failures()
     made = {name: resolve_architecture(name, changes, tiny=tiny) for name in names}
 
+    from anyformer.costs.hardware import HERE
     from anyformer.costs.named_hardware import hardware_of
     from anyformer.costs.page import beyond_tables, longest
     from anyformer.describe import UserError
@@ -206,7 +207,8 @@ def run(
         answer = _train(
             *pair, on, gpus or GPUS, batch_tokens or tokens_of_step, length, plan, show, asked, failures, into, json=json
         )
-    return answer if json else replace(answer, page=[*warnings, *answer.page])
+    page = answer.page if json else [*warnings, *answer.page]
+    return replace(answer, page=page, lasting=hardware != HERE)
 
 
 def _serve(
