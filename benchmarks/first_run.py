@@ -134,7 +134,7 @@ def main() -> None:
     runs = [judged(folder / f"seed-{seed}", seed) for seed in SEEDS]
     record = {
         "date": date.today().isoformat(), "machine": machine(), "hidden": SLOW,
-        "bounds": {"margin": MARGIN, "share": SHARE}, "runs": runs,
+        "busy_process": not arguments.no_busy, "bounds": {"margin": MARGIN, "share": SHARE}, "runs": runs,
     }  # fmt: skip
     (RESULTS / "first_run.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     for each in runs:
