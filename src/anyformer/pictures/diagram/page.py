@@ -10,11 +10,13 @@ from anyformer.pictures.diagram.column import Tower, heights_of, tower, widest
 from anyformer.pictures.diagram.flow import SMALL
 from anyformer.pictures.diagram.look import ColumnLook, Look
 from anyformer.pictures.diagram.section import Extents, shortened
-from anyformer.pictures.diagram.shapes import Box, Drawing, Line, Mark, Shape, Words, written
+from anyformer.pictures.diagram.shapes import Box, Cells, Drawing, Extent, Line, Mark, Shape, Words, written
 from anyformer.pictures.diagram.text import LINE, width_of, wrapped
 
 EDGE, GUTTER, PANELS = 16.0, 34.0, 40.0
 """Spaces around the page, between the columns of an architecture, between architectures."""
+HALO = 1.5
+"""How far the colour of differences goes beyond words."""
 OVER = 12.0
 """Height of a source's line above its column."""
 TITLE, LABEL = 13.0, 7.6
@@ -27,16 +29,22 @@ def page(looks: Sequence[Look]) -> Drawing:
         panels = marked(panels)
     top = max(panel.height for panel in panels)
     shapes, x = list[Shape](), EDGE
-    legend = len(panels) > 1
+    legend = _legend(panels)
     bottom = EDGE + (16.0 if legend else 0.0)
     for panel in panels:
         shapes += panel.at(x, bottom)
         x += panel.width + PANELS
     width = x - PANELS + EDGE
-    if legend:
-        shapes += [Box(EDGE, EDGE - 6, 16, 9, "norm", differs=True)]
-        shapes.append(Words(EDGE + 22, EDGE - 1.5, "what differs", SMALL, align="left"))
-    return Drawing(width, bottom + top + EDGE, tuple(shapes))
+    return Drawing(width, bottom + top + EDGE, (*shapes, *legend))
+
+
+def _legend(panels: Sequence[Drawing]) -> list[Shape]:
+    """What the colour of differences means; in words alone where nothing has it."""
+    if len(panels) < 2:
+        return []
+    if not any(shape.differs for panel in panels for shape in panel.shapes if isinstance(shape, Box | Words | Cells)):
+        return [Words(EDGE, EDGE - 1.5, "nothing differs", SMALL, align="left")]
+    return [Box(EDGE, EDGE - 6, 16, 9, "differs"), Words(EDGE + 22, EDGE - 1.5, "what differs", SMALL, align="left")]
 
 
 def _panels(looks: Sequence[Look]) -> list[Drawing]:
@@ -126,14 +134,36 @@ def _source(tower: Tower, x: float, reader: Tower, at: float) -> list[Shape]:
 
 def marked(panels: Sequence[Drawing]) -> list[Drawing]:
     """Panels with marks on boxes and words that some other panel does not have in the same place."""
-    texts = [{(shape.about, shape.says) for shape in panel.shapes if isinstance(shape, Box | Words)} for panel in panels]
+    texts = [{(shape.about, shape.says) for shape in panel.shapes if isinstance(shape, Compared)} for panel in panels]
     return [
-        replace(panel, shapes=tuple(_marked(shape, texts[:i] + texts[i + 1 :]) for shape in panel.shapes))
+        replace(panel, shapes=_coloured([_marked(shape, texts[:i] + texts[i + 1 :]) for shape in panel.shapes]))
         for i, panel in enumerate(panels)
     ]
 
 
-def _marked(shape: Shape, others: Sequence[set[tuple[str, str]]]) -> Shape:
-    if not isinstance(shape, Box | Words) or not shape.about or not shape.says:
+Compared = Box | Words | Cells
+Said = tuple[str, str | tuple[int, ...]]
+
+
+def _marked(shape: Shape, others: Sequence[set[Said]]) -> Shape:
+    if not isinstance(shape, Compared) or not shape.about or not shape.says:
         return shape
     return replace(shape, differs=any((shape.about, shape.says) not in texts for texts in others))
+
+
+def _coloured(shapes: Sequence[Shape]) -> tuple[Shape, ...]:
+    """The shapes with the colour of differences behind words and strips that stand in no box of this colour."""
+    boxes = [shape.extent for shape in shapes if isinstance(shape, Box) and shape.differs and shape.filled]
+    behind = [_behind(shape) for shape in shapes if isinstance(shape, Words | Cells) and shape.differs]
+    return *shapes, *(box for box in behind if not any(_inside(box.extent, outer) for outer in boxes))
+
+
+def _behind(shape: Words | Cells) -> Box:
+    left, bottom, right, top = shape.extent
+    return Box(left - HALO, bottom, right - left + 2 * HALO, top - bottom, "differs")
+
+
+def _inside(extent: Extent, outer: Extent) -> bool:
+    return all(a >= b for a, b in zip(extent[:2], outer[:2], strict=True)) and all(
+        a <= b for a, b in zip(extent[2:], outer[2:], strict=True)
+    )

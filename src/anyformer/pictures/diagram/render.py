@@ -67,10 +67,9 @@ def _box(axes: Axes, box: Box, level: int) -> None:
     else:
         fill, edge = colours.FILLS[box.tone], colours.EDGES.get(box.tone, colours.EDGE)
     if box.differs:
-        edge = colours.DIFFERS
-        fill = fill if box.tone in ("mixing", "pointing") else colours.DIFFERS_FILL
+        edge, fill = colours.DIFFERS, colours.DIFFERS_FILL if box.filled else fill
     style = f"round,pad=0,rounding_size={radius}"
-    wide = 1.2 if box.tone in ("mixing", "pointing") or box.differs else 0.6
+    wide = 1.2 if not box.filled or box.differs else 0.6
     axes.add_patch(
         FancyBboxPatch(
             (box.x, box.y), box.width, box.height, boxstyle=style, facecolor=fill, edgecolor=edge, linewidth=wide,

@@ -10,6 +10,8 @@ from anyformer.pictures.diagram.text import LINE, width_of
 
 Align = Literal["left", "center", "right"]
 Point = tuple[float, float]
+Extent = tuple[float, float, float, float]
+"""Left, bottom, right, top."""
 
 
 @dataclass(frozen=True)
@@ -31,8 +33,7 @@ class _Rectangle(_Placed):
     height: float
 
     @property
-    def extent(self) -> tuple[float, float, float, float]:
-        """Left, bottom, right, top."""
+    def extent(self) -> Extent:
         return self.x, self.y, self.x + self.width, self.y + self.height
 
 
@@ -44,6 +45,11 @@ class Box(_Rectangle):
     about: str = ""
     says: str = ""
     differs: bool = False
+
+    @property
+    def filled(self) -> bool:
+        """Whether it has a colour of its own, and is not the white ground of a sublayer."""
+        return self.tone not in ("mixing", "pointing")
 
     @property
     def frame(self) -> bool:
@@ -64,8 +70,7 @@ class Words(_Placed):
     differs: bool = False
 
     @property
-    def extent(self) -> tuple[float, float, float, float]:
-        """Left, bottom, right, top."""
+    def extent(self) -> Extent:
         width = width_of(self.says, self.size, self.bold)
         left = self.x - {"left": 0.0, "center": width / 2, "right": width}[self.align]
         return left, self.y - self.size * LINE / 2, left + width, self.y + self.size * LINE / 2
@@ -100,6 +105,13 @@ class Cells(_Rectangle):
     rows: int
     shades: tuple[int, ...]
     tone: str
+    about: str = ""
+    differs: bool = False
+
+    @property
+    def says(self) -> tuple[int, ...]:
+        """What is compared with other pictures."""
+        return self.shades
 
 
 Shape = Box | Words | Line | Mark | Cells
