@@ -13,7 +13,19 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from anyformer.cli.aligned import aligned, wrapped
-from anyformer.cli.arguments import WHAT, Batch, Changes, Json, Length, Tiny, picture_option, resolve_architecture, titled
+from anyformer.cli.arguments import (
+    WHAT,
+    Batch,
+    Changes,
+    Compact,
+    Json,
+    Length,
+    Tiny,
+    check_form,
+    diagram_option,
+    resolve_architecture,
+    titled,
+)
 
 EXAMPLES = """
 anyformer diff llama-3-8b qwen3-8b
@@ -39,20 +51,22 @@ def run(
     changes: Changes = None,
     tiny: Tiny = False,
     diagram: Annotated[
-        Path | None, picture_option(help="Draw both side by side instead, with their differences in colour.")
+        Path | None, diagram_option(help="Draw both side by side instead, with their differences in colour.")
     ] = None,
+    compact: Compact = False,
     length: Length = None,
     batch: Batch = 1,
     json: Json = False,
 ) -> None:
     """Say what differs between two architectures, and how that changes parameters, FLOPs and decode state."""
+    check_form(diagram, compact=compact)
     start, end = resolve_architecture(left, tiny=tiny), resolve_architecture(right, changes, tiny=tiny)
 
     from anyformer.costs.page import longest
     from anyformer.differences import difference
 
     if diagram is not None:
-        draw_pair((titled(left, tiny=tiny), start), (titled(right, changes, tiny=tiny), end), diagram)
+        draw_pair((titled(left, tiny=tiny), start), (titled(right, changes, tiny=tiny), end), diagram, compact=compact)
         return
     changed = shlex.join([right, *(word for change in changes or [] for word in ("--set", change))])
     tables = {left: longest(start), changed: longest(end)}
@@ -84,12 +98,12 @@ def page(left: str, right: str, differs: Difference, title: str, width: int) -> 
     yield from (f"  {line}" for line in aligned(rows, (False, True, False, True, False)))
 
 
-def draw_pair(left: tuple[str, Architecture], right: tuple[str, Architecture], path: Path) -> None:
+def draw_pair(left: tuple[str, Architecture], right: tuple[str, Architecture], path: Path, *, compact: bool = False) -> None:
     """Draw two architectures side by side; where both have one name, the right one is marked."""
     from anyformer.pictures import draw_diagram
 
     name, other = left[0], right[0]
-    draw_diagram({name: left[1], f"{other} (right)" if other == name else other: right[1]}, path)
+    draw_diagram({name: left[1], f"{other} (right)" if other == name else other: right[1]}, path, compact=compact)
     print(path)
 
 

@@ -53,10 +53,10 @@ STYLE: Any = {
 }
 
 
-def check_picture(path: Path) -> None:
+def check_picture(path: Path, endings: Sequence[str] = ENDINGS) -> None:
     """Refuse, before any work, a file whose ending or directory takes no picture."""
-    if path.suffix.lower() not in ENDINGS:
-        raise UserError(f"{path}: a picture ends in {', '.join(ENDINGS)}, which says how it is written; got {path.suffix!r}")
+    if path.suffix.lower() not in endings:
+        raise UserError(f"{path}: a picture ends in {', '.join(endings)}, which says how it is written; got {path.suffix!r}")
     check_file(path)
 
 

@@ -9,11 +9,11 @@ from dataclasses import dataclass, fields, is_dataclass
 from itertools import groupby
 from typing import Any, Generic, TypeVar
 
+from anyformer.pictures.diagram.text import UNBROKEN
+
 L = TypeVar("L", bound=Hashable)
 MANY = 3
 """Kinds of a stack above which kinds that differ in numbers alone are drawn as one, each number as a range."""
-UNBROKEN = "\u00a0"
-"""A space at which no line is broken."""
 _NUMBER = re.compile(r"\d+(?:,\d{3})*(?:\.\d+)?(?:e-?\d+)?")
 
 

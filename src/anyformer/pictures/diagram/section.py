@@ -45,7 +45,7 @@ def shortened(series: tuple[Series, ...]) -> tuple[Series, ...]:
     for section in series:
         made.append(replace(section, kinds=tuple(replace(kind, look=_shortened(kind.look, shown)) for kind in section.kinds)))
         for kind in section.kinds:
-            place = kind.name if len(section.kinds) > 1 else _numbers(section)
+            place = kind.name if len(section.kinds) > 1 else numbered(section)
             for step in kind.look:
                 for branch in step.branches:
                     shown.setdefault(branch.sketch, f"as in {place}")
@@ -61,7 +61,8 @@ def _shortened(look: BlockLook, shown: Mapping[Sketch, str]) -> BlockLook:
     )
 
 
-def _numbers(section: Series) -> str:
+def numbered(section: Series) -> str:
+    """`layer 0`, or `layers 0 – 2`."""
     last = section.first + len(section.layers) - 1
     return f"layer {last}" if last == section.first else f"layers {section.first} – {last}"
 
