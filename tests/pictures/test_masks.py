@@ -72,7 +72,7 @@ def test_a_length_ends_with_the_position_table():
 def test_the_strip_is_what_the_layers_have():
     gemma = af.architecture("gemma-3-27b")
     patterns = patterns_of(gemma, 4096)
-    assert [pattern.title for pattern in patterns.places] == ["window(size=1024)", "causal"]
+    assert [pattern.title for pattern in patterns.places] == ["causal window 1,024", "causal"]
     (strip,) = patterns.strips
     assert strip.layers == tuple((0,) if layer == "local" else (1,) for layer in gemma.decoder.layers)
     assert strip.layers[:6] == ((0,), (0,), (0,), (0,), (0,), (1,))

@@ -19,6 +19,15 @@ workload_option = partial(typer.Option, rich_help_panel="Workload")
 machine_option = partial(typer.Option, rich_help_panel="Machine")
 output_option = partial(typer.Option, rich_help_panel="Output")
 picture_option = partial(typer.Option, rich_help_panel="Pictures", metavar="FILE.svg|png|pdf")
+diagram_option = partial(typer.Option, rich_help_panel="Pictures", metavar="FILE.svg|png|pdf|tex")
+Compact = Annotated[
+    bool,
+    typer.Option(
+        "--compact",
+        rich_help_panel="Pictures",
+        help="Draw the diagram for a column of a paper: 3.3 inches wide, in letters of 7 points.",
+    ),
+]
 
 WHAT = (
     "A name from `anyformer list`; a .toml or .json file of an architecture or a run; a config.json; a GGUF file; "
@@ -110,6 +119,14 @@ def resolve_architecture(what: str, changes: list[str] | None = None, *, tiny: b
     from anyformer.resolving import architecture
 
     return architecture(what, tiny=tiny, changes=assigned(changes))
+
+
+def check_form(diagram: Path | None, *, compact: bool) -> None:
+    """Refuse a form of a diagram that is not drawn."""
+    from anyformer.describe import UserError
+
+    if compact and diagram is None:
+        raise UserError("--compact is a form of a diagram: say where it is drawn, with --diagram FILE.pdf")
 
 
 def titled(what: str, changes: list[str] | None = None, *, tiny: bool = False) -> str:

@@ -14,7 +14,19 @@ import typer
 from anyformer.cli.abreast import abreast
 from anyformer.cli.aligned import aligned
 from anyformer.cli.answering import Answer, answering
-from anyformer.cli.arguments import WHAT, Batch, Changes, Json, Length, Tiny, picture_option, resolve_architecture, titled
+from anyformer.cli.arguments import (
+    WHAT,
+    Batch,
+    Changes,
+    Compact,
+    Json,
+    Length,
+    Tiny,
+    check_form,
+    diagram_option,
+    resolve_architecture,
+    titled,
+)
 from anyformer.cli.pages import Item, Paragraph, Verbatim
 from anyformer.costs.rows import Line
 
@@ -47,13 +59,15 @@ def run(
     changes: Changes = None,
     tiny: Tiny = False,
     diagram: Annotated[
-        Path | None, picture_option(help="Draw them side by side instead, with their differences in colour.")
+        Path | None, diagram_option(help="Draw them side by side instead, with their differences in colour.")
     ] = None,
+    compact: Compact = False,
     length: Length = None,
     batch: Batch = 1,
     json: Json = False,
 ) -> Answer:
     """Say what differs between architectures, and how that changes parameters, FLOPs and decode state."""
+    check_form(diagram, compact=compact)
     *between, right = others
     changed = shlex.join([right, *(word for change in changes or [] for word in ("--set", change))])
     start, ends = resolve_architecture(left, tiny=tiny), {name: resolve_architecture(name, tiny=tiny) for name in between}
@@ -64,7 +78,7 @@ def run(
 
     if diagram is not None:
         names = [titled(left, tiny=tiny), *(titled(name, tiny=tiny) for name in between), titled(right, changes, tiny=tiny)]
-        draw(names, [start, *ends.values()], diagram)
+        draw(names, [start, *ends.values()], diagram, compact=compact)
         return Answer([Verbatim(str(diagram))])
     tables = {left: longest(start), **{name: longest(end) for name, end in ends.items()}}
     length = length or min(LENGTH, *(table or LENGTH for table in tables.values()))
@@ -98,12 +112,12 @@ def page(left: str, right: str, differs: Difference, title: str) -> Iterator[Ite
     yield from (Line(f"  {line}") for line in aligned(rows, (False, True, False, True, False)))
 
 
-def draw(names: Sequence[str], architectures: Sequence[Architecture], path: Path) -> None:
+def draw(names: Sequence[str], architectures: Sequence[Architecture], path: Path, *, compact: bool) -> None:
     """Draw architectures side by side; of a name that stood before, the later one is marked."""
     from anyformer.pictures import draw_diagram
 
     marked = [f"{name} (right)" if name in names[:i] else name for i, name in enumerate(names)]
-    draw_diagram(dict(zip(marked, architectures, strict=True)), path)
+    draw_diagram(dict(zip(marked, architectures, strict=True)), path, compact=compact)
 
 
 def answer(differs: Difference) -> str:

@@ -9,7 +9,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from anyformer.cli.answering import Answer, answering
-from anyformer.cli.arguments import Batch, Changes, Length, Tiny, What, assigned, output_option, picture_option, titled
+from anyformer.cli.arguments import (
+    Batch,
+    Changes,
+    Compact,
+    Length,
+    Tiny,
+    What,
+    assigned,
+    check_form,
+    diagram_option,
+    output_option,
+    picture_option,
+    titled,
+)
 from anyformer.cli.pages import Item, Paragraph, Verbatim
 from anyformer.cli.storing import stored_form
 from anyformer.costs.rows import Line
@@ -19,6 +32,7 @@ anyformer show gemma-3-27b
 anyformer show deepseek-v3 --tiny
 anyformer show gpt2 --set decoder.layer.attention.kv_heads=4 --toml
 anyformer show gpt2 --masks masks.png --diagram gpt2.svg
+anyformer show deepseek-v3 --diagram column.tex --compact
 anyformer show runs/2026-01-01-120000
 """
 
@@ -44,7 +58,8 @@ def run(
             help="Draw each kind of attention mask, with the layers that use it. By default at a length that shows its shape."
         ),
     ] = None,
-    diagram: Annotated[Path | None, picture_option(help="Draw its blocks, layers and streams.")] = None,
+    diagram: Annotated[Path | None, diagram_option(help="Draw its blocks, layers and streams; .tex is TikZ for LaTeX.")] = None,
+    compact: Compact = False,
     length: Length = None,
     batch: Batch = 1,
 ) -> Answer:
@@ -59,8 +74,9 @@ def run(
     given = [option for option, is_given in forms.items() if is_given]
     if len(given) > 1:
         raise UserError(f"{' and '.join(given)} are different forms of one answer: give one of them at a time")
+    check_form(diagram, compact=compact)
     value = find(what, assigned(changes), tiny=tiny)
-    drawn = draw(titled(what, changes, tiny=tiny), value, masks, diagram, length) if masks or diagram else []
+    drawn = draw(titled(what, changes, tiny=tiny), value, masks, diagram, length, compact=compact) if masks or diagram else []
     if schema:
         return Answer([Verbatim(schema_of(type(value)))])
     if toml:
@@ -85,14 +101,16 @@ def find(what: str, changes: Mapping[str, object], *, tiny: bool = False) -> Val
     return architecture(what, tiny=tiny, changes=changes)
 
 
-def draw(name: str, value: Value, masks: Path | None, diagram: Path | None, length: int | None) -> list[Path]:
+def draw(
+    name: str, value: Value, masks: Path | None, diagram: Path | None, length: int | None, *, compact: bool = False
+) -> list[Path]:
     """Write the pictures whose files are given, and return those files."""
     from anyformer.pictures import draw_diagram, draw_masks
 
     if masks is not None:
         draw_masks(architecture_of(value), masks, length, title=name)
     if diagram is not None:
-        draw_diagram({name: architecture_of(value)}, diagram)
+        draw_diagram({name: architecture_of(value)}, diagram, compact=compact)
     return [place for place in (masks, diagram) if place is not None]
 
 
