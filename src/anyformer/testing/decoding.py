@@ -113,7 +113,7 @@ def later_padding_is_taken_or_refused(architecture: Architecture) -> None:
     state = model.state(B, T + 3)
     pieces = [model(x[:, :4], state=state), model(wide, padding=padding, state=state)]
     rows = torch.stack([x[0, 6:8], x[1, 9:11]])
-    pieces += [model(piece, state=state) for piece in rows.split(1, 1)]
+    pieces += [model(piece, state=state) for piece in torch.split(rows, 1, 1)]
     given = torch.cat(pieces, 1)
     equal(given[:1, [0, 1, 2, 3, 5, 6, 9, 10]], model(x[:1, :8]), "the row with padding in a later piece")
     equal(given[1:], model(x[1:]), "the row beside it")
