@@ -24,6 +24,7 @@ MODES = ("train", "prefill", "decode")
 NAMES = [entry.name for entry in listing()]
 BF16 = Plan(precision="bf16")
 
+
 def total(work, field):
     return sum(getattr(item, field) * item.layers for item in work)
 
