@@ -4,7 +4,7 @@ BIN := .venv/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 JOBS ?= 2
 
-.PHONY: train answers test test-slow test-browser check format fuzz mutations benchmark clean help
+.PHONY: train answers test test-slow test-browser test-haswell check format fuzz mutations benchmark clean help
 
 help:  ## what there is
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 14
@@ -42,6 +42,9 @@ test-browser: .venv/.dev  ## report.html in a browser; needs Debian's: apt-get i
 	@command -v chromium >/dev/null || { echo "no chromium: apt-get install chromium"; exit 1; }
 	@$(PIP) playwright
 	@$(BIN)/python -m pytest -m browser tests/browser
+
+test-haswell: .venv/.dev  ## chosen tests on a processor with AVX2 alone, emulated; needs Debian's: apt-get install qemu-user
+	@$(BIN)/python tests/as_haswell.py
 
 fuzz: .venv/.dev  ## malformed input of every kind, 21,600 cases from seeds
 	@PYTHONPATH=tests:tests/contract $(BIN)/python -m fuzz --output benchmarks/results/fuzz.json

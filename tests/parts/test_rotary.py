@@ -11,8 +11,8 @@ from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
 from anyformer.model import build
 from anyformer.operations import Shape
-from anyformer.parts import DynamicScaling, LinearScaling, Llama3Scaling, LongRoPE, Rotary, YaRN
-from anyformer.parts.positions.rotary_scaling import Proportional, RotaryScaling
+from anyformer.parts import DynamicScaling, LinearScaling, Llama3Scaling, LongRoPE, Proportional, Rotary, YaRN
+from anyformer.parts.positions.rotary_scaling import RotaryScaling
 
 E, TRAINED = 16, 64
 SHORT, LONG = [1.0 + i / 10 for i in range(E // 2)], [2.0 + i for i in range(E // 2)]
@@ -29,12 +29,20 @@ CASES: dict[str, tuple[RotaryScaling, dict]] = {
             "beta_slow": 2.0, "truncate": False, "attention_factor": 1.3,
         },
     ),
+    "yarn_beyond": (  # the ramp ends beyond the last of the 8 pairs, at the ninth
+        YaRN(factor=4.0, trained=100_000),
+        {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 100_000},
+    ),
     "llama3": (
         Llama3Scaling(trained=TRAINED),
         {
             "rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
             "original_max_position_embeddings": TRAINED,
         },
+    ),
+    "proportional": (  # 2.4 of 8 pairs turn: two
+        Proportional(fraction=0.3, factor=2.0),
+        {"rope_type": "proportional", "factor": 2.0, "partial_rotary_factor": 0.3},
     ),
     "dynamic": (
         DynamicScaling(factor=2.0, trained=TRAINED),

@@ -144,3 +144,9 @@ def test_stages_pass_on_the_stream_that_tp_ranks_divide():
     across = 1000 * 8192 * 2 / 4 / (H100.link * H100.efficiency.network) + links.HOP
     one, two = (search._sending(Layout(tp=4, pp=pp), 1000) for pp in (1, 2))
     assert two - one == pytest.approx(across)
+
+
+def test_every_stage_of_every_replica_reads_a_prompt():
+    found = serve(af.architecture("llama-3-8b"), users=4, length=1000)
+    many = replace(found, layout=replace(found.layout, dp=3, pp=2), prefill=0.5)
+    assert many.prompt_tokens_per_second == pytest.approx(3 * 2 * 1000 / 0.5)
