@@ -40,7 +40,7 @@ test-browser: .venv/.dev  ## report.html in a browser; needs Debian's: apt-get i
 	@$(PIP) playwright
 	@$(BIN)/python -m pytest -m browser tests/browser
 
-fuzz: .venv/.dev  ## malformed input of every kind, 21,600 cases from seeds
+fuzz: .venv/.dev  ## malformed input of every kind, 26,600 cases from seeds
 	@PYTHONPATH=tests:tests/contract $(BIN)/python -m fuzz --output benchmarks/results/fuzz.json
 
 mutations: .venv/.dev  ## 600 one-line mistakes put into the code: which ones the tests notice; goes on where it stopped

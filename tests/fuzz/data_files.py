@@ -233,4 +233,4 @@ WRITERS: dict[str, Callable[[list[Any]], bytes]] = {
     "txt": _running,
     "md": _running,
 }
-KINDS = {"data files": Kind(data_file, 4_000, 160)}
+KINDS = {"data files": Kind(data_file, 2_000, 100)}

@@ -147,4 +147,4 @@ def _saved(format: str, mode: str) -> bytes:
     return file.getvalue()
 
 
-KINDS = {"images": Kind(image, 4_000, 200)}
+KINDS = {"images": Kind(image, 3_000, 150)}

@@ -44,7 +44,9 @@ def text_of(data: str, tokenizer: Tokenizer, model: Path) -> Split:
         tokenizer.beside.keep(Path(place))
         read = {"paths": [data], "tokenizer": TokenizerFile(path=place).plain(), "validation": 0.0, "validation_paths": []}
         kind = _kind(data, model)
-        train = prepare(Data.kinds[kind["kind"]].parse({**kind, **read}), progress=False).train
+        described = Data.kinds[kind["kind"]].model_validate({**kind, **read})
+        assert isinstance(described, Data)
+        train = prepare(described, progress=False).train
     if isinstance(train, Table):
         columns = [column for column in train.columns.values() if column.type == TOKENS]
         starts = columns[0].starts[:-1].tolist()
