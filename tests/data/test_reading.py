@@ -107,6 +107,13 @@ def test_a_line_of_text_has_the_limit_of_a_record(tmp_path: Path, monkeypatch: p
         check(_source(tmp_path / "a.jsonl", b'{"text": "x"}\n{"text": "%s"}' % (b"x" * 40)), "text")
 
 
+def test_blank_lines_end_somewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lines, "BLANK", 3)
+    assert _facts(_source(tmp_path / "a.jsonl", b'\n\n\n{"text": "x"}\n\n\n\n')).documents == 1
+    with pytest.raises(DataError, match=r"a\.jsonl:5: more than 3 blank lines"):
+        check(_source(tmp_path / "a.jsonl", b'{"text": "x"}' + b"\n" * 9), "text")
+
+
 def test_a_character_across_blocks_is_read(tmp_path: Path) -> None:
     text = "x" * (2**20 - 1) + "é日" * 10
     assert _facts(_source(tmp_path / "a.txt", text.encode())).characters == len(text)

@@ -10,11 +10,11 @@ from typing import Any
 from zoo import ZOO
 
 from anyformer.model import build
-from fuzz import commands, directories, foreign_numbers, values
+from fuzz import commands, data_files, directories, foreign_numbers, images, values
 from fuzz.kind import Kind
 from fuzz.outcome import BAD, Outcome, judged, little_memory
 
-GROUPS = (values, commands, directories, foreign_numbers)
+GROUPS = (values, commands, directories, foreign_numbers, images, data_files)
 """The files of this folder that have `KINDS`."""
 KINDS: dict[str, Kind] = {name: kind for group in GROUPS for name, kind in group.KINDS.items()}
 
@@ -24,7 +24,7 @@ def campaign(kind: str, seeds: Iterable[int]) -> dict[str, Any]:
     make = KINDS[kind].make
     build(ZOO["llama"])  # what is loaded once is not the first case's
     with little_memory():
-        outcomes = {seed: judged(lambda seed=seed: make(seed)()) for seed in seeds}
+        outcomes = {seed: judged(make(seed)) for seed in seeds}
     return {
         "cases": len(outcomes),
         "outcomes": dict(sorted(Counter(each.kind for each in outcomes.values()).items())),

@@ -6,11 +6,12 @@ import contextlib
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import MappingProxyType
 from typing import Any
 
 STARTS = ("subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.spawn", "os.fork", "os.forkpty", "pty.spawn")
@@ -48,11 +49,15 @@ def watched() -> Iterator[Seen]:
 
 
 @contextlib.contextmanager
-def place() -> Iterator[Path]:
-    """An empty directory for a case; beside it stands `outside`, whose files no case may open."""
+def place(baits: Mapping[str, bytes] = MappingProxyType({})) -> Iterator[Path]:
+    """An empty directory for a case; beside it stands `outside` with files that no case may open."""
     with TemporaryDirectory(prefix="anyformer-fuzz-") as root:
         for name in ("inside", OUTSIDE):
             (Path(root) / name).mkdir()
+        watching, _watching[:] = _watching[:], []
+        for name, content in baits.items():
+            (Path(root) / OUTSIDE / name).write_bytes(content)
+        _watching[:] = watching
         yield Path(root) / "inside"
 
 

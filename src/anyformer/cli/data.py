@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import asdict
+from os.path import isfile
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -23,6 +25,7 @@ anyformer data inspect recipes/stdlib.toml
 anyformer data inspect bert-base-uncased --tiny --data python-stdlib --rows 1
 anyformer data inspect t5-small --tiny --data python-summaries --objective seq2seq --step 100
 anyformer data prepare recipes/stdlib.toml
+anyformer data inspect runs/2026-01-01-120000
 """
 
 
@@ -35,7 +38,9 @@ def run(
     ],
     what: Annotated[
         str,
-        typer.Argument(help=f"The TOML file of a run; or, with --data, an architecture. {WHAT}", metavar="RUN.toml|NAME|PATH"),
+        typer.Argument(
+            help=f"A run, or its TOML file; or, with --data, an architecture. {WHAT}", metavar="RUN|RUN.toml|NAME|PATH"
+        ),
     ],
     data: Annotated[
         list[str] | None,
@@ -71,6 +76,8 @@ def run(
     from anyformer.training.held_out import corpus_of
     from anyformer.training.inspection import inspected, planned
 
+    if not (tiny or objective) and isfile(Path(what) / "run.toml"):
+        what = str(Path(what) / "run.toml")
     check(what, tuple(data or ()))
     described = resolve_run(what, tuple(data or ()), arguments.assigned(changes), tiny=tiny, objective=objective)
     console = Console(highlight=False)

@@ -14,16 +14,6 @@ if TYPE_CHECKING:
 _DATA = "data."
 
 
-def usual_objective(model: Architecture, paths: tuple[str, ...]) -> str | None:
-    """The objective that records are usually read for, where they are chats and the model goes on with text; else None."""
-    from anyformer.data.recognising import SPOKEN, recognised
-    from anyformer.objectives import default_objective
-
-    found = recognised(paths)
-    asked = None if found is None else SPOKEN.get(found.form.kind)
-    return asked if asked is not None and default_objective(model).kind == "causal" else None
-
-
 def data_of_kind(
     model: Architecture, paths: tuple[str, ...], assigned: Mapping[str, object]
 ) -> tuple[Data | None, dict[str, object]]:

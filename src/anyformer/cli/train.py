@@ -210,8 +210,9 @@ def resolve_run(
 
     `objective`: its kind; by default the usual one of the architecture.
     """
-    from anyformer.cli.recognising import data_of_kind, say, usual_objective
+    from anyformer.cli.recognising import data_of_kind, say
     from anyformer.describe import DescriptionError, UserError, change_all, leads_to
+    from anyformer.objectives.choice import usual_objective
     from anyformer.resolving import architecture, is_run
     from anyformer.training import default_run, load_run
     from anyformer.training.run import on_stored_base, started

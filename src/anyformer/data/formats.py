@@ -54,7 +54,7 @@ def _separated(path: Path, advance: Advance, bad: Bad, **dialect: Any) -> Iterat
     reader = csv.reader(texts(), **dialect)
     header: list[str] | None = None
     while True:
-        first, bounds.bytes, bounds.parts = reader.line_num + 1, 0, 0
+        first, bounds.size, bounds.parts = reader.line_num + 1, 0, 0
         where = f"{path}:{first}"
         try:
             cells = next(reader, None)
