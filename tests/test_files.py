@@ -80,5 +80,5 @@ def test_a_full_disk_under_safetensors_is_words(tmp_path):
 
 @pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="no /proc")
 def test_a_directory_that_is_there_is_not_said_to_be_missing():
-    with pytest.raises(PlaceError, match="^/proc/x: cannot be written: the file system takes no new files"):
+    with pytest.raises(PlaceError, match=r"^/proc/x: cannot be written: the file system takes no new files"):
         check_directory(Path("/proc/x"))
