@@ -10,11 +10,11 @@ from typing import Any
 from zoo import ZOO
 
 from anyformer.model import build
-from fuzz import commands, data_files, directories, foreign_numbers, images, values
+from fuzz import commands, data_files, directories, foreign, foreign_numbers, images, values
 from fuzz.kind import Kind
 from fuzz.outcome import BAD, Outcome, judged, little_memory
 
-GROUPS = (values, commands, directories, foreign_numbers, images, data_files)
+GROUPS = (values, commands, directories, foreign, foreign_numbers, images, data_files)
 """The files of this folder that have `KINDS`."""
 KINDS: dict[str, Kind] = {name: kind for group in GROUPS for name, kind in group.KINDS.items()}
 

@@ -22,7 +22,7 @@ from anyformer.text.cleaning import cleaned, cleans
 from anyformer.text.conventions import Conventions
 from anyformer.text.converted import converted, source_of
 from anyformer.text.definition import END_NAMES, complete, end_of_text, library, settings, text_of, unknown
-from anyformer.text.errors import DataError
+from anyformer.text.errors import DataError, check_unicode
 from anyformer.text.frame import Frame, Framed
 from anyformer.text.languages import spoken
 from anyformer.text.leaks import Leaks
@@ -295,11 +295,3 @@ def has_tokenizer(beside: Beside) -> bool:
 
 def _array(ids: list[int]) -> TokenArray:
     return np.array(ids, dtype=np.uint32)
-
-
-def check_unicode(text: str) -> None:
-    """`DataError` for half of a surrogate pair, which no tokenizer reads."""
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        raise DataError(f"the text has {text[error.start]!r}, half of a surrogate pair") from None

@@ -23,7 +23,7 @@ SLOT = 16
 _HEAVY = 10_000
 """Characters of an operation after which the clock is looked at."""
 _ATOMS = frozenset((bool, int, float, type(None)))
-_LISTS: tuple[type, ...] = (list, tuple, set, frozenset, type({}.items()), type({}.keys()), type({}.values()))
+_LISTS: tuple[type[Collection[Any]], ...] = (list, tuple, set, frozenset, type({}.items()), type({}.keys()), type({}.values()))
 
 
 class TemplateLimit(DataError):  # noqa: N818 (what happened, not what failed)

@@ -16,8 +16,8 @@ from anyformer.text.bombs import library_limits
 from anyformer.text.chat.program import Span
 from anyformer.text.chat.rendering import spelling
 from anyformer.text.definition import library, text_of
-from anyformer.text.errors import DataError
-from anyformer.text.tokenizers import TokenArray, Tokenizer, check_unicode
+from anyformer.text.errors import DataError, check_unicode
+from anyformer.text.tokenizers import TokenArray, Tokenizer
 
 _NAMES = 0xF0000
 """The first of the letters for private use that stand for special tokens in a text which spells them too."""

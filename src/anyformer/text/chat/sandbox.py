@@ -160,7 +160,7 @@ def _filter(plain: ImmutableSandboxedEnvironment, name: str) -> Callable[..., An
 
 
 def _comparison(plain: ImmutableSandboxedEnvironment, name: str) -> Callable[..., Any]:
-    test: Callable[..., Any] = plain.tests[name]
+    test = cast("Callable[..., Any]", plain.tests[name])
 
     def compared(value: Any, other: Any) -> Any:
         current().step()
