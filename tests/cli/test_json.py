@@ -128,7 +128,14 @@ def test_what_json_has_not(capsys):
     assert json.loads(capsys.readouterr().out) == {"a": None, "b": "c", "d": [1, None]}
 
 
-def test_a_chat_of_several_turns_is_no_json(place, monkeypatch):
-    monkeypatch.chdir(place)
-    found = CliRunner().invoke(app, ["generate", "model", "--chat", "--json"])
-    assert "give a PROMPT or --file" in str(found.exception)
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("generate model --chat --json", "give a PROMPT or --file"),
+        ("train small.toml --data text.txt --verify-resume --json", "leave one of them out"),
+    ],
+)
+def test_what_has_no_answer_in_json_is_refused(words, said, place, call):
+    found = call(*words.split(), cwd=place)
+    assert found.returncode == 2
+    assert said in found.stderr

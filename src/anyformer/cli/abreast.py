@@ -35,7 +35,7 @@ def abreast(first: str, others: Mapping[str, Difference], title: str) -> Iterato
 
 def _rows(parts: list[tuple[Change, ...]]) -> list[tuple[str, str, list[str]]]:
     """(what differs anywhere, its value in the first, its values in the others), in the order of first mention."""
-    starts = {change.what: change.left for changes in parts for change in reversed(changes)}
+    starts = {change.what: change.left for changes in reversed(parts) for change in changes}
     ends = [{change.what: change.right for change in changes} for changes in parts]
     order = dict.fromkeys(change.what for changes in parts for change in changes)
     return [(what, starts[what], [each.get(what, SAME) for each in ends]) for what in order]

@@ -8,6 +8,7 @@ import inspect
 import os
 import sys
 from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from typing import Annotated, Any
 
 import typer
@@ -29,21 +30,21 @@ def with_quiet(run: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-_QUIET = {"now": False}
+_QUIET = ContextVar("quiet", default=False)
 
 
 @contextlib.contextmanager
 def _silence() -> Iterator[None]:
     with open(os.devnull, "w", encoding="utf-8") as nowhere, contextlib.redirect_stderr(nowhere):
-        _QUIET["now"] = True
+        before = _QUIET.set(True)
         try:
             yield
         finally:
-            _QUIET["now"] = False
+            _QUIET.reset(before)
 
 
 @contextlib.contextmanager
 def progress_aside(aside: bool = False) -> Iterator[None]:
     """Inside, what is printed as work goes on is no answer: with --quiet, or `aside`, it is on standard error."""
-    with contextlib.redirect_stdout(sys.stderr) if aside or _QUIET["now"] else contextlib.nullcontext():
+    with contextlib.redirect_stdout(sys.stderr) if aside or _QUIET.get() else contextlib.nullcontext():
         yield

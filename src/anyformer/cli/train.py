@@ -135,6 +135,8 @@ def run(
         raise UserError(
             "--verify-resume keeps nothing and begins anew: leave out --out, and of a run that exists give RUN/run.toml"
         )
+    if verify_resume and json:
+        raise UserError("--json prints the summary of a run, and --verify-resume keeps none: leave one of them out")
     assigned = arguments.compiled(compile, arguments.assigned(changes))
     if logger:
         if "loggers" in assigned:

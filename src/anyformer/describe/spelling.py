@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
-from functools import cache
+from functools import lru_cache
 
 TABLE = (
     (r"(?<=\w)is(?=(e|ed|er|ers|es|ing|able)$|ation)", "iz"),  # quantise, optimiser, initialisation
@@ -22,7 +22,7 @@ TABLE = (
 """Parts of words in British spelling, and the same in American spelling. Words are compared in it, and never shown."""
 
 
-@cache
+@lru_cache(maxsize=4096)
 def in_american(name: str) -> str:
     """A name as it is compared: `optimiser` and `optimizer` are one."""
     return re.sub("[a-z]+", lambda word: _in_american(word[0]), name)
