@@ -96,7 +96,7 @@ class Sampling(Value):
         scores, texts = scores_BV.float(), texts or Prefixes.of([])
         for part in self.parts:
             scores = part.apply(scores, texts)
-        _check(scores, index, str(scores_BV.dtype).removeprefix("torch."))
+        _check(scores, index)
         return scores
 
     def choose(self, logits_BV: Tensor, rows_B: Tensor, index: int | Sequence[int], texts: Prefixes | None = None) -> Tensor:
@@ -144,7 +144,7 @@ class Sampling(Value):
         return self.scores(logits_BV, texts, index).softmax(-1)
 
 
-def _check(scores_BV: Tensor, index: int | Sequence[int], computed: str) -> None:
+def _check(scores_BV: Tensor, index: int | Sequence[int]) -> None:
     """Refuse scores that no token can be chosen from. Minus infinity rules tokens out, and may not rule out all of them."""
     largest_B = scores_BV.amax(-1)  # NaN where any is
     if bool(largest_B.isfinite().all()):
@@ -156,8 +156,8 @@ def _check(scores_BV: Tensor, index: int | Sequence[int], computed: str) -> None
         raise NoChoiceError(f"{where}: every token is ruled out, so none can be chosen: ban fewer, or cut less")
     raise NoChoiceError(
         f"{where}: the model's scores hold {'an infinity' if value == torch.inf else 'NaN'}, so no token can be chosen. Its "
-        f"numbers left the range of their type (scores are {computed}): hold the weights in fp32 (--weights fp32, or dtype in "
-        "Python), use a larger temperature if it is near 0, and see whether the model was trained to a finite loss"
+        "numbers left the range of their type: hold the weights in fp32 (--weights fp32, or dtype in Python), use a larger "
+        "temperature if it is near 0, and see whether the model was trained to a finite loss"
     )
 
 

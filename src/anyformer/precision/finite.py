@@ -25,6 +25,6 @@ def check_finite(numbers: Tensor, where: str, error: type[UserError]) -> None:
 
 def _finite(numbers: Tensor) -> bool:
     """Whether all are. The smallest and the largest are NaN where any is: `isfinite` would take fifty times as long."""
-    pieces = numbers.flatten().split(AT_ONCE) if numbers.itemsize == 1 else (numbers,)
+    pieces = torch.split(numbers.flatten(), AT_ONCE) if numbers.itemsize == 1 else (numbers,)
     extremes = (torch.stack(torch.aminmax(piece.bfloat16() if piece.itemsize == 1 else piece)) for piece in pieces)
     return all(bool(each.isfinite().all()) for each in extremes)

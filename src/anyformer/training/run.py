@@ -74,7 +74,8 @@ class Run(Value):
     length: Annotated[int, Field(ge=2)] = 256
     """T, tokens per sequence."""
     accumulation: Count = 1
-    """Micro-batches per update, computed one after the other."""
+    """Micro-batches per update, computed one after the other: the same update up to the order of sums, which Muon in bf16
+    enlarges (see its `precision`)."""
     clip: Annotated[float, Field(gt=0)] | None = 1.0
     """Largest norm of the gradient; a larger gradient is scaled down."""
     sample: str | None = None

@@ -14,7 +14,7 @@ from typing import Any
 from anyformer.huggingface.errors import HuggingFaceError
 
 SUFFIX = ".gguf"
-MOST_KEYS, MOST_TENSORS, MOST_DIMENSIONS = 10_000, 200_000, 4
+MOST_KEYS, MOST_TENSORS = 10_000, 200_000
 """More than any published file has; each takes a tenth of a millisecond to read."""
 WALKED = 256
 """Texts of an array of which more are passed over: the pieces of a tokenizer, which are read elsewhere or not at all."""

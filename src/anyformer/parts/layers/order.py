@@ -13,6 +13,8 @@ LONGEST = 64
 """Most runs in a repeated unit; the time of the search is quadratic in it."""
 MOST_LAYERS = 10_000
 """Most layers of a stack: ten times the deepest one published, and still priced in seconds."""
+MOST_VARIANTS = 1_000
+"""Most variants of a stack, each of which is priced by itself."""
 _TOKEN = re.compile(r"\s*(?:([a-z][a-z0-9_]*)|(\()|(\))|\*\s*(\d+))", re.ASCII)
 
 
