@@ -179,9 +179,7 @@ def test_this_machines_own_speed_is_not_kept(question, keeping, monkeypatch):
     assert not keeping.exists()
 
 
-@pytest.mark.parametrize(
-    "damage", [lambda text: "", lambda text: text[:-1], lambda text: text.replace("124,", "125,"), lambda text: "[]"]
-)
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
 def test_a_damaged_answer_is_none(damage, keeping):
     first = said("show gpt2")
     (path,) = keeping.iterdir()
