@@ -58,8 +58,8 @@ class MultiToken(Drawn):
         return Sketch(f"{tokens}, in training alone", (*self.entering(width), layer, "the same head"))
 
     def entering(self, width: int) -> tuple[str, ...]:
-        """What enters the layer of a prediction, in words."""
-        raise NotImplementedError
+        """What enters the layer of a prediction, in words; nothing by default, in diagrams."""
+        return ()
 
     def block_of(self, stack: Stack, k: int) -> Block:
         """The layer of prediction k = 1 ... depth, with a number for every factor that follows from the layer's."""

@@ -65,10 +65,9 @@ def draw_state(axes: Axes, sheets: Mapping[str, CostSheet]) -> None:
     first = next(iter(sheets.values()))
     drawn = curves(sheets)
     for i, curve in enumerate(drawn):
-        style = (
-            line_of(i) | {"color": MEMORY["decode state"]} if len(sheets) == 1 else of_architecture([*sheets].index(curve.name))
-        )
-        axes.plot(curve.contexts, curve.sizes, label=curve.name, **{"marker": ".", "markersize": 4} | style)
+        own = line_of(i) | {"color": MEMORY["decode state"], "marker": "."}
+        style = own if len(sheets) == 1 else of_architecture([*sheets].index(curve.name))
+        axes.plot(curve.contexts, curve.sizes, label=curve.name, markersize=4, **style)
     axes.set_yscale("log")
     lengths = sorted({context for curve in drawn for context in curve.contexts})
     length_axis(axes, lengths, "context (tokens)")

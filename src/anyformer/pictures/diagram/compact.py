@@ -74,7 +74,7 @@ class Rows:
         return Drawing(self.width, self.y, tuple(self.shapes), tuple(self.ports))
 
     def up(self, by: float, *, arrow: bool = True) -> None:
-        """Draw the stream on, and where boxes wait to be read by the layers, the line from them."""
+        """Draw the stream further up."""
         self.shapes += rail(self.side.x(RAIL), self.y, self.y + by, 1, arrow=arrow)
         self.y += by
 
