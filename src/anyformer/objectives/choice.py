@@ -55,4 +55,4 @@ def usual_objective(architecture: Architecture, paths: tuple[str, ...]) -> str |
     """The objective that records are usually read for, where they are chats and the model goes on with text; else None."""
     found = recognised(paths)
     asked = None if found is None else SPOKEN.get(found.form.kind)
-    return asked if asked is not None and default_objective(architecture).kind == "causal" else None
+    return asked if asked is not None and isinstance(default_objective(architecture), CausalObjective) else None
