@@ -22,7 +22,8 @@ from anyformer.describe import UserError, text_in
 _REASONS = {
     errno.ENOSPC: "the disk is full; free some space or choose another place",
     errno.EDQUOT: "the disk quota is used up; free some space or choose another place",
-    errno.EROFS: "the file system takes no new files; choose another place",
+    errno.EROFS: "the file system is read-only; choose another place",
+    errno.EOPNOTSUPP: "the file system takes no new files; choose another place",
     errno.EACCES: "permission denied; choose another place or change its permissions",
     errno.EPERM: "permission denied; choose another place or change its permissions",
     errno.ENOENT: "the directory does not exist; create it or choose another place",
@@ -184,4 +185,4 @@ def _check_writable(directory: Path) -> None:
         with tempfile.TemporaryFile(dir=directory, prefix=".anyformer-"):
             pass
     except FileNotFoundError:
-        raise OSError(errno.EROFS, "") from None  # the directory is there, of a file system without new files, as /proc
+        raise OSError(errno.EOPNOTSUPP, "") from None  # the directory is there, of a file system without new files, as /proc

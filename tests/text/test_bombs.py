@@ -36,6 +36,7 @@ def split(expression):
         {"normalizer": replacing(("a", "a" * 10**6))[0]},
         {"normalizer": {"type": "Sequence", "normalizers": replacing(*[("a", "b")] * 1001)}},
         {"decoder": {"type": "Sequence", "decoders": replacing(*[("a", "a" * 10)] * 9)}},
+        {"decoder": {"type": "Sequence", "decoders": replacing(*[("", "b")] * 40)}},
     ],
 )
 def test_stages_that_make_a_text_ever_longer_are_refused(stages):

@@ -41,6 +41,8 @@ def check_growth(table: Mapping[str, Any]) -> None:
         stages = [stage for stage in _stages(table.get(place), inner) if stage.get("type") in ("Replace", "Prepend")]
         if len(stages) > STAGES:
             raise DataError(f"{place} has {len(stages):,} stages, and at most {STAGES:,} are run; mend the tokenizer.json")
+        if any(stage.get("pattern") == {"String": ""} for stage in stages):
+            raise DataError(f"{place} puts something in the place of nothing, which is everywhere; mend the tokenizer.json")
         if len(stages) > 1 or any(len(str(stage.get("content"))) > CONTENT for stage in stages):
             _check(place, stages)
 

@@ -90,6 +90,7 @@ REFUSED = [
     "{{ range(10**9) }}",
     "{{ {[1]: 2} }}",
     "{{ raise_exception('no') }}",
+    "{{ raise_exception([1]) }}",
 ]
 UNREADABLE = [
     "{{" + "(" * 40_000,

@@ -71,13 +71,23 @@ def run(template: str, variables: Mapping[str, Any]) -> tuple[str, list[Span]]:
             for block in program.generate(**variables):
                 budget.take(len(block))
                 marks.blocks.append(block)
+            text = "".join(marks.blocks)  # a TypeError where a block is no text, as of a filter over a block
     except TemplateLimit:
         raise
     except Exception as error:  # whatever Python says of what a template does
-        raise TemplateRefusal((str(error) or type(error).__name__)[:_LONGEST_REFUSAL]) from None
+        raise TemplateRefusal(_words(error)) from None
     finally:
         _marks.reset(token)
-    return "".join(marks.blocks), marks.spans
+    return text, marks.spans
+
+
+def _words(error: Exception) -> str:
+    """What an error says; the name of its class where its words are none, as a template can make them."""
+    try:
+        words = str(error)
+    except Exception:
+        words = ""
+    return (words or type(error).__name__)[:_LONGEST_REFUSAL]
 
 
 @lru_cache(maxsize=32)
@@ -129,8 +139,8 @@ def compiled(template: str) -> Template:
             public(name)
             super().__setitem__(name, value)
 
-    def refuse(message: str) -> None:
-        raise TemplateError(message)
+    def refuse(message: Any) -> None:
+        raise TemplateError(str(message))
 
     environment = Bounded(trim_blocks=True, lstrip_blocks=True, extensions=[Generation, loopcontrols])
     environment.add_filter("tojson", _to_json)
