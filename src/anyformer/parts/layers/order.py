@@ -93,6 +93,8 @@ def parse_order(text: str) -> tuple[str, ...]:
         raise ValueError("order is empty: name at least one layer, like 'layer*6'")
     if len(names) > MOST_LAYERS:
         raise ValueError(f"order {_short(text)} has {len(names):,} layers, and a stack may have at most {MOST_LAYERS:,}")
+    if (count := len(set(names))) > MOST_VARIANTS:
+        raise ValueError(f"order names {count:,} variants, and a stack may have at most {MOST_VARIANTS:,}")
     return names
 
 

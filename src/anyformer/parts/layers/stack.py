@@ -23,7 +23,7 @@ from anyformer.parts.call.state import Slots, State
 from anyformer.parts.embedding.input_projection import InputProjection
 from anyformer.parts.embedding.layer_inputs import LAYER_INPUTS, LayerInputs
 from anyformer.parts.layers.block import Block
-from anyformer.parts.layers.order import MOST_VARIANTS, parse_order
+from anyformer.parts.layers.order import parse_order
 from anyformer.parts.layers.reach import reached
 from anyformer.parts.layers.recompute import recomputed
 from anyformer.parts.layers.sharing import check_reads, check_sharers, check_streams
@@ -72,8 +72,6 @@ class Stack(Value):
         taken = [name for name in self.variants if name in type(self).model_fields]
         if taken:
             raise ValueError(f"a variant cannot be called {taken[0]!r}: that is a field of the stack")
-        if len(self.variants) > MOST_VARIANTS:
-            raise ValueError(f"{len(self.variants):,} variants, and a stack may have at most {MOST_VARIANTS:,}")
         layers = parse_order(self.order)
         for name in layers:
             if name not in self.variants:
