@@ -86,7 +86,7 @@ def test_refusals_of_the_disk_are_words(tmp_path, monkeypatch, number):
 
     monkeypatch.setattr("tempfile.TemporaryFile", refuse)
     for check in (check_file, check_directory):
-        with pytest.raises(PlaceError, match=r"cannot be written: .*(no new files|permission|full)"):
+        with pytest.raises(PlaceError, match=r"cannot be written: .*(read-only|permission|full)"):
             check(tmp_path / "new")
 
 
