@@ -160,10 +160,9 @@ class AllOf(_Combined):
     @property
     def words(self) -> str:
         """`causal` once: a causal window & causal is the window."""
-        said = [
-            mask for mask in self.masks if mask.words != "causal" or not any(m.words.startswith("causal ") for m in self.masks)
-        ]
-        return said[0].words if len(said) == 1 else self._joined(lambda mask: mask.words, said)
+        windows = any(mask.words.startswith("causal ") for mask in self.masks if not isinstance(mask, _Combined))
+        said = [mask for mask in self.masks if mask.words != "causal" or not windows]
+        return self._joined(lambda mask: mask.words, said)
 
     @property
     def looks_ahead(self) -> bool:
