@@ -126,7 +126,9 @@ def made(value: Any) -> int:
         return SLOT
     if isinstance(value, (str, bytes)):
         return SLOT + len(value)
-    return SLOT * (1 + len(value)) if isinstance(value, (dict, *_LISTS)) else SLOT
+    if isinstance(value, dict):
+        return SLOT * (1 + len(value))
+    return SLOT * (1 + len(value)) if isinstance(value, _LISTS) else SLOT
 
 
 class Counted:
