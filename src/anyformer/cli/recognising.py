@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from os.path import exists
 from typing import TYPE_CHECKING
 
 from anyformer.cli.terminal import tell
@@ -10,6 +11,7 @@ from anyformer.cli.terminal import tell
 if TYPE_CHECKING:
     from anyformer.data import Data
     from anyformer.model import Architecture
+    from anyformer.objectives import Objective
 
 _DATA = "data."
 
@@ -48,3 +50,30 @@ def say(paths: tuple[str, ...], data: Data, objective: str) -> None:
     found = recognised(paths, (data.kind,))
     if data.kind in SPOKEN and found is not None:
         tell(f"data: {found.words}, for the {objective} objective")
+
+
+def task_in(paths: tuple[str, ...]) -> dict[str, object] | None:
+    """The generated task that `--data` names, as plain data; None where it names text. A file of the same name comes first."""
+    from anyformer.tasks import named_task
+
+    if len(paths) != 1 or exists(paths[0]):
+        return None
+    found = named_task(paths[0])
+    return None if found is None else {"kind": found.kind, **found.plain()}
+
+
+def objective_for(model: Architecture) -> str:
+    """The objective by which an architecture learns a task."""
+    return "task_seq2seq" if model.two_inputs else "task"
+
+
+def objective_of(kind: str, fields: dict[str, object]) -> Objective:
+    """The objective of a kind, with these fields."""
+    from anyformer.describe import UserError, did_you_mean
+    from anyformer.objectives import Objective
+
+    if kind not in Objective.kinds:
+        raise UserError(f"--objective: no objective is called {kind!r}{did_you_mean(kind, sorted(Objective.kinds))}")
+    made = Objective.kinds[kind].parse(fields, where="--objective")  # type: ignore[attr-defined]
+    assert isinstance(made, Objective)
+    return made

@@ -18,8 +18,6 @@ from anyformer.cli.terminal import tell, with_bars
 from anyformer.cli.threads import load_of_machine, yield_when_busy
 
 if TYPE_CHECKING:
-    from anyformer.model import Architecture
-    from anyformer.objectives import Objective
     from anyformer.training import Run
 
 EXAMPLES = """
@@ -191,6 +189,7 @@ def verify(run: Run) -> int:
 def check(what: str, paths: tuple[str, ...]) -> None:
     """Refuse a misspelt name and missing text before torch is loaded."""
     from anyformer import catalogue
+    from anyformer.cli.recognising import task_in
     from anyformer.data.rows import find_records
     from anyformer.describe import UserError, did_you_mean
 
@@ -212,7 +211,7 @@ def resolve_run(
 
     `objective`: its kind; by default the usual one of the architecture.
     """
-    from anyformer.cli.recognising import data_of_kind, say
+    from anyformer.cli.recognising import data_of_kind, objective_for, objective_of, say, task_in
     from anyformer.describe import DescriptionError, UserError, change_all, leads_to
     from anyformer.objectives.choice import usual_objective
     from anyformer.resolving import architecture, is_run
@@ -265,34 +264,7 @@ def resolve_run(
     return run
 
 
-def task_in(paths: tuple[str, ...]) -> dict[str, object] | None:
-    """The generated task that `--data` names, as plain data; None where it names text. A file of the same name comes first."""
-    from anyformer.tasks import named_task
-
-    if len(paths) != 1 or exists(paths[0]):
-        return None
-    found = named_task(paths[0])
-    return None if found is None else {"kind": found.kind, **found.plain()}
-
-
-def objective_for(model: Architecture) -> str:
-    """The objective by which an architecture learns a task."""
-    return "task_seq2seq" if model.two_inputs else "task"
-
-
 _OBJECTIVE = "objective."
-
-
-def objective_of(kind: str, fields: dict[str, object]) -> Objective:
-    """The objective of a kind, with these fields."""
-    from anyformer.describe import UserError, did_you_mean
-    from anyformer.objectives import Objective
-
-    if kind not in Objective.kinds:
-        raise UserError(f"--objective: no objective is called {kind!r}{did_you_mean(kind, sorted(Objective.kinds))}")
-    made = Objective.kinds[kind].parse(fields, where="--objective")  # type: ignore[attr-defined]
-    assert isinstance(made, Objective)
-    return made
 
 
 def _no_data(what: str) -> Exception:
