@@ -4,7 +4,7 @@ BIN := .venv/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 JOBS ?= 2
 
-.PHONY: train test test-slow test-browser check format fuzz mutations benchmark clean help
+.PHONY: train answers test test-slow test-browser test-haswell check format fuzz mutations benchmark clean help
 
 help:  ## what there is
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 14
@@ -24,6 +24,9 @@ help:  ## what there is
 train: .venv/.base  ## train, sample and plot a small model on Python's own standard library
 	@$(BIN)/anyformer train recipes/stdlib.toml
 
+answers: .venv/.base  ## answers of `show` and `cost` to every name, shipped with this state of the package: a few minutes
+	@$(BIN)/python -m anyformer.cli.shipping
+
 check: .venv/.dev  ## style and types
 	@$(BIN)/ruff check src tests benchmarks
 	@$(BIN)/ruff format --check src tests benchmarks
@@ -40,7 +43,10 @@ test-browser: .venv/.dev  ## report.html in a browser; needs Debian's: apt-get i
 	@$(PIP) playwright
 	@$(BIN)/python -m pytest -m browser tests/browser
 
-fuzz: .venv/.dev  ## malformed input of every kind, 21,600 cases from seeds
+test-haswell: .venv/.dev  ## chosen tests on a processor with AVX2 alone, emulated; needs Debian's: apt-get install qemu-user
+	@$(BIN)/python tests/as_haswell.py
+
+fuzz: .venv/.dev  ## malformed input of every kind, 41,600 cases from seeds
 	@PYTHONPATH=tests:tests/contract $(BIN)/python -m fuzz --output benchmarks/results/fuzz.json
 
 mutations: .venv/.dev  ## 600 one-line mistakes put into the code: which ones the tests notice; goes on where it stopped

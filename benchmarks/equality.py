@@ -4,9 +4,9 @@
     python -m benchmarks.equality --ranks 2 --cases llama-2-7b:shard:adamw t5-small:data:muon
 
 A process of a mesh trains the tiny form of a catalogue entry for a few updates, and so does it alone, with as many pieces of a
-batch as there are processes, in fp32. Compared are the loss of each update, every gradient of the first, and every weight after
-the last: |ours - alone| / |alone|, of whole tensors. Figures do not depend on the machine's speed. Writes
-benchmarks/results/equality.json.
+batch as there are processes, in fp32. Compared are the loss of each update, every gradient of the first, the norm of them all,
+by which they are clipped, and every weight after the last: |ours - alone| / |alone|, of whole tensors. Figures do not depend on
+the machine's speed. Writes benchmarks/results/equality.json.
 """
 
 from __future__ import annotations
@@ -77,6 +77,7 @@ ARCHITECTURES = {
     "gemma-2-2b": "windowed", "qwen3-next-80b-a3b": "hybrid", "t5-small": "encoder-decoder", "bert-base-uncased": "encoder",
     "albert-base-v2": "shared layers", "electra-small": "two models that learn",
 }  # fmt: skip
+NORM = "norm of all gradients"
 OPTIMISERS = {
     "adamw": AdamW(learning_rate=1e-3), "adamw_8bit": AdamW8bit(learning_rate=1e-3, block=64, smallest=100),
     "schedule_free": ScheduleFree(learning_rate=1e-3), "sgd": SGD(learning_rate=0.1), "lion": Lion(learning_rate=1e-4),
@@ -142,7 +143,8 @@ def run_of(case: Case, text: Path, pieces: int, stages: int) -> Run:
 
 
 def trained(run: Run, ranks: Ranks) -> tuple[list[float], dict[str, Tensor], dict[str, Tensor]]:
-    """The losses of the updates, the gradients of the first, and the weights after the last, of all models that learn."""
+    """The losses of the updates, the gradients of the first and their norm, and the weights after the last, of all models that
+    learn."""
     trainer = Trainer.start(run, corpus_of(run), Host(torch.device("cpu"), {"fp32": 1e9}), ranks=ranks)
     models = {"": trainer.model, **{f"{name}/": one.model for name, one in trainer.learning.items()}}
     weights = {prefix + name: weight for prefix, model in models.items() for name, weight in model.named_parameters()}
@@ -152,9 +154,10 @@ def trained(run: Run, ranks: Ranks) -> tuple[list[float], dict[str, Tensor], dic
         gradients = {name: whole(weight.grad).clone() for name, weight in weights.items() if weight.grad is not None}
         for one in (trainer.trainee, *trainer.learning.values()):
             one.optimiser.zero_grad(set_to_none=True)
-        losses = [trainer.update(step).loss for step in range(UPDATES)]
+        made = [trainer.update(step) for step in range(UPDATES)]
     after = {name: whole(weight.detach()).clone() for name, weight in weights.items()}
-    return losses, ranks.of_stages(gradients), ranks.of_stages(after)
+    norm = torch.tensor(made[0].gradient_norm)
+    return [each.loss for each in made], {**ranks.of_stages(gradients), NORM: norm}, ranks.of_stages(after)
 
 
 def compared(case: Case, text: Path, ranks: Ranks) -> Difference | None:

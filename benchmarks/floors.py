@@ -31,6 +31,7 @@ from anyformer.costs.allocated import peak_above
 from anyformer.model.loss import token_losses
 from anyformer.operations import Shape
 from anyformer.operations.work import Pairs, Product
+from anyformer.processor import packs
 from anyformer.quantising import FORMATS, HALF, Packed
 
 MATRICES = {"768 -> 768": (768, 768), "768 -> 2,048": (2048, 768), "2,048 -> 768": (768, 2048), "768 -> 32,000": (32_000, 768)}
@@ -81,7 +82,7 @@ def _packed_by_onednn(W: Tensor) -> tuple[Multiply, int]:
     return multiply, half.nbytes
 
 
-HELD: Mapping[str, Callable[[Tensor], tuple[Multiply, int]]] = {
+FORMS: Mapping[str, Callable[[Tensor], tuple[Multiply, int]]] = {
     "fp32, row by row": _linear,
     "fp32, column by column": lambda W: _linear(W.T.contiguous().T),
     "bf16": lambda W: _linear(Packed.of(W, HALF)),
@@ -91,20 +92,25 @@ HELD: Mapping[str, Callable[[Tensor], tuple[Multiply, int]]] = {
 }
 
 
+def held() -> dict[str, Callable[[Tensor], tuple[Multiply, int]]]:
+    """The forms of a matrix that this processor can multiply by."""
+    return {name: hold for name, hold in FORMS.items() if hold is not _packed_by_onednn or packs(torch.bfloat16)}
+
+
 def products(shape: Sequence[int], rows: int) -> dict[str, dict[str, float]]:
     """Of each form of a matrix: microseconds of a product, and bytes of the matrix per second."""
     outputs, inputs = shape
     copies = max(1, min(60, int(BEYOND_CACHE / (4 * outputs * inputs))))
     x, found = torch.randn(rows, inputs), {}
-    for name, hold in HELD.items():
-        held = [hold(torch.randn(outputs, inputs)) for _ in range(copies)]
+    for name, hold in held().items():
+        matrices = [hold(torch.randn(outputs, inputs)) for _ in range(copies)]
 
-        def run(held: list[tuple[Multiply, int]] = held) -> None:
-            for multiply, _ in held:
+        def run(matrices: list[tuple[Multiply, int]] = matrices) -> None:
+            for multiply, _ in matrices:
                 multiply(x)
 
         each = seconds(run) / copies
-        found[name] = {"microseconds": round(each * 1e6, 1), "bytes_per_second": round(held[0][1] / each)}
+        found[name] = {"microseconds": round(each * 1e6, 1), "bytes_per_second": round(matrices[0][1] / each)}
     return found
 
 

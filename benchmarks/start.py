@@ -1,6 +1,7 @@
 """How long a person waits for a command, and how much memory a training step needs against what its shapes require.
 
     python -m benchmarks.start
+    python -m benchmarks.start answers      # renews this part alone: see benchmarks/answers.py
 
 Seconds are medians over rounds of one sitting: each round starts every command once, a bare `import torch` among them, so that
 what else the machine does falls on all alike. Bytecode is written before, as an installation leaves it.
@@ -23,6 +24,7 @@ from collections.abc import Sequence
 from datetime import date
 from typing import Any
 
+from benchmarks import answers
 from benchmarks.compare import RESULTS, machine
 
 from anyformer.training.precision import default_device, measured_host
@@ -86,8 +88,19 @@ def waits(rounds: int = 9) -> dict[str, float]:
     return {what: round(statistics.median(each), 3) for what, each in times.items()}
 
 
-def main() -> None:
-    """Measure, print, write."""
+def main(part: str = "") -> None:
+    """Measure, print, write; of one part only that."""
+    file = RESULTS / "start.json"
+    record = json.loads(file.read_text()) | {part: {"machine": machine(), **PARTS[part]()}} if part else everything()
+    print(json.dumps(record, indent=1))
+    file.write_text(json.dumps(record, indent=1) + "\n")
+
+
+PARTS = {"answers": answers.measured}
+
+
+def everything() -> dict[str, Any]:
+    """Seconds that commands take, processor seconds of answers, memory of a training step."""
     parameters = 13_767_552
     peaks_of_products = measured_host(default_device()).peaks
     precision = max(peaks_of_products, key=lambda name: peaks_of_products[name])
@@ -105,15 +118,14 @@ def main() -> None:
             "peak_bytes": peak,
             "peak_over_floor": round(peak / (fixed + kept), 3),
         }
-    record: dict[str, Any] = {
+    return {
         "date": date.today().isoformat(),
         "machine": machine(),
         "seconds": waits(),
         "memory": memory,
+        "answers": {"machine": machine(), **answers.measured()},
     }
-    print(json.dumps(record, indent=1))
-    (RESULTS / "start.json").write_text(json.dumps(record, indent=1) + "\n")
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])

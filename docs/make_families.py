@@ -47,7 +47,7 @@ TYPES = """
 
 transformers {transformers} has {count} types of model that read or write text (those of its auto classes for language modelling of
 all kinds, speech, images to text, classes, tokens, encoding and retrieval): {read} are read, {composites} are read as their text
-model, and {missing} are refused with the mechanism that is missing, which the error names too. A test holds this list against the
+model, and {missing} are refused with what is missing, which the error names too. A test holds this list against the
 default configuration of every one.
 
 """

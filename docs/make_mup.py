@@ -45,7 +45,7 @@ def main() -> None:
         title: coordinate_check(each, AdamW(learning_rate=rate), WIDTHS, seeds=SEEDS)
         for title, (each, rate) in of_widths.items()
     }
-    draw_coordinates(by_width, PICTURES / "mup.svg", ("layer 1", "layer 2", LOGITS))
+    draw_coordinates(by_width, PICTURES / "mup.svg", ("layer 0", "layer 1", LOGITS))
     deep = MaximalUpdate(base_width=WIDTH, base_depth=DEPTH)
     of_depths = {
         "usual": (usual, RATE),

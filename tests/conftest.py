@@ -65,6 +65,15 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
+def _asked_anew() -> Iterator[None]:
+    """Commands keep no answer: what a test puts in the place of code changes no file."""
+    from anyformer.cli import answering
+
+    with mock.patch.object(answering, "key_of", return_value=None):
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
 def _measured_once() -> Iterator[None]:
     """A run measures the products of its machine for half a second, and draws its curve for a third: the first is done once for
     all tests, the second only for those that use `drawn_curves`."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import os
+from pathlib import Path
 
 import pytest
 from safetensors import SafetensorError
@@ -25,6 +27,23 @@ def test_a_file_takes_its_place_whole_and_a_failure_leaves_the_old_one(tmp_path)
     write_text(path, "new")
     assert path.read_text() == "new"
     assert [each.name for each in tmp_path.iterdir()] == ["a.toml"]
+
+
+def test_looking_whether_a_place_can_be_written_makes_no_name_there(tmp_path, monkeypatch):
+    """A process that was killed while it looked left `.anyformer-PID` behind."""
+    made = []
+    own = os.open
+
+    def opened(path, flags, *more, **others):
+        fd = own(path, flags, *more, **others)
+        made.extend(tmp_path.iterdir())
+        return fd
+
+    monkeypatch.setattr(os, "open", opened)
+    check_directory(tmp_path / "new")
+    if hasattr(os, "O_TMPFILE"):
+        assert not made
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(
@@ -65,7 +84,7 @@ def test_refusals_of_the_disk_are_words(tmp_path, monkeypatch, number):
     def refuse(*_, **__):
         raise OSError(number, "raw")
 
-    monkeypatch.setattr("pathlib.Path.touch", refuse)
+    monkeypatch.setattr("tempfile.TemporaryFile", refuse)
     for check in (check_file, check_directory):
         with pytest.raises(PlaceError, match=r"cannot be written: .*(read-only|permission|full)"):
             check(tmp_path / "new")
@@ -75,3 +94,9 @@ def test_a_full_disk_under_safetensors_is_words(tmp_path):
     error = SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)")
     with pytest.raises(PlaceError, match="the disk is full"), disk_errors(tmp_path):
         raise error
+
+
+@pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="no /proc")
+def test_a_directory_that_is_there_is_not_said_to_be_missing():
+    with pytest.raises(PlaceError, match=r"^/proc/x: cannot be written: the file system takes no new files"):
+        check_directory(Path("/proc/x"))

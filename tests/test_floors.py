@@ -13,8 +13,8 @@ import pytest
 SOURCE = Path(__file__).parents[1] / "src" / "anyformer"
 FLOORS = [
     {"describe", "dims"},
-    {"files", "mesh", "precision", "processor"},
-    {"plan", "operations", "text"},
+    {"files", "images", "mesh", "precision", "processor"},
+    {"plan", "operations", "text", "cache"},
     {"tuning"},
     {"parts"},
     {"model"},

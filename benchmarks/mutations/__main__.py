@@ -4,7 +4,7 @@
     python -m benchmarks.mutations --survivors     # diffs of what survives and the score, without any trial
     python -m benchmarks.mutations --again         # tries what survived once more, after new tests
     python -m benchmarks.mutations --again --of planning/ --tests tests/planning/test_layout.py    # asks these tests alone
-    python -m benchmarks.mutations --known         # tries the mistakes of known.toml, which tests once did not notice
+    python -m benchmarks.mutations.by_hand         # the mistakes of known.toml
 
 First it records which test runs which line, then it tries the mutants in a copy of the tree. The score is killed / (tried -
 equivalent); the mutants judged equivalent stand in equivalent.toml with the reason. A mutant counts as killed when a test
@@ -19,7 +19,6 @@ import json
 import os
 import platform
 import shutil
-import sys
 import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -35,7 +34,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 os.environ["OMP_NUM_THREADS"] = "1"
 
 from benchmarks.mutations import covering, report, trial
-from benchmarks.mutations.mutants import Mutant, sample
+from benchmarks.mutations.by_hand import whole
+from benchmarks.mutations.mutant import Mutant
+from benchmarks.mutations.mutants import sample
 
 ROOT = Path(__file__).parents[2]
 NAMES = ("training", "objectives", "data", "checkpoint", "planning", "generation")
@@ -46,8 +47,6 @@ SEVERAL = ("src/anyformer/training/parallel/", "src/anyformer/planning/collectiv
 SEVERAL_TESTS = "tests/parallel"
 """Code that runs in several processes, and the tests that start them: coverage does not see these, so all are asked."""
 COUNT, SEED = 600, 0
-FILE_SECONDS = 120.0
-"""Processor seconds that a file of tests may take."""
 STATE = ROOT / "build" / "mutations"
 TRIED = ROOT / "benchmarks" / "results" / "mutations.jsonl"
 SCORE = ROOT / "benchmarks" / "results" / "mutations.json"
@@ -65,13 +64,8 @@ def main() -> None:
     parser.add_argument("--of", default="", metavar="PART", help="only mutants of files whose path has this in it")
     parser.add_argument("--tests", nargs="+", metavar="FILE", help="ask these files of tests, not those that run the line")
     parser.add_argument("--survivors", action="store_true", help="show what survives, write the score, and end")
-    parser.add_argument("--known", action="store_true", help="try the mistakes of known.toml, and end")
     given = parser.parse_args()
     console = Console(stderr=True, highlight=False)
-    if given.known:
-        with progress(console) as bar:
-            alive = known_survivors(bar)
-        sys.exit("".join(f"survives: {each}\n" for each in alive) or None)
     with progress(console) as bar:
         mutants = drawn(given.count, bar)
     outcomes, known = read(TRIED), report.equivalents()
@@ -90,22 +84,6 @@ def main() -> None:
         print(report.diff(mutant, (ROOT / mutant.path).read_text(encoding="utf-8")), end="\n\n")
     for room, score in report.scored(mutants, outcomes, known).items():
         print(f"{room:12} {score}")
-
-
-def known_survivors(bar: Progress) -> list[str]:
-    """Which of the mistakes of known.toml the tests named there do not notice."""
-    known = report.known()
-    task = bar.add_task("known mistakes", total=len(known))
-    alive = []
-    with trial.copied(ROOT, Path(tempfile.mkdtemp(prefix="mutations-"))) as tree:
-        for each in known:
-            mutant = each.mutant((tree / each.path).read_text(encoding="utf-8"))
-            outcome = trial.tried(tree, mutant, whole([each.tests]))
-            print(f"{each.says}: {outcome.kind} {outcome.by}", flush=True)
-            if outcome.kind not in report.KILLED:
-                alive.append(f"{each.says}, {each.path}:{mutant.line}")
-            bar.advance(task)
-    return alive
 
 
 def drawn(count: int, bar: Progress) -> list[Mutant]:
@@ -150,7 +128,7 @@ def attempt(
         def asked(mutant: Mutant) -> list[list[covering.Test]]:
             """The tests to ask, group after group: most mutants die by those of their own room, whose imports take less."""
             if tests is not None:
-                return [whole(tests)]
+                return [whole(*tests)]
             inside = covering.in_function((ROOT / mutant.path).read_text(encoding="utf-8"), mutant.line)
             known = [recorded[file] for file in files if file in recorded]
             found = covering.chosen(known, mutant.path, mutant.line if inside else None, seconds)
@@ -172,7 +150,7 @@ def attempt(
         found = [file for room in rooms for file in (ROOT / "tests" / room).rglob("test_*.py")]
         files = sorted(file.relative_to(ROOT).as_posix() for file in found)
         paths = {mutant.path for mutant in mutants}
-        several = whole(sorted(file.relative_to(ROOT).as_posix() for file in (ROOT / SEVERAL_TESTS).glob("test_*.py")))
+        several = whole(*sorted(file.relative_to(ROOT).as_posix() for file in (ROOT / SEVERAL_TESTS).glob("test_*.py")))
         recorded = covering.read(STATE / "covering.json")
         stale = [file for file in files if file not in recorded or not recorded[file].holds(ROOT, {file, *paths})]
         left = stale if tests is None else []
@@ -184,13 +162,8 @@ def attempt(
         with tree() as place:
             known = [recorded[file].tests for file in files if file in recorded]
             shortest = [min(each, key=lambda test: test.seconds) for each in known if each]
-            check_unchanged(place, shortest if tests is None else whole(tests))
+            check_unchanged(place, shortest if tests is None else whole(*tests))
         list(pool.map(trying, mutants))
-
-
-def whole(files: list[str]) -> list[covering.Test]:
-    """All tests of some files."""
-    return [covering.Test(file, FILE_SECONDS, {}) for file in files]
 
 
 def check_unchanged(tree: Path, tests: list[covering.Test]) -> None:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import parso
+from benchmarks.mutations.mutant import Mutant
 from cosmic_ray.ast import ast_nodes, get_ast
 from cosmic_ray.mutating import mutate_code
 from cosmic_ray.operators.operator import Example, Operator
@@ -45,27 +46,6 @@ class StatementRemover(Operator):
     @classmethod
     def examples(cls) -> tuple[Example, ...]:
         return (Example("model.eval()", "pass"), Example("x += 1", "pass"))
-
-
-@dataclass(frozen=True)
-class Mutant:
-    """A file with one line changed: `path` in the tree, the number of the line, its text `before` and `after`."""
-
-    key: str
-    """A name that stays when other lines change."""
-    path: str
-    line: int
-    operator: str
-    before: str
-    after: str
-
-    def applied(self, source: str) -> str:
-        """The source with the changed line. Raises `ValueError` if the line is another by now."""
-        lines = source.splitlines(keepends=True)
-        if self.line > len(lines) or lines[self.line - 1].rstrip("\n") != self.before:
-            raise ValueError(f"{self.path}:{self.line}: the line has changed since the sample was drawn")
-        lines[self.line - 1] = self.after + "\n"
-        return "".join(lines)
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.mutations.mutants import Mutant
+from benchmarks.mutations.mutant import Mutant
 from benchmarks.mutations.trial import Outcome
 
 KILLED = ("killed", "time")
 EQUIVALENT = Path(__file__).with_name("equivalent.toml")
-KNOWN = Path(__file__).with_name("known.toml")
 
 
 @dataclass(frozen=True)
@@ -34,33 +33,6 @@ class Equivalent:
 def equivalents(path: Path = EQUIVALENT) -> list[Equivalent]:
     """Those that somebody judged."""
     return [Equivalent(**entry) for entry in tomllib.loads(path.read_text(encoding="utf-8")).get("mutant", [])]
-
-
-@dataclass(frozen=True)
-class Known:
-    """A mistake that tests once did not notice: `says` what it is, `before` and `after` are the line without indentation, and
-    `tests` the file whose tests notice it now."""
-
-    says: str
-    path: str
-    before: str
-    after: str
-    tests: str
-
-    def mutant(self, source: str) -> Mutant:
-        """The mistake in a file. Raises `ValueError` if its line is not there once."""
-        lines = source.splitlines()
-        at = [number for number, line in enumerate(lines) if line.strip() == self.before]
-        if len(at) != 1:
-            raise ValueError(f"{KNOWN.name}: {self.path} has {len(at)} lines {self.before!r}, and should have one")
-        line = lines[at[0]]
-        indent = line[: len(line) - len(line.lstrip())]
-        return Mutant(self.says, self.path, at[0] + 1, "by hand", line, indent + self.after)
-
-
-def known(path: Path = KNOWN) -> list[Known]:
-    """The mistakes made by hand."""
-    return [Known(**entry) for entry in tomllib.loads(path.read_text(encoding="utf-8"))["mutant"]]
 
 
 @dataclass(frozen=True)

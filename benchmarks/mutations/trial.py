@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 from benchmarks.mutations.covering import Recorded, Test, record
-from benchmarks.mutations.mutants import Mutant
+from benchmarks.mutations.mutant import Mutant
 
 PRELOADED = ["torch", "numpy", "pydantic", "pytest", "safetensors.torch", "tokenizers", "rich.console", "typer", "hypothesis"]
 LEFT_OUT = shutil.ignore_patterns(".git", ".venv*", "build", "runs", "dist", "__pycache__", ".*_cache", ".hypothesis")
@@ -123,17 +123,23 @@ def _enter(tree: Path, seconds: float) -> list[str]:
     return [*OPTIONS, f"--rootdir={tree}", "-c", str(tree / "pyproject.toml"), f"--basetemp={temporary}"]
 
 
+def named(test: str) -> tuple[str, str, str]:
+    """What a test is called by: itself, with any parameters, and its file."""
+    return test, test.partition("[")[0], test.partition("::")[0]
+
+
 @dataclass(eq=False)
 class Chosen:
-    """A plugin of pytest: only these tests, or all of a file, in this order; keeps the first that fails."""
+    """A plugin of pytest: only these tests, with all parameters or some, or all of a file, in this order; keeps the first that
+    fails."""
 
     names: list[str]
     failed: str = ""
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         order = {name: number for number, name in enumerate(self.names)}
-        places = {item: order.get(item.nodeid, order.get(item.nodeid.partition("::")[0])) for item in items}
-        found = [(place, item) for item, place in places.items() if place is not None]
+        places = {item: [order[name] for name in named(item.nodeid) if name in order] for item in items}
+        found = [(place[0], item) for item, place in places.items() if place]
         items[:] = [item for _, item in sorted(found, key=lambda pair: pair[0])]
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:

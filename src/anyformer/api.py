@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from anyformer import costs, differences, model, surgery
+from anyformer.costs.match import match as matched
 from anyformer.resolving import ArchitectureLike, architecture, resolved
 
 build = resolved(model.build)
 cost = resolved(costs.cost)
-match = resolved(costs.match)
+match = resolved(matched)
 
 
 def difference(

@@ -10,18 +10,20 @@ import os
 import re
 import shutil
 import sys
+import tempfile
 import threading
 from collections.abc import Iterator
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from safetensors import SafetensorError
 
-from anyformer.describe import UserError
+from anyformer.describe import UserError, text_in
 
 _REASONS = {
     errno.ENOSPC: "the disk is full; free some space or choose another place",
     errno.EDQUOT: "the disk quota is used up; free some space or choose another place",
     errno.EROFS: "the file system is read-only; choose another place",
+    errno.EOPNOTSUPP: "the file system takes no new files; choose another place",
     errno.EACCES: "permission denied; choose another place or change its permissions",
     errno.EPERM: "permission denied; choose another place or change its permissions",
     errno.ENOENT: "the directory does not exist; create it or choose another place",
@@ -112,8 +114,9 @@ def write_text(path: Path, text: str) -> None:
 def read_text(path: Path, damaged: type[UserError]) -> str:
     """The text of a file in UTF-8. Raises `damaged`, which names the file, if it cannot be read or is no such text."""
     try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        with path.open("rb") as file:
+            return text_in(file)
+    except (OSError, ValueError) as error:
         raise damaged(f"{path}: cannot be read ({error})") from None
 
 
@@ -166,13 +169,20 @@ def sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def is_inside(name: str) -> bool:
+    """Whether a name is that of a file in a directory or in a folder of it."""
+    path = PurePosixPath(name)
+    plain = name == path.as_posix() and "\0" not in name
+    return plain and not path.is_absolute() and ".." not in path.parts and bool(path.name)
+
+
 def _check_writable(directory: Path) -> None:
     """Raise the `OSError` that a new file in `directory` meets, if any."""
     if not directory.is_dir():
         raise OSError(errno.ENOTDIR if directory.exists() else errno.ENOENT, "")
-    probe = directory / f".anyformer-{os.getpid()}"
+    # Without a name where the system has such files, so that a process that is killed here leaves nothing behind.
     try:
-        probe.touch()
-    finally:
-        with contextlib.suppress(OSError):
-            probe.unlink(missing_ok=True)
+        with tempfile.TemporaryFile(dir=directory, prefix=".anyformer-"):
+            pass
+    except FileNotFoundError:
+        raise OSError(errno.EOPNOTSUPP, "") from None  # the directory is there, of a file system without new files, as /proc

@@ -6,6 +6,7 @@ import json
 import os
 import random
 import sys
+from dataclasses import replace
 
 import pytest
 import torch
@@ -18,6 +19,8 @@ from anyformer.checkpoint.model import check
 from anyformer.files import sha256
 from anyformer.loading import load
 from anyformer.model import build
+from anyformer.model.adapters import adapt
+from anyformer.tuning import Lora
 
 
 @pytest.fixture
@@ -271,3 +274,37 @@ def test_all_is_on_the_disk_before_it_has_its_name(tmp_path, monkeypatch):
     assert done[at - 1] == partial
     assert os.path.basename(partial).startswith(".point.partial-")
     assert done[at + 1 :] == [str(tmp_path)]
+
+
+def test_weights_that_are_not_finite_are_named_wherever_they_are_read(saved):
+    directory, model = saved
+    with torch.no_grad():
+        model.embedding.weight[1, 0] = torch.nan
+    checkpoint.save(model, directory)
+    said = r"model\.safetensors: embedding\.weight: not finite, 1 of \d+ numbers, the first nan at \[1, 0\]"
+    with pytest.raises(CheckpointError, match=said):
+        load(directory)
+    with pytest.raises(CheckpointError, match=said):
+        checkpoint.restore(build(model.architecture), directory)
+
+
+@pytest.mark.parametrize("change", ["other", "more", "fewer", "shape"])
+def test_an_adapter_whose_names_are_not_those_of_the_model_is_refused(tmp_path, change):
+    """One that matched nothing was ignored in silence: the model without it was loaded."""
+    model = build(ZOO["llama"], seed=3)
+    adapt(model, Lora(rank=2, targets=("*.query",)), 0)
+    whole = checkpoint.contents(model)
+    own = dict(whole.tensors["adapter.safetensors"])
+    first = next(iter(own))
+    match change:
+        case "other":
+            own = {name.replace("decoder", "encoder"): x for name, x in own.items()}
+        case "more":
+            own["decoder.layers.9.strange.adapter_up"] = own[first].clone()
+        case "fewer":
+            del own[first]
+        case "shape":
+            own[first] = own[first][:1].clone()
+    checkpoint.write(replace(whole, tensors={**whole.tensors, "adapter.safetensors": own}), tmp_path / "point")
+    with pytest.raises(CheckpointError, match=r"adapter\.safetensors: .*(this adapter's weights; missing|the adapter says)"):
+        load(tmp_path / "point")

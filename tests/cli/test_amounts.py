@@ -6,6 +6,8 @@ import pytest
 import typer
 
 from anyformer.cli.amounts import metric, tokens
+from anyformer.cli.arguments import check_counts
+from anyformer.describe import UserError
 from anyformer.dims import LONGEST
 
 
@@ -49,3 +51,10 @@ def test_a_length_of_a_quadrillion_is_arithmetic(call, line):
     done = call(*line, "--length", "1e15")
     assert done.returncode == 0, done.stderr
     assert "1,000,000,000,000,000" in done.stdout
+
+
+@pytest.mark.parametrize("name", ["steps", "batch", "length", "accumulation"])
+def test_a_count_of_a_run_below_1_is_refused_before_torch_is_loaded(name):
+    with pytest.raises(UserError, match=f"--set {name}: should be at least 1, got 0"):
+        check_counts({name: 0})
+    check_counts({name: 1, "other": 0})

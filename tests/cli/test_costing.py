@@ -51,6 +51,13 @@ def test_one_page_answers_whether_a_13b_trains_and_what_its_cache_takes():
     assert page["Time on one A100 SXM 80 GB"]["tokens per second"][0].replace(",", "").isdigit()
 
 
+def test_peaks_in_different_passes_stand_in_one_table():
+    page = sections(call("gpt2", "mixtral-8x7b", "--mode", "train"))
+    (training,) = (rows for title, rows in page.items() if title.startswith("Memory of training"))
+    assert len({*training["reached in"]}) == 2
+    assert len(training["together, the peak of a step"]) == 3, "two figures and their ratio"
+
+
 def test_checkpointing_trades_activations_for_time():
     memory, times = {}, {}
     for how in ("none", "selective", "full"):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import re
+
 import pytest
 
 from anyformer.cli.differing import SAME, times
@@ -27,6 +30,12 @@ def test_it_reads_at_80_columns(pair, call):
     assert len(lines) < 50
 
 
+def test_experts_are_said_with_those_that_a_token_passes_and_weights_in_bytes(call):
+    answer, *_, costs = call("diff", "mixtral-8x7b", "llama-3-8b").stdout.split("\n\n")
+    assert "experts 2 of 8 -> none" in words(answer)
+    assert "memory of weights 93.41 GB -> 16.06 GB / 5.82" in words(costs)
+
+
 def test_equal_architectures(call):
     assert "nothing differs" in call("diff", "gpt2", "gpt2").stdout
 
@@ -37,3 +46,20 @@ def test_equal_architectures(call):
 )
 def test_ratios_in_words(ratio, said):
     assert times(ratio) == said
+
+
+def test_three_stand_abreast(call, tmp_path):
+    page = call("diff", "llama-3-8b", "qwen3-8b", "gemma-3-4b").stdout
+    assert max(map(len, page.splitlines())) <= 80
+    assert "layers: 32 -> 36 | 34" in page
+    assert "heads of attention: 32 -> same | 8" in page
+    heads, first, *_ = page[page.index("Costs of") :].splitlines()[1:]
+    assert heads.split() == ["llama-3-8b", "qwen3-8b", "gemma-3-4b"]
+    assert words(first) == "parameters 8.03 G 8.191 G 3.88 G"
+    alone = {name: call("diff", "llama-3-8b", name, "--json").stdout for name in ("qwen3-8b", "gemma-3-4b")}
+    found = json.loads(call("diff", "llama-3-8b", "qwen3-8b", "gemma-3-4b", "--json", "--length", "4k").stdout)
+    assert found == {name: json.loads(text) for name, text in alone.items()}
+    path = tmp_path / "three.svg"
+    changed = ["--set", "decoder.layer.attention.kv_heads=1"]
+    assert call("diff", "gpt2", "gpt2", "gpt2", *changed, "--tiny", "--diagram", str(path)).stdout == f"{path}\n"
+    assert "gpt2 (OpenAI, 2019), tiny (right)" in re.sub(r"<[^>]*>", "", path.read_text()).replace("\n", " ")

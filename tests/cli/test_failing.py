@@ -8,6 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from anyformer.cli import app, forecasts
+from anyformer.cli.pages import lines
 from anyformer.describe import UserError
 from anyformer.planning import forecast
 from anyformer.planning.forecast import Forecast
@@ -179,7 +180,7 @@ def made_up(**changes):
 
 
 def test_a_page_is_that_of_its_forecast():
-    words = " ".join(" ".join(forecasts.page(made_up(), 10**12, 100)).split())
+    words = " ".join(" ".join(line.text for line in lines(forecasts.page(made_up(), 10**12), 100)).split())
     assert "8.64 a day, 7.2 in all" in words
     assert "Goodput 50.0%: 20 h for 1 trillion tokens instead of 10 h." in words
     assert "new progress 50.00% 10 h saving 10.00% 2 h" in words

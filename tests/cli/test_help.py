@@ -53,9 +53,9 @@ def test_every_command_has_examples_and_they_parse(verb):
         program, said, *words = shlex.split(line)
         assert (program, said) == ("anyformer", verb)
         given = command.make_context(verb, words).params
-        for name in ("what", "left", "right", "like", "name"):
-            value = given.get(name)
-            assert value is None or value in NAMES or "/" in value, f"{line}: no architecture is called {value!r}"
+        single = [given[name] for name in ("what", "left", "like", "name") if given.get(name) is not None]
+        for value in [*single, *(given.get("names") or ()), *(given.get("others") or ())]:
+            assert value in NAMES or "/" in value, f"{line}: no architecture is called {value!r}"
 
 
 def test_the_program_says_its_exit_codes_and_where_to_start(call):

@@ -18,7 +18,7 @@ from anyformer.planning import Layout, price_layout
 
 
 def said(*arguments):
-    result = CliRunner().invoke(app, [*arguments])
+    result = CliRunner().invoke(app, [*arguments], env={"COLUMNS": "1000"})
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     return result.output

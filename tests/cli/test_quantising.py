@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import pytest
 import torch
@@ -107,3 +108,33 @@ def test_json(place, call):
     found = json.loads(call("quantise", "whole", "--out", "printed", "--json", cwd=place).stdout)
     assert found["format"] == "int8"
     assert found["after"] < found["before"]
+
+
+def chats(place, **forms):
+    """A file of the same chats for each form: the field, and the names of who speaks and of what is said."""
+    for name, (field, speaker, said, people) in forms.items():
+        rows = [{field: [{speaker: who, said: f"word {row}"} for who in people]} for row in range(20)]
+        (place / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def test_chats_are_read_by_the_commands_that_read_text(tmp_path, call, monkeypatch):
+    """Of a run as it reads them, in each published form; of a checkpoint that is from none as they look."""
+    monkeypatch.setenv("ANYFORMER_CACHE", str(tmp_path / "cache"))
+    chats(
+        tmp_path,
+        own=("messages", "role", "content", ("user", "assistant")),
+        other=("conversations", "from", "value", ("human", "gpt")),
+    )
+    trained = ["llama-3-8b", "--tiny", "--data", "own.jsonl", "--set", "steps=1", "--set", "plan.compile=off", "--out", "run"]
+    assert call("train", *trained, cwd=tmp_path).returncode == 0
+    shutil.copytree(checkpoint.directory_of(tmp_path / "run", 1), tmp_path / "whole")
+    losses = {}
+    for number, (model, data) in enumerate((("run", "own"), ("run", "other"), ("whole", "other"))):
+        made = call("quantise", model, "--data", f"{data}.jsonl", "--out", str(number), cwd=tmp_path)
+        assert made.returncode == 0, made.stderr
+        losses[model, data] = checkpoint.read_manifest(tmp_path / str(number)).facts["quantised"]["loss"]["before"]
+        read = call("eval", model, "--data", f"{data}.jsonl", cwd=tmp_path)
+        assert read.returncode == 0, read.stderr
+    assert len(set(losses.values())) == 1
+    shown = call("data", "inspect", "run", "--rows", "1", cwd=tmp_path)
+    assert "<|assistant|>" in shown.stdout, shown.stderr

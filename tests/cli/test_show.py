@@ -5,12 +5,17 @@ from __future__ import annotations
 import pytest
 
 from anyformer.catalogue import architecture, listing
+from anyformer.cli.pages import lines as lines_of
 from anyformer.cli.summary import described, layers
 from anyformer.describe import to_toml
 
 
 def words(text):
     return " ".join(text.split())
+
+
+def page(name):
+    return "\n".join(line.text for line in lines_of(described(architecture(name)), 80))
 
 
 def test_gemma_3_is_a_screen(call):
@@ -33,7 +38,7 @@ def test_gemma_3_is_a_screen(call):
 
 @pytest.mark.parametrize("name", [*[entry.name for entry in listing()][::12], "minimax-text-01", "perceiver-imagenet"])
 def test_every_architecture_fits_on_a_screen(name):
-    lines = list(described(architecture(name), 80))
+    lines = page(name).split("\n")
     assert max(map(len, lines)) <= 80
     assert len(lines) <= 60
 
@@ -52,10 +57,10 @@ def test_an_order_in_words(order, said):
 
 
 def test_branches_that_are_added_together_and_variants_that_lack_one():
-    lines = words("\n".join(described(architecture("gpt-j-6b"), 80)))
+    lines = words(page("gpt-j-6b"))
     assert "+ feedforward" in lines
     assert "around them: norm before" in lines
-    routed = words("\n".join(described(architecture("deepseek-v3"), 80)))
+    routed = words(page("deepseek-v3"))
     assert "routed: as dense, but experts norm before; width 2,048, experts 256, chosen 8" in routed
     assert "without feedforward" in routed
 

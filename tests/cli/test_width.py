@@ -78,3 +78,8 @@ def test_positions_have_a_row_of_the_decode_state():
     assert rows["all layers"][-2:] == ["37.75", "MB"]
     assert rows["together"][:2] == ["36,872", "B"]
     assert rows["together"][-2:] == ["37.76", "MB"]
+
+
+def test_a_pipe_is_as_wide_as_is_easy_to_read():
+    output = said("cost gpt2 llama-3-8b --length 1k --mode prefill")
+    assert 80 < max(map(len, output.splitlines())) <= 100

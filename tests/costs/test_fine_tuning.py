@@ -180,7 +180,7 @@ def test_all_weights_in_bf16_by_hand(llama):
 
 def test_products_in_fp32_are_priced_and_said():
     """Weights that learn in bf16 are left out there; a frozen matrix in bf16 is there in fp32 while it multiplies."""
-    said = CliRunner().invoke(app, ["plan", "llama-3-8b", "--finetune", "--precision", "fp32"]).output
+    said = CliRunner().invoke(app, ["plan", "llama-3-8b", "--finetune", "--precision", "fp32"], env={"COLUMNS": "1000"}).output
     assert "batch 1 x 2,048 tokens in fp32?" in said
     assert "products are in fp32" in " ".join(said.split())
     assert "in bf16" not in said
@@ -191,7 +191,7 @@ def test_products_in_fp32_are_priced_and_said():
 def test_what_no_length_changes_does_not_depend_on_the_length():
     """128.5 GB at 2k, where it is all that is held at the update, and at 128k, where activations make the peak."""
     alone = "weights, gradients and optimiser state alone"
-    said = CliRunner().invoke(app, ["plan", "llama-3-8b", "--finetune", "--length", "128k"]).output
+    said = CliRunner().invoke(app, ["plan", "llama-3-8b", "--finetune", "--length", "128k"], env={"COLUMNS": "1000"}).output
     assert f"no, 240.2 GB; {alone} take 128.5 GB" in said
 
 
@@ -210,7 +210,7 @@ def test_the_largest_batch_is_the_last_that_fits(llama):
 
 
 def test_the_command_answers_first():
-    result = CliRunner().invoke(app, ["plan", "llama-3-8b", "--finetune", "--length", "2k"])
+    result = CliRunner().invoke(app, ["plan", "llama-3-8b", "--finetune", "--length", "2k"], env={"COLUMNS": "1000"})
     assert result.exit_code == 0, result.output
     first, *rest = result.output.splitlines()
     assert first.startswith("Can llama-3-8b be fine-tuned on one H100 SXM 80 GB, batch 1 x 2,048 tokens in bf16?")

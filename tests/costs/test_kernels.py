@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 
 import pytest
 import torch
@@ -15,6 +16,7 @@ from anyformer.costs import cost
 from anyformer.costs.kernels import kernels
 from anyformer.describe import change_all
 from anyformer.operations import ExpertProduct, Flops, Shape, distinct_experts
+from anyformer.operations.work import Product
 from anyformer.plan import Plan
 from anyformer.testing.traits import decodes_tokens, sublayers
 
@@ -22,42 +24,30 @@ MODES = ("train", "prefill", "decode")
 NAMES = [entry.name for entry in listing()]
 BF16 = Plan(precision="bf16")
 
-# Products whose second operand is no weight of the model, or that several rows of a table share: they are priced with what
-# stands between the projections. Of routed experts, the model reads those that this batch chose, not the expected number.
-# Of latent attention one token, or any whose keys are chosen, absorbs the two expansions, which then are products that
-# are priced otherwise; under a window Transformer-XL projects the distances of the keys that are left, and declares all.
-BETWEEN_IN_DECODING = {
-    "latent", "latent_queries", "latent_window_gate", "latent_indexed_all", "latent_temperature", "latent_aligned",
-    "latent_sink", "latent_sink_window",
-    "transformer_xl_window",
-}  # fmt: skip
-BETWEEN = {
-    "linear_fourier", "linear_gaussian", "linear_positive", "linear_orthogonal", "latent_indexed", "latent_shared_index",
-    "latent_both", "latent_sink",
-}  # fmt: skip
-
 
 def total(work, field):
     return sum(getattr(item, field) * item.layers for item in work)
 
 
 class Moved(TorchDispatchMode):
-    """Bytes of the operands and results of all products of two matrices, and of those of a batch that a weight holds."""
+    """Bytes of the operands and the result of each product by a weight as the model holds it, and the name of the weight.
+
+    A weight that the model multiplies by in another form has none here: copied for several heads, or joined with another.
+    """
 
     def __init__(self, model):
         super().__init__()
-        self.bytes = 0
-        self.weights = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()}
+        self.products = []
+        self.weights = {parameter.untyped_storage().data_ptr(): name for name, parameter in model.named_parameters()}
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         result = function(*args, **(kwargs or {}))
-        match function.overloadpacket.__name__:
-            case "mm":
-                self.bytes += args[0].nbytes + args[1].nbytes + result.nbytes
-            case "addmm":
-                self.bytes += args[1].nbytes + args[2].nbytes + result.nbytes
-            case "bmm" if any(operand.untyped_storage().data_ptr() in self.weights for operand in args[:2]):
-                self.bytes += args[0].nbytes + args[1].nbytes + result.nbytes
+        first = {"mm": 0, "bmm": 0, "addmm": 1}.get(function.overloadpacket.__name__)
+        if first is not None:
+            operands = args[first : first + 2]
+            names = [self.weights.get(each.untyped_storage().data_ptr()) for each in operands]
+            if name := next(filter(None, names), None):
+                self.products.append((name, sum(each.nbytes for each in (*operands, result))))
         return result
 
 
@@ -96,32 +86,47 @@ DECODES = [n for n in ONE_ROW if decodes_tokens(ZOO[n])]
 IN_FP32 = Plan(precision="fp32")
 
 
-def products(architecture, shape, mode):
-    return total([w for w in kernels(architecture, shape, IN_FP32, mode) if w.unit == "matrix"], "bytes")
+def check_products(architecture, shape, mode, moved):
+    """Every product that the model makes by a weight is one that is declared, of as many bytes; gives how many of how many
+    declared ones were made so. Left out are those whose rows are the same for any text: a model need not make all of them."""
+    works = (item for node in architecture.cost(shape).nodes() for item in node.tally.own_work.items())
+    constant = {name for name, each in works if isinstance(each, Product) and each.constant}
+    counted = Counter()
+    for each in kernels(architecture, shape, IN_FP32, mode):
+        if each.unit == "matrix" and each.name not in constant:
+            counted[each.bytes] += each.layers
+    made = Counter(size for name, size in moved.products if not constant & set(name.split(".")))
+    assert not made - counted, (made - counted, counted - made)
+    return made.total(), counted.total()
 
 
-@pytest.mark.parametrize("name", ONE_ROW)
-def test_bytes_of_products_are_those_of_the_running_model(name):
+@torch.no_grad()
+def one_pass(name):
     architecture = ZOO[name]
     model = af.build(architecture, plan=IN_FP32, seed=0).eval()
-    tokens = torch.randint(0, architecture.embedding.symbols, (2, 12))
-    with torch.no_grad(), Moved(model) as moved:
-        model(tokens)
-    predicted = products(architecture, Shape(batch=2, length=12), "prefill")
-    assert (predicted == moved.bytes) != (name in BETWEEN), (predicted, moved.bytes)
+    with Moved(model) as moved:
+        model(torch.randint(0, architecture.embedding.symbols, (2, 12)))
+    return check_products(architecture, Shape(batch=2, length=12), "prefill", moved)
 
 
-@pytest.mark.parametrize("name", DECODES)
-def test_bytes_of_products_of_one_more_token_are_those_of_the_running_model(name):
+@torch.no_grad()
+def one_token(name):
     architecture = ZOO[name]
     model = af.build(architecture, plan=IN_FP32, seed=0).eval()
     tokens, state = torch.randint(0, architecture.embedding.symbols, (2, 13)), model.state(2, 13)
-    with torch.no_grad():
-        model(tokens[:, :12], state=state)
-        with Moved(model) as moved:
-            model(tokens[:, 12:], state=state)
-    predicted = products(architecture, Shape(batch=2, past=12), "decode")
-    assert (predicted == moved.bytes) != (name in BETWEEN | BETWEEN_IN_DECODING), (predicted, moved.bytes)
+    model(tokens[:, :12], state=state)
+    with Moved(model) as moved:
+        model(tokens[:, 12:], state=state)
+    return check_products(architecture, Shape(batch=2, past=12), "decode", moved)
+
+
+@pytest.mark.parametrize(("run", "names"), [(one_pass, ONE_ROW), (one_token, DECODES)], ids=["a pass", "one more token"])
+def test_bytes_of_products_are_those_of_the_running_model(run, names):
+    """Of the whole zoo; a part may multiply by another form of its weights, but hardly any product of the zoo is made so."""
+    every = [run(name) for name in names]
+    made, counted = map(sum, zip(*every, strict=True))
+    assert made > 0.98 * counted
+    assert sum(one == all for one, all in every) > 0.9 * len(every)
 
 
 @pytest.mark.parametrize("name", [n for n, a in PAIRS.items() if a.embedding.symbols is not None])
@@ -132,7 +137,8 @@ def test_bytes_of_products_of_two_sequences_are_those_of_the_running_model(name)
     target = torch.randint(0, architecture.output_embedding.symbols, (2, 12))
     with torch.no_grad(), Moved(model) as moved:
         model(source, target)
-    assert products(architecture, Shape(batch=2, length=12, source=9), "prefill") == moved.bytes
+    work = kernels(architecture, Shape(batch=2, length=12, source=9), IN_FP32, "prefill")
+    assert sum(size for _, size in moved.products) == total([each for each in work if each.unit == "matrix"], "bytes")
 
 
 @pytest.mark.parametrize(("experts", "chosen", "tokens"), [(8, 2, 1), (8, 2, 5), (64, 6, 20), (16, 16, 3)])

@@ -8,6 +8,7 @@ import pytest
 
 import anyformer as af
 from anyformer.catalogue import architecture
+from anyformer.cli.pages import lines
 from anyformer.cli.summary import short_costs
 from anyformer.costs import budget_of, peak_memory, step_time
 from anyformer.costs.figures import flops, size
@@ -89,7 +90,7 @@ def test_every_address_says_the_same_counts(kind):
     budget = budget_of(made, length=LENGTH)
     assert (budget.parameters, budget.active) == (sheet.params.total, sheet.params.active)
     assert budget.training_flops == af.cost(made, length=LENGTH).flops.total.exact // LENGTH
-    shown = " ".join(" ".join(short_costs(made, BATCH, LENGTH)).split())
+    shown = " ".join(" ".join(line.text for line in lines(short_costs(made, BATCH, LENGTH), 80)).split())
     prefill = sheet.of("prefill")
     assert f"parameters {sheet.params.total:,} " in shown
     assert f"weights {size(sheet.weights['bf16'])} " in shown

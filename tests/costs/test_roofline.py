@@ -241,3 +241,11 @@ def test_products_of_experts_hide_none_of_their_reading():
     assert bound == "memory"
     alone, _ = timed(replace(of_experts, share="features"), on)
     assert alone == pytest.approx(max(computing, reading))
+
+
+def test_pieces_of_a_batch_take_their_time_one_after_the_other_and_count_together():
+    architecture, shape = af.architecture("llama-12m"), Shape(batch=2, length=64)
+    one, four = (step_time(architecture, shape, Plan(precision="bf16"), TOY, "train", accumulation=n) for n in (1, 4))
+    assert (one.tokens, four.tokens) == (128, 512)
+    optimiser = sum(each.seconds for each in one.operations if each.unit == "optimiser")
+    assert four.seconds == pytest.approx(4 * (one.seconds - optimiser) + optimiser)

@@ -7,6 +7,7 @@ from typing import Literal
 import pytest
 from zoo import ZOO
 
+from anyformer.cache import Cache
 from anyformer.costs.saved import Question, remembered, saved, sizes
 from anyformer.costs.saved.tracing import trace
 from anyformer.describe import change_all
@@ -89,7 +90,7 @@ def test_a_cache_that_cannot_be_written_is_none(monkeypatch, fresh):
 
 
 def test_the_oldest_go(fresh, monkeypatch):
-    monkeypatch.setattr(remembered, "MOST", 2)
+    monkeypatch.setattr(remembered, "KEPT", Cache("saved", files=2))
     for length in (5, 6, 7):
         saved(asked(length=length))
     assert len([*(fresh / "saved").iterdir()]) == 2

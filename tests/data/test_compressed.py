@@ -2,37 +2,22 @@
 
 from __future__ import annotations
 
-import bz2
-import gzip
 import json
-import lzma
-from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow
 import pyarrow.parquet
 import pytest
 
-from anyformer.data import Bytes, Split, Text, prepare
+from anyformer.data import Bytes, Split, Text, compressed, prepare
 from anyformer.data.compressed import suffix_of
 from anyformer.data.reading import Skipped, check
 from anyformer.data.rows import rows
 from anyformer.data.sources import find_sources
 from anyformer.text import DataError
+from data.texts import PACK
 
 TEXTS = ["one text", "another\nof two lines", "é and 日"]
-
-
-def zstandard(content: bytes) -> bytes:
-    sink = pyarrow.BufferOutputStream()
-    with pyarrow.CompressedOutputStream(sink, "zstd") as stream:
-        stream.write(content)
-    return bytes(sink.getvalue())
-
-
-PACK: dict[str, Callable[[bytes], bytes]] = {
-    "": bytes, ".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress, ".zst": zstandard,
-}  # fmt: skip
 
 
 def written(place: Path, name: str) -> Path:
@@ -98,3 +83,13 @@ def test_a_table_without_the_field_is_named(tmp_path: Path) -> None:
     path = written(tmp_path, "a.parquet")
     with pytest.raises(DataError, match=r"a\.parquet#0: has no field 'content', only 'text'; set `field`"):
         check(find_sources([str(path)])[0], "content")
+
+
+@pytest.mark.parametrize("end", [end for end in PACK if end])
+def test_a_small_file_that_stands_for_much_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str) -> None:
+    monkeypatch.setattr(compressed, "_PLAIN", 2**18)
+    for name, content in (("a.txt", b"x" * 2**20), ("b.jsonl", b'{"text": "x"}\n' * 2**16)):
+        path = tmp_path / f"{name}{end}"
+        path.write_bytes(PACK[end](content))
+        with pytest.raises(DataError, match="stands for more than 256 times as many bytes as it has"):
+            check(find_sources([str(path)])[0], "text")

@@ -5,6 +5,7 @@ import os
 import shutil
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -25,8 +26,9 @@ from anyformer.data import (
 )
 from anyformer.data.openings import opening
 from anyformer.data.shards import SplitWriter, Tokens, token_dtype
+from anyformer.data.text_pipeline import around_documents
 from anyformer.files import default_cache
-from anyformer.text import DataError
+from anyformer.text import DataError, Specials
 from data.texts import Prepare, prose
 
 
@@ -310,3 +312,19 @@ def test_progress_is_told_in_lines_without_a_terminal_unless_it_is_not_wanted(
     assert "tokenising: 0 of 0 MB, 0 s left\n" in said.err
     prepare(data, tmp_path / "quiet", 1, progress=False)
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("frame", "end", "around"),
+    [
+        (((), ()), 7, ((), (7,))),
+        (((1,), (2,)), 7, ((1,), (2,))),
+        (((1,), ()), 7, ((1,), (7,))),
+        (((1,), (2,)), None, ((1,), (2,))),
+    ],
+)
+def test_a_document_has_one_end(frame, end, around):
+    """What the tokenizer puts behind a text, or the token that ends one where it puts nothing."""
+    single = SimpleNamespace(before=frame[0], behind=frame[1])
+    tokenizer = SimpleNamespace(end_of_text=end, frame=SimpleNamespace(single=single))
+    assert around_documents(tokenizer, Specials(), SimpleNamespace(separate=True)) == around

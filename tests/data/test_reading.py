@@ -7,11 +7,13 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from anyformer.data import BytePairs, Skipped
+from anyformer.data import BytePairs, Skipped, lines
 from anyformer.data.reading import SourceFacts, check, cut, read
+from anyformer.data.rows import rows
 from anyformer.data.sources import Source, find_sources
 from anyformer.data.vocabulary import make_tokenizer
 from anyformer.text import DataError
+from data.texts import PACK
 
 
 def _source(path: Path, content: bytes, explicit: bool = True) -> Source:
@@ -29,7 +31,7 @@ def _facts(source: Source) -> SourceFacts:
 @given(text=st.text(min_size=1, max_size=300), size=st.integers(1, 64))
 @example(text="a\r\n\r\nb\r\n", size=3)
 def test_pieces_join_to_the_text_and_stay_small(tmp_path_factory: pytest.TempPathFactory, text: str, size: int) -> None:
-    text = text.replace("\0", "")  # refused elsewhere
+    text = text.replace("\0", "").removeprefix("\ufeff")  # refused, and left out, elsewhere
     if not text:
         return
     facts = _facts(_source(tmp_path_factory.mktemp("read") / "a.txt", text.encode()))
@@ -69,6 +71,47 @@ def test_unfit_files_are_skipped_if_found_and_refused_if_named(tmp_path: Path, c
     assert reason in found.reason
     with pytest.raises(DataError, match=r"a\.txt: .*leave it out"):
         check(_source(tmp_path / "a.txt", content, explicit=True), "text")
+
+
+@pytest.mark.parametrize("content", [b'{"text": "a\0"}', b'{"text": "\xff"}'])
+def test_json_lines_that_are_no_text_are_skipped_if_found_and_refused_if_named(tmp_path: Path, content: bytes) -> None:
+    found = check(_source(tmp_path / "a.jsonl", b'{"text": "x"}\n' + content, explicit=False), "text")
+    assert isinstance(found, Skipped)
+    assert "line 2" in found.reason
+    with pytest.raises(DataError, match=r"a\.jsonl: .*line 2.*leave it out"):
+        check(_source(tmp_path / "a.jsonl", b'{"text": "x"}\n' + content), "text")
+
+
+@pytest.mark.parametrize("pack", PACK)
+def test_a_byte_order_mark_is_no_part_of_a_text(tmp_path: Path, pack: str) -> None:
+    """Running text, documents in lines, records: the same with it and without."""
+    for name, content in (
+        ("a.txt", b"one"),
+        ("a.jsonl", b'{"text": "one"}'),
+        ("a.json", b'[{"text": "one"}]'),
+        ("a.csv", b"text\none"),
+    ):
+        path = tmp_path / f"{name}{pack}"
+        path.write_bytes(PACK[pack](b"\xef\xbb\xbf" + content))
+        if name != "a.txt":
+            assert [dict(row.values) for row in rows(path)] == [{"text": "one"}], name
+        if name in ("a.txt", "a.jsonl"):
+            (source,) = find_sources([str(path)])
+            assert [piece.text for piece in read(_facts(source), "text")] == ["one"], name
+
+
+def test_a_line_of_text_has_the_limit_of_a_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("LONGEST", "MOST_PARTS"):
+        monkeypatch.setattr(lines, name, 20)
+    with pytest.raises(DataError, match=r"a\.jsonl:2: a record of more than 20 bytes"):
+        check(_source(tmp_path / "a.jsonl", b'{"text": "x"}\n{"text": "%s"}' % (b"x" * 40)), "text")
+
+
+def test_blank_lines_end_somewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lines, "BLANK", 3)
+    assert _facts(_source(tmp_path / "a.jsonl", b'\n\n\n{"text": "x"}\n\n\n\n')).documents == 1
+    with pytest.raises(DataError, match=r"a\.jsonl:5: more than 3 blank lines"):
+        check(_source(tmp_path / "a.jsonl", b'{"text": "x"}' + b"\n" * 9), "text")
 
 
 def test_a_character_across_blocks_is_read(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from anyformer.data import formats
+from anyformer.data import json_records, lines
 from anyformer.data.rows import (
     BadRecord,
     Row,
@@ -80,7 +80,7 @@ MALFORMED = {
         r"line\.jsonl:2: not valid JSON \(Expecting value.*; every line has to be one JSON object",
     ),
     "list.jsonl": ("[1, 2]", r"list\.jsonl:1: should be a JSON object, got \[1, 2\] \(list\)"),
-    "nan.jsonl": ('{"a": NaN}', r"nan\.jsonl:1: NaN is no number of JSON"),
+    "nul.jsonl": (b'{"a": "\0"}', r"nul\.jsonl:1: binary"),
     "bytes.jsonl": (b'{"a": "\xff"}', r"bytes\.jsonl:1: not UTF-8 \(0xff at byte 7 of it\)"),
     "deep.jsonl": ("[" * 100_000, r"deep\.jsonl:1: not valid JSON"),
     "item.json": ('[{"a": 1}, 5]', r"item\.json#1: should be a JSON object, got 5 \(int\)"),
@@ -91,9 +91,17 @@ MALFORMED = {
     "long.tsv": ("a\tb\n1\t2\t3\n", r"long\.tsv:2: 3 fields, and the header has 2"),
 }
 HOPELESS = {
-    "object.json": ('{"a": 1}', r"object\.json: should be a list of objects, got \{'a': 1\} \(dict\); one object in each line"),
+    "object.json": (
+        '{"a": 1}',
+        r"object\.json: should be a list of objects, got '\{\"a\": 1\}' \(str\); .* one object in each line",
+    ),
     "broken.json": ('[{"a": 1},\n  {]', r"broken\.json:2: not valid JSON"),
-    "bytes.json": (b'["\xff"]', r"bytes\.json: not UTF-8 \(0xff at byte 2 of it\)"),
+    "bytes.json": (b'["\xff"]', r"bytes\.json: not UTF-8 \(0xff at byte 2\)"),
+    "behind.json": ('[{"a": 1}]\n\n{"a": 2}', r"behind\.json:3: not valid JSON \(there is more behind the list\)"),
+    "between.json": ('[{"a": 1}\n {"a": 2}]', r"between\.json:2: not valid JSON \(expecting ',' or '\]' after an item\)"),
+    "cut.json": ('[{"a": 1}, {"a"', r"cut\.json:1: not valid JSON"),
+    "deep.json": ("[" + '{"a":' * 100_000, r"deep\.json:1: not valid JSON"),
+    "nothing.json": ("", r"nothing\.json: should be a list of objects, got ''"),
     "empty.csv": ("", r"empty\.csv: the file is empty; its first row has to name the fields"),
     "twice.csv": ("a,a\n1,2\n", r"twice\.csv:1: the header \['a', 'a'\] has an empty or repeated name"),
     "header.csv": (b"a,\xff\n1,2\n", r"header\.csv:1: not UTF-8"),
@@ -128,24 +136,75 @@ def test_records_after_a_malformed_one_are_read(tmp_path: Path) -> None:
     assert skips.report() == ["1 record: 1 fields, and the header has 2", "1 record: not UTF-8 (0xff at byte 2 of it)"]
 
 
-def test_too_large_files_are_refused_with_a_way_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(formats, "LARGEST_JSON", 10)
-    with pytest.raises(DataError, match=r"a\.json: .* it may have 10 bytes at most; write JSON lines instead"):
-        list(rows(write(tmp_path, "a.json", '[{"a": 100}]')))
-    monkeypatch.setattr(formats, "LONGEST_LINE", 10)
-    with pytest.raises(DataError, match=r"a\.jsonl:1: a line of more than 10 bytes"):
-        list(rows(write(tmp_path, "a.jsonl", '{"a": 100000}')))
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.jsonl", '{"a": 1}\n{"text": "%s"}' % ("x" * 100)),
+        ("a.json", '[{"a": 1}, {"text": "%s"}]' % ("x" * 100)),
+        ("a.csv", "a,b\n1,2\n" + '"xxxxx\nxxxxx\n",' * 9),
+        ("a.tsv", "a\tb\n1\t" + "x" * 100),
+    ],
+)
+def test_a_record_has_a_limit_in_every_format(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, content: str) -> None:
+    """Bytes, and values: those of `[],[],...` take twenty times the memory of their text."""
+    for module in (lines, json_records):
+        monkeypatch.setattr(module, "LONGEST" if module is lines else "_BLOCK", 20)
+    path = write(tmp_path, name, content)
+    monkeypatch.setattr(lines, "MOST_PARTS", 15)
+    with pytest.raises(DataError, match=rf"a\.{path.suffix[1:]}.*: a record of more than 20 bytes"):
+        list(rows(path))
+    monkeypatch.setattr(lines, "MOST_PARTS", 0)
+    with pytest.raises(DataError, match=r": a record of more than 0 values|more than 20 bytes"):
+        list(rows(path))
 
 
-@pytest.mark.parametrize("suffix", ["jsonl", "csv"])
+def test_a_record_of_many_values_is_refused_before_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lines, "MOST_PARTS", 50)
+    many = '{"a": [' + "[]," * 60 + "[]]}"
+    for name, content in (("a.jsonl", many), ("a.json", f"[{many}]"), ("a.csv", "a,b\n" + "," * 60)):
+        with pytest.raises(DataError, match="a record of more than 50 values"):
+            list(rows(write(tmp_path, name, content)))
+    assert len(read(write(tmp_path, "b.jsonl", '{"a": [1, 2]}\n' * 60))) == 60
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    records=st.lists(
+        st.dictionaries(st.text(max_size=3), st.recursive(st.text() | st.integers() | st.booleans() | st.none(), st.lists))
+    ),
+    block=st.integers(1, 40),
+    indent=st.sampled_from([None, 1]),
+)
+def test_a_list_is_read_item_by_item_wherever_the_file_is_cut(
+    tmp_path_factory: pytest.TempPathFactory, records: list[dict[str, object]], block: int, indent: int | None
+) -> None:
+    path = tmp_path_factory.mktemp("lists") / "a.json"
+    path.write_text(
+        json.dumps(records, ensure_ascii=False, indent=indent).encode("utf-8", "replace").decode(), encoding="utf-8"
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(json_records, "_BLOCK", block)
+        assert [values for _, values in read(path)] == json.loads(path.read_text(encoding="utf-8"))
+
+
+def test_a_number_that_is_none_is_refused_where_it_is_wanted(tmp_path: Path) -> None:
+    """Python's own json writes NaN; beside a text it harms nobody."""
+    (row,) = rows(write(tmp_path, "a.jsonl", '{"text": "x", "score": NaN}'))
+    assert text_field(row, "text") == "x"
+    with pytest.raises(BadRecord, match="should be a finite number, got nan"):
+        number_field(row, "score")
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "json", "csv"])
 def test_memory_and_progress_of_a_large_file(tmp_path: Path, suffix: str) -> None:
     """50 MB in less than 4 MB."""
     text = "word " * 2000
-    line = json.dumps({"text": text, "number": 5}) if suffix == "jsonl" else f"{text},5"
+    line = f"{text},5" if suffix == "csv" else json.dumps({"text": text, "number": 5})
     path = tmp_path / f"big.{suffix}"
     with path.open("w") as file:
-        file.write("text,number\n" * (suffix == "csv"))
-        file.writelines(line + "\n" for _ in range(5000))
+        file.write({"csv": "text,number\n", "json": "[", "jsonl": ""}[suffix])
+        file.writelines(line + ("," if suffix == "json" and number < 4999 else "") + "\n" for number in range(5000))
+        file.write("]" * (suffix == "json"))
     assert path.stat().st_size > 50e6
     seen: list[int] = []
     tracemalloc.start()
@@ -291,7 +350,7 @@ def test_images_of_a_directory_by_class(tmp_path: Path) -> None:
     assert images[0][:, 0, 0].tolist() == [250, 0, 0]
     assert images[1][:, 3, 5].tolist() == [0, 0, 250]
     assert abs(image_field(found[2], "image", 1, 4, 4).astype(int) - 128).max() <= 1
-    with pytest.raises(BadRecord, match=r"3\.png: not an image that Pillow reads"):
+    with pytest.raises(BadRecord, match=r"3\.png: no whole image of a format that is read"):
         image_field(next(iter(rows(tmp_path / "dog" / "3.png"))), "image", 3, 4, 4)
     listed = write(tmp_path, "list.jsonl", '{"image": "cat/1.png"}\n{"image": "cat/9.png"}')
     first, second = rows(listed)

@@ -49,8 +49,20 @@ def test_wrong_paths_are_refused_by_name(tmp_path: Path) -> None:
         find_sources([str(tmp_path / "nowhere.txt")])
     with pytest.raises(DataError, match="wildcards belong in `glob`"):
         find_sources([str(tmp_path / "*.txt")])
-    with pytest.raises(DataError, match=r"no file in this directory matches \*\.md"):
+    with pytest.raises(DataError, match=r"this directory has no files; put some there, or name another"):
+        find_sources([str(tmp_path)], ["*.md"])
+    _tree(tmp_path, "a.jpg", "b.jpg", "c.jsonl.gz")
+    with pytest.raises(DataError, match=r"no file in this directory matches \*\.md, only 2 \.jpg, 1 \.jsonl; name others"):
         find_sources([str(tmp_path)], ["*.md"])
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(DataError, match="neither a regular file"):
         find_sources([str(tmp_path / "pipe")])
+
+
+def test_names_that_are_not_utf8_are_refused_before_any_work(tmp_path: Path) -> None:
+    """What was prepared could not be written down."""
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / os.fsdecode(b"caf\xe9.txt")).write_text("text")
+    for path in (tmp_path / "in", tmp_path / "in" / os.fsdecode(b"caf\xe9.txt")):
+        with pytest.raises(DataError, match=r"in/caf\\xe9\.txt: the name of this file is not UTF-8"):
+            find_sources([str(path)])

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
+import lzma
 from collections.abc import Callable
+
+import pyarrow
 
 from anyformer.data import Corpus
 
@@ -18,3 +23,15 @@ def prose(seed: int, words: int) -> str:
         state = (state * 6364136223846793005 + 1442695040888963407) % 2**64
         out.append(_WORDS[(state >> 33) % len(_WORDS)])
     return " ".join(out)
+
+
+def zstandard(content: bytes) -> bytes:
+    sink = pyarrow.BufferOutputStream()
+    with pyarrow.CompressedOutputStream(sink, "zstd") as stream:
+        stream.write(content)
+    return bytes(sink.getvalue())
+
+
+PACK: dict[str, Callable[[bytes], bytes]] = {
+    "": bytes, ".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress, ".zst": zstandard,
+}  # fmt: skip

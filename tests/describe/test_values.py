@@ -195,3 +195,40 @@ def test_another_kind_keeps_the_fields_that_it_has_and_drops_defaults_alone():
     assert (get(linear, f"{there}.kv_heads"), get(linear, f"{there}.feature_map.kind")) == (2, "elu_plus_one")
     with pytest.raises(DescriptionError, match="attention: has no field 'value_scale'"):
         change_all(change(plain, f"{there}.value_scale", 2.0), features)
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "said"),
+    [
+        ("schedule", {"warmup": 3}, ": says no kind, got {'warmup': 3} (dict): add kind = one of 'cosine', 'linear', "),
+        ("tuning.adapter", {"rank": 8}, ": says no kind, got {'rank': 8} (dict): add kind = one of 'dora', 'lora', "),
+        ("tuning.adapter", "lora", ": should be a table with kind = one of 'dora', 'lora', 'prompt'; got 'lora' (str)"),
+        ("tuning.adapter.rank", 8, ": tuning.adapter is absent: set it as a whole, as in tuning.adapter={kind=...,rank=...}"),
+        ("average.rate", 1, ": average is absent: set it as a whole first"),
+        ("optimiser", 3, ": should be a table with kind = one of 'adamw', "),
+        ("tuning", 3, ": should be a table, got 3 (int)"),
+        ("decoder.layer.attention.mask", {}, ": says no kind, got {} (dict): add kind = one of 'all_of', 'any_of', "),
+        ("loggers", [{}], ": says no kind, got {} (dict): add kind = one of 'mlflow', "),
+    ],
+)
+def test_what_lacks_its_kind_is_told_where_it_stands_what_it_is_and_which_kinds_there_are(path, value, said):
+    from anyformer.data import Text
+    from anyformer.training import Run
+
+    run = Run(minutes=1.0, length=8, data=Text(paths=("x",)), architecture=change(TINY, "embedding.vocab", 4096))
+    with pytest.raises(DescriptionError) as caught:
+        change_all(run, {path: value})
+    assert f"{path}{said}" in str(caught.value)
+
+
+def test_a_base_class_between_takes_any_of_its_own_kinds_and_no_other():
+    from anyformer.data import Chats
+    from anyformer.data.kinds.spoken import Spoken
+
+    assert isinstance(Spoken.parse({"kind": "chats", "paths": ["x"]}), Chats)
+    with pytest.raises(
+        DescriptionError, match=r"says no kind, got .*: add kind = one of 'chats', 'completions', 'preferences', 'prompts'$"
+    ):
+        Spoken.parse({"paths": ["x"]})
+    with pytest.raises(DescriptionError, match=r"'text' is no kind \(known: chats, completions, preferences, prompts\)"):
+        Spoken.parse({"kind": "text", "paths": ["x"]})

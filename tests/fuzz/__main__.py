@@ -27,7 +27,7 @@ def main() -> None:
     given = parser.parse_args()
     results = {}
     for kind in given.only or KINDS:
-        first, end = map(int, given.seeds.split(":")) if given.seeds else (0, KINDS[kind][1])
+        first, end = map(int, given.seeds.split(":")) if given.seeds else (0, KINDS[kind].cases)
         results[kind] = campaign(kind, range(first, end))
         print(kind, json.dumps(results[kind], indent=2), file=sys.stderr)
     whole = {

@@ -4,43 +4,38 @@ from __future__ import annotations
 
 import statistics
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 from zoo import ZOO
 
 from anyformer.model import build
-from fuzz.commands import command
-from fuzz.directories import directory
-from fuzz.outcome import Outcome, judged, little_memory
-from fuzz.values import configuration, description
+from fuzz import commands, data_files, directories, foreign, foreign_numbers, images, values
+from fuzz.kind import Kind
+from fuzz.outcome import BAD, Outcome, judged, little_memory
 
-KINDS: dict[str, tuple[Callable[[int], Callable[[], Any]], int]] = {
-    "configurations": (configuration, 10_000),
-    "descriptions": (description, 10_000),
-    "commands": (command, 1_000),
-    "directories": (directory, 600),
-}
-"""What is attacked -> the case of a seed, and how many there are in a full campaign."""
-BAD = ("escape", "hang")
+GROUPS = (values, commands, directories, foreign, foreign_numbers, images, data_files)
+"""The files of this folder that have `KINDS`."""
+KINDS: dict[str, Kind] = {name: kind for group in GROUPS for name, kind in group.KINDS.items()}
 
 
 def campaign(kind: str, seeds: Iterable[int]) -> dict[str, Any]:
-    """Outcomes counted, percentiles of seconds per case, and where each escape and hang is, with its first seeds."""
-    make, _ = KINDS[kind]
-    build(ZOO["llama"])  # what is loaded once is not the first case's time
+    """Outcomes counted, percentiles of seconds and the most bytes of a case, and what none may come to, with its seeds."""
+    make = KINDS[kind].make
+    build(ZOO["llama"])  # what is loaded once is not the first case's
     with little_memory():
-        outcomes = {seed: judged(lambda seed=seed: make(seed)()) for seed in seeds}
+        outcomes = {seed: judged(make(seed)) for seed in seeds}
     return {
         "cases": len(outcomes),
         "outcomes": dict(sorted(Counter(each.kind for each in outcomes.values()).items())),
         "seconds": _percentiles([each.seconds for each in outcomes.values()]),
+        "bytes": max(each.bytes for each in outcomes.values()),
         "found": found(outcomes),
     }
 
 
 def found(outcomes: dict[int, Outcome]) -> dict[str, list[int]]:
-    """Every escape and hang -> the first seeds that show it."""
+    """Every outcome of `BAD` -> the first seeds that show it."""
     places: dict[str, list[int]] = {}
     for seed, each in outcomes.items():
         if each.kind in BAD:

@@ -6,16 +6,16 @@ import contextlib
 import io
 import os
 import random
-from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import typer
 
 from anyformer.cli import app
 from fuzz import hostile_files
+from fuzz.guard import place
+from fuzz.kind import Case, Kind
 
 NAMES = ("gpt2", "llama-12m", "t5-small", "bert-base-uncased", "mixtral-8x7b", "deepseek-v3", "vit-base-16", "GPT2", "llama3")
 VALUES = (
@@ -36,14 +36,14 @@ ONE_STEP = ("--tiny", "--set", "steps=1", "--set", "minutes=0.01", "--out", "out
 """What ends a training at once, should one begin."""
 
 
-def command(seed: int) -> Callable[[], Any]:
+def command(seed: int) -> Case:
     """One command line over a directory of hostile files."""
     draw = random.Random(seed)
     line = _line(draw)
 
     def run() -> None:
-        with TemporaryDirectory(prefix="anyformer-fuzz-") as place, _inside(Path(place)):
-            hostile_files.write(Path(place), line)
+        with place() as inside, _inside(inside):
+            hostile_files.write(inside, line)
             with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
                 _command()(args=line, prog_name="anyformer", standalone_mode=False)
 
@@ -87,3 +87,6 @@ def _inside(place: Path) -> Any:
         yield
     finally:
         os.chdir(before)
+
+
+KINDS = {"commands": Kind(command, 1_000, 240)}

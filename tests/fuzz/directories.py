@@ -4,29 +4,29 @@ from __future__ import annotations
 
 import random
 import shutil
-from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory, mkdtemp
-from typing import Any
 
 from zoo import ZOO
 
 from anyformer import checkpoint, huggingface
 from anyformer.loading import load
 from anyformer.model import build
+from fuzz.guard import place
+from fuzz.kind import Case, Kind
 
 KEPT = TemporaryDirectory(prefix="anyformer-fuzz-")
 
 
-def directory(seed: int) -> Callable[[], Any]:
+def directory(seed: int) -> Case:
     """One damaged directory, loaded."""
     draw = random.Random(seed)
     whole = _whole(draw.choice(("checkpoint", "export", "hub")))
 
     def run() -> None:
-        with TemporaryDirectory(prefix="anyformer-fuzz-") as place:
-            damaged = Path(place) / "damaged"
+        with place() as inside:
+            damaged = inside / "damaged"
             shutil.copytree(whole, damaged)
             _damage(draw.choice(sorted(damaged.iterdir())), draw)
             load(damaged)
@@ -63,12 +63,15 @@ def _damage(path: Path, draw: random.Random) -> None:
 
 @cache
 def _whole(kind: str) -> Path:
-    place = Path(mkdtemp(dir=KEPT.name)) / kind
+    made = Path(mkdtemp(dir=KEPT.name)) / kind
     model = build(ZOO["llama"], seed=0)
     if kind == "checkpoint":
-        checkpoint.save(model, place, facts={"step": 7})
-        return place
-    huggingface.export(model, place)
+        checkpoint.save(model, made, facts={"step": 7})
+        return made
+    huggingface.export(model, made)
     if kind == "hub":
-        (place / "digests.json").unlink()
-    return place
+        (made / "digests.json").unlink()
+    return made
+
+
+KINDS = {"directories": Kind(directory, 600, 40)}

@@ -22,7 +22,7 @@ def mutated(data: Any, draw: random.Random) -> Any:
     """A copy of `data` with one to three mutations."""
     changed = copy.deepcopy(data)
     for _ in range(draw.choice((1, 1, 1, 2, 3))):
-        changed = draw.choice(MUTATIONS)(changed, draw)
+        changed = draw.choice(MUTATIONS)(changed, draw) if ways(changed) else changed
     return changed
 
 

@@ -1,4 +1,4 @@
-"""What becomes of one case: a result, an error for people, an escape or a hang; under an alarm and a limit of memory."""
+"""What becomes of one case: a result, an error for people, or what none may come to; under alarms and a limit of memory."""
 
 from __future__ import annotations
 
@@ -16,12 +16,20 @@ import typer
 
 import anyformer
 from anyformer.describe import UserError
+from fuzz.guard import Seen, watched
 
 PACKAGE = Path(anyformer.__file__).parent
 SECONDS = 10.0
 """Processor time that one case may take: what else the machine does is no matter."""
+WAITING = 60.0
+"""Seconds on the wall until a case is taken to wait for something that never comes, such as the other end of a pipe."""
+GROWTH = 600 * 2**20
+"""Bytes that a case may add to the process: beside the 400 MB of the program with torch that is one GB."""
 ROOM = 6 * 2**30
 """Bytes of addresses that all cases together may take on top of what is mapped when they begin."""
+BAD = ("escape", "hang", "memory", "child", "outside")
+"""What no case may come to: an error that is not for people; more than `SECONDS`; more than `GROWTH`; a program that was
+started; a file that was opened outside the case's place."""
 
 
 class Hang(BaseException):
@@ -30,50 +38,75 @@ class Hang(BaseException):
 
 @dataclass(frozen=True)
 class Outcome:
-    """`kind`: ok, refused, usage, escape or hang; seconds as a clock on the wall gives them.
+    """`kind`: ok, refused, usage, or one of `BAD`; seconds as a clock on the wall gives them; bytes added at the peak.
 
-    `where`: the error and the last line of the package that it passed.
+    `where`: the error and the last line of the package that it passed, or what was started or opened.
     """
 
     kind: str
     seconds: float
+    bytes: int = 0
     where: str = ""
 
 
 def judged(case: Callable[[], Any]) -> Outcome:
     """Run one case."""
-    began = time.perf_counter()
-    where = ""
+    began, worked = time.perf_counter(), time.process_time()
+    with watched() as seen:
+        kind, where = _ended(case)
+    seconds, worked = time.perf_counter() - began, time.process_time() - worked
+    if kind != "hang" and worked > SECONDS:  # no alarm is heard before a library returns
+        kind, where = "hang", f"{worked:.0f} s of processor time"
+    kind, where = _noticed(seen) or (kind, where)
+    return Outcome(kind, seconds, seen.bytes, where)
+
+
+def _ended(case: Callable[[], Any]) -> tuple[str, str]:
     try:
-        with _alarm():
+        with _alarms():
             case()
-        kind = "ok"
     except UserError:
-        kind = "refused"
+        return "refused", ""
     except typer.BadParameter:
-        kind = "usage"
+        return "usage", ""
     except SystemExit as left:
-        kind, where = ("ok" if left.code in (0, None) else "usage"), ""
+        return ("ok" if left.code in (0, None) else "usage"), ""
     except Hang as error:
-        kind, where = "hang", _where(error)
-    except Exception as error:
+        return "hang", _where(error)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # a panic in Rust is no Exception
         usage = type(error).__module__.startswith(("click", "typer"))
-        kind, where = ("usage", "") if usage else ("escape", _where(error))
-    return Outcome(kind, time.perf_counter() - began, where)
+        return ("usage", "") if usage else ("escape", _where(error))
+    return "ok", ""
+
+
+def _noticed(seen: Seen) -> tuple[str, str] | None:
+    """What counts however the case ended."""
+    if seen.started:
+        return "child", seen.started[0]
+    if seen.outside:
+        return "outside", Path(seen.outside[0]).name
+    if seen.bytes > GROWTH:
+        return "memory", f"more than {GROWTH:,} bytes"
+    return None
 
 
 @contextlib.contextmanager
-def _alarm() -> Iterator[None]:
+def _alarms() -> Iterator[None]:
     def ring(number: int, frame: Any) -> None:
         raise Hang
 
-    before = signal.signal(signal.SIGPROF, ring)
-    signal.setitimer(signal.ITIMER_PROF, SECONDS)
+    timers = {signal.SIGPROF: (signal.ITIMER_PROF, SECONDS), signal.SIGALRM: (signal.ITIMER_REAL, WAITING)}
+    before = {number: signal.signal(number, ring) for number in timers}
+    running = {timer: signal.setitimer(timer, seconds)[0] for timer, seconds in timers.values()}
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_PROF, 0)
-        signal.signal(signal.SIGPROF, before)
+        for timer, left in running.items():  # the test's own timeout goes on
+            signal.setitimer(timer, left)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 @contextlib.contextmanager

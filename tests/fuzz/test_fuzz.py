@@ -5,7 +5,10 @@ A failing case prints its seed; `PYTHONPATH=src:tests:tests/contract python -m f
 
 from __future__ import annotations
 
+import contextlib
+import os
 import random
+import subprocess
 import sys
 import time
 
@@ -14,18 +17,20 @@ import pytest
 from anyformer.describe import UserError
 from fuzz import outcome
 from fuzz.campaign import KINDS, campaign
+from fuzz.guard import place
+from fuzz.kind import Kind
 from fuzz.mutate import mutated
 from fuzz.outcome import judged, little_memory
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="limits of memory are those of Linux")
-SHORT = {"configurations": 400, "descriptions": 150, "commands": 240, "directories": 40}
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_nothing_escapes(kind):
-    found = campaign(kind, range(SHORT[kind]))
+    few = KINDS[kind].few
+    found = campaign(kind, range(few))
     assert found["found"] == {}
-    assert found["outcomes"].get("refused", 0) > SHORT[kind] / 4
+    assert found["outcomes"].get("refused", 0) > few / 4
     assert found["outcomes"].get("ok", 0) > 0
 
 
@@ -33,7 +38,7 @@ def test_nothing_escapes(kind):
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("kind", KINDS)
 def test_nothing_escapes_from_the_whole_campaign(kind):
-    assert campaign(kind, range(KINDS[kind][1]))["found"] == {}
+    assert campaign(kind, range(KINDS[kind].cases))["found"] == {}
 
 
 def _raises(error):
@@ -57,8 +62,42 @@ def test_outcomes_are_told_apart(monkeypatch):
         assert judged(lambda: bytearray(2**30)).where == "MemoryError"
 
 
+def test_what_a_case_does_beside_its_answer_is_noticed(monkeypatch):
+    """Memory, programs and files outside count, though the case swallows every error and ends well."""
+    monkeypatch.setattr(outcome, "GROWTH", 2**26)
+    monkeypatch.setattr(outcome, "WAITING", 0.2)
+
+    def starts():
+        with contextlib.suppress(OSError):
+            subprocess.run(["no-such-program"], check=True)
+
+    def opens(path):
+        with place() as inside, contextlib.suppress(OSError):
+            (inside / "link").symlink_to("../outside")
+            (inside / path).read_bytes()
+
+    def waits():
+        with place() as inside:
+            os.mkfifo(inside / "pipe")
+            (inside / "pipe").read_bytes()
+
+    assert judged(starts).where == "subprocess.Popen no-such-program"
+    assert [judged(lambda path=path: opens(path)).kind for path in ("x", "../outside/x", "link/x")] == [
+        "ok",
+        "outside",
+        "outside",
+    ]
+    assert [judged(lambda size=size: bytearray(size)).kind for size in (2**20, 2**27)] == ["ok", "memory"]
+    assert judged(waits).kind == "hang"
+    assert judged(lambda: _raises(Panic())).where == "Panic"
+
+
+class Panic(BaseException):
+    """As libraries in Rust raise it."""
+
+
 def test_an_escape_is_named_with_its_seed(monkeypatch):
-    monkeypatch.setitem(KINDS, "broken", (lambda seed: lambda: _raises(KeyError(seed)) if seed % 2 else None, 4))
+    monkeypatch.setitem(KINDS, "broken", Kind(lambda seed: lambda: _raises(KeyError(seed)) if seed % 2 else None, 4, 4))
     assert campaign("broken", range(4))["found"] == {"escape: KeyError": [1, 3]}
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -16,6 +15,7 @@ from anyformer.describe import from_toml, to_toml
 from anyformer.huggingface.config import Config
 from anyformer.huggingface.registry import read_architecture
 from anyformer.model import Architecture, Transformer
+from fuzz.kind import Case, Kind
 from fuzz.mutate import mutated
 from huggingface.cases import CASES
 
@@ -23,7 +23,7 @@ BUILT = 2e8
 """Parameters up to which a valid description is built on the meta device."""
 
 
-def configuration(seed: int) -> Callable[[], Any]:
+def configuration(seed: int) -> Case:
     """A mutated configuration, read, and priced where it is valid."""
     draw = random.Random(seed)
     case = draw.choice(CASES)
@@ -35,7 +35,7 @@ def configuration(seed: int) -> Callable[[], Any]:
     return run
 
 
-def description(seed: int) -> Callable[[], Any]:
+def description(seed: int) -> Case:
     """A mutated description, parsed; where it is valid it goes through TOML and is priced and built without memory."""
     draw = random.Random(seed)
     data = mutated(_plain(draw.choice(_names())), draw)
@@ -63,3 +63,6 @@ def _names() -> list[str]:
 def _plain(name: str) -> dict[str, Any]:
     found = ZOO.get(name) or architecture(name, tiny=True)
     return json.loads(json.dumps(found.plain()))
+
+
+KINDS = {"configurations": Kind(configuration, 10_000, 400), "descriptions": Kind(description, 10_000, 150)}

@@ -13,6 +13,8 @@ from anyformer.data.vocabulary import make_tokenizer
 from anyformer.describe import change
 from anyformer.generation import Sampling, continuations, generate, stream
 from anyformer.generation.decode import decode
+from anyformer.generation.processors import Suppress
+from anyformer.generation.sampling import NoChoiceError
 from anyformer.generation.steps import stepper
 from anyformer.model import InputError, Transformer, build
 from covering import kinds, others_slow
@@ -190,3 +192,35 @@ def test_a_compiled_step_meets_another_shape_once_in_128_tokens(speaker):
     _, multiple = stepper(130, True)
     list(continuations(model, [[1]], sampling=GREEDY, max_tokens=130, step=step, multiple=multiple))
     assert seen == [128] * 127 + [256] * 2
+
+
+CHOICES = pytest.mark.parametrize("sampling", [GREEDY, Sampling(), Sampling(top_k=2, temperature=0.5)])
+
+
+@CHOICES
+def test_a_model_whose_scores_become_nan_is_stopped_at_that_token(sampling):
+    """argmax takes NaN for the largest, and a softmax of one is all NaN: both gave token after token without a word."""
+    model = build(DECODERS["llama"]).eval()
+    tokens = continuations(model, [[1], [2]], sampling=sampling, max_tokens=4)
+    next(tokens)
+    with torch.no_grad():
+        model.head.weight[5] = torch.nan
+    with pytest.raises(NoChoiceError, match=r"row 0, token 2: the model's scores hold NaN.*--weights fp32"):
+        next(tokens)
+
+
+@CHOICES
+def test_an_infinite_score_is_told_with_its_row(sampling):
+    scores = LOGITS.repeat(3, 1)
+    scores[1, 3] = torch.inf
+    with pytest.raises(NoChoiceError, match="row 1, token 6: the model's scores hold an infinity"):
+        sampling.choose(scores, torch.arange(3), [4, 5, 6])
+
+
+def test_a_choice_needs_one_token_that_is_not_ruled_out():
+    chosen = GREEDY.choose(torch.tensor([[-torch.inf, 1.0, -torch.inf]]), torch.tensor([0]), 0)
+    assert chosen.tolist() == [1]
+    every = Sampling(processors=(Suppress(tokens=(0, 1, 2, 3, 4)),))
+    for sampling in (every, every.but(temperature=0)):
+        with pytest.raises(NoChoiceError, match="row 0, token 8: every token is ruled out"):
+            sampling.choose(LOGITS, torch.tensor([0]), [7])

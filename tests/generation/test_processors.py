@@ -93,6 +93,13 @@ WARPERS = {
 }
 
 
+def test_a_token_is_kept_until_the_share_is_reached_and_no_longer():
+    """Of four tokens of probability 1/4, two reach a half, and the third is not needed."""
+    kept = ours.TopP(share=0.5).warp(torch.zeros(1, 4)).isfinite()
+    assert kept.sum() == 2
+    assert kept.equal(theirs.TopPLogitsWarper(0.5)(None, torch.zeros(1, 4)).isfinite())
+
+
 def written(made):
     """The texts after so many tokens, with sources."""
     texts = Prefixes.of(PROMPTS, ends=ENDS, most=MOST, sources=SOURCES)

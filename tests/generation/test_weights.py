@@ -8,6 +8,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch._subclasses.fake_tensor import FakeTensorMode
 from zoo import DECODERS, PAIRS
 
 from anyformer.catalogue.llama import llama
@@ -18,6 +19,7 @@ from anyformer.generation.weights import computing
 from anyformer.model import build
 from anyformer.parts.experts.chosen import chosen_product
 from anyformer.parts.experts.grouped import grouped_product
+from anyformer.processor import packs
 from anyformer.quantising import (
     FORMATS,
     HALF,
@@ -63,6 +65,15 @@ def test_few_rows_are_multiplied_as_the_matrix_is_stored(name, dtype, tiles, mon
             assert (y := F.linear(x, held)).dtype == dtype
             assert off(y, F.linear(x.float(), plain)) < 0.01
             assert off(F.linear(x, held, bias), F.linear(x.float(), plain, bias.float())) < 0.01
+
+
+def test_what_a_processor_packs_is_found_whatever_surrounds_the_question():
+    plain = packs.__wrapped__(torch.float32)
+    with FakeTensorMode():
+        assert packs.__wrapped__(torch.float32) == plain
+    with torch.device("meta"), torch.inference_mode():
+        assert packs.__wrapped__(torch.float32) == plain
+    assert not packs(torch.float64), "of which oneDNN has no products"
 
 
 @pytest.mark.parametrize("name", KERNELS)

@@ -1,8 +1,9 @@
-"""Tiny random models made by transformers, and how ours are held against them."""
+"""Tiny random models made by transformers, and ours of the same weights; `nearness` holds one against the other."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from copy import deepcopy
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from tempfile import TemporaryDirectory, mkdtemp
@@ -36,6 +37,13 @@ class Pair:
     theirs: Any
     ours: Transformer
     directory: Path
+
+    @property
+    def exact(self) -> Pair:
+        """The same with theirs in fp64, and experts one after the other, since their kernel has no fp64."""
+        theirs = deepcopy(self.theirs).double()
+        theirs.set_experts_implementation("eager")
+        return replace(self, theirs=theirs)
 
 
 AUTO = {
@@ -178,7 +186,8 @@ def their_logits(pair: Pair, tokens: Tensor, padding: Tensor | None = None, targ
     theirs = text_model(pair.theirs)
     main = "input_ids" if pair.ours.architecture.embedding.symbols else theirs.main_input_name
     turned = main == "input_features" and not pair.case.time_first
-    more[main] = tokens.mT if turned else tokens
+    tokens = tokens.mT if turned else tokens
+    more[main] = tokens.to(theirs.dtype) if tokens.is_floating_point() else tokens
     try:
         out = theirs(**more)
     except TypeError:
@@ -221,66 +230,7 @@ def routes(pair: Pair) -> bool:
     return any((network := each.resizing.network) and network.experts for block in blocks for each in block.sublayers)
 
 
-def logit_gap(pair: Pair) -> float:
-    """The largest of a plain batch; of several where tokens choose experts, for the choices to differ."""
-    batches = [inputs(pair, seed) for seed in range(4 if routes(pair) else 1)]
-    with torch.no_grad():
-        return max(gap(pair.ours(*x), their_logits(pair, x[0], target=x[1] if len(x) > 1 else None)) for x in batches)
-
-
-def padded_gap(pair: Pair) -> float:
-    """Of a batch whose first row is padded: on the left of a text, on the right of a source or in an encoder."""
-    x = inputs(pair)
-    decodes = pair.ours.architecture.decoder is not None and len(x) == 1
-    padding = torch.zeros_like(x[0], dtype=torch.bool)
-    padding[0, slice(0, 3) if decodes else slice(-3, None)] = True
-    wide = torch.where(padding, getattr(pair.theirs.config, "pad_token_id", None) or 0, x[0])
-    with torch.no_grad():
-        ours = pair.ours(wide, *x[1:], padding=padding)
-        theirs = their_logits(pair, wide, padding, x[1] if len(x) > 1 else None)
-    if ours.dim() == 2:
-        return gap(ours, theirs)
-    valid = ~padding if len(x) == 1 else torch.ones_like(x[1], dtype=torch.bool)
-    return gap(ours[valid], theirs[valid])
-
-
-def cached_gap(pair: Pair) -> float:
-    """Of decoding token by token, against their whole forward."""
-    x = inputs(pair)
-    text, two = x[-1], len(x) > 1
-    with torch.no_grad():
-        theirs = their_logits(pair, x[0], target=text if two else None)
-        state = pair.ours.state(B, T, source=S if two else 0)
-        first, *rest = text.split(1, 1)
-        if two:
-            pieces = [pair.ours(x[0], first, state=state), *(pair.ours(None, piece, state=state) for piece in rest)]
-        else:
-            pieces = [pair.ours(piece, state=state) for piece in (first, *rest)]
-    return gap(torch.cat(pieces, 1), theirs)
-
-
-def gradient_gap(pair: Pair) -> float:
-    """The largest over all weights of the largest difference, of the largest gradient of that weight."""
-    x = inputs(pair)
-    pair.ours.zero_grad()
-    logits = pair.ours(*x)
-    direction = torch.randn(*logits.shape[:-1], 1, generator=torch.Generator().manual_seed(2))
-    (logits * direction).square().mean().sqrt().backward()
-    pair.theirs.zero_grad()
-    (their_logits(pair, x[0], target=x[1] if len(x) > 1 else None) * direction).square().mean().sqrt().backward()
-    theirs = _as_ours(pair)
-    ours = {name: parameter.grad for name, parameter in pair.ours.named_parameters() if parameter.grad is not None}
-    scale = max(float(value.abs().max()) for value in theirs.values())
-    worst = 0.0
-    for name in ours.keys() & theirs.keys():
-        value = ours[name]
-        size = max(float(theirs[name].abs().max()), 1e-3 * scale)
-        worst = max(worst, float((value - theirs[name]).abs().max()) / size)
-    pair.theirs.zero_grad()
-    return worst
-
-
-def _as_ours(pair: Pair) -> dict[str, Tensor]:
+def gradients_as_ours(pair: Pair) -> dict[str, Tensor]:
     """Their gradients by our names: saved as weights are, and read by the same rules; not of buffers, which have none."""
     kept = {name: parameter.data for name, parameter in pair.theirs.named_parameters()}
     for parameter in pair.theirs.parameters():

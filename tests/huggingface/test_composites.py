@@ -21,18 +21,8 @@ from anyformer.model import build
 from anyformer.parts import Initialisation
 from anyformer.text.beside import Beside
 from huggingface.composite_cases import case_of
-from huggingface.parity import (
-    cached_gap,
-    decodes,
-    gap,
-    gradient_gap,
-    inputs,
-    logit_gap,
-    padded_gap,
-    pads,
-    pair,
-    their_logits,
-)
+from huggingface.nearness import CACHED, GRADIENTS, LOGITS, PADDED
+from huggingface.parity import decodes, gap, inputs, pads, pair, their_logits
 
 ONE_OF_A_KIND = (
     "blip-2", "colmodernvbert", "cosmos3_omni", "florence2", "gemma3", "idefics3", "llava", "modernvbert",
@@ -56,17 +46,17 @@ def architecture_of(config: dict) -> af.Architecture:
 @every
 def test_logits_plain_padded_and_token_by_token(composite):
     both = pair(case_of(composite))
-    assert logit_gap(both) <= both.case.logits
+    LOGITS.check(both)
     if pads(both):
-        assert padded_gap(both) <= both.case.logits
+        PADDED.check(both)
     if decodes(both):
-        assert cached_gap(both) <= both.case.logits
+        CACHED.check(both)
 
 
 @kinds
 def test_gradients(composite):
     both = pair(case_of(composite))
-    assert gradient_gap(both) <= both.case.gradients
+    GRADIENTS.check(both)
 
 
 @every

@@ -15,10 +15,12 @@ from transformers.integrations.gguf.kernels import dequantize_blocks
 
 import anyformer as af
 from anyformer import huggingface
-from anyformer.describe import diff
+from anyformer.describe import Notice, diff
 from anyformer.huggingface import HuggingFaceError
 from anyformer.huggingface.find import canonical
-from anyformer.huggingface.gguf import SPELLINGS, GgufFile
+from anyformer.huggingface.gguf import SPELLINGS, GgufFile, beside_of
+from anyformer.huggingface.gguf import tokenizer as gguf_tokenizer
+from anyformer.huggingface.gguf.reader import pieces_of
 from huggingface.case import Case
 from huggingface.few_bits import NEAR, logit_gap
 from huggingface.parity import pair
@@ -346,4 +348,63 @@ def test_factors_of_no_known_scaling_are_refused(tmp_path):
 def test_a_tensor_without_a_place_is_named(tmp_path):
     path = write(tmp_path / "model.gguf", "llama", extra=lambda w: w.add_tensor("blk.0.odd.weight", np.zeros(3, np.float32)))
     with pytest.raises(HuggingFaceError, match=r"1 tensors have no place.*blk\.0\.odd\.weight"):
+        huggingface.load(path)
+
+
+def test_long_arrays_are_read_at_once_and_counts_are_bounded(tmp_path, monkeypatch):
+    """The package reads each token by itself: a minute for a million of them."""
+    from anyformer.huggingface.gguf import reader
+
+    many = 3 * reader.WALKED
+
+    def lists(writer):
+        writer.add_tokenizer_model("gpt2")
+        writer.add_token_list([f"t{i}" for i in range(many)])
+        writer.add_token_types([1] * many)
+
+    path = write(tmp_path / "model.gguf", "llama", extra=lists)
+    parts = []
+    own = gguf.GGUFReader._get
+    monkeypatch.setattr(gguf.GGUFReader, "_get", lambda *args, **more: parts.append(1) or own(*args, **more))
+    assert GgufFile(path).config("vocab_size") > 0
+    assert len(parts) < many
+    assert reader.entries_of(path, "tokenizer.ggml.tokens") == many
+    assert reader.entries_of(path, "tokenizer.ggml.model") == reader.entries_of(path, "nothing") == 0
+    assert reader.opened(path).fields["tokenizer.ggml.token_type"].contents() == [1] * many
+    for name in ("MOST_KEYS", "MOST_TENSORS"):
+        with monkeypatch.context() as changed:
+            changed.setattr(reader, name, 1)
+            with pytest.raises(HuggingFaceError, match=r"cannot be read as GGUF .*at most 1 are"):
+                huggingface.load(path)
+    monkeypatch.setattr(gguf_tokenizer, "MOST_PIECES", 2)
+    with pytest.warns(Notice, match=f"goes without its tokenizer, which has {many} pieces"):
+        assert "tokenizer.json" not in beside_of(path).files
+
+
+def test_an_array_that_ends_beyond_the_file_is_damage(tmp_path):
+    path = write(tmp_path / "model.gguf", "llama", extra=lambda writer: writer.add_token_types([1] * 1000))
+    whole = path.read_bytes()
+    at = whole.index(b"tokenizer.ggml.token_type") + len("tokenizer.ggml.token_type") + 8
+    for count in (10**6, 2**62):
+        path.write_bytes(whole[:at] + count.to_bytes(8, "little") + whole[at + 8 :])
+        with pytest.raises(HuggingFaceError, match=r"model\.gguf: cannot be read as GGUF"):
+            huggingface.load(path)
+
+
+def test_pieces_are_looked_for_among_the_files_that_are_there(tmp_path, monkeypatch):
+    """Each of 99,999 names was asked for by itself."""
+    (tmp_path / "n-00002-of-99999.gguf").touch()
+    (tmp_path / "m-00003-of-99999.gguf").touch()
+    first = tmp_path / "n-00001-of-99999.gguf"
+    asked = []
+    monkeypatch.setattr(Path, "is_file", lambda path: bool(asked.append(path)) or path.exists())
+    assert pieces_of(first) == [first, tmp_path / "n-00002-of-99999.gguf"]
+    assert len(asked) < 5
+
+
+def test_a_dimension_of_0_is_named(tmp_path):
+    path = write(
+        tmp_path / "model.gguf", "llama", extra=lambda w: w.add_tensor("blk.0.odd.weight", np.empty((0, 4), np.float32))
+    )
+    with pytest.raises(HuggingFaceError, match=r"model\.gguf: blk\.0\.odd\.weight has a dimension of 0"):
         huggingface.load(path)

@@ -14,6 +14,7 @@ from anyformer import huggingface
 from anyformer.describe import change
 from anyformer.huggingface import HuggingFaceError
 from anyformer.model import build
+from anyformer.precision.finite import AT_ONCE, check_finite
 
 
 @pytest.fixture(scope="module")
@@ -124,3 +125,37 @@ def test_the_whole_directories_load(whole):
     for name in ("llama", "gpt2"):
         model, _ = huggingface.load(whole / name)
         assert change(model.architecture, "width", model.architecture.width) == model.architecture
+
+
+def spoilt(place, name, value):
+    tensors = load_file(place / "model.safetensors")
+    tensors[name].view(-1)[-1] = value
+    save_file(tensors, place / "model.safetensors", metadata={"format": "pt"})
+
+
+@pytest.mark.parametrize("value", [torch.nan, torch.inf, -torch.inf])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_a_weight_that_is_not_finite_is_named(directory, value, dtype):
+    """Such a model generated NULs with exit 0, and was exported, imported and quantised without a word."""
+    place, name = directory(), "model.layers.0.mlp.up_proj.weight"
+    tensors = {key: x.to(dtype) for key, x in load_file(place / "model.safetensors").items()}
+    save_file(tensors, place / "model.safetensors", metadata={"format": "pt"})
+    huggingface.load(place)
+    spoilt(place, name, value)
+    with pytest.raises(HuggingFaceError, match=rf"model\.safetensors: {name}: not finite, 1 of [\d,]+ numbers.* {value} at"):
+        huggingface.load(place)
+
+
+def test_a_whole_number_type_and_the_largest_numbers_are_finite():
+    limits = torch.finfo(torch.float16)
+    for fine in (torch.tensor([limits.min, limits.max]).half().repeat(10), torch.tensor([2**62]), torch.empty(0)):
+        check_finite(fine, "", HuggingFaceError)
+
+
+@pytest.mark.parametrize("dtype", [torch.float8_e4m3fn, torch.float8_e5m2])
+def test_a_number_of_eight_bits_that_is_none_is_found_beyond_the_first_piece(dtype):
+    codes = torch.zeros(AT_ONCE + 8).to(dtype)
+    check_finite(codes, "", HuggingFaceError)
+    codes[-1] = torch.nan
+    with pytest.raises(HuggingFaceError, match=r"x: not finite, 1 of 1,048,584 numbers, the first nan at \[1048583\]"):
+        check_finite(codes, "x", HuggingFaceError)

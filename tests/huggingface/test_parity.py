@@ -16,20 +16,8 @@ from anyformer.model import Transformer
 from anyformer.testing import families
 from covering import cover
 from huggingface.cases import CASES
-from huggingface.parity import (
-    AUTO,
-    Pair,
-    cached_gap,
-    decodes,
-    family_of,
-    gradient_gap,
-    inputs,
-    logit_gap,
-    padded_gap,
-    pads,
-    pair,
-    their_logits,
-)
+from huggingface.nearness import CACHED, GRADIENTS, LOGITS, PADDED
+from huggingface.parity import AUTO, Pair, decodes, family_of, inputs, pads, pair, their_logits
 
 
 def whole() -> frozenset[str]:
@@ -68,8 +56,8 @@ def test_the_others_decode_learn_and_are_exported(case, tmp_path):
 def more(both: Pair, place: Path) -> None:
     keys_that_are_absent_mean_what_transformers_takes_them_for(both)
     if decodes(both):
-        assert cached_gap(both) <= both.case.logits
-    assert gradient_gap(both) <= both.case.gradients
+        CACHED.check(both)
+    GRADIENTS.check(both)
     an_export_is_loaded_by_transformers_and_computes_the_same(both, place / "exported")
 
 
@@ -89,9 +77,9 @@ def keys_that_are_absent_mean_what_transformers_takes_them_for(both: Pair) -> No
 
 def logits(both: Pair) -> None:
     """Plain, and where transformers masks the padding, padded."""
-    assert logit_gap(both) <= both.case.logits
+    LOGITS.check(both)
     if pads(both):
-        assert padded_gap(both) <= both.case.logits
+        PADDED.check(both)
 
 
 def an_export_is_loaded_by_transformers_and_computes_the_same(both: Pair, target: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import peft
 import pytest
 import torch
@@ -25,6 +27,7 @@ OSS = {
 BASES = {
     "llama": ("llama", USUAL),
     "tied": ("llama", {**USUAL, "tie_word_embeddings": True}),
+    "without biases": ("llama", {**USUAL, "attention_bias": False}),
     "gpt2": ("gpt2", GPT),
     "experts": ("qwen3_moe", USUAL | EXPERTS),
     "turned experts": ("gpt_oss", OSS),
@@ -97,3 +100,56 @@ def test_what_has_no_place_is_named(tmp_path):
         save_file({**tensors, name: torch.ones(2, 32)}, weights)
         with pytest.raises(huggingface.HuggingFaceError, match=message.replace("\\\\", "\\")):
             huggingface.merge_adapter(tmp_path / "adapter", model.architecture, family, parameters)
+
+
+LAYER = "base_model.model.model.layers.{}.self_attn.q_proj."
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
+    """A llama without biases, and the tensors and the configuration of an adapter of its queries."""
+    place = tmp_path_factory.mktemp("small")
+    base_of("without biases", place / "base")
+    model, _ = af.load(place / "base")
+    width = model.architecture.width
+    halves = {"lora_A.weight": (2, width), "lora_B.weight": (width, 2)}
+    tensors = {LAYER.format(i) + ending: torch.ones(shape) for i in (0, 1) for ending, shape in halves.items()}
+    config = {"peft_type": "LORA", "r": 2, "lora_alpha": 4, "target_modules": ["q_proj"], "bias": "none"}
+    return model, tensors, config
+
+
+def merged(small, place, tensors, **more):
+    model, _, config = small
+    (place / "adapter_config.json").write_text(json.dumps(config | more))
+    save_file(tensors, place / "adapter_model.safetensors")
+    return huggingface.merge_adapter(place, model.architecture, huggingface.family("llama"), dict(model.named_parameters()))
+
+
+def test_an_adapter_of_the_right_names_is_merged(small, tmp_path):
+    merged(small, tmp_path, small[1])
+    first = {name: x for name, x in small[1].items() if ".0." in name}
+    merged(small, tmp_path, first, layers_to_transform=[0])
+
+
+@pytest.mark.parametrize(
+    ("gone", "put", "said"),
+    [
+        ("1.self_attn.q_proj.lora_A", {}, "layers.1.self_attn.q_proj lacks lora_A or lora_B"),
+        ("1.self_attn.q_proj.lora", {}, r"names model.layers.1.self_attn.q_proj in target_modules, and .* no adapter of it"),
+        ("lora", {"bias": (32,)}, "the adapter of model.layers.0.self_attn.q_proj has no place"),
+        ("lora", {"lora_magnitude_vector": (32,)}, "layers.0.self_attn.q_proj lacks lora_A or lora_B"),
+        ("-", {"lora_B.bias": (32,)}, "lora_B.bias of model.layers.0.self_attn.q_proj has no place"),
+        ("-", {"lora_A.weight": (2, 3)}, r"does not fit model.layers.0.self_attn.q_proj.weight of shape"),
+        ("-", {"lora_A.weight": (2, 1)}, r"does not fit model.layers.0.self_attn.q_proj.weight of shape"),
+        ("-", {"lora_magnitude_vector": (1,)}, r"does not fit model.layers.0.self_attn.q_proj.weight of shape"),
+        ("-", {"lora_embedding_A": (2, 32)}, "layers.0.self_attn.q_proj lacks lora_A or lora_B"),
+        ("-", {"lora_A.weight": None}, r"q_proj.lora_A.weight: not finite, .* the first nan"),
+    ],
+)
+def test_no_tensor_of_an_adapter_is_ignored_and_none_may_be_missing(small, tmp_path, gone, put, said):
+    """Most of these left the model as it was without a word."""
+    tensors = {name: x for name, x in small[1].items() if gone not in name}
+    for ending, shape in put.items():
+        tensors[LAYER.format(0) + ending] = torch.full((2, 32), torch.nan) if shape is None else torch.ones(shape)
+    with pytest.raises(huggingface.HuggingFaceError, match=said):
+        merged(small, tmp_path, tensors)

@@ -22,6 +22,7 @@ from typer.testing import CliRunner
 import anyformer as af
 from anyformer import checkpoint, huggingface
 from anyformer.cli import app
+from anyformer.describe import UserError
 from anyformer.generation import Sampling
 from anyformer.model import InputError
 from huggingface.whole import TOKEN, pixels, their_logits, whole
@@ -104,7 +105,7 @@ def test_what_cannot_be_prepared_says_why(tmp_path):
     def refused(files: list[Path] | None = None, **changes: object) -> str:
         kept = {"image_processor_type": "CLIPImageProcessor", **CLIP, **changes}
         (tmp_path / "preprocessor_config.json").write_text(json.dumps(kept))
-        with pytest.raises(huggingface.HuggingFaceError) as error:
+        with pytest.raises(UserError) as error:
             huggingface.pixels(files or [file], tmp_path)
         return str(error.value)
 
@@ -120,7 +121,8 @@ def test_what_cannot_be_prepared_says_why(tmp_path):
     )
     assert "the pixels of an image" in refused(image_processor_type="Qwen2VLImageProcessor", size={"shortest_edge": 9})
     assert "no such image" in refused([tmp_path / "absent.png"])
-    assert "not an image" in refused([tmp_path / "preprocessor_config.json"])
+    assert "no whole image" in refused([tmp_path / "preprocessor_config.json"])
+    assert "16,777,216 pixels is the most" in refused(size={"height": 9000, "width": 9000})
     (tmp_path / "preprocessor_config.json").unlink()
     with pytest.raises(huggingface.HuggingFaceError, match="says how images become pixels"):
         huggingface.pixels([file], tmp_path)

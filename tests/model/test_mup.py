@@ -62,23 +62,23 @@ def model(width: int = BASE, *, mup: bool = True, tied: bool = False, experts: b
 @pytest.mark.parametrize("optimiser", OPTIMISERS, ids=lambda each: f"{each.kind} {getattr(each, 'scale', '')}")
 def test_activations_change_as_much_at_every_width_with_mup_and_more_without(optimiser: Optimiser):
     flat, grows = (growth(coordinate_check(model(mup=mup), optimiser, WIDTHS, seeds=(0, 1))) for mup in (True, False))
-    assert all(abs(flat[name]) < 0.2 for name in ("layer 1", "layer 2")), flat
+    assert all(abs(flat[name]) < 0.2 for name in ("layer 0", "layer 1")), flat
     assert abs(flat[LOGITS]) < 0.35, flat
-    assert grows["layer 2"] > 1, grows
+    assert grows["layer 1"] > 1, grows
 
 
 def test_of_experts_and_of_a_tied_table_they_do_too():
     for architecture in (model(experts=True), model(tied=True)):
         flat = growth(coordinate_check(architecture, AdamW(learning_rate=5e-3), WIDTHS, seeds=(0, 1)))
-        assert abs(flat["layer 2"]) < 0.2, flat
+        assert abs(flat["layer 1"]) < 0.2, flat
 
 
 def test_the_check_has_a_picture(tmp_path):
     found = coordinate_check(model(), AdamW(), (32, 64), updates=2)
     assert found[0].size == 32
     assert [len(each) for each in found[0].changes.values()] == [2, 2, 2]
-    draw_coordinates({"muP": found, "as usual": found}, tmp_path / "check.svg", ("layer 2", LOGITS))
-    assert "layer 2" in (tmp_path / "check.svg").read_text()
+    draw_coordinates({"muP": found, "as usual": found}, tmp_path / "check.svg", ("layer 1", LOGITS))
+    assert "layer 1" in (tmp_path / "check.svg").read_text()
 
 
 def test_at_the_base_nothing_changes():

@@ -123,10 +123,6 @@ def test_the_score_leaves_equivalent_mutants_out(tree):
 
 
 def test_what_was_judged_by_hand_is_still_there():
-    for each in report.known():
-        source = (ROOT / each.path).read_text(encoding="utf-8")
-        ast.parse(each.mutant(source).applied(source))
-        assert (ROOT / each.tests).is_file()
     for each in report.equivalents():
         lines = [line.strip() for line in (ROOT / each.path).read_text(encoding="utf-8").splitlines()]
         assert each.before in lines, f"equivalent.toml: {each.path} has no line {each.before!r} any more"

@@ -79,6 +79,18 @@ def test_what_becomes_of_predicted_tokens_is_a_value(masked, random):
     assert found["random"] == pytest.approx(random, abs=0.05)
 
 
+def test_random_tokens_are_none_of_the_special_ones():
+    """Whose numbers come first in a vocabulary of pairs of bytes; every other token is drawn."""
+    objective = MaskedObjective(rate=0.9, masked=0.0, random=1.0, frame=False)
+    pairs = make_tokenizer(BytePairs(vocab=280), lambda: [TEXT * 20], lambda: [TEXT], special=objective.special(LENGTH))
+    special = set(pairs.special_tokens.values())
+    assert min(special) == 0
+    windows = batch([LENGTH] * ROWS, LENGTH)
+    examples = objective.examples(windows, Setting(pairs, LENGTH))
+    drawn = examples.tokens[examples.targets != IGNORED]
+    assert set(drawn.tolist()) == set(range(pairs.vocab_size)) - special
+
+
 def test_words_by_hand():
     """A border has no letter or digit on one side; white space and punctuation are words of their own."""
     ours = tokenizer(Specials())

@@ -199,6 +199,19 @@ def test_the_loss_falls_and_does_not_depend_on_the_cut(objective: PreferenceObje
     assert float(loss) < 0.7 * whole / examples.count
 
 
+def test_two_answers_have_dropout_of_their_own():
+    """Equal answers are equally likely, but for what each of them drops."""
+    model = build(change_all(LLAMA, {"decoder.dropout": 0.1}), seed=3)
+    ids, flags = [1, 2, 3, 4, 5], [0, 0, 1, 1, 1]
+    row = {"chosen": ids, "rejected": ids, "chosen_answers": flags, "rejected_answers": flags}
+    same = Table.of({"chosen": TOKENS, "rejected": TOKENS, "chosen_answers": FLAGS, "rejected_answers": FLAGS}, [row])
+    examples = DPOObjective().examples(batch_of(same), Setting(None, 8))
+    for training in (False, True):
+        noise = Noise.at(0, 0, examples.rows) if training else None
+        ((chosen, rejected),) = DPOObjective().likelihoods(model.train(training), examples, noise, None).total.tolist()
+        assert (chosen == pytest.approx(rejected, rel=1e-6)) == (not training)
+
+
 @pytest.mark.parametrize(("name", "said"), [("bert-base-uncased", "lets each token see"), ("t5-small", "one sequence of text")])
 def test_architectures_that_cannot_are_refused(name, said):
     with pytest.raises(ValueError, match=f"the dpo objective.*{said}"):

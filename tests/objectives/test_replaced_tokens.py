@@ -18,6 +18,7 @@ from anyformer.parts import Causal, Head
 from anyformer.parts.call.noise import Noise, uniform
 from anyformer.plan import Plan
 from anyformer.resolving import architecture
+from anyformer.training.evaluate import Evaluated, evaluate
 from objectives.windows import batch, setting, small, whole
 
 LENGTH, PLAN = 42, Plan(precision="fp32", compile="off")
@@ -169,6 +170,32 @@ def test_metrics_count_every_token(models):
     with torch.no_grad():
         once, again = (objective.statistics(model, examples, None, {"generator": generator}) for _ in range(2))
     assert once["loss"] == again["loss"], "an evaluation draws the same tokens each time"
+
+
+def test_nothing_is_dropped_from_any_model_while_it_is_evaluated():
+    """As numbers of two evaluations, or of one with models that train and one with models that do not, would show."""
+    objective = ReplacedTokensObjective()
+    dropping = change_all(ELECTRA, {"encoder.dropout": 0.3})
+    model, generator = build(dropping, PLAN, seed=1), build(generator_of(dropping), PLAN, seed=2)
+    examples = examples_of(objective)
+
+    class Given:
+        unit, each, whole, bytes_each = "tokens", LENGTH, 3 * LENGTH, None
+
+        def once(self, most: int):
+            yield examples
+
+        def rows_of(self, most: int) -> int:
+            return len(examples.rows)
+
+    def evaluated(*, training: bool) -> Evaluated:
+        for one in (model, generator):
+            one.train(training)
+        found = evaluate(model, objective, Given(), PLAN, partners={"generator": generator})
+        assert model.training == generator.training == training
+        return found
+
+    assert evaluated(training=True) == evaluated(training=True) == evaluated(training=False)
 
 
 def test_the_generator_is_a_narrow_masked_model_with_embeddings_of_full_width():

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from zoo import ZOO
 
-from anyformer.parts.layers.order import parse_order, write_order
+from anyformer.parts.layers.order import MOST_VARIANTS, parse_order, write_order
 
 
 @given(st.lists(st.sampled_from(["local", "full", "moe_2"]), min_size=1, max_size=40))
@@ -47,3 +48,11 @@ def test_what_repeats_is_written_once(names, text):
 def test_what_makes_no_sense_is_refused(text):
     with pytest.raises(ValueError, match="order"):
         parse_order(text)
+
+
+def test_so_many_variants_are_refused_and_not_priced():
+    stack = ZOO["llama"].decoder
+    names = [f"v{number}" for number in range(MOST_VARIANTS + 1)]
+    variant = next(iter(stack.variants.values()))
+    with pytest.raises(ValueError, match="1,001 variants, and a stack may have at most 1,000"):
+        stack.but(variants=dict.fromkeys(names, variant), order=" ".join(names))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 import torch
 from transformers import LlamaConfig
@@ -9,7 +11,7 @@ from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
 from anyformer.model import build
 from anyformer.operations import Shape
-from anyformer.parts import DynamicScaling, LinearScaling, Llama3Scaling, LongRoPE, Rotary, YaRN
+from anyformer.parts import DynamicScaling, LinearScaling, Llama3Scaling, LongRoPE, Proportional, Rotary, YaRN
 from anyformer.parts.positions.rotary_scaling import RotaryScaling
 
 E, TRAINED = 16, 64
@@ -27,12 +29,20 @@ CASES: dict[str, tuple[RotaryScaling, dict]] = {
             "beta_slow": 2.0, "truncate": False, "attention_factor": 1.3,
         },
     ),
+    "yarn_beyond": (  # the ramp ends beyond the last of the 8 pairs, at the ninth
+        YaRN(factor=4.0, trained=100_000),
+        {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 100_000},
+    ),
     "llama3": (
         Llama3Scaling(trained=TRAINED),
         {
             "rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
             "original_max_position_embeddings": TRAINED,
         },
+    ),
+    "proportional": (  # 2.4 of 8 pairs turn: two
+        Proportional(fraction=0.3, factor=2.0),
+        {"rope_type": "proportional", "factor": 2.0, "partial_rotary_factor": 0.3},
     ),
     "dynamic": (
         DynamicScaling(factor=2.0, trained=TRAINED),
@@ -81,3 +91,49 @@ def test_scaling_by_length_declares_what_it_breaks_and_does(name):
     assert (pieces - model(tokens)).abs().max() > 1e-3, "the declared limit should be real"
     within = torch.cat([model(piece, state=s) for s in [model.state(1, 6)] for piece in tokens[:, :6].split(1, 1)], 1)
     torch.testing.assert_close(within, model(tokens[:, :6]), rtol=1e-4, atol=1e-5)
+
+
+ENDS = (1e-12, 1.0, 1e12)
+
+
+def _scalings():
+    for f in ENDS:
+        yield lambda f=f: LinearScaling(factor=f)
+        yield lambda f=f: Proportional(fraction=0.5, factor=f)
+        yield lambda f=f: LongRoPE(short=(f, f), long=(1 / f, 1 / f), trained=4)
+        for trained in (2, 2**40):
+            yield lambda f=f, t=trained: DynamicScaling(factor=f, trained=t)
+            for a, b in itertools.product(ENDS, ENDS):
+                yield lambda f=f, t=trained, a=a, b=b: YaRN(factor=f, trained=t, beta_fast=a, beta_slow=b)
+                yield lambda f=f, t=trained, a=a, b=b: Llama3Scaling(factor=f, trained=t, low=a, high=b)
+
+
+def test_every_scaling_that_a_description_may_hold_has_finite_angles():
+    """YaRN divided by ln theta, dynamic scaling by R - 2, and small factors left the range of fp32, all after `show`."""
+    held = 0
+    for theta, made, width in itertools.product((1e-12, 1.0, 1.0 + 1e-15, 2.0, 1e12), _scalings(), (2, 4)):
+        try:
+            rotary = Rotary(theta=theta, scaling=made())
+            rotary.rotated(width)
+        except ValueError:
+            continue
+        held += 1
+        for table in rotary.table(torch.tensor([[0, 1, 2**30]]), width, torch.float32):
+            assert table.isfinite().all(), (rotary, width)
+    assert held > 300
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: Rotary(theta=1.0, scaling=YaRN(factor=2.0, trained=8)), "theta must be 1.01 or more, got 1.0"),
+        (lambda: Rotary(theta=1e-320), "theta"),
+        (lambda: LinearScaling(factor=0.0), "factor"),
+        (lambda: Llama3Scaling(factor=1e-40), "factor"),
+        (lambda: LongRoPE(short=(1.0, 0.0), long=(1.0, 1.0), trained=4), "short"),
+        (lambda: Rotary(scaling=DynamicScaling(factor=2.0, trained=8)).rotated(2), "at least 4 features"),
+    ],
+)
+def test_a_pole_of_a_scaling_is_refused_with_its_field(make, said):
+    with pytest.raises(ValueError, match=said):
+        make()

@@ -73,3 +73,16 @@ def test_a_window_edge_is_exact():
         y[:, 4] = (y[:, 4] + 1) % 37
         changed = (model(X) - model(y)).abs().amax((0, 2)) > 1e-6
         assert changed.nonzero().flatten().tolist() == list(range(4, 4 + size))
+
+
+def test_a_ring_that_is_shifted_has_its_latest_slots_further_on():
+    """Slot s of a window of 5 becomes slot s + 2, at place (s + 2) mod 5."""
+    size, written, by = 5, 8, 2
+    state = RingState(torch.zeros(1, 1, size, 1), torch.zeros(1, 1, size, 1))
+    for slot in range(written):
+        state.key[..., slot % size, :] = slot
+        state.value[..., slot % size, :] = -slot
+    state.shift(by, written)
+    latest = range(written - size, written)
+    assert [int(state.key[0, 0, (slot + by) % size, 0]) for slot in latest] == [*latest]
+    assert [-int(state.value[0, 0, (slot + by) % size, 0]) for slot in latest] == [*latest]

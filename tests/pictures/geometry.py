@@ -42,6 +42,23 @@ def faults(drawing: Drawing) -> list[str]:
     return found
 
 
+def untouched(drawing: Drawing) -> list[str]:
+    """Boxes that no line touches: nothing says what they are for. Names of kinds and colours of differences are no parts, and
+    what alone fills a sublayer (a table that is looked up) needs no line."""
+    boxes = [shape for shape in drawing.shapes if isinstance(shape, Box) and not shape.frame]
+    parts = [box for box in boxes if box.tone != "differs" and not box.tone.startswith("kind ")]
+    lines = [shape for shape in drawing.shapes if isinstance(shape, Line)]
+    segments = [(a, b) for line in lines for a, b in pairwise(line.points)]
+    spans = np.array([[min(a[0], b[0]), min(a[1], b[1]), max(a[0], b[0]), max(a[1], b[1])] for a, b in segments])
+    grown = _extents(parts) + np.array([-NEAR, -NEAR, NEAR, NEAR]) * 2
+    touched = ~_apart(grown, spans)
+    inside = _within(spans, _extents(parts) + np.array([NEAR, NEAR, -NEAR, -NEAR]) * 2).T
+    held = _within(_extents(parts), _extents(parts)) & ~np.eye(len(parts), dtype=bool)
+    alone = (held & (held.sum(0) == 1)).any(1)
+    joined = (touched & ~inside).any(1)
+    return [f"touches nothing: {parts[i]}" for i in np.flatnonzero(~joined & ~alone)]
+
+
 def marks(drawing: Drawing, sign: str) -> list[Mark]:
     return [shape for shape in drawing.shapes if isinstance(shape, Mark) and shape.sign == sign]
 

@@ -5,16 +5,22 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import to_hex
+from matplotlib.container import BarContainer
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 import anyformer as af
 from anyformer.describe import UserError
 from anyformer.pictures.costs import draw_costs, panels_of
-from anyformer.pictures.costs.memory import inference_bars, training_bars
+from anyformer.pictures.costs.meanings import COMPONENTS, MEMORY
+from anyformer.pictures.costs.memory import inference_bars, inference_rows, training_bars, training_rows
 from anyformer.pictures.costs.roofline import points
 from anyformer.pictures.costs.share import forward, mixing_share, shares
 from anyformer.pictures.costs.state import contexts, curves
 from anyformer.pictures.labels import LINE, Box, placed
-from anyformer.pictures.style import doublings, in_bytes, in_tokens, token_ticks
+from anyformer.pictures.style import FAINT, INK, doublings, in_bytes, in_tokens, token_ticks
 
 
 def sheet_of(name, **options):
@@ -25,25 +31,31 @@ GPT2, GEMMA, BERT, T5 = (sheet_of(name) for name in ("gpt2", "gemma-3-1b", "bert
 
 
 def test_bars_of_training_add_up_to_the_sheet():
-    bars = training_bars({"gpt2": GPT2})
+    bars = training_bars(GPT2)
     assert [bar.name for bar in bars] == ["none", "selective", "full"]
     for bar in bars:
         sheet = replace(GPT2, plan=GPT2.plan.but(checkpointing=bar.name))
         assert (bar.total, bar.devices) == (sheet.peak.total, sheet.devices)
-    assert [bar.name for bar in training_bars({"a": GPT2, "b": BERT})] == ["a", "b"]
+    both = training_rows({"a": GPT2, "b": BERT})
+    assert {name: size for name, (size, _) in both["together"].items()} == {"a": GPT2.peak.total, "b": BERT.peak.total}
+    for name in ("a", "b"):
+        assert (
+            sum(row[name][0] for title, row in both.items() if title != "together" and name in row) == both["together"][name][0]
+        )
 
 
 def test_bars_of_inference_add_up_to_the_sheet():
     state = GPT2.of("prefill").state_bytes
-    assert {bar.name: bar.total - state for bar in inference_bars({"gpt2": GPT2})} == dict(GPT2.weights)
-    assert all(bar.parts.keys() == {"weights"} for bar in inference_bars({"bert": BERT}))
-    side_by_side = inference_bars({"a": GPT2, "b": BERT})
-    assert [bar.name for bar in side_by_side] == ["a  bf16", "fp8", "int4", "b  bf16", "fp8", "int4"]
-    assert side_by_side[4].total == BERT.weights["fp8"]
+    assert {bar.name: bar.total - state for bar in inference_bars(GPT2)} == dict(GPT2.weights)
+    assert all(bar.parts.keys() == {"weights"} for bar in inference_bars(BERT))
+    side_by_side = inference_rows({"a": GPT2, "b": BERT})
+    assert list(side_by_side) == ["bf16", "fp8", "int4", "decode state, of it"]
+    assert side_by_side["fp8"]["b"][0] == BERT.weights["fp8"]
+    assert side_by_side["decode state, of it"].keys() == {"a"}
 
 
 def test_what_does_not_fit_says_on_how_many_devices_it_does():
-    (none, *_) = training_bars({"deepseek-v3": sheet_of("deepseek-v3")})
+    (none, *_) = training_bars(sheet_of("deepseek-v3"))
     assert none.devices > 100
     assert none.total > none.devices * 0.9 * GPT2.hardware.usable_memory
 
@@ -117,6 +129,64 @@ def test_panels_are_drawn(sheets, tmp_path):
     assert (tmp_path / "cost.svg").stat().st_size > 20_000
 
 
+def axes_of(sheets):
+    """The panels of a picture, drawn."""
+    figure = Figure(figsize=(10, 14), layout="constrained")
+    panels = panels_of(sheets)
+    places = [figure.add_subplot(3, 2, i + 1) for i in range(len(panels))]
+    for place, draw in zip(places, panels, strict=True):
+        draw(place)
+    FigureCanvasAgg(figure).draw()
+    return places
+
+
+def colour_of(handle):
+    """The colour that a legend shows: of a line, of bars, or of an area."""
+    if isinstance(handle, Line2D):
+        return to_hex(handle.get_color())
+    return to_hex(handle.patches[0].get_facecolor() if isinstance(handle, BarContainer) else handle.get_facecolor()[0])
+
+
+def test_a_small_model_is_seen_beside_a_large_one():
+    """Linear bars made a model of 8 B invisible beside one of 671 B."""
+    training, inference, *_ = axes_of({"small": GPT2, "large": sheet_of("deepseek-v3")})
+    for axes in (training, inference):
+        assert axes.get_xscale() == "log"
+        marks = [line for line in axes.lines if line.get_marker() not in ("None", "") and len(line.get_xdata())]
+        spans = [axes.transData.transform((line.get_xdata()[0], 0))[0] for line in marks]
+        assert min(spans) > axes.bbox.x0 + 5
+        assert max(spans) < axes.bbox.x1 - 60, "its number has space"
+        said = [text for text in axes.texts if text.get_text()]
+        assert len(said) == len(marks)
+        boxes = [text.get_window_extent() for text in said]
+        assert all(axes.bbox.x0 <= box.x0 and box.x1 <= axes.bbox.x1 for box in boxes)
+
+
+@pytest.mark.parametrize(
+    "sheets", [{"gemma": GEMMA}, {"t5": T5}, {"bert": BERT}, {"a": GPT2, "b": T5}, {"a": BERT, "b": GPT2}],
+    ids=["rings", "two inputs", "encoder", "two", "one that decodes nothing"],
+)  # fmt: skip
+def test_a_colour_means_one_thing_in_all_panels(sheets):
+    """Two colours meant models in one row and phases in the next."""
+    found, places = {}, axes_of(sheets)
+    for axes in places:
+        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
+            found.setdefault(colour_of(handle), set()).add(label)
+    of_memory = found.pop(MEMORY["decode state"], set())
+    named = {colour: labels for colour, labels in found.items() if colour not in (FAINT, INK)}
+    assert all(len(labels) == 1 for labels in named.values()), named
+    if len(sheets) > 1:
+        assert set().union(*named.values()) == set(sheets)
+    else:
+        assert all(label in ("decode state", *sheets) or label.startswith("of it") for label in of_memory)
+        # Points of the roofline, which have no legend of colours, have those of the areas.
+        areas = {colour for colour in named if colour in COMPONENTS}
+        roofline = places[-1]
+        points = {to_hex(line.get_color()) for line in roofline.lines if len(line.get_xdata()) == 1}
+        assert points & areas
+        assert points <= {*COMPONENTS, FAINT}
+
+
 def test_panels_that_do_not_apply_are_left_out():
     assert len(panels_of({"gpt2": GPT2})) == 5
     assert len(panels_of({"bert": BERT})) == 4, "no decode state"
@@ -135,5 +205,7 @@ def test_one_position_is_priced():
 
 @pytest.mark.parametrize("sheet", [GPT2, T5], ids=["gpt2", "t5"])
 def test_a_chart_is_the_same_whatever_mode_was_asked_for(sheet):
-    for drawn in (training_bars, inference_bars, curves, points):
+    for drawn in (curves, points):
         assert drawn({"it": sheet.of("decode")}) == drawn({"it": sheet})
+    for bars in (training_bars, inference_bars):
+        assert bars(sheet.of("decode")) == bars(sheet)

@@ -72,7 +72,7 @@ def test_a_length_ends_with_the_position_table():
 def test_the_strip_is_what_the_layers_have():
     gemma = af.architecture("gemma-3-27b")
     patterns = patterns_of(gemma, 4096)
-    assert [pattern.title for pattern in patterns.places] == ["window(size=1024)", "causal"]
+    assert [pattern.title for pattern in patterns.places] == ["causal window 1,024", "causal"]
     (strip,) = patterns.strips
     assert strip.layers == tuple((0,) if layer == "local" else (1,) for layer in gemma.decoder.layers)
     assert strip.layers[:6] == ((0,), (0,), (0,), (0,), (0,), (1,))
@@ -138,3 +138,17 @@ def test_a_place_that_cannot_be_written_is_one_line(call, tmp_path, words, place
     assert (told.returncode, told.stdout) == (2, "")
     assert told.stderr.startswith(f"anyformer: {place}: ")
     assert says in told.stderr
+
+
+@pytest.mark.parametrize(
+    ("mask", "words"),
+    [
+        (Window(size=1024), "causal window 1,024"),
+        (Causal() & Window(size=8), "causal window 8"),
+        (Window(size=9, after=4), "window 9, 4 more after"),
+        (Causal() & (Window(size=8) | Strided(stride=4)), "causal & (causal window 8 | strided 4)"),
+    ],
+)
+def test_a_window_of_the_past_says_that_it_is_causal(mask, words):
+    """`window(size=1024)` did not."""
+    assert mask.words == words

@@ -24,7 +24,7 @@ LONG = 131_072
 
 
 def said(*arguments):
-    result = CliRunner().invoke(app, ["plan", *arguments])
+    result = CliRunner().invoke(app, ["plan", *arguments], env={"COLUMNS": "1000"})
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     assert result.exit_code == 0, result.output
@@ -127,8 +127,11 @@ def test_which_is_cheaper_is_the_first_line():
     assert "cache of 32 users with 131,072 tokens each: 294.8 GB in bf16 (70,272 bytes per token)" in "\n".join(lines[:6])
     assert [line.split(":")[0] for line in lines[2:6:2]] == ["deepseek-v3", "llama-3-70b"], "as in the table"
     assert lines[6] == "at $2.50 per accelerator-hour"
-    assert "cache of 1 user with" in said("gpt2", "--serve")
     assumed = said("gpt2", "--serve")
+    assert "cache of 1 user with" in assumed
+    small = "weights are counted in bf16, 248.9 MB; where it is released or served in fp8, --weights fp8 counts 163.9 MB"
+    assert assumed.splitlines()[-1].startswith(f"gpt2: {small}")
+    assert small not in said("gpt2", "--serve", "--weights", "fp8")
     assert "$2.00 per accelerator-hour (assumed: give yours with --rate)" in assumed
     (found,) = json.loads(said("gpt2", "--serve", "--json"))
     assert found["length"] == 1024
@@ -141,3 +144,9 @@ def test_stages_pass_on_the_stream_that_tp_ranks_divide():
     across = 1000 * 8192 * 2 / 4 / (H100.link * H100.efficiency.network) + links.HOP
     one, two = (search._sending(Layout(tp=4, pp=pp), 1000) for pp in (1, 2))
     assert two - one == pytest.approx(across)
+
+
+def test_every_stage_of_every_replica_reads_a_prompt():
+    found = serve(af.architecture("llama-3-8b"), users=4, length=1000)
+    many = replace(found, layout=replace(found.layout, dp=3, pp=2), prefill=0.5)
+    assert many.prompt_tokens_per_second == pytest.approx(3 * 2 * 1000 / 0.5)

@@ -103,3 +103,12 @@ def test_scales_are_rounded_before_codes():
     assert torch.equal(scale, scale.bfloat16().float())
     inner = (x / scale).abs() < 127
     assert (((Quantised.of(x, format).restored - x) / scale).abs()[inner] <= 0.5001).all()
+
+
+def test_scales_of_nf4_use_all_of_their_8_bits():
+    """The largest of 256 blocks has 255, and others their share of that."""
+    x = torch.zeros(4, 64)
+    x[:, 0] = torch.tensor([1.0, 0.75, 0.25, 1 / 255])
+    planes = FORMATS["nf4"].quantised(x)
+    assert planes["scales"].tolist() == [255, 191, 64, 1]
+    assert planes["factors"].tolist() == pytest.approx([1 / 255])

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from anyformer.studies.laws import crossed, crossing, fit
+from anyformer.studies.laws import Law, crossed, crossing, fit
 
 FLOPS = [1e12, 3e12, 1e13, 3e13, 1e14]
 
@@ -34,6 +34,13 @@ def test_a_crossing_is_where_both_are_equal():
     one, other = fit(FLOPS, losses(2.0, 1.0, 0.2)), fit(FLOPS, losses(1.9, 1.1, 0.2))
     assert crossing(one, other, 1e12, 1e14) == pytest.approx(1e13, rel=0.05)
     assert crossing(one, other, 1e12, 5e12) is None
+
+
+def test_a_crossing_lies_between_the_places_that_are_tried():
+    """1 + 2 / x and 1 + 1 / sqrt(x) are equal at x = 4."""
+    one, other = Law(1.0, 2.0, 1.0, 1.0), Law(1.0, 1.0, 0.5, 1.0)
+    for low in (1.0, 1.1, 1.2):
+        assert crossing(one, other, low, 1e4) == pytest.approx(4.0, rel=1e-3)
 
 
 def noisy(law, away, seed, count=5):

@@ -40,6 +40,25 @@ def test_the_distribution_of_student_is_scipys():
             assert t_cdf(t, freedom) == pytest.approx(stats.t.cdf(t, freedom), abs=1e-12)
 
 
+def test_a_probability_by_hand_and_scipys():
+    """Mean 7/3 and s = sqrt(7/3) of 1, 2, 4: t = 2.6458 with 2 degrees of freedom, and 1 - t / sqrt(2 + t^2) is beyond."""
+    t = 7**0.5
+    assert p_value([1, 2, 4]) == pytest.approx(1 - t / math.sqrt(2 + t**2), abs=1e-12) == pytest.approx(0.118083, abs=1e-6)
+    stats = pytest.importorskip("scipy.stats")
+    random = np.random.default_rng(0)
+    for n in (3, 4, 7, 20):
+        values = random.normal(0.5, 1, n)
+        assert p_value(values) == pytest.approx(stats.ttest_1samp(values, 0).pvalue, abs=1e-12)
+
+
+@pytest.mark.parametrize(("alpha", "t"), [(0.05, 4.30265), (0.1, 2.91999), (0.01, 9.92484)])
+def test_the_interval_of_a_comparison_is_at_its_own_alpha(alpha, t):
+    """t of a table, with 2 degrees of freedom; the differences are 1, 2, 4."""
+    found = compare(dict.fromkeys(range(3), 1.0), {"a": {0: 2.0, 1: 3.0, 2: 5.0}}, alpha=alpha)["a"].interval
+    reach = t * math.sqrt(7 / 3) / math.sqrt(3)
+    assert (found.low, found.high) == pytest.approx((7 / 3 - reach, 7 / 3 + reach), abs=1e-4)
+
+
 def percentiles(values, random):
     """The 95 % interval of a percentile bootstrap."""
     drawn = values[random.integers(len(values), size=(400, len(values)))].mean(1)
@@ -177,3 +196,16 @@ def test_more_seeds_are_advised_for_smaller_differences():
     numbers = [seeds_to_tell(noise + effect) for effect in (3.0, 1.0, 0.3, 0.01)]
     assert numbers[:3] == sorted(n for n in numbers if n is not None)
     assert numbers[3] is None
+
+
+@pytest.mark.parametrize(("share", "needed"), [(1.0, 10), (2.0, 5)])
+def test_seeds_advised_are_those_of_a_table(share, needed):
+    """(2.262 + 0.883) / sqrt(10) <= 1 < (2.306 + 0.889) / sqrt(9), and (2.776 + 0.941) / sqrt(5) <= 2 < (3.182 + 0.978) / 2."""
+    assert seeds_to_tell([share - 1, share, share + 1]) == needed
+
+
+def test_more_seeds_are_advised_where_several_arms_are_compared():
+    """At alpha / m, the strictest step of Holm's correction: (2.560 + 0.873) / sqrt(13) <= 1 < (2.593 + 0.876) / sqrt(12)."""
+    base, arm = dict.fromkeys(range(3), 3.0), {0: 3.0, 1: 4.0, 2: 5.0}
+    one, two = (compare(base, dict.fromkeys(names, arm))["a"].needed for names in ("a", "ab"))
+    assert (one, two) == (10, 13)

@@ -64,9 +64,10 @@ class LeakySum(Sublayer):
 
 @dataclass
 class SumState:
-    """s."""
+    """s, and whether a piece was read."""
 
     sums: Tensor
+    begun: bool = False
     allows_padding = True
 
     @property
@@ -106,6 +107,8 @@ class LeakySumModule(nn.Module):
                 value = value.sin()
         total = torch.zeros_like(value[:, 0]) if state is None else state.sums.to(value.dtype)
         valid = None if FAULT == "padding" else context.valid
+        if FAULT == "later padding" and state is not None and state.begun:
+            valid = None
         segments = None if FAULT == "documents" else context.segments
         sums = []
         for t in range(value.shape[1]):
@@ -116,6 +119,8 @@ class LeakySumModule(nn.Module):
             after = self.keep * total + value[:, t]
             total = after if valid is None else torch.where(valid[:, t, None], after, total)
             sums.append(total)
+        if state is not None:
+            state.begun = True
         if state is not None and FAULT != "state":
             state.sums.copy_(sums[min(self.chunk, len(sums)) - 1] if FAULT == "state past a chunk" else total)
         mixed = torch.stack(sums, 1)
@@ -185,6 +190,7 @@ FAULTS = {
     "chunk": "any_chunk_equals_the_default_chunk",
     "state past a chunk": "any_chunk_equals_the_default_chunk",
     "padding": "padded_row_equals_the_row_alone",
+    "later padding": "later_padding_is_taken_or_refused",
     "documents": "packed_documents_equal_each_alone",
     "bytes": "state_takes_the_declared_bytes",
     "bytes in bf16": "state_takes_the_declared_bytes",
@@ -200,6 +206,12 @@ def test_a_fault_is_found(fault, architecture, monkeypatch):
     promise = contracts.promises(architecture, {"leaky_sum": leaky_twin})[FAULTS[fault]]
     with pytest.raises((AssertionError, AttributeError, pickle.PicklingError)):
         promise()
+
+
+def test_only_what_follows_shows_that_later_padding_changed_a_state(architecture, monkeypatch):
+    """No other contract reads on behind padding in a later piece."""
+    monkeypatch.setattr(f"{__name__}.FAULT", "later padding")
+    assert set(contracts.broken(architecture)) == {"later_padding_is_taken_or_refused"}
 
 
 def test_everything_broken_is_named_at_once(architecture, monkeypatch):

@@ -1,4 +1,4 @@
-"""A fine-tuned chat model beside what it was: its loss on held-out chats, and its answers."""
+"""A model that was trained further beside what it was: its loss on held-out data, its answers, and how it goes on with text."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rich.console import Console
 
 import anyformer as af
 from anyformer.cli.ending import finish
-from anyformer.data import Chats, TokenizerFile
+from anyformer.data import Chats, Text, TokenizerFile
 from anyformer.objectives import InstructionObjective
 from anyformer.plan import Plan
 from anyformer.training import AdamW, Evaluation, Run, Trained, train
@@ -63,3 +63,23 @@ def test_a_run_from_nothing_has_no_before(tuned, tmp_path, monkeypatch):
 
     run = load_run(Path(tuned.directory) / "run.toml").but(start_from=None, steps=1)
     assert train(run, tmp_path / "run", console=Console(quiet=True)).before is None
+
+
+def test_text_goes_on_side_by_side_too(tuned, tmp_path, monkeypatch, capsys):
+    folder = Path(tuned.directory).parent
+    monkeypatch.setenv("ANYFORMER_CACHE", str(folder / "cache"))
+    (folder / "text.txt").write_text("one two three four five six seven eight nine ten\n" * 200)
+    data = Text(paths=(str(folder / "text.txt"),), tokenizer=TokenizerFile(path=str(folder / "model")), validation=0.2)
+    run = Run(
+        steps=30, batch=8, length=32, data=data, optimiser=AdamW(learning_rate=1e-2), evaluation=Evaluation(every=200),
+        plan=Plan(precision="fp32", compile="off"), architecture=af.architecture(folder / "model"),
+        start_from=str(folder / "model"), sample="one two",
+    )  # fmt: skip
+    trained = train(run, tmp_path / "run", console=Console(quiet=True))
+    assert trained.before.loss > trained.validation.loss + 0.5
+    finish(trained)
+    said = capsys.readouterr().out
+    assert f"before this training: {trained.before.loss:.4f}" in said
+    head = said[said.index("how held-out texts go on") :].splitlines()[2]
+    assert [word for word in ("text", "before", "after") if word in head] == ["text", "before", "after"]
+    assert "one two" in said

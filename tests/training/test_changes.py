@@ -61,6 +61,20 @@ def test_what_updates_are_computed_with_may_not_change(done, changes, words):
         resume(done, changes, console=QUIET)
 
 
+def test_before_the_first_update_the_same_may_not_change(tiny, tmp_path, monkeypatch):
+    """Such a run has no checkpoint to compare with, and took any value."""
+
+    def stopped(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(trainer.Trainer, "update", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        train(tiny, tmp_path / "run", console=QUIET)
+    assert not checkpoint.steps(tmp_path / "run")
+    with pytest.raises(ChangedError, match=r"was begun with other values.*\n  batch: 4 -> 8"):
+        resume(tmp_path / "run", {"batch": 8}, console=QUIET)
+
+
 def test_a_finished_run_goes_on_with_the_schedule_of_the_new_total(done, tiny):
     said = console()
     more = resume(done, {"steps": 12, "evaluation.every": 3}, console=said)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+
 import pytest
 
 from anyformer.training.chart import curve, draw_losses, smooth
@@ -19,10 +21,40 @@ def test_smoothing_has_no_bias_at_its_start():
     assert smooth([2.0, 2.0, 2.0]) == pytest.approx([2.0, 2.0, 2.0])
 
 
-def test_smoothing_lags_by_little():
-    """It lagged by twenty steps, in a short run far behind the losses."""
-    falling = [5 - i / 100 for i in range(400)]
-    assert max(mean - value for mean, value in zip(smooth(falling), falling, strict=True)) < 0.02 * (5 - 1)
+@pytest.mark.parametrize("count", [1, 2, 13, 400])
+def test_smoothing_lags_behind_nothing(count):
+    """It lagged by a fiftieth of the run, and stood above losses that fall."""
+    falling = [5 - i / 100 for i in range(count)]
+    assert smooth(falling) == pytest.approx(falling)
+
+
+def test_smoothing_stands_in_the_middle_of_noise():
+    course = [2 + 4 / (1 + i / 40) for i in range(1000)]
+    noisy = [value + (0.3 if i % 2 else -0.3) for i, value in enumerate(course)]
+    gaps = [mean - value for mean, value in zip(smooth(noisy), course, strict=True)]
+    assert max(map(abs, gaps[20:])) < 0.1
+    assert abs(sum(gaps) / len(gaps)) < 0.005
+    assert smooth([]) == []
+
+
+@pytest.mark.parametrize(("count", "said"), [(1, "training"), (8, "training"), (1000, "training: centred mean of 21 losses")])
+def test_every_loss_is_to_be_seen_and_the_smoothed_line_says_what_it_is(count, said, tmp_path, monkeypatch):
+    from anyformer.training import chart
+
+    kept = []
+    drawing = chart.drawing
+
+    @contextmanager
+    def keeping(*size):
+        with drawing(*size) as figure:
+            yield figure
+            kept.extend(figure.axes[0].lines)
+
+    monkeypatch.setattr(chart, "drawing", keeping)
+    rows = [{"kind": "train", "tokens": 100 * (i + 1), "loss": 4.0} for i in range(count)]
+    draw_losses(rows, tmp_path / "loss.png", title="a run")
+    assert [line.get_label() for line in kept][1] == said
+    assert all((line.get_marker() != "None") == (count == 1 or count == 8) for line in kept[:2])
 
 
 def test_a_run_is_drawn(tmp_path):

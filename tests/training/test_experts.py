@@ -113,7 +113,8 @@ def test_resuming_a_mixture_gives_the_same_weights(mixed, tmp_path, monkeypatch)
 
 def test_a_run_whose_model_cannot_generate_ends_with_the_reason(tiny, tmp_path, capsys):
     stack = model_with().decoder.but(position=LearnedPosition(length=32))
-    trained = train(tiny.but(architecture=model_with().but(decoder=stack), steps=1), tmp_path / "run", console=QUIET)
+    run = tiny.but(architecture=model_with().but(decoder=stack), steps=1, sample="value = 1\n" * 3)
+    trained = train(run, tmp_path / "run", console=QUIET)
     capsys.readouterr()
     finish(trained)
     said = " ".join(capsys.readouterr().out.split())

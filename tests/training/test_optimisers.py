@@ -172,6 +172,22 @@ def test_every_update_is_that_of_the_formula(name):
                 torch.testing.assert_close(torch.stack(matrices(EACH[key], x)), torch.stack([s["x"] for s in states[key]]))
 
 
+@pytest.mark.parametrize(
+    "optimiser", [AdamW(), AdamW8bit(), Lion(), SGD(weight_decay=0.1), Adafactor(weight_decay=0.1), Muon()]
+)
+def test_decay_takes_the_same_share_of_a_matrix_at_every_width(optimiser):
+    """With muP, by which a matrix wider than at its base has a smaller rate; a step without a gradient shows the decay."""
+    left = []
+    for base in (None, (2, 2)):
+        parameters, own = built(optimiser, {"matrix": Weight((8, 8), "column", "matrix", base=base)})
+        before = parameters["matrix"].detach().clone()
+        parameters["matrix"].grad = torch.zeros_like(before)
+        own.step()
+        left.append((parameters["matrix"].detach() / before).mean().item())
+    assert left[0] < 1 - 1e-6
+    assert left[1] == pytest.approx(left[0], rel=1e-9)
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 def test_adamw_of_one_weight_after_the_other_is_the_same_to_the_bit(dtype):
     runs = zip(updates(AdamW(), EACH, dtype), updates(AdamW(), EACH, dtype, BY_RULE), strict=True)

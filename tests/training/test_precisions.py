@@ -17,7 +17,8 @@ from anyformer.describe import DescriptionError, UserError, change_all
 from anyformer.plan import Plan
 from anyformer.precision import Bf16, Fp8, Fp16, Fp32, Mxfp8, Nvfp4, PureBf16, Tf32
 from anyformer.training import resume, train
-from anyformer.training.optimisers.narrow_weights import rounded_by_chance
+from anyformer.training.loss_scale import LossScale
+from anyformer.training.optimisers.narrow_weights import narrowed, rounded_by_chance
 from anyformer.training.precision import Host, check_units, resolve
 
 QUIET = Console(quiet=True)
@@ -172,6 +173,29 @@ def test_rounding_by_chance_has_the_mean_and_other_chances_at_each_key():
     torch.testing.assert_close(kept.float(), odd, rtol=0, atol=0, equal_nan=True)
 
 
+class Adds:
+    """A rule that adds the gradient."""
+
+    def start(self, weight: torch.Tensor) -> dict[str, torch.Tensor]:
+        return {}
+
+    def change(self, weight, gradient, state, rate, decay):
+        weight += gradient
+
+
+def test_updates_too_small_to_be_seen_add_up_in_every_number():
+    """64 updates of a quarter of the step between two numbers: 16 steps, give or take sqrt(64 * 3 / 16) by chance."""
+    step, count = 2.0**-7, 64
+    weight, gradient = torch.ones(20_000, dtype=torch.bfloat16), torch.full((20_000,), step / 4)
+    rule = narrowed(Adds(), masters=False, key=7)
+    state = rule.start(weight)
+    for _ in range(count):
+        rule.change(weight, gradient, state, 1.0, 0.0)
+    steps = (weight.float() - 1) / step
+    assert steps.mean().item() == pytest.approx(count / 4, abs=0.15)
+    assert steps.std().item() == pytest.approx(math.sqrt(count * 3 / 16), rel=0.05), "chances anew at each update"
+
+
 @pytest.mark.parametrize("optimiser", ["adamw_8bit", "schedule_free", "sgd", "lion", "adafactor", "muon"])
 @pytest.mark.parametrize("rounding", ["masters", "stochastic"])
 def test_every_optimiser_moves_weights_in_bf16(run, tmp_path, optimiser, rounding):
@@ -227,3 +251,13 @@ def test_half_a_gradient_and_all_of_it(run, tmp_path):
         weights.append(train(made, tmp_path / f"{pieces}", console=QUIET).model.state_dict())
     for name, weight in weights[0].items():
         torch.testing.assert_close(weights[1][name], weight, atol=1e-4, rtol=1e-3)
+
+
+def test_a_scale_may_fall_to_the_smallest_and_no_further():
+    rule = Fp16(scale=8.0, smallest=2.0)
+    scale = LossScale.of(rule)
+    assert not scale.exhausted
+    scale.overflowed()
+    assert (scale.value, scale.exhausted) == (4.0, False), "one more makes it the smallest"
+    scale.overflowed()
+    assert (scale.value, scale.exhausted) == (2.0, True)

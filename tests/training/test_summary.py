@@ -20,7 +20,7 @@ from anyformer.operations import Shape
 from anyformer.training import allocator, memory_meter, resume, train
 from anyformer.training import summary as summary_module
 from anyformer.training.allocator import keep_freed_memory
-from anyformer.training.display import Display
+from anyformer.training.display import COMPILING, Display
 from anyformer.training.journal import read_metrics, read_summary
 from anyformer.training.memory_meter import MemoryMeter
 from anyformer.training.precision import Host, thread_hint
@@ -148,7 +148,8 @@ def test_what_is_not_known_yet_is_not_shown():
         for step in range(1, 6):
             display.step(step, 2.0, 100, 30.0 if step == 1 else 0.1)
     said = console.export_text().splitlines()
-    assert said[0] == "compiling the step: about half a minute, once"
+    assert said[0] == COMPILING
+    assert "--no-compile" in COMPILING, "how to do without"
     assert said[1] == "step 1/9  loss 2.000  validation -", "the first update compiles"
     assert said[2].endswith("  1,000 tokens/s"), "and no share of the peak, which is tiny"
     assert said[4].endswith("  1,000 tokens/s  1 s left") or said[4].endswith("  0 s left")
@@ -263,3 +264,19 @@ def test_free_memory_is_given_back_whole_or_left_where_that_cannot_be_asked(monk
 
     monkeypatch.setattr(memory_meter.ctypes, "CDLL", missing)
     memory_meter.give_back()
+
+
+@pytest.mark.parametrize(("predicted", "measured", "factor"), [(300.0, 100.0, "3"), (199.0, 100.0, None), (50.0, 100.0, None)])
+def test_a_speed_far_below_the_prediction_is_explained(predicted, measured, factor):
+    """Tiny runs were up to 66 times slower than predicted, and nothing said why."""
+    said = summary_module.slower(Prediction(predicted, measured))
+    assert [line.split(" times")[0] for line in said] == ([] if factor is None else [factor])
+    assert summary_module.slower(Prediction(None, measured)) == summary_module.slower(Prediction(predicted, None)) == []
+
+
+def test_the_explanation_stands_below_the_table(tiny, tmp_path, monkeypatch):
+    remember(replace(SLOW, peaks={"fp32": 1e13, "bf16": 1e13}, bandwidth=1e12), CPU)
+    monkeypatch.setattr(summary_module, "OVERHEAD", 0.0)
+    found = train(wide(tiny), tmp_path / "run", console=QUIET).summary
+    assert found.tokens_per_second.difference > summary_module.FAR
+    assert any("times slower than predicted" in line for line in found.lines())

@@ -13,6 +13,7 @@ from anyformer import checkpoint
 from anyformer.describe import change_all
 from anyformer.training import budget, loop, read_run, resume, train, trainer
 from anyformer.training.budget import Budget, Durations, fit
+from anyformer.training.display import COMPILING
 from anyformer.training.held_out import corpus_of
 from anyformer.training.journal import read_metrics
 from anyformer.training.parallel import ranks
@@ -57,6 +58,7 @@ def clock(monkeypatch) -> Clock:
         return corpus_of(run)
 
     monkeypatch.setattr(budget, "clock", clock)
+    monkeypatch.setattr(budget, "worked", clock)
     monkeypatch.setattr(ranks, "loss_function", slow_loss)
     monkeypatch.setattr(trainer, "evaluate", slow_evaluate)
     monkeypatch.setattr(loop, "corpus_of", slow_corpus)
@@ -131,9 +133,9 @@ def test_the_seconds_of_compiling_are_no_pace(two_minutes, clock, tmp_path, monk
     run = change_all(two_minutes, {"plan.compile": "on", "plan.precision": "fp32"})
     console = Console(record=True, width=200, file=io.StringIO())
     assert train(run, tmp_path / "run", console=console).step > 30
-    assert console.export_text().count("compiling the step: about half a minute, once") == 1, "to time an update"
+    assert console.export_text().count(COMPILING) == 1, "to time an update"
     train(change_all(run, {"minutes": None, "steps": 1}), tmp_path / "one", console=console)
-    assert "compiling the step: about half a minute, once\nstep 1/1" in console.export_text()
+    assert f"{COMPILING}\nstep 1/1" in console.export_text()
 
 
 @pytest.mark.parametrize(
@@ -204,3 +206,31 @@ def test_more_minutes_are_so_many_more_updates(tiny, clock, tmp_path):
     more = resume(tmp_path / "run", {"minutes": 1.0, "evaluation.every": 100}, console=QUIET)
     assert clock.now - began <= 60
     assert more.step == read_run(tmp_path / "run").steps > tiny.steps + 20
+
+
+def test_the_end_has_more_time_where_the_core_is_shared(tiny, clock, monkeypatch):
+    """Else the sample is cut off after a word: a batch of evaluation takes 3 s, in which the thread computes for 1."""
+    monkeypatch.setattr(budget, "worked", lambda: clock.now / 3)
+    found = timed(Trainer.start(tiny, corpus_of(tiny), Host(torch.device("cpu"), {"fp32": 1e9})), 100.0)
+    assert found.shared == pytest.approx(3.0)
+    alone, shared = (fit(tiny, Durations(1.0, 1.0, 0.0, shared=times), 100.0) for times in (1.0, 3.0))
+    assert shared.tail - alone.tail == pytest.approx(2 * budget.ENDING)
+
+
+def test_an_update_is_timed_with_its_optimiser(tiny, clock, monkeypatch):
+    """On a copy: neither weights nor moments of the run change."""
+    steps, step = [], torch.optim.AdamW.step
+
+    def slow_step(optimiser, *more):
+        clock.now += 5.0
+        steps.append(optimiser)
+        return step(optimiser, *more)
+
+    monkeypatch.setattr(torch.optim.AdamW, "step", slow_step)
+    trainer = Trainer.start(tiny, corpus_of(tiny), Host(torch.device("cpu"), {"fp32": 1e9}))
+    before = {name: weight.clone() for name, weight in trainer.model.named_parameters()}
+    assert timed(trainer, 1000.0).update == 1.0 + 5.0
+    assert steps
+    assert not any(each is trainer.trainee.optimiser for each in steps)
+    assert not trainer.trainee.optimiser.state
+    assert all(torch.equal(weight, before[name]) for name, weight in trainer.model.named_parameters())

@@ -11,6 +11,7 @@ import signal
 import threading
 from functools import partial
 from importlib import import_module
+from pathlib import Path
 
 import pytest
 import torch
@@ -321,3 +322,10 @@ def test_no_held_out_text_is_refused_before_work(tiny, tmp_path):
     with pytest.raises(UserError, match="nothing is held out"):
         train(change(tiny, "data.validation", 0.0), tmp_path / "run", console=QUIET)
     assert not (tmp_path / "run").exists()
+
+
+def test_a_wrong_set_is_blamed_and_not_the_recipe():
+    """The recipe's architecture fits its objective only as its [set] changes it, so both are made at once."""
+    with pytest.raises(DescriptionError) as refused:
+        load_run(Path(__file__).parents[2] / "recipes" / "token-labels.toml", {"sample.tokens": 3})
+    assert str(refused.value) == "sample.tokens: nothing is called 'tokens' in sample"

@@ -44,7 +44,7 @@ def llama4(
     chunk: int = 8192,
     vocab: int = 202_048,
 ) -> Architecture:
-    """Layers 4, 8, ... have no positions, see all of the past and scale queries up with it; the others see their chunk.
+    """Layers 3, 7, ... have no positions, see all of the past and scale queries up with it; the others see their chunk.
 
     Experts stand in every `every`-th layer: one of them, its input weighed by a sigmoid, and one that all tokens pass.
     """

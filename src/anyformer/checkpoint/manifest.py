@@ -9,11 +9,12 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from os.path import isfile  # which no name is too long for
+from pathlib import Path
 from typing import Any
 
-from anyformer.describe import UserError
-from anyformer.files import disk_errors, replacing_directory, sha256
+from anyformer.describe import UserError, json_data, read_foreign
+from anyformer.files import disk_errors, is_inside, replacing_directory, sha256
 from anyformer.files import writing as file_writing
 
 MANIFEST = "manifest.json"
@@ -95,11 +96,11 @@ def read_manifest(directory: Path) -> Manifest:
     """The manifest of a checkpoint. Raises `CheckpointError` if it is missing or its structure is damaged."""
     path = directory / MANIFEST
     try:
-        text = path.read_bytes().decode()
-        data = json.loads(text)
+        text = read_foreign(path)
+        data = json_data(text, finite=False)
     except FileNotFoundError:
         raise CheckpointError(f"{directory}: not a checkpoint, it has no {MANIFEST}") from None
-    except (OSError, ValueError, RecursionError) as error:
+    except (OSError, ValueError) as error:
         raise CheckpointError(f"{path}: damaged ({error})") from None
     problem = _problem(data)
     if problem:
@@ -131,15 +132,9 @@ def _problem(data: Any) -> str:
         return f"step should be a whole number, got {step!r}"
     for name, entry in files.items():
         size, digest = (entry.get("bytes"), entry.get("sha256")) if isinstance(entry, dict) else (None, None)
-        if not _is_inside(name) or type(size) is not int or not _is_digest(digest):
+        if not is_inside(name) or type(size) is not int or not _is_digest(digest):
             return f"the entry of {name!r} should have 'bytes' and a 'sha256' of 64 digits"
     return ""
-
-
-def _is_inside(name: str) -> bool:
-    """Whether a name is that of a file in the checkpoint or in a folder of it."""
-    path = PurePosixPath(name)
-    return name == path.as_posix() and not path.is_absolute() and ".." not in path.parts and bool(path.name)
 
 
 def _is_digest(value: Any) -> bool:
@@ -162,7 +157,7 @@ def verify(directory: Path, also: tuple[str, ...] = ()) -> Manifest:
             raise CheckpointError(f"{directory / MANIFEST}: damaged (does not list {name})")
     for name, entry in manifest.files.items():
         path = directory / name
-        if not path.is_file():
+        if not isfile(path):
             raise CheckpointError(f"{path}: missing")
         size, digest = _measured(path)
         if size != entry.bytes:

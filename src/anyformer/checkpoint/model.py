@@ -19,7 +19,9 @@ from anyformer.files import read_text
 from anyformer.model import Architecture, Transformer
 from anyformer.model.adapters import adapted
 from anyformer.model.divided import copy_in
+from anyformer.operations import Shape
 from anyformer.plan import Plan
+from anyformer.precision.finite import check_finite
 from anyformer.quantising import Quantised
 from anyformer.text import Tokenizer
 from anyformer.text.beside import FOLDER, Beside
@@ -152,7 +154,10 @@ def adapter_of(directory: Path, manifest: Manifest) -> tuple[Adapter, dict[str, 
         raise CheckpointError(f"{directory}: has {ADAPTER}, but no {ADAPTER_WEIGHTS}")
     path = directory / ADAPTER
     said = from_json(Adapted, read_text(path, CheckpointError), str(path))
-    return said.adapter, read(directory / ADAPTER_WEIGHTS)
+    added = read_weights(directory / ADAPTER_WEIGHTS)
+    declared = said.adapter.added(_architecture(directory).trained_cost(Shape(source=1)))
+    _check_same({name: weight.shape for name, weight in declared.items()}, added, directory / ADAPTER_WEIGHTS, "adapter")
+    return said.adapter, added
 
 
 def weights(model: nn.Module) -> dict[str, Tensor]:
@@ -162,7 +167,7 @@ def weights(model: nn.Module) -> dict[str, Tensor]:
 
 def stored_weights(directory: Path) -> dict[str, Tensor]:
     """The weights of a checkpoint without its adapter, by name; matrices in few bits as they are stored."""
-    tensors, path = read(directory / WEIGHTS), directory / QUANTISED
+    tensors, path = read_weights(directory / WEIGHTS), directory / QUANTISED
     if not path.is_file():
         return tensors
     said = from_json(InFewBits, read_text(path, CheckpointError), str(path))
@@ -180,6 +185,14 @@ def read(path: Path) -> dict[str, Tensor]:
         return load_file(path)
     except (safetensors.SafetensorError, OSError) as error:
         raise CheckpointError(f"{path}: cannot be read as safetensors ({error})") from None
+
+
+def read_weights(path: Path) -> dict[str, Tensor]:
+    """The tensors of a safetensors file of weights. Raises `CheckpointError`, which names what is not finite."""
+    tensors = read(path)
+    for name, tensor in tensors.items():
+        check_finite(tensor, f"{path}: {name}", CheckpointError)
+    return tensors
 
 
 def fill(
@@ -205,7 +218,7 @@ def restore(model: Transformer, directory: Path) -> None:
     """Copy the weights of a checkpoint into the model's parameters, which stay the same objects for its optimiser."""
     tensors = stored_weights(directory)
     if model.adapter is not None:
-        tensors |= read(directory / ADAPTER_WEIGHTS)
+        tensors |= read_weights(directory / ADAPTER_WEIGHTS)
     check(model, tensors, directory / WEIGHTS)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
@@ -217,14 +230,16 @@ def restore(model: Transformer, directory: Path) -> None:
 
 def check(model: Transformer, tensors: Mapping[str, Tensor], source: Path) -> None:
     """Names and shapes must match exactly: nothing is skipped silently."""
-    wanted = dict(model.named_parameters())
-    missing, surplus = sorted(wanted.keys() - tensors.keys()), sorted(tensors.keys() - wanted.keys() - model.stage_of.keys())
+    wanted = {name: tuple(parameter.shape) for name, parameter in model.named_parameters()}
+    _check_same(wanted, {name: x for name, x in tensors.items() if name in wanted or name not in model.stage_of}, source)
+
+
+def _check_same(
+    wanted: Mapping[str, tuple[int, ...]], tensors: Mapping[str, Tensor], source: Path, what: str = "architecture"
+) -> None:
+    missing, surplus = sorted(wanted.keys() - tensors.keys()), sorted(tensors.keys() - wanted.keys())
     if missing or surplus:
-        raise CheckpointError(
-            f"{source}: does not hold this architecture's weights; missing {missing[:5]}, surplus {surplus[:5]}"
-        )
-    for name, parameter in wanted.items():
-        if parameter.shape != tensors[name].shape:
-            raise CheckpointError(
-                f"{source}: {name} has shape {tuple(tensors[name].shape)}, the architecture says {tuple(parameter.shape)}"
-            )
+        raise CheckpointError(f"{source}: does not hold this {what}'s weights; missing {missing[:5]}, surplus {surplus[:5]}")
+    for name, shape in wanted.items():
+        if shape != tuple(tensors[name].shape):
+            raise CheckpointError(f"{source}: {name} has shape {tuple(tensors[name].shape)}, the {what} says {shape}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import os
+import logging
 import shutil
 import sys
 import warnings
@@ -37,7 +37,9 @@ from anyformer.cli import (
 from anyformer.cli.aligned import folded
 from anyformer.cli.help_page import Command, Group
 from anyformer.cli.plugins import with_plugins
-from anyformer.describe import Notice, UserError
+from anyformer.cli.quiet import with_quiet
+from anyformer.cli.terminal import tell, terminals
+from anyformer.describe import Notice, UserError, printable
 
 app = typer.Typer(
     name="anyformer",
@@ -76,6 +78,8 @@ COMMANDS = {
     "check": (checking, EXTEND),
 }
 """Each command: the module of its `run` and `EXAMPLES`, and its group in `anyformer --help`."""
+LOUD = ("torchao", "torch.utils._pytree")
+"""Loggers that warn, at any import of transformers, of kernels for other machines and of names that torch will change."""
 CLASSES = {"cost": costing.Command}
 """Commands that parse their arguments in their own way."""
 
@@ -97,7 +101,9 @@ def _options(
 
 
 for verb, (module, group) in COMMANDS.items():
-    app.command(verb, cls=CLASSES.get(verb, Command), epilog=module.EXAMPLES, rich_help_panel=group)(with_plugins(module.run))
+    app.command(verb, cls=CLASSES.get(verb, Command), epilog=module.EXAMPLES, rich_help_panel=group)(
+        with_quiet(with_plugins(module.run))
+    )
 
 
 @contextlib.contextmanager
@@ -107,7 +113,7 @@ def _notices() -> Iterator[None]:
 
     def shown(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
         if issubclass(category, Notice):
-            print(f"anyformer: {message}", file=sys.stderr, flush=True)
+            tell(f"anyformer: {message}")
         else:
             usual(message, category, *place, **more)
 
@@ -117,17 +123,21 @@ def _notices() -> Iterator[None]:
         yield
 
 
+def _quiet() -> None:
+    """Keep to themselves what libraries say of their own parts when they are imported."""
+    for name in LOUD:
+        logging.getLogger(name).setLevel(logging.ERROR)
+
+
 def main() -> None:
     """Run the command; a user's error is one clear message and exit code 2, never a traceback."""
+    _quiet()
     try:
-        with _notices():
+        with terminals(), _notices():
             app(prog_name="anyformer")
     except UserError as error:
-        text = f"anyformer: {error}"
-        print(folded(text, shutil.get_terminal_size().columns) if sys.stderr.isatty() else text, file=sys.stderr)
+        text = printable(f"anyformer: {error}")
+        tell(folded(text, shutil.get_terminal_size().columns) if sys.stderr.isatty() else text)
         sys.exit(error.exit_code)
-    except BrokenPipeError:  # the reader of a pipe left, as `head` does
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(141)  # as a shell reports a program that a closed pipe has ended
     finally:
         gc.freeze()  # the process ends now, and collecting garbage first would take a third of a second

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -18,6 +19,15 @@ workload_option = partial(typer.Option, rich_help_panel="Workload")
 machine_option = partial(typer.Option, rich_help_panel="Machine")
 output_option = partial(typer.Option, rich_help_panel="Output")
 picture_option = partial(typer.Option, rich_help_panel="Pictures", metavar="FILE.svg|png|pdf")
+diagram_option = partial(typer.Option, rich_help_panel="Pictures", metavar="FILE.svg|png|pdf|tex")
+Compact = Annotated[
+    bool,
+    typer.Option(
+        "--compact",
+        rich_help_panel="Pictures",
+        help="Draw the diagram for a column of a paper: 3.3 inches wide, in letters of 7 points.",
+    ),
+]
 
 WHAT = (
     "A name from `anyformer list`; a .toml or .json file of an architecture or a run; a config.json; a GGUF file; "
@@ -67,6 +77,13 @@ HeldOutText = Annotated[
         metavar="PATH",
     ),
 ]
+Compile = Annotated[
+    bool | None,
+    typer.Option(
+        help="Compile the step, or never: --set plan.compile=on or off. By default long runs are compiled, for minutes on a "
+        "busy machine."
+    ),
+]
 Json = Annotated[bool, output_option("--json", help="Print everything as JSON.")]
 
 
@@ -75,6 +92,17 @@ def assigned(changes: list[str] | None) -> dict[str, object]:
     from anyformer.describe import parse_assignment
 
     return dict(parse_assignment(text) for text in changes or [])
+
+
+def compiled(compile: bool | None, assigned: dict[str, object], path: str = "plan.compile") -> dict[str, object]:
+    """The values by path, with what `--compile` or `--no-compile` says at `path`."""
+    if compile is None:
+        return assigned
+    from anyformer.describe import UserError
+
+    if path in assigned:
+        raise UserError(f"give either {'--compile' if compile else '--no-compile'} or --set {path}=...")
+    return {**assigned, path: "on" if compile else "off"}
 
 
 def stand_in_warnings(name: str) -> list[str]:
@@ -93,6 +121,14 @@ def resolve_architecture(what: str, changes: list[str] | None = None, *, tiny: b
     return architecture(what, tiny=tiny, changes=assigned(changes))
 
 
+def check_form(diagram: Path | None, *, compact: bool) -> None:
+    """Refuse a form of a diagram that is not drawn."""
+    from anyformer.describe import UserError
+
+    if compact and diagram is None:
+        raise UserError("--compact is a form of a diagram: say where it is drawn, with --diagram FILE.pdf")
+
+
 def titled(what: str, changes: list[str] | None = None, *, tiny: bool = False) -> str:
     """The title of a picture: `gpt2 (OpenAI, 2019)`, or the last part of a path; then what the options changed."""
     from anyformer.catalogue import listed
@@ -100,3 +136,13 @@ def titled(what: str, changes: list[str] | None = None, *, tiny: bool = False) -
     entry = listed(what)
     name = Path(what).name if entry is None else f"{what} ({entry.organisation}, {entry.year})"
     return ", ".join([name, *(["tiny"] if tiny else []), *(changes or [])])
+
+
+def check_counts(assigned: Mapping[str, object]) -> None:
+    """Refuse counts of a run below 1 before torch is loaded, which takes seconds; its description refuses all else."""
+    from anyformer.describe import UserError
+
+    for name in ("steps", "batch", "length", "accumulation"):
+        value = assigned.get(name)
+        if isinstance(value, int) and value < 1:
+            raise UserError(f"--set {name}: should be at least 1, got {value}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from anyformer.cli.generated import safe, shown
+from anyformer.cli.terminal import tell
 
 if TYPE_CHECKING:
     from anyformer.generation import Settings
@@ -107,7 +107,7 @@ def talk(model: Transformer, tokenizer: Tokenizer | None, chat: Chat | None, set
     conversation = Conversation(model, tokenizer, chat or Chat([]), **settings)
     for words in (line, f"{EXIT} ends the chat" if sys.stdin.isatty() else ""):
         if words:
-            print(words, file=sys.stderr)
+            tell(words)
     with suppress(ImportError):
         import readline  # noqa: F401 (lines can be edited)
     if conversation.messages and conversation.messages[-1]["role"] == "user":
@@ -139,13 +139,13 @@ def _answer(pieces: Any) -> None:
 
 
 def _variable(text: str) -> tuple[str, Any]:
-    from anyformer.describe import UserError
+    from anyformer.describe import UserError, json_data
 
     name, equals, value = text.partition("=")
     if not equals or not name.isidentifier():
         raise UserError(f"--template-set: {text!r} should be NAME=VALUE, as in enable_thinking=false")
     try:
-        return name, json.loads(value)
+        return name, json_data(value)
     except ValueError:
         return name, value
 
@@ -158,9 +158,9 @@ def _text(path: Path) -> str:
 
 
 def _json(path: Path, text: str) -> Any:
-    from anyformer.describe import UserError
+    from anyformer.describe import UserError, json_data
 
     try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
+        return json_data(text)
+    except ValueError as error:
         raise UserError(f"{path}: no JSON ({error}), as in {safe(text[:60])!r}") from None

@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from anyformer.cli.arguments import Json
+from anyformer.cli.as_json import print_json
+
 if TYPE_CHECKING:
     from anyformer.testing.plugin import Finding
 
@@ -26,6 +29,7 @@ def run(
     only: Annotated[
         str | None, typer.Option(help="Test only what has this in its name or in that of its contract.", metavar="TEXT")
     ] = None,
+    json: Json = False,
 ) -> None:
     """Hold the parts, objectives, tasks and families of a plug-in to the contracts that those of this package keep.
 
@@ -41,17 +45,25 @@ def run(
     if not chosen:
         defines = "no class with a kind, and registers no family" if only is None else f"nothing with {only!r} in its name"
         raise UserError(f"{plugin}: defines {defines}, so there is nothing to check")
-    width, of, broken = shutil.get_terminal_size().columns, "", 0
+    findings: list[Finding] = []
     for promise in chosen:
-        if promise.of != of:
-            of = promise.of
-            print(of, flush=True)
-        finding = find(promise)
-        broken += finding.fails
-        print("\n".join(_lines(finding, width)), flush=True)
-    print(f"{module.__name__}: {len(chosen) - broken} of {len(chosen)} hold" + (f", {broken} do not" if broken else ""))
+        if not json and (not findings or promise.of != findings[-1].promise.of):
+            print(promise.of, flush=True)
+        findings.append(find(promise))
+        if not json:
+            print("\n".join(_lines(findings[-1], shutil.get_terminal_size().columns)), flush=True)
+    broken = sum(finding.fails for finding in findings)
+    if json:
+        print_json({"plugin": module.__name__, "holds": not broken, "findings": [_data(each) for each in findings]})
+    else:
+        print(f"{module.__name__}: {len(chosen) - broken} of {len(chosen)} hold" + (f", {broken} do not" if broken else ""))
     if broken:
         raise typer.Exit(1)
+
+
+def _data(finding: Finding) -> dict[str, object]:
+    says = {True: "holds", False: "does not hold", None: "missing" if finding.fails else "not compared"}[finding.kept]
+    return {"of": finding.promise.of, "what": finding.promise.what, "says": says, "fails": finding.fails, "why": finding.why}
 
 
 def _lines(finding: Finding, width: int) -> list[str]:

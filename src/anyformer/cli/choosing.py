@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -189,7 +188,7 @@ def _parts(tokenizer: Tokenizer | None, given: dict[str, Any]) -> list[Processor
 
 def _settings(settings: list[str] | None) -> dict[str, Any]:
     """Settings as KEY=VALUE."""
-    from anyformer.describe import UserError, did_you_mean
+    from anyformer.describe import UserError, did_you_mean, json_data
     from anyformer.generation.authors import KEYS
 
     found = {}
@@ -198,7 +197,7 @@ def _settings(settings: list[str] | None) -> dict[str, Any]:
         if key not in KEYS:
             raise UserError(f"--setting {text}: {key} is no setting of generation{did_you_mean(key, KEYS)}")
         try:
-            found[key] = json.loads(value)
-        except json.JSONDecodeError:
+            found[key] = json_data(value)
+        except ValueError:
             raise UserError(f"--setting {text}: {value!r} is no JSON; write text in quotes, as in '\"END\"'") from None
     return found

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from anyformer.cli import arguments
 from anyformer.cli.aligned import table, wrapped
+from anyformer.cli.arguments import Compile, Json
+from anyformer.cli.as_json import print_json
+from anyformer.cli.terminal import tell
 
 if TYPE_CHECKING:
     from anyformer.studies.comparing import Expected, Forecast
@@ -66,10 +68,12 @@ def run(
             metavar="NAME=VALUE",
         ),
     ] = None,
+    compile: Compile = None,
     dry_run: Annotated[
         bool,
         typer.Option("--dry-run", help="Train nothing: list the trials, the matched sizes, predicted memory and time."),
     ] = False,
+    json: Json = False,
 ) -> None:
     """Compare architectures, or any changes to a run: matched sizes, equal budgets, tuned alike, several seeds, with intervals.
 
@@ -79,16 +83,21 @@ def run(
 
     Ctrl-C saves every trial that runs; the same command goes on, and so does a second process beside the first.
     """
-    print(f"anyformer compare {study}: loading torch", file=sys.stderr, flush=True)
+    tell(f"anyformer compare {study}: loading torch")
     from rich.console import Console
 
     from anyformer.studies import compare, forecast, load_study
+    from anyformer.studies.findings import REPORT
     from anyformer.studies.words import further, verdict
     from anyformer.training import Stopped
 
-    value = load_study(study, arguments.assigned(changes))
+    value = load_study(study, arguments.compiled(compile, arguments.assigned(changes), "base.plan.compile"))
     if dry_run:
-        show(forecast(value, jobs=jobs))
+        expected = forecast(value, jobs=jobs)
+        if json:
+            print_json(data(expected))
+        else:
+            show(expected)
         return
     directory = Path("runs") / study.stem if out is None else out
     try:
@@ -96,8 +105,11 @@ def run(
             value, directory, jobs=jobs, console=Console(stderr=True), engine=engine, options=arguments.assigned(options)
         )
     except Stopped as stopped:
-        print(f"anyformer: {stopped}", file=sys.stderr)
+        tell(f"anyformer: {stopped}")
         raise typer.Exit(stopped.exit_code) from None
+    if json:
+        print((directory / REPORT).read_text(encoding="utf-8"), end="")
+        return
     print(found.title)
     for each in found.comparisons:
         print("\n".join(wrapped(verdict(each, found).replace("**", ""), 100, "  ")))
@@ -107,6 +119,19 @@ def run(
     for note in found.notes:
         print("\n".join(wrapped(f"Note: {note}.", 100, "  ")))
     print(f"report: {directory / 'report.html'}")
+
+
+def data(found: Forecast) -> dict[str, Any]:
+    """What a study would take, arm by arm."""
+    arms = [
+        {
+            "name": each.arm.name, "size": each.arm.size, "parameters": each.parameters, "updates": each.arm.run.steps,
+            "tokens": each.arm.tokens, "trials": each.trials, "bytes": each.bytes, "seconds_of_a_trial": each.seconds,
+            "matched": each.arm.moved,
+        }
+        for each in found.arms
+    ]  # fmt: skip
+    return {"title": found.study.title, "arms": arms, "side_by_side": found.slots, "seconds": found.seconds}
 
 
 def show(found: Forecast) -> None:

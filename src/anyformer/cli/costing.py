@@ -5,16 +5,17 @@ from __future__ import annotations
 import json as jsons
 from collections.abc import Iterable, Sequence
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 import typer
 
-from anyformer.cli import help_page, measuring, screen, storing, training_on
+from anyformer.cli import help_page, measuring, storing, training_on
 from anyformer.cli.amounts import tokens
+from anyformer.cli.answering import Answer, answering
 from anyformer.cli.arguments import (
     WHAT,
-    Batch,
     Changes,
     Json,
     Length,
@@ -26,11 +27,12 @@ from anyformer.cli.arguments import (
     stand_in_warnings,
     workload_option,
 )
+from anyformer.cli.pages import Figures, Item, Verbatim
+from anyformer.costs.rows import Line
 from anyformer.precision import Kind
 
 if TYPE_CHECKING:
     from anyformer.costs.kernel import Mode
-    from anyformer.costs.rows import Line
     from anyformer.costs.sheet import CostSheet
     from anyformer.planning.planner import Planned
 
@@ -58,8 +60,8 @@ class Command(help_page.Command):
         return super().parse_args(ctx, args)
 
 
+@answering("torch")
 def run(
-    context: typer.Context,
     names: Annotated[list[str], typer.Argument(help=f"{WHAT} Several are shown side by side.", metavar="NAME|PATH")],
     changes: Changes = None,
     tiny: Tiny = False,
@@ -71,7 +73,10 @@ def run(
             metavar="train|prefill|decode",
         ),
     ] = None,
-    batch: Batch = 1,
+    batch: Annotated[
+        int | None,
+        workload_option(help="Sequences computed together. By default 1, with --measure 2.", parser=tokens, metavar="COUNT"),
+    ] = None,
     length: Length = None,
     source_length: Annotated[
         int | None,
@@ -142,13 +147,14 @@ def run(
         Literal["cpu", "cuda"] | None,
         measuring_option(help="Where --measure runs. By default the accelerator, where there is one.", metavar="cpu|cuda"),
     ] = None,
-) -> None:
+) -> Answer | None:
     """Say what architectures cost before they are built: parameters, FLOPs, memory, and time on given hardware.
 
     Figures in JSON are bytes, FLOPs and seconds.
     """
     made = {name: resolve_architecture(name, changes, tiny=tiny) for name in names}
 
+    from anyformer.costs.hardware import HERE
     from anyformer.costs.named_hardware import hardware_of
     from anyformer.costs.page import longest
     from anyformer.costs.pricing import cost
@@ -163,15 +169,13 @@ def run(
     plan = Plan.parse({"precision": precision, "checkpointing": checkpointing or "none"})
     if measured:
         for name, architecture in made.items():
-            measuring.run(
-                context, name, architecture, batch, length or measuring.LENGTH, source_length, plan, device, json=json
-            )
-        return
+            measuring.run(name, architecture, batch, length, source_length, plan, device, json=json)
+        return None
     on = hardware_of(hardware)
     sheets = {
         name: cost(
             architecture,
-            batch=batch,
+            batch=1 if batch is None else batch,
             length=length or min(LENGTH, *(longest(model) or LENGTH for model in made.values())),
             source_length=source_length,
             prefix=prefix,
@@ -192,12 +196,13 @@ def run(
 
         draw_costs(sheets, plot)
     plans = {name: training_on.planned(sheet, gpus, checkpointing) for name, sheet in sheets.items() if gpus is not None}
+    lasting = hardware != HERE
     if json:
-        print(jsons.dumps([_data(name, sheet, modes, plans) for name, sheet in sheets.items()], indent=2))
-        return
-    screen.show(_explained(sheets, modes, explain) if explain else _pages(sheets, modes, plans))
-    if plot is not None:
-        print(plot)
+        text = jsons.dumps([_data(name, sheet, modes, plans) for name, sheet in sheets.items()], indent=2)
+        return Answer([Verbatim(text)], lasting=lasting)
+    page = _explained(sheets, modes, explain) if explain else _pages(sheets, modes, plans)
+    drawn = [] if plot is None else [Verbatim(str(plot))]
+    return Answer(chain(page, drawn), lasting=lasting)
 
 
 def _refuse_idle(sheets: dict[str, CostSheet], mode: Mode | None) -> None:
@@ -210,11 +215,10 @@ def _refuse_idle(sheets: dict[str, CostSheet], mode: Mode | None) -> None:
             )
 
 
-def _pages(sheets: dict[str, CostSheet], modes: Sequence[Mode], plans: dict[str, Planned]) -> Iterable[Line]:
+def _pages(sheets: dict[str, CostSheet], modes: Sequence[Mode], plans: dict[str, Planned]) -> Iterable[Item]:
     """The question, warnings of what does not fit, then one page, or several side by side, and remarks at the end."""
     from anyformer.costs.page import page, reached, title
-    from anyformer.costs.rows import Line
-    from anyformer.costs.text import lines, side_by_side
+    from anyformer.costs.text import side_by_side
 
     (first, *others) = sheets
     laid_out = {name: (training_on.section(sheets[name], plan),) for name, plan in plans.items()}
@@ -230,18 +234,16 @@ def _pages(sheets: dict[str, CostSheet], modes: Sequence[Mode], plans: dict[str,
     for name, sheet in sheets.items():
         yield from (Line(f"{name}: {warning}") for warning in _warnings(name, sheet, modes, plans.get(name)))
     yield Line("")
-    yield from lines(side_by_side(list(sheets), pages) if others else pages[0], screen.columns())
+    yield Figures(side_by_side(list(sheets), pages) if others else pages[0])
     remarks = [Line(f"{name}: remark: {remark}") for name, sheet in sheets.items() for remark in sheet.remarks]
     yield from [Line(""), *remarks] if remarks else []
 
 
-def _explained(sheets: dict[str, CostSheet], modes: Sequence[Mode], what: str) -> Iterable[Line]:
+def _explained(sheets: dict[str, CostSheet], modes: Sequence[Mode], what: str) -> Iterable[Item]:
     """The formulas of each architecture, one after the other."""
     from anyformer.costs.derived import derived
-    from anyformer.costs.explain import explained, named_components
+    from anyformer.costs.explain import LEGEND, explained, named_components
     from anyformer.costs.page import reached, title
-    from anyformer.costs.rows import Line
-    from anyformer.costs.text import lines
 
     for at, (name, sheet) in enumerate(sheets.items()):
         if at:
@@ -251,10 +253,10 @@ def _explained(sheets: dict[str, CostSheet], modes: Sequence[Mode], what: str) -
         yield Line(f"{name}: {title(sheet)}", strong=True)
         yield Line(reached(sheet))
         yield Line("")
-        yield from (formulas if only is None else formulas.only(what)).written(screen.columns())
+        shown = formulas if only is None else formulas.only(what)
+        yield from (Figures(shown.sections), Line(""), Line(LEGEND))
         for section in derived(sheet, modes, only):
-            yield Line("")
-            yield from lines((section,), screen.columns())
+            yield from (Line(""), Figures((section,)))
 
 
 def _warnings(name: str, sheet: CostSheet, modes: Sequence[Mode], plan: Planned | None) -> Iterable[str]:

@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Iterable
+from dataclasses import asdict
+from os.path import isfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from anyformer.cli import arguments
-from anyformer.cli.arguments import WHAT, Tiny
+from anyformer.cli.arguments import WHAT, Json, Tiny
+from anyformer.cli.as_json import print_json
+from anyformer.cli.quiet import progress_aside
+
+if TYPE_CHECKING:
+    from anyformer.data import Corpus
+    from anyformer.training import Run
+    from anyformer.training.inspection import Seen
 
 EXAMPLES = """
 anyformer data inspect recipes/stdlib.toml
 anyformer data inspect bert-base-uncased --tiny --data python-stdlib --rows 1
 anyformer data inspect t5-small --tiny --data python-summaries --objective seq2seq --step 100
 anyformer data prepare recipes/stdlib.toml
+anyformer data inspect runs/2026-01-01-120000
 """
 
 
@@ -26,7 +38,9 @@ def run(
     ],
     what: Annotated[
         str,
-        typer.Argument(help=f"The TOML file of a run; or, with --data, an architecture. {WHAT}", metavar="RUN.toml|NAME|PATH"),
+        typer.Argument(
+            help=f"A run, or its TOML file; or, with --data, an architecture. {WHAT}", metavar="RUN|RUN.toml|NAME|PATH"
+        ),
     ],
     data: Annotated[
         list[str] | None,
@@ -46,6 +60,7 @@ def run(
     ] = None,
     rows: Annotated[int, typer.Option(help="Show this many samples.", min=1, metavar="COUNT")] = 2,
     step: Annotated[int, typer.Option(help="Show those of this update, from 0.", min=0, metavar="STEP")] = 0,
+    json: Json = False,
 ) -> None:
     """Look at the data of a run before it is trained: what the model reads, what it has to predict, what it may look at.
 
@@ -61,10 +76,16 @@ def run(
     from anyformer.training.held_out import corpus_of
     from anyformer.training.inspection import inspected, planned
 
+    if not (tiny or objective) and isfile(Path(what) / "run.toml"):
+        what = str(Path(what) / "run.toml")
     check(what, tuple(data or ()))
     described = resolve_run(what, tuple(data or ()), arguments.assigned(changes), tiny=tiny, objective=objective)
     console = Console(highlight=False)
-    corpus = corpus_of(described)
+    with progress_aside(json):
+        corpus = corpus_of(described)
+    if json:
+        print_json(found(described, corpus, [] if action == "prepare" else inspected(described, corpus, step, rows)))
+        return
     console.out(corpus.summary(), highlight=False)
     for line in planned(described, corpus):
         console.out(line, highlight=False)
@@ -75,3 +96,30 @@ def run(
     console.print(f"\n[dim]{LEGEND}[/dim]")
     for seen in inspected(described, corpus, step, rows):
         print_seen(console, seen)
+
+
+def found(run: Run, corpus: Corpus, samples: Iterable[Seen]) -> dict[str, Any]:
+    """The corpus by splits, what a run of known steps reads of it, and samples, but for the pictures of their masks."""
+    from anyformer.training.inspection import planned
+
+    splits = [
+        {"part": name, "split": split.name, "size": split.words, "bytes": split.bytes}
+        for name, part in corpus.components.items()
+        for split in (part.train, part.validation)
+    ]
+    return {
+        "vocabulary": corpus.tokenizer.vocab_size,
+        "splits": splits,
+        "classes": corpus.names,
+        "skipped": [{"path": each.path, "reason": each.reason} for each in corpus.skipped],
+        "kept": str(corpus.directory) if corpus.sources else None,
+        "planned": planned(run, corpus),
+        "samples": [
+            {
+                "sample": seen.sample,
+                "label": seen.label,
+                "sequences": [{"role": each.role, "places": list(map(asdict, each.places))} for each in seen.sequences],
+            }
+            for seen in samples
+        ],
+    }

@@ -4,21 +4,37 @@ from __future__ import annotations
 
 import json as jsons
 import shlex
-import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from anyformer.cli.aligned import aligned, wrapped
-from anyformer.cli.arguments import WHAT, Batch, Changes, Json, Length, Tiny, picture_option, resolve_architecture, titled
+from anyformer.cli.abreast import abreast
+from anyformer.cli.aligned import aligned
+from anyformer.cli.answering import Answer, answering
+from anyformer.cli.arguments import (
+    WHAT,
+    Batch,
+    Changes,
+    Compact,
+    Json,
+    Length,
+    Tiny,
+    check_form,
+    diagram_option,
+    resolve_architecture,
+    titled,
+)
+from anyformer.cli.pages import Item, Paragraph, Verbatim
+from anyformer.costs.rows import Line
 
 EXAMPLES = """
 anyformer diff llama-3-8b qwen3-8b
 anyformer diff gpt2 gpt2 --set decoder.layer.attention.kv_heads=1
 anyformer diff mixtral-8x7b mixtral-8x7b --set decoder.layer.experts.chosen=1 --length 32k
+anyformer diff llama-3-8b qwen3-8b gemma-3-4b
 anyformer diff llama-3-8b gemma-3-4b --diagram both.svg
 """
 
@@ -31,66 +47,77 @@ if TYPE_CHECKING:
     from anyformer.model import Architecture
 
 
+@answering()
 def run(
     left: Annotated[str, typer.Argument(help=f"The architecture to start from. {WHAT}", metavar="FROM")],
-    right: Annotated[
-        str, typer.Argument(help="The architecture to compare it with, named likewise. --set changes this one.", metavar="TO")
+    others: Annotated[
+        list[str],
+        typer.Argument(
+            help="The architecture to compare it with, named likewise, or several. --set changes the last one.", metavar="TO"
+        ),
     ],
     changes: Changes = None,
     tiny: Tiny = False,
     diagram: Annotated[
-        Path | None, picture_option(help="Draw both side by side instead, with their differences in colour.")
+        Path | None, diagram_option(help="Draw them side by side instead, with their differences in colour.")
     ] = None,
+    compact: Compact = False,
     length: Length = None,
     batch: Batch = 1,
     json: Json = False,
-) -> None:
-    """Say what differs between two architectures, and how that changes parameters, FLOPs and decode state."""
-    start, end = resolve_architecture(left, tiny=tiny), resolve_architecture(right, changes, tiny=tiny)
+) -> Answer:
+    """Say what differs between architectures, and how that changes parameters, FLOPs and decode state."""
+    check_form(diagram, compact=compact)
+    *between, right = others
+    changed = shlex.join([right, *(word for change in changes or [] for word in ("--set", change))])
+    start, ends = resolve_architecture(left, tiny=tiny), {name: resolve_architecture(name, tiny=tiny) for name in between}
+    ends[changed] = resolve_architecture(right, changes, tiny=tiny)
 
     from anyformer.costs.page import longest
     from anyformer.differences import difference
 
     if diagram is not None:
-        draw_pair((titled(left, tiny=tiny), start), (titled(right, changes, tiny=tiny), end), diagram)
-        return
-    changed = shlex.join([right, *(word for change in changes or [] for word in ("--set", change))])
-    tables = {left: longest(start), changed: longest(end)}
+        names = [titled(left, tiny=tiny), *(titled(name, tiny=tiny) for name in between), titled(right, changes, tiny=tiny)]
+        draw(names, [start, *ends.values()], diagram, compact=compact)
+        return Answer([Verbatim(str(diagram))])
+    tables = {left: longest(start), **{name: longest(end) for name, end in ends.items()}}
     length = length or min(LENGTH, *(table or LENGTH for table in tables.values()))
-    differs = difference(start, end, batch=batch, length=length)
+    differ = {name: difference(start, end, batch=batch, length=length) for name, end in ends.items()}
     if json:
-        print(jsons.dumps(asdict(differs), indent=2))
-        return
-    width = shutil.get_terminal_size().columns
-    typer.echo("\n".join(page(left, changed, differs, f"Costs of {batch:,} x {length:,} tokens, in bf16", width)))
-    for name, table in tables.items():
-        if table is not None and table < length:
-            print(f"{name}: its position table ends at {table:,}, so it cannot be run at {length:,}.")
+        found = {name: asdict(each) for name, each in differ.items()}
+        return Answer([Verbatim(jsons.dumps(found if between else found[changed], indent=2))])
+    title = f"Costs of {batch:,} x {length:,} tokens, in bf16"
+    beyond = (
+        Line(f"{name}: its position table ends at {table:,}, so it cannot be run at {length:,}.")
+        for name, table in tables.items()
+        if table is not None and table < length
+    )
+    items = abreast(left, differ, title) if between else page(left, changed, differ[changed], title)
+    return Answer([*items, *beyond])
 
 
-def page(left: str, right: str, differs: Difference, title: str, width: int) -> Iterator[str]:
+def page(left: str, right: str, differs: Difference, title: str) -> Iterator[Item]:
     """The answer in a sentence or two, then every value that differs, then the costs."""
-    yield from wrapped(f"From {left} to {right}: {answer(differs)}", width)
+    yield Paragraph(f"From {left} to {right}: {answer(differs)}")
     if not differs.details:
         return
-    yield from ("", typer.style("What differs", bold=True))
+    yield from (Line(""), Line("What differs", strong=True))
     for change in differs.details:
-        yield from wrapped(f"{change.what}: {change.left} -> {change.right}", width, "  ")
-    yield from ("", typer.style(title, bold=True))
+        yield Paragraph(f"{change.what}: {change.left} -> {change.right}", "  ")
+    yield from (Line(""), Line(title, strong=True))
     rows = [
         (change.what, change.left, "->", change.right, "" if change.ratio is None else times(change.ratio))
         for change in differs.costs
     ]
-    yield from (f"  {line}" for line in aligned(rows, (False, True, False, True, False)))
+    yield from (Line(f"  {line}") for line in aligned(rows, (False, True, False, True, False)))
 
 
-def draw_pair(left: tuple[str, Architecture], right: tuple[str, Architecture], path: Path) -> None:
-    """Draw two architectures side by side; where both have one name, the right one is marked."""
+def draw(names: Sequence[str], architectures: Sequence[Architecture], path: Path, *, compact: bool) -> None:
+    """Draw architectures side by side; of a name that stood before, the later one is marked."""
     from anyformer.pictures import draw_diagram
 
-    name, other = left[0], right[0]
-    draw_diagram({name: left[1], f"{other} (right)" if other == name else other: right[1]}, path)
-    print(path)
+    marked = [f"{name} (right)" if name in names[:i] else name for i, name in enumerate(names)]
+    draw_diagram(dict(zip(marked, architectures, strict=True)), path, compact=compact)
 
 
 def answer(differs: Difference) -> str:

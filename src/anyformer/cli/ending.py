@@ -12,19 +12,20 @@ if TYPE_CHECKING:
     from anyformer.training.before import Before
 
 _ANSWER = 64
-"""Tokens of an answer to a held-out question at most."""
+"""Tokens of an answer to a held-out question, or behind a text, at most."""
+_SAMPLE = 200
+"""Tokens of the sample at most."""
 
 
 def finish(trained: Trained) -> None:
     """Print the end of a run: its loss, a sample of text, and commands to try next."""
-    from rich.console import Console
-
     from anyformer.training.invocation import command
+    from anyformer.training.lines import Lines, unbroken
 
     final, directory = trained.validation, trained.directory
     if final is None:  # it was finished before
         return
-    console = Console(highlight=False)
+    console = Lines(highlight=False)
     bits = "" if final.bits_per_byte is None else f", {final.bits_per_byte:.3f} bits per byte"
     of = (
         f"{final.seen:,} {final.unit}"
@@ -46,9 +47,9 @@ def finish(trained: Trained) -> None:
     console.out("try next:")
     if generates:
         more = ["--chat"] if trained.chat else []
-        console.out(f"  {command('generate', directory, trained.prompts[1], '--temperature', 0.7, *more)}")
-    console.out(f"  {command('show', directory)}")
-    console.out(f"  {command('export', directory, f'{directory.name}-exported')}")
+        unbroken(console, f"  {command('generate', directory, trained.prompts[1], '--temperature', 0.7, *more)}")
+    unbroken(console, f"  {command('show', directory)}")
+    unbroken(console, f"  {command('export', directory, f'{directory.name}-exported')}")
 
 
 def print_sample(trained: Trained, console: Console) -> bool:
@@ -64,8 +65,10 @@ def print_sample(trained: Trained, console: Console) -> bool:
         print_answers(trained, trained.before, console)
         return True
     sampling = Sampling(temperature=0.7, top_k=50)
+    longest = trained.model.architecture.output_stack.max_length
+    most = _SAMPLE if longest is None else min(_SAMPLE, longest // 2)
     try:
-        pieces = stream(trained.model, trained.tokenizer, [prompt], max_tokens=160, sampling=sampling, chat=trained.chat)
+        pieces = stream(trained.model, trained.tokenizer, [prompt], max_tokens=most, sampling=sampling, chat=trained.chat)
     except InputError as error:
         console.out(f"\nno sample: {error}")
         return False
@@ -84,19 +87,22 @@ def print_sample(trained: Trained, console: Console) -> bool:
 
 
 def print_answers(trained: Trained, before: Before, console: Console) -> None:
-    """Print what the model says to some held-out questions, beside what it said before, until the run's minutes end."""
+    """Print what the model says to some held-out questions, or how it goes on with held-out texts, beside what it said before,
+    until the run's minutes end."""
     from rich.table import Table
     from rich.text import Text
 
     from anyformer.cli.generated import safe
-    from anyformer.generation import GREEDY, generate
+    from anyformer.generation import GREEDY, Sampling, generate
 
-    table = Table("question", "before", "after", title="answers to held-out questions", title_justify="left")
+    sampling = GREEDY if trained.chat else Sampling(temperature=0.7, top_k=50)
+    given, title = ("question", "answers to held-out questions") if trained.chat else ("text", "how held-out texts go on")
+    table = Table(given, "before", "after", title=title, title_justify="left")
     for question in filter(None, dict.fromkeys(trained.prompts)):
         if trained.deadline is not None and time.monotonic() > trained.deadline:
             break
         said = (
-            generate(model, trained.tokenizer, question, max_tokens=_ANSWER, sampling=GREEDY, chat=True)
+            generate(model, trained.tokenizer, question, max_tokens=_ANSWER, sampling=sampling, chat=trained.chat)
             for model in (before.model, trained.model)
         )
         table.add_row(*(Text(safe(each.strip())) for each in (question, *said)))

@@ -212,8 +212,10 @@ def _place(precision: str, device: str | None) -> dict[str, Any]:
         return {"device": default_device(), "dtype": dtype}
     try:
         torch.empty(0, device=device)
-    except (RuntimeError, AssertionError) as error:
-        raise UserError(f"--device {device}: {str(error).splitlines()[0]}; give cpu, or cuda where there is a GPU") from None
+    except (RuntimeError, AssertionError):  # whose messages list what torch was built to know
+        here = ["cpu", *([str(torch.accelerator.current_accelerator())] if torch.accelerator.is_available() else [])]
+        named = "; a GPU is called cuda" if device.lower() != "cuda" else "; torch sees no CUDA device"
+        raise UserError(f"--device {device}: this machine has {' and '.join(here)}{named}") from None
     return {"device": torch.device(device), "dtype": dtype}
 
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from anyformer.cli.arguments import Model
+from anyformer.cli.arguments import Json, Model
+from anyformer.cli.as_json import print_json
 
 if TYPE_CHECKING:
     import torch
@@ -58,6 +59,7 @@ def run(
         Path | None,
         typer.Option(help="With --adapter: where that model is already, so that it is not written.", metavar="DIRECTORY"),
     ] = None,
+    json: Json = False,
 ) -> None:
     """Write a model as a directory that transformers loads: configuration, weights, tokenizer, and a digest of each file.
 
@@ -74,7 +76,7 @@ def run(
     if base is not None and not adapter:
         raise UserError("--base says where the model beside an adapter is: give --adapter too, or leave it out")
     if adapter:
-        return export_adapter(model, out, family, base, dtype)
+        return export_adapter(model, out, family, base, dtype, json=json)
     if towers is None and (family is None or family in huggingface.COMPOSITES):
         towers = imported_towers(model)
     loaded, tokenizer = load(model)
@@ -85,6 +87,9 @@ def run(
         labels=labels_of(place), facts=training_facts(place), towers=towers, dtype=_type(dtype, kept, loaded),
     )  # fmt: skip
     is_own = exported is huggingface.own()
+    if json:
+        print_json({"directory": out, "model_type": exported.model_type, "own_layout": is_own})
+        return None
     print(f"{out}: {exported.model_type}{'; load it after `import anyformer.huggingface.auto`' if is_own else ''}")
     if plugin_of(exported.home):  # a model type that transformers has not
         print(f"try next, in Python:\n  import anyformer\n  model, tokenizer = anyformer.load({str(out)!r})")
@@ -95,7 +100,7 @@ def run(
     return None
 
 
-def export_adapter(model: Path, out: Path, model_type: str | None, base: Path | None, dtype: str) -> None:
+def export_adapter(model: Path, out: Path, model_type: str | None, base: Path | None, dtype: str, *, json: bool) -> None:
     """Write the adapter of a run or checkpoint in PEFT's files, and its base beside it unless that is somewhere already."""
     from anyformer import huggingface
     from anyformer.loading import adapter_of, beside, trained_length
@@ -110,6 +115,9 @@ def export_adapter(model: Path, out: Path, model_type: str | None, base: Path | 
             bare, where, tokenizer=tokenizer, beside=kept, model_type=family.model_type, length=length,
             dtype=_type(dtype, kept, bare),
         )  # fmt: skip
+    if json:
+        print_json({"directory": out, "adapter": adapter.kind, "model_type": family.model_type, "base": where})
+        return
     print(f"{out}: {adapter.kind} for {family.model_type}, beside {where}")
     print(f"try next, in Python:\n  from peft import AutoPeftModel\n  model = AutoPeftModel.from_pretrained({str(out)!r})")
 

@@ -6,10 +6,10 @@ import json as jsons
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from anyformer.cli.screen import columns, show
+from anyformer.cli.answering import Answer
+from anyformer.cli.pages import Figures, Item, Verbatim
 from anyformer.costs.figures import NOTHING, Figure, count, scaled, size
 from anyformer.costs.rows import Line, Row, Section
-from anyformer.costs.text import lines
 
 if TYPE_CHECKING:
     from anyformer.costs.fine_tuning import Method
@@ -21,28 +21,27 @@ if TYPE_CHECKING:
 BASIS = (
     "Trained weights and their gradients are in fp32 unless stated otherwise; products are in {number}. Each way with the "
     "least recomputation that fits. Every matrix of the layers has an adapter. Bytes that norms, matrices and adapters save "
-    "for the backward pass are exact; experts, recurrences and convolutions are counted as if they were trained. So far "
-    "`train` keeps all weights in fp32, frozen ones too."
+    "for the backward pass are exact; experts, recurrences and convolutions are counted as if they were trained. "
+    "`anyformer train` holds frozen weights in the format of `tuning.base`, and those that learn in fp32."
 )
 PURPOSES = ("weights", "gradients", "optimiser", "copies", "activations", "logits", "temporaries")
 
 
 def answered(
     made: dict[str, Architecture], on: Hardware, batch: int, length: int, rank: int, plan: Plan, *, json: bool
-) -> bool:
-    """Print which ways of fine-tuning fit; True if each architecture has one."""
+) -> Answer:
+    """Which ways of fine-tuning fit; yes if each architecture has one."""
     from anyformer.planning.tuned import choices
 
     priced = {
         name: tuple(choices(each, hardware=on, batch=batch, length=length, rank=rank, plan=plan, own=_method_of_run(name)))
         for name, each in made.items()
     }
+    code = int(not all(any(way.fits for way in each) for each in priced.values()))
     if json:
-        print(jsons.dumps([data(name, each, on, length) for name, each in priced.items()], indent=2))
-    else:
-        for name, each in priced.items():
-            show(page(name, each, on, on.resolved(plan).number, batch, length))
-    return all(any(way.fits for way in each) for each in priced.values())
+        return Answer([Verbatim(jsons.dumps([data(name, each, on, length) for name, each in priced.items()], indent=2))], code)
+    number = on.resolved(plan).number
+    return Answer([item for name, each in priced.items() for item in page(name, each, on, number, batch, length)], code)
 
 
 def _method_of_run(name: str) -> Iterator[Method]:
@@ -58,7 +57,7 @@ def _method_of_run(name: str) -> Iterator[Method]:
         yield Method("this run", run.tuning, run.optimiser, averaged=run.average is not None)
 
 
-def page(name: str, choices: Sequence[Choice], on: Hardware, number: str, batch: int, length: int) -> Iterator[Line]:
+def page(name: str, choices: Sequence[Choice], on: Hardware, number: str, batch: int, length: int) -> Iterator[Item]:
     """Yes or no for each way, then memory by purpose and speed."""
     yield Line(
         f"Can {name} be fine-tuned on one {on.title}, batch {batch:,} x {length:,} tokens in {number}? "
@@ -69,7 +68,7 @@ def page(name: str, choices: Sequence[Choice], on: Hardware, number: str, batch:
     for each in choices:
         yield Line(f"  {each.name + ':':<{wide + 1}} {_answer(each, on)}", strong=each.fits)
     yield Line("")
-    yield from lines((_memory(choices), _speed(choices)), columns())
+    yield Figures((_memory(choices), _speed(choices)))
     yield Line("")
     yield Line(BASIS.format(number=number))
 

@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from anyformer.cli.aligned import aligned, wrapped
+from anyformer.cli.aligned import aligned
+from anyformer.cli.pages import Item, Paragraph
+from anyformer.costs.rows import Line
 
 if TYPE_CHECKING:
     from anyformer.planning.forecast import Forecast
@@ -25,17 +27,14 @@ UNITS = ((2 * DAY, DAY, "days"), (3600.0, 3600.0, "h"), (60.0, 60.0, "min"))
 """From how many seconds on a unit is used, the seconds of one, its name."""
 
 
-def page(found: Forecast, tokens: int, width: int) -> Iterator[str]:
+def page(found: Forecast, tokens: int) -> Iterator[Item]:
     """The answer, where the time goes, when to save, the simulated runs, and the nodes to keep."""
-    yield ""
-    yield from wrapped(_answer(found, tokens), width)
-    yield ""
+    yield from (Line(""), Paragraph(_answer(found, tokens)), Line(""))
     rows = [(words, getattr(found.spent, name)) for name, words in PURPOSES.items()]
     cells = [(words, f"{share:.2%}", lasting(share * found.wall)) for words, share in rows]
-    yield from aligned([("time", "share", "in all"), *cells], (False, True, True))
-    yield ""
-    for line in (_interval(found), _simulated(found), *_causes(found), _spares(found), _assumed(found)):
-        yield from wrapped(line, width)
+    yield from map(Line, aligned([("time", "share", "in all"), *cells], (False, True, True)))
+    yield Line("")
+    yield from map(Paragraph, (_interval(found), _simulated(found), *_causes(found), _spares(found), _assumed(found)))
 
 
 def lasting(seconds: float) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -13,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from anyformer.cli import chatting, choosing
-from anyformer.cli.arguments import Model
+from anyformer.cli.arguments import Model, output_option
+from anyformer.cli.terminal import tell
 
 if TYPE_CHECKING:
     from anyformer.generation import Drafter, Settings
@@ -161,6 +161,10 @@ def run(
         bool | None,
         computing_option(help="Compile the model first, or never. By default only very long jobs are compiled."),
     ] = None,
+    json: Annotated[
+        bool,
+        output_option("--json", help="Print each text as an object of JSON on a line: prompt, text, tokens, why it ended."),
+    ] = False,
 ) -> None:
     """Continue text with a trained model, and print each word as it is generated.
 
@@ -188,6 +192,8 @@ def run(
         prompts = prompts_of(file)
     if chat and tokens:
         raise UserError("--chat writes prompts of text by a template, and --tokens gives token numbers: leave one of them out")
+    if json and chat and not given:
+        raise UserError("--json prints the answers to prompts, and a chat of several turns has none: give a PROMPT or --file")
     if stop and tokens:
         raise UserError("--stop names texts, and --tokens gives token numbers: leave one of them out")
     numbers = [_numbers(text) for text in tokens or []]
@@ -214,9 +220,10 @@ def run(
     if chat and not given:
         chatting.talk(loaded, tokenizer, begun, {**settings, "batch": batch}, line)
         return
-    told(loaded, tokenizer, prompts or numbers, settings, line, chatting.asked(begun, prompts) if prompts and chat else None)
+    chats = chatting.asked(begun, prompts) if prompts and chat else None
+    told(loaded, tokenizer, prompts or numbers, settings, line, chats, json=json)
     if drafter is not None:
-        print(f"draft: {acceptance}", file=sys.stderr)
+        tell(f"draft: {acceptance}")
 
 
 @contextmanager

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-import re
+import json as jsons
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import typer
+
+from anyformer.cli.as_json import plain
+from anyformer.cli.terminal import tell
+from anyformer.describe import printable
 
 if TYPE_CHECKING:
     from anyformer.generation import Answer, Chances, Settings
@@ -15,13 +20,10 @@ if TYPE_CHECKING:
     from anyformer.text import Tokenizer
     from anyformer.text.chat import Chat
 
-_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-"""Every control character but tab and newline."""
-
 
 def safe(text: str) -> str:
     r"""Control characters as escapes, as in \x07; tabs and newlines stay."""
-    return _CONTROLS.sub(lambda match: f"\\x{ord(match[0]):02x}", text)
+    return printable(text, tabs=True)
 
 
 def shown(text: str, *, bold: bool = False) -> str:
@@ -38,10 +40,12 @@ def told(
     settings: Settings,
     line: str,
     chats: Sequence[Chat] | None = None,
+    *,
+    json: bool = False,
 ) -> None:
     """Print how texts go on: one as it comes, several one after the other; `line` on standard error before them.
 
-    `chats`: those that the prompts end.
+    `chats`: those that the prompts end. `json`: each answer as an object on a line.
     """
     from anyformer.cli.bars import bar
     from anyformer.generation import generated, stream
@@ -49,7 +53,7 @@ def told(
     texts = [prompt for prompt in prompts if isinstance(prompt, str)]
     decoding, between = settings["decoding"], "\n" if settings.get("chat") else ""
     assert decoding is not None, "the command made it"
-    if len(texts) == 1 and decoding.answers == 1 and decoding.beams is None and settings.get("logprobs") is None:
+    if not json and len(texts) == 1 and decoding.answers == 1 and decoding.beams is None and settings.get("logprobs") is None:
         pieces = stream(model, tokenizer, chats or texts, **settings)
         _say(line)
         print(shown(texts[0], bold=True), end=between, flush=True)
@@ -68,6 +72,9 @@ def told(
         answers = generated(model, tokenizer, chats or prompts, **settings)
     _say(line)
     for number, answer in enumerate(answers):
+        if json:
+            print(jsons.dumps(plain({**asdict(answer), "prompt": prompts[answer.prompt]}), ensure_ascii=False))
+            continue
         prompt = prompts[answer.prompt]
         if isinstance(prompt, str):
             if len(answers) > 1:
@@ -82,7 +89,7 @@ def told(
 
 def _say(line: str) -> None:
     if line:
-        print(line, file=sys.stderr)
+        tell(line)
 
 
 def _heading(answer: Answer, number: int, prompts: int, answers: int) -> str:

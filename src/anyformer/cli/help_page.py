@@ -11,6 +11,9 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from anyformer.cli.terminal import pipes
+from anyformer.describe import spelled
+
 WIDEST = 100
 """Columns beyond which a line of text is hard to read."""
 COLUMN = 24
@@ -28,6 +31,12 @@ EXIT_CODES = (
 class Command(TyperCommand):
     """A command with this page as its help."""
 
+    def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
+        """Options in any spelling, up to a lone `--`."""
+        known = [option for each in self.params for option in (*each.opts, *each.secondary_opts)]
+        end = args.index("--") if "--" in args else len(args)
+        return super().parse_args(ctx, [*(_known(each, known) for each in args[:end]), *args[end:]])
+
     def collect_usage_pieces(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]
         """Arguments as they are typed, then the options."""
         arguments = [_argument(each) for each in self.params if each.param_type_name == "argument"]
@@ -40,8 +49,25 @@ class Command(TyperCommand):
 class Group(TyperGroup):
     """The program itself: its commands in groups, and its exit codes."""
 
+    def invoke(self, ctx: typer.Context) -> Any:  # type: ignore[override]
+        """Run a command, as long as somebody reads what it prints."""
+        with pipes():
+            return super().invoke(ctx)
+
+    def resolve_command(self, ctx: typer.Context, args: list[str]) -> tuple[str | None, Any, list[str]]:  # type: ignore[override]
+        """The command of a name in any spelling."""
+        return super().resolve_command(ctx, [spelled(args[0], self.commands), *args[1:]])
+
     def format_help(self, ctx: typer.Context, formatter: Any) -> None:  # type: ignore[override]
         formatter.write("\n".join(_program(self, ctx, _width())) + "\n")
+
+
+def _known(typed: str, options: list[str]) -> str:
+    """`--quantise=4` for `--quantize=4`, where that is the option; anything else as it is typed."""
+    if not typed.startswith("--"):
+        return typed
+    name, equals, value = typed.partition("=")
+    return f"{spelled(name, options)}{equals}{value}"
 
 
 def _width() -> int:

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from anyformer.cli.arguments import HuggingFace
+from anyformer.cli.arguments import HuggingFace, Json
+from anyformer.cli.as_json import print_json
 
 EXAMPLES = """
 anyformer import path/to/model checkpoint
@@ -30,6 +31,7 @@ def run(
     check: Annotated[
         bool, typer.Option("--check", help="Compare the logits with those of transformers first, as `anyformer verify` does.")
     ] = False,
+    json: Json = False,
 ) -> None:
     """Turn a Hugging Face directory into a checkpoint with the same weights, number format and tokenizer.
 
@@ -39,13 +41,16 @@ def run(
     and with --images its images; the other towers are left aside.
     """
     from anyformer import checkpoint, huggingface
-    from anyformer.cli.verifying import report
+    from anyformer.cli.verifying import data, report
     from anyformer.describe import UserError
     from anyformer.files import check_directory, disk_errors
     from anyformer.loading import beside, load, trained_length
 
     check_directory(out)
-    if check and not report(huggingface.verify(directory, images=images)):
+    verdict = huggingface.verify(directory, images=images) if check else None
+    if verdict is not None and not json:
+        report(verdict)
+    if verdict is not None and not verdict.agrees:
         raise UserError(f"{directory}: the logits differ from those of transformers, so nothing was written")
     if adapter is None:
         model, tokenizer = huggingface.load(directory, progress=True, images=images)
@@ -57,6 +62,12 @@ def run(
         facts = {"length": trained_length(directory), **source}
         checkpoint.save(model, out, tokenizer=tokenizer, beside=beside(directory), facts=facts)
     count = sum(parameter.numel() for parameter in model.parameters())
+    if json:
+        made = {"checkpoint": out, "shape": model.architecture.shape_of_model, "parameters": count}
+        aside = huggingface.aside(towers) if towers else None
+        checked = None if verdict is None else data(verdict)
+        print_json(made | {"tokenizer": bool(tokenizer), "left_aside": aside, "verified": checked})
+        return
     print(f"{out}: {model.architecture.shape_of_model}, {count:,} parameters" + ("" if tokenizer else ", no tokenizer"))
     if towers:
         print(f"{huggingface.aside(towers)}; anyformer export writes them again from {directory}")

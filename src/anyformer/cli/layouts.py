@@ -6,25 +6,31 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from anyformer.cli.aligned import Column, fitting, table, wrapped
+from anyformer.cli.aligned import Column
+from anyformer.cli.pages import Item, Paragraph, Table
+from anyformer.costs.rows import Line
 
 if TYPE_CHECKING:
     from anyformer.planning.planner import Candidate, Planned
 
 
-def page(what: str, planned: Planned, remedies: Sequence[str], width: int) -> Iterator[str]:
+def page(what: str, planned: Planned, remedies: Sequence[str]) -> Iterator[Item]:
     """The answer and its remedies, the fastest layouts, and why others are not possible."""
-    yield from wrapped(answer(what, planned), width)
-    for line in remedies:
-        yield from wrapped(line, width, "  ")
+    yield Paragraph(answer(what, planned))
+    yield from (Paragraph(line, "  ") for line in remedies)
     if planned.fastest:
-        yield from ("", *table(fitting(COLUMNS, planned.fastest, width), planned.fastest, NUMBERS), "")
-        yield from wrapped(_memory(planned.fastest[0]), width)
-        yield from wrapped(_assumed(planned), width)
+        yield from (Line(""), _table(planned.fastest), Line(""))
+        yield Paragraph(_memory(planned.fastest[0]))
+        yield Paragraph(_assumed(planned))
     for candidate in planned.too_large:
-        yield from wrapped(f"Does not fit: {candidate.layout}: {candidate.why_not}", width)
+        yield Paragraph(f"Does not fit: {candidate.layout}: {candidate.why_not}")
     for reason in planned.impossible:
-        yield from wrapped(f"Not possible: {reason}", width)
+        yield Paragraph(f"Not possible: {reason}")
+
+
+def _table(fastest: Sequence[Candidate]) -> Table:
+    heads = tuple(head for head, _ in COLUMNS)
+    return Table(heads, tuple(tuple(cell(each) for _, cell in COLUMNS) for each in fastest), NUMBERS)
 
 
 def answer(what: str, planned: Planned) -> str:

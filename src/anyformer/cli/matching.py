@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from anyformer.cli import screen
-from anyformer.cli.aligned import wrapped
 from anyformer.cli.amounts import metric, tokens
-from anyformer.cli.arguments import Changes, Tiny, What, output_option, resolve_architecture
+from anyformer.cli.answering import Answer, answering
+from anyformer.cli.arguments import Changes, Json, Tiny, What, output_option, resolve_architecture
+from anyformer.cli.as_json import json_of
 from anyformer.cli.descriptions import check_description, write_description
+from anyformer.cli.pages import Figures, Item, Paragraph, Verbatim
+from anyformer.costs.rows import Line
 
 if TYPE_CHECKING:
     from anyformer.costs.budget import Budget
     from anyformer.costs.match import Match
-    from anyformer.costs.rows import Line
+    from anyformer.costs.sizing import Sizing
     from anyformer.model import Architecture
     from anyformer.resizing.sizes import Knob
 
@@ -45,6 +46,7 @@ MEANING = {
 }
 
 
+@answering()
 def run(
     name: What,
     params: Annotated[int | None, budget_option(help="Parameters in all, as in 1.3B.", parser=metric)] = None,
@@ -100,7 +102,8 @@ def run(
             help="Write the resized architecture to this file, which must not exist yet.", metavar="FILE.toml|FILE.json"
         ),
     ] = None,
-) -> None:
+    json: Json = False,
+) -> Answer:
     """Change the sizes of an architecture until it costs as much as a budget or another architecture, within 0.5 %."""
     if output is not None:
         check_description(output)
@@ -117,23 +120,49 @@ def run(
     if other is not None:
         theirs = budget_of(other, length=length)
         targets |= {BUDGETS[quantity]: getattr(theirs, BUDGETS[quantity]) for quantity in listed("--by", by, BUDGETS)}
+    optimal: list[Sizing] = []
     if compute_optimal is not None:
-        targets["active"] = round(optimum(compute_optimal).parameters)
-        print("Compute-optimal sizes; the first one is the budget:")
-        for sizing in (optimum(compute_optimal), BESIROGLU.best(compute_optimal), HOFFMANN.best(compute_optimal)):
-            print("\n".join(wrapped(str(sizing), shutil.get_terminal_size().columns, "  ")))
-        print()
+        optimal = [optimum(compute_optimal), BESIROGLU.best(compute_optimal), HOFFMANN.best(compute_optimal)]
+        targets["active"] = round(optimal[0].parameters)
     budget = Budget(**targets, length=length)
     if not budget.targets:
         raise UserError(
             "nothing to match: give --params, --active-params, --flops, --decode-bytes, --like or --compute-optimal"
         )
     knobs: dict[str, Knob] = {"width": "width", "depth": "depth", "ffn": "ffn"}
-    matched = match(start, budget, move=[knobs[size] for size in listed("--move", move, knobs)], multiple=multiple)
-    screen.show(_written(name, start, budget, matched))
-    if output is not None:
-        write_description(output, matched.architecture)
-        print(output)
+    moved = [knobs[size] for size in listed("--move", move, knobs)]
+
+    def page() -> Iterator[Item]:
+        if not json:
+            yield from _optimal(optimal)
+        matched = match(start, budget, move=moved, multiple=multiple)
+        if output is not None:
+            write_description(output, matched.architecture)
+        if json:
+            yield Verbatim(json_of(data(start, budget, matched, optimal) | {"output": output}))
+            return
+        yield from _written(name, start, budget, matched)
+        if output is not None:
+            yield Verbatim(str(output))
+
+    return Answer(page())
+
+
+def data(start: Architecture, budget: Budget, matched: Match, optimal: Sequence[Sizing]) -> dict[str, Any]:
+    """Sizes and every cost before and after, the budget, and how far off it the largest distance is."""
+    from anyformer.costs.budget import budget_of
+    from anyformer.resizing.sizes import sizes
+
+    before, after = (budget_of(each, length=budget.length).targets for each in (start, matched.architecture))
+    return {
+        "length": budget.length,
+        "sizes": {"before": sizes(start), "after": matched.sizes},
+        "costs": {"before": before, "after": after},
+        "budget": budget.targets,
+        "off": matched.error,
+        "compute_optimal": list(optimal),
+        "architecture": matched.architecture.plain(),
+    }
 
 
 def listed(option: str, text: str, known: Iterable[str]) -> list[str]:
@@ -147,12 +176,19 @@ def listed(option: str, text: str, known: Iterable[str]) -> list[str]:
     return words
 
 
-def _written(name: str, start: Architecture, budget: Budget, matched: Match) -> Iterator[Line]:
+def _optimal(sizings: Sequence[Sizing]) -> Iterator[Item]:
+    """The sizes that are best for a training, if one was asked for, the budget's first."""
+    if sizings:
+        yield Line("Compute-optimal sizes; the first one is the budget:")
+        yield from (Paragraph(str(sizing), "  ") for sizing in sizings)
+        yield Line("")
+
+
+def _written(name: str, start: Architecture, budget: Budget, matched: Match) -> Iterator[Item]:
     """Sizes before and after, then every cost before and after, beside its budget where it has one."""
     from anyformer.costs.budget import budget_of
     from anyformer.costs.figures import NOTHING, Figure, count
     from anyformer.costs.rows import Row, Section
-    from anyformer.costs.text import lines
     from anyformer.resizing.sizes import sizes
 
     before, after = sizes(start), matched.sizes
@@ -168,8 +204,8 @@ def _written(name: str, start: Architecture, budget: Budget, matched: Match) -> 
         target, new = budget.targets.get(what), getattr(theirs, what)
         beside = (count(target), Figure(f"{new / target - 1:+.2%}")) if target else (NOTHING, NOTHING)
         costs.append(Row(meaning, (count(getattr(ours, what)), count(new), *beside)))
-    sections = (
+    sizes_and_costs = (
         Section(name, ("before", "after", ""), tuple(moved)),
         Section(f"Costs, length {budget.length:,}", ("before", "after", "budget", "off"), tuple(costs)),
     )
-    yield from lines(sections, screen.columns())
+    yield Figures(sizes_and_costs)

@@ -23,11 +23,10 @@ BATCH, LENGTH = 2, 128
 
 
 def run(
-    context: typer.Context,
     name: str,
     architecture: Architecture,
-    batch: int,
-    length: int,
+    batch: int | None,
+    length: int | None,
     source_length: int | None,
     plan: Plan,
     device: Device | None,
@@ -43,17 +42,15 @@ def run(
 
     if device == "cuda" and not torch.cuda.is_available():
         raise UserError("--device cuda: torch sees no CUDA device here; leave --device out, or install torch with CUDA")
-    batch = batch if _given(context, "batch") else BATCH
-    length = length if _given(context, "length") else LENGTH
     place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-    longest = min((stack.max_length for stack in architecture.stacks.values() if stack.max_length is not None), default=length)
-    if length > longest and _given(context, "length"):
+    longest = min((stack.max_length for stack in architecture.stacks.values() if stack.max_length is not None), default=None)
+    if longest is not None and length is not None and length > longest:
         raise UserError(f"{name}: its position table ends at {longest}, and --length is {length}: give {longest} or less")
     with _progress() as progress:
         measured = measure(
             architecture,
-            batch=batch,
-            length=min(length, longest),
+            batch=BATCH if batch is None else batch,
+            length=min(each for each in (LENGTH if length is None else length, longest) if each is not None),
             source_length=source_length,
             plan=plan,
             device=place,
@@ -110,12 +107,6 @@ def _verdict(one: Comparison) -> str:
     if one.holds:
         return "" if one.component else bound
     return typer.style(f"should be {bound}", fg=typer.colors.RED)
-
-
-def _given(context: typer.Context, option: str) -> bool:
-    """Whether the user gave the option: the defaults of a measurement are not those of a cost sheet."""
-    source = context.get_parameter_source(option)
-    return source is not None and source.name == "COMMANDLINE"
 
 
 @contextmanager

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json as jsons
-import shutil
-import sys
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -12,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
 import typer
 
-from anyformer.cli import failing, screen
-from anyformer.cli.aligned import folded
+from anyformer.cli import failing
 from anyformer.cli.amounts import tokens
+from anyformer.cli.answering import Answer, answering
 from anyformer.cli.arguments import (
     WHAT,
     Changes,
@@ -25,7 +23,10 @@ from anyformer.cli.arguments import (
     stand_in_warnings,
     workload_option,
 )
+from anyformer.cli.pages import Item, Verbatim
+from anyformer.cli.terminal import tell
 from anyformer.cli.written import Written
+from anyformer.costs.rows import Line
 from anyformer.precision import Kind
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ serving_option = partial(typer.Option, rich_help_panel="Serving (with --serve)")
 tuning_option = partial(typer.Option, rich_help_panel="Fine-tuning (with --finetune)")
 
 
+@answering("torch", "numpy")
 def run(
     names: Annotated[list[str], typer.Argument(help=f"{WHAT} --serve and --finetune take several.", metavar="NAME|PATH")],
     changes: Changes = None,
@@ -150,7 +152,7 @@ def run(
     batch: Annotated[int, tuning_option(help="Sequences of one step.", min=1, metavar="COUNT")] = 1,
     rank: Annotated[int, tuning_option(help="Rank of the adapters.", min=1, metavar="COUNT")] = 16,
     json: Json = False,
-) -> None:
+) -> Answer:
     """Say whether a training run fits on many accelerators, which layout is the fastest, and how fast it is.
 
     With --serve it plans serving, with --finetune fine-tuning. Every layout of data, tensor, pipeline and expert parallelism,
@@ -163,6 +165,7 @@ def run(
     failures = asked.failures()
     made = {name: resolve_architecture(name, changes, tiny=tiny) for name in names}
 
+    from anyformer.costs.hardware import HERE
     from anyformer.costs.named_hardware import hardware_of
     from anyformer.costs.page import beyond_tables, longest
     from anyformer.describe import UserError
@@ -185,27 +188,27 @@ def run(
     default = LENGTHS["serve" if serve else "finetune" if finetune else "train"]
     length = length or min(default, *(longest(each) or default for each in made.values()))
     on, plan = hardware_of(hardware), Plan.parse({"precision": precision})
-    if not json:
-        for name, each in made.items():
-            for warning in (*stand_in_warnings(name), *beyond_tables(each, length)):
-                typer.secho(folded(f"{name}: {warning}", screen.columns()), fg=typer.colors.YELLOW)
-    fits = True
+    warnings = [
+        Line(f"{name}: {warning}")
+        for name, each in made.items()
+        for warning in (*stand_in_warnings(name), *beyond_tables(each, length))
+    ]
     if serve:
-        _serve(made, users, length, on, gpus, weights, plan, rate, json=json)
+        answer = _serve(made, users, length, on, gpus, weights, plan, rate, json=json)
     elif finetune:
         from anyformer.cli import fine_tuning
 
-        fits = fine_tuning.answered(made, on, batch, length, rank, plan, json=json)
+        answer = fine_tuning.answered(made, on, batch, length, rank, plan, json=json)
     else:
         (pair,) = made.items()
         # By default a power of two of sequences, which divides among accelerators whatever their length.
         tokens_of_step = length * 2 ** max(0, (BATCH_TOKENS // length).bit_length() - 1)
         into = None if write is None else Written(write, tuple(data or ("python-stdlib",)))
-        fits = _train(
+        answer = _train(
             *pair, on, gpus or GPUS, batch_tokens or tokens_of_step, length, plan, show, asked, failures, into, json=json
         )
-    if not fits:
-        raise typer.Exit(1)
+    page = answer.page if json else [*warnings, *answer.page]
+    return replace(answer, page=page, lasting=hardware != HERE)
 
 
 def _serve(
@@ -219,7 +222,7 @@ def _serve(
     rate: float | None,
     *,
     json: bool,
-) -> None:
+) -> Answer:
     from anyformer.cli import serving
     from anyformer.describe import UserError
     from anyformer.planning.serving import serve
@@ -238,11 +241,10 @@ def _serve(
     services = served(on)
     price = serving.RATE if rate is None else rate
     if json:
-        print(jsons.dumps(serving.data(list(services), services.values(), price), indent=2))
-        return
+        return Answer([Verbatim(jsons.dumps(serving.data(list(services), services.values(), price), indent=2))])
     reached = on.efficiency
     newer = served(on.but(efficiency=replace(reached, attention=max(reached.attention, reached.matrix))))
-    screen.show(serving.page(services, newer, price, assumed=rate is None))
+    return Answer(serving.page(services, newer, price, assumed=rate is None))
 
 
 def _train(
@@ -259,8 +261,8 @@ def _train(
     into: Written | None,
     *,
     json: bool,
-) -> bool:
-    """Print the layouts, and what failures make of the fastest; write its run if asked. True if one fits."""
+) -> Answer:
+    """The layouts, and what failures make of the fastest; its run is written if asked. Yes if one fits."""
     from anyformer.cli import forecasts, layouts
     from anyformer.planning.advice import advise
     from anyformer.planning.planner import plan_training
@@ -270,16 +272,18 @@ def _train(
         runs=into is not None,
     )  # fmt: skip
     found = asked.forecast(failures, architecture, planned.fastest[0]) if failures and planned.fastest else None
-    width = shutil.get_terminal_size().columns
+    page: list[Item] = []
     if json:
         told = {} if found is None else {"failures": forecasts.data(found)}
-        print(jsons.dumps(layouts.data(planned) | told, indent=2))
+        page.append(Verbatim(jsons.dumps(layouts.data(planned) | told, indent=2)))
     else:
         advice = None if planned.fastest else advise(architecture, planned, plan)
-        remedies = [] if advice is None else list(advice.lines())
-        print("\n".join(layouts.page(what, planned, remedies, width)))
-        if found is not None:
-            print("\n".join(forecasts.page(found, asked.tokens or failing.TOKENS, width)))
+        page += layouts.page(what, planned, [] if advice is None else list(advice.lines()))
+        page += [] if found is None else forecasts.page(found, asked.tokens or failing.TOKENS)
     if into is not None and planned.fastest:
-        print(into.write(architecture, planned, plan), file=sys.stderr if json else sys.stdout)
-    return bool(planned.fastest)
+        line = into.write(architecture, planned, plan)
+        if json:
+            tell(line)
+        else:
+            page.append(Verbatim(line))
+    return Answer(page, code=int(not planned.fastest))

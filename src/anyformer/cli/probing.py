@@ -228,7 +228,7 @@ def _lens(subject: Subject, asked: Question, out: Path | None, report: dict[str,
     report["lens"] = {"accuracy": list(found.accuracy)}
     lines += ["", "logit lens: accuracy after each layer"]
     lines += aligned(
-        [("layer", "accuracy"), *((str(number), f"{each:.4f}") for number, each in enumerate(found.accuracy, 1))], (True, True)
+        [("layer", "accuracy"), *((str(number), f"{each:.4f}") for number, each in enumerate(found.accuracy))], (True, True)
     )
     kind = asked.data.task.kind
     if out is not None:

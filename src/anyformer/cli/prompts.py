@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
-from anyformer.describe import UserError
+from anyformer.describe import UserError, json_data
 from anyformer.files import read_text
 
 
@@ -20,8 +19,8 @@ def prompts_of(path: Path) -> list[str]:
 def _prompt(path: Path, number: int, line: str) -> str:
     """The prompt of one line of a .jsonl file."""
     try:
-        record = json.loads(line)
-    except json.JSONDecodeError as error:
+        record = json_data(line)
+    except ValueError as error:
         raise UserError(f"{path}, line {number}: no JSON ({error})") from None
     prompt = record.get("prompt") if isinstance(record, dict) else record
     if not isinstance(prompt, str):

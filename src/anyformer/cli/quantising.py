@@ -66,7 +66,7 @@ def run(
         surgery.check_loss(before.architecture, "calibrate")
     if (data or calibrate) and tokenizer is None:
         raise surgery.SurgeryError(f"{model}: has no tokenizer, so it reads no text; leave --data and --calibrate out")
-    texts = {path: surgery.text_of(path, tokenizer) for path in (data, calibrate) if path and tokenizer}
+    texts = {path: surgery.text_of(path, tokenizer, model) for path in (data, calibrate) if path and tokenizer}
     reads = None if calibrate is None else (lambda one: surgery.read(one, texts[calibrate]))
     after, report = quantised(before, wanted, reads)
     loss = None if data is None else surgery.loss_of(before, after, texts[data])

@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
+from os.path import exists
 from typing import TYPE_CHECKING
+
+from anyformer.cli.terminal import tell
 
 if TYPE_CHECKING:
     from anyformer.data import Data
     from anyformer.model import Architecture
+    from anyformer.objectives import Objective
 
 _DATA = "data."
-
-
-def usual_objective(model: Architecture, paths: tuple[str, ...]) -> str | None:
-    """The objective that records are usually read for, where they are chats and the model goes on with text; else None."""
-    from anyformer.data.recognising import SPOKEN, recognised
-    from anyformer.objectives import default_objective
-
-    found = recognised(paths)
-    asked = None if found is None else SPOKEN.get(found.form.kind)
-    return asked if asked is not None and default_objective(model).kind == "causal" else None
 
 
 def data_of_kind(
@@ -29,7 +22,7 @@ def data_of_kind(
     """The data that `--set data.kind=...` and its fields describe, and the assignments that are left; without a kind none."""
     from anyformer.data import Data
     from anyformer.data.description import usual_tokenizer
-    from anyformer.describe import UserError, did_you_mean
+    from anyformer.describe import UserError, did_you_mean, spelled
 
     kind = assigned.get("data.kind")
     if not isinstance(kind, str):
@@ -39,9 +32,11 @@ def data_of_kind(
             f"--set data.kind={kind}: no kind of data is called so{did_you_mean(kind, sorted(Data.kinds))} (the kinds are "
             f"{', '.join(sorted(Data.kinds))})"
         )
+    known = Data.kinds[kind].model_fields
     own = {path.removeprefix(_DATA): value for path, value in assigned.items() if path.startswith(_DATA)}
     fields = {name: value for name, value in own.items() if "." not in name}
-    given = {"paths": list(paths), "tokenizer": usual_tokenizer(model).plain(), **fields}
+    given: dict[str, object] = {"paths": list(paths), "tokenizer": usual_tokenizer(model).plain()}
+    given |= {spelled(name, known): value for name, value in fields.items()}
     rest = {path: value for path, value in assigned.items() if path not in {f"{_DATA}{name}" for name in fields}}
     made = Data.kinds[kind].parse(given, where="--set data")  # type: ignore[attr-defined]
     assert isinstance(made, Data)
@@ -54,4 +49,31 @@ def say(paths: tuple[str, ...], data: Data, objective: str) -> None:
 
     found = recognised(paths, (data.kind,))
     if data.kind in SPOKEN and found is not None:
-        print(f"data: {found.words}, for the {objective} objective", file=sys.stderr)
+        tell(f"data: {found.words}, for the {objective} objective")
+
+
+def task_in(paths: tuple[str, ...]) -> dict[str, object] | None:
+    """The generated task that `--data` names, as plain data; None where it names text. A file of the same name comes first."""
+    from anyformer.tasks import named_task
+
+    if len(paths) != 1 or exists(paths[0]):
+        return None
+    found = named_task(paths[0])
+    return None if found is None else {"kind": found.kind, **found.plain()}
+
+
+def objective_for(model: Architecture) -> str:
+    """The objective by which an architecture learns a task."""
+    return "task_seq2seq" if model.two_inputs else "task"
+
+
+def objective_of(kind: str, fields: dict[str, object]) -> Objective:
+    """The objective of a kind, with these fields."""
+    from anyformer.describe import UserError, did_you_mean
+    from anyformer.objectives import Objective
+
+    if kind not in Objective.kinds:
+        raise UserError(f"--objective: no objective is called {kind!r}{did_you_mean(kind, sorted(Objective.kinds))}")
+    made = Objective.kinds[kind].parse(fields, where="--objective")  # type: ignore[attr-defined]
+    assert isinstance(made, Objective)
+    return made

@@ -1,30 +1,23 @@
-"""Lines on a terminal, folded between words to its width; a file or a pipe has no width."""
+"""Pages on a terminal, folded between words to its width; in a file or a pipe they are as wide as is easy to read."""
 
 from __future__ import annotations
 
 import shutil
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 import typer
 
-from anyformer.cli.aligned import folded
-
-if TYPE_CHECKING:
-    from anyformer.costs.rows import Line
-
-UNLIMITED = 10_000
-"""Columns of a file or a pipe without the variable COLUMNS."""
+from anyformer.cli.aligned import WIDEST
+from anyformer.cli.pages import Item, lines
 
 
 def columns() -> int:
     """Columns of the terminal, or the variable COLUMNS."""
-    return shutil.get_terminal_size((UNLIMITED, 24)).columns
+    return shutil.get_terminal_size((WIDEST, 24)).columns
 
 
-def show(lines: Iterable[Line]) -> None:
-    """Print lines; a sentence that is too long is folded under its own indentation."""
+def show(items: Iterable[Item]) -> None:
+    """Print the items of a page, each as soon as it is there."""
     width = columns()
-    for line in lines:
-        text = line.text if len(line.text) <= width else folded(line.text, width)
-        typer.echo(typer.style(text, bold=True) if line.strong else text)
+    for line in lines(items, width):
+        typer.echo(typer.style(line.text, bold=True) if line.strong else line.text)

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from anyformer.cli.screen import columns
+from anyformer.cli.pages import Figures, Item
 from anyformer.costs.figures import Figure, count, exact, seconds, size
 from anyformer.costs.rows import Line, Row, Section
-from anyformer.costs.text import lines, side_by_side
+from anyformer.costs.text import side_by_side
 
 if TYPE_CHECKING:
     from anyformer.planning.serving import Service
@@ -18,15 +18,16 @@ RATE = 2.0
 """Dollars per accelerator and hour where none is given: an assumption, and printed as one."""
 
 
-def page(services: Mapping[str, Service], newer: Mapping[str, Service], rate: float, *, assumed: bool) -> Iterator[Line]:
+def page(services: Mapping[str, Service], newer: Mapping[str, Service], rate: float, *, assumed: bool) -> Iterator[Item]:
     """The cheapest first, then a table, then its assumptions. `newer`: the same services with newer attention kernels."""
     yield from (Line(text, strong=i == 0) for i, text in enumerate(answer(services, newer, rate)))
     yield Line(f"at ${rate:,.2f} per accelerator-hour" + (" (assumed: give yours with --rate)" if assumed else ""))
     yield Line("")
     tables = [(_table(service, rate),) for service in services.values()]
-    yield from lines(side_by_side(list(services), tables) if len(services) > 1 else tables[0], columns())
+    yield Figures(side_by_side(list(services), tables) if len(services) > 1 else tables[0])
     yield Line("")
     yield Line(basis(next(iter(services.values()))))
+    yield from (Line(_narrower(name, service)) for name, service in services.items() if service.format == "bf16")
 
 
 def answer(services: Mapping[str, Service], newer: Mapping[str, Service], rate: float) -> Iterator[str]:
@@ -83,6 +84,18 @@ def basis(service: Service) -> str:
         f"{shares.matrix:.0%} of the peak in products, {shares.attention:.0%} in attention, {shares.memory:.0%} of "
         f"the memory's bandwidth, {shares.network:.0%} of the links'; at least 5 us for each exchange between ranks. Left out: "
         "idle accelerators, scheduling, shared prompts, speculative decoding. Experts are assumed to be chosen evenly."
+    )
+
+
+def _narrower(name: str, service: Service) -> str:
+    """What a model that is released, or served, in 8 bits is to be asked with."""
+    from anyformer.costs.inference import weight_bytes
+    from anyformer.quantising import FORMATS
+
+    narrow = weight_bytes(service.architecture, FORMATS["fp8"])
+    return (
+        f"{name}: weights are counted in bf16, {size(service.weights)}; where it is released or served in fp8, --weights fp8 "
+        f"counts {size(narrow)}"
     )
 
 

@@ -3,21 +3,36 @@
 from __future__ import annotations
 
 import shlex
-import shutil
 from collections.abc import Iterator, Mapping
 from os.path import exists  # which no name is too long for
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from anyformer.cli.aligned import wrapped
-from anyformer.cli.arguments import Batch, Changes, Length, Tiny, What, assigned, output_option, picture_option, titled
+from anyformer.cli.answering import Answer, answering
+from anyformer.cli.arguments import (
+    Batch,
+    Changes,
+    Compact,
+    Length,
+    Tiny,
+    What,
+    assigned,
+    check_form,
+    diagram_option,
+    output_option,
+    picture_option,
+    titled,
+)
+from anyformer.cli.pages import Item, Paragraph, Verbatim
 from anyformer.cli.storing import stored_form
+from anyformer.costs.rows import Line
 
 EXAMPLES = """
 anyformer show gemma-3-27b
 anyformer show deepseek-v3 --tiny
 anyformer show gpt2 --set decoder.layer.attention.kv_heads=4 --toml
 anyformer show gpt2 --masks masks.png --diagram gpt2.svg
+anyformer show deepseek-v3 --diagram column.tex --compact
 anyformer show runs/2026-01-01-120000
 """
 
@@ -27,6 +42,7 @@ if TYPE_CHECKING:
     from anyformer.training import Run
 
 
+@answering()
 def run(
     what: What,
     changes: Changes = None,
@@ -42,10 +58,11 @@ def run(
             help="Draw each kind of attention mask, with the layers that use it. By default at a length that shows its shape."
         ),
     ] = None,
-    diagram: Annotated[Path | None, picture_option(help="Draw its blocks, layers and streams.")] = None,
+    diagram: Annotated[Path | None, diagram_option(help="Draw its blocks, layers and streams; .tex is TikZ for LaTeX.")] = None,
+    compact: Compact = False,
     length: Length = None,
     batch: Batch = 1,
-) -> None:
+) -> Answer:
     """Show what an architecture is made of and what it costs, or the settings of a run.
 
     Parts are shown with the values that differ from their defaults; --toml and --json print every value.
@@ -57,25 +74,19 @@ def run(
     given = [option for option, is_given in forms.items() if is_given]
     if len(given) > 1:
         raise UserError(f"{' and '.join(given)} are different forms of one answer: give one of them at a time")
+    check_form(diagram, compact=compact)
     value = find(what, assigned(changes), tiny=tiny)
-    drawn = draw(titled(what, changes, tiny=tiny), value, masks, diagram, length) if masks or diagram else []
+    drawn = draw(titled(what, changes, tiny=tiny), value, masks, diagram, length, compact=compact) if masks or diagram else []
     if schema:
-        print(schema_of(type(value)), end="")
-    elif toml:
-        print(to_toml(value), end="")
-    elif json:
-        print(to_json(value), end="")
-    elif drawn:
-        print("\n".join(map(str, drawn)))
-    else:
-        words = shlex.join([what, *["--tiny"] * tiny, *(word for change in changes or [] for word in ("--set", change))])
-        for line in summary(what, words, value, batch, length):
-            print(line)
-        if exists(what):
-            from anyformer.huggingface import told_of
-
-            if line := told_of(what):
-                print(line)
+        return Answer([Verbatim(schema_of(type(value)))])
+    if toml:
+        return Answer([Verbatim(to_toml(value))])
+    if json:
+        return Answer([Verbatim(to_json(value))])
+    if drawn:
+        return Answer(Verbatim(str(place)) for place in drawn)
+    words = shlex.join([what, *["--tiny"] * tiny, *(word for change in changes or [] for word in ("--set", change))])
+    return Answer(summary(what, words, value, batch, length))
 
 
 def find(what: str, changes: Mapping[str, object], *, tiny: bool = False) -> Value:
@@ -90,14 +101,16 @@ def find(what: str, changes: Mapping[str, object], *, tiny: bool = False) -> Val
     return architecture(what, tiny=tiny, changes=changes)
 
 
-def draw(name: str, value: Value, masks: Path | None, diagram: Path | None, length: int | None) -> list[Path]:
+def draw(
+    name: str, value: Value, masks: Path | None, diagram: Path | None, length: int | None, *, compact: bool = False
+) -> list[Path]:
     """Write the pictures whose files are given, and return those files."""
     from anyformer.pictures import draw_diagram, draw_masks
 
     if masks is not None:
         draw_masks(architecture_of(value), masks, length, title=name)
     if diagram is not None:
-        draw_diagram({name: architecture_of(value)}, diagram)
+        draw_diagram({name: architecture_of(value)}, diagram, compact=compact)
     return [place for place in (masks, diagram) if place is not None]
 
 
@@ -123,32 +136,36 @@ def run_of(value: Value) -> Run | None:
     return value
 
 
-def summary(what: str, words: str, value: Value, batch: int, length: int | None) -> Iterator[str]:
-    """Lines for people: the source of an architecture, its parts, its costs in short. `words`: the command's arguments."""
+def summary(what: str, words: str, value: Value, batch: int, length: int | None) -> Iterator[Item]:
+    """The page for people: the source of an architecture, its parts, its costs in short. `words`: the command's arguments."""
     from anyformer.catalogue import listed
     from anyformer.cli.summary import described, introduction, short_costs, trained_with
 
-    width = shutil.get_terminal_size().columns
-    yield from introduction(words, listed(what), width)
+    yield from introduction(words, listed(what))
     run = run_of(value)
     if run:
         steps = f"{run.steps} steps" if run.steps else f"{run.minutes:g} minutes"
-        yield f"run: {steps} of {run.batch} x {run.length} tokens, seed {run.seed}"
-        yield f"data: {', '.join(run.data.places)} ({run.data.kind}, {run.data.tokenizer.kind})"
-        yield f"objective: {run.objective.kind}"
+        yield Line(f"run: {steps} of {run.batch} x {run.length} tokens, seed {run.seed}")
+        yield Line(f"data: {', '.join(run.data.places)} ({run.data.kind}, {run.data.tokenizer.kind})")
+        yield Line(f"objective: {run.objective.kind}")
         batch, length = run.batch, length or run.length
-    yield ""
+    yield Line("")
     architecture = architecture_of(value)
-    yield from described(architecture, width)
+    yield from described(architecture)
     if run is None:
-        yield from trained_with(architecture, width)
-    yield ""
+        yield trained_with(architecture)
+    yield Line("")
     yield from short_costs(architecture, batch, length, stored_form(what))
-    yield ""
+    yield Line("")
     stack, part = next(iter(architecture.stacks.items()))
     variant, block = next(iter(part.variants.items()))
     path = f"{stack}.{variant}.{next(iter(block.branches))}"
-    yield from wrapped(f"Next: anyformer cost {words}", width)
-    yield from wrapped(
-        f"Options: --toml for every value, --diagram FILE.svg for a picture, --set {path}.FIELD=VALUE to change it.", width
+    yield Paragraph(f"Next: anyformer cost {words}")
+    yield Paragraph(
+        f"Options: --toml for every value, --diagram FILE.svg for a picture, --set {path}.FIELD=VALUE to change it."
     )
+    if exists(what):
+        from anyformer.huggingface import told_of
+
+        if line := told_of(what):
+            yield Line(line)

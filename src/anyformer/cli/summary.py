@@ -6,9 +6,10 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from anyformer.cli.aligned import wrapped
 from anyformer.cli.arguments import stand_in_warnings
+from anyformer.cli.pages import Item, Paragraph
 from anyformer.cli.storing import line
+from anyformer.costs.rows import Line
 from anyformer.describe import brief, diff
 
 if TYPE_CHECKING:
@@ -28,22 +29,20 @@ LABEL = 21
 """Columns of a label, left of its description."""
 
 
-def introduction(words: str, entry: Listed | None, width: int) -> Iterator[str]:
+def introduction(words: str, entry: Listed | None) -> Iterator[Item]:
     """The command's arguments; for a catalogue entry also its summary and the source of its figures."""
     if entry is None:
-        yield words
+        yield Line(words)
         return
-    yield from wrapped(f"{words} ({entry.organisation}, {entry.year}): {entry.summary}", width)
-    yield from wrapped(f"Source: {entry.source}", width)
+    yield Paragraph(f"{words} ({entry.organisation}, {entry.year}): {entry.summary}")
+    yield Paragraph(f"Source: {entry.source}")
     if entry.training:
-        yield from wrapped(
-            f"Trained with {', '.join(entry.training)}, which belongs to a run and not to an architecture", width
-        )
+        yield Paragraph(f"Trained with {', '.join(entry.training)}, which belongs to a run and not to an architecture")
     for warning in stand_in_warnings(entry.name):
-        yield from wrapped(warning[0].upper() + warning[1:], width)
+        yield Paragraph(warning[0].upper() + warning[1:])
 
 
-def short_costs(architecture: Architecture, batch: int, length: int | None, form: Form | None = None) -> Iterator[str]:
+def short_costs(architecture: Architecture, batch: int, length: int | None, form: Form | None = None) -> Iterator[Item]:
     """Parameters, memory and FLOPs in a few lines; `anyformer cost` prints all of them. `form`: of weights in few bits."""
     from anyformer.costs import cost
     from anyformer.costs.figures import flops, size
@@ -67,12 +66,12 @@ def short_costs(architecture: Architecture, batch: int, length: int | None, form
         else "",
         "longest input": f"{table:,} positions" if table else "",
     }
-    yield f"Costs of {batch:,} x {length:,} tokens, in bf16"
-    yield from (f"  {label:<{LABEL - 2}}{text}" for label, text in rows.items() if text)
-    yield from (f"  {warning[:1].upper()}{warning[1:]}." for warning in warnings(sheet, ("prefill",)))
+    yield Line(f"Costs of {batch:,} x {length:,} tokens, in bf16")
+    yield from (Line(f"  {label:<{LABEL - 2}}{text}") for label, text in rows.items() if text)
+    yield from (Line(f"  {warning[:1].upper()}{warning[1:]}.") for warning in warnings(sheet, ("prefill",)))
 
 
-def trained_with(architecture: Architecture, width: int) -> Iterator[str]:
+def trained_with(architecture: Architecture) -> Item:
     """The objective that `anyformer train` takes where none is named, or why there is none."""
     from anyformer.describe import UserError
     from anyformer.describe.docstrings import first_sentence
@@ -81,36 +80,35 @@ def trained_with(architecture: Architecture, width: int) -> Iterator[str]:
     try:
         objective = default_objective(architecture)
     except UserError as error:
-        yield from _row(0, "not trained", str(error).splitlines()[1].strip(), width)
-        return
-    yield from _row(0, "trained with", f"{objective.kind}: {first_sentence(type(objective))}", width)
+        return _row(0, "not trained", str(error).splitlines()[1].strip())
+    return _row(0, "trained with", f"{objective.kind}: {first_sentence(type(objective))}")
 
 
-def described(architecture: Architecture, width: int) -> Iterator[str]:
+def described(architecture: Architecture) -> Iterator[Item]:
     """The stacks as a tree: the first variant of a block whole, then how each other variant differs."""
     architecture = architecture.resolved()
-    yield from _row(0, "model", f"{architecture.shape_of_model}, width {architecture.width:,}", width)
-    yield from _row(0, "input", _words(architecture.embedding), width)
+    yield _row(0, "model", f"{architecture.shape_of_model}, width {architecture.width:,}")
+    yield _row(0, "input", _words(architecture.embedding))
     if architecture.decoder_embedding is not None:
-        yield from _row(0, "decoder input", _words(architecture.decoder_embedding), width)
+        yield _row(0, "decoder input", _words(architecture.decoder_embedding))
     if architecture.images is not None:
-        yield from _images(architecture.images, width)
+        yield from _images(architecture.images)
     if architecture.latents is not None:
-        yield from _row(0, "latents", _words(architecture.latents), width)
+        yield _row(0, "latents", _words(architecture.latents))
     for name, stack in architecture.stacks.items():
-        yield from _stack(name, stack, width)
+        yield from _stack(name, stack)
     if architecture.head is not None:
-        yield from _row(0, "head", _named("head", architecture.head), width)
+        yield _row(0, "head", _named("head", architecture.head))
     if architecture.mtp is not None:
-        yield from _row(0, "later tokens", _words(architecture.mtp), width)
+        yield _row(0, "later tokens", _words(architecture.mtp))
 
 
-def _images(tower: ImageEncoder, width: int) -> Iterator[str]:
+def _images(tower: ImageEncoder) -> Iterator[Item]:
     """The tower for images: what it reads, its layers, and what reaches the text."""
-    yield from _row(0, "images", tower.facts, width)
-    yield from _row(1, "tower", f"width {tower.width:,}, {_words(tower.patches)}", width)
-    yield from _row(1, "projector", _words(tower.projector), width)
-    yield from _stack("image layers", tower.stack, width)
+    yield _row(0, "images", tower.facts)
+    yield _row(1, "tower", f"width {tower.width:,}, {_words(tower.patches)}")
+    yield _row(1, "projector", _words(tower.projector))
+    yield from _stack("image layers", tower.stack)
 
 
 def layers(order: str) -> str:
@@ -125,20 +123,20 @@ def layers(order: str) -> str:
     return ", then ".join(groups) + ", ..." * (len(units) > MOST)
 
 
-def _stack(name: str, stack: Stack, width: int) -> Iterator[str]:
+def _stack(name: str, stack: Stack) -> Iterator[Item]:
     blocks = dict(stack.variants)
     count = f"{stack.depth} layers" if stack.depth > 1 else "1 layer"
-    yield from _row(0, name, f"{count}: {layers(stack.order)}" if len(blocks) > 1 else f"{count}, all alike", width)
+    yield _row(0, name, f"{count}: {layers(stack.order)}" if len(blocks) > 1 else f"{count}, all alike")
     parts = _changed_fields(stack, "variants", "order")
     final_norm = parts.pop("final_norm", None)
     norm = _only_norm(stack)
     for field, value in parts.items():
-        yield from _row(1, field.replace("_", " "), _text(value, norm), width)
+        yield _row(1, field.replace("_", " "), _text(value, norm))
     if norm is not None:
-        yield from _row(1, "norm", _words(norm), width)
-    yield from _variants(blocks, norm, width)
+        yield _row(1, "norm", _words(norm))
+    yield from _variants(blocks, norm)
     if final_norm is not None:
-        yield from _row(1, "final norm", "the same norm" if final_norm == norm else _text(final_norm, None), width)
+        yield _row(1, "final norm", "the same norm" if final_norm == norm else _text(final_norm, None))
 
 
 def _changed_fields(value: Value, *skipped: str) -> dict[str, object]:
@@ -147,25 +145,25 @@ def _changed_fields(value: Value, *skipped: str) -> dict[str, object]:
     return {name: item for name, (item, default) in fields.items() if name not in skipped and item not in (None, default)}
 
 
-def _variants(blocks: Mapping[str, Block], norm: Norm | None, width: int) -> Iterator[str]:
+def _variants(blocks: Mapping[str, Block], norm: Norm | None) -> Iterator[Item]:
     """The first variant whole, and each other one by its differences from the most similar one before it."""
     (first, block), *others = blocks.items()
-    yield from [f"  {first}"] * bool(others)
+    yield from [Line(f"  {first}")] * bool(others)
     for step in block.steps:
-        yield from _step(step, norm, 1 + bool(others), width)
+        yield from _step(step, norm, 1 + bool(others))
     if _changed_fields(block, "steps"):
-        yield from _row(1 + bool(others), "output", block.output, width)
+        yield _row(1 + bool(others), "output", block.output)
     printed = {first: block}
     for name, block in others[: MOST - 1]:
         differences = {other: list(_differences(base, block, norm)) for other, base in printed.items()}
         similar = min(differences, key=lambda other: sum(map(len, map(str, differences[other]))))
-        yield f"  {name}: as {similar}{', but' * bool(differences[similar])}"
+        yield Line(f"  {name}: as {similar}{', but' * bool(differences[similar])}")
         for label, text in differences[similar]:
-            yield from _row(2, label, text, width)
+            yield _row(2, label, text)
         if differences[similar]:
             printed[name] = block
     if len(blocks) > MOST:
-        yield f"  {len(blocks) - MOST} more variants: --toml shows them"
+        yield Line(f"  {len(blocks) - MOST} more variants: --toml shows them")
 
 
 def _only_norm(stack: Stack) -> Norm | None:
@@ -174,14 +172,14 @@ def _only_norm(stack: Stack) -> Norm | None:
     return norms.pop() if len(norms) == 1 else None
 
 
-def _step(step: Step, norm: Norm | None, depth: int, width: int) -> Iterator[str]:
+def _step(step: Step, norm: Norm | None, depth: int) -> Iterator[Item]:
     """A row for each branch; those after the first are added to the same input."""
     for number, (name, branch) in enumerate(step.branches.items()):
         label = f"{'+ ' if number else ''}{name.replace('_', ' ')}"
-        yield from _row(depth, label, _branch(name, branch, norm), width)
+        yield _row(depth, label, _branch(name, branch, norm))
     around = _around(step, norm)
     if around:
-        yield from _row(depth, "", f"around {'it' if len(step.branches) == 1 else 'them'}: {around}", width)
+        yield _row(depth, "", f"around {'it' if len(step.branches) == 1 else 'them'}: {around}")
 
 
 def _around(step: Step, norm: Norm | None) -> str:
@@ -270,8 +268,7 @@ def _spaced(text: str) -> str:
     return re.sub(r"(?<![\w.])\d{4,}(?![\w.])", lambda match: f"{int(match[0]):,}", text)
 
 
-def _row(depth: int, label: str, text: str, width: int) -> list[str]:
+def _row(depth: int, label: str, text: str) -> Paragraph:
     """A label and its description, wrapped under itself."""
     left = f"{'  ' * depth}{label}"
-    start = f"{left:<{LABEL}}" if len(left) < LABEL else f"{left} "
-    return wrapped(text, width, start, " " * LABEL)
+    return Paragraph(text, f"{left:<{LABEL}}" if len(left) < LABEL else f"{left} ", " " * LABEL)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from os import environ
 from os.path import exists, isfile  # which no name is too long for
@@ -12,12 +11,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from anyformer.cli import arguments
-from anyformer.cli.arguments import WHAT, Tiny
+from anyformer.cli.arguments import WHAT, Compile, Tiny
 from anyformer.cli.ending import finish
+from anyformer.cli.quiet import progress_aside
+from anyformer.cli.terminal import tell, with_bars
+from anyformer.cli.threads import load_of_machine, yield_when_busy
 
 if TYPE_CHECKING:
-    from anyformer.model import Architecture
-    from anyformer.objectives import Objective
     from anyformer.training import Run
 
 EXAMPLES = """
@@ -66,6 +66,7 @@ def run(
         ),
     ] = None,
     tiny: Tiny = False,
+    compile: Compile = None,
     objective: Annotated[
         str | None,
         typer.Option(
@@ -103,6 +104,10 @@ def run(
             "ends with the same bits as one that is left alone. Says what differs; the exit code is then 1.",
         ),
     ] = False,
+    json: Annotated[
+        bool,
+        arguments.output_option("--json", help="Print summary.json at the end, and progress on standard error."),
+    ] = False,
 ) -> None:
     """Train a model on text. Ctrl-C saves and stops, and --resume continues.
 
@@ -113,6 +118,7 @@ def run(
     (a loss that is not finite, a full disk), and with 130 after Ctrl-C or 143 after SIGTERM, with everything trained saved.
     """
     began = time.monotonic()
+    from anyformer.data.workers import available_cores
     from anyformer.describe import UserError
 
     what = start_from if what is None else what
@@ -127,7 +133,9 @@ def run(
         raise UserError(
             "--verify-resume keeps nothing and begins anew: leave out --out, and of a run that exists give RUN/run.toml"
         )
-    assigned = arguments.assigned(changes)
+    if verify_resume and json:
+        raise UserError("--json prints the summary of a run, and --verify-resume keeps none: leave one of them out")
+    assigned = arguments.compiled(compile, arguments.assigned(changes))
     if logger:
         if "loggers" in assigned:
             raise UserError("give either --logger or --set loggers=...")
@@ -136,15 +144,19 @@ def run(
         raise UserError(f"{resume}: not a run directory, it has no run.toml")
     if what is not None:
         check(what, tuple(data or ()))
+    arguments.check_counts(assigned)
     first = environ.get("RANK", "0") == "0"  # of several processes the first one speaks
     if first:
-        print(f"anyformer train {what or f'--resume {resume}'}: loading torch", file=sys.stderr, flush=True)
+        tell(f"anyformer train {what or f'--resume {resume}'}: loading torch")
+    yield_when_busy(environ, load_of_machine(), available_cores())
     from anyformer.training import Stopped, train
     from anyformer.training import resume as resume_run
+    from anyformer.training.journal import SUMMARY
 
     try:
         if resume is not None:
-            trained = resume_run(resume, assigned, began=began)
+            with progress_aside(json):
+                trained = resume_run(resume, assigned, began=began, console=with_bars())
         else:
             assert what is not None
             if start_from is not None:
@@ -152,13 +164,16 @@ def run(
             resolved = resolve_run(what, tuple(data or ()), assigned, tiny=tiny, objective=objective)
             if verify_resume:
                 raise typer.Exit(verify(resolved))
-            trained = train(resolved, out, began=began)
+            with progress_aside(json):
+                trained = train(resolved, out, began=began, console=with_bars())
     except Stopped as stopped:
-        print(f"anyformer: {stopped}: nothing was trained yet", file=sys.stderr)
+        tell(f"anyformer: {stopped}: nothing was trained yet")
         raise typer.Exit(stopped.exit_code) from None
     if trained.exit_code:
         raise typer.Exit(trained.exit_code)
-    if first:
+    if first and json:
+        print((trained.directory / SUMMARY).read_text(encoding="utf-8"), end="")
+    elif first:
         finish(trained)
 
 
@@ -166,7 +181,7 @@ def verify(run: Run) -> int:
     """Prove that a run can be killed and resumed, and print the proof; gives the exit code."""
     from anyformer.training.verification import verify_resume
 
-    verified = verify_resume(run, lambda line: print(f"anyformer train: {line}", file=sys.stderr, flush=True))
+    verified = verify_resume(run, lambda line: tell(f"anyformer train: {line}"))
     print("\n".join(verified.lines()))
     return 0 if verified.same else 1
 
@@ -174,6 +189,7 @@ def verify(run: Run) -> int:
 def check(what: str, paths: tuple[str, ...]) -> None:
     """Refuse a misspelt name and missing text before torch is loaded."""
     from anyformer import catalogue
+    from anyformer.cli.recognising import task_in
     from anyformer.data.rows import find_records
     from anyformer.describe import UserError, did_you_mean
 
@@ -195,8 +211,9 @@ def resolve_run(
 
     `objective`: its kind; by default the usual one of the architecture.
     """
-    from anyformer.cli.recognising import data_of_kind, say, usual_objective
-    from anyformer.describe import DescriptionError, UserError, change_all
+    from anyformer.cli.recognising import data_of_kind, objective_for, objective_of, say, task_in
+    from anyformer.describe import DescriptionError, UserError, change_all, leads_to
+    from anyformer.objectives.choice import usual_objective
     from anyformer.resolving import architecture, is_run
     from anyformer.training import default_run, load_run
     from anyformer.training.run import on_stored_base, started
@@ -226,54 +243,28 @@ def resolve_run(
         say(paths, run.data, run.objective.kind)
     source = assigned.get("start_from")
     if isinstance(source, str):
-        named = any(path.startswith("data.tokenizer") for path in assigned)
+        named = any(leads_to(path, "data.tokenizer") for path in assigned)
         run, assigned = (
             started(run, source, named=named),
             {path: value for path, value in assigned.items() if path != "start_from"},
         )
     kind, vocab = run.data.tokenizer.kind, model.embedding.symbols or 0
-    if kind == "bytes" and vocab and not any(path.startswith("data.tokenizer") for path in assigned):
-        print(f"tokenizer: bytes, because the vocabulary is small ({vocab:,} tokens)", file=sys.stderr)
     try:
         run = change_all(run, assigned)
-        return run if "tuning.base" in assigned else on_stored_base(run)
+        run = run if "tuning.base" in assigned else on_stored_base(run)
     except DescriptionError as error:
-        if not any(path.startswith("data.tokenizer.") for path in assigned):
+        if not any(leads_to(path, "data.tokenizer") and path.count(".") > 1 for path in assigned):
             raise
         raise UserError(
             f"{error}\nThe tokenizer is {kind!r}, chosen for a vocabulary of {vocab:,} tokens; set another as a whole: "
             """--set 'data.tokenizer={kind="byte_pairs",vocab=512}' --set embedding.vocab=512"""
         ) from None
-
-
-def task_in(paths: tuple[str, ...]) -> dict[str, object] | None:
-    """The generated task that `--data` names, as plain data; None where it names text. A file of the same name comes first."""
-    from anyformer.tasks import named_task
-
-    if len(paths) != 1 or exists(paths[0]):
-        return None
-    found = named_task(paths[0])
-    return None if found is None else {"kind": found.kind, **found.plain()}
-
-
-def objective_for(model: Architecture) -> str:
-    """The objective by which an architecture learns a task."""
-    return "task_seq2seq" if model.two_inputs else "task"
+    if kind == "bytes" and vocab and not any(leads_to(path, "data.tokenizer") for path in assigned):
+        tell(f"tokenizer: bytes, because the vocabulary is small ({vocab:,} tokens)")
+    return run
 
 
 _OBJECTIVE = "objective."
-
-
-def objective_of(kind: str, fields: dict[str, object]) -> Objective:
-    """The objective of a kind, with these fields."""
-    from anyformer.describe import UserError, did_you_mean
-    from anyformer.objectives import Objective
-
-    if kind not in Objective.kinds:
-        raise UserError(f"--objective: no objective is called {kind!r}{did_you_mean(kind, sorted(Objective.kinds))}")
-    made = Objective.kinds[kind].parse(fields, where="--objective")  # type: ignore[attr-defined]
-    assert isinstance(made, Objective)
-    return made
 
 
 def _no_data(what: str) -> Exception:

@@ -125,7 +125,7 @@ def run(
     for path in filter(None, (data, calibrate)):
         if tokenizer is None:
             raise surgery.SurgeryError(f"{model}: has no tokenizer, so it reads no text; leave --data and --calibrate out")
-        texts[path] = surgery.text_of(path, tokenizer)
+        texts[path] = surgery.text_of(path, tokenizer, model)
     before, tokenizer = load(model)
     if before.architecture != old:
         planned = surgery.planned(before.architecture, new, choices)

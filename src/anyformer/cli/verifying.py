@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from anyformer.cli.aligned import aligned
-from anyformer.cli.arguments import HuggingFace
+from anyformer.cli.arguments import HuggingFace, Json
+from anyformer.cli.as_json import print_json
 
 EXAMPLES = """
 anyformer verify path/to/model
@@ -27,6 +29,7 @@ def run(
         bool,
         typer.Option("--images", help="Of a composite compare what it says of random images, and the layers of their tower."),
     ] = False,
+    json: Json = False,
 ) -> None:
     """Compare the logits of a Hugging Face model with those that transformers computes, in fp32.
 
@@ -35,8 +38,25 @@ def run(
     """
     from anyformer import huggingface
 
-    if not report(huggingface.verify(directory, length=length, seed=seed, images=images)):
+    verdict = huggingface.verify(directory, length=length, seed=seed, images=images)
+    if json:
+        print_json(data(verdict))
+    else:
+        report(verdict)
+    if not verdict.agrees:
         raise typer.Exit(1)
+
+
+def data(verdict: Verdict) -> dict[str, Any]:
+    """The differences in the order of computation, and the first beyond the tolerance."""
+    first = verdict.first_drift
+    return {
+        "model_type": verdict.model_type,
+        "compared": verdict.compared,
+        "agrees": verdict.agrees,
+        "first_drift": None if first is None else first.where,
+        "drifts": [{**asdict(drift), "agrees": drift.agrees} for drift in verdict.drifts],
+    }
 
 
 def report(verdict: Verdict) -> bool:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from math import prod
 from typing import Literal
 
 from anyformer.costs.figures import NOTHING, Figure, count
-from anyformer.costs.rows import Line as Text
 from anyformer.costs.rows import Row, Section
-from anyformer.costs.text import lines
+from anyformer.costs.text import text
 from anyformer.describe import UserError, did_you_mean
 from anyformer.model import Architecture
 from anyformer.operations import ExpertProduct, Node, Operation, Pairs, Product, Shape, Weight
@@ -77,15 +76,14 @@ class Explanation:
         return json.dumps(asdict(self), indent=2) + "\n"
 
     def __str__(self) -> str:
-        return "\n".join(line.text for line in self.written())
+        return f"{text(self.sections)}\n\n{LEGEND}"
 
-    def written(self, width: int | None = None) -> Iterator[Text]:
-        """All lines, the FLOPs first, then the legend."""
+    @property
+    def sections(self) -> tuple[Section, Section]:
+        """All lines, the FLOPs first."""
         T, past = self.shape.length, self.shape.past
         head = f"FLOPs forward, batch {self.shape.batch:,}, length {T:,}" + (f" after {past:,}" if past else "")
-        yield from lines((self._flops(head), self._parameters()), width)
-        yield Text("")
-        yield Text(LEGEND)
+        return self._flops(head), self._parameters()
 
     def _parameters(self) -> Section:
         rows = [

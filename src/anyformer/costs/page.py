@@ -41,11 +41,11 @@ AT: Mapping[Moment, str] = {
 def page(sheet: CostSheet, modes: Sequence[Mode], *, compared: bool = False) -> tuple[Section, ...]:
     """Sections of the sheet in some modes; of a single one on hardware its time, memory and slowest operations come first.
 
-    `compared`: with the parameters as `side_by_side` shows them.
+    `compared`: as `side_by_side` shows them, where figures of all sheets share rows.
     """
     sheets = {mode: sheet.of(mode) for mode in modes if mode in sheet.modes}
     model = [_parameters_compared(sheet) if compared else _parameters(sheet), _flops(sheets)]
-    memory = [_training(sheets["train"])] if "train" in sheets else []
+    memory = [_training(sheets["train"], compared=compared)] if "train" in sheets else []
     if sheets.keys() - {"train"}:
         memory += _inference(sheet.of("prefill"))
     if sheet.hardware is None:
@@ -158,15 +158,16 @@ def _conventions(*counts: int) -> tuple[Figure, ...]:
     return tuple(map(flops, counts))
 
 
-def _training(sheet: CostSheet) -> Section:
+def _training(sheet: CostSheet, *, compared: bool) -> Section:
     """Memory at the peak of a step by purpose; weights, gradients and both moments of AdamW in fp32."""
     figures = {**sheet.memory.named, "together, the peak of a step": sheet.memory.total}
     rows = [Row(purpose, (size(number),)) for purpose, number in figures.items()]
     rows.append(Row("saved for the backward pass", (size(sheet.activations.saved + sheet.activations.loss),)))
-    column = f"checkpointing {sheet.plan.checkpointing}"
-    return Section(
-        f"Memory of training at its peak ({AT[sheet.peak.at]})", (column,), (*rows, *_devices(sheet, sheet.required_bytes))
-    )
+    rows += _devices(sheet, sheet.required_bytes)
+    title, at, how = "Memory of training at its peak", AT[sheet.peak.at], f"checkpointing {sheet.plan.checkpointing}"
+    if compared:  # the peaks of two architectures may fall into different passes
+        return Section(f"{title}, {how}", ("",), (Row("reached in", (Figure(at),)), *rows))
+    return Section(f"{title} ({at})", (how,), tuple(rows))
 
 
 def _devices(sheet: CostSheet, *sizes: int) -> Iterator[Row]:

@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from anyformer.text.errors import DataError
 
@@ -43,6 +43,9 @@ def _xz(path: Path) -> IO[bytes]:
 _OPEN: Mapping[str, Callable[[Path], IO[bytes]]] = {".gz": _gzip, ".bz2": _bzip2, ".xz": _xz, ".zst": _zstandard}
 SUFFIXES = tuple(_OPEN)
 """How the names of compressed files end."""
+_PLAIN, _RATIO = 2**26, 256
+"""A compressed file that stands for more bytes than `_PLAIN` stands for at most so many for each of its own: texts reach 50."""
+_MARK = b"\xef\xbb\xbf"
 _FIRST = {
     b"PAR1": ("a Parquet file", "name it .parquet"),
     b"\x1f\x8b": ("compressed by gzip", "let its name end in .gz"),
@@ -75,9 +78,13 @@ def is_compressed(path: Path) -> bool:
 
 @contextmanager
 def opened(path: Path) -> Iterator[IO[bytes]]:
-    """The bytes of a file; `DataError` where it cannot be decompressed."""
+    """The bytes of a file, without the mark that some programs begin UTF-8 with; `DataError` where it cannot be
+    decompressed."""
     try:
-        with _OPEN.get(path.suffix.lower(), _plain)(path) as file:
+        with _OPEN.get(path.suffix.lower(), _plain)(path) as content:
+            file = io.BufferedReader(_Bounded(path, content)) if is_compressed(path) else content
+            if file.peek(len(_MARK)).startswith(_MARK):  # type: ignore[attr-defined]
+                file.read(len(_MARK))
             yield file
     except (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error) as error:
         raise _damaged(path, error) from None
@@ -85,6 +92,26 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
         if error.errno is not None or not is_compressed(path):
             raise
         raise _damaged(path, error) from None
+
+
+class _Bounded(io.RawIOBase):
+    """What a compressed file stands for, as long as it is not far more than texts are."""
+
+    def __init__(self, path: Path, content: IO[bytes]) -> None:
+        self._path, self._content, self._left = path, content, max(_PLAIN, _RATIO * path.stat().st_size)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        count: int = self._content.readinto(buffer)  # type: ignore[attr-defined]
+        self._left -= count
+        if self._left < 0:
+            raise DataError(
+                f"{self._path}: stands for more than {_RATIO} times as many bytes as it has, which no text does; decompress it "
+                "and look at it"
+            )
+        return count
 
 
 def told(path: Path, advance: Callable[[int], None]) -> Callable[[int], None]:

@@ -16,6 +16,7 @@ from anyformer.data.columns import Table, open_table
 from anyformer.data.reading import Skipped, documents
 from anyformer.data.shards import Tokens, in_memory, open_numbers, token_dtype
 from anyformer.data.splitting import SPLITS
+from anyformer.describe import read_json
 from anyformer.text.beside import FOLDER
 from anyformer.text.errors import DataError
 from anyformer.text.tokenizers import Tokenizer
@@ -182,11 +183,11 @@ def read_index(directory: Path) -> dict[str, Any]:
     path = directory / INDEX
     remedy = f"delete {directory} to have it made again"
     try:
-        index = json.loads(path.read_text(encoding="utf-8"))
+        index = read_json(path)
         checksum = index.pop("checksum")
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror}); give a directory that `prepare` made") from None
-    except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
+    except (ValueError, KeyError, AttributeError, TypeError) as error:
         raise DataError(f"{path}: damaged ({type(error).__name__}: {error}); {remedy}") from None
     if checksum != _checksum(index):
         raise DataError(f"{path}: its content changed on disk; {remedy}")

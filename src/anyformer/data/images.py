@@ -1,4 +1,4 @@
-"""Images as arrays of bytes of one size, by Pillow (which matplotlib brings)."""
+"""Images as arrays of bytes of one size."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from anyformer.data.fields import field_of
+from anyformer.data.fields import field_of, whole_text
 from anyformer.data.formats import Advance
 from anyformer.data.row import Bad, BadRecord, Row, shown
+from anyformer.data.sources import is_inside
+from anyformer.images import ImageError, read_image
 
 SUFFIXES = (".png", ".jpg", ".jpeg")
 MODES = {1: "L", 3: "RGB", 4: "RGBA"}
@@ -25,7 +27,7 @@ def image_file(path: Path, advance: Advance, bad: Bad) -> Iterator[Row]:
 
 
 def image_field(row: Row, name: str, channels: int, height: int, width: int) -> Image:
-    """An image as (channels, height, width): a path, from the record's directory, or the array itself.
+    """An image as (channels, height, width): a path within the data set, from the record's directory, or the array itself.
 
     Another size is cut to the shape from its middle, then scaled (bicubic); other channels are converted.
     """
@@ -33,7 +35,7 @@ def image_field(row: Row, name: str, channels: int, height: int, width: int) -> 
         raise ValueError(f"channels = {channels} should be one of {', '.join(map(str, MODES))}")
     value = field_of(row, name)
     if isinstance(value, str):
-        return _read(row, row.folder / value, channels, height, width)
+        return _read(row, name, value, channels, height, width)
     if not isinstance(value, np.ndarray) or value.dtype != np.uint8 or value.ndim != 3:
         raise BadRecord(row.where, f"field {name!r} should be the path of an image, got {shown(value)}", "name a .png or .jpg")
     if value.shape == (channels, height, width):
@@ -46,18 +48,19 @@ def image_field(row: Row, name: str, channels: int, height: int, width: int) -> 
     return _array(Pillow.fromarray(grid), channels, height, width)
 
 
-def _read(row: Row, path: Path, channels: int, height: int, width: int) -> Image:
-    from PIL import Image as Pillow
-    from PIL import ImageOps
-
+def _read(row: Row, name: str, value: str, channels: int, height: int, width: int) -> Image:
+    path = row.folder / whole_text(row, name, value)
+    root = row.root or row.folder
+    if not is_inside(path, root):
+        raise BadRecord(
+            row.where,
+            f"field {name!r} is {shown(value)}, which leads out of the data set {root}",
+            "copy the image into it, or name the directory that holds both in `paths`",
+        )
     try:
-        with Pillow.open(path) as image:
-            upright = ImageOps.exif_transpose(image)
-            return _array(upright, channels, height, width)
-    except FileNotFoundError:
-        raise BadRecord(row.where, f"{path}: no such image", "mend the path, which begins at the record's directory") from None
-    except (OSError, SyntaxError, Pillow.DecompressionBombError) as error:
-        raise BadRecord(row.where, f"{path}: not an image that Pillow reads ({error})", "save it again as PNG") from None
+        return _array(read_image(path, MODES[channels]), channels, height, width)
+    except ImageError as error:
+        raise BadRecord(row.where, f"{error.path}: {error.reason}", error.remedy) from None
 
 
 def _array(image: object, channels: int, height: int, width: int) -> Image:
@@ -65,6 +68,8 @@ def _array(image: object, channels: int, height: int, width: int) -> Image:
     from PIL import ImageOps
 
     assert isinstance(image, Pillow.Image)
-    fitted = ImageOps.fit(image.convert(MODES[channels]), (width, height), Pillow.Resampling.BICUBIC)
+    mode = MODES[channels]
+    converted = image if image.mode == mode else image.convert(mode)
+    fitted = ImageOps.fit(converted, (width, height), Pillow.Resampling.BICUBIC)
     grid = np.asarray(fitted, dtype=np.uint8)
     return np.ascontiguousarray(grid[None] if channels == 1 else grid.transpose(2, 0, 1))

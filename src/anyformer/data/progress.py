@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from anyformer.describe import printable
+
 BYTES = "bytes"
 _SECONDS_BETWEEN_LINES = 10.0
 
@@ -47,6 +49,6 @@ def _lines(label: str, total: int, unit: str) -> Callable[[int], None]:
             said = now
             left = (now - began) * max(0, total - done) / max(1, done)
             of = f"{done / 1e6:,.0f} of {total / 1e6:,.0f} MB" if unit == BYTES else f"{done:,} of {total:,} {unit}"
-            print(f"{label}: {of}, {left:,.0f} s left", file=sys.stderr, flush=True)
+            print(printable(f"{label}: {of}, {left:,.0f} s left"), file=sys.stderr, flush=True)
 
     return advance

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import codecs
 import hashlib
-import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import IO, Any
+from typing import IO, Any, NoReturn
 
 from anyformer.data.compressed import is_compressed, looks_like, opened, suffix_of, told
-from anyformer.data.formats import parquet
-from anyformer.data.row import refuse
+from anyformer.data.formats import READERS
+from anyformer.data.lines import NoTextError, text_after
+from anyformer.data.row import BadRecord
 from anyformer.data.sources import Source
 from anyformer.text.errors import DataError
 
@@ -154,11 +154,10 @@ def _check_text(source: Source, field: str, advance: Callable[[int], None]) -> S
 
 
 def _strict(decoder: codecs.IncrementalDecoder, block: bytes, seen: int, final: bool = False) -> str:
-    held = len(decoder.getstate()[0])
     try:
-        return decoder.decode(block, final)
-    except UnicodeDecodeError as error:
-        raise _UnfitError(f"not UTF-8 (0x{error.object[error.start]:02x} at byte {seen - held + error.start:,})") from None
+        return text_after(decoder, block, seen, final)
+    except ValueError as error:
+        raise _UnfitError(str(error)) from None
 
 
 def _check_rows(source: Source, field: str, advance: Callable[[int], None]) -> SourceFacts:
@@ -179,29 +178,15 @@ def _check_rows(source: Source, field: str, advance: Callable[[int], None]) -> S
 
 def _texts(source: Source, field: str, advance: Callable[[int], None]) -> Iterator[str]:
     """The text of every row, and of every line that is not blank, empty texts included."""
-    if suffix_of(source.path) == ".parquet":
-        for row in parquet(source.path, advance, refuse):
-            yield _field(row.values, field, row.where)
-        return
-    with opened(source.path) as file:
-        for number, line in enumerate(file, start=1):
-            advance(len(line))
-            if not line.isspace():
-                yield _text(line, field, f"{source.path}:{number}", number)
+    for row in READERS[suffix_of(source.path)](source.path, advance, _refuse):
+        yield _field(row.values, field, row.where)
 
 
-def _text(line: bytes, field: str, where: str, number: int) -> str:
-    if b"\0" in line:
-        raise _UnfitError(f"binary (a NUL in line {number:,})")
-    try:
-        row = json.loads(line.decode("utf-8"))
-    except UnicodeDecodeError:
-        raise _UnfitError(f"not UTF-8 (line {number:,})") from None
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"{where}: not valid JSON ({error}); every line has to be one JSON object") from None
-    if not isinstance(row, dict):
-        raise DataError(f"{where}: should be a JSON object, got {_shown(row)}")
-    return _field(row, field, where)
+def _refuse(error: BadRecord) -> NoReturn:
+    """No row may be bad; one that is no text says that the file is none."""
+    if isinstance(error, NoTextError):
+        raise _UnfitError(f"{error.reason}, line {error.where.rpartition(':')[2]}")
+    raise error
 
 
 def _field(row: Mapping[str, Any], field: str, where: str) -> str:

@@ -14,11 +14,15 @@ _SHOWN = 60
 
 @dataclass(frozen=True)
 class Row:
-    """`where`: `file:line`, or `file#number` from 0 where a file has no lines; `folder`: where relative paths in it begin."""
+    """`where`: `file:line`, or `file#number` from 0 where a file has no lines; `folder`: where relative paths in it begin.
+
+    `root`: the directory that no path in it leads out of; None: the folder.
+    """
 
     where: str
     values: Mapping[str, Any]
     folder: Path = Path()
+    root: Path | None = None
 
 
 class BadRecord(DataError):  # noqa: N818 (a record as much as an error)

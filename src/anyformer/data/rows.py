@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from anyformer.data.builtin import SOURCES
@@ -62,7 +63,8 @@ def rows(source: Source | str | Path, advance: Advance = lambda count: None, bad
             f"({', '.join(COMPRESSED)}); convert it, or name such files with `glob`"
         )
     try:
-        yield from reader(source.path, advance, bad)
+        found = reader(source.path, advance, bad)
+        yield from found if source.root in (None, source.path.parent) else (replace(row, root=source.root) for row in found)
     except OSError as error:
         raise DataError(f"{source.path}: cannot be read ({error.strerror})") from None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sysconfig
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatch
@@ -24,13 +25,15 @@ _NOT_STDLIB = frozenset({"site-packages", "dist-packages", "test", "tests", "idl
 @dataclass(frozen=True)
 class Source:
     """One file to read. `explicit`: the user named it, so errors refuse it; files of a directory are skipped instead.
-    `origin`: the word of the built-in records that are made from it, if any."""
+    `origin`: the word of the built-in records that are made from it, if any; `root`: the directory of the user's in which it
+    was found, if any."""
 
     path: Path
     explicit: bool
     size: int
     modified: int
     origin: str = ""
+    root: Path | None = None
 
     @property
     def rows(self) -> bool:
@@ -64,6 +67,18 @@ def current(source: Source) -> Source:
     return _source(source.path, source.explicit)
 
 
+def is_inside(path: Path, root: Path) -> bool:
+    """Whether a path lies in a directory, every link followed.
+
+    A snapshot in the cache of the Hugging Face Hub consists of links to the `blobs` of its repository, which it is part of.
+    """
+    if "\0" in str(path):
+        return False
+    snapshot = next((each for each in (root, *root.parents) if each.parent.name == "snapshots"), None)
+    roots = (root,) if snapshot is None else (root, snapshot.parent.parent / "blobs")
+    return any(Path(os.path.realpath(path)).is_relative_to(os.path.realpath(each)) for each in roots)
+
+
 def _expand(path: str, globs: Sequence[str]) -> list[Source]:
     if path == STDLIB:
         root = Path(sysconfig.get_path("stdlib"))
@@ -82,8 +97,17 @@ def _expand(path: str, globs: Sequence[str]) -> list[Source]:
 def _walk(root: Path, globs: Sequence[str], skipped: frozenset[str]) -> list[Source]:
     names = [name for name in _files(root, skipped) if any(_matches(name, glob) for glob in globs)]
     if not names:
-        raise DataError(f"{root}: no file in this directory matches {', '.join(globs)}; name others with `glob`")
-    return [_source(root / name, explicit=False) for name in sorted(names, key=lambda name: name.split("/"))]
+        raise DataError(_no_file(root, skipped, globs))
+    return [_source(root / name, explicit=False, root=root) for name in sorted(names, key=lambda name: name.split("/"))]
+
+
+def _no_file(root: Path, skipped: frozenset[str], globs: Sequence[str]) -> str:
+    """What is wrong with a directory in which no file matches: that it is empty, or what it has instead."""
+    endings = Counter(suffix_of(Path(name)) or name for name in _files(root, skipped))
+    if not endings:
+        return f"{root}: this directory has no files; put some there, or name another"
+    found = ", ".join(f"{count:,} {ending}" for ending, count in endings.most_common(3))
+    return f"{root}: no file in this directory matches {', '.join(globs)}, only {found}; name others with `glob`"
 
 
 def _files(root: Path, skipped: frozenset[str]) -> Iterator[str]:
@@ -104,9 +128,13 @@ def _matches(name: str, glob: str) -> bool:
     return fnmatch(name if "/" in glob else name.rpartition("/")[2], glob)
 
 
-def _source(path: Path, explicit: bool) -> Source:
+def _source(path: Path, explicit: bool, root: Path | None = None) -> Source:
     try:
+        str(path).encode()
         status = path.stat()
+    except UnicodeEncodeError:
+        shown = os.fsencode(path).decode("utf-8", "backslashreplace")
+        raise DataError(f"{shown}: the name of this file is not UTF-8, so nothing can be written about it; rename it") from None
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror})") from None
-    return Source(path, explicit, status.st_size, status.st_mtime_ns)
+    return Source(path, explicit, status.st_size, status.st_mtime_ns, root=root)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
 from anyformer.data.fields import field_of, text_field, whole_text
 from anyformer.data.row import BadRecord, Row, shown
+from anyformer.describe import json_data
 from anyformer.text.chat.conversation import ANSWERING, Message, texts
 
 _FORM = 'write it as [{"role": "user", "content": "..."}, {"role": "assistant", "content": "..."}]'
@@ -87,6 +87,6 @@ def _turn(row: Row, at: str, turn: Any) -> dict[str, Any]:
 
 def _json(row: Row, name: str, text: str) -> Any:
     try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
+        return json_data(text)
+    except ValueError as error:
         raise BadRecord(row.where, f"field {name!r} is no JSON ({error})", "write it as a list") from None

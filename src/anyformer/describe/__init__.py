@@ -1,13 +1,16 @@
 """Descriptions as frozen values: TOML and JSON both ways, change by path, compare, errors for people. No torch here."""
 
-from anyformer.describe.bounds import Count, NotNegative, Positive, Probability
+from anyformer.describe.bounds import Count, Moderate, NotNegative, Positive, Probability
 from anyformer.describe.brief import brief
 from anyformer.describe.choice import Choice
 from anyformer.describe.errors import DescriptionError, Notice, Problem, UserError, did_you_mean
+from anyformer.describe.foreign import ForeignError, json_data, read_foreign, read_json, text_in, toml_data
 from anyformer.describe.named import Named
 from anyformer.describe.path import change, change_all, diff, get, parse_assignment
 from anyformer.describe.plugins import PluginError, load_plugin, load_plugins, naming, plugin_of
+from anyformer.describe.printable import printable
 from anyformer.describe.registry import Registry, with_kind
+from anyformer.describe.spelling import leads_to, spelled
 from anyformer.describe.text import from_json, from_toml, read_data, schema, to_json, to_toml
 from anyformer.describe.value import PLUGINS, Value, nested, numbers, without_plugins
 
@@ -16,6 +19,8 @@ __all__ = [
     "Choice",
     "Count",
     "DescriptionError",
+    "ForeignError",
+    "Moderate",
     "Named",
     "NotNegative",
     "Notice",
@@ -34,6 +39,8 @@ __all__ = [
     "from_json",
     "from_toml",
     "get",
+    "json_data",
+    "leads_to",
     "load_plugin",
     "load_plugins",
     "naming",
@@ -41,10 +48,16 @@ __all__ = [
     "numbers",
     "parse_assignment",
     "plugin_of",
+    "printable",
     "read_data",
+    "read_foreign",
+    "read_json",
     "schema",
+    "spelled",
+    "text_in",
     "to_json",
     "to_toml",
+    "toml_data",
     "with_kind",
     "without_plugins",
 ]

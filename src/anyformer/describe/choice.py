@@ -10,6 +10,7 @@ from pydantic import GetCoreSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
 from anyformer.describe.errors import did_you_mean
+from anyformer.describe.spelling import spelled
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,7 @@ class Choice:
         return {"type": "string", "enum": list(self.table())}
 
     def _known(self, name: str) -> str:
-        if name not in self.table():
+        known = spelled(name, self.table())
+        if known not in self.table():
             raise ValueError(f"{name!r} is unknown{did_you_mean(name, self.table())}")
-        return name
+        return known

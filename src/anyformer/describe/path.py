@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from tomllib import TOMLDecodeError
 from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
 from anyformer.describe.errors import DescriptionError, did_you_mean
+from anyformer.describe.foreign import toml_data
+from anyformer.describe.problems import bare_type, classes_of, kinds_of
+from anyformer.describe.spelling import spelled
 from anyformer.describe.value import PLUGINS, Value, as_data
 
 V = TypeVar("V", bound=Value)
@@ -59,10 +62,10 @@ def parse_assignment(text: str) -> tuple[str, Any]:
     if right == "none":
         return path.strip(), None
     try:
-        return path.strip(), tomllib.loads(f"value = {right}")["value"]
-    except tomllib.TOMLDecodeError:
+        return path.strip(), toml_data(f"value = {right}")["value"]
+    except TOMLDecodeError:
         return path.strip(), right
-    except (ValueError, RecursionError):
+    except ValueError:
         raise DescriptionError(f"{path.strip()}: {right[:40]}... is no value: too many digits, or nested too deeply") from None
 
 
@@ -79,7 +82,10 @@ def resolve(value: Value, path: str) -> list[Key]:
     for index, word in enumerate(words):
         ways = list(_find(here, word))
         if not ways:
-            at = f" in {'.'.join(words[:index])}" if index else ""
+            above = ".".join(words[:index])
+            if here is None and isinstance(key := keys[-1], str) and isinstance(owner := _at(value, keys[:-1]), Value):
+                raise DescriptionError(f"{path}: {_absent(above, type(owner).model_fields[key].annotation, word)}")
+            at = f" in {above}" if index else ""
             raise DescriptionError(f"{path}: nothing is called {word!r}{at}{did_you_mean(word, sorted(set(_names(here))))}")
         if len(ways) > 1:
             choices = ", ".join(".".join(map(str, keys + way)) for way in ways)
@@ -90,11 +96,19 @@ def resolve(value: Value, path: str) -> list[Key]:
     return keys
 
 
+def _absent(path: str, annotation: Any, word: str) -> str:
+    """Why a field of a part that is absent cannot be set, and how the part is."""
+    kinds = [kind for kind, part in kinds_of(classes_of(bare_type(annotation))).items() if word in part.model_fields]
+    if not kinds:
+        return f"{path} is absent: set it as a whole first"
+    return f"{path} is absent: set it as a whole, as in {path}={{kind=...,{word}=...}}, of kind {' or '.join(map(repr, kinds))}"
+
+
 def _find(here: Any, word: str) -> Iterator[list[Key]]:
     """The keys of every way from `here` to `word`: a field or name of its own, or one behind the plumbing."""
     if isinstance(here, Value):
-        if word in type(here).model_fields:
-            yield [word]
+        if (field := spelled(word, type(here).model_fields)) in type(here).model_fields:
+            yield [field]
             return
         for field in type(here).through:
             for way in _find(getattr(here, field), word):
@@ -121,8 +135,8 @@ def _at(here: Any, keys: Iterable[Key]) -> Any:
 def _resolved(value: Value, path: str, kinds: Mapping[str, tuple[list[Key], type[BaseModel]]]) -> list[Key]:
     """`resolve`, for a path that may also end in a field of the class that the part above it is to become."""
     above, _, last = path.rpartition(".")
-    if above in kinds and last in kinds[above][1].model_fields:
-        return [*kinds[above][0], last]
+    if above in kinds and (field := spelled(last, kinds[above][1].model_fields)) in kinds[above][1].model_fields:
+        return [*kinds[above][0], field]
     return resolve(value, path)
 
 

@@ -112,6 +112,11 @@ def named_plugins() -> list[str]:
     return [name for name in os.environ.get(VARIABLE, "").split(os.pathsep) if name]
 
 
+def tried_plugins() -> bool:
+    """Whether an installed plug-in was looked at in this process, so that its code may have entered into what followed."""
+    return bool(_tried)
+
+
 def _name(name: str) -> None:
     if name not in (names := named_plugins()):
         os.environ[VARIABLE] = os.pathsep.join([*names, name])

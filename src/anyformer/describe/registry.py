@@ -10,6 +10,7 @@ from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 from anyformer.describe.errors import did_you_mean
 from anyformer.describe.nearest import nearest
 from anyformer.describe.plugins import HINT, SHORT, load_plugins
+from anyformer.describe.spelling import spelled
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -41,9 +42,9 @@ class Registry(Mapping[str, "type[BaseModel]"]):
         self._classes: dict[str, type[BaseModel]] = {}
 
     def __getitem__(self, kind: str) -> type[BaseModel]:
-        if kind not in self._classes:
+        if kind not in self._classes and spelled(str(kind), self._classes) == kind:
             load_plugins()
-        return self._classes[kind]
+        return self._classes[spelled(str(kind), self._classes)]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._classes)
@@ -68,13 +69,15 @@ class Registry(Mapping[str, "type[BaseModel]"]):
         if not isinstance(data, Mapping):
             raise PydanticCustomError("kind_table", "should be a table with a kind")
         if "kind" not in data:
-            raise PydanticCustomError("kind_missing", "says no kind: add kind = ...")
+            raise PydanticCustomError("kind_missing", "says no kind")
         kind = data["kind"]
-        if not isinstance(kind, str) or kind not in self:
-            hint = did_you_mean(str(kind), sorted(self))
-            hint += f"; {SHORT if nearest(str(kind), self) else HINT}"
+        if not isinstance(kind, str) or kind not in self or not issubclass(self[kind], base):
+            known = sorted(kind for kind, entry in self.items() if issubclass(entry, base))
+            hint = did_you_mean(str(kind), known)
+            hint += f"; {SHORT if nearest(str(kind), known) else HINT}"
             raise PydanticCustomError("kind_unknown", "{kind} is no kind{hint}", {"kind": repr(kind), "hint": hint})
-        return self[kind].model_validate(data)
+        entry = self[kind]
+        return entry.model_validate({**data, "kind": entry.model_fields["kind"].default})
 
     def schema(self, base: type[BaseModel]) -> CoreSchema:
         """The validator of a field annotated with `base`: it reads the registry at each call, so later classes count too."""

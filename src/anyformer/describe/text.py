@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import tomllib
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -13,13 +12,12 @@ from typing import Any, TypeVar
 import tomli_w
 
 from anyformer.describe.errors import DescriptionError
+from anyformer.describe.foreign import json_data, read_foreign, toml_data
 from anyformer.describe.plugins import load_plugins
 from anyformer.describe.registry import REFERENCE
 from anyformer.describe.value import Value, subclasses
 
 V = TypeVar("V", bound=Value)
-DEEPEST = 1000
-"""The most parts of a dotted name: the parser's time grows with their square."""
 
 
 def to_toml(value: Value) -> str:
@@ -47,14 +45,12 @@ def from_json(kind: type[V], text: str, where: str = "") -> V:
 
 def parse_toml(text: str, where: str = "") -> Any:
     """Plain data from TOML; a syntax error is a `DescriptionError`."""
-    if any(line.partition("=")[0].count(".") > DEEPEST for line in text.splitlines()):
-        raise DescriptionError(f"not valid TOML: a name of more than {DEEPEST} parts", where=where)
-    return _parsed("TOML", tomllib.loads, text, where)
+    return _parsed("TOML", toml_data, text, where)
 
 
 def parse_json(text: str, where: str = "") -> Any:
     """Plain data from JSON; a syntax error or a name given twice is a `DescriptionError`."""
-    return _parsed("JSON", partial(json.loads, object_pairs_hook=_no_twins), text, where)
+    return _parsed("JSON", partial(json_data, finite=False, table=_no_twins), text, where)
 
 
 def _parsed(form: str, parse: Callable[[str], Any], text: str, where: str) -> Any:
@@ -64,8 +60,6 @@ def _parsed(form: str, parse: Callable[[str], Any], text: str, where: str) -> An
         raise DescriptionError(str(error), where=where) from None
     except ValueError as error:  # a syntax error, or a number of thousands of digits
         raise DescriptionError(f"not valid {form}: {error}", where=where) from None
-    except RecursionError:
-        raise DescriptionError(f"not valid {form}: nested too deeply", where=where) from None
 
 
 def read_data(path: Path) -> Any:
@@ -74,10 +68,10 @@ def read_data(path: Path) -> Any:
     if path.suffix not in parsers:
         raise DescriptionError(f"should end in .toml or .json, got {path.suffix!r}", where=str(path))
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_foreign(path)
     except FileNotFoundError:
         raise DescriptionError("no such file", where=str(path)) from None
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:
         raise DescriptionError(f"cannot be read: {error}", where=str(path)) from None
     return parsers[path.suffix](text, str(path))
 

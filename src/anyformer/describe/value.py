@@ -15,6 +15,7 @@ from anyformer.describe.errors import DescriptionError, did_you_mean
 from anyformer.describe.plugins import NAME, plugin_of
 from anyformer.describe.problems import problems_of
 from anyformer.describe.registry import Registry
+from anyformer.describe.spelling import spelled
 
 PLUGINS = "plugins"
 """The key of a written description that names the plug-ins it needs."""
@@ -43,8 +44,10 @@ class Value(BaseModel):
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        registry = cls.__dict__.get("kinds")
-        return handler(source) if registry is None else registry.schema(cls)
+        kind = cls.model_fields.get("kind")
+        if cls.kinds is None or (kind is not None and isinstance(kind.default, str)):
+            return handler(source)
+        return cls.kinds.schema(cls)  # a base class: any of its kinds may stand for it
 
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
@@ -67,15 +70,22 @@ class Value(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _known_and_frozen(cls, data: Any) -> Any:
-        """Refuse unknown fields by name, and take lists as tuples, so that nothing inside a frozen value can change."""
+        """Refuse unknown fields by name, take other spellings of known ones, and lists as tuples, so that nothing inside a
+        frozen value can change."""
         if not isinstance(data, Mapping):
             return data
-        for name, item in data.items():
+        ours: dict[str, Any] = {}
+        for written, item in data.items():
+            name = spelled(str(written), cls.model_fields)
             if name not in cls.model_fields:
                 raise PydanticCustomError(
                     "unknown_field",
                     "has no field {name}{hint}",
-                    {"name": repr(name), "hint": did_you_mean(str(name), cls.model_fields)},
+                    {"name": repr(written), "hint": did_you_mean(name, cls.model_fields)},
+                )
+            if name in ours:
+                raise PydanticCustomError(
+                    "given_twice", "{name} is given twice, in two spellings: leave one out", {"name": name}
                 )
             if type(item) is int and abs(item) > GREATEST:
                 raise PydanticCustomError(
@@ -83,7 +93,8 @@ class Value(BaseModel):
                     "{name} is beyond what a description holds: whole numbers go to {greatest}",
                     {"name": name, "greatest": GREATEST},
                 )
-        return {name: tuple(item) if isinstance(item, list) else item for name, item in data.items()}
+            ours[name] = tuple(item) if isinstance(item, list) else item
+        return ours
 
     @classmethod
     def parse(cls, data: Any, where: str = "") -> Self:
@@ -99,7 +110,8 @@ class Value(BaseModel):
 
     def but(self, **changes: Any) -> Self:
         """A copy with some fields changed, validated like any other value."""
-        return type(self)(**{name: getattr(self, name) for name in type(self).model_fields} | changes)
+        fields = type(self).model_fields
+        return type(self)(**{name: getattr(self, name) for name in fields} | {spelled(n, fields): changes[n] for n in changes})
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """`but`: pydantic's own copy would skip validation."""

@@ -47,10 +47,17 @@ def difference(left: Architecture, right: Architecture, *, batch: int = 1, lengt
 
 
 def _summary(left: Architecture, right: Architecture) -> Iterator[Change]:
-    ours, theirs = (asdict(columns(made)) for made in (left, right))
+    ours, theirs = (dict(_columns(made)) for made in (left, right))
     for name in ours:
-        if ours[name] != theirs[name] and name not in ("parameters", "active"):
+        if ours[name] != theirs[name]:
             yield Change(name, _shown(ours[name]), _shown(theirs[name]))
+
+
+def _columns(made: Architecture) -> Iterator[tuple[str, object]]:
+    """The columns of the catalogue but for the costs; experts as `2 of 8`, of which a token passes two, or none."""
+    row = columns(made)
+    named = asdict(row) | {"experts": f"{row.chosen} of {row.experts}" if row.experts else "none"}
+    yield from ((name, value) for name, value in named.items() if name not in ("chosen", "parameters", "active"))
 
 
 def _costs(left: CostSheet, right: CostSheet) -> Iterator[Change]:
@@ -67,6 +74,7 @@ def _quantities(sheet: CostSheet) -> dict[str, tuple[int, str]]:
     return {
         "parameters": (sheet.params.total, ""),
         "parameters that a token uses": (sheet.params.active, ""),
+        "memory of weights": (sheet.weights[sheet.precision], "B"),
         "FLOPs of prefill": (flops, ""),
         "FLOPs of prefill per token": (flops // tokens, ""),
         "decode state": (sheet.state_bytes, "B"),

@@ -10,11 +10,13 @@ from typing import Any
 import torch
 
 from anyformer.data import Data, TokenizerFile
-from anyformer.describe import UserError, change_all
+from anyformer.data.recognising import recognised
+from anyformer.describe import UserError, change_all, leads_to
 from anyformer.files import default_cache, replacing_directory
 from anyformer.loading import load, trained_length
 from anyformer.model import Transformer
 from anyformer.objectives import Objective
+from anyformer.objectives.choice import usual_objective
 from anyformer.plan import Plan
 from anyformer.precision import Fp32
 from anyformer.text import Tokenizer
@@ -51,8 +53,12 @@ def open_subject(path: Path, *, device: torch.device | str = "cpu", dtype: torch
     model, tokenizer = load(path, plan=PLAN, device=device, dtype=dtype)
     table = model.architecture.output_stack.max_length
     length = trained_length(path) or table or FALLBACK_LENGTH
-    run = next((each for each in (path, path.absolute().parent.parent) if (each / "run.toml").is_file()), None)
-    return Subject(path, model, tokenizer, min(length, table or length), run)
+    return Subject(path, model, tokenizer, min(length, table or length), run_of(path))
+
+
+def run_of(path: Path) -> Path | None:
+    """The directory of the run that a path is, or is a checkpoint of; None if it is of none."""
+    return next((each for each in (path, path.absolute().parent.parent) if (each / "run.toml").is_file()), None)
 
 
 def described(subject: Subject, paths: tuple[str, ...], changes: Mapping[str, Any] | None = None) -> Run:
@@ -68,14 +74,20 @@ def described(subject: Subject, paths: tuple[str, ...], changes: Mapping[str, An
     if subject.tokenizer is not None:
         own["data.tokenizer"] = TokenizerFile(path=str(kept(subject.tokenizer))).plain()
     if subject.run is not None:
-        return load_run(subject.run / "run.toml", own | changes)
+        return load_run(subject.run / "run.toml", own | _fields(subject.run, paths) | changes)
     if not paths:
         raise UserError(f"{subject.path}: is not from a run, which would have held out some data; give --data PATH")
-    if subject.tokenizer is None and not any(path.startswith("data.tokenizer") for path in changes):
+    if subject.tokenizer is None and not any(leads_to(path, "data.tokenizer") for path in changes):
         raise UserError(f'{subject.path}: has no tokenizer; set one: --set \'data.tokenizer={{kind="file",path="PATH"}}\'')
-    kind = changes.get("objective.kind")
-    objective = Objective.parse({"kind": kind}) if kind in Objective.kinds else None
+    kind = changes.get("objective.kind") or usual_objective(subject.model.architecture, paths)
+    objective = Objective.parse({"kind": kind}) if isinstance(kind, str) and kind in Objective.kinds else None
     return change_all(default_run(subject.model.architecture, paths, objective), {"length": subject.length} | own | changes)
+
+
+def _fields(run: Path, paths: tuple[str, ...]) -> dict[str, Any]:
+    """The fields of records of the run's kind that are written in another of its published forms, as changes by path."""
+    found = recognised(paths, (load_run(run / "run.toml").data.kind,)) if paths else None
+    return {} if found is None else {f"data.{name}": value for name, value in found.table.items() if name != "kind"}
 
 
 def own_data(subject: Subject) -> tuple[Data, Run] | None:

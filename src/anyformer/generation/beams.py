@@ -88,7 +88,7 @@ def searched(
     again.reorder(each)
     search = _Search(beams, len(prompts), max_tokens, device)
     for index in range(max_tokens):
-        scores = sampling.scores(logits.float().log_softmax(-1), texts)
+        scores = sampling.scores(logits.float().log_softmax(-1), texts, index)
         found = _best(search, scores, sampling, texts.keep, index, first)
         ending = _ending(found, torch.tensor(list(ends), device=device), index + 1 == max_tokens, stops)
         parents, chosen = search.advance(found, ending)

@@ -158,9 +158,9 @@ class Writing:
         tokens, drawn = list[int](), list[Tensor]()
         for number in range(count):
             if self.sampling.greedy:
-                chosen = self.sampling.scores(logits).argmax(-1)
+                chosen = self.sampling.scores(logits, index=index + number).argmax(-1)
             else:
-                drawn.append(self.sampling.distribution(logits))
+                drawn.append(self.sampling.distribution(logits, index=index + number))
                 chosen = self.sampling.draw(drawn[-1], self.sampling.uniform(rows, index + number, DRAFTED))
             tokens.append(int(chosen))
             if number + 1 < count:

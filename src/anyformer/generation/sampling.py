@@ -10,7 +10,7 @@ import torch
 from pydantic import Field, model_validator
 from torch import Tensor
 
-from anyformer.describe import Value
+from anyformer.describe import UserError, Value
 from anyformer.generation.prefixes import Prefixes
 from anyformer.generation.processors import MinP, Processor, Temperature, TopK, TopP, Warper, placed
 from anyformer.parts.call.noise import Noise, bits
@@ -18,6 +18,12 @@ from anyformer.parts.call.noise import Noise, bits
 SEVERAL = 4
 """The site of the draws of several tokens at once; 0 is that of one, and speculation has those between."""
 Seed = Annotated[int, Field(ge=0)]
+
+
+class NoChoiceError(UserError):
+    """No token can be chosen from what a model gave."""
+
+    exit_code = 1
 
 
 class Sampling(Value):
@@ -81,19 +87,23 @@ class Sampling(Value):
         own = {type(part) for part in self.processors}
         return self.but(processors=(*self.processors, *(part for part in parts if type(part) not in own)))
 
-    def scores(self, scores_BV: Tensor, texts: Prefixes | None = None) -> Tensor:
-        """What all parts make of scores, in fp32; `texts` of the rows, which may be left out where no part `reads` them."""
+    def scores(self, scores_BV: Tensor, texts: Prefixes | None = None, index: int | Sequence[int] = 0) -> Tensor:
+        """What all parts make of scores, in fp32; `texts` of the rows, which may be left out where no part `reads` them.
+
+        Raises `NoChoiceError`, which names the token by `index`, where they leave none to choose.
+        """
         assert texts is not None or not self.reads, "texts are kept where they are read"
         scores, texts = scores_BV.float(), texts or Prefixes.of([])
         for part in self.parts:
             scores = part.apply(scores, texts)
+        _check(scores, index)
         return scores
 
     def choose(self, logits_BV: Tensor, rows_B: Tensor, index: int | Sequence[int], texts: Prefixes | None = None) -> Tensor:
         """The token number `index` of each row, (B,), one for all or one for each; `rows_B`: the numbers of the rows."""
         if self.greedy:
-            return (self.scores(logits_BV, texts) if self.parts else logits_BV).argmax(-1)
-        return self.draw(self.distribution(logits_BV, texts), self.uniform(rows_B, index))
+            return self.scores(logits_BV, texts, index).argmax(-1)
+        return self.draw(self.distribution(logits_BV, texts, index), self.uniform(rows_B, index))
 
     def draw(self, probability_BV: Tensor, uniform_B1: Tensor) -> Tensor:
         """The token that a number from 0 to 1 stands for in each distribution, which need not add up to 1: (B,)."""
@@ -129,9 +139,26 @@ class Sampling(Value):
             return [self.seed] * len(rows_B), rows_B
         return [self.seed[row] for row in rows_B.tolist()], torch.zeros_like(rows_B)
 
-    def distribution(self, logits_BV: Tensor, texts: Prefixes | None = None) -> Tensor:
+    def distribution(self, logits_BV: Tensor, texts: Prefixes | None = None, index: int | Sequence[int] = 0) -> Tensor:
         """The probabilities of a draw, after all parts. fp32."""
-        return self.scores(logits_BV, texts).softmax(-1)
+        return self.scores(logits_BV, texts, index).softmax(-1)
+
+
+def _check(scores_BV: Tensor, index: int | Sequence[int]) -> None:
+    """Refuse scores that no token can be chosen from. Minus infinity rules tokens out, and may not rule out all of them."""
+    largest_B = scores_BV.amax(-1)  # NaN where any is
+    if bool(largest_B.isfinite().all()):
+        return
+    row = int((~largest_B.isfinite()).int().argmax())
+    token, value = index if isinstance(index, int) else index[row], float(largest_B[row])
+    where = f"row {row}, token {token + 1}"
+    if value == -torch.inf:
+        raise NoChoiceError(f"{where}: every token is ruled out, so none can be chosen: ban fewer, or cut less")
+    raise NoChoiceError(
+        f"{where}: the model's scores hold {'an infinity' if value == torch.inf else 'NaN'}, so no token can be chosen. Its "
+        "numbers left the range of their type: hold the weights in fp32 (--weights fp32, or dtype in Python), use a larger "
+        "temperature if it is near 0, and see whether the model was trained to a finite loss"
+    )
 
 
 GREEDY = Sampling(temperature=0)

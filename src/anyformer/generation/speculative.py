@@ -129,7 +129,7 @@ def accepted(
         own = sampling.choose(logits, rows, indices, ahead).tolist()
         same = next((at for at in range(count) if own[at] != proposal.tokens[at]), count)
         return own[: same + 1]
-    model, draft = sampling.distribution(logits, ahead).double(), proposal.drawn_from.double()
+    model, draft = sampling.distribution(logits, ahead, indices).double(), proposal.drawn_from.double()
     proposed = torch.tensor(proposal.tokens, device=logits.device)[:, None]
     p, q = model[:count].gather(1, proposed), draft.gather(1, proposed)
     refused = (sampling.uniform(rows[:count], indices[:count], TAKEN) * q >= p)[:, 0].tolist()

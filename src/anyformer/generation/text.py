@@ -14,7 +14,7 @@ from anyformer.generation.rows import Answer, Row, Told
 from anyformer.generation.running import Given, Job, running, searching
 from anyformer.generation.sampling import Sampling
 from anyformer.generation.settings import Settings, decoding_for, ends_for, start_for, within
-from anyformer.generation.unmasking import unmasked
+from anyformer.generation.unmasking import check_unmasked, unmasked
 from anyformer.model import InputError, Transformer
 from anyformer.text import Tokenizer
 from anyformer.text.chat import Chat, Turns, prompt_tokens
@@ -94,6 +94,7 @@ class _Run:
         if fills_masks(model) and tokenizer is not None and tokenizer.find("mask") is not None:
             self._refuse_for_masks()
             self.most = self.decoding.most(max(map(len, given), default=0))
+            check_unmasked(model, given, self.most, None, settings.get("block"))
             self._make_rows(given)
             self.pieces = self._revealed(given, tokenizer)
             return

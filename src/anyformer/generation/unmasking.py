@@ -32,7 +32,7 @@ def unmasked(
     2502.09992, appendix B.4: low-confidence remasking). `steps`: calls of the model in all, by default one for each position.
     `first`: the number of the first prompt, by which draws are keyed.
     """
-    _check(model, prompts, max_tokens, steps, block)
+    check_unmasked(model, prompts, max_tokens, steps, block)
     size = block or max_tokens
     blocks = [(start, min(start + size, max_tokens)) for start in range(0, max_tokens, size)]
     shares = _spread(steps or max_tokens, len(blocks))
@@ -72,7 +72,10 @@ def _spread(total: int, parts: int) -> list[int]:
     return [total // parts + (part < total % parts) for part in range(parts)]
 
 
-def _check(model: Transformer, prompts: Sequence[Sequence[int]], max_tokens: int, steps: int | None, block: int | None) -> None:
+def check_unmasked(
+    model: Transformer, prompts: Sequence[Sequence[int]], max_tokens: int, steps: int | None, block: int | None
+) -> None:
+    """Refuse prompts and settings that `unmasked` cannot do."""
     if not prompts:
         raise InputError("give at least one prompt; an empty one starts from nothing")
     if max_tokens < 1:

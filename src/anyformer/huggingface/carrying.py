@@ -91,7 +91,7 @@ def _tensors(
             yield stored.stored[own], tensor
     for name in (*(stored.stored[own] for own in stored.files), *stored.aside):
         if name not in written:
-            yield name, stored.source.kept(name)
+            yield name, stored.carried(name)
 
 
 def _config(architecture: Architecture, source: Path, was: Architecture, family: Family) -> dict[str, Any]:

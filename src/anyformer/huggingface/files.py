@@ -14,6 +14,7 @@ from torch import Tensor
 
 from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.stored import INDEX, WHOLE, Files, Held, Joined
+from anyformer.precision.finite import check_finite
 
 OLD = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
 """Ending of names of tensors in the first years -> today's."""
@@ -77,6 +78,8 @@ class Stored:
         self.aside = {name: names[name] for name, text in own.items() if text is None}
         """Name of each tensor of a tower -> its file."""
         self.stand_ins = stand_ins or {}
+        self._sound: set[str] = set()
+        """Names of tensors, in the files, that were found finite."""
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and self._known_as(name) in self.files
@@ -94,7 +97,8 @@ class Stored:
 
     def tensor(self, name: str) -> Tensor:
         """One floating-point tensor, read from its file; refuses several in its place that differ."""
-        tensor = self.source.tensor(self._in_the_files(name))
+        own = self._in_the_files(name)
+        tensor = self._checked(own, self.source.tensor(own))
         first, *more = self._standing_in(name) if self._known_as(name) in self._standing_in(name) else [name]
         for other in more:
             if not torch.equal(tensor, self.source.tensor(self.stored[other])):
@@ -106,7 +110,18 @@ class Stored:
 
     def kept(self, name: str) -> Tensor:
         """One tensor bit for bit, of any type."""
-        return self.source.kept(self._in_the_files(name))
+        return self.carried(self._in_the_files(name))
+
+    def carried(self, own: str) -> Tensor:
+        """One tensor bit for bit, by its name in the files, which may be one of a tower."""
+        return self._checked(own, self.source.kept(own))
+
+    def _checked(self, own: str, tensor: Tensor) -> Tensor:
+        """A tensor that was read; refuses one whose numbers are not finite, by its name in the files."""
+        if own not in self._sound:
+            check_finite(tensor, f"{self.directory / self.source.names[own]}: {own}", HuggingFaceError)
+            self._sound.add(own)
+        return tensor
 
     def shape(self, name: str) -> tuple[int, ...]:
         """The shape of a tensor, from the file's header."""

@@ -1,6 +1,6 @@
-"""Model types of transformers 5.23 that are not read, by the mechanism that is missing.
+"""Model types of transformers 5.23 that are not read, by the mechanism that is missing, or by the parts that wait for a reader.
 
-The mechanism named is what stands in the way first. docs/families.md lists them, and a test keeps the list complete.
+What is named is what stands in the way first. docs/families.md lists them, and a test keeps the list complete.
 """
 
 from __future__ import annotations
@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 _BY_MECHANISM: Mapping[str, str] = {
-    "an indexer of pooled keys that layers share, and hyper-connections made doubly stochastic": "glm5_next glm5_next_text",
-    "an indexer that layers share, and keys and values of an earlier layer's latent": "mistral_large4 mistral_large4_text",
-    "an indexer that chooses blocks of keys, tables of hashed n-grams, and hyper-connections of low rank": "qwen4_exp "
-    "qwen4_exp_text",
+    "an indexer of pooled keys": "glm5_next glm5_next_text",
+    "keys and values of an earlier layer's latent": "mistral_large4 mistral_large4_text",
+    "hyper-connections of low rank": "qwen4_exp qwen4_exp_text",
     "embeddings in each layer that are projected from the model's": "gemma4_assistant gemma4_unified_assistant",
     "a convolution over keys, values and branches, and shared experts that the router weighs": "inkling_mm_model "
     "inkling_text inkling2 inkling2_text",
@@ -19,10 +18,8 @@ _BY_MECHANISM: Mapping[str, str] = {
     "denoising of blocks with self-conditioning (a diffusion model of text)": "diffusion_gemma diffusion_gemma_text",
     "convolutions over compressed queries and keys, and a router with a state from layer to layer": "zaya",
     "global tokens with layers of their own, and staggered blocks": "pegasus_x",
-    "experts of an encoder and a decoder with a bound on each expert's tokens": "nllb-moe",
     "bytes grouped into patches by a second model": "blt",
     "hashed characters, down- and upsampled": "canine",
-    "gated cross-attention to images between the layers": "idefics mllama",
     "attention to itself and to the encoder in one softmax": "t5gemma2",
     "a mask that is computed from the values, and experts by products of keys": "doge",
     "the first embeddings mixed into what attention reads, and a table of values for some layers": "neomme",
@@ -34,7 +31,6 @@ _BY_MECHANISM: Mapping[str, str] = {
     "a decoder that generates codes of sound in several books": "dia kyutai_speech_to_text musicgen musicgen_melody",
     "an encoder of sound of its own": "canary cohere_asr moonshine moonshine_streaming speecht5",
     "an encoder of sound or of images beside a decoder of another type": "speech-encoder-decoder vision-encoder-decoder",
-    "cross-attention of a text decoder to images": "pix2struct pp_formulanet",
     "positions of words on a page": "bros layoutlm layoutlmv2 layoutlmv3 lilt markuplm udop",
     "prediction of several next tokens by streams of n-grams": "prophetnet",
     "hashed attention and reversible layers": "reformer",
@@ -43,10 +39,23 @@ _BY_MECHANISM: Mapping[str, str] = {
     "segments of prompts with relative positions between them": "cpmant",
     "layers that pool the sequence": "funnel",
     "approximations of attention (multiresolution, sampling of a hash)": "mra yoso",
-    "latents that attend to the input": "perceiver",
     "positions of cells in a table": "tapas",
 }
 """Mechanism -> the model types that need it and otherwise would be read, with those of their text models."""
 
-MISSING: Mapping[str, str] = {model_type: needed for needed, types in _BY_MECHANISM.items() for model_type in types.split()}
-"""Model type -> the mechanism that it needs and that is missing here."""
+BY_PARTS: Mapping[str, str] = {
+    "Capacity": "nllb-moe",
+    "CrossAttention": "idefics mllama pix2struct pp_formulanet",
+    "Latents": "perceiver",
+}
+"""The part by which a mechanism can be described -> the model types whose files nothing reads nevertheless."""
+
+MISSING: Mapping[str, str] = {
+    **{model_type: needed for needed, types in _BY_MECHANISM.items() for model_type in types.split()},
+    **{
+        model_type: f"a reader of its files; what sets it apart can be described, by `{part}`"
+        for part, types in BY_PARTS.items()
+        for model_type in types.split()
+    },
+}
+"""Model type -> what it needs and is missing here: a mechanism, or a reader."""

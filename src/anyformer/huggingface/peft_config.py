@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Container, Iterable, Mapping
 from os.path import isfile
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,8 @@ from torch import Tensor
 from anyformer.huggingface.config import read_table
 from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.peft_prompts import KIND
+from anyformer.huggingface.rules import Rule
+from anyformer.precision.finite import check_finite
 
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 PREFIX = "base_model.model."
@@ -28,6 +30,8 @@ _REFUSED = {
 """Keys of a configuration, true where an adapter computes something else than LoRA or DoRA do, and what that is."""
 
 
+_NARROWED = ("layers_to_transform", "exclude_modules", "target_parameters")
+"""Keys by which fewer modules have an adapter than `target_modules` names."""
 _MERGED = {
     "modules_to_save": "whole modules that learn beside it", "target_parameters": "adapters of parameters without a module",
     "trainable_token_indices": "rows of a table that learn", "lora_bias": "biases of B",
@@ -71,6 +75,8 @@ def read_tensors(directory: Path) -> dict[str, Tensor]:
         tensors = load_file(directory / WEIGHTS)
     except (safetensors.SafetensorError, OSError) as error:
         raise HuggingFaceError(f"{directory / WEIGHTS}: cannot be read as safetensors ({error})") from None
+    for name, tensor in tensors.items():
+        check_finite(tensor, f"{directory / WEIGHTS}: {name}", HuggingFaceError)
     return {name.removeprefix(PREFIX): tensor for name, tensor in tensors.items()}
 
 
@@ -79,3 +85,26 @@ def scale_of(config: Mapping[str, Any], module: str, rank: int) -> float:
     patterns = config.get("alpha_pattern") or {}
     alpha = next((value for key, value in patterns.items() if re.match(rf"(.*\.)?({key})$", module)), config["lora_alpha"])
     return float(alpha) / (rank**0.5 if config.get("use_rslora") else rank)
+
+
+def check_targets(
+    directory: Path,
+    config: Mapping[str, Any],
+    of_weights: Iterable[Rule],
+    shapes: Mapping[str, tuple[int, ...]],
+    reached: Container[str],
+) -> None:
+    """Refuse an adapter without tensors for a matrix that its configuration names; `reached`: names of those that have some."""
+    targets = config.get("target_modules")
+    if not isinstance(targets, list) or any(config.get(key) for key in _NARROWED):
+        return
+    endings = tuple(f".{target}.weight" for target in targets)
+    # Experts are one parameter for PEFT, which `target_parameters` names.
+    matrices = (name for rule in of_weights if len(shapes[rule.parameters[0]]) == 2 for name in rule.stored)
+    missing = [name for name in matrices if f".{name}".endswith(endings) and ".experts." not in name and name not in reached]
+    if missing:
+        module = missing[0].removesuffix(".weight")
+        raise HuggingFaceError(
+            f"{directory}: {CONFIG} names {module} in target_modules, and {WEIGHTS} holds no adapter of it ({len(missing)} "
+            "such): the file is not whole, or of another model"
+        )

@@ -21,7 +21,16 @@ from torch import Tensor
 from anyformer.files import check_directory, writing_directory
 from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.family import Family
-from anyformer.huggingface.peft_config import CONFIG, PREFIX, WEIGHTS, check_apart, read_config, read_tensors, scale_of
+from anyformer.huggingface.peft_config import (
+    CONFIG,
+    PREFIX,
+    WEIGHTS,
+    check_apart,
+    check_targets,
+    read_config,
+    read_tensors,
+    scale_of,
+)
 from anyformer.huggingface.peft_prompts import KIND, STORED, check_prompt, read_prompt, tensors_of, written_prompt
 from anyformer.huggingface.rules import Op, Rule, rules
 from anyformer.model import Architecture
@@ -54,21 +63,26 @@ def read_adapter(directory: str | Path, architecture: Architecture, family: Fami
     if config["peft_type"] == KIND:
         return read_prompt(config, tensors, architecture, str(directory)), {VIRTUAL: tensors[STORED].float()}
     shapes = {name: weight.shape for name, weight in architecture.cost(Shape(source=1)).weights.items()}
-    stored = {rule.stored[0]: rule for rule in rules(family.names_of(architecture), shapes) if len(rule.stored) == 1}
+    of_weights = rules(family.names_of(architecture), shapes)
+    stored = {rule.stored[0]: rule for rule in of_weights if len(rule.stored) == 1}
     found: dict[str, _Beside] = {}
-    for module in sorted({name.split(".lora_")[0] for name in tensors}):
+    modules = sorted({name.split(".lora_")[0] for name in tensors})
+    for module in modules:
         own = {word: tensors.pop(f"{module}.{leaf}", None) for word, leaf in _STORED.items()}
         A, B = own[DOWN], own[UP]
         rule = next((stored[name] for name in _names_of(module, family) if name in stored), None)
         if A is None or B is None or rule is None:
             problem = "has no place in this architecture" if rule is None else "lacks lora_A or lora_B"
             raise HuggingFaceError(f"{directory}: the adapter of {module} {problem} ({family.model_type})")
+        if (own[MAGNITUDE] is None) == bool(config.get("use_dora")):
+            raise HuggingFaceError(f"{directory}: use_dora of {CONFIG} and the lora_magnitude_vector of {module} disagree")
         theirs = _Beside(A.float(), B.float(), own[MAGNITUDE], scale_of(config, module, len(A)))
         found |= _of_ours(theirs, rule, [shapes[name] for name in rule.parameters], f"{directory}: {module}")
     if tensors:
         raise HuggingFaceError(f"{directory}: {next(iter(tensors))} is no parameter of an adapter that is read here")
     if not found:
         raise HuggingFaceError(f"{directory / WEIGHTS}: holds no adapter")
+    check_targets(directory, config, of_weights, shapes, {name for module in modules for name in _names_of(module, family)})
     return _together(config, found, architecture)
 
 

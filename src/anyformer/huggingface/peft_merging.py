@@ -20,7 +20,7 @@ from anyformer.huggingface.convert import shapes_of
 from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.fused import stacked
-from anyformer.huggingface.peft_config import WEIGHTS, read_config, read_tensors, scale_of
+from anyformer.huggingface.peft_config import WEIGHTS, check_targets, read_config, read_tensors, scale_of
 from anyformer.huggingface.peft_files import read_adapter
 from anyformer.huggingface.peft_prompts import KIND
 from anyformer.huggingface.rules import Rule, Then, Transposed, rules
@@ -35,6 +35,9 @@ _ENDINGS = (
     _ROWS, "base_layer.weight", "base_layer.bias", "weight", "bias",
 )  # fmt: skip
 """What may stand behind a module's name, longer ones first."""
+_PAIRS = (("lora_A.weight", "lora_B.weight"), ("lora_embedding_A", "lora_embedding_B"))
+_BESIDE = {"lora_B.bias", "lora_magnitude_vector"}
+"""What changes the product of a pair, and is nothing without one."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +58,8 @@ class Found:
             modules.setdefault(name.removesuffix(f".{ending}"), {})[ending] = tensor.float()
         if not modules:
             raise HuggingFaceError(f"{directory / WEIGHTS}: holds no adapter")
+        for module, parts in modules.items():
+            _check_pairs(directory, module, parts)
         return Found(directory, config, modules)
 
     def scale(self, module: str, rank: int) -> float:
@@ -82,23 +87,59 @@ def merge_adapter(
         return adapted(architecture, prompt), prompt.merged(parameters, own)
     found = Found.of(Path(directory))
     architecture, merged = _untied(found, architecture, family, dict(parameters))
-    shapes, left = shapes_of(architecture), set(found.modules)
-    for rule in stacked(rules(family.names_of(architecture), shapes)):
+    shapes, left = shapes_of(architecture), {module: set(parts) for module, parts in found.modules.items()}
+    of_weights = rules(family.names_of(architecture), shapes)
+    for rule in stacked(of_weights):
         touched = [(name, module) for name in rule.stored for module in found.modules if name in _names_of(module, family)]
         if not touched:
             continue
         dtype = merged[rule.parameters[0]].dtype
         stored = dict(zip(rule.stored, rule.op.write([merged[name].float() for name in rule.parameters]), strict=True))
         for name, module in dict(touched).items():
-            stored[name] = _changed(found, name, module, stored[name], rule)
+            stored[name] = _fitting(found, name, module, stored[name], rule)
         read = rule.op.read([stored[name] for name in rule.stored], [shapes[name] for name in rule.parameters])
         merged |= {name: x.to(dtype).contiguous() for name, x in zip(rule.parameters, read, strict=True)}
-        left -= {module for _, module in touched}
-    if left:
-        raise HuggingFaceError(
-            f"{found.directory}: the adapter of {min(left)} has no place in this architecture ({family.model_type})"
-        )
+        for name, module in touched:
+            left[module] -= _used(name, rule, shapes)
+    if unused := {module: endings for module, endings in left.items() if endings}:
+        module = min(unused)
+        what = "the adapter" if unused[module] == set(found.modules[module]) else min(unused[module])
+        raise HuggingFaceError(f"{found.directory}: {what} of {module} has no place in this architecture ({family.model_type})")
+    reached = {name for module in found.modules for name in _names_of(module, family)}
+    check_targets(found.directory, found.config, of_weights, shapes, reached)
     return architecture, merged
+
+
+def _check_pairs(directory: Path, module: str, parts: Parts) -> None:
+    """Refuse parts of an adapter without A or B."""
+    pairs = [[ending in parts for ending in pair] for pair in _PAIRS]
+    if any(any(pair) and not all(pair) for pair in pairs) or (_BESIDE & parts.keys() and not any(map(all, pairs))):
+        raise HuggingFaceError(f"{directory}: the adapter of {module} lacks lora_A or lora_B")
+
+
+def _used(name: str, rule: Rule, shapes: Mapping[str, tuple[int, ...]]) -> set[str]:
+    """The endings of what changes a stored weight of this name."""
+    if name.endswith(".bias"):
+        return {"bias", "base_layer.bias", "lora_B.bias"}
+    if len(shapes[rule.parameters[0]]) == 3 and len(rule.stored) == 1:
+        return {"lora_A.weight", "lora_B.weight"}
+    return {*_ENDINGS} - {"bias", "base_layer.bias", "lora_B.bias"}
+
+
+def _fitting(found: Found, name: str, module: str, W: Tensor, rule: Rule) -> Tensor:
+    """`_changed`; refuses tensors whose shapes do not fit the weight."""
+    try:
+        changed = _changed(found, name, module, W, rule)
+    except (RuntimeError, IndexError, ValueError) as error:  # of products and sums of other shapes
+        problem = str(error)
+    else:
+        if changed.shape == W.shape:
+            return changed
+        problem = f"it would be {tuple(changed.shape)}"
+    sizes = ", ".join(f"{ending} {tuple(x.shape)}" for ending, x in sorted(found.modules[module].items()))
+    raise HuggingFaceError(
+        f"{found.directory}: the adapter of {module} ({sizes}) does not fit {name} of shape {tuple(W.shape)}: {problem}"
+    )
 
 
 def _untied(
@@ -137,28 +178,34 @@ def _changed(found: Found, name: str, module: str, W: Tensor, rule: Rule) -> Ten
     W = parts.get("weight", parts.get("base_layer.weight", W))
     if (rows := parts.get(_ROWS)) is not None:
         return W.index_copy(0, torch.tensor(found.rows(module)), rows)
+    m = parts.get("lora_magnitude_vector")
     if "lora_embedding_A" in parts:
         A, B = parts["lora_embedding_A"], parts["lora_embedding_B"]
-        V = W + found.scale(module, len(A)) * (B @ A).mT
-        m = parts.get("lora_magnitude_vector")
-        return V if m is None else V * (m / torch.linalg.vector_norm(V, dim=0))
+        V = W + found.scale(module, len(A)) * _like(W, (B @ A).mT)
+        return V if m is None else V * (_like(V[0], m) / torch.linalg.vector_norm(V, dim=0))
     if "lora_A.weight" not in parts:
         return W
-    if "lora_B.weight" not in parts:
-        raise HuggingFaceError(f"{found.directory}: the adapter of {module} lacks lora_A or lora_B")
     A, B = parts["lora_A.weight"], parts["lora_B.weight"]
     turned = bool(found.config.get("fan_in_fan_out"))
-    V = (W.mT if turned else W) + found.scale(module, len(A)) * (B @ A)
-    if (m := parts.get("lora_magnitude_vector")) is not None:
-        V = V * (m / torch.linalg.vector_norm(V, dim=1))[:, None]
+    W = W.mT if turned else W
+    V = W + found.scale(module, len(A)) * _like(W, B @ A)
+    if m is not None:
+        V = V * (_like(V[:, 0], m) / torch.linalg.vector_norm(V, dim=1))[:, None]
     return V.mT if turned else V
+
+
+def _like(weight: Tensor, part: Tensor) -> Tensor:
+    """A part of the weight's shape; refuses another, which might be repeated along it without a word."""
+    if part.shape != weight.shape:
+        raise ValueError(f"{tuple(part.shape)} beside {tuple(weight.shape)}")
+    return part
 
 
 def _bias(found: Found, module: str, b: Tensor, parts: Parts) -> Tensor:
     """A stored bias, replaced, or with the bias of B."""
     b = parts.get("bias", parts.get("base_layer.bias", b))
     more = parts.get("lora_B.bias")
-    return b if more is None else b + found.scale(module, len(parts["lora_A.weight"])) * more
+    return b if more is None else b + found.scale(module, len(parts["lora_A.weight"])) * _like(b, more)
 
 
 def _experts(found: Found, name: str, W: Tensor, rule: Rule) -> Tensor:

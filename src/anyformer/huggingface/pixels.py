@@ -6,17 +6,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from os.path import isfile
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from PIL import Image, ImageOps
 from torch import Tensor
 
 from anyformer.huggingface.config import Config, read_table
 from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.resized import MOST, AsItIs, Exactly, Multiples, Resize, Shorter
+from anyformer.images import read_image
 from anyformer.parts.images.encoder import Images
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
 
 _FILE, _AROUND, _INSIDE = "preprocessor_config.json", "processor_config.json", "image_processor"
 _CLIP: Mapping[str, Any] = {
@@ -37,6 +40,8 @@ _INERT = (
     "pan_and_scan_min_crop_size", "pan_and_scan_min_ratio_to_activate", "processor_class", "return_tensors", "size",
     "_valid_processor_keys",
 )  # fmt: skip
+PIXELS = 2**24
+"""Pixels of an image at most, as the tower reads it: three numbers of four bytes each, twice."""
 _SIDES = ("height", "width")
 _OF_ANY_SIZE = ("Qwen2VLImageProcessor",)
 """The classes whose sizes are those of whole images in pixels."""
@@ -56,10 +61,14 @@ class Preparation:
     mean: tuple[float, ...]
     deviation: tuple[float, ...]
 
-    def pixels(self, image: Image.Image) -> Tensor:
-        """(3, height, width) of an image of any size."""
-        image = ImageOps.exif_transpose(image).convert("RGB")
+    def pixels(self, image: Image) -> Tensor:
+        """(3, height, width) of an upright RGB image of any size."""
         height, width = self.resize(image.height, image.width)
+        if height * width > PIXELS:
+            raise HuggingFaceError(
+                f"an image of {image.height} x {image.width} pixels would become {height} x {width}, and {PIXELS:,} pixels is "
+                f"the most: scale it down, or correct the {_FILE}"
+            )
         image = image.resize((width, height), self.resample)
         if self.crop is not None:
             if self.crop[0] > height or self.crop[1] > width:
@@ -69,10 +78,11 @@ class Preparation:
                 )
             top, left = (height - self.crop[0]) // 2, (width - self.crop[1]) // 2
             image = image.crop((left, top, left + self.crop[1], top + self.crop[0]))
-        grid = np.asarray(image, dtype=np.float32) * np.float32(self.factor)
-        mean, deviation = (np.asarray(each, dtype=np.float32) for each in (self.mean, self.deviation))
-        centred = (grid - mean) / deviation
-        return torch.from_numpy(np.ascontiguousarray(centred.transpose(2, 0, 1)))
+        grid = np.array(image, dtype=np.float32)
+        grid *= np.float32(self.factor)
+        grid -= np.asarray(self.mean, dtype=np.float32)
+        grid /= np.asarray(self.deviation, dtype=np.float32)
+        return torch.from_numpy(np.ascontiguousarray(grid.transpose(2, 0, 1)))
 
 
 def preparation(directory: Path) -> Preparation:
@@ -103,7 +113,7 @@ def preparation(directory: Path) -> Preparation:
 def pixels(files: Sequence[str | Path], directory: str | Path) -> Images:
     """Files of images as (n, 3, height, width), or each of its own size, prepared as the directory of their checkpoint says."""
     prepared = preparation(Path(directory))
-    images = tuple(prepared.pixels(_opened(Path(file))) for file in files)
+    images = tuple(prepared.pixels(read_image(Path(file), "RGB")) for file in files)
     return torch.stack(images) if prepared.resize.alike else images
 
 
@@ -167,14 +177,3 @@ def _channels(config: Config, *keys: str) -> list[tuple[float, ...]]:
         if len(value) != 3:
             raise config.refused(key, list(value), "three numbers, for red, green and blue")
     return values
-
-
-def _opened(path: Path) -> Image.Image:
-    try:
-        with Image.open(path) as image:
-            image.load()
-            return image
-    except FileNotFoundError:
-        raise HuggingFaceError(f"{path}: no such image") from None
-    except (OSError, SyntaxError, Image.DecompressionBombError) as error:
-        raise HuggingFaceError(f"{path}: not an image that Pillow reads ({error}); save it again as PNG") from None

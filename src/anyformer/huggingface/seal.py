@@ -7,8 +7,10 @@ import shutil
 from collections.abc import Iterable
 from os.path import isfile  # which no name is too long for
 from pathlib import Path
+from typing import Any
 
-from anyformer.files import sha256
+from anyformer.describe import json_data, read_foreign
+from anyformer.files import is_inside, sha256
 from anyformer.huggingface.errors import HuggingFaceError
 
 DIGESTS = "digests.json"
@@ -33,16 +35,13 @@ def check_seal(directory: Path, only: Iterable[str] | None = None) -> None:
     if not isfile(path):
         return
     try:
-        data = json.loads(path.read_text())
-        if data["format"] != FORMAT:
-            raise ValueError(f"format {data['format']!r} is not known here (known: {FORMAT})")
-        files = {str(name): (int(entry["bytes"]), str(entry["sha256"])) for name, entry in data["files"].items()}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        files = _entries(json_data(read_foreign(path)))
+    except (OSError, ValueError) as error:
         raise HuggingFaceError(f"{path}: cannot be read ({error}); export again, or delete it") from None
     for name in files if only is None else [name for name in only if name in files]:
         size, digest = files[name]
         file = directory / name
-        if not file.is_file():
+        if not isfile(file):
             raise HuggingFaceError(f"{file}: missing, and {DIGESTS} names it; export again, or delete {DIGESTS}")
         if file.stat().st_size != size:
             problem = f"has {file.stat().st_size:,} bytes and had {size:,} when it was exported"
@@ -51,3 +50,16 @@ def check_seal(directory: Path, only: Iterable[str] | None = None) -> None:
         else:
             continue
         raise HuggingFaceError(f"{file}: {problem}; export again, or delete {path} if the change is meant")
+
+
+def _entries(data: Any) -> dict[str, tuple[int, str]]:
+    """The size and SHA-256 of each file, by a name inside the directory; a `ValueError` says what is wrong."""
+    if not isinstance(data, dict) or data.get("format") != FORMAT or not isinstance(data.get("files"), dict):
+        raise ValueError(f"should be a table of format {FORMAT}, with a table 'files'")
+    found = {}
+    for name, entry in data["files"].items():
+        size, digest = (entry.get("bytes"), entry.get("sha256")) if isinstance(entry, dict) else (None, None)
+        if not is_inside(name) or type(size) is not int or not isinstance(digest, str):
+            raise ValueError(f"the entry of {name[:80]!r} should be a file in the directory, with 'bytes' and 'sha256'")
+        found[name] = size, digest
+    return found

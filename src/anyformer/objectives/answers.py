@@ -17,7 +17,7 @@ from anyformer.data.packing import Ints
 from anyformer.model import Architecture
 from anyformer.model.loss import likeliest
 from anyformer.objectives.examples import Examples
-from anyformer.objectives.objective import Setting, Totals
+from anyformer.objectives.objective import Setting, Totals, of_divided_logits
 from anyformer.objectives.task_feed import TaskFeed
 from anyformer.objectives.token_loss import TokenObjective
 from anyformer.operations import Shape
@@ -78,6 +78,7 @@ class AnswersObjective(TokenObjective):
         padding, facts = torch.zeros(made.targets.shape, dtype=torch.bool), torch.zeros(*made.targets.shape, 3)
         return replace(made, padding=padding, facts=facts)
 
+    @of_divided_logits
     def token_statistics(self, logits: Tensor, examples: Examples) -> dict[str, Tensor]:
         """Those of all objectives of tokens; `answers`: of each row's, how many there are, are right, and are by chance."""
         assert examples.facts is not None, "made by `examples`"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from anyformer.data.recognising import SPOKEN, recognised
 from anyformer.describe import UserError
 from anyformer.model import Architecture
 from anyformer.objectives.causal import CausalObjective
@@ -48,3 +49,10 @@ def default_objective(architecture: Architecture) -> Objective:
     # The reasons that tell most come first: of objectives that give a model as many inputs as this one reads.
     nearest = sorted(refusals, key=lambda objective: objective.two_inputs != architecture.two_inputs)
     raise UserError("no objective trains this architecture:\n" + "\n".join(refusals[objective] for objective in nearest))
+
+
+def usual_objective(architecture: Architecture, paths: tuple[str, ...]) -> str | None:
+    """The objective that records are usually read for, where they are chats and the model goes on with text; else None."""
+    found = recognised(paths)
+    asked = None if found is None else SPOKEN.get(found.form.kind)
+    return asked if asked is not None and isinstance(default_objective(architecture), CausalObjective) else None

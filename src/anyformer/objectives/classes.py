@@ -30,7 +30,6 @@ class ClassObjective(RecordObjective, TokenObjective):
     """Cross-entropy of the class of each row: -log softmax(logits)[class]. The base of such objectives."""
 
     of_tokens: ClassVar[bool] = False
-    divides_vocabulary: ClassVar[bool] = False
 
     def made_up(self, architecture: Architecture, data: Data, shape: Shape) -> Examples:
         made = super().made_up(architecture, data, shape)

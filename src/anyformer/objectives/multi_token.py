@@ -14,7 +14,7 @@ from anyformer.model import Architecture, Transformer
 from anyformer.model.loss import token_losses
 from anyformer.objectives.causal import NextToken, check_next_token
 from anyformer.objectives.examples import Examples
-from anyformer.objectives.objective import Partners, Totals
+from anyformer.objectives.objective import Partners, Totals, of_divided_logits
 from anyformer.parts.call.noise import Noise
 from anyformer.parts.call.reports import Auxiliary
 
@@ -62,6 +62,7 @@ class MultiTokenObjective(NextToken):
             )
         check_next_token(self.kind, architecture)
 
+    @of_divided_logits
     def signal(
         self, model: Transformer, examples: Examples, noise: Noise | None, auxiliary: Auxiliary, partners: Partners
     ) -> Tensor:
@@ -70,6 +71,7 @@ class MultiTokenObjective(NextToken):
         factor = self.factor / len(losses) if self.mean else self.factor
         return self.token_loss(first, examples) + factor * torch.stack(losses).sum()
 
+    @of_divided_logits
     def statistics(self, model: Transformer, examples: Examples, auxiliary: Auxiliary, partners: Partners) -> dict[str, Tensor]:
         first, *later = model.predictions(examples.tokens, documents=examples.documents, auxiliary=auxiliary)
         sums = self.token_statistics(first, examples)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, Self
+from typing import ClassVar, Self, TypeVar
 
 import torch
 from torch import Tensor
@@ -62,6 +62,17 @@ Partners = Mapping[str, Transformer]
 """The second models of a run, by name."""
 
 
+M = TypeVar("M", bound=Callable[..., object])
+_OF_PARTS: set[object] = set()
+
+
+def of_divided_logits(method: M) -> M:
+    """Mark a method that computes with logits of which each of several processes has some tokens' or positions', by the
+    functions of `model.loss` alone. A method that overrides it has no mark but its own."""
+    _OF_PARTS.add(method)
+    return method
+
+
 class Objective(Value):
     """What a model is trained to do: examples from data, and their loss. The base of every objective.
 
@@ -75,8 +86,8 @@ class Objective(Value):
     """The kind of data that examples are made of."""
     of_tokens: ClassVar[bool] = False
     """Whether the loss is -log p of tokens, whose exponential is a perplexity."""
-    divides_vocabulary: ClassVar[bool] = False
-    """Whether the loss is computed from logits of which each of several processes has some tokens' (`model.loss`)."""
+    seeing_logits: ClassVar[tuple[str, ...]] = ("signal", "statistics")
+    """The methods that compute with logits."""
     two_inputs: ClassVar[bool] = False
     """Whether it gives the model a source beside a target."""
     likelihood: ClassVar[bool] = False
@@ -95,6 +106,12 @@ class Objective(Value):
     index_loss: NotNegative = 1.0
     """Factor of the loss of index scores, summed over the layers whose attention chooses its keys; no other weights get a
     gradient from it. 0: the choice stays as it is."""
+
+    @property
+    def divides_vocabulary(self) -> bool:
+        """Whether processes may divide the logits: every method that sees them is one `of_divided_logits`. Otherwise each
+        process has all logits as a plain tensor, with which anything can be computed."""
+        return all(getattr(type(self), name) in _OF_PARTS for name in self.seeing_logits)
 
     def check(self, architecture: Architecture) -> None:
         """Refuse an architecture that cannot be trained so, with the reason; before any work."""

@@ -35,7 +35,6 @@ class TokenLabelsObjective(RecordObjective, TokenObjective):
 
     reads: ClassVar[type[Data]] = WordLabels
     of_tokens: ClassVar[bool] = False
-    divides_vocabulary: ClassVar[bool] = False
     kind: Literal["token_labels"] = "token_labels"
     frame: bool = True
     """Put around each text what the tokenizer puts there, as `[CLS]` and `[SEP]`."""

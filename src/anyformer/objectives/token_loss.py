@@ -16,7 +16,7 @@ from anyformer.model.loss import likeliest, mean_logits, token_losses
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.feed import Feed
 from anyformer.objectives.frequencies import frequency_loss
-from anyformer.objectives.objective import Objective, Partners, Totals
+from anyformer.objectives.objective import Objective, Partners, Totals, of_divided_logits
 from anyformer.parts.call.noise import Noise
 from anyformer.parts.call.reports import Auxiliary
 
@@ -32,7 +32,7 @@ class TokenObjective(Objective):
     teachable: ClassVar[bool] = True
     """Whether `logits` are all that the loss is of, so that a teacher's can stand beside them."""
     of_tokens: ClassVar[bool] = True
-    divides_vocabulary: ClassVar[bool] = True
+    seeing_logits: ClassVar[tuple[str, ...]] = ("signal", "statistics", "token_loss", "token_statistics")
     z_loss: NotNegative = 0.0
     """Factor of log(Z)^2; PaLM: 0.0001."""
     label_smoothing: Annotated[float, Field(ge=0, lt=1)] = 0.0
@@ -47,11 +47,13 @@ class TokenObjective(Objective):
         """The logits of all targets, (B, T, V) or (B, V)."""
         raise NotImplementedError
 
+    @of_divided_logits
     def signal(
         self, model: Transformer, examples: Examples, noise: Noise | None, auxiliary: Auxiliary, partners: Partners
     ) -> Tensor:
         return self.token_loss(self.logits(model, examples, noise, auxiliary), examples)
 
+    @of_divided_logits
     def token_loss(self, logits: Tensor, examples: Examples) -> Tensor:
         """The loss of logits (B, T, V) or (B, V), summed over the targets: a 0-d tensor in fp32."""
         valid = examples.targets != IGNORED
@@ -66,9 +68,11 @@ class TokenObjective(Objective):
             total = total + self.z_loss * (log_z.square() * valid).sum()
         return total
 
+    @of_divided_logits
     def statistics(self, model: Transformer, examples: Examples, auxiliary: Auxiliary, partners: Partners) -> dict[str, Tensor]:
         return self.token_statistics(self.logits(model, examples, None, auxiliary), examples)
 
+    @of_divided_logits
     def token_statistics(self, logits: Tensor, examples: Examples) -> dict[str, Tensor]:
         """The statistics of logits (B, T, V) or (B, V)."""
         valid = examples.targets != IGNORED

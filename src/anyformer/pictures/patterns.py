@@ -45,10 +45,10 @@ class Pattern:
 
     @property
     def title(self) -> str:
-        """The mask as it is written in Python."""
+        """The mask in words."""
         if self.across:
             return "cross-attention: all of the source"
-        return self.mask.written + (f", a prefix of {self.prefix:,}" if self.prefix else "")
+        return self.mask.words + (f", a prefix of {self.prefix:,}" if self.prefix else "")
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,8 @@ HUES = (PALETTE[0], PALETTE[1], PALETTE[2], PALETTE[4], PALETTE[6], PALETTE[5])
 """Colours that stand out as lines and marks on white."""
 DASHES: tuple[Any, ...] = ("-", "--", "-.", ":", (0, (5, 1)), (0, (1, 1)), (0, (3, 1, 1, 1)), (0, (7, 3)))
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+FEW = 12
+"""Points up to which each of a line has a mark."""
 INK, FAINT = "#222222", "#8a8a8a"
 HALF, FULL = 86, 180
 """Letters that fit under half the width of a picture, and under all of it."""
@@ -51,10 +53,10 @@ STYLE: Any = {
 }
 
 
-def check_picture(path: Path) -> None:
+def check_picture(path: Path, endings: Sequence[str] = ENDINGS) -> None:
     """Refuse, before any work, a file whose ending or directory takes no picture."""
-    if path.suffix.lower() not in ENDINGS:
-        raise UserError(f"{path}: a picture ends in {', '.join(ENDINGS)}, which says how it is written; got {path.suffix!r}")
+    if path.suffix.lower() not in endings:
+        raise UserError(f"{path}: a picture ends in {', '.join(endings)}, which says how it is written; got {path.suffix!r}")
     check_file(path)
 
 
@@ -118,6 +120,20 @@ def length_axis(axes: Axes, lengths: Sequence[int], what: str) -> None:
 def line_of(number: int) -> dict[str, Any]:
     """Colour and dashes of a line by its number; in grey too, lines differ."""
     return {"color": HUES[number % len(HUES)], "linestyle": DASHES[number % len(DASHES)], "linewidth": 1.9}
+
+
+def through(number: int, points: int) -> dict[str, Any]:
+    """`line_of` a line through so many points: few are marked one by one, and a single one would be no line at all."""
+    return line_of(number) | ({"marker": MARKERS[number % len(MARKERS)], "markersize": 5} if points <= FEW else {})
+
+
+def band(axes: Axes, number: int, at: Sequence[float], low: Sequence[float], high: Sequence[float]) -> None:
+    """The band between the lowest and the highest, of the colour of a line; of a single point it is a stroke."""
+    colour = line_of(number)["color"]
+    if len(at) == 1:
+        axes.vlines(at, low, high, color=colour, alpha=0.35, linewidth=4)
+    else:
+        axes.fill_between(at, low, high, color=colour, alpha=0.15, linewidth=0)
 
 
 def below(axes: Axes, letters: int = HALF) -> None:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from anyformer.processor import multiplies_tiles
+from anyformer.processor import multiplies_tiles, packs
 from anyformer.quantising.packing import unpacked
 
 
@@ -53,6 +52,8 @@ def ordered(matrix: Tensor) -> Tensor:
     return held
 
 
+PACKED = (torch.float32, torch.bfloat16)
+"""Types of which oneDNN's order was measured to be the faster one."""
 LINE = 64
 """Bytes of a line of a processor's cache."""
 
@@ -131,17 +132,9 @@ def of_int4(bytes: Tensor, scales: Tensor, zeros: Tensor, group: int) -> Product
 
 def wide() -> torch.dtype:
     """The type in which many rows are multiplied fastest here: bf16 where the processor has instructions for it."""
-    return torch.bfloat16 if _onednn(torch.bfloat16) else torch.float32
+    return torch.bfloat16 if packs(torch.bfloat16) else torch.float32
 
 
 def _for_onednn(matrix: Tensor) -> bool:
     """Whether oneDNN has a kernel for products with this matrix, in an order of its own or, with AMX, as it is."""
-    return matrix.device.type == "cpu" and _onednn(matrix.dtype)
-
-
-@cache
-def _onednn(dtype: torch.dtype) -> bool:
-    """Whether oneDNN multiplies numbers of this type here, as tried on x86 processors."""
-    if platform.machine() not in ("x86_64", "AMD64") or not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
-        return False
-    return dtype == torch.float32 or (dtype == torch.bfloat16 and torch.ops.mkldnn._is_mkldnn_bf16_supported())
+    return matrix.device.type == "cpu" and matrix.dtype in PACKED and packs(matrix.dtype)

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from anyformer.costs import Budget, UnmatchedError, budget_of, match
+from anyformer.costs import Budget, UnmatchedError, budget_of
+from anyformer.costs.match import match
 from anyformer.describe import DescriptionError, diff
 from anyformer.operations import Shape
 from anyformer.resizing.sizes import Sizes, sizes

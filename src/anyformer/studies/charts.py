@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from anyformer.pictures.style import FAINT, INK, MARKERS, drawing, line_of
+from anyformer.evaluation.intervals import Interval
+from anyformer.pictures.labels import Point, label
+from anyformer.pictures.style import FAINT, INK, MARKERS, band, drawing, line_of, through
 from anyformer.studies.findings import ArmFindings, Costs, Findings, mean_curve
 from anyformer.studies.ladder_chart import ladder
 from anyformer.studies.length_chart import lengths
@@ -27,6 +30,9 @@ COSTS: Mapping[str, Callable[[Costs], float | None]] = {
 """Costs of an arm, of all of which less is better."""
 ALIKE = 0.005
 """Costs this close to each other are the same: no picture is needed of them."""
+
+STEPS = 24
+"""Points that stand for a stroke when names are placed."""
 
 
 def pictures(findings: Findings) -> dict[str, tuple[str, Callable[[Figure], None], tuple[float, float]]]:
@@ -96,9 +102,9 @@ def curves(figure: Figure, findings: Findings) -> None:
         if not points:
             continue
         tokens, means, low, high = zip(*points, strict=True)
-        style = line_of(number)
-        axes.plot(tokens, means, label=arm.name, **style)
-        axes.fill_between(tokens, low, high, color=style["color"], alpha=0.15, linewidth=0)
+        axes.plot(tokens, means, label=arm.name, **through(number, len(points)))
+        band(axes, number, tokens, low, high)
+    axes.set_xlim(left=0)
     axes.xaxis.set_major_formatter(EngFormatter())
     axes.grid()
     axes.legend()
@@ -120,6 +126,7 @@ def pareto(figure: Figure, findings: Findings) -> None:
 
     shown = dearer(findings)
     panels = figure.subplots(-(-len(shown) // 2), min(2, len(shown)), squeeze=False).flatten()
+    drawn: list[tuple[Axes, list[tuple[float, float, int]], list[Point]]] = []
     for place, name in zip(panels, shown, strict=False):
         points = [
             (value, arm.quality.value, number)
@@ -136,8 +143,27 @@ def pareto(figure: Figure, findings: Findings) -> None:
         place.margins(0.2)
         place.locator_params(axis="x", nbins=5)
         place.grid()
+        drawn.append((place, points, line))
     for place in panels[len(shown) :]:
         place.set_axis_off()
+    for place, points, line in drawn:
+        bars = [end for x, y, number in points for end in _bar(findings.arms[number].quality, x, y)]
+        label(
+            place, [(x, y) for x, y, _ in points], [findings.arms[number].name for *_, number in points],
+            [at for ends in (pairwise(line), bars) for one, other in ends for at in _along(one, other)],
+        )  # fmt: skip
+
+
+def _bar(quality: Interval | None, x: float, y: float) -> Iterator[tuple[Point, Point]]:
+    """The ends of an interval's bar."""
+    if quality is not None and math.isfinite(quality.low):
+        yield (x, quality.low), (x, quality.high)
+
+
+def _along(one: Point, other: Point) -> Iterator[Point]:
+    """Points between two points, which names keep clear of."""
+    for i in range(STEPS + 1):
+        yield one[0] + (other[0] - one[0]) * i / STEPS, one[1] + (other[1] - one[1]) * i / STEPS
 
 
 def _points(axes: Axes, findings: Findings, points: list[tuple[float, float, int]]) -> None:
@@ -146,7 +172,6 @@ def _points(axes: Axes, findings: Findings, points: list[tuple[float, float, int
         assert arm.quality is not None
         reach = [[y - arm.quality.low], [arm.quality.high - y]] if math.isfinite(arm.quality.low) else None
         axes.errorbar(x, y, yerr=reach, fmt=MARKERS[number % len(MARKERS)], color=line_of(number)["color"], capsize=3)
-        axes.annotate(arm.name, (x, y), xytext=(6, 4), textcoords="offset points", fontsize=8)
 
 
 def front(points: list[tuple[float, float]]) -> list[int]:

@@ -57,7 +57,7 @@ def depth_check(
 
 
 def _along(depth: int, changes: Mapping[str, tuple[float, ...]]) -> dict[str, tuple[float, ...]]:
-    places = {"first layer": 1, "middle layer": (depth + 1) // 2, "last layer": depth}
+    places = {"first layer": 0, "middle layer": (depth - 1) // 2, "last layer": depth - 1}
     return {**{place: changes[f"layer {number}"] for place, number in places.items()}, LOGITS: changes[LOGITS]}
 
 
@@ -139,4 +139,4 @@ def _seen(model: Transformer, tokens: Tensor) -> dict[str, Tensor]:
         for layer in model.get_submodule(model.output).layers:  # type: ignore[union-attr]
             hooks.callback(layer.register_forward_hook(lambda _, given, output: streams.append(output)).remove)
         logits = model(tokens)
-    return {**{f"layer {number}": stream for number, stream in enumerate(streams, 1)}, LOGITS: logits}
+    return {**{f"layer {number}": stream for number, stream in enumerate(streams)}, LOGITS: logits}

@@ -11,7 +11,7 @@ from statistics import fmean, median
 from typing import Any
 
 from anyformer.costs import cost
-from anyformer.describe import brief
+from anyformer.describe import brief, read_json
 from anyformer.describe.value import Value, as_data
 from anyformer.evaluation.intervals import Interval
 from anyformer.files import write_text
@@ -253,7 +253,7 @@ def _environment(ran: Ran) -> dict[str, Any]:
     for trial in ran.stage.trials:
         path = ran.place(trial) / ENVIRONMENT
         if path.is_file():
-            found = json.loads(path.read_text(encoding="utf-8"))
+            found = read_json(path)
             return facts | {name: found[name] for name in ("python", "device", "cores", "versions") if name in found}
     return facts
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from anyformer.pictures.style import FAINT, line_of
+from anyformer.pictures.style import FAINT, band, through
 from anyformer.studies.findings import Findings
 
 if TYPE_CHECKING:
@@ -22,9 +22,8 @@ def lengths(figure: Figure, findings: Findings) -> None:
         if not points:
             continue
         at, means, low, high = zip(*points, strict=True)
-        style = line_of(number)
-        axes.plot(at, means, label=arm.name, **style)
-        axes.fill_between(at, low, high, color=style["color"], alpha=0.15, linewidth=0)
+        axes.plot(at, means, label=arm.name, **through(number, len(points)))
+        band(axes, number, at, low, high)
     ticks = [trained, *(each.length for each in findings.lengths)]
     axes.axvline(trained, color=FAINT, linestyle=":")
     axes.set_xticks(ticks, [str(tick) for tick in ticks])

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from anyformer.describe import read_json
 from anyformer.evaluation import Task, open_subject
 from anyformer.evaluation.subject import PLAN
 from anyformer.files import write_text
@@ -53,7 +54,7 @@ def left_to_ask(directory: Path, lengths: Sequence[int]) -> bool:
 def asked(directory: Path) -> Numbers:
     """What `ask` wrote; nothing where it wrote nothing, or not all of it."""
     try:
-        found = json.loads((directory / LENGTHS).read_text(encoding="utf-8"))
+        found = read_json(directory / LENGTHS)
         return {int(length): numbers for length, numbers in found.items()}
     except (OSError, ValueError, AttributeError):
         return {}

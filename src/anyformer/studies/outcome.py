@@ -9,7 +9,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Literal
 
-from anyformer.describe import UserError, did_you_mean
+from anyformer.describe import UserError, did_you_mean, read_json
 from anyformer.files import write_text
 from anyformer.studies.lengths import Numbers, asked
 from anyformer.training.chart import Rows
@@ -37,7 +37,7 @@ class Ended:
     def read(directory: Path, key: str) -> Ended | None:
         """The file of the trial with this key; None where there is none, or it is not whole."""
         try:
-            found = Ended(**json.loads((directory / OUTCOME).read_text(encoding="utf-8")))
+            found = Ended(**read_json(directory / OUTCOME))
         except (OSError, ValueError, TypeError):
             return None
         return found if found.key == key else None

@@ -87,7 +87,7 @@ def table(caption: str, rows: Table) -> Markup:
     heads = "".join(f'<th scope="col">{marked(cell)}</th>' for cell in head)
     lines = "".join(
         f'<tr data-arm="{html.escape(name)}"><th scope="row">{marked(name)}</th>'
-        f"{''.join(f'<td>{marked(cell)}</td>' for cell in cells)}</tr>"
+        f"{''.join(f'<td{_class(cell)}>{marked(cell)}</td>' for cell in cells)}</tr>"
         for name, *cells in body
     )
     said = html.escape(caption)
@@ -95,6 +95,11 @@ def table(caption: str, rows: Table) -> Markup:
         f'<div class="scroll" role="region" tabindex="0" aria-label="{said}"><table><caption>{said}</caption>'
         f"<thead><tr>{heads}</tr></thead><tbody>{lines}</tbody></table></div>"
     )
+
+
+def _class(cell: str) -> str:
+    """Cells of numbers, intervals with them, stay in one line."""
+    return ' class="number"' if re.match(r"[-+*]*\d", cell) else ""
 
 
 def figure(picture: tuple[str, str]) -> Markup:

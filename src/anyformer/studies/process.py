@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from anyformer.describe import UserError, to_toml
+from anyformer.describe import UserError, read_json, to_toml
 from anyformer.files import write_text
 from anyformer.studies.lengths import ask, left_to_ask
 from anyformer.studies.outcome import OUTCOME, Ended
@@ -23,6 +23,7 @@ from anyformer.studies.trials import Trial
 from anyformer.training import NonFiniteError, Stopped, load_run, resume, train
 from anyformer.training.instability import SpikeError
 from anyformer.training.journal import RUN, read_metrics
+from anyformer.training.parent import end_with_parent
 
 HELD = 75
 """The exit code where another process has the trial: `EX_TEMPFAIL` of sysexits.h."""
@@ -47,7 +48,7 @@ def run(directory: Path) -> int:
     with holding(directory) as mine:
         if not mine:
             return HELD
-        facts = json.loads((directory / FACTS).read_text(encoding="utf-8"))
+        facts = read_json(directory / FACTS)
         key, lengths = facts["key"], facts["lengths"]
         before = Ended.read(directory, key)
         try:
@@ -100,6 +101,7 @@ def holding(directory: Path) -> Iterator[bool]:
 
 def main(arguments: Any = None) -> None:
     """The command line."""
+    end_with_parent()
     (directory,) = sys.argv[1:] if arguments is None else arguments
     sys.exit(run(Path(directory)))
 

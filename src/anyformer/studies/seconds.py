@@ -11,7 +11,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from anyformer.costs import Budget, UnmatchedError, budget_of, match
+from anyformer.costs import Budget, UnmatchedError, budget_of
+from anyformer.costs.match import match
+from anyformer.describe import read_json
 from anyformer.files import locked, write_text
 from anyformer.measuring.measure import timed
 from anyformer.measuring.trial import TrainingStep
@@ -153,7 +155,7 @@ def kept_in(study: Study, directory: Path, clock: Clock = in_turns) -> Callable[
 
 def _read(path: Path) -> Mapping[str, Any]:
     try:
-        found: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        found: Mapping[str, Any] = read_json(path)
     except FileNotFoundError:
         return {}
     return found

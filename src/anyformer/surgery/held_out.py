@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import torch
 
 from anyformer import checkpoint
-from anyformer.data import Split, Text, TokenizerFile, prepare, windows
+from anyformer.data import Data, Records, Split, Table, Text, TokenizerFile, prepare, windows
+from anyformer.data.columns import TOKENS
+from anyformer.data.recognising import recognised
+from anyformer.evaluation.subject import run_of
 from anyformer.model import Architecture, Transformer
 from anyformer.objectives import CausalObjective
 from anyformer.objectives.feed import TextFeed
@@ -18,6 +24,7 @@ from anyformer.surgery.errors import SurgeryError
 from anyformer.surgery.report import Loss
 from anyformer.text import Tokenizer
 from anyformer.training.evaluate import evaluate
+from anyformer.training.run import load_run
 
 LENGTH, BATCH, WINDOWS = 256, 8, 64
 """Sizes of the text that is read: up to so many tokens in each of so many windows."""
@@ -31,13 +38,32 @@ def check(architecture: Architecture, option: str = "data") -> None:
         raise SurgeryError(f"{option}: text is read for its next tokens; {error}. Leave --{option} out") from None
 
 
-def text_of(data: str, tokenizer: Tokenizer) -> Split:
-    """All of a text in the model's tokens."""
+def text_of(data: str, tokenizer: Tokenizer, model: Path) -> Split:
+    """All of a text in the model's tokens; of records, as its run reads them, or as they look: chats by the chat template."""
     with tempfile.TemporaryDirectory() as place:
         tokenizer.beside.keep(Path(place))
-        corpus = prepare(Text(paths=(data,), tokenizer=TokenizerFile(path=place), validation=0.0), progress=False)
-    assert isinstance(corpus.train, Split), "text is prepared as running tokens"
-    return corpus.train
+        read = {"paths": [data], "tokenizer": TokenizerFile(path=place).plain(), "validation": 0.0, "validation_paths": []}
+        kind = _kind(data, model)
+        described = Data.kinds[kind["kind"]].model_validate({**kind, **read})
+        assert isinstance(described, Data)
+        train = prepare(described, progress=False).train
+    if isinstance(train, Table):
+        columns = [column for column in train.columns.values() if column.type == TOKENS]
+        starts = columns[0].starts[:-1].tolist()
+        return Split.of(np.concatenate([column.numbers for column in columns]), starts, train.bytes)
+    assert isinstance(train, Split), "records and running text are what there is in files"
+    return train
+
+
+def _kind(data: str, model: Path) -> Mapping[str, Any]:
+    """The description of data at a path without the path: that of the model's run where it reads records, else what it is."""
+    run = run_of(model)
+    own = None if run is None else load_run(run / "run.toml").data
+    if isinstance(own, Records):
+        found = recognised([data], (own.kind,))
+        return own.plain() if found is None else {**own.plain(), **found.table}
+    found = recognised([data])
+    return Text(paths=(data,)).plain() if found is None else found.table
 
 
 def read(model: Transformer, text: Split) -> None:

@@ -94,17 +94,29 @@ def right_padding_goes_with_a_state(architecture: Architecture) -> None:
 
 
 def later_padding_is_taken_or_refused(architecture: Architecture) -> None:
-    """Padding in a later piece is taken if the state allows it, else refused with a remedy."""
+    """Padding in a later piece, before and behind what a row reads there, is taken as if it were not there, by what follows
+    too, or refused with a remedy if the state cannot take it."""
     model, x = build(architecture).eval(), tokens(architecture)
-    state = model.state(B, T)
+    state = model.state(B, T + 3)
     model(x[:, :4], state=state)
-    padding = torch.zeros(B, 3, dtype=torch.bool)
-    padding[0, 0] = True
-    refused = refusal(lambda: model(x[:, 4:7], padding=padding, state=state))
-    if state.allows_padding:
-        assert not refused, refused
-    else:
+    # The first row reads two tokens of five places, the second one five.
+    wide, padding = x[:, 4:9].clone(), torch.zeros(B, 5, dtype=torch.bool)
+    padding[0, [0, 3, 4]] = True
+    wide[0, 1:3] = x[0, 4:6]
+    refused = refusal(lambda: model(wide, padding=padding, state=state))
+    if not state.allows_padding:
         assert "pad the first chunk" in refused, "padding would push positions out of the window, and is not refused"
+        return
+    assert not refused, refused
+    if whole_only(architecture) or limits(architecture, "padded"):
+        return
+    state = model.state(B, T + 3)
+    pieces = [model(x[:, :4], state=state), model(wide, padding=padding, state=state)]
+    rows = torch.stack([x[0, 6:8], x[1, 9:11]])
+    pieces += [model(piece, state=state) for piece in torch.split(rows, 1, 1)]
+    given = torch.cat(pieces, 1)
+    equal(given[:1, [0, 1, 2, 3, 5, 6, 9, 10]], model(x[:1, :8]), "the row with padding in a later piece")
+    equal(given[1:], model(x[1:]), "the row beside it")
 
 
 def forked_state_continues_like_its_row(architecture: Architecture) -> None:

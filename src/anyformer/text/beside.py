@@ -10,6 +10,7 @@ from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Any, Self
 
+from anyformer.describe import json_data
 from anyformer.text.errors import DataError
 
 FOLDER = "beside"
@@ -27,6 +28,8 @@ _WEIGHTS = (
 _OURS = frozenset({"digests.json", "manifest.json", "run.toml"})
 _LARGEST = 256 * 2**20
 """Bytes of a file from which on it is no file about a model."""
+_MOST = 512 * 2**20
+"""Bytes of all files about a model, which are held in memory."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,8 +98,8 @@ class Beside:
         if text is None:
             return {}
         try:
-            table = json.loads(text)
-        except (ValueError, RecursionError) as error:
+            table = json_data(text)
+        except ValueError as error:
             raise DataError(f"{self._path(name)}: not valid JSON ({error})") from None
         if not isinstance(table, dict):
             raise DataError(f"{self._path(name)}: should be a JSON object, got {type(table).__name__}")
@@ -123,7 +126,13 @@ def _files(folder: Path, wanted: Any) -> dict[str, bytes]:
     found += sorted(templates.glob("*.jinja")) if templates.is_dir() else []
     names = {path.relative_to(folder).as_posix(): path for path in found}
     try:
-        return {name: path.read_bytes() for name, path in names.items() if wanted(name) and not _is_weights(path)}
+        kept = {name: path for name, path in names.items() if wanted(name) and not _is_weights(path)}
+        if (size := sum(path.stat().st_size for path in kept.values())) > _MOST:
+            raise DataError(
+                f"{folder}: {size:,} bytes beside the weights, and at most {_MOST:,} are kept with a model; move elsewhere "
+                "what is no file about it"
+            )
+        return {name: path.read_bytes() for name, path in kept.items()}
     except OSError as error:
         raise DataError(f"{error.filename}: cannot be read ({error.strerror})") from None
 

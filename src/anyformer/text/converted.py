@@ -37,7 +37,7 @@ def converted(beside: Beside) -> str:
     with tempfile.TemporaryDirectory() as place:
         beside.write(Path(place))
         try:
-            made = AutoTokenizer.from_pretrained(place)
+            made = AutoTokenizer.from_pretrained(place, trust_remote_code=False)
         except Exception as error:  # any failure of transformers' own code
             problem = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
             raise DataError(f"{beside.where}: transformers makes no tokenizer of {source} ({problem}); {remedy}") from None

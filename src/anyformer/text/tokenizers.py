@@ -15,12 +15,14 @@ import tokenizers
 from numpy.typing import NDArray
 from tokenizers import decoders
 
+from anyformer.describe import json_data
 from anyformer.text.beside import CONFIG, TOKENIZER, TOKENIZER_CONFIG, Beside
+from anyformer.text.bombs import check_growth, library_limits
 from anyformer.text.cleaning import cleaned, cleans
 from anyformer.text.conventions import Conventions
 from anyformer.text.converted import converted, source_of
 from anyformer.text.definition import END_NAMES, complete, end_of_text, library, settings, text_of, unknown
-from anyformer.text.errors import DataError
+from anyformer.text.errors import DataError, check_unicode
 from anyformer.text.frame import Frame, Framed
 from anyformer.text.languages import spoken
 from anyformer.text.leaks import Leaks
@@ -71,12 +73,15 @@ class Tokenizer:
         if definition is None:
             definition = converted(beside)
         try:
-            table = complete(json.loads(definition), config)
-            completed = text_of(table)
-            inner = library(completed)
+            with library_limits():
+                table = complete(json_data(definition), config)
+                check_growth(table)
+                completed = text_of(table)
+                inner = library(completed)
+                inner.encode_special_tokens = True
+                leaks = Leaks.of(inner, unknown(table["model"]))
         except Exception as error:  # the library raises plain Exception
             raise DataError(f"{where}: not a tokenizer.json that the tokenizers library reads ({error})") from None
-        inner.encode_special_tokens = True
         words = inner.get_vocab(with_added_tokens=True)
         end = end_of_text(table, config)
         return cls(
@@ -89,7 +94,7 @@ class Tokenizer:
             _inner=inner,
             _config=config or plain_config(end),
             _lookup=Lookup.of(table),
-            _leaks=Leaks.of(inner, unknown(table["model"])),
+            _leaks=leaks,
             _where=where,
         )
 
@@ -145,6 +150,7 @@ class Tokenizer:
         ids: list[int] = self.encode_batch([text])[0].tolist()
         return ids
 
+    @library_limits()
     def encode_batch(self, texts: Sequence[str], threads: bool = True) -> list[TokenArray]:
         """`encode` of every text, as arrays; with `threads` on all cores."""
         for text in texts:
@@ -164,6 +170,7 @@ class Tokenizer:
             ]
         return [_array(ids) for ids in found]
 
+    @library_limits()
     def offsets(self, text: str) -> NDArray[np.int64]:
         """(tokens, 2): the characters of `text` that each token of `encode(text)` stands for, from the first to behind the
         last."""
@@ -179,6 +186,7 @@ class Tokenizer:
             begin += len(piece)
         return np.concatenate(found)
 
+    @library_limits()
     def decode(self, ids: Iterable[int], special: bool = False, clean: bool = True) -> str:
         """The text of tokens; special tokens are left out unless `special`; bytes that are no UTF-8 become U+FFFD. Without
         `clean`, blanks that this tokenizer takes out stay."""
@@ -287,11 +295,3 @@ def has_tokenizer(beside: Beside) -> bool:
 
 def _array(ids: list[int]) -> TokenArray:
     return np.array(ids, dtype=np.uint32)
-
-
-def check_unicode(text: str) -> None:
-    """`DataError` for half of a surrogate pair, which no tokenizer reads."""
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        raise DataError(f"the text has {text[error.start]!r}, half of a surrogate pair") from None

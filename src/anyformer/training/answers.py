@@ -23,7 +23,7 @@ from safetensors.numpy import save_file
 from torch import Tensor
 
 from anyformer.data import IGNORED
-from anyformer.describe import UserError
+from anyformer.describe import UserError, read_json
 from anyformer.files import sha256, write_text, writing
 from anyformer.objectives import Examples
 
@@ -138,8 +138,8 @@ def whole_parts(folder: Path) -> tuple[list[Part], list[str]]:
     if not path.exists():
         return [], []
     try:
-        parts = [Part(**entry) for entry in json.loads(path.read_text(encoding="utf-8"))["parts"]]
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        parts = [Part(**entry) for entry in read_json(path)["parts"]]
+    except (OSError, ValueError, KeyError, TypeError) as error:
         return [], [f"{path}: damaged ({type(error).__name__}: {error})"]
     whole, damaged = [], []
     for part in sorted(parts, key=lambda part: part.first):

@@ -26,7 +26,7 @@ from anyformer.costs.foretold import NotEnoughMemoryError
 from anyformer.costs.step import STILL
 from anyformer.data import IGNORED, Corpus
 from anyformer.data.progress import meter
-from anyformer.describe import UserError
+from anyformer.describe import UserError, read_json
 from anyformer.files import PlaceError, check_file, default_cache, disk_errors, locked, sha256, write_text
 from anyformer.model import Transformer
 from anyformer.objectives import Examples, Feed
@@ -195,8 +195,8 @@ def keep_teacher(answers: Answers | None, directory: Path) -> None:
 def _recorded(directory: Path) -> str | None:
     """The digest that `keep_teacher` wrote."""
     try:
-        found = json.loads((directory / RECORD).read_text(encoding="utf-8"))["sha256"]
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        found = read_json(directory / RECORD)["sha256"]
+    except (OSError, ValueError, KeyError, TypeError):
         return None
     return found if isinstance(found, str) else None
 

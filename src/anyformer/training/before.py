@@ -1,4 +1,4 @@
-"""What a fine-tuned chat model was before: the model that it started from, and its loss on the same held-out chats."""
+"""What a model that is trained further was before: the one that it started from, and its loss on the same held-out data."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ class Before:
 
 
 def before(trainer: Trainer, rows: int, deadline: float | None) -> Before | None:
-    """Measure the model that a run of chats started from; None where there is none, or no time or memory for a second one.
+    """Measure the model that a run started from; None where there is none, or no time or memory for a second one.
 
     A run in several processes has its model in shares, and one of other sizes another model: neither is compared.
     """
     run, ranks = trainer.run, trainer.ranks
     late = deadline is not None and budgets.clock() > deadline
-    if run.start_from is None or not run.objective.chats or ranks.size > 1 or late:
+    if run.start_from is None or ranks.size > 1 or late:
         return None
     try:
         model, _ = load(run.start_from, device=trainer.model.device)

@@ -11,8 +11,12 @@ from anyformer.training.run import Run
 clock: Callable[[], float] = time.monotonic
 """Seconds; tests replace it."""
 
+worked: Callable[[], float] = time.thread_time
+"""Seconds that this thread had a core; tests replace it."""
+
 ENDING = 4.0
-"""Seconds reserved for the picture, the summary and the sample, at most a quarter of the seconds left."""
+"""Seconds reserved for the picture, the summary and the sample where nothing else wants the core, at most a quarter of the
+seconds left."""
 SETTLED = 0.1
 """Share of the minutes that updates must have taken before their pace counts."""
 BASELINE_RATE = 1e6
@@ -28,12 +32,13 @@ LATE = 0.05
 @dataclass(frozen=True)
 class Durations:
     """Seconds of an update, of evaluating one batch and of writing a checkpoint, and how many tokens the bigram baseline
-    counts at most."""
+    counts at most; `shared`: as many times longer than with a core of its own the machine takes."""
 
     update: float
     batch: float
     save: float
     counted: int = 0
+    shared: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -91,7 +96,7 @@ def fit(run: Run, durations: Durations, left: float) -> Fitted:
     evaluation, batch = run.evaluation, run.batch * run.length
     batches = max(1, min(-(-evaluation.final_tokens // batch), int(EVALUATION * left / durations.batch)))
     baseline = min(durations.counted, max(0.0, left) / durations.update * batch) / BASELINE_RATE
-    tail = batches * durations.batch + durations.save + baseline + min(ENDING, max(0.0, left) / 4)
+    tail = batches * durations.batch + durations.save + baseline + min(ENDING * durations.shared, max(0.0, left) / 4)
     per_update = (
         durations.update + durations.batch * evaluation.batches / evaluation.every + durations.save / run.checkpoints.every
     )

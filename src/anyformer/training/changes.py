@@ -35,7 +35,7 @@ def check_changes(before: Run, now: Run, where: str) -> list[str]:
     if refused:
         lines = "\n".join(f"  {path}: {_shown(old)} -> {_shown(new)}" for path, old, new in refused)
         raise ChangedError(
-            f"{where}: was trained with other values than those given now:\n{lines}\n"
+            f"{where}: was begun with other values than those given now:\n{lines}\n"
             f"Set them back (run.toml, --set), or start a new run with --out. What may change is {', '.join(FREE)}."
         )
     return [f"{path}: {_shown(old)} -> {_shown(new)}" for path, old, new in changes]

@@ -14,7 +14,7 @@ from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn,
 from rich.table import Column
 from rich.text import Text
 
-COMPILING = "compiling the step: about half a minute, once"
+COMPILING = "compiling the step: about half a minute, once, and minutes on a busy machine; --no-compile does without"
 TIMED = 3
 """Updates after which the time left is predicted; the first one warms up or compiles."""
 

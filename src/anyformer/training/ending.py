@@ -22,7 +22,7 @@ from anyformer.training.trained import Trained
 from anyformer.training.trainer import Trainer, windows_of
 
 _ASKED = 3
-"""Held-out questions that a model of chats is asked, before and after."""
+"""Held-out questions or beginnings of texts that a model is given, before and after."""
 
 
 def ended(

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from anyformer.data import Corpus
-from anyformer.describe import UserError, from_toml, to_toml
+from anyformer.describe import UserError, from_toml, json_data, read_json, to_toml
 from anyformer.files import disk_errors, read_text, write_text
 from anyformer.training.precision import Host
 from anyformer.training.run import Run
@@ -64,8 +64,8 @@ def read_summary(directory: Path) -> dict[str, Any]:
 
 def _read_table(path: Path) -> dict[str, Any]:
     try:
-        facts = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
+        facts = read_json(path)
+    except (OSError, ValueError):
         return {}
     return facts if isinstance(facts, dict) else {}
 
@@ -117,8 +117,8 @@ def read_metrics(directory: Path) -> list[dict[str, Any]]:
     path = directory / METRICS
     for line in path.read_text(encoding="utf-8", errors="replace").splitlines() if path.exists() else ():
         try:
-            row = json.loads(line)
-        except (ValueError, RecursionError):
+            row = json_data(line, finite=False)
+        except ValueError:
             continue
         if isinstance(row, dict) and {"kind", "step"} <= row.keys():
             rows.append(row)

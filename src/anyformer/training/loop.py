@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from importlib import import_module
 from itertools import count
 from pathlib import Path
@@ -35,6 +36,7 @@ from anyformer.training.held_out import corpus_of
 from anyformer.training.instability import Past
 from anyformer.training.invocation import command
 from anyformer.training.kept import kept_beside
+from anyformer.training.lines import unbroken
 from anyformer.training.loggers import check_loggers
 from anyformer.training.memory_meter import MemoryMeter, check_memory, room_for_copy
 from anyformer.training.parallel import Ranks, check_mesh, joined, mesh_lines
@@ -44,6 +46,7 @@ from anyformer.training.precision import Host, check_units, default_device, meas
 from anyformer.training.priced import step_of
 from anyformer.training.run import Run, load_run
 from anyformer.training.session import Session
+from anyformer.training.sizing import sized, sizes
 from anyformer.training.starting import take
 from anyformer.training.stop import Stop, listening
 from anyformer.training.summary import update_figures
@@ -71,7 +74,8 @@ def train(
     """
     began = budgets.clock() if began is None else began
     run = run if isinstance(run, Run) else load_run(Path(run))
-    check_tuning(run.tuning, run.architecture)
+    for size in sizes(run):
+        check_tuning(size.tuning, size.architecture)
     device = default_device()
     with joined(run.plan.mesh, device) as ranks:
         check_mesh(run, ranks)
@@ -81,14 +85,20 @@ def train(
         with listening() as stop, alone, ranks.console(console, directory) as console:
             stop.doing = "measuring the machine"
             machine = measured_host(device)
-            plan, notes = ranks.same(lambda: resolve(run.plan, machine, run.tuning.base, long=lasts(run)))
-            notes += thread_hint(run.architecture.folded_trained_cost(Shape()).parameters, machine.device)
             budget = None if run.minutes is None else Budget(run.minutes * 60, began)
-            memory, trainer = _prepared(directory, run.but(plan=plan), machine, stop, console, budget, ranks, notes, fresh=True)
+            left = 0.0 if budget is None else budget.left
+            chosen, sizing = ranks.same(partial(sized, run, machine, left, ranks.replicas))
+            plan, notes = ranks.same(lambda: resolve(chosen.plan, machine, chosen.tuning.base, long=lasts(chosen)))
+            for line in sizing:
+                console.out(line, highlight=False)
+            notes += thread_hint(chosen.architecture.folded_trained_cost(Shape()).parameters, machine.device)
+            memory, trainer = _prepared(
+                directory, chosen.but(plan=plan), machine, stop, console, budget, ranks, notes, fresh=True
+            )
             if budget is not None:
                 trainer = _fitted(directory, trainer, budget, stop, console)
-            if run.start_from is not None:
-                trainer = trainer.changed(data=kept_beside(run, directory))
+            if chosen.start_from is not None:
+                trainer = trainer.changed(data=kept_beside(chosen, directory))
             if ranks.first:
                 keep_partners(trainer.run, trainer.partners, directory)
                 keep_teacher(trainer.answers, directory)
@@ -129,8 +139,9 @@ def resume(
         facts = {} if newest is None else checkpoint.read_manifest(newest).facts
         if newest is not None:
             step = facts.get("step", 0)
-            before = Run.parse(facts["run"], where=str(newest)) if "run" in facts else stored
-            changed = check_changes(before, run, str(directory))
+        # Before the first update too: prepared text and first weights are those of the run as it was begun.
+        before = Run.parse(facts["run"], where=str(newest)) if "run" in facts else stored
+        changed = check_changes(before, run, str(directory))
         if run.steps is not None and run.steps < step:
             raise UserError(f"{directory}: {step} updates are done, but steps = {run.steps}: set steps above {step}")
         stop.doing = "measuring the machine"
@@ -150,7 +161,7 @@ def resume(
         if session.complete:
             session.metrics.catch_up()
             more = command("train", "--resume", directory, "--set", f"steps={2 * step}")
-            console.out(f"{directory}: all {step} updates are done, nothing to do; for more: {more}", highlight=False)
+            unbroken(console, f"{directory}: all {step} updates are done, nothing to do; for more: {more}")
             return session.trained()
         console.out(f"continuing {directory} after step {step} of {trainer.run.steps}", highlight=False)
         return session.go()

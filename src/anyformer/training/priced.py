@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import torch
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -67,20 +68,26 @@ def flops_of(run: Run, directory: Path | None = None) -> int:
 
 def counted_flops(step: Step, shape: Shape, plan: Plan) -> int:
     """FLOPs of forward and backward pass, counted on the tuned model and the second models without numbers."""
-    model = build(step.architecture, plan, device="meta")
-    if step.method is not None:
-        tune(model, step.method.tuning, 0)
+    model, others = models_of(step, plan, torch.device("meta"))
     with FlopCounterMode(display=False) as counter:
-        _output(step, model.eval(), shape).backward()  # type: ignore[no-untyped-call]
+        _output(step, model.eval(), others, shape).backward()  # type: ignore[no-untyped-call]
     return int(counter.get_total_flops())
 
 
-def _output(step: Step, model: Transformer, shape: Shape) -> Tensor:
-    """A number of the model's outputs, or where there are second models the loss, to which these belong."""
-    if not step.seconds or not isinstance(step.signal, ObjectiveSignal):
-        return model(*(x.to("meta") for x in examples(step.architecture, shape))).float().sum()  # type: ignore[no-any-return]
-    others = {
-        name: build(second.architecture, model.plan, device="meta").eval().requires_grad_(second.signal is not None)
-        for (name, second) in zip(step.signal.others, step.seconds, strict=True)
+def models_of(step: Step, plan: Plan, device: torch.device) -> tuple[Transformer, dict[str, Transformer]]:
+    """The tuned model of a step with its first weights, and its second models by name."""
+    model = build(step.architecture, plan, device=device)
+    if step.method is not None:
+        tune(model, step.method.tuning, 0)
+    names = () if step.signal is None else step.signal.others
+    return model, {
+        name: build(second.architecture, plan, device=device).eval().requires_grad_(second.signal is not None)
+        for name, second in zip(names, step.seconds, strict=True)
     }
+
+
+def _output(step: Step, model: Transformer, others: dict[str, Transformer], shape: Shape) -> Tensor:
+    """A number of the model's outputs, or where there are second models the loss, to which these belong."""
+    if not others or step.signal is None:
+        return model(*(x.to("meta") for x in examples(step.architecture, shape))).float().sum()  # type: ignore[no-any-return]
     return step.signal.loss(model, shape, others)

@@ -13,13 +13,14 @@ import torch
 
 from anyformer.costs.calibration import calibrated
 from anyformer.costs.hardware import Efficiency, Hardware
+from anyformer.describe import read_json
 from anyformer.files import PlaceError, default_cache, write_text
 
 
 def remembered(device: torch.device) -> Hardware | None:
     """The remembered measurement; None if there is none, or if torch, the threads or the device differ from then."""
     try:
-        facts = json.loads(_path(device).read_text(encoding="utf-8"))
+        facts = read_json(_path(device))
         if facts.pop("measured_on") != _machine(device):
             return None
         shares = {share.name: facts["efficiency"][share.name] for share in fields(Efficiency)}

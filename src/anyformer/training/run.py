@@ -22,6 +22,7 @@ from anyformer.training.average import Average
 from anyformer.training.instability import NonFinite, Spikes, StopRun
 from anyformer.training.loggers import LoggerList
 from anyformer.training.schedule import Cosine, Schedule
+from anyformer.training.size import Smaller, beside
 from anyformer.training.starting import base_of, completed
 from anyformer.tuning import AdamW, Optimiser, Tuning
 
@@ -65,12 +66,16 @@ class Run(Value):
     minutes: Annotated[float, Field(gt=0)] | None = None
     """Wall-clock budget of the whole command, when `steps` is absent: preparing the data, compiling, updates, evaluations, the
     sample and the picture. A run that would end late is shortened, and the new number of steps is recorded."""
+    smaller: tuple[Smaller, ...] = ()
+    """Smaller sizes of a run in `minutes`, for slow machines: which one is trained is measured at the start and written into
+    the run's directory. A run in `steps` is trained as it stands."""
     batch: Count = 16
     """Sequences per update."""
     length: Annotated[int, Field(ge=2)] = 256
     """T, tokens per sequence."""
     accumulation: Count = 1
-    """Micro-batches per update, computed one after the other."""
+    """Micro-batches per update, computed one after the other: the same update up to the order of sums, which Muon in bf16
+    enlarges (see its `precision`)."""
     clip: Annotated[float, Field(gt=0)] | None = 1.0
     """Largest norm of the gradient; a larger gradient is scaled down."""
     sample: str | None = None
@@ -186,13 +191,18 @@ def load_run(path: Path | str, changes: Mapping[str, Any] | None = None) -> Run:
     """The run that a TOML or JSON file describes, with `changes` by path.
 
     In the file, `architecture` may be a catalogue name or a path, and a table `[set]` may change it by path. All changes
-    are made at once: only the result must be valid.
+    are made at once: only the result must be valid. They come before what `smaller` sizes set.
     """
+    run = _loaded(path, changes or {})
+    return run.but(smaller=beside(run.smaller, run, changes)) if run.smaller and changes else run
+
+
+def _loaded(path: Path | str, changes: Mapping[str, Any]) -> Run:
     path = Path(path)
     data = read_data(path)
     if not isinstance(data, dict):
         raise DescriptionError(f"should be a table, got {type(data).__name__}", where=str(path))
-    changes, plugins = {**pop_changes(data, str(path)), **(changes or {})}, data.get(PLUGINS, ())
+    changes, plugins = {**pop_changes(data, str(path)), **changes}, data.get(PLUGINS, ())
     source = changes.pop("start_from", data.get("start_from"))
     data = completed({**data, "start_from": source}, path.parent)
     if isinstance(named := data.get("architecture"), str):
@@ -204,10 +214,11 @@ def load_run(path: Path | str, changes: Mapping[str, Any] | None = None) -> Run:
         changed = change_all(Architecture.parse(inside(data, data["architecture"]), where=str(path)), own, plugins)
         try:
             run = Run.parse({**data, "architecture": changed.plain()}, where=str(path))
-            return change_all(run, others, plugins) if others else run
         except DescriptionError:
             if not others:
                 raise
+        else:
+            return change_all(run, others, plugins) if others else run
     run = Run.parse(data, where=str(path))
     return change_all(run, changes, plugins) if changes else run
 

@@ -19,6 +19,7 @@ from anyformer.training.ending import ended
 from anyformer.training.evaluate import Evaluated
 from anyformer.training.instability import REMEDIES, Past, Spike, SpikeError
 from anyformer.training.invocation import command
+from anyformer.training.lines import unbroken
 from anyformer.training.loss_scale import scale_figures
 from anyformer.training.memory_meter import MemoryMeter
 from anyformer.training.metrics import Metrics
@@ -126,9 +127,9 @@ class Session:
     def _update(self) -> None:
         """One update and its line in the metrics: both or neither."""
         run, number = self.run, self.step + 1
-        self.stop.doing = f"update {number}; what is not saved yet is saved first"
+        self.stop.doing = f"step {number}; what is not saved yet is saved first"
         start = budgets.clock()
-        with self.stop.window(f"finishing update {number} and saving it") as hold:
+        with self.stop.window(f"finishing step {number} and saving it") as hold:
             trainer = self.trainer
             with self.memory.watching(number - self.first, trainer.model, trainer.trainee.optimiser, trainer.kept):
                 try:
@@ -276,7 +277,7 @@ class Session:
         else:
             where = "before the first update; nothing was trained yet"
         more = command("train", "--resume", self.directory)
-        self.console.out(f"stopped {where}; continue with: {more}", highlight=False)
+        unbroken(self.console, f"stopped {where}; continue with: {more}")
         return self.trained(stopped.exit_code)
 
     def _finish(self) -> Trained:

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from anyformer.checkpoint import few_bits_of, newest
-from anyformer.describe import UserError
+from anyformer.describe import UserError, spelled
 from anyformer.loading import load
 from anyformer.model import Transformer
 from anyformer.model.adapters import begin
@@ -126,7 +126,7 @@ def completed(data: dict[str, Any], beside: Path = Path()) -> dict[str, Any]:
     if isinstance(tuning, Mapping) and "adapter" in tuning and "base" not in tuning and (base := base_of(path)):
         made["tuning"] = {**tuning, "base": base}
     text = data.get("data")
-    if isinstance(text, Mapping) and "tokenizer" not in text:
+    if isinstance(text, Mapping) and spelled("tokenizer", text) not in text:
         if file := tokenizer_of(path):
             made["data"] = {**text, "tokenizer": {"kind": "file", "path": abspath(file)}}
         elif text.get("kind", "text") not in WITHOUT_TEXT and architecture(path).embedding.symbols is not None:

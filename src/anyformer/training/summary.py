@@ -29,6 +29,10 @@ OVERHEAD = 20e-6
 Python and autograd, which no roofline knows."""
 
 
+FAR = 1.0
+"""The relative difference of a predicted speed from the measured one from which it wants an explanation."""
+
+
 @dataclass(frozen=True)
 class Prediction:
     """A predicted and a measured figure, None where there is none."""
@@ -136,6 +140,7 @@ def summarise(
         kernel = step.seconds / _kernels(run)
         if kernel >= OVERHEAD:
             expected = step.tokens_per_second
+            notes += slower(Prediction(expected, rate))
         else:
             notes.append(
                 f"speed is not predicted: the model is so small that a kernel takes {kernel * 1e6:.2g} us on average (below "
@@ -154,6 +159,16 @@ def summarise(
         waiting=waiting,
         notes=(*remarks, *notes),
     )
+
+
+def slower(speed: Prediction) -> list[str]:
+    """Why a run may be far slower than predicted."""
+    if speed.difference is None or speed.difference < FAR:
+        return []
+    return [
+        f"{1 + speed.difference:.2g} times slower than predicted: a prediction counts arithmetic and bytes, neither calls of "
+        "small kernels nor other work on this machine; where threads wait for one another, OMP_NUM_THREADS=1 may be faster"
+    ]
 
 
 def _kernels(run: Run) -> int:

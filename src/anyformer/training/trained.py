@@ -33,7 +33,7 @@ class Trained:
     prompts: tuple[str, ...] = ()
     chat: bool = False
     before: Before | None = None
-    """The model that a run of chats started from."""
+    """The model that the run started from."""
     deadline: float | None = None
 
     @property

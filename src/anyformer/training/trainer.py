@@ -241,7 +241,7 @@ class Trainer:
         """The trainer with weights and moments from a verified checkpoint."""
         checkpoint.restore(self.model, directory)
         for name, one in self.learning.items():
-            for key, values in checkpoint.read(directory / f"{name}.safetensors").items():
+            for key, values in checkpoint.read_weights(directory / f"{name}.safetensors").items():
                 copy_in(one.model.get_parameter(key), values)
         trainee = self.trainee.restored(checkpoint.read(directory / OPTIMISER), self.run.tuning)
         learning = {

@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
-import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import astuple, replace
 from functools import cache
-from hashlib import sha256
-from pathlib import Path
 from typing import Any
 
 import torch
 
+from anyformer.cache import Cache, digest, files
 from anyformer.costs.saved.question import Question
 from anyformer.costs.saved.record import Saved, SavedTensor
 from anyformer.costs.saved.sizes import LONG, MANY, at_batch, at_length, follows_batch
 from anyformer.costs.saved.standing import Standing
 from anyformer.describe import UserError, Value
-from anyformer.files import default_cache, write_text
 
-MOST = 1000
-"""Files that the cache directory holds at most; the oldest are deleted first."""
+KEPT = Cache("saved")
 _FEW, _MORE, _FAR = 2, 3, 1021
 """Batches from which other batches follow where bytes grow evenly: a prime far off shows sizes that are rounded."""
 _known: dict[str, Saved] = {}
@@ -119,31 +113,21 @@ def _key(question: Question) -> str:
         "signal": None if question.signal is None else question.signal.facts(question.shape),
         "code": _code(),
     }
-    return sha256(json.dumps(facts).encode()).hexdigest()
+    return digest(facts)
 
 
 @cache
 def _code() -> str:
-    """A digest of torch's version and of the size and time of every file that is traced."""
-    here = Path(__file__).parents[2]
-    rooms = ("precision", "tuning", "parts", "model", "costs", "objectives")
-    files = sorted(path for room in rooms for path in (here / room).rglob("*.py"))
-    stats = [(str(path.relative_to(here)), (stat := path.stat()).st_size, stat.st_mtime_ns) for path in files]
-    return sha256(json.dumps([torch.__version__, stats]).encode()).hexdigest()
-
-
-def _place() -> Path:
-    return default_cache() / "saved"
+    """A digest of torch's version and of every file that is traced, as it stands."""
+    return digest([torch.__version__, files("precision", "tuning", "parts", "model", "costs", "objectives")])
 
 
 def _read(key: str) -> Saved | None:
-    try:
-        written = json.loads((_place() / f"{key}.json").read_text(encoding="utf-8"))
-        return Saved(
-            tuple(SavedTensor(*fields) for fields in written["tensors"]), written["like"], _standing(written["standing"])
-        )
-    except (OSError, ValueError, TypeError, KeyError):
+    written = KEPT.read(key)
+    if written is None:
         return None
+    tensors = tuple(SavedTensor(*fields) for fields in written["tensors"])
+    return Saved(tensors, written["like"], _standing(written["standing"]))
 
 
 def _standing(written: list[Any]) -> tuple[Standing, ...]:
@@ -151,18 +135,4 @@ def _standing(written: list[Any]) -> tuple[Standing, ...]:
 
 
 def _write(key: str, traced: Saved) -> None:
-    """Remember a trace; a cache directory that cannot be written is left alone."""
-    with contextlib.suppress(OSError, UserError):
-        place = _place()
-        place.mkdir(parents=True, exist_ok=True)
-        text = json.dumps(
-            {"tensors": traced.tensors, "like": dict(traced.like), "standing": traced.standing}, separators=(",", ":")
-        )
-        write_text(place / f"{key}.json", text)
-        for path in _oldest(place):
-            path.unlink(missing_ok=True)
-
-
-def _oldest(place: Path) -> Iterator[Path]:
-    files = sorted(os.scandir(place), key=lambda entry: entry.stat().st_mtime)
-    yield from (Path(entry.path) for entry in files[:-MOST])
+    KEPT.write(key, {"tensors": traced.tensors, "like": dict(traced.like), "standing": traced.standing})

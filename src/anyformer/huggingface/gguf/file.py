@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
@@ -19,17 +17,16 @@ from anyformer.huggingface.config import Config
 from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.gguf.architectures import INERT, SPELLINGS
 from anyformer.huggingface.gguf.keys import Keys
+from anyformer.huggingface.gguf.reader import DAMAGED, SUFFIX, library, opened, pieces_of
 from anyformer.huggingface.gguf.spelling import Change, Spelling
 from anyformer.huggingface.stored import Held, filled, held_in
 
-SUFFIX = ".gguf"
 NEVER_READ = ("rope_freqs.weight",)
 """Tensors that follow from the metadata, or from which it is completed."""
 PLAIN = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
 """Types of tensors of plain numbers."""
 SPLIT = "split"
 """What keys of files in several pieces begin with."""
-_PIECE = re.compile(r"(.*)-\d{5}-of-(\d{5})" + re.escape(SUFFIX))
 
 
 @dataclass(frozen=True)
@@ -61,9 +58,9 @@ class GgufFile:
     aside: tuple[str, ...] = ()
 
     def __init__(self, path: Path, dtype: torch.dtype | None = None) -> None:
-        self.path, self._gguf = path, _library()
+        self.path, self._gguf = path, library()
+        readers = [opened(piece) for piece in pieces_of(path)]
         try:
-            readers = [self._gguf.GGUFReader(piece) for piece in pieces_of(path)]
             self._fields = dict(readers[0].fields)
             self._tensors = {tensor.name: tensor for reader in readers for tensor in reader.tensors}
             architecture = str(self._value("general.architecture", "unnamed"))
@@ -72,8 +69,10 @@ class GgufFile:
                 name.removeprefix(f"{architecture}."): name for name in self._fields if name.startswith(f"{architecture}.")
             }
             metadata = {short: self._value(name, None) for short, name in table.items()}
-        except (ValueError, IndexError, KeyError, TypeError, OverflowError, OSError) as error:
+        except DAMAGED as error:
             raise HuggingFaceError(f"{path}: cannot be read as GGUF ({error}); it may be cut off: download it anew") from None
+        if empty := [name for name, tensor in self._tensors.items() if 0 in tensor.shape]:
+            raise HuggingFaceError(f"{path}: {empty[0]} has a dimension of 0, and so no numbers; download the file anew")
         if pieces != len(readers) or tensors != len(self._tensors):
             raise HuggingFaceError(
                 f"{path}: is one of {pieces} files with {tensors} tensors, and {len(readers)} with {len(self._tensors)} are "
@@ -188,33 +187,3 @@ class GgufFile:
             return default
         value = self._fields[name].contents()
         return float(str(np.float32(value))) if isinstance(value, float) else value
-
-
-def _library() -> Any:
-    try:
-        return importlib.import_module("gguf")
-    except ImportError:
-        raise HuggingFaceError(
-            "GGUF files are read with the package gguf, which is not installed: pip install 'anyformer[gguf]'"
-        ) from None
-
-
-def metadata_of(path: Path, key: str) -> Any:
-    """One value of a file's metadata; None where it is absent."""
-    field = _library().GGUFReader(path).fields.get(key)
-    return None if field is None else field.contents()
-
-
-def pieces_of(path: Path) -> list[Path]:
-    """The file, or all the pieces of it that are there, the first first: the metadata stands in it."""
-    named = _PIECE.fullmatch(path.name)
-    if named is None:
-        return [path]
-    stem, count = named.groups()
-    beside = (path.with_name(f"{stem}-{number:05}-of-{count}{SUFFIX}") for number in range(1, int(count) + 1))
-    return [piece for piece in beside if piece == path or piece.is_file()]
-
-
-def is_gguf(path: Path) -> bool:
-    """Whether a path names a GGUF file that is there."""
-    return path.suffix == SUFFIX and path.is_file()

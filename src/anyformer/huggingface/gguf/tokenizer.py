@@ -7,11 +7,13 @@ import warnings
 from pathlib import Path
 
 from anyformer.describe import Notice
-from anyformer.huggingface.gguf.file import metadata_of, pieces_of
+from anyformer.huggingface.gguf.reader import entries_of, metadata_of, pieces_of
 from anyformer.text.beside import TOKENIZER, Beside
 
 MODEL = "tokenizer.ggml.model"
 """The key that every tokenizer in a file has."""
+PIECES, MOST_PIECES = "tokenizer.ggml.tokens", 500_000
+"""The key of a tokenizer's tokens, and twice as many as any published one has."""
 NONE = ("none", "no_vocab")
 """What it says of a model without one."""
 
@@ -24,6 +26,12 @@ def beside_of(path: Path) -> Beside:
     beside, first = Beside.read(path.parent), pieces_of(path)[0]
     inside = metadata_of(first, MODEL)
     if TOKENIZER in beside or inside is None or inside in NONE:
+        return beside
+    if (count := entries_of(first, PIECES)) > MOST_PIECES:
+        problem = f"has {count:,} pieces, and transformers needs minutes for more than {MOST_PIECES:,}"
+        warnings.warn(
+            f"{path}: goes without its tokenizer, which {problem}; put its {TOKENIZER} beside it", Notice, stacklevel=2
+        )
         return beside
     problem = "it is read with transformers, which is not installed: pip install 'anyformer[hf]'"
     try:

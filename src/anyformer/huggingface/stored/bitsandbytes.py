@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
@@ -10,6 +9,7 @@ from math import prod
 import torch
 from torch import Tensor
 
+from anyformer.describe import json_data
 from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.stored.files import Files
 from anyformer.huggingface.stored.finding import gathered, set_aside
@@ -127,10 +127,16 @@ class BitsAndBytes:
         return Found(packed, set_aside(files), (*states, *layouts))
 
 
+_LARGEST_STATE = 1_000_000
+"""Bytes of a table beside a weight: the real ones have some hundred."""
+
+
 def _state(files: Files, name: str, kind: str) -> State:
     """The table that a tensor of bytes holds."""
     try:
-        table = json.loads(bytes(files.raw(name).tolist()))
+        if files.bytes_of(name) > _LARGEST_STATE:
+            raise ValueError(f"{files.bytes_of(name):,} bytes")
+        table = json_data(bytes(files.raw(name).tolist()))
         nested = table.get("nested_blocksize")
         shape = tuple(int(size) for size in table["shape"])
         outer = None if nested is None else int(nested)

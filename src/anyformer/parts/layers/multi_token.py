@@ -17,7 +17,7 @@ from anyformer.parts.layers.block import Block
 from anyformer.parts.layers.recompute import recomputed
 from anyformer.parts.layers.stack import Stack
 from anyformer.parts.norms.norm import Norm
-from anyformer.parts.sketch import Drawn
+from anyformer.parts.sketch import Drawn, Sketch, number
 from anyformer.plan import Plan
 
 _FEW, _FEW_WITH_PREFIX = Shape(length=4), Shape(length=4, prefix=3)
@@ -51,6 +51,15 @@ class MultiToken(Drawn):
     """The number of predictions beside that of the next token (DeepSeek-V3's D, Gloeckle's n - 1)."""
     block: Block | None = None
     """The layer of each prediction; absent, as the last layer of the main model."""
+
+    def sketch(self, width: int) -> Sketch:
+        tokens = "1 later token" if self.depth == 1 else f"{self.depth} later tokens"
+        layer = "a layer like the last one" if self.block is None else "a layer of its own"
+        return Sketch(f"{tokens}, in training alone", (*self.entering(width), layer, "the same head"))
+
+    def entering(self, width: int) -> tuple[str, ...]:
+        """What enters the layer of a prediction, in words; nothing by default, in diagrams."""
+        return ()
 
     def block_of(self, stack: Stack, k: int) -> Block:
         """The layer of prediction k = 1 ... depth, with a number for every factor that follows from the layer's."""
@@ -156,6 +165,9 @@ class SequentialPrediction(MultiToken):
     """Whether M_k adds a bias."""
     shared_norm: bool = False
     """Whether the norm before the head is the main model's last, and not one of each module's own (ERNIE 4.5)."""
+
+    def entering(self, width: int) -> tuple[str, ...]:
+        return "norms of stream and next embedding", f"both, {number(2 * width)} → {number(width)}"
 
     def number_of(self, stack: Stack, k: int) -> tuple[int, int]:
         return stack.depth + k - 1, stack.depth + self.depth

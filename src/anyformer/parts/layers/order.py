@@ -13,6 +13,8 @@ LONGEST = 64
 """Most runs in a repeated unit; the time of the search is quadratic in it."""
 MOST_LAYERS = 10_000
 """Most layers of a stack: ten times the deepest one published, and still priced in seconds."""
+MOST_VARIANTS = 1_000
+"""Most variants of a stack, each of which is priced by itself."""
 _TOKEN = re.compile(r"\s*(?:([a-z][a-z0-9_]*)|(\()|(\))|\*\s*(\d+))", re.ASCII)
 
 
@@ -91,6 +93,8 @@ def parse_order(text: str) -> tuple[str, ...]:
         raise ValueError("order is empty: name at least one layer, like 'layer*6'")
     if len(names) > MOST_LAYERS:
         raise ValueError(f"order {_short(text)} has {len(names):,} layers, and a stack may have at most {MOST_LAYERS:,}")
+    if (count := len(set(names))) > MOST_VARIANTS:
+        raise ValueError(f"order names {count:,} variants, and a stack may have at most {MOST_VARIANTS:,}")
     return names
 
 

@@ -22,6 +22,9 @@ class ParallelPrediction(MultiToken):
     reads_stream: ClassVar[bool] = True
     kind: Literal["parallel"] = "parallel"
 
+    def entering(self, width: int) -> tuple[str, ...]:
+        return ("what enters the last layer",)
+
     def number_of(self, stack: Stack, k: int) -> tuple[int, int]:
         return stack.depth - 1, stack.depth
 

@@ -9,7 +9,7 @@ Padding and document boundaries are run-time data, not description: the context 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import reduce
 from math import lcm
 from operator import and_, or_
@@ -137,8 +137,9 @@ class _Combined(Mask):
     def words(self) -> str:
         return self._joined(lambda mask: mask.words)
 
-    def _joined(self, text: Callable[[Mask], str]) -> str:
-        return f" {self.sign} ".join(f"({text(mask)})" if isinstance(mask, _Combined) else text(mask) for mask in self.masks)
+    def _joined(self, text: Callable[[Mask], str], masks: Sequence[Mask] | None = None) -> str:
+        shown = self.masks if masks is None else masks
+        return f" {self.sign} ".join(f"({text(mask)})" if isinstance(mask, _Combined) else text(mask) for mask in shown)
 
     @property
     def span(self) -> int:
@@ -155,6 +156,13 @@ class AllOf(_Combined):
 
     sign: ClassVar[str] = "&"
     kind: Literal["all_of"] = "all_of"
+
+    @property
+    def words(self) -> str:
+        """`causal` once: a causal window & causal is the window."""
+        windows = any(mask.words.startswith("causal ") for mask in self.masks if not isinstance(mask, _Combined))
+        said = [mask for mask in self.masks if mask.words != "causal" or not windows]
+        return self._joined(lambda mask: mask.words, said)
 
     @property
     def looks_ahead(self) -> bool:

@@ -12,6 +12,7 @@ from anyformer.describe import Count
 from anyformer.operations import Limit
 from anyformer.parts.masks.mask import Mask
 from anyformer.parts.masks.ranges import Integers, Ranges
+from anyformer.parts.sketch import number
 
 
 class Causal(Mask):
@@ -58,6 +59,11 @@ class Window(Mask):
     @property
     def looks_ahead(self) -> bool:
         return self.after > 0
+
+    @property
+    def words(self) -> str:
+        size = number(self.size)
+        return f"window {size}, {number(self.after)} more after" if self.after else f"causal window {size}"
 
     @property
     def span(self) -> int:

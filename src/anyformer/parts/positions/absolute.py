@@ -8,7 +8,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from anyformer.describe import Count, Positive, Registry
+from anyformer.describe import Count, Moderate, Registry
 from anyformer.operations import Tally, Weight
 from anyformer.parts.lookup import rows_of
 from anyformer.parts.sketch import Drawn, Sketch, number
@@ -78,7 +78,7 @@ class SinusoidalPosition(Position):
     kind: Literal["sinusoidal_position"] = "sinusoidal_position"
     layout: Literal["interleaved", "halves"] = "interleaved"
     spacing: Literal["paper", "inclusive"] = "paper"
-    theta: Positive = 10_000.0
+    theta: Moderate = 10_000.0
     offset: Annotated[int, Field(ge=0)] = 0
 
     def sketch(self, width: int) -> Sketch:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 import torch
-from pydantic import Field
+from pydantic import Field, model_validator
 from torch import Tensor
 
-from anyformer.describe import Positive, Value
+from anyformer.describe import Moderate, Value
 from anyformer.operations import Limit
 from anyformer.parts.positions.rotary_axes import RotaryAxes
 from anyformer.parts.positions.rotary_scaling import RotaryScaling
@@ -21,7 +21,7 @@ class Rotary(Value):
     Llama, NeoX) or with its neighbour (`adjacent`: the paper, GPT-J). The paper's base 10000 is our theta.
     """
 
-    theta: Positive = 10_000.0
+    theta: Moderate = 10_000.0
     fraction: Annotated[float, Field(gt=0, le=1)] = 1.0
     pairing: Literal["halves", "adjacent"] = "halves"
     rotate_in: Literal["input", "fp32"] = "input"
@@ -32,6 +32,12 @@ class Rotary(Value):
     """Changed frequencies, for longer texts."""
     axes: RotaryAxes | None = None
     """Which pairs turn by which of a token's positions, where tokens have several: those of images (M-RoPE)."""
+
+    @model_validator(mode="after")
+    def _theta_fits(self) -> Rotary:
+        if self.scaling is not None:
+            self.scaling.check_theta(self.theta)
+        return self
 
     @property
     def limits(self) -> tuple[Limit, ...]:

@@ -9,11 +9,13 @@ import torch
 from pydantic import Field, model_validator
 from torch import Tensor
 
-from anyformer.describe import Positive, Registry, Value
+from anyformer.describe import Moderate, Registry, Value
 from anyformer.operations import Limit
 from anyformer.parts.sketch import number
 
 Trained = Annotated[int, Field(ge=2)]
+LEAST_THETA = 1.01
+"""The smallest base whose logarithm YaRN divides by: that of 1 is 0."""
 
 
 class RotaryScaling(Value):
@@ -39,6 +41,9 @@ class RotaryScaling(Value):
     def check(self, pairs: int) -> None:
         """Refuse a number of pairs, R / 2, that does not fit."""
 
+    def check_theta(self, theta: float) -> None:
+        """Refuse a base of the frequencies that does not fit."""
+
     def frequencies(self, base: Tensor, theta: float, length: Tensor) -> Tensor:
         """The scaled frequencies; `length`: a 0-d tensor, the positions of the longest row of the call."""
         raise NotImplementedError
@@ -54,7 +59,7 @@ def _depends_on_length(trained: int, *, read_again: bool) -> tuple[Limit, ...]:
 class Stretched(RotaryScaling):
     """A scaling by one factor."""
 
-    factor: Positive
+    factor: Moderate
 
     @property
     def words(self) -> str:
@@ -84,9 +89,14 @@ class DynamicScaling(Stretched):
     def limits(self) -> tuple[Limit, ...]:
         return _depends_on_length(self.trained, read_again=False)
 
+    def check(self, pairs: int) -> None:
+        if pairs < 2:
+            raise ValueError("dynamic scaling leaves the fastest pair as it is: rotate at least 4 features of a head")
+
     def frequencies(self, base: Tensor, theta: float, length: Tensor) -> Tensor:
         dims = 2 * len(base)
-        grown = (self.factor * length.clamp(min=self.trained) / self.trained - (self.factor - 1)).float()
+        # At least 1, also where a large factor rounds it to 0.
+        grown = (self.factor * length.clamp(min=self.trained) / self.trained - (self.factor - 1)).float().clamp(min=1)
         index = torch.arange(0, dims, 2, device=base.device, dtype=torch.float32)
         return (theta * grown ** (dims / (dims - 2))) ** (-index / dims)
 
@@ -99,17 +109,24 @@ class YaRN(Stretched):
     """
 
     kind: Literal["yarn"] = "yarn"
-    factor: Annotated[float, Field(ge=1)]
+    factor: Annotated[Moderate, Field(ge=1)]
     trained: Trained
-    beta_fast: Positive = 32.0
-    beta_slow: Positive = 1.0
+    beta_fast: Moderate = 32.0
+    beta_slow: Moderate = 1.0
     truncate: bool = True
     """Round the ends of the ramp to whole pairs."""
-    attention_factor: Positive | None = None
+    attention_factor: Moderate | None = None
 
     @property
     def wave_factor(self) -> float:
         return 0.1 * math.log(self.factor) + 1 if self.attention_factor is None else self.attention_factor
+
+    def check_theta(self, theta: float) -> None:
+        if theta < LEAST_THETA:
+            raise ValueError(
+                f"yarn finds by logarithms to the base theta which pairs turn how often, so theta must be {LEAST_THETA} or "
+                f"more, got {theta}"
+            )
 
     def frequencies(self, base: Tensor, theta: float, length: Tensor) -> Tensor:
         dims = 2 * len(base)
@@ -129,9 +146,9 @@ class Llama3Scaling(Stretched):
     """Wavelengths above trained / low times `factor`, those below trained / high as trained, a blend between (Llama 3.1)."""
 
     kind: Literal["llama3"] = "llama3"
-    factor: Positive = 8.0
-    low: Positive = 1.0
-    high: Positive = 4.0
+    factor: Moderate = 8.0
+    low: Moderate = 1.0
+    high: Moderate = 4.0
     trained: Trained = 8192
 
     @model_validator(mode="after")
@@ -153,10 +170,10 @@ class LongRoPE(RotaryScaling):
     """
 
     kind: Literal["longrope"] = "longrope"
-    short: tuple[Positive, ...] = Field(min_length=1)
-    long: tuple[Positive, ...] = Field(min_length=1)
+    short: tuple[Moderate, ...] = Field(min_length=1)
+    long: tuple[Moderate, ...] = Field(min_length=1)
     trained: Trained
-    attention_factor: Positive = 1.0
+    attention_factor: Moderate = 1.0
     """Factor of the cosines and sines; Phi-3: sqrt(1 + ln(longest / trained) / ln(trained))."""
 
     @property
@@ -182,7 +199,7 @@ class Proportional(RotaryScaling):
 
     kind: Literal["proportional"] = "proportional"
     fraction: Annotated[float, Field(gt=0, le=1)]
-    factor: Positive = 1.0
+    factor: Moderate = 1.0
 
     def frequencies(self, base: Tensor, theta: float, length: Tensor) -> Tensor:
         pair = torch.arange(len(base), device=base.device)

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 from anyformer.costs.page import title
 from anyformer.costs.sheet import CostSheet
 from anyformer.describe import UserError
-from anyformer.pictures.costs.memory import draw_inference, draw_training
+from anyformer.pictures.costs.memory import draw_inference, draw_training, inference_rows, training_rows
 from anyformer.pictures.costs.roofline import draw_roofline
+from anyformer.pictures.costs.rows import inches
 from anyformer.pictures.costs.share import draw_shares
 from anyformer.pictures.costs.state import draw_state
 from anyformer.pictures.style import check_picture, drawing
@@ -33,13 +34,20 @@ def draw_costs(sheets: Mapping[str, CostSheet], path: Path) -> None:
     panels = list(panels_of(sheets))
     rows = ceil(len(panels) / 2)
     alone = len(panels) % 2 == 1
-    heights = [HIGH] * (rows - 1) + [TALL if alone else HIGH]
+    heights = [_memory_height(sheets), *[HIGH] * (rows - 2), TALL if alone else HIGH]
     with drawing(path, WIDTH, sum(heights) + 0.4) as figure:
         figure.suptitle(_headline(sheets), fontsize=12, fontweight="bold")
         grid = figure.add_gridspec(rows, 2, height_ratios=heights)
         for i, draw in enumerate(panels):
             wide = alone and i == len(panels) - 1
             draw(figure.add_subplot(grid[i // 2, :] if wide else grid[i // 2, i % 2]))
+
+
+def _memory_height(sheets: Mapping[str, CostSheet]) -> float:
+    """Inches of the panels of memory."""
+    if len(sheets) == 1:
+        return HIGH
+    return max(HIGH, *(inches(rows(sheets), len(sheets)) for rows in (training_rows, inference_rows)))
 
 
 def _headline(sheets: Mapping[str, CostSheet]) -> str:

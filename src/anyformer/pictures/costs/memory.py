@@ -1,4 +1,5 @@
-"""Memory as stacked bars: of training by purpose, of inference by format of weights, beside the memory of a device."""
+"""Memory: of training by purpose, of inference by format of weights, beside the memory of a device. Stacked bars of one
+architecture; of several, whose sizes may be a hundred times each other's, points on a logarithmic axis (`rows`)."""
 
 from __future__ import annotations
 
@@ -8,7 +9,9 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from anyformer.costs.hardware import Hardware
 from anyformer.costs.sheet import CostSheet
-from anyformer.pictures.style import FAINT, INK, PALETTE, below, in_bytes
+from anyformer.pictures.costs.meanings import MEMORY
+from anyformer.pictures.costs.rows import Rows, draw_rows
+from anyformer.pictures.style import FAINT, INK, below, in_bytes
 from anyformer.plan import Checkpointing
 
 if TYPE_CHECKING:
@@ -35,11 +38,8 @@ class Bar:
         return sum(self.parts.values())
 
 
-def training_bars(sheets: Mapping[str, CostSheet]) -> tuple[Bar, ...]:
-    """A bar for each way of checkpointing of one architecture, or for each of several architectures."""
-    if len(sheets) > 1:
-        return tuple(_training(name, sheet) for name, sheet in sheets.items())
-    (sheet,) = sheets.values()
+def training_bars(sheet: CostSheet) -> tuple[Bar, ...]:
+    """A bar for each way of checkpointing."""
     ways: Sequence[Checkpointing] = get_args(Checkpointing)
     return tuple(_training(way, replace(sheet, plan=sheet.plan.but(checkpointing=way))) for way in ways)
 
@@ -49,16 +49,31 @@ def _training(name: str, sheet: CostSheet) -> Bar:
     return Bar(name, training.memory.named, training.devices)
 
 
-def inference_bars(sheets: Mapping[str, CostSheet]) -> tuple[Bar, ...]:
-    """A bar for each format of the weights: all formats of one architecture, or three of each of several."""
-    if len(sheets) == 1:
-        (sheet,) = sheets.values()
-        return tuple(_inference(format, sheet, size) for format, size in sheet.weights.items())
-    return tuple(
-        _inference(f"{name}  {format}" if format == SEVERAL[0] else format, sheet, sheet.weights[format])
-        for name, sheet in sheets.items()
-        for format in SEVERAL
-    )
+def inference_bars(sheet: CostSheet) -> tuple[Bar, ...]:
+    """A bar for each format of the weights."""
+    return tuple(_inference(format, sheet, size) for format, size in sheet.weights.items())
+
+
+def training_rows(sheets: Mapping[str, CostSheet]) -> Rows:
+    """The peak of a training step of each architecture, and what it holds."""
+    bars = {name: _training(name, sheet) for name, sheet in sheets.items()}
+    parts = dict.fromkeys(part for bar in bars.values() for part in bar.parts)
+    whole = {"together": {name: (bar.total, _total(bar)) for name, bar in bars.items()}}
+    return whole | {
+        part: {name: (bar.parts[part], in_bytes(bar.parts[part])) for name, bar in bars.items() if part in bar.parts}
+        for part in parts
+    }
+
+
+def inference_rows(sheets: Mapping[str, CostSheet]) -> Rows:
+    """Weights in three formats with the decode state of each architecture, and that state."""
+    bars = {
+        format: {name: _inference(format, sheet, sheet.weights[format]) for name, sheet in sheets.items()} for format in SEVERAL
+    }
+    rows = {format: {name: (bar.total, _total(bar)) for name, bar in of_all.items()} for format, of_all in bars.items()}
+    states = {name: bar.parts.get("decode state", 0) for name, bar in bars[SEVERAL[0]].items()}
+    shown = {name: (size, in_bytes(size)) for name, size in states.items() if size}
+    return rows | ({"decode state, of it": shown} if shown else {})
 
 
 def _inference(name: str, sheet: CostSheet, weights: int) -> Bar:
@@ -69,22 +84,32 @@ def _inference(name: str, sheet: CostSheet, weights: int) -> Bar:
 
 def draw_training(axes: Axes, sheets: Mapping[str, CostSheet], hardware: Hardware) -> None:
     """Draw the memory at the peak of a training step."""
-    way = "by checkpointing" if len(sheets) == 1 else f"checkpointing {next(iter(sheets.values())).plan.checkpointing}"
-    _draw(axes, training_bars(sheets), hardware, f"peak memory of training, {way}")
+    first = next(iter(sheets.values()))
+    if len(sheets) == 1:
+        _draw(axes, training_bars(first), hardware, "peak memory of training, by checkpointing")
+    else:
+        title = f"peak memory of training, checkpointing {first.plan.checkpointing}"
+        draw_rows(axes, training_rows(sheets), list(sheets), hardware, title)
 
 
 def draw_inference(axes: Axes, sheets: Mapping[str, CostSheet], hardware: Hardware) -> None:
     """Draw weights and decode state."""
-    _draw(axes, inference_bars(sheets), hardware, "memory of inference, by format of weights")
+    title = "memory of inference, by format of weights"
+    if len(sheets) == 1:
+        _draw(axes, inference_bars(next(iter(sheets.values()))), hardware, title)
+    else:
+        draw_rows(axes, inference_rows(sheets), list(sheets), hardware, title)
 
 
 def _draw(axes: Axes, bars: Sequence[Bar], hardware: Hardware, title: str) -> None:
     """Bars from the top down, each with its total; a dashed line at the device's usable memory."""
     kinds = list(dict.fromkeys(part for bar in bars for part in bar.parts))
-    for kind, colour in zip(kinds, PALETTE, strict=False):
+    for kind in kinds:
         lefts = [float(sum(size for part, size in bar.parts.items() if kinds.index(part) < kinds.index(kind))) for bar in bars]
         widths = [float(bar.parts.get(kind, 0)) for bar in bars]  # beyond 2^63 a picture takes no whole numbers
-        axes.barh(range(len(bars)), widths, left=lefts, height=0.62, color=colour, edgecolor="white", linewidth=0.6, label=kind)
+        axes.barh(
+            range(len(bars)), widths, left=lefts, height=0.62, color=MEMORY[kind], edgecolor="white", linewidth=0.6, label=kind
+        )
     for i, bar in enumerate(bars):
         axes.annotate(
             _total(bar), (float(bar.total), i), (8, 0), textcoords="offset points", va="center", fontsize=8.5, bbox=BEHIND

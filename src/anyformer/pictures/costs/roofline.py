@@ -14,9 +14,10 @@ from anyformer.costs.kernel import Mode
 from anyformer.costs.page import timed
 from anyformer.costs.roofline import KernelTime, together
 from anyformer.costs.sheet import STEPS, CostSheet
-from anyformer.pictures.costs.share import part_of, parts_shown
+from anyformer.pictures.costs.meanings import marked, of_architecture
+from anyformer.pictures.costs.share import colours_of, part_of, parts_shown
 from anyformer.pictures.labels import label
-from anyformer.pictures.style import FAINT, FULL, HUES, INK, MARKERS, below
+from anyformer.pictures.style import FAINT, FULL, INK, MARKERS, below
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -69,7 +70,8 @@ def _components(sheet: CostSheet) -> Sequence[Point]:
 
 
 def draw_roofline(axes: Axes, sheets: Mapping[str, CostSheet]) -> None:
-    """The roof of the peaks, dashed the roof that is reached; markers by component, colours by mode."""
+    """The roof of the peaks, dashed the roof that is reached; colours and markers by component or architecture, filled in one
+    mode and hollow in the other."""
     first = next(iter(sheets.values()))
     hardware, precision = timed(first).hardware, first.precision
     drawn = points(sheets)
@@ -80,19 +82,12 @@ def draw_roofline(axes: Axes, sheets: Mapping[str, CostSheet]) -> None:
     titles = parts_shown(first, (point.name for point in drawn)) if len(sheets) == 1 else {name: name for name in sheets}
     markers = dict(zip(titles, MARKERS * 4, strict=False))
     modes = tuple(dict.fromkeys(point.mode for point in drawn))
-    hues = dict(zip(modes, HUES, strict=False))
+    hues = colours_of(first) if len(sheets) == 1 else {name: of_architecture(i)["color"] for i, name in enumerate(sheets)}
     for point in drawn:
-        axes.plot(
-            point.intensity,
-            point.rate,
-            markers[point.name],
-            color=hues[point.mode],
-            markeredgecolor="white",
-            markersize=9,
-            zorder=3,
-        )
-    for mode, hue in hues.items():
-        axes.plot([], [], "o", color=hue, label=STEPS[mode])
+        colour = hues.get(point.name, FAINT)
+        axes.plot(point.intensity, point.rate, markers[point.name], zorder=3, **marked(colour, point.mode, modes))
+    for mode in modes:
+        axes.plot([], [], "o", label=STEPS[mode], **marked(INK, mode, modes))
     axes.set_xscale("log")
     axes.set_yscale("log")
     axes.set_xlim(low, high)

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 from anyformer.costs.page import timed
 from anyformer.costs.roofline import KernelTime
 from anyformer.costs.sheet import CostSheet
+from anyformer.pictures.costs.meanings import COMPONENTS, of_architecture, of_components
 from anyformer.pictures.costs.state import contexts
-from anyformer.pictures.style import FAINT, PALETTE, below, length_axis, line_of
+from anyformer.pictures.style import FAINT, below, length_axis
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -46,6 +47,13 @@ def _words(name: str) -> str:
     return name.replace(".", " ").replace("_", " ")
 
 
+def colours_of(sheet: CostSheet) -> dict[str, str]:
+    """The colours of components, the largest in FLOPs of reading the sheet's length, and work between positions last."""
+    counts = forward(sheet, sheet.length)
+    largest = sorted(counts, key=lambda name: -counts[name])[: len(COMPONENTS)]
+    return of_components(sorted(sorted(largest, key=[*counts].index), key=lambda name: name.endswith(MIXING)))
+
+
 def forward(sheet: CostSheet, length: int) -> Counter[str]:
     """FLOPs of reading so many positions by component, of the pairs that the masks allow."""
     source = sheet.architecture.source_of(length)
@@ -62,8 +70,8 @@ def shares(sheet: CostSheet) -> tuple[tuple[int, ...], dict[str, list[float]]]:
     counts = [forward(sheet, length) for length in lengths]
     names = sorted(dict.fromkeys(name for count in counts for name in count), key=lambda name: name.endswith(MIXING))
     values = {name: [count[name] / count.total() for count in counts] for name in names}
-    largest = sorted(values, key=lambda name: -max(values[name]))
-    small = [name for name in names if max(values[name]) < SMALL or name in largest[len(PALETTE) :]]
+    coloured = colours_of(sheet)
+    small = [name for name in names if max(values[name]) < SMALL or name not in coloured]
     titles = parts_shown(sheet, (name for name in names if name not in small))
     rest = {REST: [sum(values[name][i] for name in small) for i in range(len(lengths))]} if small else {}
     return lengths, rest | {title: values[name] for name, title in titles.items()}
@@ -81,15 +89,16 @@ def draw_shares(axes: Axes, sheets: Mapping[str, CostSheet]) -> None:
     if len(sheets) == 1:
         (sheet,) = sheets.values()
         lengths, areas = shares(sheet)
-        named = [name for name in areas if name != REST]
-        colours = [PALETTE[named.index(name) % len(PALETTE)] if name in named else FAINT for name in areas]
+        hues = colours_of(sheet)
+        of_title = {title: hues[name] for name, title in parts_shown(sheet, hues).items()}
+        colours = [of_title.get(title, FAINT) for title in areas]
         axes.stackplot(lengths, *areas.values(), labels=list(areas), colors=colours, edgecolor="white", linewidth=0.8)
         axes.set_title("FLOPs of a forward pass by component")
         axes.set_ylim(0, 1)
     else:
         for i, (name, sheet) in enumerate(sheets.items()):
             lengths, values = mixing_share(sheet)
-            axes.plot(lengths, values, label=name, marker=".", **line_of(i))
+            axes.plot(lengths, values, label=name, markersize=4, **of_architecture(i))
         lengths = tuple(sorted({length for sheet in sheets.values() for length in contexts(sheet)}))
         axes.set_title("share of attention mixing in FLOPs")
         axes.set_ylim(0, None)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from anyformer.costs.inference import Growth
 from anyformer.costs.page import longest
 from anyformer.costs.sheet import CostSheet
+from anyformer.pictures.costs.meanings import MEMORY, of_architecture
 from anyformer.pictures.style import INK, below, doublings, in_bytes, length_axis, line_of
 
 if TYPE_CHECKING:
@@ -64,7 +65,9 @@ def draw_state(axes: Axes, sheets: Mapping[str, CostSheet]) -> None:
     first = next(iter(sheets.values()))
     drawn = curves(sheets)
     for i, curve in enumerate(drawn):
-        axes.plot(curve.contexts, curve.sizes, label=curve.name, marker=".", **line_of(i))
+        own = line_of(i) | {"color": MEMORY["decode state"], "marker": "."}
+        style = own if len(sheets) == 1 else of_architecture([*sheets].index(curve.name))
+        axes.plot(curve.contexts, curve.sizes, label=curve.name, markersize=4, **style)
     axes.set_yscale("log")
     lengths = sorted({context for curve in drawn for context in curve.contexts})
     length_axis(axes, lengths, "context (tokens)")

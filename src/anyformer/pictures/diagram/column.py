@@ -18,8 +18,13 @@ ON_RAIL, ADDED, BESIDE = 190.0, 132.0, 210.0
 """Widths of boxes on the stream, added to it, and beside it."""
 NARROWEST = 188.0
 """Least width of a sublayer."""
-TONES = {"rail": "table", "joined": "table", "added": "position", "beside": "position"}
-NEEDS = {"rail": ON_RAIL + 6, "joined": ON_RAIL + 6, "added": RAIL + OFF + ADDED, "beside": RAIL + 18 + BESIDE}
+TONES = {"rail": "table", "joined": "table", "added": "position", "beside": "position", "aside": "table", "inside": "table"}
+BUS, ENTRY = 12.0, 6.0
+"""Width for the line from boxes beside the stream to all layers, and how far above the bottom of a frame it enters it."""
+NEEDS = {
+    "rail": ON_RAIL + 6, "joined": ON_RAIL + 6, "added": RAIL + OFF + ADDED, "beside": RAIL + 18 + BESIDE,
+    "aside": RAIL + OFF + BESIDE, "inside": RAIL + OFF + BESIDE,
+}  # fmt: skip
 """Width that items take from the left of the frame."""
 
 
@@ -56,8 +61,11 @@ def tower(look: ColumnLook, sizes: Extents, starts: tuple[float, ...] = ()) -> T
     """A column; `starts`: the least heights at which its sections begin, so that sections side by side begin alike."""
     sections = [placed(look, number, sizes) for number in range(len(look.sections))]
     margin = MARGIN if sections else 0.0
-    inside = max([section.drawing.width for section in sections] + [NEEDS[item.place] for item in look.inputs])
-    width = inside + margin
+    read = BUS if any(item.place == "beside" for item in look.inputs) else 0.0
+    inside = max(
+        [section.drawing.width for section in sections] + [NEEDS[item.place] for item in (*look.inputs, *look.outputs)]
+    )
+    width = inside + margin + read
     rows = Rows(look, width - margin - RAIL if look.reads else margin + RAIL)
     rows.inputs()
     bottoms = []
@@ -65,6 +73,7 @@ def tower(look: ColumnLook, sizes: Extents, starts: tuple[float, ...] = ()) -> T
         rows.up(max(rows.y + SPACE, starts[i] if i < len(starts) else 0.0))
         bottoms.append(rows.y)
         rows.put(section.drawing, rows.x - section.rail)
+    rows.read_by_layers(inside - RAIL + BUS - 4, [section.drawing.width - RAIL for section in sections], bottoms)
     rows.outputs()
     return Tower(Drawing(width, rows.y, tuple(rows.shapes), tuple(rows.ports)), rows.x, tuple(bottoms))
 
@@ -75,7 +84,7 @@ class Rows:
 
     def __init__(self, look: ColumnLook, x: float) -> None:
         self.look, self.x, self.sign = look, x, -1 if look.reads else 1
-        self.y, self.shapes, self.ports = 0.0, list[Shape](), list[Point]()
+        self.y, self.shapes, self.ports, self.readable = 0.0, list[Shape](), list[Point](), list[Point]()
 
     def left(self, offset: float, width: float) -> float:
         """The left of a box at a distance from the stream."""
@@ -102,8 +111,9 @@ class Rows:
 
     def outputs(self) -> None:
         """Put boxes on the stream and the label of the output."""
+        draw = {"rail": self.on_rail, "aside": self.aside, "inside": self.inside}
         for number, item in enumerate(self.look.outputs):
-            self.on_rail(item, f"{self.look.name}/output {number}")
+            draw[item.place](item, f"{self.look.name}/output {number}")
         if self.look.leaves:
             self.up(self.y + SPACE)
             self.label(self.look.leaves)
@@ -135,7 +145,36 @@ class Rows:
 
     def beside(self, item: Item, about: str) -> None:
         """Put a box that all layers read beside the stream."""
-        self.up(self.y + SPACE + self.note(item, self.left(18, BESIDE), self.y + SPACE, BESIDE, about), arrow=False)
+        bottom = self.y + SPACE
+        height = self.note(item, self.left(18, BESIDE), bottom, BESIDE, about)
+        self.readable.append((self.x + self.sign * (18 + BESIDE), bottom + height / 2))
+        self.up(bottom + height, arrow=False)
+
+    def read_by_layers(self, far: float, edges: list[float], bottoms: list[float]) -> None:
+        """Draw lines from boxes beside the stream to one that rises at a distance from it, and from there into all layers."""
+        if not self.readable:
+            return
+        bus = self.x + self.sign * far
+        for x, y in self.readable:
+            self.shapes.append(Line(((x, y), (bus, y), (bus, bottoms[-1] + ENTRY))))
+        for edge, bottom in zip(edges, bottoms, strict=True):
+            y = bottom + ENTRY
+            self.shapes.append(Line(((bus, y), (self.x + self.sign * edge, y)), arrow=True))
+
+    def aside(self, item: Item, about: str) -> None:
+        """Put a box beside the stream that reads it."""
+        bottom = self.y + SPACE
+        height = self.note(item, self.left(OFF, BESIDE), bottom, BESIDE, about)
+        middle = bottom + height / 2
+        self.shapes.append(Line(((self.x, middle), (self.x + self.sign * OFF, middle)), arrow=True))
+        self.shapes.append(Mark(self.x, middle))
+        self.up(bottom + height, arrow=False)
+
+    def inside(self, item: Item, about: str) -> None:
+        """Put a box beside the stream that reads what the last layer reads."""
+        bottom, x = self.y + SPACE, self.x + self.sign * 2 * OFF
+        self.shapes.append(Line(((x, self.y), (x, bottom)), arrow=True))
+        self.up(bottom + self.note(item, self.left(OFF, BESIDE), bottom, BESIDE, about), arrow=False)
 
     def note(self, item: Item, x: float, y: float, width: float, about: str) -> float:
         """Put a box with a title and facts, and return its height."""

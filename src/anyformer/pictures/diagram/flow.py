@@ -184,7 +184,8 @@ def _spread(used: int, count: int) -> set[int]:
 
 
 def box(sketch: Sketch, width: float, tone: str, about: str, height: float = 0.0) -> Drawing:
-    """A sublayer: title, facts, and its flow; the stream enters below the middle, the source on the left."""
+    """A sublayer: title, facts, and its flow; the stream enters below the middle, the source on the left. One without a flow
+    keeps its own height, and a line leads on to the height that its neighbours have."""
     inside = width - 2 * PAD
     title = wrapped(sketch.title, TITLE, inside, bold=True)
     facts = wrapped(" · ".join(sketch.facts), SMALL, inside) if sketch.facts else []
@@ -192,7 +193,7 @@ def box(sketch: Sketch, width: float, tone: str, about: str, height: float = 0.0
     inner = None if sketch.flow is None else placed(sketch.flow, width - 4 * PAD, about)
     entry = 0.0 if inner is None else 19.0 if inner.read else 12.0
     body = PAD if inner is None else entry + inner.drawing.height + 3
-    tall = max(height, head + body)
+    tall = head + body if inner is None else max(height, head + body)
     shapes: list[Shape] = [Box(0, 0, width, tall, tone, about, sketch.title)]
     top = tall - PAD / 2 if inner is not None else (tall + head) / 2 - PAD / 2
     shapes += written(width / 2, top, title, TITLE, bold=True, about=about)
@@ -208,7 +209,9 @@ def box(sketch: Sketch, width: float, tone: str, about: str, height: float = 0.0
             shapes += [Line(((left + max(inner.read), level), (0, level)))]
             shapes += [Line(((left + x, level), (left + x, y)), arrow=True) for x in inner.read]
             ports = ((0.0, level),)
-    return Drawing(width, tall, tuple(shapes), ports)
+    if tall < height:
+        shapes.append(Line(((width / 2, tall), (width / 2, height))))
+    return Drawing(width, max(height, tall), tuple(shapes), ports)
 
 
 def _entering(x: float, targets: list[float], bar: float, top: float) -> list[Shape]:

@@ -9,11 +9,11 @@ from dataclasses import dataclass, fields, is_dataclass
 from itertools import groupby
 from typing import Any, Generic, TypeVar
 
+from anyformer.pictures.diagram.text import UNBROKEN
+
 L = TypeVar("L", bound=Hashable)
 MANY = 3
 """Kinds of a stack above which kinds that differ in numbers alone are drawn as one, each number as a range."""
-UNBROKEN = "\u00a0"
-"""A space at which no line is broken."""
 _NUMBER = re.compile(r"\d+(?:,\d{3})*(?:\.\d+)?(?:e-?\d+)?")
 
 
@@ -34,7 +34,7 @@ class Kind(Generic[L]):
 
 @dataclass(frozen=True)
 class Section(Generic[L]):
-    """Neighbouring layers: the number of the first, from 1, the kinds, and the kind of each layer."""
+    """Neighbouring layers: the number of the first, from 0, the kinds, and the kind of each layer."""
 
     first: int
     kinds: tuple[Kind[L], ...]
@@ -68,7 +68,7 @@ def sections(layers: Sequence[str], looks: Mapping[str, L], shared: Iterable[str
         end = max(end, last[kind])
         if i == end:
             own = list(dict.fromkeys(order[start : i + 1]))
-            made.append(Section(start + 1, tuple(kinds[k] for k in own), tuple(map(own.index, order[start : i + 1]))))
+            made.append(Section(start, tuple(kinds[k] for k in own), tuple(map(own.index, order[start : i + 1]))))
             start = i + 1
     return tuple(made)
 

@@ -5,7 +5,7 @@ All other files of the room draw words and lines and know no parts.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -19,7 +19,7 @@ from anyformer.parts.pointwise.gain import Gain
 from anyformer.parts.sketch import Drawn, Sketch, Tone, number
 from anyformer.pictures.diagram.kinds import Section, sections
 
-Place = Literal["rail", "added", "beside", "joined"]
+Place = Literal["rail", "added", "beside", "joined", "aside", "inside"]
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,8 @@ BlockLook = tuple[StepLook, ...]
 
 @dataclass(frozen=True)
 class Item:
-    """A box of the input or the output: on the stream, added to it, beside it, or at the place where the source joins it."""
+    """A box of the input or the output: on the stream, added to it, beside it for all layers to read, at the place where the
+    source joins it; or one that reads the stream, beside it or inside the last layer."""
 
     sketch: Sketch
     place: Place = "rail"
@@ -101,8 +102,7 @@ def _facts(architecture: Architecture) -> tuple[str, ...]:
         "1 layer" if depth == "1" else f"{depth} layers",
         f"width {number(architecture.width)}",
     )
-    later = () if architecture.mtp is None else (f"{architecture.mtp.depth} more predicted in training",)
-    return *words, f"{_scaled(cost.parameters)} parameters{active}", *later
+    return *words, f"{_scaled(cost.parameters)} parameters{active}"
 
 
 def _scaled(count: int) -> str:
@@ -159,20 +159,30 @@ def _column(
     norm = () if stack.input_norm is None else (Item(stack.input_norm.sketch(before)),)
     position = _added(stack.position, before)
     placed = (*norm, *position) if stack.input_norm_at == "before_position" else (*position, *norm)
-    parts = (stack.layer_inputs, stack.score_bias, stack.relative, stack.streams)
+    streams = [] if stack.streams is None else [Item(stack.streams.sketch(width))]
+    parts = (stack.layer_inputs, stack.score_bias, stack.relative)
     beside = [Item(part.sketch(width), "beside") for part in parts if part is not None]
     looks = {variant: block_look(block, width) for variant, block in stack.variants.items()}
     final = [] if stack.final_norm is None else [Item(stack.final_norm.sketch(width))]
     return ColumnLook(
         name=name,
         enters=enters,
-        inputs=(*inputs, *([] if late else projection), *placed, *(projection if late else []), *beside),
+        inputs=(*inputs, *([] if late else projection), *placed, *(projection if late else []), *streams, *beside),
         sections=sections(stack.layers, looks, stack.shared_weights),
-        outputs=(*final, *outputs),
+        outputs=(*final, *outputs) if name != "decoder" else _with_later(architecture, final, outputs),
         leaves=leaves,
         reads=SOURCE in stack.reads,
         lanes=1 if stack.streams is None else stack.streams.lanes,
     )
+
+
+def _with_later(architecture: Architecture, final: Sequence[Item], outputs: Sequence[Item]) -> tuple[Item, ...]:
+    """The last norm and the head, and where it reads them what predicts later tokens."""
+    later = architecture.mtp
+    if later is None:
+        return *final, *outputs
+    item = Item(later.sketch(architecture.width), "inside" if later.reads_stream else "aside")
+    return (item, *final, *outputs) if later.reads_stream else (*final, item, *outputs)
 
 
 def _added(position: Drawn | None, width: int) -> tuple[Item, ...]:

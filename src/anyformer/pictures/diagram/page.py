@@ -2,44 +2,62 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 
+from anyformer.pictures.diagram import compact
 from anyformer.pictures.diagram.column import Tower, heights_of, tower, widest
-from anyformer.pictures.diagram.flow import SMALL
 from anyformer.pictures.diagram.look import ColumnLook, Look
 from anyformer.pictures.diagram.section import Extents, shortened
-from anyformer.pictures.diagram.shapes import Box, Drawing, Line, Mark, Shape, Words, written
-from anyformer.pictures.diagram.text import LINE, width_of, wrapped
+from anyformer.pictures.diagram.shapes import Box, Cells, Drawing, Extent, Line, Mark, Shape, Words, told_apart, written
+from anyformer.pictures.diagram.text import LINE, wrapped
 
-EDGE, GUTTER, PANELS = 16.0, 34.0, 40.0
-"""Spaces around the page, between the columns of an architecture, between architectures."""
+GUTTER = 34.0
+"""Space between the columns of an architecture."""
+HALO = 1.5
+"""How far the colour of differences goes beyond words."""
 OVER = 12.0
 """Height of a source's line above its column."""
-TITLE, LABEL = 13.0, 7.6
+TITLE, LABEL, TEXT = 13.0, 7.6, 7.0
 
 
-def page(looks: Sequence[Look]) -> Drawing:
+@dataclass(frozen=True)
+class Form:
+    """A form of pictures: its panels, the space around the page and between architectures."""
+
+    panels: Callable[[Sequence[Look]], list[Drawing]]
+    edge: float
+    between: float
+
+
+def page(looks: Sequence[Look], form: Form) -> Drawing:
     """One panel per architecture, side by side; differences between them are marked."""
-    panels = _panels(looks)
+    panels = form.panels(looks)
     if len(panels) > 1:
         panels = marked(panels)
     top = max(panel.height for panel in panels)
-    shapes, x = list[Shape](), EDGE
-    legend = len(panels) > 1
-    bottom = EDGE + (16.0 if legend else 0.0)
+    shapes, x = list[Shape](), form.edge
+    legend = [shape.moved(form.edge, form.edge) for shape in _legend(panels)]
+    bottom = form.edge + (16.0 if legend else 0.0)
     for panel in panels:
         shapes += panel.at(x, bottom)
-        x += panel.width + PANELS
-    width = x - PANELS + EDGE
-    if legend:
-        shapes += [Box(EDGE, EDGE - 6, 16, 9, "norm", differs=True)]
-        shapes.append(Words(EDGE + 22, EDGE - 1.5, "what differs", SMALL, align="left"))
-    return Drawing(width, bottom + top + EDGE, tuple(shapes))
+        x += panel.width + form.between
+    width = x - form.between + form.edge
+    return Drawing(width, bottom + top + form.edge, (*shapes, *legend))
 
 
-def _panels(looks: Sequence[Look]) -> list[Drawing]:
+def _legend(panels: Sequence[Drawing]) -> list[Shape]:
+    """What the colour of differences means; in words alone where nothing has it."""
+    if len(panels) < 2:
+        return []
+    if not any(shape.differs for panel in panels for shape in panel.shapes if isinstance(shape, Box | Words | Cells)):
+        return [Words(0, 4.5, "nothing differs", TEXT, align="left")]
+    return [Box(0, 0, 16, 9, "differs"), Words(22, 4.5, "what differs", TEXT, align="left")]
+
+
+def panels_in_full(looks: Sequence[Look]) -> list[Drawing]:
+    """Panels with the cells of every sublayer; what is equal stands at the same height."""
     looks = [replace(look, columns=tuple(_short(column) for column in look.columns)) for look in looks]
     every = [column for look in looks for column in look.columns]
     width = widest(every)
@@ -94,19 +112,8 @@ def _panel(look: Look, towers: Sequence[Tower], tall: float) -> Drawing:
     top = tall + 14 + head
     shapes += written(0, top, title, TITLE, bold=True, align="left")
     for i, row in enumerate(rows):
-        shapes += _facts(row, top - len(title) * TITLE * LINE - (i + 0.5) * LABEL * LINE)
+        shapes += told_apart(row, top - len(title) * TITLE * LINE - (i + 0.5) * LABEL * LINE, LABEL)
     return Drawing(width, top, tuple(shapes))
-
-
-def _facts(row: str, y: float) -> list[Shape]:
-    """The facts of a line, each in words of its own, so that each can be marked."""
-    shapes, x = list[Shape](), 0.0
-    for fact in row.split(" · "):
-        if x:
-            shapes.append(Words(x - 5.5, y, "·", LABEL, faint=True))
-        shapes.append(Words(x, y, fact, LABEL, align="left", faint=True, about="fact"))
-        x += width_of(fact, LABEL) + 11.0
-    return shapes
 
 
 def _source(tower: Tower, x: float, reader: Tower, at: float) -> list[Shape]:
@@ -126,14 +133,39 @@ def _source(tower: Tower, x: float, reader: Tower, at: float) -> list[Shape]:
 
 def marked(panels: Sequence[Drawing]) -> list[Drawing]:
     """Panels with marks on boxes and words that some other panel does not have in the same place."""
-    texts = [{(shape.about, shape.says) for shape in panel.shapes if isinstance(shape, Box | Words)} for panel in panels]
+    texts = [{(shape.about, shape.says) for shape in panel.shapes if isinstance(shape, Compared)} for panel in panels]
     return [
-        replace(panel, shapes=tuple(_marked(shape, texts[:i] + texts[i + 1 :]) for shape in panel.shapes))
+        replace(panel, shapes=_coloured([_marked(shape, texts[:i] + texts[i + 1 :]) for shape in panel.shapes]))
         for i, panel in enumerate(panels)
     ]
 
 
-def _marked(shape: Shape, others: Sequence[set[tuple[str, str]]]) -> Shape:
-    if not isinstance(shape, Box | Words) or not shape.about or not shape.says:
+Compared = Box | Words | Cells
+Said = tuple[str, str | tuple[int, ...]]
+
+
+def _marked(shape: Shape, others: Sequence[set[Said]]) -> Shape:
+    if not isinstance(shape, Compared) or not shape.about or not shape.says:
         return shape
     return replace(shape, differs=any((shape.about, shape.says) not in texts for texts in others))
+
+
+def _coloured(shapes: Sequence[Shape]) -> tuple[Shape, ...]:
+    """The shapes with the colour of differences behind words and strips that stand in no box of this colour."""
+    boxes = [shape.extent for shape in shapes if isinstance(shape, Box) and shape.differs and shape.filled]
+    behind = [_behind(shape) for shape in shapes if isinstance(shape, Words | Cells) and shape.differs]
+    return *shapes, *(box for box in behind if not any(_inside(box.extent, outer) for outer in boxes))
+
+
+def _behind(shape: Words | Cells) -> Box:
+    left, bottom, right, top = shape.extent
+    return Box(left - HALO, bottom, right - left + 2 * HALO, top - bottom, "differs")
+
+
+def _inside(extent: Extent, outer: Extent) -> bool:
+    return all(a >= b for a, b in zip(extent[:2], outer[:2], strict=True)) and all(
+        a <= b for a, b in zip(extent[2:], outer[2:], strict=True)
+    )
+
+
+FULL, COMPACT = Form(panels_in_full, edge=16.0, between=40.0), Form(compact.panels, edge=compact.EDGE, between=14.0)

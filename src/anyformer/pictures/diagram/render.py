@@ -39,53 +39,42 @@ def render(drawing: Drawing, path: FilePath) -> None:
         axes.set_xlim(0, drawing.width)
         axes.set_ylim(0, drawing.height)
         axes.set_axis_off()
-        for level, shape in enumerate(drawing.shapes):
+        for level, shape in enumerate(drawing.stacked):
             _draw(axes, shape, level)
         save(figure, path, DPI)
 
 
 def _draw(axes: Axes, shape: Shape, level: int) -> None:
+    """A shape in front of those of lower levels."""
     match shape:
         case Box():
             _box(axes, shape, level)
         case Words():
-            _words(axes, shape)
+            _words(axes, shape, level)
         case Line():
             _line(axes, shape, level)
         case Mark():
-            _mark(axes, shape)
+            _mark(axes, shape, level)
         case Cells():
-            _cells(axes, shape)
+            _cells(axes, shape, level)
 
 
 def _box(axes: Axes, box: Box, level: int) -> None:
     from matplotlib.patches import FancyBboxPatch
 
-    radius = 5.0 if box.frame else 2.6
-    if box.tone.startswith("kind "):
-        fill, edge = colours.KINDS[int(box.tone[5:]) % len(colours.KINDS)], colours.EDGE
-    else:
-        fill, edge = colours.FILLS[box.tone], colours.EDGES.get(box.tone, colours.EDGE)
-    if box.differs:
-        edge = colours.DIFFERS
-        fill = fill if box.tone in ("mixing", "pointing") else colours.DIFFERS_FILL
-    style = f"round,pad=0,rounding_size={radius}"
-    wide = 1.2 if box.tone in ("mixing", "pointing") or box.differs else 0.6
+    paint = colours.paint(box)
     axes.add_patch(
         FancyBboxPatch(
-            (box.x, box.y), box.width, box.height, boxstyle=style, facecolor=fill, edgecolor=edge, linewidth=wide,
-            linestyle=(0, (4, 3)) if box.tone == "group" else "-",
-            zorder=(1 if box.frame else 2) + level * 1e-4,
+            (box.x, box.y), box.width, box.height, boxstyle=f"round,pad=0,rounding_size={paint.radius}", facecolor=paint.fill,
+            edgecolor=paint.edge, linewidth=paint.width, linestyle=(0, (4, 3)) if paint.dashed else "-", zorder=level,
         )
     )  # fmt: skip
 
 
-def _words(axes: Axes, words: Words) -> None:
-    colour = colours.DIFFERS_INK if words.differs else colours.FAINT if words.faint else colours.INK
-    weight = "bold" if words.bold else "normal"
+def _words(axes: Axes, words: Words, level: int) -> None:
     axes.text(
-        words.x, words.y, words.says, fontsize=words.size, color=colour, weight=weight, ha=words.align, va="center_baseline",
-        zorder=4,
+        words.x, words.y, words.says, fontsize=words.size, color=colours.ink(words), weight="bold" if words.bold else "normal",
+        ha=words.align, va="center_baseline", zorder=level,
     )  # fmt: skip
 
 
@@ -94,21 +83,22 @@ def _line(axes: Axes, line: Line, level: int) -> None:
     from matplotlib.patches import FancyArrowPatch
     from matplotlib.path import Path
 
-    colour, wide = (colours.STREAM, 1.5) if line.thick else (colours.WIRE, 0.75)
-    z = 1.5 if line.behind else 2 + level * 1e-4
+    colour, wide = colours.stroke(line)
     if line.dashed:
         xs, ys = zip(*line.points, strict=True)
-        axes.add_line(Line2D(xs, ys, color=colour, linewidth=wide, linestyle=(0, (3, 2)), zorder=z))
+        axes.add_line(Line2D(xs, ys, color=colour, linewidth=wide, linestyle=(0, (3, 2)), zorder=level))
         line = replace(line, points=tip(line.points))
     if line.arrow:
+        head, width = colours.ARROW
         patch = FancyArrowPatch(
-            path=Path(line.points), arrowstyle="-|>,head_length=3.2,head_width=1.7", mutation_scale=1, shrinkA=0, shrinkB=0,
-            facecolor=colour, edgecolor=colour, linewidth=wide, linestyle="-", joinstyle="miter", zorder=z, fill=True,
+            path=Path(line.points), arrowstyle=f"-|>,head_length={head},head_width={width / 2}", mutation_scale=1, shrinkA=0,
+            shrinkB=0, facecolor=colour, edgecolor=colour, linewidth=wide, linestyle="-", joinstyle="miter", zorder=level,
+            fill=True,
         )  # fmt: skip
         axes.add_patch(patch)
     elif not line.dashed:
         xs, ys = zip(*line.points, strict=True)
-        axes.add_line(Line2D(xs, ys, color=colour, linewidth=wide, zorder=z, solid_joinstyle="miter"))
+        axes.add_line(Line2D(xs, ys, color=colour, linewidth=wide, zorder=level, solid_joinstyle="miter"))
 
 
 def tip(points: tuple[Point, ...]) -> tuple[Point, ...]:
@@ -118,41 +108,26 @@ def tip(points: tuple[Point, ...]) -> tuple[Point, ...]:
     return (ex - (ex - x) / length * TIP, ey - (ey - y) / length * TIP), (ex, ey)
 
 
-def _mark(axes: Axes, mark: Mark) -> None:
+def _mark(axes: Axes, mark: Mark, level: int) -> None:
     from matplotlib.lines import Line2D
     from matplotlib.patches import Circle
 
+    at, ink = (mark.x, mark.y), colours.STREAM
     if not mark.sign:
-        axes.add_patch(Circle((mark.x, mark.y), 1.7, facecolor=colours.STREAM, edgecolor="none", zorder=3))
+        axes.add_patch(Circle(at, colours.DOT, facecolor=ink, edgecolor="none", zorder=level))
         return
-    axes.add_patch(Circle((mark.x, mark.y), 3.9, facecolor="white", edgecolor=colours.STREAM, linewidth=0.9, zorder=3))
-    half = 2.4 if mark.sign in "+−" else 1.8
-    strokes = {"+": [(1, 0), (0, 1)], "−": [(1, 0)], "×": [(1, 1), (1, -1)]}[mark.sign]
-    for dx, dy in strokes:
-        xs, ys = [mark.x - half * dx, mark.x + half * dx], [mark.y - half * dy, mark.y + half * dy]
-        axes.add_line(Line2D(xs, ys, color=colours.STREAM, linewidth=0.9, zorder=3.1))
+    axes.add_patch(Circle(at, colours.SIGN, facecolor="white", edgecolor=ink, linewidth=colours.STROKE, zorder=level))
+    for start, end in colours.crossed(mark.x, mark.y, mark.sign):
+        xs, ys = zip(start, end, strict=True)
+        axes.add_line(Line2D(xs, ys, color=ink, linewidth=colours.STROKE, zorder=level + 0.5))
 
 
-def _cells(axes: Axes, cells: Cells) -> None:
-    """One path for each shade, a short thick stroke for each cell: a fifth of the bytes of rectangles."""
+def _cells(axes: Axes, cells: Cells, level: int) -> None:
     from matplotlib.patches import PathPatch
     from matplotlib.path import Path
 
-    strip = cells.tone == "strip"
-    fills = colours.KINDS if strip else colours.TICKS[cells.tone]
-    columns = -(-len(cells.shades) // cells.rows)
-    wide, high = cells.width / columns, cells.height / cells.rows
-    inset = 0.0 if strip else wide * 0.12
-    for shade in sorted(set(cells.shades)):
-        points = []
-        for i, own in enumerate(cells.shades):
-            if own == shade:
-                x, y = cells.x + i % columns * wide, cells.y + cells.height - (i // columns + 0.5) * high
-                points += [(x + inset, y), (x + wide - inset, y)]
-        strokes = Path(points, [Path.MOVETO, Path.LINETO] * (len(points) // 2))
+    for shade in colours.strokes(cells):
+        path = Path([end for ends in shade.ends for end in ends], [Path.MOVETO, Path.LINETO] * len(shade.ends))
         axes.add_patch(
-            PathPatch(
-                strokes, fill=False, edgecolor=fills[shade % len(fills)], linewidth=high - min(high * 0.24, 1.0),
-                capstyle="butt", zorder=3,
-            )
-        )  # fmt: skip
+            PathPatch(path, fill=False, edgecolor=shade.colour, linewidth=shade.width, capstyle="butt", zorder=level)
+        )

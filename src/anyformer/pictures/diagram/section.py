@@ -39,18 +39,16 @@ class Placed:
 
 
 def shortened(series: tuple[Series, ...]) -> tuple[Series, ...]:
-    """Sections in which sublayers shown before are named and not drawn again, except among layers that take turns."""
+    """Sections in which sublayers shown in one before are named and not drawn again."""
     shown: dict[Sketch, str] = {}
     made = []
     for section in series:
-        kinds = section.kinds
-        if len(kinds) == 1:
-            kinds = (replace(kinds[0], look=_shortened(kinds[0].look, shown)),)
-        made.append(replace(section, kinds=kinds))
+        made.append(replace(section, kinds=tuple(replace(kind, look=_shortened(kind.look, shown)) for kind in section.kinds)))
         for kind in section.kinds:
+            place = kind.name if len(section.kinds) > 1 else numbered(section)
             for step in kind.look:
                 for branch in step.branches:
-                    shown.setdefault(branch.sketch, f"as in {_numbers(section)}")
+                    shown.setdefault(branch.sketch, f"as in {place}")
     return tuple(made)
 
 
@@ -63,7 +61,8 @@ def _shortened(look: BlockLook, shown: Mapping[Sketch, str]) -> BlockLook:
     )
 
 
-def _numbers(section: Series) -> str:
+def numbered(section: Series) -> str:
+    """`layer 0`, or `layers 0 – 2`."""
     last = section.first + len(section.layers) - 1
     return f"layer {last}" if last == section.first else f"layers {section.first} – {last}"
 
@@ -139,7 +138,7 @@ def _bracket(section: Series, drawing: Drawing, look: ColumnLook, shade: int | N
     if shade is not None:
         left = x if look.reads else x - STRIP
         shades = tuple(shade + kind for kind in reversed(section.layers))
-        shapes.append(Cells(left, 0, STRIP, height, count, shades, "strip"))
+        shapes.append(Cells(left, 0, STRIP, height, count, shades, "strip", f"{look.name}/strip {section.first}"))
         x += sign * (STRIP + 3)
         shapes.append(Words(x, 4, str(section.first), SMALL, align=align, faint=True))
         shapes.append(Words(x, height - 4, str(last), SMALL, align=align, faint=True))

@@ -10,6 +10,8 @@ from anyformer.pictures.diagram.text import LINE, width_of
 
 Align = Literal["left", "center", "right"]
 Point = tuple[float, float]
+Extent = tuple[float, float, float, float]
+"""Left, bottom, right, top."""
 
 
 @dataclass(frozen=True)
@@ -31,8 +33,7 @@ class _Rectangle(_Placed):
     height: float
 
     @property
-    def extent(self) -> tuple[float, float, float, float]:
-        """Left, bottom, right, top."""
+    def extent(self) -> Extent:
         return self.x, self.y, self.x + self.width, self.y + self.height
 
 
@@ -44,6 +45,11 @@ class Box(_Rectangle):
     about: str = ""
     says: str = ""
     differs: bool = False
+
+    @property
+    def filled(self) -> bool:
+        """Whether it has a colour of its own, and is not the white ground of a sublayer."""
+        return self.tone not in ("mixing", "pointing")
 
     @property
     def frame(self) -> bool:
@@ -64,8 +70,7 @@ class Words(_Placed):
     differs: bool = False
 
     @property
-    def extent(self) -> tuple[float, float, float, float]:
-        """Left, bottom, right, top."""
+    def extent(self) -> Extent:
         width = width_of(self.says, self.size, self.bold)
         left = self.x - {"left": 0.0, "center": width / 2, "right": width}[self.align]
         return left, self.y - self.size * LINE / 2, left + width, self.y + self.size * LINE / 2
@@ -100,6 +105,13 @@ class Cells(_Rectangle):
     rows: int
     shades: tuple[int, ...]
     tone: str
+    about: str = ""
+    differs: bool = False
+
+    @property
+    def says(self) -> tuple[int, ...]:
+        """What is compared with other pictures."""
+        return self.shades
 
 
 Shape = Box | Words | Line | Mark | Cells
@@ -115,6 +127,11 @@ class Drawing:
     ports: tuple[Point, ...] = ()
     """Points where the source enters."""
 
+    @property
+    def stacked(self) -> list[Shape]:
+        """The shapes from the back to the front: frames, lines behind sublayers, boxes and lines, marks, words."""
+        return sorted(self.shapes, key=_depth)
+
     def at(self, x: float, y: float) -> tuple[Shape, ...]:
         """The shapes, moved."""
         return tuple(shape.moved(x, y) for shape in self.shapes)
@@ -123,7 +140,30 @@ class Drawing:
         return tuple((x + px, y + py) for px, py in self.ports)
 
 
+def _depth(shape: Shape) -> int:
+    match shape:
+        case Box():
+            return 0 if shape.frame else 2
+        case Line():
+            return 1 if shape.behind else 2
+        case Mark() | Cells():
+            return 3
+        case Words():
+            return 4
+
+
 def written(x: float, top: float, lines: Iterable[str], size: float, **style: object) -> list[Words]:
     """Lines of text below each other, the first one below `top`."""
     step = size * LINE
     return [Words(x, top - step * (i + 0.5), line, size, **style) for i, line in enumerate(lines)]  # type: ignore[arg-type]
+
+
+def told_apart(row: str, y: float, size: float) -> list[Words]:
+    """The facts of a line, each in words of its own, so that each can be marked."""
+    shapes, x, between = list[Words](), 0.0, 1.45 * size
+    for fact in row.split(" · "):
+        if x:
+            shapes.append(Words(x - between / 2, y, "·", size, faint=True))
+        shapes.append(Words(x, y, fact, size, align="left", faint=True, about="fact"))
+        x += width_of(fact, size) + between
+    return shapes

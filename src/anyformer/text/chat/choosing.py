@@ -34,7 +34,7 @@ def _named(found: Any) -> dict[str, str]:
         return {
             each["name"]: each["template"]
             for each in found
-            if isinstance(each, Mapping) and {"name", "template"} <= each.keys()
+            if isinstance(each, Mapping) and isinstance(each.get("name"), str) and isinstance(each.get("template"), str)
         }
     return {}
 

@@ -12,11 +12,12 @@ import numpy as np
 import tokenizers
 from numpy.typing import NDArray
 
+from anyformer.text.bombs import library_limits
 from anyformer.text.chat.program import Span
 from anyformer.text.chat.rendering import spelling
 from anyformer.text.definition import library, text_of
-from anyformer.text.errors import DataError
-from anyformer.text.tokenizers import TokenArray, Tokenizer, check_unicode
+from anyformer.text.errors import DataError, check_unicode
+from anyformer.text.tokenizers import TokenArray, Tokenizer
 
 _NAMES = 0xF0000
 """The first of the letters for private use that stand for special tokens in a text which spells them too."""
@@ -61,6 +62,7 @@ class Reading:
     """Special token -> its letter."""
     definition: str
 
+    @library_limits()
     def encode(self, text: str, spelt: Sequence[int] = ()) -> Encoded:
         """The tokens of a text; `spelt`: where it spells special tokens that are none."""
         return self._plain(text) if not spelt else self._guarded(text, frozenset(spelt))

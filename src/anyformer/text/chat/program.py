@@ -12,6 +12,7 @@ from datetime import datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from anyformer.text.chat.budget import TemplateLimit, budget_for
 from anyformer.text.errors import DataError
 
 if TYPE_CHECKING:
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
 
 Span = tuple[int, int]
 """Characters of a text, from the first to behind the last."""
+_LONGEST = 100_000
+"""Characters of a template: three times those of the longest published one."""
+_LONGEST_REFUSAL = 1_000
+"""Characters of a template's own words in an error."""
 _GENERATION = re.compile(r"\{%-?\s*generation\s*-?%\}")
 
 
@@ -58,28 +63,45 @@ def run(template: str, variables: Mapping[str, Any]) -> tuple[str, list[Span]]:
 
     Raises `TemplateRefusal` with the template's own words.
     """
-    program, errors = compiled(template)
+    program = compiled(template)
     marks = _Marks()
     token = _marks.set(marks)
     try:
-        for block in program.generate(**variables):
-            marks.blocks.append(block)
-    except errors as error:
-        raise TemplateRefusal(str(error) or type(error).__name__) from None
+        with budget_for(variables) as budget:
+            for block in program.generate(**variables):
+                budget.take(len(block))
+                marks.blocks.append(block)
+            text = "".join(marks.blocks)  # a TypeError where a block is no text, as of a filter over a block
+    except TemplateLimit:
+        raise
+    except Exception as error:  # whatever Python says of what a template does
+        raise TemplateRefusal(_words(error)) from None
     finally:
         _marks.reset(token)
-    return "".join(marks.blocks), marks.spans
+    return text, marks.spans
+
+
+def _words(error: Exception) -> str:
+    """What an error says; the name of its class where its words are none, as a template can make them."""
+    try:
+        words = str(error)
+    except Exception:
+        words = ""
+    return (words or type(error).__name__)[:_LONGEST_REFUSAL]
 
 
 @lru_cache(maxsize=32)
-def compiled(template: str) -> tuple[Template, tuple[type[Exception], ...]]:
-    """The template, and the errors that it may raise; `DataError` if it is no Jinja."""
+def compiled(template: str) -> Template:
+    """The template; `DataError` if it is no Jinja."""
+    if len(template) > _LONGEST:
+        raise DataError(f"the tokenizer's chat template has {len(template):,} characters, and at most {_LONGEST:,} are read")
     from jinja2 import TemplateError, nodes
     from jinja2.exceptions import SecurityError
     from jinja2.ext import Extension, loopcontrols
     from jinja2.parser import Parser
-    from jinja2.sandbox import ImmutableSandboxedEnvironment
     from jinja2.utils import Namespace
+
+    from anyformer.text.chat.sandbox import Bounded
 
     class Generation(Extension):
         """`{% generation %} ... {% endgeneration %}`: what a model is to say."""
@@ -117,18 +139,17 @@ def compiled(template: str) -> tuple[Template, tuple[type[Exception], ...]]:
             public(name)
             super().__setitem__(name, value)
 
-    def refuse(message: str) -> None:
-        raise TemplateError(message)
+    def refuse(message: Any) -> None:
+        raise TemplateError(str(message))
 
-    environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True, extensions=[Generation, loopcontrols])
-    environment.filters["tojson"] = _to_json
+    environment = Bounded(trim_blocks=True, lstrip_blocks=True, extensions=[Generation, loopcontrols])
+    environment.add_filter("tojson", _to_json)
     environment.globals |= {
         "raise_exception": refuse, "strftime_now": _strftime_now, "dict": _Tables(), "namespace": PublicNamespace
     }  # fmt: skip
-    errors = (TemplateError, TypeError, ValueError, ArithmeticError, LookupError, AttributeError, RecursionError)
     try:
-        return environment.from_string(template), errors
-    except TemplateError as error:
+        return environment.from_string(environment.bounded(template))
+    except Exception as error:  # also those of Python's own parser, which Jinja writes for
         raise DataError(f"the tokenizer's chat template is no Jinja ({error}); mend it") from None
 
 

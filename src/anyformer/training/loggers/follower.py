@@ -11,6 +11,7 @@ from threading import Event, Lock, Thread
 from time import monotonic
 from typing import Any
 
+from anyformer.describe import read_json
 from anyformer.files import write_text
 from anyformer.training.loggers.logger import Ending, Logger, Start, Writer
 from anyformer.training.loggers.scalars import scalars, words
@@ -196,7 +197,7 @@ def whole(rows: Sequence[Mapping[str, Any]], lines: int) -> int:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        facts = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
+        facts = read_json(path)
+    except (OSError, ValueError):
         return {}
     return facts if isinstance(facts, dict) else {}

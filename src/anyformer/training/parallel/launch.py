@@ -23,8 +23,11 @@ from anyformer.planning.layout import bounds
 from anyformer.planning.staged import stages_of
 from anyformer.quantising import FORMATS, Quantising
 from anyformer.training.parallel.ranks import ALONE, Ranks
+from anyformer.training.parent import end_with_parent
 from anyformer.training.run import Run
 
+TORCHRUN = "TORCHELASTIC_RUN_ID"
+"""The variable that `torchrun` sets: its processes belong to it; another launcher may end before them."""
 SHARED = ("auto", "fp32", "tf32", "bf16", "fp16")
 """Precisions of runs in several processes."""
 
@@ -197,6 +200,8 @@ def joined(asked: Mesh, device: torch.device) -> Iterator[Ranks]:
         return
     from anyformer.training.parallel.together import Together
 
+    if TORCHRUN in os.environ:
+        end_with_parent()
     connect(device, mesh.timeout)
     try:
         yield Together.of(mesh, device)

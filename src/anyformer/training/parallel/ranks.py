@@ -17,6 +17,7 @@ from torch import Tensor
 from anyformer.checkpoint import Contents, Take
 from anyformer.model import Transformer
 from anyformer.plan import Plan
+from anyformer.training.lines import Lines
 from anyformer.training.passes import Compute, Passes, loss_function, one_by_one
 from anyformer.training.place import held
 from anyformer.training.stop import Stop
@@ -77,7 +78,7 @@ class Alone:
 
     def console(self, console: Console | None, directory: Path) -> AbstractContextManager[Console]:
         """Where this process speaks, while the run goes on."""
-        return nullcontext(console or Console())
+        return nullcontext(console or Lines())
 
     def meet(self, stop: Stop) -> None:
         """Between two updates: obey a signal to stop that any process received."""

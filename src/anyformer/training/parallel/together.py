@@ -21,6 +21,7 @@ from anyformer.model import Transformer
 from anyformer.model.collectives import Group
 from anyformer.model.divided import whole
 from anyformer.plan import Plan
+from anyformer.training.lines import Lines
 from anyformer.training.parallel.context import divide_logits, divide_positions
 from anyformer.training.parallel.experts import divide_experts
 from anyformer.training.parallel.pipeline import Pipelined
@@ -140,7 +141,7 @@ class Together:
     @contextmanager
     def console(self, console: Console | None, directory: Path) -> Iterator[Console]:
         if self.first:
-            yield console or Console()
+            yield console or Lines()
             return
         log = directory / LOGS / f"{self.rank}.log"
         log.parent.mkdir(exist_ok=True)
