@@ -166,6 +166,11 @@ def lines() -> Iterator[str]:
     yield "How studies are written and read: [compare](../compare.md)."
 
 
+def at_an_end(arm: Mapping[str, Any]) -> bool:
+    """Whether the value that an arm was trained with is the least or the greatest of those that were tried."""
+    return arm["tuned"] is not None and arm["tuned"]["edge"]
+
+
 def budget(study: str, report: Mapping[str, Any]) -> str:
     """What every trial of a study was."""
     arm = report["arms"][0]
@@ -174,7 +179,7 @@ def budget(study: str, report: Mapping[str, Any]) -> str:
     sizes = (
         f"{arm['costs']['parameters']:,} parameters ({report['base']}), {arm['updates']:,} updates, {arm['tokens']:,} tokens"
     )
-    ends = [each["name"] for each in report["arms"] if each["edge"]]
+    ends = [each["name"] for each in report["arms"] if at_an_end(each)]
     edge = f" Best at an end of the grid, so that another value may be better: {', '.join(ends)}." if ends else ""
     as_a_page = f" [As a page]({study}/report.html)." if (STUDIES / study / "report.html").is_file() else ""
     return (
