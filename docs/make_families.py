@@ -137,15 +137,15 @@ def measure(cases: Iterable[object]) -> dict[str, dict[str, float | None]]:
     import torch
     from rich.progress import track
 
-    from huggingface import parity
+    from huggingface import nearness, parity
 
     torch.set_num_threads(1)  # the models are too small to share
 
     measures: dict[str, Callable[[parity.Pair], float | None]] = {
-        "logits": parity.logit_gap,
-        "padded": lambda pair: parity.padded_gap(pair) if parity.pads(pair) else None,
-        "token by token": lambda pair: parity.cached_gap(pair) if parity.decodes(pair) else None,
-        "gradients": parity.gradient_gap,
+        "logits": nearness.LOGITS.found,
+        "padded": lambda pair: nearness.PADDED.found(pair) if parity.pads(pair) else None,
+        "token by token": lambda pair: nearness.CACHED.found(pair) if parity.decodes(pair) else None,
+        "gradients": nearness.GRADIENTS.found,
     }
     found: dict[str, dict[str, float | None]] = {}
     for case in track(list(cases), "measuring"):

@@ -23,7 +23,7 @@ from anyformer.describe import Notice, UserError
 from anyformer.huggingface.canonical import canonical
 from anyformer.model import Architecture
 from anyformer.parts import Initialisation
-from huggingface import parity
+from huggingface import nearness, parity
 from huggingface.case import Case
 from huggingface.parity import AUTO, Pair
 
@@ -192,11 +192,11 @@ class Base:
 
     def _gaps(self, pair: Pair, whole: bool) -> Outcome:
         """The comparisons; `whole`: token by token too, which another architecture may change."""
-        asked: list[tuple[str, Callable[[Pair], float]]] = [("whole", parity.logit_gap)]
+        asked: list[tuple[str, Callable[[Pair], float]]] = [("whole", nearness.LOGITS.found)]
         if parity.pads(pair):
-            asked.append(("padded", parity.padded_gap))
+            asked.append(("padded", nearness.PADDED.found))
         if whole and parity.decodes(pair):
-            asked.append(("token by token", parity.cached_gap))
+            asked.append(("token by token", nearness.CACHED.found))
         x = parity.inputs(pair)
         try:
             with torch.no_grad():

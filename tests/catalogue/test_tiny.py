@@ -196,7 +196,7 @@ LAYOUTS = {
         torch.bfloat16,
         {"generation.weights.multiplies_tiles": True, "quantising.products.multiplies_tiles": True},
     ),
-    "without oneDNN": (torch.float32, {"generation.weights.multiplies_tiles": False, "quantising.products._onednn": False}),
+    "without oneDNN": (torch.float32, {"generation.weights.multiplies_tiles": False, "quantising.products.packs": False}),
 }
 """How matrices are held: the type that they are stored in, and what a processor answers."""
 

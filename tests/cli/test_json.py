@@ -55,7 +55,7 @@ ASKED = {
     "import": ("import MODEL imported --json", "parameters"),
     "export": ("export MODEL exported --json", "model_type"),
     "verify": ("verify MODEL --length 4 --json", "agrees"),
-    "check": ("check parts.py --only twice --json", "holds"),
+    "check": ("check parts_of_mine.py --only twice --json", "holds"),
 }
 """A question for each command, and a key of its answer."""
 
@@ -66,7 +66,7 @@ def place(tmp_path_factory) -> Path:
     here = tmp_path_factory.mktemp("place")
     (here / "text.txt").write_text("some words of text, and some more of them\n" * 200)
     (here / "study.toml").write_text(STUDY)
-    (here / "parts.py").write_text(PART)
+    (here / "parts_of_mine.py").write_text(PART)
     small = CliRunner().invoke(app, ["show", "llama-12m", "--tiny", "--toml"])
     (here / "small.toml").write_text(small.stdout)
     write_model(here, plain(LOGICS["thinking"]))

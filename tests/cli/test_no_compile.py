@@ -24,7 +24,7 @@ def test_it_is_a_value_of_the_plan():
 def test_a_run_is_trained_with_it(call, monkeypatch, option, then):
     given = []
 
-    def train(run, out, began):
+    def train(run, out, began, console):
         given.append(run)
         raise UserError("enough")
 

@@ -26,7 +26,7 @@ REFUSED = {
     "has by default, are refused": "blocks chosen at random are not known here",
     "not in the table is refused by name": "which is not read here{hint}; {REMEDY}",
     "other tokens for a table that is taken are refused": "was trained with other tokens (",
-    "is refused, with the difference shown": "was trained with other values than those given now",
+    "is refused, with the difference shown": "was begun with other values than those given now",
     "such as `output_attentions`, it refuses": "attention weights are never written out by the kernels",
     "and refuses a disk without room": "are free, and the teacher's answers need",
     "refused before any weight is read": "every weight reads or writes the stream, and norms over more features compute",

@@ -29,6 +29,10 @@ class Nearness:
     gap: Callable[[Values, Values], float]
     bound: Callable[[Pair], float]
 
+    def found(self, pair: Pair) -> float:
+        """How far ours lies from theirs."""
+        return self.gap(self.ours(pair), self.theirs(pair))
+
     def check(self, pair: Pair) -> None:
         """Raise `AssertionError` if ours is farther from theirs than rounding says."""
         ours, theirs, bound = self.ours(pair), self.theirs(pair), self.bound(pair)

@@ -328,4 +328,4 @@ def test_a_wrong_set_is_blamed_and_not_the_recipe():
     """The recipe's architecture fits its objective only as its [set] changes it, so both are made at once."""
     with pytest.raises(DescriptionError) as refused:
         load_run(Path(__file__).parents[2] / "recipes" / "token-labels.toml", {"sample.tokens": 3})
-    assert str(refused.value) == "sample.tokens: nothing is called 'tokens' in sample"
+    assert str(refused.value) == "sample.tokens: sample is absent: set it as a whole first"

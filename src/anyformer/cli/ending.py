@@ -61,13 +61,12 @@ def print_sample(trained: Trained, console: Console) -> bool:
     prompt = trained.prompts[0]
     if not prompt:  # the objective knows no text to go on with
         return False
-    if trained.before is not None:
-        print_answers(trained, trained.before, console)
-        return True
     sampling = Sampling(temperature=0.7, top_k=50)
-    longest = trained.model.architecture.output_stack.max_length
-    most = _SAMPLE if longest is None else min(_SAMPLE, longest // 2)
     try:
+        if trained.before is not None:
+            print_answers(trained, trained.before, console)
+            return True
+        most = within_table(trained, _SAMPLE)
         pieces = stream(trained.model, trained.tokenizer, [prompt], max_tokens=most, sampling=sampling, chat=trained.chat)
     except InputError as error:
         console.out(f"\nno sample: {error}")
@@ -86,9 +85,15 @@ def print_sample(trained: Trained, console: Console) -> bool:
     return True
 
 
+def within_table(trained: Trained, most: int) -> int:
+    """So many tokens, or half of the model's position table, whichever is less."""
+    longest = trained.model.architecture.output_stack.max_length
+    return most if longest is None else min(most, longest // 2)
+
+
 def print_answers(trained: Trained, before: Before, console: Console) -> None:
     """Print what the model says to some held-out questions, or how it goes on with held-out texts, beside what it said before,
-    until the run's minutes end."""
+    until the run's minutes end. Raises `InputError` for a question that leaves no room for an answer."""
     from rich.table import Table
     from rich.text import Text
 
@@ -96,13 +101,14 @@ def print_answers(trained: Trained, before: Before, console: Console) -> None:
     from anyformer.generation import GREEDY, Sampling, generate
 
     sampling = GREEDY if trained.chat else Sampling(temperature=0.7, top_k=50)
+    most = within_table(trained, _ANSWER)
     given, title = ("question", "answers to held-out questions") if trained.chat else ("text", "how held-out texts go on")
     table = Table(given, "before", "after", title=title, title_justify="left")
     for question in filter(None, dict.fromkeys(trained.prompts)):
         if trained.deadline is not None and time.monotonic() > trained.deadline:
             break
         said = (
-            generate(model, trained.tokenizer, question, max_tokens=_ANSWER, sampling=sampling, chat=trained.chat)
+            generate(model, trained.tokenizer, question, max_tokens=most, sampling=sampling, chat=trained.chat)
             for model in (before.model, trained.model)
         )
         table.add_row(*(Text(safe(each.strip())) for each in (question, *said)))

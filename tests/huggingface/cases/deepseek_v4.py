@@ -35,6 +35,8 @@ CASES: list[Case] = [
         OTHER,
         FLAT,
         unpadded=_POOLS,
+        gradients=5e-4,
+        why="the last norm divides by what the merge of the streams multiplies them by: its gradients nearly cancel",
     ),
     Case(
         "deepseek_v4",
