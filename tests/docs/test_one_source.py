@@ -25,6 +25,7 @@ REFUSED = {
     "what that costs can be asked, training refuses": "are priced, not computed: leave it out",
     "has by default, are refused": "blocks chosen at random are not known here",
     "not in the table is refused by name": "which is not read here{hint}; {REMEDY}",
+    "positions is refused before it begins": "and the position table ends at",
     "other tokens for a table that is taken are refused": "was trained with other tokens (",
     "is refused, with the difference shown": "was begun with other values than those given now",
     "such as `output_attentions`, it refuses": "attention weights are never written out by the kernels",
