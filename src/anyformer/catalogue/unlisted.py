@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 _UNPUBLISHED = "{} is published of its architecture: no size, no layer. {}"
-_SYSTEM = "is a system that trains mixtures of experts, not one architecture: {}"
+_SYSTEM = "is a system that trains mixtures of experts, and no architecture: {}"
 UNLISTED = {
-    "gpt-3.5": _UNPUBLISHED.format("Nothing", "See gpt3-175b, from which it was developed (Ouyang et al. 2022, arXiv 2203.02155)"),
+    "gpt-3.5": _UNPUBLISHED.format("Nothing", "See gpt3-175b, whose kin it is (Ouyang et al. 2022, arXiv 2203.02155)"),
     "gpt-5": _UNPUBLISHED.format("Nothing", "See gpt-oss-120b, its publisher's open models"),
     "gemini-3": _UNPUBLISHED.format(
         "Only that it is a sparse mixture of experts", "See gemini-style-4t, a worked example of such sizes"
