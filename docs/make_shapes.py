@@ -182,15 +182,20 @@ class Study:
             return f"{NAMES[first]} learnt from {TARGETS[first]} targets of a text, {NAMES[second]} from {TARGETS[second]}"
         return ""
 
-    def verdict(self, claim: Claim) -> str:
-        """`holds` or `does not hold` only if the interval and every seed say so, and no handicap explains the loss."""
+    def judged(self, claim: Claim) -> tuple[str, str]:
+        """The verdict, and the handicap where it is open: `holds` or `does not hold` only if the interval and every seed say
+        so, and no handicap explains the loss."""
         whole, seeds = self.difference(claim)
         agree = len({each > 0 for each in seeds}) == 1
-        if not agree or whole.verdict == "cannot tell":
-            return "cannot be told here"
-        if whole.verdict == "better":
-            return "holds"
-        return "cannot be told here" if self.handicap(claim) else "does not hold"
+        if agree and whole.verdict == "better":
+            return "holds", ""
+        handicap = self.handicap(claim)
+        told = agree and whole.verdict != "cannot tell" and not handicap
+        return ("does not hold", "") if told else ("cannot be told here", handicap)
+
+    def verdict(self, claim: Claim) -> str:
+        """The verdict alone."""
+        return self.judged(claim)[0]
 
 
 def page(study: Study) -> str:
@@ -238,8 +243,8 @@ def _claims(study: Study) -> str:
 
 def _judged(study: Study, claim: Claim) -> str:
     """The verdict, and what it leaves open."""
-    verdict, handicap = study.verdict(claim), study.handicap(claim)
-    return f"{verdict}: {handicap}" if handicap and verdict == "cannot be told here" else verdict
+    verdict, handicap = study.judged(claim)
+    return f"{verdict}: {handicap}" if handicap else verdict
 
 
 def _figures(study: Study) -> str:

@@ -104,20 +104,36 @@ def judged(finding: Finding, report: Mapping[str, Any]) -> Comparison:
     return found if corrected <= report["alpha"] else replace(found, verdict="cannot tell", needed=needed)
 
 
-def outcome(finding: Finding, found: Comparison, base: float, lower: bool) -> str:
-    """In words; `base`: the mean of the arm that the other one is held against; `lower`: whether less of the metric is better."""
+@dataclass(frozen=True)
+class Outcome:
+    """Whether a finding `holds`, None where that is open, and `why` not, or how many seeds would tell."""
+
+    holds: bool | None
+    why: str = ""
+
+
+def decided(finding: Finding, found: Comparison, base: float, lower: bool) -> Outcome:
+    """`base`: the mean of the arm that the other one is held against; `lower`: whether less of the metric is better."""
     if found.verdict == finding.expected:
-        return "**holds**"
+        return Outcome(True)
     if found.verdict != "cannot tell":
-        return f"**does not hold here**: it is {found.verdict}"
-    if finding.expected is None:
-        return "no difference is told"
-    if found.interval is not None and not any(found.diverged):
+        return Outcome(False, f"it is {found.verdict}")
+    if finding.expected is None or any(found.diverged):
+        return Outcome(None)
+    if found.interval is not None:
         most = found.interval.high if (finding.expected == "worse") is lower else -found.interval.low
         if most < SAME * base:
-            return f"**does not hold here**: it is {finding.expected} by {max(most, 0):.3f} at most"
-    seeds = "more than 1,000 seeds" if found.needed is None else f"about {found.needed} seeds"
-    return f"cannot tell; {seeds} would" if not any(found.diverged) else "cannot tell"
+            return Outcome(False, f"it is {finding.expected} by {max(most, 0):.3f} at most")
+    return Outcome(None, f"{'more than 1,000' if found.needed is None else f'about {found.needed}'} seeds would")
+
+
+def outcome(finding: Finding, found: Comparison, base: float, lower: bool) -> str:
+    """`decided` in the words of the table."""
+    made = decided(finding, found, base, lower)
+    if made.holds is None:
+        told = "no difference is told" if finding.expected is None else "cannot tell"
+        return f"{told}; {made.why}" if made.why else told
+    return "**holds**" if made.holds else f"**does not hold here**: {made.why}"
 
 
 def row(finding: Finding) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 from benchmarks.claims.claim import Claim, Figures, Topic
 from benchmarks.claims.studies import OPEN, ROOT, said
 
-HOLDS, FAILS = "**holds**", "**does not hold here**"
+VERDICTS = {True: "holds", False: "does not hold", None: OPEN}
 
 
 @cache
@@ -29,13 +29,13 @@ def found(study: str, words: str) -> Figures:
     report = made["stored"](study)
     comparison = made["judged"](finding, report)
     arm, than = (made["mean"](made["numbers"](report, name, finding.length)) for name in (finding.arm, finding.than))
-    outcome = made["outcome"](finding, comparison, than, report["better"] == "lower")
+    outcome = made["decided"](finding, comparison, than, report["better"] == "lower")
     between, cost = comparison.interval, report["arms"][0]
-    verdict = "holds" if outcome == HOLDS else "does not hold" if outcome.startswith(FAILS) else OPEN
     return {
-        "arm": arm, "than": than, "value": between.value, "low": between.low, "high": between.high, "verdict": verdict,
+        "arm": arm, "than": than, "value": between.value, "low": between.low, "high": between.high,
+        "verdict": VERDICTS[outcome.holds],
         "seeds": len(comparison.differences), "metric": report["metric"], "parameters": cost["costs"]["parameters"] / 1e6,
-        "updates": cost["updates"], "more": f"; {outcome.partition('; ')[2]}" if verdict == OPEN and "; " in outcome else "",
+        "updates": cost["updates"], "more": f"; {outcome.why}" if outcome.holds is None and outcome.why else "",
         "edge": "; best at an end of the grid of rates" if any(map(made["at_an_end"], report["arms"])) else "",
     }  # fmt: skip
 

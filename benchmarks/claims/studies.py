@@ -32,8 +32,8 @@ def compared(first: tuple[str, str], second: tuple[str, str]) -> Figures:
     whole, seeds = study.difference(claim)
     scale = 100 if made["MEASURES"][first[1]].share else 1
     value, low, high = (scale * each for each in (whole.interval.value, whole.interval.low, whole.interval.high))
-    verdict = study.verdict(claim)
-    why = f"; {study.handicap(claim)}" if verdict == OPEN and study.handicap(claim) else ""
+    verdict, handicap = study.judged(claim)
+    why = f"; {handicap}" if handicap else ""
     return {"value": value, "low": low, "high": high, "seeds": len(seeds), "verdict": verdict, "why": why}
 
 
