@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import importlib
+import mmap
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any
 
 from anyformer.data.lines import LONGEST, MOST_PARTS
+from anyformer.data.parquet_pages import pages
 from anyformer.data.row import Bad, Row
 from anyformer.text.errors import DataError
 
@@ -39,7 +41,7 @@ def parquet(path: Path, advance: Callable[[int], None], bad: Bad) -> Iterator[Ro
         total, texts = max(1, footer.num_rows), _texts(footer)
         count = _rows_at_a_time(path, footer, texts, size)
         with reading.ParquetFile(path, memory_map=True, read_dictionary=texts) as file:
-            for batch in _batches(file, count):
+            for batch in _batches(path, file, count):
                 for values in _records(batch, path, number):
                     yield Row(f"{path}#{number}", values, path.parent)
                     number += 1
@@ -51,10 +53,23 @@ def parquet(path: Path, advance: Callable[[int], None], bad: Bad) -> Iterator[Ro
         raise DataError(f"{path}: not a Parquet file that pyarrow reads, at row {number} ({error}); write it again") from None
 
 
-def _batches(file: Any, count: int) -> Iterator[Any]:
+def _batches(path: Path, file: Any, count: int) -> Iterator[Any]:
     """Rows of one row group at a time: pyarrow joins no texts in lists that are held once."""
-    for group in range(file.num_row_groups):
-        yield from file.iter_batches(batch_size=count, row_groups=[group])
+    with path.open("rb") as raw, mmap.mmap(raw.fileno(), 0, access=mmap.ACCESS_READ) as content, memoryview(content) as view:
+        for group in range(file.num_row_groups):
+            _check_pages(path, view, file.metadata.row_group(group))
+            yield from file.iter_batches(batch_size=count, row_groups=[group])
+
+
+def _check_pages(path: Path, content: memoryview, group: Any) -> None:
+    """Refuse a row group whose pages are larger than its footer declares, which is what was checked."""
+    for column in map(group.column, range(group.num_columns)):
+        begin = min(filter(None, (column.dictionary_page_offset, column.data_page_offset)), default=0)
+        with content[begin : begin + column.total_compressed_size] as bytes_of:
+            held = sum(page.uncompressed for page in pages(bytes_of))
+        if held > column.total_uncompressed_size:
+            what = f"pages of {held:,} bytes in a column of {column.total_uncompressed_size:,}"
+            raise DataError(f"{path}: {column.path_in_schema} has {what}, by its footer; write the file again")
 
 
 def _rows_at_a_time(path: Path, footer: Any, texts: Collection[str], size: int) -> int:
