@@ -1,4 +1,4 @@
-"""Cases of text that stands beside weights: chat templates, tables of JSON and TOML, digests."""
+"""Cases of text that stands beside weights: chat templates, tokenizers, tables of JSON and TOML, digests."""
 
 from __future__ import annotations
 
@@ -37,6 +37,20 @@ METHODS = sorted({name for kind in (str, bytes, int, list, dict) for name in dir
 TESTS = sorted(DEFAULT_TESTS)
 DOUBLES = ("n.x ~ n.x", "n.x + n.x", "[n.x, n.x]", "(n.x, n.x)")
 PIECES = ("{{", "}}", "{%", "%}", "{#", "(", "[", "{", "'", "|", "~", " if 1 ", " is ", " not ", "-", "endfor", "\x1b[2J", "\0")
+EXPRESSIONS = (
+    "(a+)+$",
+    "(a|aa)+$",
+    "a*a*a*a*b",
+    "(?:)",
+    "[",
+    "(?<=a)b",
+    r"\p{L}+|\s+",
+    "(.*)*x",
+    ".",
+    "(a{1,99}){1,99}b",
+    "\\",
+)
+TEXTS = ("", "a b", "a" * 40 + "b", "<x>" * 5, "é\u0301\ufdfa\x00", "ab" * 2000)
 NAMES = (
     f"../../{OUTSIDE}/x", f"../{OUTSIDE}/x", "/etc/hostname", "..", ".", "", "a/../../b", "x" * 5000, "a\0b", "config.json",
     "folder", "\x1b[2J", "model.safetensors", "//", "./config.json", "\ud800",
@@ -52,6 +66,27 @@ def template(seed: int) -> Case:
     if draw.random() < 0.1:
         text = _broken(text, draw, PIECES)
     return lambda: rendered(text, GIVEN)
+
+
+def tokenizer(seed: int) -> Case:
+    """One tokenizer of damaged or endless stages, over some texts and a chat."""
+    draw = random.Random(seed)
+    table = _tokenizer() | {"normalizer": _stages(draw, "normalizers"), "decoder": _stages(draw, "decoders")}
+    if draw.random() < 0.5:
+        pattern = {"Regex": draw.choice(EXPRESSIONS)}
+        table["pre_tokenizer"] = {"type": "Split", "pattern": pattern, "behavior": "Isolated", "invert": False}
+    definition = json.dumps(mutated(table, draw) if draw.random() < 0.5 else table)
+    config = mutated({"eos_token": "</s>", "chat_template": TEMPLATE}, draw)
+
+    def run() -> None:
+        made = Tokenizer.of(
+            Beside({"tokenizer.json": definition.encode(), "tokenizer_config.json": json.dumps(config).encode()})
+        )
+        for text in draw.sample(TEXTS, 3):
+            made.decode(made.encode(text))
+        chat_tokens(made, Chat(list(GIVEN["messages"])))
+
+    return run
 
 
 def beside(seed: int) -> Case:
@@ -165,6 +200,15 @@ def _broken(text: str, draw: random.Random, pieces: tuple[str, ...]) -> str:
     return text
 
 
+def _stages(draw: random.Random, inner: str) -> Any:
+    if draw.random() < 0.3:
+        return None
+    letters = ("a", "b", "aaaaaaaaaa", "bbbbbbbbbb", "ab", "", " ", "x" * 2000)
+    pattern = ("String", draw.choice(("a", "b", ".", ""))) if draw.random() < 0.7 else ("Regex", draw.choice(EXPRESSIONS))
+    stages = [{"type": "Replace", "pattern": dict([pattern]), "content": draw.choice(letters)}]
+    return {"type": "Sequence", inner: stages * draw.choice((1, 2, 12, 40, 1500))}
+
+
 @cache
 def _tokenizer() -> dict[str, Any]:
     made = tokenizers.Tokenizer(models.BPE(vocab={"a": 0, "b": 1, "ab": 2, " ": 3}, merges=[("a", "b")], unk_token="a"))
@@ -192,6 +236,7 @@ def _tables() -> dict[str, Any]:
 
 KINDS = {
     "templates": Kind(template, 3_000, 120),
+    "tokenizers": Kind(tokenizer, 1_500, 40),
     "beside": Kind(beside, 2_000, 60),
     "digests": Kind(digests, 1_500, 60),
     "tomls": Kind(toml, 1_000, 60),

@@ -38,6 +38,10 @@ def test_older_keys_mean_what_transformers_takes_them_for():
     ("keys", "said"),
     [
         ({"n_shared_experts": 2}, "n_shared_experts = 2 is not supported"),
+        (
+            {"rope_parameters": {"main": "default", "compress": {}}},
+            r'rope_parameters\.main should be a table of settings, got "default"',
+        ),
         ({"norm_topk_prob": False}, "norm_topk_prob = false is not supported"),
         ({"num_key_value_heads": 4}, "num_key_value_heads = 4 is not supported"),
         ({"scoring_func": "softmax"}, "scoring_func = 'softmax' is not known here, only sqrtsoftplus, sigmoid"),

@@ -50,9 +50,27 @@ def test_many_stages_on_other_letters_are_none_of_these():
     assert tokenizer.encode("a b") == [0, 2, 1]
 
 
-def test_an_expression_on_which_the_library_gives_up(capfd):
-    tokenizer = Tokenizer.parse(split("(a+)+$"))
+@pytest.mark.parametrize(
+    "expression", ["(a+)+$", "(a|aa)+$", "a*a*a*a*b", "(.*)*x", "(a{1,99}){1,99}b", r"(\w+\s?)+$", "a*a*b"]
+)
+@pytest.mark.parametrize("place", ["pre_tokenizer", "normalizer", "decoder"])
+def test_an_expression_that_takes_longer_and_longer_is_refused(expression, place):
+    replace = replacing((expression, "b"), regex=True)[0]
+    stages = {place: json.loads(split(expression))["pre_tokenizer"] if place == "pre_tokenizer" else replace}
+    with pytest.raises(DataError, match=rf"{place}: the regular expression .* a run of [\d,]+ '.*'; mend the tokenizer.json"):
+        Tokenizer.parse(definition(**stages))
+
+
+@pytest.mark.parametrize(
+    "expression", [".", r"\p{N}{1,3}(?=(?:\p{N}{3})*(?:\P{N}|$))", r"(?=(\d{3})+(?!\d))", r"\p{L}+|\s+", " {2,}"]
+)
+def test_expressions_like_published_ones_are_read(expression):
+    assert Tokenizer.parse(split(expression)).encode("ab") == [0, 1]
+
+
+def test_what_the_library_gives_up_on_is_told(capfd):
+    """An expression that no run of its own letters keeps busy."""
+    tokenizer = Tokenizer.parse(split("((abba)(abba)?)+$"))
     for act in (tokenizer.encode, tokenizer.offsets):
         with pytest.raises(DataError, match=r"gives up on this text \(.*retry-limit.*mend the tokenizer.json"):
-            act("a" * 40 + "b")
-    assert tokenizer.encode("ab") == [0, 1]
+            act("abba" * 40 + "c")

@@ -23,6 +23,7 @@ from anyformer.text.conventions import Conventions
 from anyformer.text.converted import converted, source_of
 from anyformer.text.definition import END_NAMES, complete, end_of_text, library, settings, text_of, unknown
 from anyformer.text.errors import DataError, check_unicode
+from anyformer.text.expressions import check_expressions
 from anyformer.text.frame import Frame, Framed
 from anyformer.text.languages import spoken
 from anyformer.text.leaks import Leaks
@@ -76,6 +77,7 @@ class Tokenizer:
             with library_limits():
                 table = complete(json_data(definition), config)
                 check_growth(table)
+                check_expressions(table)
                 completed = text_of(table)
                 inner = library(completed)
                 inner.encode_special_tokens = True

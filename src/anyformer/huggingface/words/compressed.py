@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from anyformer.huggingface.config import Config
+from anyformer.huggingface.config import Config, shown
 from anyformer.huggingface.errors import HuggingFaceError, MismatchError
 from anyformer.huggingface.target import Target, nowhere
 from anyformer.huggingface.words.rope import SHARE, completed, from_table, to_table
@@ -27,6 +27,10 @@ def rotary_pair(config: Config) -> tuple[Rotary, Rotary]:
         both = {"main": {"rope_type": "default", "rope_theta": theta}, "compress": {**flat, "rope_theta": of_entries}}
     made = []
     for name in ("main", "compress"):
+        if not isinstance(both[name], Mapping):
+            raise HuggingFaceError(
+                f"{config.where}: rope_parameters.{name} should be a table of settings, got {shown(both[name])}"
+            )
         own = completed(_typed(both[name]), longest, config.where)
         fields: dict[str, Any] = {"pairing": "adjacent", "place": "last", "rotate_in": "fp32"}
         made.append(from_table(own, unread=(SHARE,), fraction=float(own.get(SHARE, share)), **fields))
