@@ -19,6 +19,7 @@ from anyformer.data.learning import learn, learn_in_process
 from anyformer.describe import change_all, to_toml
 from anyformer.training import Stopped, loop, resume, train, trainer
 from anyformer.training.journal import read_metrics
+from anyformer.training.stop import listening
 
 QUIET = Console(quiet=True)
 
@@ -108,6 +109,33 @@ def test_the_second_signal_ends_once_the_writer_has(tiny, tmp_path, monkeypatch)
     with pytest.raises(KeyboardInterrupt):
         train(tiny, tmp_path / "run", console=QUIET)
     assert [path.name for path in (tmp_path / "run" / "checkpoints").iterdir()] == ["step-00000003"], "nothing half is left"
+
+
+class Clearing:
+    """Does something when it is cleared up, where Python drops whatever a handler raises."""
+
+    def __init__(self, act):
+        self.act = act
+
+    def __del__(self):
+        self.act()
+
+
+def test_a_signal_while_something_is_cleared_up_is_obeyed(capfd):
+    handlers, hook = signal.getsignal(signal.SIGTERM), sys.unraisablehook
+
+    def work():
+        with listening() as stop:
+            stop.doing = "waiting"
+            Clearing(lambda: signal.raise_signal(signal.SIGTERM))
+            Clearing(lambda: time.sleep(0.5))  # within which it comes again
+            time.sleep(20)
+
+    with pytest.raises(Stopped, match="stopped while waiting") as raised:
+        work()
+    assert raised.value.exit_code == 143
+    assert "Traceback" not in capfd.readouterr().err
+    assert (signal.getsignal(signal.SIGTERM), sys.unraisablehook) == (handlers, hook)
 
 
 def test_learning_tokens_ends_with_a_signal_and_leaves_no_process(monkeypatch):

@@ -48,6 +48,8 @@ class Saver:
         self.written = self.begun
 
     def __enter__(self) -> Self:
+        # Its thread is there before there is something to write: one that a Ctrl-C finds starting is waited for by nobody.
+        self._writer.submit(int).result()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from threading import Timer
+from typing import Any
+
+_SOON = 0.05
+"""Seconds within which Python has cleared something up."""
 
 
 class Stopped(KeyboardInterrupt):
@@ -14,7 +20,7 @@ class Stopped(KeyboardInterrupt):
 
     def __init__(self, number: int, doing: str = "") -> None:
         super().__init__(f"stopped while {doing}" if doing else "stopped")
-        self.exit_code = 128 + number
+        self.number, self.exit_code = number, 128 + number
 
 
 @dataclass
@@ -82,6 +88,10 @@ def listening() -> Iterator[Stop]:
         back()
         stop.ask(number)
 
+    def again(number: int, frame: object) -> None:
+        back()
+        stop.check()
+
     try:
         for number in before:
             signal.signal(number, heard)
@@ -89,9 +99,33 @@ def listening() -> Iterator[Stop]:
         yield stop
         return
     try:
-        yield stop
+        with _raised_again(lambda: [signal.signal(number, again) for number in before]):
+            yield stop
     finally:
         back()
+
+
+@contextmanager
+def _raised_again(listen: Callable[[], object]) -> Iterator[None]:
+    """Where a signal arrives while Python clears something up (`__del__`, the callback of a weak reference), what its handler
+    raises is dropped there, with a trace on standard error. Then the signal comes once more, without the trace."""
+    before, timers = sys.unraisablehook, list[Timer]()
+
+    def dropped(unraisable: Any) -> None:
+        if isinstance(unraisable.exc_value, Stopped):
+            listen()
+            timers.append(Timer(_SOON, os.kill, (os.getpid(), unraisable.exc_value.number)))
+            timers[-1].start()
+        else:
+            before(unraisable)
+
+    sys.unraisablehook = dropped
+    try:
+        yield
+    finally:
+        sys.unraisablehook = before
+        for timer in timers:
+            timer.cancel()
 
 
 def _say(text: str) -> None:
