@@ -13,6 +13,7 @@ from anyformer.describe import DescriptionError, from_toml, to_toml
 from anyformer.model import Architecture, build
 from anyformer.operations import Shape
 from anyformer.parts import (
+    RWKV7,
     ALiBi,
     Attention,
     CrossAttention,
@@ -27,6 +28,7 @@ from anyformer.parts import (
     RMSNorm,
     Rotary,
     SharedBias,
+    ValueGate,
     ValueResidual,
     post_norm,
     pre_norm,
@@ -120,6 +122,8 @@ def test_thousands_of_random_combinations():
 
 FEED = FeedForward(width=8)
 LAYER_A = ValueResidual(variant="layer_a")
+GATE_A = ValueGate(variant="layer_a", rank=2)
+RWKV = RWKV7(heads=2, head_width=4, decay_rank=2, rate_rank=2, gate_rank=2)
 SENSELESS = {
     "late norm without rotation": (
         lambda: CrossAttention(heads=2, qk_norm=QKNorm(norm=RMSNorm(), at="after_rotary")),
@@ -136,6 +140,10 @@ SENSELESS = {
     "values of other heads": (
         lambda: stack([pre_norm(RMSNorm(), part) for part in (Attention(heads=4), Attention(heads=2, value_residual=LAYER_A))]),
         "reads 'values' of size 2 of variant 'layer_a', where its size is 4",
+    ),
+    "values of other features": (
+        lambda: stack([pre_norm(RMSNorm(), part) for part in (RWKV, RWKV.but(head_width=8, value_gate=GATE_A))]),
+        "reads 'values of a state' of size 16 of variant 'layer_a', where its size is 8",
     ),
     "heads without the stack's bias": (
         lambda: stack([pre_norm(RMSNorm(), Attention(heads=2), FEED)], score_bias=SharedBias(heads=4)),

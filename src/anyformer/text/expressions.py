@@ -16,11 +16,11 @@ from tokenizers import Regex, pre_tokenizers
 from anyformer.text.errors import DataError
 
 LENGTHS = tuple(2**power for power in range(5, 13))
-"""Characters of the runs that are tried, one after the other: an expression whose time grows with the fifth power of them is
-found before it takes seconds."""
-TIMES = 150
-"""How many times longer than one that splits after every character of the longest run an expression may take: published ones
-whose time grows with the square take 50 times as long at most, and with the third power it is thousands of times."""
+"""Characters of the runs that are tried, one after the other."""
+TIMES, SLACK = 150, 8
+"""How many times longer an expression may take than one that splits after every character of the longest run: on the longest
+run `TIMES`, since published ones whose time grows with the square take 50, and on shorter ones as much less as the square is,
+but `SLACK` in any case. Whatever grows faster is found within a second."""
 _UNITS = ("a", "A1", " ", "\n", "!")
 _LETTERS = 8
 """Letters of an expression that are repeated, too."""
@@ -62,7 +62,7 @@ def _slow(expression: str) -> str | None:
     with _mute():
         for unit in dict.fromkeys((*_UNITS, *letters, letters or "a")):
             for length in LENGTHS:
-                if _seconds(stage, unit * (length // len(unit)) + end) > TIMES * _usual():
+                if _seconds(stage, unit * (length // len(unit)) + end) > _limit(length):
                     return f"{length:,} {unit!r}"
     return None
 
@@ -91,6 +91,10 @@ def _seconds(stage: pre_tokenizers.PreTokenizer, text: str) -> float:
             raise
         return float("inf")
     return time.thread_time() - began
+
+
+def _limit(length: int) -> float:
+    return max(SLACK, TIMES * (length / LENGTHS[-1]) ** 2) * _usual()
 
 
 @cache

@@ -49,8 +49,8 @@ class DeltaAttention(Sublayer):
     convolution: ShortConvolution | None = None
     """Convolution of queries, keys and values, each with weights of its own (the papers: kernel 4, silu)."""
     decay: Decay | None = None
-    steps: Count = 1
-    """n, keys that a token writes."""
+    steps: Annotated[int, Field(ge=1, le=64)] = 1
+    """n, keys that a token writes, one after the other (the paper: 1 to 4)."""
     beta_scale: Annotated[float, Field(gt=0, le=2)] = 1.0
     """Above 1 the state can change sign along a key: eigenvalues down to 1 - beta_scale (2: OLMo hybrid, arXiv 2411.12537)."""
     length_eps: Positive = 1e-6

@@ -97,11 +97,11 @@ class RWKV7(Sublayer):
 
     @property
     def reads(self) -> tuple[Read, ...]:
-        return () if self.value_gate is None else (Read(LEFT, self.value_gate.variant, size=self.heads),)
+        return () if self.value_gate is None else (Read(LEFT, self.value_gate.variant, size=self.heads * self.head_width),)
 
     @property
     def leaves(self) -> Mapping[str, int]:
-        return {LEFT: self.heads}
+        return {LEFT: self.heads * self.head_width}
 
     @property
     def tp_divisors(self) -> tuple[int, ...]:

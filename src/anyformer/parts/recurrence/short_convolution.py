@@ -25,8 +25,8 @@ class ShortConvolution(Value):
     row or a document are zeros. Used before linear attention: Mamba (arXiv 2312.00752), gated delta nets (2412.06464).
     """
 
-    kernel: Annotated[int, Field(ge=2)] = 4
-    """n, positions that an output reads."""
+    kernel: Annotated[int, Field(ge=2, le=1024)] = 4
+    """n, positions that an output reads, each with an operation of its own."""
     dilation: Count = 1
     """d, positions from one that it reads to the next: x_{t - d (n - 1 - j)} (Engram)."""
     activation: Annotated[str, Choice(lambda: ACTIVATIONS)] | None = None
