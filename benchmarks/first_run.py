@@ -5,8 +5,9 @@
 Trains recipes/stdlib.toml for 4 minutes with three seeds, one after the other, the AVX-512 and 16-bit instructions of the
 processor hidden from torch's libraries, and a process of its own that is busy beside. Each run prepares its text anew, as the
 first one of a machine does. Of each: how far the held-out loss ends below the line of the bigram model; of 200 tokens sampled
-as `train` samples them, the share of words that occur in the text that it trained on, and whether some line is indented; and
-the share over ten such samples, since one has some 70 words. A run in the folder already is not repeated. Writes
+as `train` samples them, the share of words that occur in the text that it trained on, and whether some line is indented. The
+bound of the share is asked of ten such samples together, since one has some 70 words: the first one alone, and how many of the
+ten reach the bound, are written beside it. A run in the folder already is not repeated. Writes
 benchmarks/results/first_run.json; exits with 1 where a bound is missed.
 """
 
@@ -31,8 +32,9 @@ import numpy as np
 from benchmarks.sitting import RESULTS, machine
 
 import anyformer as af
+from anyformer.cli.ending import draws
 from anyformer.data import prepare
-from anyformer.generation import Sampling, generate
+from anyformer.generation import generate
 from anyformer.training import read_run
 from anyformer.training.journal import read_metrics
 
@@ -41,7 +43,7 @@ MINUTES, SEEDS, TOKENS, SAMPLES = 4.0, (0, 1, 2), 200, 10
 MARGIN, SHARE = 0.3, 0.8
 """Nats below the line of the bigram model, and share of words that occur in the text: the bounds."""
 SLOW = {
-    "ATEN_CPU_CAPABILITY": "avx2", "ONEDNN_MAX_CPU_ISA": "AVX2", "MKL_ENABLE_INSTRUCTIONS": "AVX2", "OMP_NUM_THREADS": "2",
+    "ATEN_CPU_CAPABILITY": "avx2", "ONEDNN_MAX_CPU_ISA": "AVX2", "MKL_ENABLE_INSTRUCTIONS": "AVX2",
 }  # fmt: skip
 """What hides the instructions."""
 WORD = re.compile(r"[^\W\d]\w*")
@@ -91,8 +93,7 @@ def judged(out: Path, seed: int) -> dict[str, Any]:
     corpus = prepare(run.data, out.with_suffix(".cache"))
     known = set(WORD.findall(tokenizer.decode(np.asarray(corpus.train.tokens[:]).tolist())))
     assert run.sample is not None
-    sampling = Sampling(temperature=0.7, top_k=50, seed=seed)
-    texts = generate(model, tokenizer, [run.sample] * SAMPLES, max_tokens=TOKENS, sampling=sampling)
+    texts = generate(model, tokenizer, [run.sample] * SAMPLES, max_tokens=TOKENS, sampling=draws().but(seed=seed))
     found = [WORD.findall(text)[:-1] for text in texts]  # the last one may be cut
     text, words, every = texts[0], found[0], [word for words in found for word in words]
     rows = [row for row in read_metrics(out) if row["kind"] == "train"]
@@ -110,12 +111,17 @@ def judged(out: Path, seed: int) -> dict[str, Any]:
         "bigram": line,
         "margin": round(line - loss, 4),
         "words": len(words),
-        "share": round(sum(word in known for word in words) / max(1, len(words)), 4),
+        "share": round(_share(words, known), 4),
         "words_of_ten": len(every),
-        "share_of_ten": round(sum(word in known for word in every) / max(1, len(every)), 4),
+        "share_of_ten": round(_share(every, known), 4),
+        "reached": sum(_share(words, known) >= SHARE for words in found),
         "indented": bool(INDENTED.search(text)),
         "text": text,
     }
+
+
+def _share(words: list[str], known: set[str]) -> float:
+    return sum(word in known for word in words) / max(1, len(words))
 
 
 def main() -> None:
@@ -148,7 +154,7 @@ def main() -> None:
             f"{each['share']:.0%} of {each['words']} words occur{', indented' * each['indented']}; "
             f"of ten samples {each['share_of_ten']:.0%} of {each['words_of_ten']}"
         )
-    held = all(each["margin"] >= MARGIN and each["share"] >= SHARE and each["indented"] for each in runs)
+    held = all(each["margin"] >= MARGIN and each["share_of_ten"] >= SHARE and each["indented"] for each in runs)
     sys.exit(0 if held else 1)
 
 

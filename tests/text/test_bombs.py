@@ -36,6 +36,8 @@ def split(expression):
         {"normalizer": replacing(("a", "a" * 10**6))[0]},
         {"normalizer": {"type": "Sequence", "normalizers": replacing(*[("a", "b")] * 1001)}},
         {"decoder": {"type": "Sequence", "decoders": replacing(*[("a", "a" * 10)] * 9)}},
+        {"decoder": {"type": "Sequence", "decoders": [stage | {"type": "a"} for stage in replacing(*[("a", "a" * 10)] * 9)]}},
+        {"normalizer": replacing(("(?:)", "b" * 900), regex=True)[0]},
         {"decoder": {"type": "Sequence", "decoders": replacing(*[("", "b")] * 40)}},
     ],
 )
@@ -66,6 +68,12 @@ def test_an_expression_that_takes_longer_and_longer_is_refused(expression, place
 )
 def test_expressions_like_published_ones_are_read(expression):
     assert Tokenizer.parse(split(expression)).encode("ab") == [0, 1]
+
+
+def test_a_decoder_that_strips_is_none_of_these():
+    strip = {"type": "Strip", "content": " ", "start": 1, "stop": 0}
+    stages = {"type": "Sequence", "decoders": [*replacing(("▁", "  ")), {"type": "Fuse"}, strip]}
+    assert Tokenizer.parse(definition(decoder=stages)).decode([2, 0]) == " a"
 
 
 def test_what_the_library_gives_up_on_is_told(capfd):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from anyformer.generation import Sampling
     from anyformer.training import Trained
     from anyformer.training.before import Before
 
@@ -55,19 +56,18 @@ def finish(trained: Trained) -> None:
 def print_sample(trained: Trained, console: Console) -> bool:
     """Print how the model continues the run's prompt, until the run's minutes end; if it cannot generate, say why: False."""
     from anyformer.cli.generated import safe, shown
-    from anyformer.generation import Sampling, stream
+    from anyformer.generation import stream
     from anyformer.model import InputError
 
     prompt = trained.prompts[0]
     if not prompt:  # the objective knows no text to go on with
         return False
-    sampling = Sampling(temperature=0.7, top_k=50)
     try:
         if trained.before is not None:
             print_answers(trained, trained.before, console)
             return True
         most = within_table(trained, _SAMPLE)
-        pieces = stream(trained.model, trained.tokenizer, [prompt], max_tokens=most, sampling=sampling, chat=trained.chat)
+        pieces = stream(trained.model, trained.tokenizer, [prompt], max_tokens=most, sampling=draws(), chat=trained.chat)
     except InputError as error:
         console.out(f"\nno sample: {error}")
         return False
@@ -85,6 +85,13 @@ def print_sample(trained: Trained, console: Console) -> bool:
     return True
 
 
+def draws() -> Sampling:
+    """How a sample is drawn: of a model that was trained for minutes, the unlikely tokens spell no words."""
+    from anyformer.generation import Sampling
+
+    return Sampling(temperature=0.6, min_p=0.1)
+
+
 def within_table(trained: Trained, most: int) -> int:
     """So many tokens, or half of the model's position table, whichever is less."""
     longest = trained.model.architecture.output_stack.max_length
@@ -98,9 +105,9 @@ def print_answers(trained: Trained, before: Before, console: Console) -> None:
     from rich.text import Text
 
     from anyformer.cli.generated import safe
-    from anyformer.generation import GREEDY, Sampling, generate
+    from anyformer.generation import GREEDY, generate
 
-    sampling = GREEDY if trained.chat else Sampling(temperature=0.7, top_k=50)
+    sampling = GREEDY if trained.chat else draws()
     most = within_table(trained, _ANSWER)
     given, title = ("question", "answers to held-out questions") if trained.chat else ("text", "how held-out texts go on")
     table = Table(given, "before", "after", title=title, title_justify="left")

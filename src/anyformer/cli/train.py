@@ -15,7 +15,7 @@ from anyformer.cli.arguments import WHAT, Compile, Tiny
 from anyformer.cli.ending import finish
 from anyformer.cli.quiet import progress_aside
 from anyformer.cli.terminal import tell, with_bars
-from anyformer.cli.threads import load_of_machine, yield_when_busy
+from anyformer.cli.threads import wait_briefly
 
 if TYPE_CHECKING:
     from anyformer.training import Run
@@ -118,7 +118,6 @@ def run(
     (a loss that is not finite, a full disk), and with 130 after Ctrl-C or 143 after SIGTERM, with everything trained saved.
     """
     began = time.monotonic()
-    from anyformer.data.workers import available_cores
     from anyformer.describe import UserError
 
     what = start_from if what is None else what
@@ -148,7 +147,7 @@ def run(
     first = environ.get("RANK", "0") == "0"  # of several processes the first one speaks
     if first:
         tell(f"anyformer train {what or f'--resume {resume}'}: loading torch")
-    yield_when_busy(environ, load_of_machine(), available_cores())
+    wait_briefly(environ)
     from anyformer.training import Stopped, train
     from anyformer.training import resume as resume_run
     from anyformer.training.journal import SUMMARY
