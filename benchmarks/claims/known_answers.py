@@ -126,7 +126,7 @@ TOPIC = Topic(
             "A block without its network is worse", "of nearly equal parameters, attention alone against both",
         ),
         of_study(
-            "side-by-side-is-as-good", "A 8.9", "Attention and network side by side are as good as one after the other.", "blocks",
+            "side-by-side-is-as-good", "A 8.9", "Attention and network side by side are as good as in turn.", "blocks",
             "Side by side costs nothing", "side by side against one after the other",
         ),
         of_study(

@@ -94,7 +94,8 @@ def _seconds(stage: pre_tokenizers.PreTokenizer, text: str) -> float:
 
 
 def _limit(length: int) -> float:
-    return max(SLACK, TIMES * (length / LENGTHS[-1]) ** 2) * _usual()
+    share = length / LENGTHS[-1]
+    return max(SLACK, TIMES * share * share) * _usual()
 
 
 @cache
