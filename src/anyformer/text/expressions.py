@@ -15,7 +15,7 @@ from tokenizers import Regex, pre_tokenizers
 
 from anyformer.text.errors import DataError
 
-LENGTHS = tuple(2**power for power in range(5, 13))
+LENGTHS = tuple(1 << power for power in range(5, 13))
 """Characters of the runs that are tried, one after the other."""
 TIMES, SLACK = 150, 8
 """How many times longer an expression may take than one that splits after every character of the longest run: on the longest
