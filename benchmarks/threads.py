@@ -1,4 +1,4 @@
-"""How long threads wait awake, alone and beside a busy process: an update of `make train`'s 0.87 M parameters on two threads.
+"""How long threads wait awake, alone and beside a busy process: an update of `make train`'s 1.1 M parameters on two threads.
 
     python -m benchmarks.threads --folder build/threads
 

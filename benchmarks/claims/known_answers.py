@@ -130,7 +130,7 @@ TOPIC = Topic(
             "Side by side costs nothing", "side by side against one after the other",
         ),
         of_study(
-            "aspect-ratio-matters-little", "B 3", "A width of 100 times the depth is best.", "shapes",
+            "wide-is-best", "B 3", "A width of 100 times the depth is best.", "shapes",
             "Two layers, 64 times as wide as deep, are better than six, 11 times", "2 layers of width 128 against 6 of 64",
         ),
         of_study(

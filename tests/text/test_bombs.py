@@ -38,6 +38,7 @@ def split(expression):
         {"decoder": {"type": "Sequence", "decoders": replacing(*[("a", "a" * 10)] * 9)}},
         {"decoder": {"type": "Sequence", "decoders": [stage | {"type": "a"} for stage in replacing(*[("a", "a" * 10)] * 9)]}},
         {"normalizer": replacing(("(?:)", "b" * 900), regex=True)[0]},
+        {"normalizer": {"type": "Sequence", "normalizers": replacing(*[("(?:)", "b")] * 40, regex=True)}},
         {"decoder": {"type": "Sequence", "decoders": replacing(*[("", "b")] * 40)}},
     ],
 )

@@ -64,7 +64,8 @@ def _batches(path: Path, file: Any, count: int) -> Iterator[Any]:
 def _check_pages(path: Path, content: memoryview, group: Any) -> None:
     """Refuse a row group whose pages are larger than its footer declares, which is what was checked."""
     for column in map(group.column, range(group.num_columns)):
-        begin = min(filter(None, (column.dictionary_page_offset, column.data_page_offset)), default=0)
+        offsets = (column.dictionary_page_offset, column.data_page_offset)
+        begin = min((at for at in offsets if at is not None and at > 0), default=0)
         with content[begin : begin + column.total_compressed_size] as bytes_of:
             held = sum(page.uncompressed for page in pages(bytes_of))
         if held > column.total_uncompressed_size:

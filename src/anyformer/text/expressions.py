@@ -13,6 +13,7 @@ from typing import Any
 
 from tokenizers import Regex, pre_tokenizers
 
+from anyformer.text.bombs import library_limits
 from anyformer.text.errors import DataError
 
 LENGTHS = tuple(1 << power for power in range(5, 13))
@@ -85,10 +86,9 @@ def _seconds(stage: pre_tokenizers.PreTokenizer, text: str) -> float:
     """Processor time of splitting, which other work on the machine does not move; infinite where the library gives up."""
     began = time.thread_time()
     try:
-        stage.pre_tokenize_str(text)
-    except BaseException as error:
-        if type(error).__name__ != "PanicException":
-            raise
+        with library_limits():
+            stage.pre_tokenize_str(text)
+    except DataError:
         return float("inf")
     return time.thread_time() - began
 
