@@ -86,10 +86,10 @@ def print_sample(trained: Trained, console: Console) -> bool:
 
 
 def draws() -> Sampling:
-    """How a sample is drawn: of a model that was trained for minutes, the unlikely tokens spell no words."""
+    """How a sample of a run is drawn."""
     from anyformer.generation import Sampling
 
-    return Sampling(temperature=0.6, min_p=0.1)
+    return Sampling(temperature=0.7, top_k=50)
 
 
 def within_table(trained: Trained, most: int) -> int:
