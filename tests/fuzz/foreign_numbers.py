@@ -21,7 +21,7 @@ from anyformer import huggingface
 from anyformer.loading import load
 from anyformer.model import build
 from anyformer.model.adapters import adapt
-from anyformer.tuning import Dora, Lora
+from anyformer.tuning import Dora, Lora, Prompt
 from fuzz.guard import place
 from fuzz.kind import Case, Kind
 from fuzz.mutate import mutated
@@ -45,12 +45,12 @@ def weights(seed: int) -> Case:
 
 
 def adapters(seed: int) -> Case:
-    """An adapter beside a whole model: other names, shapes, numbers or settings."""
+    """An adapter, merged with a whole model or beside one: other names, shapes, numbers or settings."""
     draw = random.Random(seed)
 
     def run() -> None:
         with place() as inside:
-            directory = Path(shutil.copytree(_adapter(draw.choice(("lora", "dora"))), inside / "adapter"))
+            directory = Path(shutil.copytree(_adapter(draw.choice(("lora", "dora", "prompt"))), inside / "adapter"))
             file, config = directory / "adapter_model.safetensors", directory / "adapter_config.json"
             match draw.choice(("settings", "settings", "names", "names", "numbers", "header", "whole")):
                 case "settings":
@@ -63,7 +63,10 @@ def adapters(seed: int) -> Case:
                     _header(file, draw)
                 case _:
                     pass
-            load(_base(), adapter=directory)
+            if draw.random() < 0.7:
+                load(_base(), adapter=directory)
+            else:
+                huggingface.read_adapter(directory, ZOO["llama"], huggingface.family("llama"))
 
     return run
 
@@ -169,7 +172,8 @@ def _base() -> Path:
 @cache
 def _adapter(kind: str) -> Path:
     made, model = Path(mkdtemp(dir=KEPT.name)) / kind, build(ZOO["llama"], seed=0)
-    adapter = (Dora if kind == "dora" else Lora)(rank=2, targets=("*.query", "*.down"))
+    targets = ("*.query", "*.down")
+    adapter = {"lora": Lora(rank=2, targets=targets), "dora": Dora(rank=2, targets=targets), "prompt": Prompt(tokens=3)}[kind]
     adapt(model, adapter, 0)
     own = {name: model.get_parameter(name).detach() for name in model.added}
     huggingface.write_adapter(made, adapter, own, model.bare, huggingface.family("llama"))

@@ -12,6 +12,7 @@ from safetensors.torch import load_file, save_file
 
 import anyformer as af
 from anyformer import huggingface
+from anyformer.huggingface.peft_config import ALPHA
 
 TOKENS = torch.tensor([[3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5]])
 USUAL = {
@@ -144,6 +145,8 @@ def test_an_adapter_of_the_right_names_is_merged(small, tmp_path):
         ("-", {"lora_magnitude_vector": (1,)}, r"does not fit model.layers.0.self_attn.q_proj.weight of shape"),
         ("-", {"lora_embedding_A": (2, 32)}, "layers.0.self_attn.q_proj lacks lora_A or lora_B"),
         ("-", {"lora_A.weight": None}, r"q_proj.lora_A.weight: not finite, .* the first nan"),
+        ("-", {"lora_A.weight": ()}, r"q_proj.lora_A.weight has the shape \(\), and no adapter has"),
+        ("-", {"lora_A.weight": (0, 32)}, r"q_proj.lora_A.weight has the shape \(0, 32\), and no adapter has"),
     ],
 )
 def test_no_tensor_of_an_adapter_is_ignored_and_none_may_be_missing(small, tmp_path, gone, put, said):
@@ -153,3 +156,44 @@ def test_no_tensor_of_an_adapter_is_ignored_and_none_may_be_missing(small, tmp_p
         tensors[LAYER.format(0) + ending] = torch.full((2, 32), torch.nan) if shape is None else torch.ones(shape)
     with pytest.raises(huggingface.HuggingFaceError, match=said):
         merged(small, tmp_path, tensors)
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"lora_alpha": "4"}, "lora_alpha is '4', and must be a finite number other than 0"),
+        ({"lora_alpha": [4]}, "lora_alpha is .4., and must be a finite number"),
+        ({"lora_alpha": 0}, "lora_alpha is 0, and must be a finite number other than 0"),
+        ({"alpha_pattern": [4]}, "alpha_pattern is .4., and must be a table"),
+        ({"alpha_pattern": {"q_proj": None}}, "alpha_pattern is .*None.*, and must be a table"),
+        ({"alpha_pattern": {"(": 4}}, r"adapter_config.json: alpha_pattern: '.*\(.*' is no pattern"),
+        (
+            {"alpha_pattern": {"(.|[a-z._0-9])*[^a-z0-9._]": 4}},
+            r"alpha_pattern: .* takes over 1 s on .model.layers.0.self_attn.q_proj.",
+        ),
+        ({"use_rslora": "yes"}, "use_rslora is 'yes', and must be true or false"),
+        ({"trainable_token_indices": [1.5]}, "trainable_token_indices is .1.5., and must be a list of rows"),
+        ({"trainable_token_indices": {"embed_tokens": 3}}, "trainable_token_indices is .*, and must be a list of rows"),
+    ],
+)
+def test_a_setting_of_another_kind_is_refused(small, tmp_path, settings, said):
+    """A table in the place of a number was a TypeError, and a slow pattern had no end."""
+    with pytest.raises(huggingface.HuggingFaceError, match=said):
+        merged(small, tmp_path, small[1], **settings)
+
+
+def test_without_alpha_it_is_that_of_peft(small, tmp_path):
+    assert peft.LoraConfig().lora_alpha == ALPHA
+    _, tensors, _ = small
+    _, usual = merged(small, tmp_path, tensors, lora_alpha=ALPHA)
+    _, without = merged(small, tmp_path, tensors, lora_alpha=None)
+    assert all(torch.equal(usual[name], without[name]) for name in usual)
+
+
+def test_shapes_of_an_adapter_beside_a_model_are_refused(small, tmp_path):
+    model, tensors, _ = small
+    merged(small, tmp_path, {**tensors, LAYER.format(0) + "lora_A.weight": torch.ones(3, 32)[:2]})
+    for shape in ((3, 32), (32,)):
+        save_file({**tensors, LAYER.format(0) + "lora_A.weight": torch.ones(shape)}, tmp_path / "adapter_model.safetensors")
+        with pytest.raises(huggingface.HuggingFaceError, match=r"q_proj has lora_A \(.*\) and lora_B \(32, 2\), and must have"):
+            huggingface.read_adapter(tmp_path, model.architecture, huggingface.family("llama"))

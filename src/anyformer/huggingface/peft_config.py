@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Container, Iterable, Mapping
+import math
+from collections.abc import Callable, Container, Iterable, Mapping
 from os.path import isfile
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from torch import Tensor
 
 from anyformer.huggingface.config import read_table
 from anyformer.huggingface.errors import HuggingFaceError
+from anyformer.huggingface.patterns import ends
 from anyformer.huggingface.peft_prompts import KIND
 from anyformer.huggingface.rules import Rule
 from anyformer.precision.finite import check_finite
@@ -37,6 +38,35 @@ _MERGED = {
     "trainable_token_indices": "rows of a table that learn", "lora_bias": "biases of B",
 }  # fmt: skip
 """Keys of what becomes one with the weights alone, and stands beside none of them here."""
+ALPHA = 8
+"""PEFT's `lora_alpha` where the file has none."""
+
+
+def _scale(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value != 0
+
+
+def _rows(value: Any) -> bool:
+    return isinstance(value, list) and all(type(row) is int and row >= 0 for row in value)
+
+
+def _table_of(holds: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, Mapping) and all(map(holds, value.values()))
+
+
+def _flag(value: Any) -> bool:
+    return isinstance(value, bool)
+
+
+_KINDS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
+    "lora_alpha": (_scale, "a finite number other than 0"),
+    "alpha_pattern": (_table_of(_scale), "a table from modules to finite numbers other than 0"),
+    "trainable_token_indices": (
+        lambda value: _rows(value) or _table_of(_rows)(value), "a list of rows, or a table from modules to such lists"
+    ),
+    "use_rslora": (_flag, "true or false"), "use_dora": (_flag, "true or false"), "fan_in_fan_out": (_flag, "true or false"),
+}  # fmt: skip
+"""Key -> whether it may have a value, and which it may have; null is PEFT's default."""
 
 
 def check_apart(directory: Path, config: Mapping[str, Any]) -> None:
@@ -62,11 +92,14 @@ def read_config(directory: Path) -> dict[str, Any]:
     for key, what in _REFUSED.items():
         if config.get(key):
             raise HuggingFaceError(f"{directory / CONFIG}: {key} means {what}, which is not read")
+    for key, (fits, wanted) in _KINDS.items():
+        if config.get(key) is not None and not fits(config[key]):
+            raise HuggingFaceError(f"{directory / CONFIG}: {key} is {config[key]!r}, and must be {wanted}")
     return config
 
 
 def read_tensors(directory: Path) -> dict[str, Tensor]:
-    """The tensors by name without PEFT's prefix."""
+    """The tensors by name without PEFT's prefix; refuses one that is empty, a single number, or not finite."""
     if not isfile(directory / WEIGHTS):
         pickled = isfile(directory / "adapter_model.bin")
         remedy = "; adapter_model.bin is a pickle: save it again as safetensors" if pickled else ""
@@ -76,14 +109,17 @@ def read_tensors(directory: Path) -> dict[str, Tensor]:
     except (safetensors.SafetensorError, OSError) as error:
         raise HuggingFaceError(f"{directory / WEIGHTS}: cannot be read as safetensors ({error})") from None
     for name, tensor in tensors.items():
+        if not tensor.dim() or not tensor.numel():
+            raise HuggingFaceError(f"{directory / WEIGHTS}: {name} has the shape {tuple(tensor.shape)}, and no adapter has")
         check_finite(tensor, f"{directory / WEIGHTS}: {name}", HuggingFaceError)
     return {name.removeprefix(PREFIX): tensor for name, tensor in tensors.items()}
 
 
-def scale_of(config: Mapping[str, Any], module: str, rank: int) -> float:
+def scale_of(directory: Path, config: Mapping[str, Any], module: str, rank: int) -> float:
     """alpha / r of a module, or alpha / sqrt(r)."""
-    patterns = config.get("alpha_pattern") or {}
-    alpha = next((value for key, value in patterns.items() if re.match(rf"(.*\.)?({key})$", module)), config["lora_alpha"])
+    patterns, where = config.get("alpha_pattern") or {}, f"{directory / CONFIG}: alpha_pattern"
+    usual = ALPHA if config.get("lora_alpha") is None else config["lora_alpha"]
+    alpha = next((alpha for pattern, alpha in patterns.items() if ends(pattern, module, where)), usual)
     return float(alpha) / (rank**0.5 if config.get("use_rslora") else rank)
 
 

@@ -74,9 +74,12 @@ def read_adapter(directory: str | Path, architecture: Architecture, family: Fami
         if A is None or B is None or rule is None:
             problem = "has no place in this architecture" if rule is None else "lacks lora_A or lora_B"
             raise HuggingFaceError(f"{directory}: the adapter of {module} {problem} ({family.model_type})")
+        if A.dim() != 2 or B.dim() != 2 or len(A) != B.shape[1]:
+            both = f"lora_A {tuple(A.shape)} and lora_B {tuple(B.shape)}"
+            raise HuggingFaceError(f"{directory}: {module} has {both}, and must have (rank, inputs) and (outputs, rank)")
         if (own[MAGNITUDE] is None) == bool(config.get("use_dora")):
             raise HuggingFaceError(f"{directory}: use_dora of {CONFIG} and the lora_magnitude_vector of {module} disagree")
-        theirs = _Beside(A.float(), B.float(), own[MAGNITUDE], scale_of(config, module, len(A)))
+        theirs = _Beside(A.float(), B.float(), own[MAGNITUDE], scale_of(directory, config, module, len(A)))
         found |= _of_ours(theirs, rule, [shapes[name] for name in rule.parameters], f"{directory}: {module}")
     if tensors:
         raise HuggingFaceError(f"{directory}: {next(iter(tensors))} is no parameter of an adapter that is read here")

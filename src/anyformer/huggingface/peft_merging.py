@@ -6,7 +6,6 @@ touches are written as they are stored, changed there as PEFT changes them, and 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +19,8 @@ from anyformer.huggingface.convert import shapes_of
 from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.fused import stacked
-from anyformer.huggingface.peft_config import WEIGHTS, check_targets, read_config, read_tensors, scale_of
+from anyformer.huggingface.patterns import ends
+from anyformer.huggingface.peft_config import CONFIG, WEIGHTS, check_targets, read_config, read_tensors, scale_of
 from anyformer.huggingface.peft_files import read_adapter
 from anyformer.huggingface.peft_prompts import KIND
 from anyformer.huggingface.rules import Rule, Then, Transposed, rules
@@ -64,14 +64,15 @@ class Found:
 
     def scale(self, module: str, rank: int) -> float:
         """alpha / r of a module, or alpha / sqrt(r)."""
-        return scale_of(self.config, module, rank)
+        return scale_of(self.directory, self.config, module, rank)
 
     def rows(self, module: str) -> list[int]:
         """The rows of a table that learn."""
-        given = self.config.get("trainable_token_indices") or []
+        given: list[int] | Mapping[str, list[int]] = self.config.get("trainable_token_indices") or []
         if not isinstance(given, Mapping):
-            return list(given)
-        return next((list(rows) for name, rows in given.items() if re.match(rf"(.*\.)?({name})$", module)), [])
+            return given
+        where = f"{self.directory / CONFIG}: trainable_token_indices"
+        return next((rows for pattern, rows in given.items() if ends(pattern, module, where)), [])
 
 
 def merge_adapter(

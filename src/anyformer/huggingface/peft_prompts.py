@@ -26,7 +26,10 @@ def read_prompt(config: Mapping[str, Any], tensors: Mapping[str, Tensor], archit
         raise HuggingFaceError(f"{where}: virtual tokens of {config['num_transformer_submodules']} stacks are not read")
     if set(tensors) != {STORED}:
         raise HuggingFaceError(f"{where}: holds {sorted(tensors)}, and prompt tuning has {STORED} alone")
-    count, width = tensors[STORED].shape
+    virtual = tensors[STORED]
+    if virtual.dim() != 2:
+        raise HuggingFaceError(f"{where}: {STORED} has the shape {tuple(virtual.shape)}, and must be (tokens, features)")
+    count, width = virtual.shape
     if width != architecture.table_width:
         raise HuggingFaceError(
             f"{where}: virtual tokens of {width} features, and the embeddings have {architecture.table_width}"

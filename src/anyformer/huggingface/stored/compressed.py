@@ -5,7 +5,6 @@ The packings are those of github.com/vllm-project/compressed-tensors.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -13,11 +12,12 @@ from typing import Any
 import torch
 
 from anyformer.huggingface.errors import HuggingFaceError
+from anyformer.huggingface.patterns import begins, check_pattern
 from anyformer.huggingface.stored.files import Files
 from anyformer.huggingface.stored.finding import gathered, set_aside
 from anyformer.huggingface.stored.scaled import Codes, Eight, Fp4, Scaled, Words
 from anyformer.huggingface.stored.scheme import Found, Packed
-from anyformer.huggingface.stored.settings import REMEDY, Settings
+from anyformer.huggingface.stored.settings import Settings
 
 METHODS = ("compressed-tensors",)
 INERT = ("format", "global_compression_ratio", "ignore", "kv_cache_scheme", "version")
@@ -42,8 +42,10 @@ STRATEGIES = ("tensor", "channel", "group", "block", "tensor_group")
 
 @dataclass(frozen=True)
 class Group:
-    """Modules of one scheme: `targets` are names, patterns after `re:`, or classes, which no name is of."""
+    """Modules of one scheme: `targets` of a configuration (`where`) are names, patterns after `re:`, or classes, which no
+    name is of."""
 
+    where: str
     targets: tuple[str, ...]
     packing: str
     kind: str
@@ -52,12 +54,14 @@ class Group:
 
     def rank(self, module: str) -> int | None:
         """How nearly a target names the module: 0 by name, 1 by a pattern, 2 by its class; None: not at all."""
-        ranks = [
-            1 if target.startswith("re:") else 0 if target == module else 2
-            for target in self.targets
-            if (re.match(target[3:], module) if target.startswith("re:") else target == module or target[:1].isupper())
-        ]
-        return min(ranks, default=None)
+        return min((rank for target in self.targets if (rank := self._rank(target, module)) is not None), default=None)
+
+    def _rank(self, target: str, module: str) -> int | None:
+        if target == module:
+            return 0
+        if target.startswith("re:"):
+            return 1 if begins(target.removeprefix("re:"), module, self.where) else None
+        return 2 if target[:1].isupper() else None
 
     def scheme(self, files: Files, parts: Mapping[str, str]) -> Scaled:
         """The scheme of a weight that these tensors hold."""
@@ -132,10 +136,7 @@ def _group(settings: Settings, name: str, table: Mapping[str, Any], packing: Any
     if not isinstance(targets, list) or not all(isinstance(target, str) for target in targets):
         raise group.refused("targets", targets, "a list of names")
     for pattern in (target[3:] for target in targets if target.startswith("re:")):
-        try:
-            re.compile(pattern)
-        except re.error as error:
-            raise HuggingFaceError(f"{settings.where}: {name}.targets: {pattern!r} is no pattern ({error}); {REMEDY}") from None
+        check_pattern(pattern, f"{settings.where}: {name}.targets")
     weights = group("weights")
     if not isinstance(weights, Mapping):
         raise group.refused("weights", weights, "a table of how weights are stored")
@@ -160,4 +161,4 @@ def _of_weights(weights: Settings, targets: tuple[str, ...], packing: str) -> Gr
     weights.finish(WEIGHTS_INERT)
     block: Mapping[str, tuple[int | None, int | None]] = {"tensor": (None, None), "channel": (1, None)}
     shares = block.get(strategy) or (tuple(structure) if strategy == "block" else (1, size))
-    return Group(targets, packing, kind, bits, shares)
+    return Group(weights.where, targets, packing, kind, bits, shares)
