@@ -22,7 +22,7 @@ from typing import Any
 
 from benchmarks.compare import RESULTS
 
-from anyformer.planning.failures import DAY, HOST_COPY, HOUR, PUBLISHED, STORAGE, Failures, Job, saves
+from anyformer.planning.failures import DAY, HOST_COPY, HOUR, PUBLISHED, STORAGE, Failures, TrainingJob, saves
 from anyformer.planning.goodput import best_interval, daly, enough_spares, expected, young
 from anyformer.planning.simulation import goodput, simulate, simulated_interval
 
@@ -36,13 +36,13 @@ SEEDS = count()
 """Every row has failures of its own."""
 
 
-def job(devices: int, *, background: bool, storage: float | None = None, **failures: Any) -> Job:
+def job(devices: int, *, background: bool, storage: float | None = None, **failures: Any) -> TrainingJob:
     """A job of the 405 B model, its checkpoint evenly over all accelerators."""
     costs = saves(CHECKPOINT, CHECKPOINT / devices, storage or STORAGE * devices, background=background)
-    return Job(devices, Failures(**{"mtbf": MTBF} | failures), costs)
+    return TrainingJob(devices, Failures(**{"mtbf": MTBF} | failures), costs)
 
 
-def compared(told: Job, interval: float, work: float, runs: int) -> dict[str, float]:
+def compared(told: TrainingJob, interval: float, work: float, runs: int) -> dict[str, float]:
     """Goodput by the formula and simulated, with its standard error and how many of them both are apart."""
     formula = expected(told, interval).goodput
     simulated, error = goodput(simulate(told, interval, work, runs=runs, seed=next(SEEDS)))
@@ -64,7 +64,7 @@ def intervals() -> Iterator[dict[str, Any]]:
     for between in (10 * MINUTE, HOUR, 3 * HOUR, DAY):
         for pause, write in ((1.0, 1.0), (30.0, 30.0), (300.0, 300.0), (1.0, 60.0)):
             costs = replace(job(1, background=False).saves, pause=pause, write=write, load=60.0)
-            told = Job(1, Failures(between, detect=60.0, restart=60.0), costs)
+            told = TrainingJob(1, Failures(between, detect=60.0, restart=60.0), costs)
             work = 300 * between * expected(told, best_interval(told)).useful
             best = simulated_interval(told, best_interval(told), work, runs=40, seed=next(SEEDS))
             yield {
@@ -197,7 +197,7 @@ def opt() -> dict[str, Any]:
     for name, options in ways.items():
         # Saves that training waits for, once an hour, at the default bandwidth.
         costs = saves(row["checkpoint"], row["checkpoint"] / run.devices, STORAGE * run.devices, background=False)
-        told = Job(run.devices, Failures(run.device_mtbf, **options), costs)
+        told = TrainingJob(run.devices, Failures(run.device_mtbf, **options), costs)
         found[name] = compared(told, HOUR, run.days * DAY * expected(told, HOUR).goodput, 400)
     return found
 

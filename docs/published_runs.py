@@ -22,7 +22,7 @@ from anyformer.parts import Attention, Embedding, FeedForward, RMSNorm, Rotary, 
 from anyformer.plan import Plan
 from anyformer.planning.layout import Layout, bounds, problems
 from anyformer.planning.planner import Candidate, machine_of, plan_training, price_layout, priced
-from anyformer.planning.stages import Row, Stage, row_of, stages
+from anyformer.planning.stages import PlannedStage, UnitRow, row_of, stages
 
 RUNS = tomllib.loads(Path(__file__).with_name("published.toml").read_text())["run"]
 MEASURED = tomllib.loads(Path(__file__).with_name("measured.toml").read_text())
@@ -67,12 +67,12 @@ def flops_per_token(name: str, length: int) -> float:
 
 
 @cache
-def _units(name: str, length: int, plan: Plan) -> Row:
+def _units(name: str, length: int, plan: Plan) -> UnitRow:
     return row_of(architecture(name, length), length, plan)
 
 
 @cache
-def _stages(name: str, length: int, plan: Plan, pp: int, chunks: int, even: bool) -> tuple[Stage, ...]:
+def _stages(name: str, length: int, plan: Plan, pp: int, chunks: int, even: bool) -> tuple[PlannedStage, ...]:
     return stages(_units(name, length, plan), pp, chunks, even=even)
 
 

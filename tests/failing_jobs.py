@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from anyformer.planning.failures import Failures, Job, Saves
+from anyformer.planning.failures import Failures, Saves, TrainingJob
 
 MINUTE, HOUR, DAY = 60.0, 3600.0, 86400.0
 
@@ -12,7 +12,7 @@ MINUTE, HOUR, DAY = 60.0, 3600.0, 86400.0
 def job(mtbf=3 * HOUR, *, pause=30.0, write=None, load=30.0, devices=1, **failures):
     """A job by its own mean time between failures."""
     told = Failures(mtbf * devices, **{"detect": 300.0, "restart": 300.0} | failures)
-    return Job(devices, told, Saves(pause, pause if write is None else write, load))
+    return TrainingJob(devices, told, Saves(pause, pause if write is None else write, load))
 
 
 ANY_SPARES = st.none() | st.integers(0, 20)

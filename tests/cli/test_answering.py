@@ -20,9 +20,9 @@ from anyformer.cache import Cache, code, contents, ship
 from anyformer.cache.shipped import shipped as code_shipped
 from anyformer.cli import answering, app, shipping
 from anyformer.cli.answering import Answer, key_of
-from anyformer.cli.pages import Figures, Line, Paragraph, Table, Verbatim, lines, parsed, plain
+from anyformer.cli.pages import Figures, PageLine, PageTable, Paragraph, Verbatim, lines, parsed, plain
 from anyformer.costs.figures import count
-from anyformer.costs.rows import Row, Section
+from anyformer.costs.rows import FigureRow, Section
 from anyformer.describe import Notice, UserError, plugins
 
 QUESTIONS = (
@@ -163,7 +163,7 @@ def test_what_does_not_last_is_not_kept(what, keeping, monkeypatch):
             plugins._tried.add(("theirs", "anyformer.parts"))
         if what == "code":
             monkeypatch.setattr(answering, "contents", lambda: "written meanwhile")
-        return None if what == "act" else Answer([Line(name)], lasting=what != "lasting")
+        return None if what == "act" else Answer([PageLine(name)], lasting=what != "lasting")
 
     with pytest.warns(Notice) if what == "told" else contextlib.nullcontext():
         run(name="gpt2")
@@ -293,12 +293,14 @@ def test_the_usual_questions_are_those_of_every_name_and_of_the_help():
 
 
 def test_items_of_a_page_come_back_as_they_were():
-    section = Section("Sums", ("each", "all"), (Row("first", (count(1), count(2)), strong=True), Row("none", ())), detail=True)
+    section = Section(
+        "Sums", ("each", "all"), (FigureRow("first", (count(1), count(2)), strong=True), FigureRow("none", ())), detail=True
+    )
     items = (
-        Line("a", strong=True),
+        PageLine("a", strong=True),
         Paragraph("b " * 30, "  ", "    "),
         Figures((section, section)),
-        Table(("head", "number"), (("a", "1"), ("b", "20")), ("number",)),
+        PageTable(("head", "number"), (("a", "1"), ("b", "20")), ("number",)),
         Verbatim("{\n  wide\n}\n"),
     )
     assert tuple(parsed(*json.loads(json.dumps(plain(item)))) for item in items) == items

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 from anyformer.cli import app
 from anyformer.costs.figures import count
 from anyformer.costs.narrow import narrow
-from anyformer.costs.rows import Row, Section
+from anyformer.costs.rows import FigureRow, Section
 from anyformer.costs.text import lines
 
 ASKED = (
@@ -37,7 +37,9 @@ def test_no_line_is_wider_than_the_terminal(command):
 
 
 def test_columns_without_room_stand_below():
-    section = Section("Size", ("one", "two", "three"), (Row("first", tuple(map(count, (1, 2, 3)))), Row("other", (count(4),))))
+    section = Section(
+        "Size", ("one", "two", "three"), (FigureRow("first", tuple(map(count, (1, 2, 3)))), FigureRow("other", (count(4),)))
+    )
     assert [line.text for line in narrow(section, 20)] == [
         "Size     one  two",
         "  first    1    2",
@@ -50,7 +52,7 @@ def test_columns_without_room_stand_below():
 
 
 def test_names_without_room_stand_above():
-    section = Section("Sums", ("each", "all"), (Row("so long a name of what is counted", (count(1000), count(20000))),))
+    section = Section("Sums", ("each", "all"), (FigureRow("so long a name of what is counted", (count(1000), count(20000))),))
     assert [line.text for line in narrow(section, 36)] == [
         "Sums   each     all",
         "  so long a name of what is counted",

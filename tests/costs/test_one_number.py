@@ -15,7 +15,7 @@ from anyformer.costs.figures import flops, size
 from anyformer.costs.fine_tuning import FineTuning, Method
 from anyformer.costs.foretold import TOKEN_BYTES, _Request
 from anyformer.costs.named_hardware import hardware_of
-from anyformer.costs.step import Step
+from anyformer.costs.step import PricedStep
 from anyformer.measuring.measure import predicted_saved
 from anyformer.measuring.trial import trial_of
 from anyformer.operations import Shape
@@ -57,7 +57,7 @@ def test_every_address_says_the_same_memory(kind, checkpointing):
     layout = Layout(micro_batch=BATCH, checkpointing=checkpointing)
     assert price_layout(made, layout, length=LENGTH, plan=plan).memory == sheet.memory
     assert peak_memory(made, batch=BATCH, length=LENGTH, plan=plan) == sheet.peak
-    assert _Request(Step(made), BATCH, LENGTH, plan, 1).bytes == total + BATCH * (LENGTH + 1) * TOKEN_BYTES
+    assert _Request(PricedStep(made), BATCH, LENGTH, plan, 1).bytes == total + BATCH * (LENGTH + 1) * TOKEN_BYTES
     # Fine-tuning leaves predictions of later tokens out.
     bare = peak_memory(made.but(mtp=None), batch=BATCH, length=LENGTH, plan=plan)
     assert FineTuning(made, Method("all weights", Tuning(), AdamW()), LENGTH, plan).peak(BATCH) == bare
@@ -99,7 +99,7 @@ def test_every_address_says_the_same_counts(kind):
         assert budget.decode_bytes == af.cost(made, length=LENGTH, mode="decode").reading.total
     if not made.two_inputs and made.decoder is not None:
         piece = Shape(batch=BATCH, length=LENGTH, source=made.source_of(LENGTH))
-        seen, peak = update_figures(Step(made, AdamW()), piece, 1, plan)
+        seen, peak = update_figures(PricedStep(made, AdamW()), piece, 1, plan)
         # A counter does not see the products that no gradient asks for.
         no_gradient = made.cost(sheet.shape, plan).total_flops.no_gradient
         assert (seen.predicted, peak) == (sheet.flops.total.dense - no_gradient, sheet.peak.total)

@@ -13,7 +13,7 @@ from anyformer.costs.figures import Figure, count, scaled, size
 from anyformer.costs.hardware import Efficiency
 from anyformer.costs.named_hardware import hardware_of
 from anyformer.costs.page import page, reached, title, warnings
-from anyformer.costs.rows import Row, Section
+from anyformer.costs.rows import FigureRow, Section
 from anyformer.costs.sheet import MODES
 from anyformer.costs.text import lines, side_by_side, text
 from effort import calls
@@ -41,8 +41,10 @@ def test_every_kind_of_model_has_its_page(name):
 
 def test_figures_of_a_section_end_in_the_same_columns():
     sections = (
-        Section("Short", ("one", "two"), (Row("a", (count(5), size(2e9))), Row("a longer name", (count(1234567),)))),
-        Section("Other", ("",), (Row("b", (count(7),)),)),
+        Section(
+            "Short", ("one", "two"), (FigureRow("a", (count(5), size(2e9))), FigureRow("a longer name", (count(1234567),)))
+        ),
+        Section("Other", ("",), (FigureRow("b", (count(7),)),)),
     )
     first, a, longer, blank, _, other = text(sections).splitlines()
     assert blank == ""
@@ -59,9 +61,13 @@ def test_components_add_up():
 
 
 def test_side_by_side_says_how_far_apart():
-    ours = (Section("Size", ("", "active"), (Row("total", (count(10), count(10))), Row("ours", (count(1),)))),)
+    ours = (Section("Size", ("", "active"), (FigureRow("total", (count(10), count(10))), FigureRow("ours", (count(1),)))),)
     theirs = (
-        Section("Size", ("", "active"), (Row("total", (count(25), count(10))), Row("fine print", (count(1),), detail=True))),
+        Section(
+            "Size",
+            ("", "active"),
+            (FigureRow("total", (count(25), count(10))), FigureRow("fine print", (count(1),), detail=True)),
+        ),
     )
     (found,) = side_by_side(["a", "b"], [ours, theirs])
     assert found.columns == ("a", "b", "most / least")
@@ -144,5 +150,5 @@ def test_a_whole_page_is_few_calls(name):
 
 
 def test_figures_without_numbers_do_not_compare():
-    (found,) = side_by_side(["a", "b"], [(Section("s", ("",), (Row("x", (Figure("memory"),)),)),)] * 2)
+    (found,) = side_by_side(["a", "b"], [(Section("s", ("",), (FigureRow("x", (Figure("memory"),)),)),)] * 2)
     assert [str(figure) for figure in found.rows[0].figures] == ["memory", "memory", ""]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from zoo import ZOO
 
 import anyformer as af
-from anyformer.costs.saved import Question
+from anyformer.costs.saved import TraceQuestion
 from anyformer.costs.saved import tracing as module
 from anyformer.costs.saved.reduced import TRACED, _traced, reduced
 from anyformer.costs.saved.tracing import trace
@@ -59,7 +59,7 @@ def test_variants_that_differ_in_a_number_are_priced_as_if_each_were_traced(name
     """A base that makes every layer's table anew, a share of features, a dropout of none: none of it is taken for alike."""
     architecture = of_variants(name, path, values)
     for recomputed in (False, True):
-        question = Question(architecture, Shape(batch=2, length=11), BF16, recomputed=recomputed)
+        question = TraceQuestion(architecture, Shape(batch=2, length=11), BF16, recomputed=recomputed)
         found, whole = trace(question), module._trace(question, reduced(question, merged=False))
         assert sizes(found) == sizes(whole)
     assert len(reduced(question).layers["decoder"]) <= most
@@ -69,7 +69,7 @@ def test_a_capacity_is_a_number_that_moves_sizes():
     """Each of five capacities pads its experts to another length."""
     path = "layer.experts.sublayer.capacity"
     architecture = of_variants("experts", path, [Capacity(factor=each) for each in (1.0, 1.25, 1.5, 1.75, 2.0)])
-    question = Question(architecture, Shape(batch=2, length=64), BF16)
+    question = TraceQuestion(architecture, Shape(batch=2, length=64), BF16)
     assert sizes(trace(question)) == sizes(module._trace(question, reduced(question, merged=False)))
 
 
@@ -90,6 +90,6 @@ def test_kinds_that_differ_in_a_float_are_three():
     mixers = [LightningAttention(heads=2, decay=1 / (layer + 1)) for layer in range(20)]
     blocks = {f"lightning_{i}": pre_norm(RMSNorm(), mixer, FeedForward(width=32)) for i, mixer in enumerate(mixers)}
     architecture = decoder_only(Embedding(vocab=32), 16, list(blocks.values()), names=Named(blocks))
-    question = Question(architecture, Shape(batch=1, length=128), BF16)
+    question = TraceQuestion(architecture, Shape(batch=1, length=128), BF16)
     assert len(reduced(question).layers["decoder"]) < 14
     assert all(module._alike(trace(question), *pair) for pair in reduced(question).alike)

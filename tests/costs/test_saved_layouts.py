@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from zoo import ZOO
 
-from anyformer.costs.saved import Question
+from anyformer.costs.saved import TraceQuestion
 from anyformer.costs.saved.layouts import laid_out
 from anyformer.costs.saved.tracing import trace
 from anyformer.operations import Shape
@@ -67,7 +67,7 @@ def test_along_a_dimension(x, dim, keep):
 @pytest.mark.parametrize("recomputed", [False, True])
 def test_whole_passes(name, recomputed, monkeypatch):
     shape = Shape(batch=2, length=11, source=7 if ZOO[name].two_inputs else 0)
-    question = Question(ZOO[name], shape, Plan(precision="bf16", attention="sdpa"), recomputed=recomputed)
+    question = TraceQuestion(ZOO[name], shape, Plan(precision="bf16", attention="sdpa"), recomputed=recomputed)
     found = trace(question)
     monkeypatch.setattr("anyformer.costs.saved.paper.laid_out", lambda *_: None)
     assert trace(question) == found

@@ -8,7 +8,7 @@ import pytest
 from zoo import ZOO
 
 from anyformer.cache import Cache
-from anyformer.costs.saved import Question, remembered, saved, sizes
+from anyformer.costs.saved import TraceQuestion, remembered, saved, sizes
 from anyformer.costs.saved.tracing import trace
 from anyformer.describe import change_all
 from anyformer.operations import Shape
@@ -28,7 +28,7 @@ def fresh(monkeypatch, tmp_path):
 
 
 def asked(name="llama", batch=2, length=11, **more):
-    return Question(ZOO[name], Shape(batch=batch, length=length), BF16, **more)
+    return TraceQuestion(ZOO[name], Shape(batch=batch, length=length), BF16, **more)
 
 
 def refuse(question):
@@ -60,7 +60,7 @@ def test_parts_of_others_are_not_remembered_between_processes(fresh):
         kind: Literal["their_norm"] = "their_norm"
 
     theirs = change_all(ZOO["llama"], {"decoder.final_norm": TheirNorm()})
-    saved(Question(theirs, Shape(batch=2, length=11), BF16))
+    saved(TraceQuestion(theirs, Shape(batch=2, length=11), BF16))
     assert not (fresh / "saved").exists()
 
 
@@ -104,7 +104,7 @@ def test_any_batch_is_what_a_trace_of_it_says(name, fresh):
     source = 7 if architecture.two_inputs else 0
     for recomputed in (False, True):
         for batch in (2, 1, 5, 3, 16, 1000):
-            question = Question(architecture, Shape(batch=batch, length=11, source=source), BF16, recomputed=recomputed)
+            question = TraceQuestion(architecture, Shape(batch=batch, length=11, source=source), BF16, recomputed=recomputed)
             assert saved(question) == trace(question)
 
 
@@ -132,7 +132,7 @@ def test_long_sequences_follow_from_three_shorter_ones(name, fresh, monkeypatch)
     monkeypatch.setattr(sizes, "STEP", 512)
     monkeypatch.setattr(remembered, "LONG", 2048)
     for length in (3000, 3001, 4096):
-        question = Question(architecture, Shape(batch=2, length=length), plan)
+        question = TraceQuestion(architecture, Shape(batch=2, length=length), plan)
         assert totals(saved(question)) == totals(trace(question))
 
 

@@ -169,13 +169,13 @@ def test_tasks_that_are_not_there_are_refused(first, files):
 
 @harness
 def test_settings_of_generation_that_are_not_known_are_refused():
-    from anyformer.evaluation.harness import Asked
+    from anyformer.evaluation.harness import ContinuationRequest
 
-    asked = Asked.of({"until": "x", "max_gen_toks": 5, "do_sample": True, "temperature": 0.7, "top_k": 3})
+    asked = ContinuationRequest.of({"until": "x", "max_gen_toks": 5, "do_sample": True, "temperature": 0.7, "top_k": 3})
     assert (asked.until, asked.most, asked.sampling.temperature, asked.sampling.top_k) == (("x",), 5, 0.7, 3)
-    assert Asked.of({}).sampling.temperature == 0
+    assert ContinuationRequest.of({}).sampling.temperature == 0
     with pytest.raises(UserError, match="num_beams = 4 is not known"):
-        Asked.of({"num_beams": 4})
+        ContinuationRequest.of({"num_beams": 4})
 
 
 @harness

@@ -9,7 +9,7 @@ from zoo import ZOO
 from anyformer.catalogue import architecture
 from anyformer.costs import hardware_of
 from anyformer.costs.available import free_memory
-from anyformer.costs.counted import Comparison
+from anyformer.costs.counted import CountComparison
 from anyformer.costs.counts import located
 from anyformer.costs.foretold import NotEnoughMemoryError
 from anyformer.costs.saved import saved_by_label, saved_bytes
@@ -74,12 +74,12 @@ def test_a_wrong_declaration_is_found(monkeypatch):
 
 
 def test_tolerances():
-    assert Comparison("a", "", "", 100, 101, 0.01).holds
-    assert not Comparison("a", "", "", 100, 102, 0.01).holds
-    assert not Comparison("a", "", "", 100, 101, 0).holds
-    assert Comparison("a", "", "", 100, 500, None).holds
-    assert Comparison("a", "", "", 0, 0, 0).holds
-    assert not Comparison("a", "", "", 1, 0, 0).holds
+    assert CountComparison("a", "", "", 100, 101, 0.01).holds
+    assert not CountComparison("a", "", "", 100, 102, 0.01).holds
+    assert not CountComparison("a", "", "", 100, 101, 0).holds
+    assert CountComparison("a", "", "", 100, 500, None).holds
+    assert CountComparison("a", "", "", 0, 0, 0).holds
+    assert not CountComparison("a", "", "", 1, 0, 0).holds
 
 
 def test_numbers_for_json():

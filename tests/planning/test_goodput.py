@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anyformer.describe import UserError
-from anyformer.planning.failures import PUBLISHED, Cause, Failures, Job, Saves, causes_of, saves
+from anyformer.planning.failures import PUBLISHED, Cause, Failures, Saves, TrainingJob, causes_of, saves
 from anyformer.planning.goodput import best_interval, daly, enough_spares, erlang_b, expected, waiting, young
 from failing_jobs import HOUR, MINUTE, job, jobs
 
@@ -148,7 +148,7 @@ def test_saves_cost_what_is_moved():
 
 
 def test_a_job_fails_as_often_as_all_its_devices():
-    told = Job(16384, Failures(50_000 * HOUR), Saves(3, 3, 3))
+    told = TrainingJob(16384, Failures(50_000 * HOUR), Saves(3, 3, 3))
     assert told.mtbf / HOUR == pytest.approx(3.05, abs=0.005)
     assert told.recovery == 600 + 300 + 3
 
@@ -165,7 +165,7 @@ def test_a_job_fails_as_often_as_all_its_devices():
         (lambda: Cause("disk", 1.5), "'disk' .* from 0 to 1, got 1.5"),
         (lambda: Saves(2.0, 1.0, 0.0), "1 s cannot pause training for longer, 2 s"),
         (lambda: Saves(0.0, 1.0, -1.0), "load .* got -1.0"),
-        (lambda: Job(0, Failures(1.0), Saves(0, 0, 0)), "1 accelerator or more, got 0"),
+        (lambda: TrainingJob(0, Failures(1.0), Saves(0, 0, 0)), "1 accelerator or more, got 0"),
         (lambda: causes_of("llama-3.1-40b"), "no causes .* 'llama-3.1-40b'; did you mean 'llama-3.1-405b'"),
     ],
 )

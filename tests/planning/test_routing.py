@@ -12,14 +12,14 @@ from anyformer.plan import Plan
 from anyformer.planning import step
 from anyformer.planning.layout import Layout, bounds, problems
 from anyformer.planning.planner import plan_training, price_layout
-from anyformer.planning.routing import Routing, copies, dispatched
+from anyformer.planning.routing import MixtureRouting, copies, dispatched
 from anyformer.planning.stages import row_of, stages
 
 BF16 = Plan(precision="bf16")
-V3 = Routing(chosen=8, experts=256, width=7168, groups=8, keep=4)
+V3 = MixtureRouting(chosen=8, experts=256, width=7168, groups=8, keep=4)
 
 
-def drawn(routing: Routing, parts: int, tokens: int = 4000) -> float:
+def drawn(routing: MixtureRouting, parts: int, tokens: int = 4000) -> float:
     """Parts that hold one of the experts of a token, on average over random tokens."""
     draw, group, size = random.Random(0), routing.experts // routing.groups, routing.experts // parts
     total = 0
@@ -30,7 +30,9 @@ def drawn(routing: Routing, parts: int, tokens: int = 4000) -> float:
     return total / tokens
 
 
-@pytest.mark.parametrize("routing", [V3, Routing(8, 128, 4096), Routing(6, 160, 5120, 8, 3), Routing(1, 16, 64, 4, 1)])
+@pytest.mark.parametrize(
+    "routing", [V3, MixtureRouting(8, 128, 4096), MixtureRouting(6, 160, 5120, 8, 3), MixtureRouting(1, 16, 64, 4, 1)]
+)
 @pytest.mark.parametrize("parts", [1, 2, 8, 16])
 def test_tokens_reach_as_many_parts_as_random_choices_do(routing, parts):
     assert routing.reached(parts) == pytest.approx(drawn(routing, parts), rel=0.02)
@@ -68,7 +70,7 @@ def test_routings_are_read_from_descriptions():
     routed = [unit.routed for unit in row_of(architecture("deepseek-v3"), 1024, BF16).units]
     assert sorted(set(routed), key=len) == [(), (V3,)]
     (qwen,) = {unit.routed for unit in row_of(architecture("qwen3-30b-a3b"), 1024, BF16).units if unit.routed}
-    assert qwen == (Routing(8, 128, 2048),)
+    assert qwen == (MixtureRouting(8, 128, 2048),)
 
 
 @pytest.fixture(scope="module")

@@ -35,7 +35,7 @@ from anyformer.cli import (
     verifying,
 )
 from anyformer.cli.aligned import folded
-from anyformer.cli.help_page import Command, Group
+from anyformer.cli.help_page import HelpCommand, HelpGroup
 from anyformer.cli.plugins import with_plugins
 from anyformer.cli.quiet import with_quiet
 from anyformer.cli.terminal import tell, terminals
@@ -43,7 +43,7 @@ from anyformer.describe import Notice, UserError, printable
 
 app = typer.Typer(
     name="anyformer",
-    cls=Group,
+    cls=HelpGroup,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -80,7 +80,7 @@ COMMANDS = {
 """Each command: the module of its `run` and `EXAMPLES`, and its group in `anyformer --help`."""
 LOUD = ("torchao", "torch.utils._pytree")
 """Loggers that warn, at any import of transformers, of kernels for other machines and of names that torch will change."""
-CLASSES = {"cost": costing.Command}
+CLASSES = {"cost": costing.CostCommand}
 """Commands that parse their arguments in their own way."""
 
 
@@ -101,7 +101,7 @@ def _options(
 
 
 for verb, (module, group) in COMMANDS.items():
-    app.command(verb, cls=CLASSES.get(verb, Command), epilog=module.EXAMPLES, rich_help_panel=group)(
+    app.command(verb, cls=CLASSES.get(verb, HelpCommand), epilog=module.EXAMPLES, rich_help_panel=group)(
         with_quiet(with_plugins(module.run))
     )
 

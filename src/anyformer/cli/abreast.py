@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from anyformer.cli.aligned import aligned
 from anyformer.cli.pages import Item, Paragraph
-from anyformer.costs.rows import Line
+from anyformer.costs.rows import PageLine
 
 if TYPE_CHECKING:
     from anyformer.differences import Change, Difference
@@ -24,13 +24,13 @@ def abreast(first: str, others: Mapping[str, Difference], title: str) -> Iterato
         ("What differs", [each.details for each in found]),
     ):
         if rows := _rows(parts):
-            yield from (Line(""), Line(heading, strong=True))
+            yield from (PageLine(""), PageLine(heading, strong=True))
         for what, start, ends in rows:
             yield Paragraph(f"{what}: {start} -> {' | '.join(ends)}", "  ")
-    yield from (Line(""), Line(title, strong=True))
+    yield from (PageLine(""), PageLine(title, strong=True))
     costs = [(what, start, *ends) for what, start, ends in _rows([each.costs for each in found])]
     for line in aligned([("", first, *others), *costs], (False, *(True for _ in range(len(others) + 1)))):
-        yield Line(f"  {line}")
+        yield PageLine(f"  {line}")
 
 
 def _rows(parts: list[tuple[Change, ...]]) -> list[tuple[str, str, list[str]]]:

@@ -28,7 +28,7 @@ from anyformer.cli.arguments import (
     workload_option,
 )
 from anyformer.cli.pages import Figures, Item, Verbatim
-from anyformer.costs.rows import Line
+from anyformer.costs.rows import PageLine
 from anyformer.precision import Kind
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ anyformer cost gpt2 --explain attention
 EVERYTHING = "all"
 
 
-class Command(help_page.Command):
+class CostCommand(help_page.HelpCommand):
     """The command, where --explain without a component explains all of them."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -229,14 +229,14 @@ def _pages(sheets: dict[str, CostSheet], modes: Sequence[Mode], plans: dict[str,
         for name, sheet in sheets.items()
     ]
     titled = next((sheet for sheet in sheets.values() if sheet.source), sheets[first])
-    yield Line(title(titled) if others else f"{first}: {title(titled)}", strong=True)
-    yield Line(reached(titled))
+    yield PageLine(title(titled) if others else f"{first}: {title(titled)}", strong=True)
+    yield PageLine(reached(titled))
     for name, sheet in sheets.items():
-        yield from (Line(f"{name}: {warning}") for warning in _warnings(name, sheet, modes, plans.get(name)))
-    yield Line("")
+        yield from (PageLine(f"{name}: {warning}") for warning in _warnings(name, sheet, modes, plans.get(name)))
+    yield PageLine("")
     yield Figures(side_by_side(list(sheets), pages) if others else pages[0])
-    remarks = [Line(f"{name}: remark: {remark}") for name, sheet in sheets.items() for remark in sheet.remarks]
-    yield from [Line(""), *remarks] if remarks else []
+    remarks = [PageLine(f"{name}: remark: {remark}") for name, sheet in sheets.items() for remark in sheet.remarks]
+    yield from [PageLine(""), *remarks] if remarks else []
 
 
 def _explained(sheets: dict[str, CostSheet], modes: Sequence[Mode], what: str) -> Iterable[Item]:
@@ -247,16 +247,16 @@ def _explained(sheets: dict[str, CostSheet], modes: Sequence[Mode], what: str) -
 
     for at, (name, sheet) in enumerate(sheets.items()):
         if at:
-            yield Line("")
+            yield PageLine("")
         formulas = explained(sheet.architecture, sheet.shape, sheet.plan, training="train" in modes)
         only = None if what == EVERYTHING else named_components(what, [line.component for line in formulas.lines])
-        yield Line(f"{name}: {title(sheet)}", strong=True)
-        yield Line(reached(sheet))
-        yield Line("")
+        yield PageLine(f"{name}: {title(sheet)}", strong=True)
+        yield PageLine(reached(sheet))
+        yield PageLine("")
         shown = formulas if only is None else formulas.only(what)
-        yield from (Figures(shown.sections), Line(""), Line(LEGEND))
+        yield from (Figures(shown.sections), PageLine(""), PageLine(LEGEND))
         for section in derived(sheet, modes, only):
-            yield from (Line(""), Figures((section,)))
+            yield from (PageLine(""), Figures((section,)))
 
 
 def _warnings(name: str, sheet: CostSheet, modes: Sequence[Mode], plan: Planned | None) -> Iterable[str]:

@@ -28,7 +28,7 @@ from anyformer.cli.arguments import (
     titled,
 )
 from anyformer.cli.pages import Item, Paragraph, Verbatim
-from anyformer.costs.rows import Line
+from anyformer.costs.rows import PageLine
 
 EXAMPLES = """
 anyformer diff llama-3-8b qwen3-8b
@@ -88,7 +88,7 @@ def run(
         return Answer([Verbatim(jsons.dumps(found if between else found[changed], indent=2))])
     title = f"Costs of {batch:,} x {length:,} tokens, in bf16"
     beyond = (
-        Line(f"{name}: its position table ends at {table:,}, so it cannot be run at {length:,}.")
+        PageLine(f"{name}: its position table ends at {table:,}, so it cannot be run at {length:,}.")
         for name, table in tables.items()
         if table is not None and table < length
     )
@@ -101,15 +101,15 @@ def page(left: str, right: str, differs: Difference, title: str) -> Iterator[Ite
     yield Paragraph(f"From {left} to {right}: {answer(differs)}")
     if not differs.details:
         return
-    yield from (Line(""), Line("What differs", strong=True))
+    yield from (PageLine(""), PageLine("What differs", strong=True))
     for change in differs.details:
         yield Paragraph(f"{change.what}: {change.left} -> {change.right}", "  ")
-    yield from (Line(""), Line(title, strong=True))
+    yield from (PageLine(""), PageLine(title, strong=True))
     rows = [
         (change.what, change.left, "->", change.right, "" if change.ratio is None else times(change.ratio))
         for change in differs.costs
     ]
-    yield from (Line(f"  {line}") for line in aligned(rows, (False, True, False, True, False)))
+    yield from (PageLine(f"  {line}") for line in aligned(rows, (False, True, False, True, False)))
 
 
 def draw(names: Sequence[str], architectures: Sequence[Architecture], path: Path, *, compact: bool) -> None:

@@ -99,7 +99,7 @@ Tokens = Annotated[
 
 
 @dataclass(frozen=True)
-class Asked:
+class FailureOptions:
     """The options as they are typed; None and False where they are left out."""
 
     mtbf: float | None

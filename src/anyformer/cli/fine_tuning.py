@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 from anyformer.cli.answering import Answer
 from anyformer.cli.pages import Figures, Item, Verbatim
 from anyformer.costs.figures import NOTHING, Figure, count, scaled, size
-from anyformer.costs.rows import Line, Row, Section
+from anyformer.costs.rows import FigureRow, PageLine, Section
 
 if TYPE_CHECKING:
     from anyformer.costs.fine_tuning import Method
     from anyformer.costs.hardware import Hardware
     from anyformer.model import Architecture
     from anyformer.plan import Plan
-    from anyformer.planning.tuned import Choice
+    from anyformer.planning.tuned import PricedMethod
 
 BASIS = (
     "Trained weights and their gradients are in fp32 unless stated otherwise; products are in {number}. Each way with the "
@@ -57,23 +57,23 @@ def _method_of_run(name: str) -> Iterator[Method]:
         yield Method("this run", run.tuning, run.optimiser, averaged=run.average is not None)
 
 
-def page(name: str, choices: Sequence[Choice], on: Hardware, number: str, batch: int, length: int) -> Iterator[Item]:
+def page(name: str, choices: Sequence[PricedMethod], on: Hardware, number: str, batch: int, length: int) -> Iterator[Item]:
     """Yes or no for each way, then memory by purpose and speed."""
-    yield Line(
+    yield PageLine(
         f"Can {name} be fine-tuned on one {on.title}, batch {batch:,} x {length:,} tokens in {number}? "
         f"({scaled(on.usable_memory)}B of its memory are free for tensors)",
         strong=True,
     )
     wide = max(len(each.name) for each in choices)
     for each in choices:
-        yield Line(f"  {each.name + ':':<{wide + 1}} {_answer(each, on)}", strong=each.fits)
-    yield Line("")
+        yield PageLine(f"  {each.name + ':':<{wide + 1}} {_answer(each, on)}", strong=each.fits)
+    yield PageLine("")
     yield Figures((_memory(choices), _speed(choices)))
-    yield Line("")
-    yield Line(BASIS.format(number=number))
+    yield PageLine("")
+    yield PageLine(BASIS.format(number=number))
 
 
-def _answer(choice: Choice, on: Hardware) -> str:
+def _answer(choice: PricedMethod, on: Hardware) -> str:
     total, fixed = f"{scaled(choice.memory.total)}B", f"{scaled(choice.fixed)}B"
     if choice.fits:
         more = choice.largest_recomputed > choice.largest
@@ -85,18 +85,19 @@ def _answer(choice: Choice, on: Hardware) -> str:
     return f"no, {total}" + (f"; batch {choice.largest:,} fits" if choice.largest else "")
 
 
-def _memory(choices: Sequence[Choice]) -> Section:
+def _memory(choices: Sequence[PricedMethod]) -> Section:
     """Bytes by purpose at the peak of a step."""
     held = [what for what in PURPOSES if any(getattr(each.memory, what) for each in choices)]
     rows = [
-        Row(each.name, (*(_some(getattr(each.memory, what)) for what in held), size(each.memory.total))) for each in choices
+        FigureRow(each.name, (*(_some(getattr(each.memory, what)) for what in held), size(each.memory.total)))
+        for each in choices
     ]
     return Section("Memory at its peak", (*held, "together"), tuple(rows))
 
 
-def _speed(choices: Sequence[Choice]) -> Section:
+def _speed(choices: Sequence[PricedMethod]) -> Section:
     rows = [
-        Row(
+        FigureRow(
             each.name,
             (
                 count(each.learning),
@@ -117,7 +118,7 @@ def _some(number: int) -> Figure:
     return size(number) if number else NOTHING
 
 
-def data(name: str, choices: Sequence[Choice], on: Hardware, length: int) -> dict[str, Any]:
+def data(name: str, choices: Sequence[PricedMethod], on: Hardware, length: int) -> dict[str, Any]:
     """Plain data, for JSON; sizes are bytes."""
     return {
         "name": name,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from anyformer.cli.aligned import aligned
 from anyformer.cli.pages import Item, Paragraph
-from anyformer.costs.rows import Line
+from anyformer.costs.rows import PageLine
 
 if TYPE_CHECKING:
     from anyformer.planning.forecast import Forecast
@@ -29,11 +29,11 @@ UNITS = ((2 * DAY, DAY, "days"), (3600.0, 3600.0, "h"), (60.0, 60.0, "min"))
 
 def page(found: Forecast, tokens: int) -> Iterator[Item]:
     """The answer, where the time goes, when to save, the simulated runs, and the nodes to keep."""
-    yield from (Line(""), Paragraph(_answer(found, tokens)), Line(""))
+    yield from (PageLine(""), Paragraph(_answer(found, tokens)), PageLine(""))
     rows = [(words, getattr(found.spent, name)) for name, words in PURPOSES.items()]
     cells = [(words, f"{share:.2%}", lasting(share * found.wall)) for words, share in rows]
-    yield from map(Line, aligned([("time", "share", "in all"), *cells], (False, True, True)))
-    yield Line("")
+    yield from map(PageLine, aligned([("time", "share", "in all"), *cells], (False, True, True)))
+    yield PageLine("")
     yield from map(Paragraph, (_interval(found), _simulated(found), *_causes(found), _spares(found), _assumed(found)))
 
 

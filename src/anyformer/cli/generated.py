@@ -15,7 +15,7 @@ from anyformer.cli.terminal import tell
 from anyformer.describe import printable
 
 if TYPE_CHECKING:
-    from anyformer.generation import Answer, Chances, Settings
+    from anyformer.generation import Chances, Continuation, Settings
     from anyformer.model import Transformer
     from anyformer.text import Tokenizer
     from anyformer.text.chat import Chat
@@ -92,7 +92,7 @@ def _say(line: str) -> None:
         tell(line)
 
 
-def _heading(answer: Answer, number: int, prompts: int, answers: int) -> str:
+def _heading(answer: Continuation, number: int, prompts: int, answers: int) -> str:
     """`--- 1 of 3`, with several answers `--- 1 of 3, answer 2 of 4`, with beams their score."""
     several = f", answer {number} of {answers}" if answers > 1 else ""
     score = "" if answer.score is None else f" (score {answer.score:.4f})"

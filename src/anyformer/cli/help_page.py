@@ -28,7 +28,7 @@ EXIT_CODES = (
 )
 
 
-class Command(TyperCommand):
+class HelpCommand(TyperCommand):
     """A command with this page as its help."""
 
     def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
@@ -46,7 +46,7 @@ class Command(TyperCommand):
         formatter.write("\n".join(_page(self, ctx, _width())) + "\n")
 
 
-class Group(TyperGroup):
+class HelpGroup(TyperGroup):
     """The program itself: its commands in groups, and its exit codes."""
 
     def invoke(self, ctx: typer.Context) -> Any:  # type: ignore[override]
@@ -74,7 +74,7 @@ def _width() -> int:
     return min(shutil.get_terminal_size().columns, WIDEST)
 
 
-def _program(group: Group, ctx: typer.Context, width: int) -> Iterator[str]:
+def _program(group: HelpGroup, ctx: typer.Context, width: int) -> Iterator[str]:
     yield from ("Usage: anyformer COMMAND ...", "", *_text(group.help or "", width))
     commands: dict[str, list[tuple[str, str]]] = {}
     for name, command in group.commands.items():
@@ -87,7 +87,7 @@ def _program(group: Group, ctx: typer.Context, width: int) -> Iterator[str]:
     yield from _examples(group.epilog or "")
 
 
-def _page(command: Command, ctx: typer.Context, width: int) -> Iterator[str]:
+def _page(command: HelpCommand, ctx: typer.Context, width: int) -> Iterator[str]:
     yield from textwrap.wrap(f"Usage: {ctx.command_path} {' '.join(command.collect_usage_pieces(ctx))}", width)
     yield from ("", *_text(command.help or "", width))
     groups: dict[str, list[tuple[str, str]]] = {}

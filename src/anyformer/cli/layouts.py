@@ -7,8 +7,8 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from anyformer.cli.aligned import Column
-from anyformer.cli.pages import Item, Paragraph, Table
-from anyformer.costs.rows import Line
+from anyformer.cli.pages import Item, PageTable, Paragraph
+from anyformer.costs.rows import PageLine
 
 if TYPE_CHECKING:
     from anyformer.planning.planner import Candidate, Planned
@@ -19,7 +19,7 @@ def page(what: str, planned: Planned, remedies: Sequence[str]) -> Iterator[Item]
     yield Paragraph(answer(what, planned))
     yield from (Paragraph(line, "  ") for line in remedies)
     if planned.fastest:
-        yield from (Line(""), _table(planned.fastest), Line(""))
+        yield from (PageLine(""), _table(planned.fastest), PageLine(""))
         yield Paragraph(_memory(planned.fastest[0]))
         yield Paragraph(_assumed(planned))
     for candidate in planned.too_large:
@@ -28,9 +28,9 @@ def page(what: str, planned: Planned, remedies: Sequence[str]) -> Iterator[Item]
         yield Paragraph(f"Not possible: {reason}")
 
 
-def _table(fastest: Sequence[Candidate]) -> Table:
+def _table(fastest: Sequence[Candidate]) -> PageTable:
     heads = tuple(head for head, _ in COLUMNS)
-    return Table(heads, tuple(tuple(cell(each) for _, cell in COLUMNS) for each in fastest), NUMBERS)
+    return PageTable(heads, tuple(tuple(cell(each) for _, cell in COLUMNS) for each in fastest), NUMBERS)
 
 
 def answer(what: str, planned: Planned) -> str:

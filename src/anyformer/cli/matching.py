@@ -15,7 +15,7 @@ from anyformer.cli.arguments import Changes, Json, Tiny, What, output_option, re
 from anyformer.cli.as_json import json_of
 from anyformer.cli.descriptions import check_description, write_description
 from anyformer.cli.pages import Figures, Item, Paragraph, Verbatim
-from anyformer.costs.rows import Line
+from anyformer.costs.rows import PageLine
 
 if TYPE_CHECKING:
     from anyformer.costs.budget import Budget
@@ -179,21 +179,21 @@ def listed(option: str, text: str, known: Iterable[str]) -> list[str]:
 def _optimal(sizings: Sequence[Sizing]) -> Iterator[Item]:
     """The sizes that are best for a training, if one was asked for, the budget's first."""
     if sizings:
-        yield Line("Compute-optimal sizes; the first one is the budget:")
+        yield PageLine("Compute-optimal sizes; the first one is the budget:")
         yield from (Paragraph(str(sizing), "  ") for sizing in sizings)
-        yield Line("")
+        yield PageLine("")
 
 
 def _written(name: str, start: Architecture, budget: Budget, matched: Match) -> Iterator[Item]:
     """Sizes before and after, then every cost before and after, beside its budget where it has one."""
     from anyformer.costs.budget import budget_of
     from anyformer.costs.figures import NOTHING, Figure, count
-    from anyformer.costs.rows import Row, Section
+    from anyformer.costs.rows import FigureRow, Section
     from anyformer.resizing.sizes import sizes
 
     before, after = sizes(start), matched.sizes
     moved = [
-        Row(knob, (count(old), count(new), Figure("" if old == new else f"{new / old:.3f} x")))
+        FigureRow(knob, (count(old), count(new), Figure("" if old == new else f"{new / old:.3f} x")))
         for knob in ("width", "depth", "ffn")
         for old, new in ((getattr(before, knob), getattr(after, knob)),)
         if old
@@ -203,7 +203,7 @@ def _written(name: str, start: Architecture, budget: Budget, matched: Match) -> 
     for what, meaning in MEANING.items():
         target, new = budget.targets.get(what), getattr(theirs, what)
         beside = (count(target), Figure(f"{new / target - 1:+.2%}")) if target else (NOTHING, NOTHING)
-        costs.append(Row(meaning, (count(getattr(ours, what)), count(new), *beside)))
+        costs.append(FigureRow(meaning, (count(getattr(ours, what)), count(new), *beside)))
     sizes_and_costs = (
         Section(name, ("before", "after", ""), tuple(moved)),
         Section(f"Costs, length {budget.length:,}", ("before", "after", "budget", "off"), tuple(costs)),

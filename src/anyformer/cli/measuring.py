@@ -12,8 +12,8 @@ import typer
 from anyformer.cli.aligned import aligned
 
 if TYPE_CHECKING:
-    from anyformer.costs.counted import Comparison
-    from anyformer.measuring.measure import Measured
+    from anyformer.costs.counted import CountComparison
+    from anyformer.measuring.measure import Measurement
     from anyformer.model import Architecture
     from anyformer.plan import Plan
 
@@ -65,7 +65,7 @@ def run(
         raise typer.Exit(1)
 
 
-def show(name: str, measured: Measured) -> None:
+def show(name: str, measured: Measurement) -> None:
     """Print the table, under what was measured and above its notes."""
     typer.echo(f"{name}: {measured.title}")
     ran = f"{measured.reduced}, as many as fit" if measured.reduced else "the whole model"
@@ -80,14 +80,14 @@ def show(name: str, measured: Measured) -> None:
         typer.secho(note, fg=typer.colors.YELLOW)
 
 
-def _amount(one: Comparison, value: float) -> str:
+def _amount(one: CountComparison, value: float) -> str:
     """A quantity to its last digit; a time rounded."""
     from anyformer.costs.figures import clock
 
     return clock(value) if one.unit == "s" else f"{value:,.0f} {one.unit}".strip()
 
 
-def _difference(one: Comparison) -> str:
+def _difference(one: CountComparison) -> str:
     from anyformer.costs.roofline import EAGER_SECONDS
 
     if one.unit == "s":
@@ -95,7 +95,7 @@ def _difference(one: Comparison) -> str:
     return "0" if one.predicted == one.measured else f"{one.difference:+.2%}"
 
 
-def _verdict(one: Comparison) -> str:
+def _verdict(one: CountComparison) -> str:
     """Sums are always judged in words; a component only if it must be exact and is not."""
     from anyformer.costs.roofline import EAGER_SECONDS
 

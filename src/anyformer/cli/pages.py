@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from anyformer.cli.aligned import fitting, folded, table, wrapped
 from anyformer.costs.figures import Figure
-from anyformer.costs.rows import Line, Row, Section
+from anyformer.costs.rows import FigureRow, PageLine, Section
 from anyformer.costs.text import lines as lines_of
 
 
@@ -30,7 +30,7 @@ class Figures:
 
 
 @dataclass(frozen=True)
-class Table:
+class PageTable:
     """A line for each of `rows` below `heads`, in as many columns as fit; `numbers`: heads of those aligned to the right."""
 
     heads: tuple[str, ...]
@@ -45,24 +45,26 @@ class Verbatim:
     text: str
 
 
-Item: TypeAlias = Line | Paragraph | Figures | Table | Verbatim
+Item: TypeAlias = PageLine | Paragraph | Figures | PageTable | Verbatim
 
 
-def lines(items: Iterable[Item], width: int) -> Iterator[Line]:
+def lines(items: Iterable[Item], width: int) -> Iterator[PageLine]:
     """The lines of a page on a terminal; a sentence that is too long is folded under its own indentation."""
     for item in items:
         match item:
-            case Line(text, strong):
-                yield from (Line(part, strong) for part in (folded(text, width).split("\n") if len(text) > width else [text]))
+            case PageLine(text, strong):
+                yield from (
+                    PageLine(part, strong) for part in (folded(text, width).split("\n") if len(text) > width else [text])
+                )
             case Paragraph(text, start, hanging):
-                yield from map(Line, wrapped(text, width, start, hanging))
+                yield from map(PageLine, wrapped(text, width, start, hanging))
             case Figures(sections):
                 yield from lines(lines_of(sections, width), width)
-            case Table(heads, rows, numbers):
+            case PageTable(heads, rows, numbers):
                 columns = fitting([(head, itemgetter(at)) for at, head in enumerate(heads)], rows, width)
-                yield from map(Line, table(columns, rows, numbers))
+                yield from map(PageLine, table(columns, rows, numbers))
             case Verbatim(text):
-                yield from map(Line, text.removesuffix("\n").split("\n"))
+                yield from map(PageLine, text.removesuffix("\n").split("\n"))
 
 
 def plain(item: Item) -> list[Any]:
@@ -73,14 +75,14 @@ def plain(item: Item) -> list[Any]:
 def parsed(kind: str, *fields: Any) -> Item:
     """The item of such data."""
     match kind, fields:
-        case "Line", _:
-            return Line(*fields)
+        case "PageLine", _:
+            return PageLine(*fields)
         case "Paragraph", _:
             return Paragraph(*fields)
         case "Figures", (sections,):
             return Figures(tuple(_section(*each) for each in sections))
-        case "Table", (heads, rows, numbers):
-            return Table(tuple(heads), tuple(map(tuple, rows)), tuple(numbers))
+        case "PageTable", (heads, rows, numbers):
+            return PageTable(tuple(heads), tuple(map(tuple, rows)), tuple(numbers))
         case "Verbatim", _:
             return Verbatim(*fields)
     raise ValueError(f"no item of a page: {kind}")
@@ -90,5 +92,5 @@ def _section(title: str, columns: list[str], rows: list[Any], detail: bool) -> S
     return Section(title, tuple(columns), tuple(_row(*row) for row in rows), detail)
 
 
-def _row(name: str, figures: list[Any], detail: bool, strong: bool) -> Row:
-    return Row(name, tuple(Figure(*figure) for figure in figures), detail, strong)
+def _row(name: str, figures: list[Any], detail: bool, strong: bool) -> FigureRow:
+    return FigureRow(name, tuple(Figure(*figure) for figure in figures), detail, strong)

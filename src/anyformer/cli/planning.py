@@ -25,8 +25,8 @@ from anyformer.cli.arguments import (
 )
 from anyformer.cli.pages import Item, Verbatim
 from anyformer.cli.terminal import tell
-from anyformer.cli.written import Written
-from anyformer.costs.rows import Line
+from anyformer.cli.written import RunFile
+from anyformer.costs.rows import PageLine
 from anyformer.precision import Kind
 
 if TYPE_CHECKING:
@@ -161,7 +161,7 @@ def run(
     With --mtbf accelerators fail: it adds the goodput (the share of the time that is new progress), the best interval between
     saves, what the time is lost to, and the wall time of the whole run, by formula and by simulated runs.
     """
-    asked = failing.Asked(mtbf, detect, restart, storage, background, save, save_every, spares, repair, causes, tokens)
+    asked = failing.FailureOptions(mtbf, detect, restart, storage, background, save, save_every, spares, repair, causes, tokens)
     failures = asked.failures()
     made = {name: resolve_architecture(name, changes, tiny=tiny) for name in names}
 
@@ -189,7 +189,7 @@ def run(
     length = length or min(default, *(longest(each) or default for each in made.values()))
     on, plan = hardware_of(hardware), Plan.parse({"precision": precision})
     warnings = [
-        Line(f"{name}: {warning}")
+        PageLine(f"{name}: {warning}")
         for name, each in made.items()
         for warning in (*stand_in_warnings(name), *beyond_tables(each, length))
     ]
@@ -203,7 +203,7 @@ def run(
         (pair,) = made.items()
         # By default a power of two of sequences, which divides among accelerators whatever their length.
         tokens_of_step = length * 2 ** max(0, (BATCH_TOKENS // length).bit_length() - 1)
-        into = None if write is None else Written(write, tuple(data or ("python-stdlib",)))
+        into = None if write is None else RunFile(write, tuple(data or ("python-stdlib",)))
         answer = _train(
             *pair, on, gpus or GPUS, batch_tokens or tokens_of_step, length, plan, show, asked, failures, into, json=json
         )
@@ -256,9 +256,9 @@ def _train(
     length: int,
     plan: Plan,
     show: int,
-    asked: failing.Asked,
+    asked: failing.FailureOptions,
     failures: Failures | None,
-    into: Written | None,
+    into: RunFile | None,
     *,
     json: bool,
 ) -> Answer:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from anyformer.cli.pages import Figures, Item
 from anyformer.costs.figures import Figure, count, exact, seconds, size
-from anyformer.costs.rows import Line, Row, Section
+from anyformer.costs.rows import FigureRow, PageLine, Section
 from anyformer.costs.text import side_by_side
 
 if TYPE_CHECKING:
@@ -20,14 +20,14 @@ RATE = 2.0
 
 def page(services: Mapping[str, Service], newer: Mapping[str, Service], rate: float, *, assumed: bool) -> Iterator[Item]:
     """The cheapest first, then a table, then its assumptions. `newer`: the same services with newer attention kernels."""
-    yield from (Line(text, strong=i == 0) for i, text in enumerate(answer(services, newer, rate)))
-    yield Line(f"at ${rate:,.2f} per accelerator-hour" + (" (assumed: give yours with --rate)" if assumed else ""))
-    yield Line("")
+    yield from (PageLine(text, strong=i == 0) for i, text in enumerate(answer(services, newer, rate)))
+    yield PageLine(f"at ${rate:,.2f} per accelerator-hour" + (" (assumed: give yours with --rate)" if assumed else ""))
+    yield PageLine("")
     tables = [(_table(service, rate),) for service in services.values()]
     yield Figures(side_by_side(list(services), tables) if len(services) > 1 else tables[0])
-    yield Line("")
-    yield Line(basis(next(iter(services.values()))))
-    yield from (Line(_narrower(name, service)) for name, service in services.items() if service.format == "bf16")
+    yield PageLine("")
+    yield PageLine(basis(next(iter(services.values()))))
+    yield from (PageLine(_narrower(name, service)) for name, service in services.items() if service.format == "bf16")
 
 
 def answer(services: Mapping[str, Service], newer: Mapping[str, Service], rate: float) -> Iterator[str]:
@@ -102,20 +102,20 @@ def _narrower(name: str, service: Service) -> str:
 def _table(service: Service, rate: float) -> Section:
     cache, title = service.cache, service.hardware.title
     rows = (
-        Row(f"{title} used", (count(service.layout.ranks),)),
-        Row("layout", (Figure(str(service.layout)),)),
-        Row(f"weights, {service.format}", (size(service.weights),)),
-        Row(f"cache, a token, {service.cache_format}", (exact(cache.per_token),)),
-        Row("cache, a user, with positions", (size(cache.per_sequence),)),
-        Row(f"cache, {_users(service)}", (size(cache.total),)),
-        Row(f"fullest accelerator, of {size(service.hardware.usable_memory)}", (size(service.fullest),)),
-        Row("time per token", (seconds(service.step),)),
-        Row("  of it sending", (seconds(service.sending),)),
-        Row("tokens per second, a user", (count(1 / service.step),)),
-        Row("tokens per second, all users", (count(service.tokens_per_second),)),
-        Row("prompt tokens per second", (count(service.prompt_tokens_per_second),)),
-        Row("$ per million generated tokens", (_dollars(service.price(rate)),)),
-        Row("$ per million prompt tokens", (_dollars(service.prompt_price(rate)),)),
+        FigureRow(f"{title} used", (count(service.layout.ranks),)),
+        FigureRow("layout", (Figure(str(service.layout)),)),
+        FigureRow(f"weights, {service.format}", (size(service.weights),)),
+        FigureRow(f"cache, a token, {service.cache_format}", (exact(cache.per_token),)),
+        FigureRow("cache, a user, with positions", (size(cache.per_sequence),)),
+        FigureRow(f"cache, {_users(service)}", (size(cache.total),)),
+        FigureRow(f"fullest accelerator, of {size(service.hardware.usable_memory)}", (size(service.fullest),)),
+        FigureRow("time per token", (seconds(service.step),)),
+        FigureRow("  of it sending", (seconds(service.sending),)),
+        FigureRow("tokens per second, a user", (count(1 / service.step),)),
+        FigureRow("tokens per second, all users", (count(service.tokens_per_second),)),
+        FigureRow("prompt tokens per second", (count(service.prompt_tokens_per_second),)),
+        FigureRow("$ per million generated tokens", (_dollars(service.price(rate)),)),
+        FigureRow("$ per million prompt tokens", (_dollars(service.prompt_price(rate)),)),
     )
     return Section("Serving", ("",), rows)
 

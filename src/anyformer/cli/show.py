@@ -25,7 +25,7 @@ from anyformer.cli.arguments import (
 )
 from anyformer.cli.pages import Item, Paragraph, Verbatim
 from anyformer.cli.storing import stored_form
-from anyformer.costs.rows import Line
+from anyformer.costs.rows import PageLine
 
 EXAMPLES = """
 anyformer show gemma-3-27b
@@ -145,18 +145,18 @@ def summary(what: str, words: str, value: Value, batch: int, length: int | None)
     run = run_of(value)
     if run:
         steps = f"{run.steps} steps" if run.steps else f"{run.minutes:g} minutes"
-        yield Line(f"run: {steps} of {run.batch} x {run.length} tokens, seed {run.seed}")
-        yield Line(f"data: {', '.join(run.data.places)} ({run.data.kind}, {run.data.tokenizer.kind})")
-        yield Line(f"objective: {run.objective.kind}")
+        yield PageLine(f"run: {steps} of {run.batch} x {run.length} tokens, seed {run.seed}")
+        yield PageLine(f"data: {', '.join(run.data.places)} ({run.data.kind}, {run.data.tokenizer.kind})")
+        yield PageLine(f"objective: {run.objective.kind}")
         batch, length = run.batch, length or run.length
-    yield Line("")
+    yield PageLine("")
     architecture = architecture_of(value)
     yield from described(architecture)
     if run is None:
         yield trained_with(architecture)
-    yield Line("")
+    yield PageLine("")
     yield from short_costs(architecture, batch, length, stored_form(what))
-    yield Line("")
+    yield PageLine("")
     stack, part = next(iter(architecture.stacks.items()))
     variant, block = next(iter(part.variants.items()))
     path = f"{stack}.{variant}.{next(iter(block.branches))}"
@@ -168,4 +168,4 @@ def summary(what: str, words: str, value: Value, batch: int, length: int | None)
         from anyformer.huggingface import told_of
 
         if line := told_of(what):
-            yield Line(line)
+            yield PageLine(line)

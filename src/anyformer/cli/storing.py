@@ -23,10 +23,10 @@ def stored_form(name: str) -> Form | None:
 def section(form: Form) -> Section:
     """The form as a section of a page: each way with its tensors, its bytes, and its bytes once loaded."""
     from anyformer.costs.figures import count, size
-    from anyformer.costs.rows import Row, Section
+    from anyformer.costs.rows import FigureRow, Section
 
-    rows = [Row(way.name, (count(way.tensors), size(way.nbytes), size(way.loaded))) for way in form.ways]
-    total = Row("all", (count(sum(way.tensors for way in form.ways)), size(form.nbytes), size(form.loaded)), strong=True)
+    rows = [FigureRow(way.name, (count(way.tensors), size(way.nbytes), size(way.loaded))) for way in form.ways]
+    total = FigureRow("all", (count(sum(way.tensors for way in form.ways)), size(form.nbytes), size(form.loaded)), strong=True)
     return Section("Weights as stored", ("weights", "stored", f"loaded in {form.dtype}"), (*rows, total))
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from anyformer.cli.arguments import stand_in_warnings
 from anyformer.cli.pages import Item, Paragraph
 from anyformer.cli.storing import line
-from anyformer.costs.rows import Line
+from anyformer.costs.rows import PageLine
 from anyformer.describe import brief, diff
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ LABEL = 21
 def introduction(words: str, entry: Listed | None) -> Iterator[Item]:
     """The command's arguments; for a catalogue entry also its summary and the source of its figures."""
     if entry is None:
-        yield Line(words)
+        yield PageLine(words)
         return
     yield Paragraph(f"{words} ({entry.organisation}, {entry.year}): {entry.summary}")
     yield Paragraph(f"Source: {entry.source}")
@@ -66,9 +66,9 @@ def short_costs(architecture: Architecture, batch: int, length: int | None, form
         else "",
         "longest input": f"{table:,} positions" if table else "",
     }
-    yield Line(f"Costs of {batch:,} x {length:,} tokens, in bf16")
-    yield from (Line(f"  {label:<{LABEL - 2}}{text}") for label, text in rows.items() if text)
-    yield from (Line(f"  {warning[:1].upper()}{warning[1:]}.") for warning in warnings(sheet, ("prefill",)))
+    yield PageLine(f"Costs of {batch:,} x {length:,} tokens, in bf16")
+    yield from (PageLine(f"  {label:<{LABEL - 2}}{text}") for label, text in rows.items() if text)
+    yield from (PageLine(f"  {warning[:1].upper()}{warning[1:]}.") for warning in warnings(sheet, ("prefill",)))
 
 
 def trained_with(architecture: Architecture) -> Item:
@@ -148,7 +148,7 @@ def _changed_fields(value: Value, *skipped: str) -> dict[str, object]:
 def _variants(blocks: Mapping[str, Block], norm: Norm | None) -> Iterator[Item]:
     """The first variant whole, and each other one by its differences from the most similar one before it."""
     (first, block), *others = blocks.items()
-    yield from [Line(f"  {first}")] * bool(others)
+    yield from [PageLine(f"  {first}")] * bool(others)
     for step in block.steps:
         yield from _step(step, norm, 1 + bool(others))
     if _changed_fields(block, "steps"):
@@ -157,13 +157,13 @@ def _variants(blocks: Mapping[str, Block], norm: Norm | None) -> Iterator[Item]:
     for name, block in others[: MOST - 1]:
         differences = {other: list(_differences(base, block, norm)) for other, base in printed.items()}
         similar = min(differences, key=lambda other: sum(map(len, map(str, differences[other]))))
-        yield Line(f"  {name}: as {similar}{', but' * bool(differences[similar])}")
+        yield PageLine(f"  {name}: as {similar}{', but' * bool(differences[similar])}")
         for label, text in differences[similar]:
             yield _row(2, label, text)
         if differences[similar]:
             printed[name] = block
     if len(blocks) > MOST:
-        yield Line(f"  {len(blocks) - MOST} more variants: --toml shows them")
+        yield PageLine(f"  {len(blocks) - MOST} more variants: --toml shows them")
 
 
 def _only_norm(stack: Stack) -> Norm | None:

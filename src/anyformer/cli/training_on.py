@@ -35,27 +35,27 @@ def planned(sheet: CostSheet, gpus: int, checkpointing: Checkpointing | None) ->
 def section(sheet: CostSheet, plan: Planned) -> Section:
     """Whether the step fits, its layout, and its speed."""
     from anyformer.costs.figures import Figure, count, seconds, share, size
-    from anyformer.costs.rows import Row, Section
+    from anyformer.costs.rows import FigureRow, Section
 
     assert sheet.hardware is not None, "priced on hardware"
     title = f"Training on {plan.ranks:,} x {sheet.hardware.title}"
     if not plan.fastest:
-        rows = [Row("fits", (Figure("no"),))]
+        rows = [FigureRow("fits", (Figure("no"),))]
         for nearest in plan.too_large[:1]:
-            rows.append(Row("nearest layout", (Figure(str(nearest.layout)),)))
-            rows += [Row(f"  {purpose}", (size(held),)) for purpose, held in nearest.memory.named.items()]
-            rows.append(Row("memory of the fullest rank", (size(nearest.memory.total),)))
+            rows.append(FigureRow("nearest layout", (Figure(str(nearest.layout)),)))
+            rows += [FigureRow(f"  {purpose}", (size(held),)) for purpose, held in nearest.memory.named.items()]
+            rows.append(FigureRow("memory of the fullest rank", (size(nearest.memory.total),)))
         return Section(title, ("",), tuple(rows))
     best = plan.fastest[0]
     rows = [
-        Row("fits", (Figure("yes"),)),
-        Row("fastest layout", (Figure(str(best.layout)),)),
-        Row("micro-batch x steps", (Figure(f"{best.layout.micro_batch} x {best.layout.micro_batches}"),)),
-        Row("checkpointing", (Figure(best.layout.checkpointing),)),
-        Row("memory of the fullest rank", (size(best.memory.total),)),
-        Row("time", (seconds(best.time.total),)),
-        Row("tokens per second", (count(best.tokens_per_second),)),
-        Row("MFU, exact", (share(best.mfu),)),
+        FigureRow("fits", (Figure("yes"),)),
+        FigureRow("fastest layout", (Figure(str(best.layout)),)),
+        FigureRow("micro-batch x steps", (Figure(f"{best.layout.micro_batch} x {best.layout.micro_batches}"),)),
+        FigureRow("checkpointing", (Figure(best.layout.checkpointing),)),
+        FigureRow("memory of the fullest rank", (size(best.memory.total),)),
+        FigureRow("time", (seconds(best.time.total),)),
+        FigureRow("tokens per second", (count(best.tokens_per_second),)),
+        FigureRow("MFU, exact", (share(best.mfu),)),
     ]
     return Section(title, ("",), tuple(rows))
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Written:
+class RunFile:
     """The file of a run that does not exist yet, and its text."""
 
     file: Path

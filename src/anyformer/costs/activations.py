@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from anyformer.costs.saved import Learning, Question, SavedTensor, Signal, saved
+from anyformer.costs.saved import Learning, SavedTensor, TracedLoss, TraceQuestion, saved
 from anyformer.costs.saved.record import FORWARD, RECOMPUTED, Saved
 from anyformer.model import Architecture
 from anyformer.operations import Shape
@@ -64,7 +64,7 @@ def activations(
     *,
     loss: bool = True,
     learning: Learning | None = None,
-    signal: Signal | None = None,
+    signal: TracedLoss | None = None,
 ) -> Activations:
     """Tensors that training saves; `loss`: with those of the loss.
 
@@ -73,7 +73,7 @@ def activations(
     """
     plan = plan or Plan()
     how = plan.checkpointing
-    trace = saved(Question(architecture, shape, plan, recomputed=how != "none", learning=learning, signal=signal))
+    trace = saved(TraceQuestion(architecture, shape, plan, recomputed=how != "none", learning=learning, signal=signal))
     tensors = tuple(tensor for tensor in trace.of(*FORWARD[how]) if loss or tensor.path != "loss")
     recomputed = {layer: tuple(trace.in_layer(layer, *RECOMPUTED[how])) for layer in trace.like} if how != "none" else {}
     return Activations(tensors, recomputed, _forward(trace, tensors))

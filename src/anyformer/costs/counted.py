@@ -27,7 +27,7 @@ from anyformer.plan import Plan
 
 
 @dataclass(frozen=True)
-class Comparison:
+class CountComparison:
     """One quantity of a component, or of the whole model (``); `tolerance`: allowed difference, 0 for none, None for any."""
 
     quantity: str
@@ -58,7 +58,7 @@ class Predictions(nn.Module):
         return self.model.predictions(*inputs)
 
 
-def counted(architecture: Architecture, shape: Shape, plan: Plan) -> Iterator[Comparison]:
+def counted(architecture: Architecture, shape: Shape, plan: Plan) -> Iterator[CountComparison]:
     """Parameters and FLOPs of the whole model, forward by component; backward in total, as a tied table has no own module."""
     tally = architecture.trained_cost(shape, plan)
     model = build(architecture, plan, device="meta").eval()
@@ -73,10 +73,10 @@ def counted(architecture: Architecture, shape: Shape, plan: Plan) -> Iterator[Co
     declared = {name: flops.dense for name, flops in flop_count(tally).by_component.items()}
     yield from compared("forward FLOPs", "FLOPs", declared, modules, total=forward)
     backward = counter.get_total_flops() - forward
-    yield Comparison("backward FLOPs", "", "FLOPs", tally.total_flops.backward, backward, 0)
+    yield CountComparison("backward FLOPs", "", "FLOPs", tally.total_flops.backward, backward, 0)
 
 
-def states(architecture: Architecture, shape: Shape, plan: Plan) -> Iterator[Comparison]:
+def states(architecture: Architecture, shape: Shape, plan: Plan) -> Iterator[CountComparison]:
     """Decode state allocated for the length; no comparison for a model that generates nothing."""
     tally = architecture.cost(Shape(batch=shape.batch, length=1, capacity=shape.length, source=shape.source), plan)
     if architecture.decoder is None or architecture.latents is not None or tally.breaks("stepwise"):
@@ -100,13 +100,13 @@ def compared(
     total: int | None = None,
     tolerance: float = 0,
     inner: float | None = 0,
-) -> Iterator[Comparison]:
+) -> Iterator[CountComparison]:
     """The sum, then every component that either side has; `total`: the measured sum, by default that of the components."""
     total = sum(measured.values()) if total is None else total
-    yield Comparison(quantity, "", unit, sum(predicted.values()), total, tolerance)
+    yield CountComparison(quantity, "", unit, sum(predicted.values()), total, tolerance)
     for name in dict.fromkeys([*predicted, *measured]):
         if predicted.get(name) or measured.get(name):
-            yield Comparison(quantity, name, unit, predicted.get(name, 0), measured.get(name, 0), inner)
+            yield CountComparison(quantity, name, unit, predicted.get(name, 0), measured.get(name, 0), inner)
 
 
 def sums(tally: Tally, sizes: Iterable[tuple[str, int]]) -> dict[str, int]:

@@ -11,7 +11,7 @@ from anyformer.costs.kernel import Mode
 from anyformer.costs.memory import states_of
 from anyformer.costs.page import AT, shown
 from anyformer.costs.roofline import KernelTime, StepTime
-from anyformer.costs.rows import Row, Section
+from anyformer.costs.rows import FigureRow, Section
 from anyformer.costs.sheet import STEPS, CostSheet
 from anyformer.operations.elementwise import ACTIVATED, GATED, ROTATED, SCORE, THRESHOLDED
 
@@ -31,7 +31,7 @@ def derived(sheet: CostSheet, modes: Sequence[Mode], only: Container[str] | None
     sheets = {mode: sheet.of(mode) for mode in modes if mode in sheet.modes}
     if only is None:
         work = next(iter(sheets.values())).elementwise.items()
-        rows = (Row(f"{kind}: {ELEMENTWISE[kind]}", (flops(counts.dense), flops(counts.exact))) for kind, counts in work)
+        rows = (FigureRow(f"{kind}: {ELEMENTWISE[kind]}", (flops(counts.dense), flops(counts.exact))) for kind, counts in work)
         yield Section("Element-wise operations, forward", ("dense", "exact"), tuple(rows))
         if "train" in sheets:
             yield _step(sheets["train"])
@@ -88,8 +88,8 @@ def _activations(sheet: CostSheet, only: Container[str] | None) -> Section:
         at, rest = find(name)
         if only is None or at.component in only:
             sizes.setdefault(".".join(word for word in (at.component, *at.part, rest) if word), []).append(number)
-    rows = [Row(name, (count(len(numbers)), size(sum(numbers)))) for name, numbers in sizes.items()]
-    rows.append(Row("together", (NOTHING, size(sum(map(sum, sizes.values())))), strong=True))
+    rows = [FigureRow(name, (count(len(numbers)), size(sum(numbers)))) for name, numbers in sizes.items()]
+    rows.append(FigureRow("together", (NOTHING, size(sum(map(sum, sizes.values())))), strong=True))
     return Section("Saved for the backward pass, logits and loss included", ("tensors", "together"), tuple(rows))
 
 
@@ -138,5 +138,5 @@ def _bound(operation: KernelTime, time: StepTime) -> str:
     return f"{scaled(work)}{unit} / ({scaled(rate)}{unit}/s x {share})"
 
 
-def _row(name: str, figure: Figure) -> Row:
-    return Row(name, (figure,), strong=name == "together")
+def _row(name: str, figure: Figure) -> FigureRow:
+    return FigureRow(name, (figure,), strong=name == "together")

@@ -9,7 +9,7 @@ from math import prod
 from typing import Literal
 
 from anyformer.costs.figures import NOTHING, Figure, count
-from anyformer.costs.rows import Row, Section
+from anyformer.costs.rows import FigureRow, Section
 from anyformer.costs.text import text
 from anyformer.describe import UserError, did_you_mean
 from anyformer.model import Architecture
@@ -25,7 +25,7 @@ LEGEND = (
 
 
 @dataclass(frozen=True)
-class Line:
+class FormulaLine:
     """One formula: `numbers` works out to `each`, in each of `layers` layers."""
 
     of: Of
@@ -53,7 +53,7 @@ class Explanation:
     """The forward pass of `shape`, line by line."""
 
     shape: Shape
-    lines: tuple[Line, ...]
+    lines: tuple[FormulaLine, ...]
 
     def total(self, of: Of) -> int:
         """Sum of all lines: the parameters, or the dense FLOPs of one forward pass."""
@@ -87,11 +87,11 @@ class Explanation:
 
     def _parameters(self) -> Section:
         rows = [
-            Row(f"{line.where} = {line.numbers}", (count(line.each), _layers_of(line), count(line.total)))
+            FigureRow(f"{line.where} = {line.numbers}", (count(line.each), _layers_of(line), count(line.total)))
             for line in self.lines
             if line.of == "parameters"
         ]
-        total = Row("together", (NOTHING, NOTHING, count(self.total("parameters"))), strong=True)
+        total = FigureRow("together", (NOTHING, NOTHING, count(self.total("parameters"))), strong=True)
         return Section("Parameters", ("each", "layers", "together"), (*rows, total))
 
     def _flops(self, head: str) -> Section:
@@ -99,12 +99,12 @@ class Explanation:
         work = sorted((line for line in self.lines if line.of == "FLOPs"), key=lambda line: "pairs" not in line.formula)
         rows = []
         for line in work:
-            rows.append(Row(line.where, ()))
+            rows.append(FigureRow(line.where, ()))
             figures = _layers_of(line), count(line.total), count(line.exact * line.layers)
-            rows.append(Row(f"  {line.formula} = {line.numbers}", figures))
-            rows += [Row(f"  {line.allowed}", ())] if line.allowed else []
+            rows.append(FigureRow(f"  {line.formula} = {line.numbers}", figures))
+            rows += [FigureRow(f"  {line.allowed}", ())] if line.allowed else []
         sums = tuple(map(count, (self.total("FLOPs"), self.exact)))
-        return Section(head, ("layers", "dense", "exact"), (*rows, Row("together", (NOTHING, *sums), strong=True)))
+        return Section(head, ("layers", "dense", "exact"), (*rows, FigureRow("together", (NOTHING, *sums), strong=True)))
 
 
 def named_components(word: str, components: Iterable[str]) -> set[str]:
@@ -145,14 +145,14 @@ def explained(architecture: Architecture, shape: Shape, plan: Plan | None = None
     return Explanation(shape, (*parameters, *work))
 
 
-def _of_weight(node: Node, name: str, weight: Weight) -> Line:
+def _of_weight(node: Node, name: str, weight: Weight) -> FormulaLine:
     entries = prod(weight.shape)
     formula = {1: "entries", 2: "rows x columns"}.get(len(weight.shape), "all sides")
     where, copies, of = _joined(node, name), node.weight_times, node.address.component
-    return Line("parameters", where, copies, formula, _times(weight.shape), entries, entries, entries, of)
+    return FormulaLine("parameters", where, copies, formula, _times(weight.shape), entries, entries, entries, of)
 
 
-def _of_work(shape: Shape, node: Node, name: str, work: Operation) -> Line:
+def _of_work(shape: Shape, node: Node, name: str, work: Operation) -> FormulaLine:
     flops, allowed = work.flops, ""
     match work:
         case Product() | ExpertProduct():
@@ -167,7 +167,7 @@ def _of_work(shape: Shape, node: Node, name: str, work: Operation) -> Line:
                 flops.dense,
             )
     where, of = _joined(node, name), node.address.component
-    return Line("FLOPs", where, node.times, formula, numbers, flops.dense, flops.exact, notes, of, allowed)
+    return FormulaLine("FLOPs", where, node.times, formula, numbers, flops.dense, flops.exact, notes, of, allowed)
 
 
 def _allowed(work: Pairs) -> str:
@@ -205,5 +205,5 @@ def _times(factors: tuple[int, ...]) -> str:
     return " x ".join(f"{factor:,}" for factor in factors)
 
 
-def _layers_of(line: Line) -> Figure:
+def _layers_of(line: FormulaLine) -> Figure:
     return count(line.layers) if line.layers > 1 else NOTHING

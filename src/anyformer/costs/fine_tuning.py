@@ -20,7 +20,7 @@ from anyformer.costs.memory import MASTER, States
 from anyformer.costs.moments import PeakMemory
 from anyformer.costs.peak import Find, peak_of
 from anyformer.costs.roofline import step_of
-from anyformer.costs.saved import Learning, Signal
+from anyformer.costs.saved import Learning, TracedLoss
 from anyformer.model import Architecture
 from anyformer.model.adapters import adapted
 from anyformer.model.cross_entropy import backward_bytes
@@ -98,7 +98,7 @@ class FineTuning:
     method: Method
     length: int
     plan: Plan
-    signal: Signal | None = None
+    signal: TracedLoss | None = None
     source: int | None = None
     tuned: Tuned = field(init=False)
 

@@ -12,7 +12,7 @@ from typing import get_args
 import torch
 
 from anyformer.costs.available import free_memory
-from anyformer.costs.step import Step
+from anyformer.costs.step import PricedStep
 from anyformer.describe import UserError
 from anyformer.plan import Checkpointing, Plan
 
@@ -27,7 +27,7 @@ class NotEnoughMemoryError(UserError):
 
 
 def foretell_training(
-    step: Step,
+    step: PricedStep,
     *,
     batch: int,
     length: int,
@@ -54,7 +54,7 @@ def foretell_training(
 
 
 @lru_cache(maxsize=16)
-def training_bytes(step: Step, *, batch: int, length: int, plan: Plan, accumulation: int = 1) -> int:
+def training_bytes(step: PricedStep, *, batch: int, length: int, plan: Plan, accumulation: int = 1) -> int:
     """Bytes of a training step at its peak, with its tokens; see `foretell_training`."""
     shape = step.shape(batch // accumulation, length)
     positions = accumulation * shape.batch * (length + 1)
@@ -65,7 +65,7 @@ def training_bytes(step: Step, *, batch: int, length: int, plan: Plan, accumulat
 class _Request:
     """A training step, the user's or a smaller one."""
 
-    step: Step
+    step: PricedStep
     batch: int
     length: int
     plan: Plan

@@ -100,7 +100,7 @@ def decode_state(
 
 
 @dataclass(frozen=True)
-class Reading:
+class BytesRead:
     """Bytes that one decode step reads from memory: weights, and the decode state of every row."""
 
     weights: int
@@ -119,7 +119,7 @@ def read_per_step(
     length: int,
     source: int | None = None,
     plan: Plan | None = None,
-) -> Reading:
+) -> BytesRead:
     """Bytes read by decoding one token for each of `batch` rows after `length` positions; `source`: as in `decode_state`.
 
     Every weight once, but of a table only the rows looked up (all of it where the head is tied to it), and of X experts the
@@ -130,7 +130,7 @@ def read_per_step(
     tally = architecture.folded_cost(Shape(batch=batch, past=length, source=source_length), plan)
     tied = None if architecture.head_table is None else architecture.head_table[0]
     weights = sum(_read(format.bytes(weight), weight, batch, name == tied) for name, weight in _decoding(architecture, tally))
-    return Reading(weights, sum(state.read for state in tally.states.values()))
+    return BytesRead(weights, sum(state.read for state in tally.states.values()))
 
 
 def expected_experts(architecture: Architecture, batch: int) -> tuple[tuple[int, float], ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator, Sequence
 
-from anyformer.costs.rows import Line, Section
+from anyformer.costs.rows import PageLine, Section
 
 INDENT = 4
 """Spaces before figures that stand below their name."""
@@ -13,7 +13,7 @@ MOST_GROUPS = 2
 """Groups of columns above which long names stand above their figures."""
 
 
-def narrow(section: Section, width: int) -> Iterator[Line]:
+def narrow(section: Section, width: int) -> Iterator[PageLine]:
     """Columns that are not empty, in groups as wide as `width`, one below the other; long names stand above their figures."""
     names = max((len(row.name) + 2 for row in section.rows), default=0)
     sizes = section.widths()
@@ -24,7 +24,7 @@ def narrow(section: Section, width: int) -> Iterator[Line]:
     wide = INDENT if above else names
     for at, group in enumerate(_groups(filled, sizes, width - wide)):
         if at:
-            yield Line("")
+            yield PageLine("")
         yield from _group(section, group, [sizes[i] for i in group], wide, width, above=above, first=at == 0)
 
 
@@ -40,7 +40,7 @@ def _groups(columns: Sequence[int], sizes: Sequence[int], width: int) -> list[li
 
 def _group(
     section: Section, group: Sequence[int], sizes: Sequence[int], wide: int, width: int, *, above: bool, first: bool
-) -> Iterator[Line]:
+) -> Iterator[PageLine]:
     """Title and heads, then the rows with figures in these columns."""
     heads = [section.columns[i] for i in group]
     yield from _row(section.title, heads, sizes, wide, width, above=len(section.title) > wide, strong=True)
@@ -52,13 +52,13 @@ def _group(
 
 def _row(
     name: str, cells: Sequence[str], sizes: Sequence[int], wide: int, width: int, *, above: bool, strong: bool
-) -> Iterator[Line]:
+) -> Iterator[PageLine]:
     figures = "".join(f"  {cell:>{size}}" for cell, size in zip(cells, sizes, strict=True)).rstrip()
     if not above:
-        yield Line(f"{name:<{wide}}{figures}".rstrip(), strong)
+        yield PageLine(f"{name:<{wide}}{figures}".rstrip(), strong)
         return
     indent = " " * (len(name) - len(name.lstrip()))
     for line in textwrap.wrap(name.strip(), width, initial_indent=indent, subsequent_indent=f"{indent}  "):
-        yield Line(line, strong)
+        yield PageLine(line, strong)
     if figures:
-        yield Line(" " * wide + figures, strong)
+        yield PageLine(" " * wide + figures, strong)

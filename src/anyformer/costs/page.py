@@ -11,7 +11,7 @@ from anyformer.costs.inference import DecodeState, expected_experts
 from anyformer.costs.kernel import Mode
 from anyformer.costs.moments import Moment
 from anyformer.costs.roofline import KernelTime, StepTime
-from anyformer.costs.rows import Row, Section
+from anyformer.costs.rows import FigureRow, Section
 from anyformer.costs.sheet import STEPS, CostSheet
 from anyformer.model import Architecture
 from anyformer.operations import Flops
@@ -116,22 +116,22 @@ def _parameters(sheet: CostSheet) -> Section:
     table = {"total": (params.total, params.active)}
     table |= {shown(name): (number, params.active_by_component[name]) for name, number in params.by_component.items()}
     columns = ("",) if params.active == params.total else ("", "active")
-    rows = [Row(name, tuple(map(count, numbers[: len(columns)]))) for name, numbers in table.items()]
+    rows = [FigureRow(name, tuple(map(count, numbers[: len(columns)]))) for name, numbers in table.items()]
     return Section("Parameters", columns, (*rows, *_beside(params)))
 
 
 def _parameters_compared(sheet: CostSheet) -> Section:
     """Parameters stored, used by one token, and of components above a thousandth of all."""
     params = sheet.params
-    rows = [Row("total", (count(params.total),)), Row("used by one token", (count(params.active),))]
-    rows += [Row(shown(name), (count(size),)) for name, size in params.by_component.items() if size * 1000 > params.total]
+    rows = [FigureRow("total", (count(params.total),)), FigureRow("used by one token", (count(params.active),))]
+    rows += [FigureRow(shown(name), (count(size),)) for name, size in params.by_component.items() if size * 1000 > params.total]
     return Section("Parameters", ("",), (*rows, *_beside(params)))
 
 
-def _beside(params: Parameters) -> Iterator[Row]:
+def _beside(params: Parameters) -> Iterator[FigureRow]:
     """Parameters that are counted beside the model."""
     if params.mtp:
-        yield Row("beside: later tokens, in training alone", (count(params.mtp),))
+        yield FigureRow("beside: later tokens, in training alone", (count(params.mtp),))
 
 
 def _flops(sheets: Mapping[Mode, CostSheet]) -> Section:
@@ -140,18 +140,18 @@ def _flops(sheets: Mapping[Mode, CostSheet]) -> Section:
     modes = [mode for mode in sheets if mode != "prefill" or "train" not in sheets]
     rows = [row for mode in modes for row in _flops_of(mode, sheets[mode])]
     work = sum(sheets[modes[0]].elementwise.values(), Flops())
-    rows.append(Row("element-wise operations, forward", (flops(work.dense), flops(work.exact)), detail=True))
+    rows.append(FigureRow("element-wise operations, forward", (flops(work.dense), flops(work.exact)), detail=True))
     return Section("FLOPs of matrix products", ("dense", "exact", "executed"), tuple(rows))
 
 
-def _flops_of(mode: Mode, sheet: CostSheet) -> Iterator[Row]:
+def _flops_of(mode: Mode, sheet: CostSheet) -> Iterator[FigureRow]:
     model, run, tokens = sheet.flops, sheet.executed, sheet.tokens
     if mode == "train":
-        yield Row("forward", _conventions(model.forward.dense, model.forward.exact, run.forward), detail=True)
-        yield Row("backward", _conventions(model.backward.dense, model.backward.exact, run.backward), detail=True)
-    yield Row(STEPS[mode], _conventions(model.total.dense, model.total.exact, run.total))
+        yield FigureRow("forward", _conventions(model.forward.dense, model.forward.exact, run.forward), detail=True)
+        yield FigureRow("backward", _conventions(model.backward.dense, model.backward.exact, run.backward), detail=True)
+    yield FigureRow(STEPS[mode], _conventions(model.total.dense, model.total.exact, run.total))
     per_token = _conventions(model.total.dense // tokens, model.total.exact // tokens, run.total // tokens)
-    yield Row(f"{STEPS[mode]}, per token", per_token)
+    yield FigureRow(f"{STEPS[mode]}, per token", per_token)
 
 
 def _conventions(*counts: int) -> tuple[Figure, ...]:
@@ -161,27 +161,27 @@ def _conventions(*counts: int) -> tuple[Figure, ...]:
 def _training(sheet: CostSheet, *, compared: bool) -> Section:
     """Memory at the peak of a step by purpose; weights, gradients and both moments of AdamW in fp32."""
     figures = {**sheet.memory.named, "together, the peak of a step": sheet.memory.total}
-    rows = [Row(purpose, (size(number),)) for purpose, number in figures.items()]
-    rows.append(Row("saved for the backward pass", (size(sheet.activations.saved + sheet.activations.loss),)))
+    rows = [FigureRow(purpose, (size(number),)) for purpose, number in figures.items()]
+    rows.append(FigureRow("saved for the backward pass", (size(sheet.activations.saved + sheet.activations.loss),)))
     rows += _devices(sheet, sheet.required_bytes)
     title, at, how = "Memory of training at its peak", AT[sheet.peak.at], f"checkpointing {sheet.plan.checkpointing}"
     if compared:  # the peaks of two architectures may fall into different passes
-        return Section(f"{title}, {how}", ("",), (Row("reached in", (Figure(at),)), *rows))
+        return Section(f"{title}, {how}", ("",), (FigureRow("reached in", (Figure(at),)), *rows))
     return Section(f"{title} ({at})", (how,), tuple(rows))
 
 
-def _devices(sheet: CostSheet, *sizes: int) -> Iterator[Row]:
+def _devices(sheet: CostSheet, *sizes: int) -> Iterator[FigureRow]:
     """The number of devices that hold so many bytes, spread evenly."""
     if sheet.hardware is not None:
-        yield Row("accelerators that hold it", tuple(map(count, map(sheet.devices_for, sizes))))
+        yield FigureRow("accelerators that hold it", tuple(map(count, map(sheet.devices_for, sizes))))
 
 
 def _inference(sheet: CostSheet) -> Iterator[Section]:
     """Weights by format; decode state by kind of layer; bytes that a decoding step reads."""
     state = sheet.state
     together = [weights + state.total for weights in sheet.weights.values()]
-    rows = [Row("weights", tuple(map(size, sheet.weights.values())))]
-    rows += [Row("with the decode state", tuple(map(size, together)), detail=True)] if state.memories else []
+    rows = [FigureRow("weights", tuple(map(size, sheet.weights.values())))]
+    rows += [FigureRow("with the decode state", tuple(map(size, together)), detail=True)] if state.memories else []
     rows += [replace(row, detail=True) for row in _devices(sheet, *together)]
     yield Section("Memory of inference", tuple(sheet.weights), tuple(rows))
     if "decode" in sheet.modes:
@@ -192,24 +192,26 @@ def _inference(sheet: CostSheet) -> Iterator[Section]:
 def _state(state: DecodeState, precision: str) -> Section:
     """Decode state of all layers, of each kind of layer, and of the positions beside them."""
     layers = sum(memory.bytes for memory in state.memories)
-    rows = [Row("all layers", (exact(state.per_token), size(layers // state.batch), size(layers)))]
+    rows = [FigureRow("all layers", (exact(state.per_token), size(layers // state.batch), size(layers)))]
     for memory in state.memories:
         figures = exact(memory.per_token), size(memory.bytes // state.batch), size(memory.bytes)
-        rows.append(Row(f"{shown(memory.name)}: grows {memory.grows}", figures, detail=True))
+        rows.append(FigureRow(f"{shown(memory.name)}: grows {memory.grows}", figures, detail=True))
     if state.positions:
         own = state.positions // state.batch
-        rows.append(Row("positions of tokens", (exact(own // state.context), exact(own), size(state.positions)), detail=True))
+        rows.append(
+            FigureRow("positions of tokens", (exact(own // state.context), exact(own), size(state.positions)), detail=True)
+        )
         together = exact(state.per_token + own // state.context), size(state.per_sequence), size(state.total)
-        rows.append(Row("together", together, detail=True))
+        rows.append(FigureRow("together", together, detail=True))
     return Section(f"Decode state in {precision}", ("a token adds", "a sequence", "the batch"), tuple(rows))
 
 
 def _reading(sheet: CostSheet) -> Section:
     """Bytes that a decoding step reads, and for each kind of mixture how many experts it reads."""
     reading = sheet.reading
-    rows = [Row("bytes", (size(reading.weights), size(reading.state), size(reading.total)))]
+    rows = [FigureRow("bytes", (size(reading.weights), size(reading.state), size(reading.total)))]
     for experts, expected in expected_experts(sheet.architecture, sheet.batch):
-        rows.append(Row(f"experts, of {experts:,} in a layer", (decimal(expected),), detail=True))
+        rows.append(FigureRow(f"experts, of {experts:,} in a layer", (decimal(expected),), detail=True))
     return Section("Read by a decoding step", ("weights", "state", "together"), tuple(rows))
 
 
@@ -217,13 +219,13 @@ def _times(sheets: Mapping[Mode, CostSheet]) -> Section:
     """Time and use of the hardware, a column for each mode."""
     times = [timed(sheet) for sheet in sheets.values()]
     rows = (
-        Row("time", tuple(seconds(time.seconds) for time in times)),
-        Row("tokens per second", tuple(count(time.tokens_per_second) for time in times)),
-        Row("MFU, dense", tuple(NOT_SHOWN if time.mfu is None else share(time.mfu) for time in times)),
-        Row("MFU, exact", tuple(share(time.mfu_exact) for time in times), detail=True),
-        Row("bandwidth used", tuple(share(time.bandwidth_used) for time in times)),
-        Row("FLOPs per byte", tuple(decimal(time.intensity) for time in times), detail=True),
-        Row("waits for", tuple(_waits(time) for time in times)),
+        FigureRow("time", tuple(seconds(time.seconds) for time in times)),
+        FigureRow("tokens per second", tuple(count(time.tokens_per_second) for time in times)),
+        FigureRow("MFU, dense", tuple(NOT_SHOWN if time.mfu is None else share(time.mfu) for time in times)),
+        FigureRow("MFU, exact", tuple(share(time.mfu_exact) for time in times), detail=True),
+        FigureRow("bandwidth used", tuple(share(time.bandwidth_used) for time in times)),
+        FigureRow("FLOPs per byte", tuple(decimal(time.intensity) for time in times), detail=True),
+        FigureRow("waits for", tuple(_waits(time) for time in times)),
     )
     return Section(f"Time on one {times[0].hardware.title}", tuple(STEPS[mode] for mode in sheets), rows)
 
@@ -240,10 +242,10 @@ def _operations(sheet: CostSheet) -> Section:
     time = timed(sheet)
     operations = time.by_component
     long = [operation for operation in operations if operation.seconds >= SMALL * time.seconds]
-    rows = [Row(shown(operation.name), _operation(operation, time.seconds)) for operation in long]
+    rows = [FigureRow(shown(operation.name), _operation(operation, time.seconds)) for operation in long]
     if len(long) < len(operations):
         rest = sum(operation.seconds for operation in operations[len(long) :])
-        rows.append(Row("the rest", (NOTHING, NOTHING, NOTHING, seconds(rest), share(rest / time.seconds))))
+        rows.append(FigureRow("the rest", (NOTHING, NOTHING, NOTHING, seconds(rest), share(rest / time.seconds))))
     columns = ("FLOPs", "bytes", "FLOPs/byte", "time", "share", "waits for")
     return Section(f"Where the time goes: {STEPS[sheet.mode]}", columns, tuple(rows), detail=True)
 

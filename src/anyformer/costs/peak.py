@@ -16,7 +16,7 @@ from anyformer.costs.counts import located
 from anyformer.costs.holding import Holding
 from anyformer.costs.memory import MASTER, States, states_of
 from anyformer.costs.moments import PeakMemory
-from anyformer.costs.saved import SavedTensor, Signal
+from anyformer.costs.saved import SavedTensor, TracedLoss
 from anyformer.model import Architecture
 from anyformer.model.cross_entropy import backward_bytes
 from anyformer.operations import Address, Shape
@@ -51,7 +51,7 @@ def peak_memory(
     states: States | None = None,
     accumulation: int = 1,
     optimiser: Optimiser | None = None,
-    signal: Signal | None = None,
+    signal: TracedLoss | None = None,
 ) -> PeakMemory:
     """Peak memory of a step in eager mode: forward, backward, and a fused update, which needs no copies of its own.
 
@@ -112,7 +112,7 @@ def peak_of(
     number, + gradients of activations: `GRADIENTS_PER_SAVED` saved[i] and the one of the part's output. `find`: addresses of
     the paths of weights and saved tensors; `copies`: bytes of weights in the type of products. `accumulates`: over several
     micro-batches gradients stay from one to the next, and each new one stands beside the old one for a moment. `loss_bytes`:
-    as `Signal.loss_bytes`.
+    as `TracedLoss.loss_bytes`.
     """
     logits, size = saved.logits, plan.activation_bytes
     extra = {

@@ -8,7 +8,7 @@ from anyformer.costs.figures import Figure
 
 
 @dataclass(frozen=True)
-class Row:
+class FigureRow:
     """Figures of one thing, one for each column of its section, or fewer.
 
     `detail`: left out where several architectures stand side by side; `strong`: it stands out.
@@ -26,7 +26,7 @@ class Section:
 
     title: str
     columns: tuple[str, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[FigureRow, ...]
     detail: bool = False
 
     def widths(self, least: int = 0) -> list[int]:
@@ -36,7 +36,7 @@ class Section:
 
 
 @dataclass(frozen=True)
-class Line:
+class PageLine:
     """One line; `strong`: a title, or a row that stands out."""
 
     text: str

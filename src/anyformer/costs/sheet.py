@@ -15,7 +15,7 @@ from anyformer.costs.elementwise import elementwise_of
 from anyformer.costs.figures import clock, scaled
 from anyformer.costs.hardware import Hardware
 from anyformer.costs.holding import Holding
-from anyformer.costs.inference import DecodeState, Reading, decode_state, read_per_step, stored
+from anyformer.costs.inference import BytesRead, DecodeState, decode_state, read_per_step, stored
 from anyformer.costs.kernel import Kernel, Mode
 from anyformer.costs.kernels import kernels
 from anyformer.costs.moments import PeakMemory
@@ -184,7 +184,7 @@ class CostSheet:
         return self.state.per_token
 
     @cached_property
-    def reading(self) -> Reading:
+    def reading(self) -> BytesRead:
         """Bytes that decoding one token for each row reads, weights in the plan's precision."""
         return read_per_step(
             self.architecture,

@@ -39,7 +39,7 @@ class Sizing:
 
 
 @dataclass(frozen=True)
-class Law:
+class ScalingLaw:
     """loss(N, D) = E + A / N^alpha + B / D^beta, in nats per token: N parameters, D tokens."""
 
     entropy: float
@@ -69,11 +69,11 @@ class Law:
         return Sizing(parameters, tokens, flops, self.source, self.loss(parameters, tokens))
 
 
-HOFFMANN = Law(1.6934, 406.4, 410.7, 0.3392, 0.2849, "fitted law of Hoffmann et al. 2022, arXiv 2203.15556, approach 3")
+HOFFMANN = ScalingLaw(1.6934, 406.4, 410.7, 0.3392, 0.2849, "fitted law of Hoffmann et al. 2022, arXiv 2203.15556, approach 3")
 """Equation 10 prints 1.69, 0.34 and 0.28; these are the digits that Besiroglu et al. 2024 (arXiv 2404.10102, table 1) found
 behind them. For Gopher's compute the law gives 40 B parameters, as in the paper's figure 4, where its other two approaches have
 63 B and 67 B: the law's optimum has far more tokens per parameter than theirs."""
-BESIROGLU = Law(
+BESIROGLU = ScalingLaw(
     1.8172, 482.01, 2085.43, 0.3478, 0.3658, "the law fitted again to the same runs, Besiroglu et al. 2024, arXiv 2404.10102"
 )
 """This fit agrees with the other approaches' 20 tokens per parameter."""

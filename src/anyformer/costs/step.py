@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from anyformer.costs.fine_tuning import FineTuning, Method
 from anyformer.costs.moments import PeakMemory
 from anyformer.costs.peak import peak_memory
-from anyformer.costs.saved import Signal
+from anyformer.costs.saved import TracedLoss
 from anyformer.model import Architecture
 from anyformer.operations import Shape
 from anyformer.plan import Plan
@@ -24,7 +24,7 @@ class Second:
     without stays as it is, and holds its weights alone. `predicted`: positions of a row of T that its head reads; None: all."""
 
     architecture: Architecture
-    signal: Signal | None = None
+    signal: TracedLoss | None = None
     predicted: Callable[[int], int] | None = None
 
     def flops(self, shape: Shape, plan: Plan) -> int:
@@ -38,14 +38,14 @@ class Second:
 
 
 @dataclass(frozen=True)
-class Step:
+class PricedStep:
     """`optimiser`: AdamW if it is not said; `method`: where not all weights learn, or averages are kept; `signal`: the loss and
     what it reads, by default the cross-entropy of a token at every position of rows without padding."""
 
     architecture: Architecture
     optimiser: Optimiser | None = None
     method: Method | None = None
-    signal: Signal | None = None
+    signal: TracedLoss | None = None
     seconds: tuple[Second, ...] = ()
 
     def shape(self, samples: int, length: int) -> Shape:
@@ -83,7 +83,7 @@ class Step:
         return FineTuning(self.architecture, method, shape.length, plan, self.signal, shape.source or None)
 
     def _whole(
-        self, architecture: Architecture, signal: Signal | None, shape: Shape, plan: Plan, accumulation: int
+        self, architecture: Architecture, signal: TracedLoss | None, shape: Shape, plan: Plan, accumulation: int
     ) -> PeakMemory:
         """Peak memory where every weight of a model learns."""
         return peak_memory(

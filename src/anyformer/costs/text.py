@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from anyformer.costs.figures import NOTHING, Figure
 from anyformer.costs.narrow import narrow
-from anyformer.costs.rows import Line, Row, Section
+from anyformer.costs.rows import FigureRow, PageLine, Section
 
 STRONG_RATIO = 2.0
 """Ratio of the largest figure to the smallest from which a row stands out."""
@@ -19,7 +19,7 @@ def text(sections: Sequence[Section]) -> str:
     return "\n".join(line.text for line in lines(sections))
 
 
-def lines(sections: Sequence[Section], width: int | None = None) -> Iterator[Line]:
+def lines(sections: Sequence[Section], width: int | None = None) -> Iterator[PageLine]:
     """Titles with the names of their columns, rows indented below; names are as wide in all sections.
 
     A section wider than `width` is set by itself: its columns one group below the other, long names above figures.
@@ -28,17 +28,17 @@ def lines(sections: Sequence[Section], width: int | None = None) -> Iterator[Lin
     wide = max(map(len, names), default=0)
     for i, section in enumerate(sections):
         if i:
-            yield Line("")
+            yield PageLine("")
         aligned = list(_section(section, wide))
         fits = width is None or all(len(line.text) <= width for line in aligned)
         yield from aligned if fits or width is None else narrow(section, width)
 
 
-def _section(section: Section, wide: int) -> Iterator[Line]:
+def _section(section: Section, wide: int) -> Iterator[PageLine]:
     columns = section.widths(NARROWEST)
-    yield Line(_aligned(section.title, section.columns, wide, columns), strong=True)
+    yield PageLine(_aligned(section.title, section.columns, wide, columns), strong=True)
     for row in section.rows:
-        yield Line(_aligned(f"  {row.name}", list(map(str, row.figures)), wide, columns), row.strong)
+        yield PageLine(_aligned(f"  {row.name}", list(map(str, row.figures)), wide, columns), row.strong)
 
 
 def _aligned(name: str, cells: Sequence[str], wide: int, columns: Sequence[int]) -> str:
@@ -71,7 +71,7 @@ def _joined(title: str, names: Sequence[str], columns: Sequence[dict[str, Figure
         ratio = _ratio(figures)
         least = min(zip(figures, names, strict=True), key=lambda pair: pair[0].number or 0)[1]
         words = f"{least} {ratio:,.2f} x less" if len(names) == 2 else f"{least} least, {ratio:,.2f} x"
-        rows.append(Row(name, (*figures, Figure("" if ratio < 1.005 else words)), strong=ratio >= STRONG_RATIO))
+        rows.append(FigureRow(name, (*figures, Figure("" if ratio < 1.005 else words)), strong=ratio >= STRONG_RATIO))
     return Section(title, (*names, "most / least"), tuple(rows))
 
 

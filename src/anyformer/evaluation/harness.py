@@ -131,7 +131,7 @@ class AnyformerLM(TemplateLM):  # type: ignore[misc]
             groups.setdefault(repr(sorted(request.args[1].items())), []).append(number)
         with tqdm(total=len(requests), disable=disable_tqdm, desc="continuations") as bar:
             for numbers in groups.values():
-                settings = Asked.of(requests[numbers[0]].args[1])
+                settings = ContinuationRequest.of(requests[numbers[0]].args[1])
                 for batch, prompts in self._batches(requests, numbers, settings.most):
                     for row, piece in stream(
                         self._subject.model, self._subject.text, prompts, max_tokens=settings.most,
@@ -163,14 +163,14 @@ class AnyformerLM(TemplateLM):  # type: ignore[misc]
         return batches
 
 
-class Asked:
+class ContinuationRequest:
     """How a task wants texts continued."""
 
     def __init__(self, until: tuple[str, ...], most: int, sampling: Sampling) -> None:
         self.until, self.most, self.sampling = until, most, sampling
 
     @classmethod
-    def of(cls, settings: dict[str, Any]) -> Asked:
+    def of(cls, settings: dict[str, Any]) -> ContinuationRequest:
         """From the words of the harness; `UserError` for one that would change the text and is not known here."""
         given = dict(normalize_gen_kwargs(settings, NEW_TOKENS))
         until = given.pop("until", None) or []

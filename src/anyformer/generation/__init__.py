@@ -7,7 +7,7 @@ from anyformer.generation.conversation import Conversation
 from anyformer.generation.decode import continuations, decode, prefill
 from anyformer.generation.decoding import Decoding
 from anyformer.generation.drafting import Draft, Drafter, Lookup
-from anyformer.generation.rows import Answer
+from anyformer.generation.rows import Continuation
 from anyformer.generation.sampling import GREEDY, Sampling
 from anyformer.generation.settings import Settings, authors_decoding
 from anyformer.generation.speculative import Acceptance
@@ -17,10 +17,10 @@ from anyformer.generation.weights import check_weights, generating
 __all__ = [
     "GREEDY",
     "Acceptance",
-    "Answer",
     "AuthorsError",
     "Beams",
     "Chances",
+    "Continuation",
     "Conversation",
     "Decoding",
     "Draft",

@@ -14,7 +14,7 @@ Reason = Literal["end", "stop", "length", "time"]
 
 
 @dataclass(frozen=True)
-class Answer:
+class Continuation:
     """A text that goes on with a prompt.
 
     `prompt`: the number of the prompt; `text`: None without a tokenizer; `tokens`: with the end, if it gave one; `chances`: of
@@ -104,10 +104,10 @@ class Row:
         self.reason = self.reason or reason
         return text
 
-    def answer(self, prompt: int, text: str | None) -> Answer:
+    def answer(self, prompt: int, text: str | None) -> Continuation:
         """What came of the row."""
         assert self.reason is not None, "it has ended"
-        return Answer(prompt, text, tuple(self.tokens), self.reason, tuple(self.chances), self.score)
+        return Continuation(prompt, text, tuple(self.tokens), self.reason, tuple(self.chances), self.score)
 
     def _said(self, token: int) -> str:
         if self._decoder is None:

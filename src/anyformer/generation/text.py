@@ -10,7 +10,7 @@ from typing import Any, Unpack, cast
 from anyformer.generation.chances import Token
 from anyformer.generation.checks import check, check_chats, check_model, fills_masks
 from anyformer.generation.images import with_images
-from anyformer.generation.rows import Answer, Row, Told
+from anyformer.generation.rows import Continuation, Row, Told
 from anyformer.generation.running import Given, Job, running, searching
 from anyformer.generation.sampling import Sampling
 from anyformer.generation.settings import Settings, decoding_for, ends_for, start_for, within
@@ -56,7 +56,7 @@ def generate(
 
 def generated(
     model: Transformer, tokenizer: Tokenizer | None, prompts: Sequence[Prompt], **settings: Unpack[Settings]
-) -> list[Answer]:
+) -> list[Continuation]:
     """What came of every prompt: text, tokens, why it ended, and with `logprobs` how likely each token was.
 
     The `answers` of one prompt stand one behind the other.
@@ -123,7 +123,7 @@ class _Run:
         )  # fmt: skip
         self.pieces = self._said(steps)
 
-    def answers(self) -> list[Answer]:
+    def answers(self) -> list[Continuation]:
         """All that comes."""
         texts = [""] * len(self.rows)
         for row, piece in self.pieces:
@@ -132,7 +132,7 @@ class _Run:
         pairs = enumerate(zip(self.rows, named, strict=True))
         return [row.answer(number // self.decoding.answers, text) for number, (row, text) in pairs]
 
-    def without_end(self, answer: Answer) -> list[int]:
+    def without_end(self, answer: Continuation) -> list[int]:
         """Its tokens without the end."""
         return list(answer.tokens[:-1] if answer.reason == "end" else answer.tokens)
 

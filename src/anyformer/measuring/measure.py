@@ -20,13 +20,13 @@ from anyformer.costs.activations import activations
 from anyformer.costs.allocated import peak_above
 from anyformer.costs.available import free_memory
 from anyformer.costs.calibration import calibrated
-from anyformer.costs.counted import Comparison, compared, counted, labels, states
+from anyformer.costs.counted import CountComparison, compared, counted, labels, states
 from anyformer.costs.counts import located
 from anyformer.costs.hardware import Hardware
 from anyformer.costs.peak import peak_memory
 from anyformer.costs.roofline import step_time
 from anyformer.costs.saved import RESIDUAL, saved_by_label
-from anyformer.measuring.trial import TrainingStep, Trial, trial_of
+from anyformer.measuring.trial import MeasuredArchitecture, TrainingStep, trial_of
 from anyformer.model import Architecture
 from anyformer.operations import Shape
 from anyformer.plan import Plan
@@ -39,12 +39,12 @@ SAVED, PEAK = 0.01, 0.05
 
 
 @dataclass(frozen=True)
-class Measured:
+class Measurement:
     """All comparisons; `reduced`: the piece of the architecture that ran, empty for all; `notes`: quantities not compared."""
 
     title: str
     reduced: str
-    comparisons: tuple[Comparison, ...]
+    comparisons: tuple[CountComparison, ...]
     notes: tuple[str, ...]
 
     @property
@@ -68,7 +68,7 @@ def measure(
     device: str | torch.device = "cpu",
     hardware: Callable[[], Hardware] | None = None,
     progress: Callable[[str], None] = lambda stage: None,
-) -> Measured:
+) -> Measurement:
     """Compare every prediction with the model; times are predicted for `hardware`, by default the calibrated `device`.
 
     `NotEnoughMemoryError` before any work where not even one block of each kind fits.
@@ -85,17 +85,17 @@ def measure(
     decode_states = [*states(architecture, shape, resolved)]
     comparisons += (*decode_states, *run(trial, shape, resolved, device, on, progress))
     title = f"{batch} x {length:,} tokens, {resolved.named}, on {on.title}"
-    return Measured(title, trial.reduced, tuple(comparisons), () if decode_states else ("it keeps no decode state",))
+    return Measurement(title, trial.reduced, tuple(comparisons), () if decode_states else ("it keeps no decode state",))
 
 
 def run(
-    trial: Trial,
+    trial: MeasuredArchitecture,
     shape: Shape,
     plan: Plan,
     device: torch.device,
     hardware: Hardware,
     progress: Callable[[str], None],
-) -> Iterator[Comparison]:
+) -> Iterator[CountComparison]:
     """Comparisons with a run of the trial's architecture."""
     made = trial.architecture
     progress(STAGES[2])
@@ -107,10 +107,10 @@ def run(
     progress(STAGES[4])
     source = shape.source or None
     peak = peak_memory(made, batch=shape.batch, length=shape.length, source_length=source, plan=plan)
-    yield Comparison("peak of a step", "", "B", peak.total, peak.persistent + peak_above(step.update, device), PEAK)
+    yield CountComparison("peak of a step", "", "B", peak.total, peak.persistent + peak_above(step.update, device), PEAK)
     progress(STAGES[5])
     predicted = step_time(made, shape, plan, hardware, "train").seconds
-    yield Comparison("time of a step", "", "s", predicted, min(timed(step.update, device) for _ in range(STEPS)), None)
+    yield CountComparison("time of a step", "", "s", predicted, min(timed(step.update, device) for _ in range(STEPS)), None)
 
 
 def predicted_saved(architecture: Architecture, shape: Shape, plan: Plan) -> dict[str, int]:

@@ -36,7 +36,7 @@ VOCABULARIES = (32_768, 8_192, 2_048, 512)
 
 
 @dataclass(frozen=True)
-class Trial:
+class MeasuredArchitecture:
     """An architecture to be run, how it was `reduced` in words, and the `bytes` of a training step of it."""
 
     architecture: Architecture
@@ -44,12 +44,12 @@ class Trial:
     bytes: int
 
 
-def trial_of(architecture: Architecture, shape: Shape, plan: Plan, free: int) -> Trial:
+def trial_of(architecture: Architecture, shape: Shape, plan: Plan, free: int) -> MeasuredArchitecture:
     """The whole architecture where `free` bytes hold a training step of it, else one block of each kind.
 
     Where the embedding alone is too large, the vocabulary is smaller too.
     """
-    trials = [Trial(made, reduced, _bytes(made, shape, plan)) for made, reduced in _pieces(architecture)]
+    trials = [MeasuredArchitecture(made, reduced, _bytes(made, shape, plan)) for made, reduced in _pieces(architecture)]
     for trial in trials:
         if trial.bytes <= SHARE * free:
             return trial
@@ -69,7 +69,7 @@ def _targets(architecture: Architecture, shape: Shape) -> Tensor:
     return torch.arange(prod(size)).view(size) % architecture.outputs
 
 
-class Outputs:
+class LogitsObjective:
     """The objective of every architecture: cross-entropy of its logits, a vector per position or per row, of all predictions.
 
     Without logits it is the sum of the features, which saves no tensor.
@@ -106,7 +106,7 @@ class TrainingStep:
     ) -> None:
         self.model = build(architecture, plan, device).train()
         self.optimiser = build_optimiser(optimiser, self.model)
-        self.compute = loss_function(computing(self.model, Outputs(), plan), plan)
+        self.compute = loss_function(computing(self.model, LogitsObjective(), plan), plan)
         tokens, *target = (x.to(device) for x in examples(architecture, shape))
         targets, rows = _targets(architecture, shape).to(device), torch.arange(shape.batch, device=device)
         self.examples = Examples(tokens, targets, None, rows, target[0] if target else None)

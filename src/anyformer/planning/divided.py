@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import get_args
 
-from anyformer.costs.saved import Question, SavedTensor, saved
+from anyformer.costs.saved import SavedTensor, TraceQuestion, saved
 from anyformer.costs.saved.record import FORWARD, RECOMPUTED
 from anyformer.model import Architecture
 from anyformer.operations import Shape
@@ -53,7 +53,7 @@ def saved_by_place(
     forward: dict[Checkpointing, dict[str, SavedBytes]] = {}
     recomputed: dict[Checkpointing, dict[str, SavedBytes]] = {}
     for how in CHECKPOINTING:
-        trace = saved(Question(architecture, shape, plan, recomputed=how != "none", scoreless=scoreless))
+        trace = saved(TraceQuestion(architecture, shape, plan, recomputed=how != "none", scoreless=scoreless))
         forward[how] = _sums(trace.of(*FORWARD[how]), place)
         recomputed[how] = {layer: _sum(trace.in_layer(layer, *RECOMPUTED[how])) for layer in trace.like}
     places = list(forward["none"])

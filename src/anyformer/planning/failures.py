@@ -111,7 +111,7 @@ def saves(whole: float, fullest: float, storage: float, *, background: bool, pau
 
 
 @dataclass(frozen=True)
-class Job:
+class TrainingJob:
     """A training job on a number of accelerators, as its failures see it."""
 
     devices: int

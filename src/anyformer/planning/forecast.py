@@ -11,7 +11,7 @@ from anyformer.describe import UserError
 from anyformer.model import Architecture
 from anyformer.operations import Shape
 from anyformer.plan import Plan
-from anyformer.planning.failures import STORAGE, Failures, Job, saves
+from anyformer.planning.failures import STORAGE, Failures, TrainingJob, saves
 from anyformer.planning.goodput import Spent, best_interval, daly, enough_spares, expected, young
 from anyformer.planning.planner import Candidate
 from anyformer.planning.simulation import FACTORS, Best, simulate, simulated_interval
@@ -28,7 +28,7 @@ LEAST = 0.01
 class Forecast:
     """A training run of `work` seconds without failures, under failures; all times in seconds."""
 
-    job: Job
+    job: TrainingJob
     checkpoint: int
     """Bytes of a checkpoint: weights and the optimiser's state."""
     step: float
@@ -71,16 +71,16 @@ def job_of(
     storage: float | None = None,
     background: bool = False,
     pause: float | None = None,
-) -> Job:
+) -> TrainingJob:
     """The job of a layout, with saves on a storage of so many bytes/s, by default STORAGE for each accelerator."""
     devices = candidate.layout.ranks
     whole, held = checkpoint_bytes(architecture, candidate), candidate.memory.weights + candidate.memory.optimiser
     costs = saves(whole, min(whole, held), storage or STORAGE * devices, background=background, pause=pause)
-    return Job(devices, failures, costs)
+    return TrainingJob(devices, failures, costs)
 
 
 def forecast(
-    job: Job,
+    job: TrainingJob,
     checkpoint: int,
     step: float,
     work: float,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from anyformer.planning.failures import Job
+from anyformer.planning.failures import TrainingJob
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ def daly(pause: float, mtbf: float) -> float:
     return young(pause, mtbf) * (1 + math.sqrt(ratio) / 3 + ratio / 9) - pause
 
 
-def best_interval(job: Job, step: float = 0.0) -> float:
+def best_interval(job: TrainingJob, step: float = 0.0) -> float:
     """Seconds of work between saves: Daly's, in whole steps, at least one, and enough for a save to end before the next."""
     interval = max(daly(job.saves.pause, job.mtbf), job.late)
     if not step:
@@ -73,7 +73,7 @@ def erlang_b(servers: int, load: float) -> float:
     return blocked
 
 
-def waiting(job: Job) -> float:
+def waiting(job: TrainingJob) -> float:
     """The share of time without enough nodes: S + 1 are being repaired, for S spares.
 
     Nodes leave at the rate r / M (r the share of failures that take one out) unless the job waits, and return after a mean
@@ -85,7 +85,7 @@ def waiting(job: Job) -> float:
     return erlang_b(failures.spares + 1, failures.replaced * failures.repair / job.mtbf)
 
 
-def enough_spares(job: Job, share: float = 1e-3) -> int:
+def enough_spares(job: TrainingJob, share: float = 1e-3) -> int:
     """The fewest spare nodes with which the job waits for repairs for less than this share of its time."""
     load = job.failures.replaced * job.failures.repair / job.mtbf
     spares, blocked = 0, load / (1 + load)
@@ -95,7 +95,7 @@ def enough_spares(job: Job, share: float = 1e-3) -> int:
     return spares
 
 
-def expected(job: Job, interval: float) -> Spent:
+def expected(job: TrainingJob, interval: float) -> Spent:
     """The shares of wall time, expected in a long run that saves after every `interval` seconds of work.
 
     With M = job.mtbf, d the pause, L = interval + d, v the writing after it, R the recovery, W the share of waiting:

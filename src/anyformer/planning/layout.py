@@ -109,7 +109,7 @@ class Layout:
 
 
 @dataclass(frozen=True)
-class Bounds:
+class DividedSizes:
     """Sizes of an architecture that a layout divides: layers among stages, heads and the width by tp, experts by ep."""
 
     depth: int
@@ -128,12 +128,12 @@ class Bounds:
         return [count for count in self.heads if count % tp and (tp % count or count == most)]
 
 
-def bounds(architecture: Architecture) -> Bounds:
+def bounds(architecture: Architecture) -> DividedSizes:
     """The bounds of an architecture, from its parts."""
     stacks = architecture.stacks.values()
     sublayers = [sublayer for stack in stacks for block in stack.variants.values() for sublayer in block.sublayers]
     networks = [sublayer.resizing.network for sublayer in sublayers]
-    return Bounds(
+    return DividedSizes(
         sum(stack.depth for stack in stacks),
         architecture.width,
         tuple(sorted({count for sublayer in sublayers for count in sublayer.tp_divisors})),
@@ -141,7 +141,7 @@ def bounds(architecture: Architecture) -> Bounds:
     )
 
 
-def problems(layout: Layout, bounds: Bounds, length: int) -> tuple[str, ...]:
+def problems(layout: Layout, bounds: DividedSizes, length: int) -> tuple[str, ...]:
     """Reasons why a layout cannot hold an architecture of these bounds and sequences of a length; empty if it can."""
     reasons: list[str] = []
     pp, tp, ep, chunks = layout.pp, layout.tp, layout.ep, layout.chunks

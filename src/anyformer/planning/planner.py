@@ -14,9 +14,9 @@ from anyformer.costs.named_hardware import hardware_of
 from anyformer.describe import UserError
 from anyformer.model import Architecture
 from anyformer.plan import Checkpointing, Plan
-from anyformer.planning.layout import Bounds, Layout, Sharded, bounds, divisors, nested, problems
+from anyformer.planning.layout import DividedSizes, Layout, Sharded, bounds, divisors, nested, problems
 from anyformer.planning.rank import memory
-from anyformer.planning.stages import Row, Stage, row_of, stages
+from anyformer.planning.stages import PlannedStage, UnitRow, row_of, stages
 from anyformer.planning.step import LayoutTime, Machine, Sent, sent, step_time
 
 _LARGEST_MICRO_BATCH, _LARGEST_TP = 8, 16
@@ -160,8 +160,8 @@ def _mesh(layout: Layout) -> tuple[int, ...]:
 
 
 def _least(
-    row: Row,
-    parts: tuple[Stage, ...],
+    row: UnitRow,
+    parts: tuple[PlannedStage, ...],
     layout: Layout,
     machine: Machine,
     hows: Iterable[Checkpointing],
@@ -187,7 +187,7 @@ def _least(
         yield priced(row, parts, nearest, machine)
 
 
-def priced(row: Row, parts: tuple[Stage, ...], layout: Layout, machine: Machine) -> Candidate:
+def priced(row: UnitRow, parts: tuple[PlannedStage, ...], layout: Layout, machine: Machine) -> Candidate:
     """A layout with its price, from the units and stages of an architecture."""
     domain = machine.hardware.domain
     most_sent = max((sent(row, stage, layout, domain) for stage in parts), key=lambda stage: stage.total)
@@ -196,7 +196,7 @@ def priced(row: Row, parts: tuple[Stage, ...], layout: Layout, machine: Machine)
     return Candidate(layout, memory(row, parts, layout), most_sent, time, layout.sequences * row.length, flops, machine)
 
 
-def _layouts(sizes: Bounds, ranks: int, sequences: int, machine: Machine, *, behind: bool) -> Iterator[Layout]:
+def _layouts(sizes: DividedSizes, ranks: int, sequences: int, machine: Machine, *, behind: bool) -> Iterator[Layout]:
     """Layouts that use every rank and compute the whole batch, before sharding and checkpointing are chosen."""
     for tp in divisors(ranks, min(machine.hardware.domain, _LARGEST_TP)):
         if sizes.indivisible(tp):
@@ -216,7 +216,7 @@ def _layouts(sizes: Bounds, ranks: int, sequences: int, machine: Machine, *, beh
                             yield replace(layout, behind=True) if behind and layout.ep > 1 and m > 1 else layout
 
 
-def _with_experts(layout: Layout, sizes: Bounds) -> Iterator[Layout]:
+def _with_experts(layout: Layout, sizes: DividedSizes) -> Iterator[Layout]:
     """The layout with each way to divide its experts, if it has any."""
     yield layout
     if sizes.experts:

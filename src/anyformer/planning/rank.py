@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from anyformer.costs.holding import Holding
 from anyformer.planning.layout import Layout
-from anyformer.planning.stages import Row, Stage
+from anyformer.planning.stages import PlannedStage, UnitRow
 
 
 def in_flight(layout: Layout, stage: int) -> tuple[int, int]:
@@ -22,14 +22,14 @@ def in_flight(layout: Layout, stage: int) -> tuple[int, int]:
     return min(layout.micro_batches * layout.chunks, warm), layout.chunks
 
 
-def memory(row: Row, stages: tuple[Stage, ...], layout: Layout) -> Holding:
+def memory(row: UnitRow, stages: tuple[PlannedStage, ...], layout: Layout) -> Holding:
     """Memory of the rank of the fullest stage; where a rank holds the whole model, the peak of a step of one device."""
     if layout.unsharded:
         return row.unsharded(layout.micro_batch, layout.micro_batches > 1, layout.checkpointing)
     return max((stage_memory(row, stage, layout) for stage in stages), key=lambda holding: holding.total)
 
 
-def stage_memory(row: Row, stage: Stage, layout: Layout) -> Holding:
+def stage_memory(row: UnitRow, stage: PlannedStage, layout: Layout) -> Holding:
     """Bytes of one rank of a stage; the optimiser's state is always sharded, gradients and weights as `layout.sharded` says.
 
     W = column and row weights / tp + replicated ones, divided by fsdp; experts / ep, divided by `layout.expert_fsdp`.

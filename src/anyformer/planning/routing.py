@@ -14,7 +14,7 @@ FP8 = 1 + 4 / 128
 
 
 @dataclass(frozen=True)
-class Routing:
+class MixtureRouting:
     """A mixture as tokens are sent to it: each, of `width` features, passes `chosen` of `experts` experts, which are of `keep`
     of `groups` equal groups."""
 
@@ -25,7 +25,7 @@ class Routing:
     keep: int = 1
 
     @classmethod
-    def of(cls, work: ExpertProduct) -> Routing:
+    def of(cls, work: ExpertProduct) -> MixtureRouting:
         """The routing of a product that tokens enter."""
         return cls(work.chosen, work.experts, work.inputs, work.groups, work.keep)
 
@@ -56,7 +56,7 @@ class Routing:
         return comb(n - inside, self.chosen) / comb(n, self.chosen)
 
 
-def copies(routing: Routing, layout: Layout, domain: int) -> tuple[float, float]:
+def copies(routing: MixtureRouting, layout: Layout, domain: int) -> tuple[float, float]:
     """Copies of a token that its rank sends within nodes of `domain` ranks, and to other nodes, on one of its ways.
 
     by_expert: one to each expert, evenly spread over ep ranks (GShard, Lepikhin et al. 2020, arXiv 2006.16668).
@@ -71,7 +71,7 @@ def copies(routing: Routing, layout: Layout, domain: int) -> tuple[float, float]
 
 
 def dispatched(
-    routings: tuple[Routing, ...], layout: Layout, tokens: int, element: int, domain: int, *, again: bool
+    routings: tuple[MixtureRouting, ...], layout: Layout, tokens: int, element: int, domain: int, *, again: bool
 ) -> tuple[int, int]:
     """Bytes that a rank sends within its node and to other nodes while `tokens` of its own pass the mixtures and back.
 

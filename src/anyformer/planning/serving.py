@@ -18,9 +18,9 @@ from anyformer.model import Architecture
 from anyformer.operations import Shape, State
 from anyformer.plan import Plan
 from anyformer.planning import communication, links
-from anyformer.planning.layout import MOST_RANKS, Bounds, Layout, bounds, divisors
+from anyformer.planning.layout import MOST_RANKS, DividedSizes, Layout, bounds, divisors
 from anyformer.planning.routing import copies
-from anyformer.planning.stages import Row, Stage, place, row_of, stages
+from anyformer.planning.stages import PlannedStage, UnitRow, place, row_of, stages
 from anyformer.quantising import FORMATS
 
 BEYOND = 4
@@ -89,7 +89,7 @@ def serve(
     dp x tp ranks of a stage. Raises `UserError` where nothing fits.
     """
     on = hardware_of(hardware)
-    search = _Search(architecture, users, length, on, format, on.resolved(plan or Plan()))
+    search = _LayoutSearch(architecture, users, length, on, format, on.resolved(plan or Plan()))
     if not search.state.memories and architecture.decoder is None:
         raise UserError(f"generates no tokens, so there is nothing to serve: it is {architecture.shape_of_model}")
     counts = [accelerators] if accelerators else _beyond(search.least, on.domain)
@@ -117,7 +117,7 @@ def _beyond(least: int | None, domain: int) -> list[int]:
     ]
 
 
-def _refusal(search: _Search, accelerators: int | None) -> str:
+def _refusal(search: _LayoutSearch, accelerators: int | None) -> str:
     """The reason why no layout fits: too little memory, or no way to divide the model among so many accelerators."""
     on, ranks = search.on, accelerators or MOST_RANKS
     if ranks * on.usable_memory >= search.total and (near := search.near(ranks)):
@@ -131,7 +131,7 @@ def _refusal(search: _Search, accelerators: int | None) -> str:
 
 
 @dataclass(frozen=True)
-class _Search:
+class _LayoutSearch:
     """Layouts that serve an architecture, and the figures that they share."""
 
     architecture: Architecture
@@ -177,12 +177,12 @@ class _Search:
         return min(map(self.service, self.fitting(count)), key=lambda service: service.step, default=None)
 
     @cached_property
-    def row(self) -> Row:
+    def row(self) -> UnitRow:
         """Weights and collectives of each layer, which no length changes."""
         return row_of(self.architecture.but(mtp=None), 16, self.plan)
 
     @cached_property
-    def bounds(self) -> Bounds:
+    def bounds(self) -> DividedSizes:
         return bounds(self.architecture)
 
     @cached_property
@@ -215,7 +215,7 @@ class _Search:
         users = -(-self.users // layout.dp)
         return max(self._of_stage(stage, layout, users) for stage in stages(self.row, layout.pp, 1))
 
-    def _of_stage(self, stage: Stage, layout: Layout, users: int) -> int:
+    def _of_stage(self, stage: PlannedStage, layout: Layout, users: int) -> int:
         numbers = stage.parameters.dense(layout.tp) + -(-stage.parameters.experts // layout.ep)
         states = (state for unit in stage.units for state in self.per_user.get(unit.name, ()))
         cache = sum(-(-state.held // min(layout.tp, state.ranks)) for state in states)

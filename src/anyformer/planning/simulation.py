@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from anyformer.describe import UserError
-from anyformer.planning.failures import Job
+from anyformer.planning.failures import TrainingJob
 from anyformer.planning.goodput import Spent, expected
 
 MOST_FAILURES = 5_000_000
@@ -19,7 +19,7 @@ FACTORS = tuple(2.0**power for half in (1 / 16, 1 / 8, 1 / 4, 3 / 8, 1 / 2, 3 / 
 """Multiples of an interval that `simulated_interval` tries beside it: a quarter to four times, the nearest 4 % away."""
 
 
-def job_failures(job: Job, generator: np.random.Generator) -> Iterator[float]:
+def job_failures(job: TrainingJob, generator: np.random.Generator) -> Iterator[float]:
     """Times at which a job fails, in seconds in which it does not wait: the devices together are one Poisson process."""
     now = 0.0
     while True:
@@ -28,7 +28,7 @@ def job_failures(job: Job, generator: np.random.Generator) -> Iterator[float]:
             yield now
 
 
-def device_failures(job: Job, generator: np.random.Generator, shape: float) -> Iterator[float]:
+def device_failures(job: TrainingJob, generator: np.random.Generator, shape: float) -> Iterator[float]:
     """The same from a clock for each device, which a new one restarts: lives of Weibull's distribution, exponential at shape 1.
 
     Below 1 young devices fail more often (0.7 to 0.8: Schroeder and Gibson 2010, doi 10.1109/TDSC.2009.4). All are new at 0.
@@ -42,7 +42,7 @@ def device_failures(job: Job, generator: np.random.Generator, shape: float) -> I
         yield failed
 
 
-def follow(job: Job, interval: float, count: int, failures: Iterator[float], generator: np.random.Generator) -> Spent:
+def follow(job: TrainingJob, interval: float, count: int, failures: Iterator[float], generator: np.random.Generator) -> Spent:
     """Seconds of one run until the storage has its last of `count` saves, one after each `interval` seconds of work.
 
     It begins at once, with every node. Repairs take an exponential time.
@@ -74,7 +74,7 @@ def follow(job: Job, interval: float, count: int, failures: Iterator[float], gen
 
 
 def simulate(
-    job: Job,
+    job: TrainingJob,
     interval: float,
     work: float,
     *,
@@ -130,7 +130,7 @@ class Best:
 
 
 def simulated_interval(
-    job: Job,
+    job: TrainingJob,
     given: float,
     work: float,
     *,

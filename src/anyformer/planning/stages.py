@@ -17,7 +17,7 @@ from anyformer.operations import Address, ExpertProduct, Node, Product, Shape
 from anyformer.plan import Checkpointing, Plan
 from anyformer.planning.divided import CHECKPOINTING, NOTHING, ByCheckpointing, SavedBytes, saved_by_place
 from anyformer.planning.partition import even_pieces, partition
-from anyformer.planning.routing import Routing
+from anyformer.planning.routing import MixtureRouting
 
 ENTRANCE, EXIT = "entrance", "exit"
 """The units around the layers."""
@@ -62,7 +62,7 @@ class PipelineUnit:
     flops: int
     saved: ByCheckpointing
     sums: int = 0
-    routed: tuple[Routing, ...] = ()
+    routed: tuple[MixtureRouting, ...] = ()
     layer: bool = True
     """Whether it is a layer, to which checkpointing applies."""
     recomputed: ByCheckpointing = field(default_factory=lambda: NOTHING)
@@ -72,7 +72,7 @@ class PipelineUnit:
 
 
 @dataclass(frozen=True, eq=False)
-class Row:
+class UnitRow:
     """The units of an architecture for sequences of one length.
 
     `kernels`: those of each unit by its name, from a micro-batch and a way of checkpointing; `unsharded`: memory of a rank with
@@ -95,7 +95,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Stage:
+class PlannedStage:
     """The units of one stage, summed; `first`: the number of the first stage like it."""
 
     first: int
@@ -121,7 +121,7 @@ class Stage:
         return sum(unit.sums for unit in self.units if unit.layer) // 2
 
     @cached_property
-    def routed(self) -> tuple[Routing, ...]:
+    def routed(self) -> tuple[MixtureRouting, ...]:
         return tuple(each for unit in self.units for each in unit.routed)
 
     @cached_property
@@ -146,7 +146,7 @@ class Stage:
         return {how: max((unit.recomputed[how] for unit in self.units), key=lambda size: size.bytes) for how in CHECKPOINTING}
 
 
-def row_of(architecture: Architecture, length: int, plan: Plan, source_length: int | None = None, prefix: int = 0) -> Row:
+def row_of(architecture: Architecture, length: int, plan: Plan, source_length: int | None = None, prefix: int = 0) -> UnitRow:
     """The row of an architecture: entrance, layers of the encoder and the decoder in order, exit."""
     source = architecture.source_of(length, source_length)
     shape = Shape(batch=1, length=length, source=source, prefix=min(prefix, length))
@@ -206,7 +206,7 @@ def row_of(architecture: Architecture, length: int, plan: Plan, source_length: i
         return by_name
 
     parameters = {name: _parameters(nodes) for name, nodes in groups.items()}
-    return Row(
+    return UnitRow(
         tuple(units),
         parameters,
         architecture.width,
@@ -258,22 +258,22 @@ def _heaviest(nodes: Sequence[Node]) -> StageParameters:
     return StageParameters(max(most["column"], most["row"]), 0, most["expert"])
 
 
-def _sums_and_experts(nodes: Sequence[Node], steps: int) -> tuple[int, tuple[Routing, ...]]:
+def _sums_and_experts(nodes: Sequence[Node], steps: int) -> tuple[int, tuple[MixtureRouting, ...]]:
     """How often tp ranks of a layer add up, forward and backward, and its mixtures.
 
     Every branch that ends in a row matrix is a sum over ranks; branches of one step are added up, so their sums are one.
     """
-    summed, routed = set[str | None](), list[Routing]()
+    summed, routed = set[str | None](), list[MixtureRouting]()
     for node in nodes:
         for work in node.tally.own_work.values():
             if isinstance(work, ExpertProduct) and work.sent:
-                routed.append(Routing.of(work))
+                routed.append(MixtureRouting.of(work))
             elif isinstance(work, Product) and work.role == "row":
                 summed.add(node.address.branch)
     return 2 * min(len(summed), steps), tuple(routed)
 
 
-def stages(row: Row, pp: int, chunks: int, *, even: bool = False) -> tuple[Stage, ...]:
+def stages(row: UnitRow, pp: int, chunks: int, *, even: bool = False) -> tuple[PlannedStage, ...]:
     """The distinct stages of a pipeline, each where it comes first: stage s has the chunks s, s + p, ...
 
     Chunks are neighbouring units, the chunk with most work as small as possible, or all with as many layers. A group of
@@ -282,7 +282,7 @@ def stages(row: Row, pp: int, chunks: int, *, even: bool = False) -> tuple[Stage
     each, rest = divmod(len(row.units) - 2, pp * chunks)
     ends = even_pieces(each, pp * chunks) if even and not rest else partition([unit.flops for unit in row.units], pp * chunks)
     pieces = [row.units[start:end] for start, end in zip([0, *ends], ends, strict=False)]
-    distinct: dict[object, Stage] = {}
+    distinct: dict[object, PlannedStage] = {}
     for stage in range(pp):
         members = tuple(unit for piece in pieces[stage::pp] for unit in piece)
         names = dict.fromkeys(name for unit in members for name in unit.holds if name in row.parameters)
@@ -291,7 +291,7 @@ def stages(row: Row, pp: int, chunks: int, *, even: bool = False) -> tuple[Stage
         key = (total, sum(unit.flops for unit in members))
         if key not in distinct:
             largest = max(groups, key=lambda group: group.total, default=StageParameters())
-            distinct[key] = Stage(stage, members, total, largest, row.length)
+            distinct[key] = PlannedStage(stage, members, total, largest, row.length)
         else:
             distinct[key] = replace(distinct[key], copies=distinct[key].copies + 1)
     return tuple(distinct.values())

@@ -14,7 +14,7 @@ from anyformer.plan import Checkpointing
 from anyformer.planning import communication, links
 from anyformer.planning.layout import Layout
 from anyformer.planning.routing import dispatched
-from anyformer.planning.stages import Row, Stage
+from anyformer.planning.stages import PlannedStage, UnitRow
 from anyformer.precision import Precision
 
 SENDING = 20 / 132
@@ -87,7 +87,7 @@ class Machine:
         return self.hardware.peak(self.precision.unit)
 
 
-def sent(row: Row, stage: Stage, layout: Layout, domain: int) -> Sent:
+def sent(row: UnitRow, stage: PlannedStage, layout: Layout, domain: int) -> Sent:
     """Bytes that a rank of a stage sends in one step, with nodes of `domain` ranks.
 
     tensor     each sum of (b, T, D) over tp ranks: once forward, once backward, once more when recomputed; 2 (t - 1) / t of it,
@@ -125,7 +125,7 @@ def sent(row: Row, stage: Stage, layout: Layout, domain: int) -> Sent:
     return Sent(tensor, experts, weights, gradients, pipeline)
 
 
-def _to_experts(row: Row, stage: Stage, layout: Layout, domain: int) -> tuple[int, int]:
+def _to_experts(row: UnitRow, stage: PlannedStage, layout: Layout, domain: int) -> tuple[int, int]:
     """Bytes that a rank of a stage sends to experts and back in a step, within nodes of `domain` ranks and beyond them."""
     mine = layout.micro_batch * row.length // (layout.tp if layout.sp else 1)
     again = layout.checkpointing == "full"
@@ -133,7 +133,7 @@ def _to_experts(row: Row, stage: Stage, layout: Layout, domain: int) -> tuple[in
     return layout.micro_batches * near, layout.micro_batches * far
 
 
-def step_time(row: Row, stages: tuple[Stage, ...], layout: Layout, machine: Machine) -> LayoutTime:
+def step_time(row: UnitRow, stages: tuple[PlannedStage, ...], layout: Layout, machine: Machine) -> LayoutTime:
     """Time of a step, by the slowest stage and the pipeline's bubble.
 
     products, mixing, elementwise  every kernel of the stage by the roofline (`costs.roofline`): a rank's share of it for each
@@ -151,7 +151,7 @@ def step_time(row: Row, stages: tuple[Stage, ...], layout: Layout, machine: Mach
     return replace(slowest, bubble=communication.bubble(busy, layout.micro_batches, layout.chunks))
 
 
-def _stage_time(row: Row, stage: Stage, layout: Layout, machine: Machine) -> LayoutTime:
+def _stage_time(row: UnitRow, stage: PlannedStage, layout: Layout, machine: Machine) -> LayoutTime:
     """Time of a stage, without the bubble."""
     on, m = machine.hardware, layout.micro_batches
     bytes_sent = sent(row, stage, layout, on.domain)
@@ -185,12 +185,12 @@ def _stage_time(row: Row, stage: Stage, layout: Layout, machine: Machine) -> Lay
 
 
 @lru_cache(maxsize=1 << 14)
-def _of_rank(row: Row, name: str, micro_batch: int, how: Checkpointing, tp: int, ep: int, sp: bool) -> tuple[Kernel, ...]:
+def _of_rank(row: UnitRow, name: str, micro_batch: int, how: Checkpointing, tp: int, ep: int, sp: bool) -> tuple[Kernel, ...]:
     """One rank's share of the kernels of a unit for one micro-batch."""
     return tuple(kernel.of_rank(tp, ep, sp=sp) for kernel in row.kernels(micro_batch, how).get(name, ()))
 
 
-def _data_seconds(stage: Stage, bytes_sent: Sent, layout: Layout, on: Hardware) -> tuple[float, bool]:
+def _data_seconds(stage: PlannedStage, bytes_sent: Sent, layout: Layout, on: Hardware) -> tuple[float, bool]:
     """Seconds in which weights are gathered and gradients reduced, and whether every micro-batch does so."""
     speed = links.ring(on, layout.replicas, layout.tp)
     repeated = layout.sharded == "weights" or (layout.sharded == "gradients" and layout.micro_batches > 1)

@@ -14,7 +14,7 @@ from anyformer.plan import Checkpointing, Plan
 
 
 @dataclass(frozen=True)
-class Choice:
+class PricedMethod:
     """A method with its price: `learning` parameters, `memory` at the peak, the `largest` batch that fits (0: none).
 
     `fixed`: bytes of weights, gradients and optimiser state, whatever the batch and the length; `largest_recomputed`: the
@@ -42,7 +42,7 @@ def choices(
     rank: int,
     plan: Plan,
     own: Iterable[Method] = (),
-) -> Iterator[Choice]:
+) -> Iterator[PricedMethod]:
     """A choice for each of the user's `own` methods and of `methods`, with full checkpointing where none fits.
 
     Products in fp32 leave out the methods whose weights learn in bf16.
@@ -53,7 +53,7 @@ def choices(
             yield _choice(architecture, method, hardware, batch, length, plan)
 
 
-def _choice(architecture: Architecture, method: Method, on: Hardware, batch: int, length: int, plan: Plan) -> Choice:
+def _choice(architecture: Architecture, method: Method, on: Hardware, batch: int, length: int, plan: Plan) -> PricedMethod:
     """The method with the least checkpointing that fits."""
     how: Checkpointing
     for how in get_args(Checkpointing):
@@ -63,7 +63,7 @@ def _choice(architecture: Architecture, method: Method, on: Hardware, batch: int
             break
     largest = priced.largest_batch(on.usable_memory)
     full = priced if how == "full" else FineTuning(architecture, method, length, plan.but(checkpointing="full"))
-    return Choice(
+    return PricedMethod(
         method.name,
         how,
         batch,

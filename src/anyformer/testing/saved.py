@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from anyformer.costs.saved import Question
+from anyformer.costs.saved import TraceQuestion
 from anyformer.costs.saved.tracing import trace
 from anyformer.model import Architecture
 from anyformer.plan import Plan
@@ -17,7 +17,7 @@ LENGTHS = (8, 16, 24, 32)
 def saved_bytes_are_a_polynomial_of_the_length(architecture: Architecture) -> None:
     """From chunk to chunk, saved bytes grow as a polynomial of degree two: `costs/saved` extrapolates them to long texts."""
     plan = Plan(precision=Bf16(), chunk=CHUNK)
-    traces = (trace(Question(architecture, shape(architecture, length), plan)) for length in LENGTHS)
+    traces = (trace(TraceQuestion(architecture, shape(architecture, length), plan)) for length in LENGTHS)
     first, second, third, fourth = (sum(tensor.bytes for tensor in saved.of("saved", "copy")) for saved in traces)
     expected = first + 3 * (third - second)
     assert fourth == expected, (

@@ -12,7 +12,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from anyformer.costs.examples import examples
 from anyformer.costs.fine_tuning import Method
 from anyformer.costs.memory import ADAM
-from anyformer.costs.step import Second, Step
+from anyformer.costs.step import PricedStep, Second
 from anyformer.model import Architecture, Transformer, build
 from anyformer.objectives import ObjectiveSignal, Partner
 from anyformer.objectives.signal import OWN
@@ -39,7 +39,7 @@ def method_of(run: Run) -> Method | None:
     )
 
 
-def step_of(run: Run, directory: Path | None = None) -> Step:
+def step_of(run: Run, directory: Path | None = None) -> PricedStep:
     """An update of the run, to be priced: its objective's loss, and its second models. `directory`: the run's, once it is
     there."""
     partners = run.objective.partners
@@ -50,7 +50,7 @@ def step_of(run: Run, directory: Path | None = None) -> Step:
         Second(models[name], replace(signal, asked=name) if partner.learns else None, partner.predicted)
         for name, partner in partners.items()
     )
-    return Step(run.architecture, run.optimiser, method_of(run), signal, tuple(seconds))
+    return PricedStep(run.architecture, run.optimiser, method_of(run), signal, tuple(seconds))
 
 
 def _described(run: Run, name: str, partner: Partner, directory: Path | None) -> Architecture:
@@ -66,7 +66,7 @@ def flops_of(run: Run, directory: Path | None = None) -> int:
     return run.accumulation * step_of(run, directory).flops(run.piece, run.plan)
 
 
-def counted_flops(step: Step, shape: Shape, plan: Plan) -> int:
+def counted_flops(step: PricedStep, shape: Shape, plan: Plan) -> int:
     """FLOPs of forward and backward pass, counted on the tuned model and the second models without numbers."""
     model, others = models_of(step, plan, torch.device("meta"))
     with FlopCounterMode(display=False) as counter:
@@ -74,7 +74,7 @@ def counted_flops(step: Step, shape: Shape, plan: Plan) -> int:
     return int(counter.get_total_flops())
 
 
-def models_of(step: Step, plan: Plan, device: torch.device) -> tuple[Transformer, dict[str, Transformer]]:
+def models_of(step: PricedStep, plan: Plan, device: torch.device) -> tuple[Transformer, dict[str, Transformer]]:
     """The tuned model of a step with its first weights, and its second models by name."""
     model = build(step.architecture, plan, device=device)
     if step.method is not None:
@@ -86,7 +86,7 @@ def models_of(step: Step, plan: Plan, device: torch.device) -> tuple[Transformer
     }
 
 
-def _output(step: Step, model: Transformer, others: dict[str, Transformer], shape: Shape) -> Tensor:
+def _output(step: PricedStep, model: Transformer, others: dict[str, Transformer], shape: Shape) -> Tensor:
     """A number of the model's outputs, or where there are second models the loss, to which these belong."""
     if not others or step.signal is None:
         return model(*(x.to("meta") for x in examples(step.architecture, shape))).float().sum()  # type: ignore[no-any-return]

@@ -11,7 +11,7 @@ from typing import Any
 from anyformer.costs import scaled, step_time
 from anyformer.costs.counted import counted
 from anyformer.costs.kernels import kernels
-from anyformer.costs.step import Step
+from anyformer.costs.step import PricedStep
 from anyformer.model import Architecture
 from anyformer.operations import Shape
 from anyformer.plan import Plan
@@ -102,7 +102,7 @@ class Summary:
 
 def summarise(
     run: Run,
-    update: Step,
+    update: PricedStep,
     machine: Host,
     rows: Sequence[dict[str, Any]],
     memory: MemoryMeter,
@@ -179,7 +179,7 @@ def _kernels(run: Run) -> int:
 
 
 @lru_cache(maxsize=4)
-def update_figures(step: Step, piece: Shape, accumulation: int, plan: Plan) -> tuple[Prediction, int]:
+def update_figures(step: PricedStep, piece: Shape, accumulation: int, plan: Plan) -> tuple[Prediction, int]:
     """FLOPs of an update of some micro-batches, declared and counted, and bytes at its peak: figures that need no update."""
     peak = step.peak(piece, plan, accumulation).total
     if step.seconds or not (step.method is None or step.method.tuning.everything):

@@ -58,7 +58,7 @@ class Paper(TorchDispatchMode):
         """Called after an operation with the tensors that it read and made, all on the meta device."""
 
     def __torch_dispatch__(self, operator, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
-        call = _Call(self._on_paper, self.begins)
+        call = _PaperCall(self._on_paper, self.begins)
         given = call.down(args)
         more = {name: META if isinstance(x, torch.device) else call.down(x) for name, x in (kwargs or {}).items()}
         if not call.read and _makes(operator):
@@ -80,7 +80,7 @@ class Paper(TorchDispatchMode):
         return self._real[id(x)][1]
 
 
-class _Call:
+class _PaperCall:
     """The tensors that one operation read and made, on the meta device."""
 
     def __init__(self, on_paper: Callable[[Tensor], Tensor], begins: Callable[[PaperTensor], None]) -> None:

@@ -41,7 +41,7 @@ class Learning:
         return any(path in self.weights or path in self.ranks for path in paths)
 
 
-class Signal(Protocol):
+class TracedLoss(Protocol):
     """The loss of a training step, as a function of models and sizes: what it is given, and what it computes."""
 
     @property
@@ -75,7 +75,7 @@ class Signal(Protocol):
 
 
 @dataclass(frozen=True)
-class Question:
+class TraceQuestion:
     """`recomputed`: every layer is recomputed in the backward pass. `scoreless`: every attention by a kernel that writes no
     scores, masks or biases of them, whatever torch's kernel does. `learning`: None for all weights. `signal`:
     the loss; None for the cross-entropy of a token at every position of rows without padding.
@@ -87,7 +87,7 @@ class Question:
     recomputed: bool = False
     scoreless: bool = False
     learning: Learning | None = None
-    signal: Signal | None = None
+    signal: TracedLoss | None = None
 
     @property
     def rows_each(self) -> int:

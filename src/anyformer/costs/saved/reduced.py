@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from anyformer.costs.saved.question import Question
+from anyformer.costs.saved.question import TraceQuestion
 from anyformer.describe import Named
 from anyformer.model import Architecture
 from anyformer.operations import Shape
@@ -40,7 +40,7 @@ class Reduced:
     alike: tuple[tuple[str, str], ...]
 
 
-def reduced(question: Question, *, merged: bool = True) -> Reduced:
+def reduced(question: TraceQuestion, *, merged: bool = True) -> Reduced:
     """The reduced architecture of a question.
 
     `merged`: variants that differ only in floats, none of them zero, are one kind: the smallest and largest are traced.
@@ -85,7 +85,7 @@ def _traced(pairs: Sequence[Pair]) -> list[int]:
     return traced
 
 
-def _kinds(question: Question, name: str, stack: Stack, same: Mapping[str, str]) -> list[Hashable]:
+def _kinds(question: TraceQuestion, name: str, stack: Stack, same: Mapping[str, str]) -> list[Hashable]:
     """The kind of each layer: its description, and its name where others read its keys or share its weights."""
     if stack.streams is not None and stack.streams.placed:
         return list(range(stack.depth))

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from anyformer.cache import Cache, digest, files
-from anyformer.costs.saved.question import Question
+from anyformer.costs.saved.question import TraceQuestion
 from anyformer.costs.saved.record import Saved, SavedTensor
 from anyformer.costs.saved.sizes import LONG, MANY, at_batch, at_length, follows_batch
 from anyformer.costs.saved.standing import Standing
@@ -23,7 +23,7 @@ _known: dict[str, Saved] = {}
 _batches: dict[str, set[int]] = {}
 
 
-def saved(question: Question) -> Saved:
+def saved(question: TraceQuestion) -> Saved:
     """Tensors that a forward pass saves, traced unless they are remembered.
 
     A batch follows from two others, and a length beyond any trace from three, where bytes grow by the law of `sizes`.
@@ -35,7 +35,7 @@ def saved(question: Question) -> Saved:
     return _known[key]
 
 
-def _derived_or_traced(question: Question, key: str) -> Saved:
+def _derived_or_traced(question: TraceQuestion, key: str) -> Saved:
     shape = question.shape
     if shape.length >= LONG:
         return at_length(shape.length, lambda length: saved(_sized(question, length=length)))
@@ -57,14 +57,14 @@ def _derived_or_traced(question: Question, key: str) -> Saved:
     return found
 
 
-def _other_batches(question: Question) -> bool:
+def _other_batches(question: TraceQuestion) -> bool:
     """Whether the question was answered for other batches, except those from which others follow."""
     each = question.rows_each
     from_others = question.shape.batch not in (each * _FEW, each * _MORE, each * _FAR)
     return from_others and bool(_batches.get(_family(question), set()) - {each})
 
 
-def _sized(question: Question, **sizes: int) -> Question:
+def _sized(question: TraceQuestion, **sizes: int) -> TraceQuestion:
     return replace(question, shape=replace(question.shape, **sizes))
 
 
@@ -78,7 +78,7 @@ def _ours(value: Any) -> bool:
     return all(map(_ours, value)) if isinstance(value, tuple) else True
 
 
-def _traced(question: Question) -> Saved:
+def _traced(question: TraceQuestion) -> Saved:
     # Tracing imports what reading does not need.
     from anyformer.costs.saved.tracing import trace
 
@@ -90,12 +90,12 @@ def _traced(question: Question) -> Saved:
         raise
 
 
-def _family(question: Question) -> str:
+def _family(question: TraceQuestion) -> str:
     """A digest of the question without its batch."""
     return _key(_sized(question, batch=question.rows_each))
 
 
-def _key(question: Question) -> str:
+def _key(question: TraceQuestion) -> str:
     """A digest of all that the answer depends on: the question, and the code that is traced."""
     learning = question.learning
     facts = {

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from anyformer.costs.examples import examples
 from anyformer.costs.saved.paper import put_on_paper
-from anyformer.costs.saved.question import Question, Signal
+from anyformer.costs.saved.question import TracedLoss, TraceQuestion
 from anyformer.costs.saved.record import Saved
 from anyformer.costs.saved.reduced import Reduced, reduced
 from anyformer.costs.saved.scoreless import Scoreless
@@ -21,7 +21,7 @@ from anyformer.model.loss import token_losses
 from anyformer.plan import Plan
 
 
-def trace(question: Question) -> Saved:
+def trace(question: TraceQuestion) -> Saved:
     """Tensors saved by a smaller architecture with all kinds of layers, and by the loss."""
     small = reduced(question)
     traced = _trace(question, small)
@@ -41,7 +41,7 @@ def _alike(saved: Saved, layer: str, other: str) -> bool:
 
 @torch.inference_mode(False)
 @torch.enable_grad()
-def _trace(question: Question, small: Reduced) -> Saved:
+def _trace(question: TraceQuestion, small: Reduced) -> Saved:
     plan = question.plan.but(precision=question.precision, checkpointing="none")
     model = build(small.architecture, plan, device="meta").train()
     call = Watched(question, small, model)
@@ -58,7 +58,7 @@ def _trace(question: Question, small: Reduced) -> Saved:
     return found
 
 
-def _next_token_loss(question: Question, small: Reduced, model: Transformer, call: Watched) -> Tensor:
+def _next_token_loss(question: TraceQuestion, small: Reduced, model: Transformer, call: Watched) -> Tensor:
     """The mean cross-entropy of every prediction; the features of a model without a head."""
     inputs, more = list(examples(small.architecture, question.shape)), CallOptions()
     if question.shape.prefix and small.architecture.shape_of_model == "decoder-only":
@@ -73,7 +73,7 @@ def _next_token_loss(question: Question, small: Reduced, model: Transformer, cal
         return sum(losses[1:], losses[0])
 
 
-def _own_loss(question: Question, signal: Signal, model: Transformer, call: Watched) -> Tensor:
+def _own_loss(question: TraceQuestion, signal: TracedLoss, model: Transformer, call: Watched) -> Tensor:
     """The loss of the signal; the models beside are as small, and none of their weights learns."""
     others = {}
     for name, architecture in signal.others.items():

@@ -14,7 +14,7 @@ from anyformer.costs.saved.adapters import add_adapters
 from anyformer.costs.saved.dividing import Dividing
 from anyformer.costs.saved.nodes import OF_A_WEIGHT, saved_by, tensors, word
 from anyformer.costs.saved.paper import Paper, PaperTensor, address, put_on_paper
-from anyformer.costs.saved.question import Question
+from anyformer.costs.saved.question import TraceQuestion
 from anyformer.costs.saved.record import RESIDUAL, Reason, SavedTensor
 from anyformer.costs.saved.reduced import Reduced
 from anyformer.costs.saved.standing import Alive, Standing
@@ -48,7 +48,7 @@ class _Note:
 class Watched(Paper):  # type: ignore[no-untyped-call]
     """A pass on paper that notes the tensors that it saves."""
 
-    def __init__(self, question: Question, small: Reduced, model: Transformer) -> None:
+    def __init__(self, question: TraceQuestion, small: Reduced, model: Transformer) -> None:
         super().__init__()
         self.question, self.small, self.model = question, small, model
         self.layer = self.path = ""
