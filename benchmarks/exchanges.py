@@ -22,7 +22,7 @@ from benchmarks.equality import MODES, Case, asked, by_mode, every_case, found, 
 
 from anyformer.model.divided import local
 from anyformer.parts.call.noise import Noise
-from anyformer.planning.collectives import MicroBatches, exchanged, held
+from anyformer.planning.collectives import Workload, exchanged, held
 from anyformer.testing.exchanged import Counting
 from anyformer.training.held_out import corpus_of
 from anyformer.training.parallel import joined
@@ -70,7 +70,7 @@ def counted(case: Case, text: Path, ranks: Together) -> Exchange:
         total.update({" ".join(key): size for key, size in each.items()})
     source = 0 if first.decoder_tokens is None else first.tokens.shape[1]
     length = first.tokens.shape[1] if first.decoder_tokens is None else first.decoder_tokens.shape[1]
-    sizes = MicroBatches(len(pieces) * ranks.replicas, first.tokens.shape[0], length, source)
+    sizes = Workload(len(pieces) * ranks.replicas, first.tokens.shape[0], length, source)
     vocabulary = run.objective.divides_vocabulary
     foretold = exchanged(run.architecture, ranks.asked, sizes, vocabulary=vocabulary)
     return Exchange(

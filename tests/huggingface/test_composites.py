@@ -262,7 +262,7 @@ def test_a_published_configuration_and_what_the_guide_says_of_it():
     assert f"{text:,} parameters" in guide
     for name in ("multi_modal_projector", "vision_tower"):
         weights = [weight.numel() for weight in theirs.get_submodule(name).state_dict().values()]
-        assert str(huggingface.Tower(name, len(weights), sum(weights))) in guide
+        assert str(huggingface.CompositeTower(name, len(weights), sum(weights))) in guide
 
 
 def run(*words: object) -> str:

@@ -19,7 +19,7 @@ from anyformer.parts.call.state import EMPTY
 from anyformer.parts.feedforward.feedforward import FeedForward
 from anyformer.parts.masks.simple import Causal, Window
 from anyformer.plan import Plan
-from anyformer.planning.collectives import MicroBatches, exchanged
+from anyformer.planning.collectives import Workload, exchanged
 from anyformer.training import load_run
 from anyformer.training.parallel import Alone, check_mesh
 
@@ -109,11 +109,11 @@ def test_the_bytes_of_a_context_are_those_of_keys_values_and_the_stream():
     model = architecture("llama-3-8b", tiny=True)
     attention = model.decoder.variants["layer"].branches["attention"].sublayer
     features = model.decoder.depth * 2 * attention.groups * attention.width_of_head(model.width) + model.width + 2
-    found = exchanged(model, Mesh(data=1, shard=2, context=4), MicroBatches(2, 3, 30, 0), vocabulary=True)
+    found = exchanged(model, Mesh(data=1, shard=2, context=4), Workload(2, 3, 30, 0), vocabulary=True)
     # 30 positions are 8 of each process; 4 bytes; 2 pieces, of each of which every process gathers.
     assert found["all-gather", "context"] == found["reduce-scatter", "context"] == 3 * 32 * features * 4 * 2 * 4
     assert {dimension for _, dimension in found} == {"context", "weights"}
-    assert exchanged(model, Mesh(data=1, shard=2), MicroBatches(2, 3, 30, 0), vocabulary=True).keys() == {
+    assert exchanged(model, Mesh(data=1, shard=2), Workload(2, 3, 30, 0), vocabulary=True).keys() == {
         ("all-gather", "shard"), ("reduce-scatter", "shard")
     }  # fmt: skip
 

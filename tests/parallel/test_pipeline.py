@@ -9,7 +9,7 @@ from anyformer.api import architecture
 from anyformer.describe import UserError, change_all
 from anyformer.mesh import Mesh
 from anyformer.plan import Plan
-from anyformer.planning.collectives import MicroBatches, exchanged, held
+from anyformer.planning.collectives import Workload, exchanged, held
 from anyformer.planning.staged import Staged, stages_of
 from anyformer.training import load_run
 from anyformer.training.parallel import Alone, check_mesh
@@ -44,7 +44,7 @@ def test_a_weight_learns_where_it_is_read():
 
 def test_the_bytes_of_a_pipeline_are_those_of_the_stream_and_of_what_every_stage_has():
     model = architecture("llama-3-8b", tiny=True)
-    found = exchanged(model, Mesh(data=1, pipeline=2), MicroBatches(3, 2, 32, 0), vocabulary=True)
+    found = exchanged(model, Mesh(data=1, pipeline=2), Workload(3, 2, 32, 0), vocabulary=True)
     beside = 2 * model.embedding.vocab * model.width + model.width
     # 4 bytes; 3 pieces there and back, each with 3 penalties; both stages add up gradients and a loss of 8 bytes.
     assert found == {

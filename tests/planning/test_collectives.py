@@ -10,7 +10,7 @@ from benchmarks.exchanges import RESULT, Exchange
 
 from anyformer.objectives import Setting
 from anyformer.objectives.mixing import training_feed
-from anyformer.planning.collectives import MicroBatches, exchanged, held
+from anyformer.planning.collectives import Workload, exchanged, held
 from anyformer.training.held_out import corpus_of
 
 COUNTED = [Exchange(**row) for row in json.loads(RESULT.read_text(encoding="utf-8"))["results"]]
@@ -46,7 +46,7 @@ def test_every_committed_count_is_foretold(lengths, tmp_path):
         run = run_of(case, tmp_path / "text.txt", mesh.pipeline, mesh.pipeline)
         length, source = lengths[case.architecture]
         count = mesh.pipeline * mesh.replicas
-        pieces = MicroBatches(count, BATCH // count, length, source)
+        pieces = Workload(count, BATCH // count, length, source)
         vocabulary = run.objective.divides_vocabulary
         foretold = exchanged(run.architecture, mesh, pieces, vocabulary=vocabulary)
         assert {" ".join(key): size for key, size in foretold.items()} == dict(each.counted), (each.ranks, each.case)

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from anyformer.costs.rows import Section
-    from anyformer.huggingface.form import Form
+    from anyformer.huggingface.form import StoredForm
 
 
-def stored_form(name: str) -> Form | None:
+def stored_form(name: str) -> StoredForm | None:
     """The form of what an argument names; None where it names no weights, or plain numbers."""
     if not exists(name):
         return None
@@ -20,7 +20,7 @@ def stored_form(name: str) -> Form | None:
     return form_of(name)
 
 
-def section(form: Form) -> Section:
+def section(form: StoredForm) -> Section:
     """The form as a section of a page: each way with its tensors, its bytes, and its bytes once loaded."""
     from anyformer.costs.figures import count, size
     from anyformer.costs.rows import FigureRow, Section
@@ -30,14 +30,14 @@ def section(form: Form) -> Section:
     return Section("Weights as stored", ("weights", "stored", f"loaded in {form.dtype}"), (*rows, total))
 
 
-def line(form: Form) -> str:
+def line(form: StoredForm) -> str:
     """The form in one line."""
     from anyformer.costs.figures import size
 
     return f"{size(form.nbytes)}, most as {form.ways[0].name}; loading makes {size(form.loaded)} of it, in {form.dtype}"
 
 
-def data(form: Form) -> dict[str, Any]:
+def data(form: StoredForm) -> dict[str, Any]:
     """The form as plain data, in bytes."""
     ways = [asdict(way) for way in form.ways]
     return {"ways": ways, "nbytes": form.nbytes, "loaded": form.loaded, "dtype": form.dtype}

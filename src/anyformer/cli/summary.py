@@ -15,7 +15,7 @@ from anyformer.describe import brief, diff
 if TYPE_CHECKING:
     from anyformer.catalogue.row import Listed
     from anyformer.describe import Value
-    from anyformer.huggingface import Form
+    from anyformer.huggingface import StoredForm
     from anyformer.model import Architecture
     from anyformer.parts import Block, Branch, ImageEncoder, Stack, Step
     from anyformer.parts.norms.norm import Norm
@@ -42,7 +42,7 @@ def introduction(words: str, entry: Listed | None) -> Iterator[Item]:
         yield Paragraph(warning[0].upper() + warning[1:])
 
 
-def short_costs(architecture: Architecture, batch: int, length: int | None, form: Form | None = None) -> Iterator[Item]:
+def short_costs(architecture: Architecture, batch: int, length: int | None, form: StoredForm | None = None) -> Iterator[Item]:
     """Parameters, memory and FLOPs in a few lines; `anyformer cost` prints all of them. `form`: of weights in few bits."""
     from anyformer.costs import cost
     from anyformer.costs.figures import flops, size

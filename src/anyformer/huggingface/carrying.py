@@ -21,7 +21,7 @@ from anyformer.huggingface.files import Stored, write_shards
 from anyformer.huggingface.find import find_family
 from anyformer.huggingface.fused import as_stored
 from anyformer.huggingface.number_types import in_type
-from anyformer.huggingface.rules import Rule, rules
+from anyformer.huggingface.rules import WeightRule, rules
 from anyformer.huggingface.seal import check_seal, seal
 from anyformer.model import Architecture, Transformer
 from anyformer.quantising import dense
@@ -74,7 +74,7 @@ def export_composite(
 
 
 def _tensors(
-    of_weights: list[Rule], parameters: Mapping[str, Tensor], stored: Stored, dtype: torch.dtype | None
+    of_weights: list[WeightRule], parameters: Mapping[str, Tensor], stored: Stored, dtype: torch.dtype | None
 ) -> Iterator[tuple[str, Tensor]]:
     """The text model's tensors under the names of the files, then every other tensor of the files as it is."""
     needed = {name for rule in of_weights for name in rule.stored}

@@ -14,7 +14,7 @@ from anyformer.parts.experts.selection import RouterInputs, best
 
 
 @dataclass(frozen=True)
-class Choices:
+class ExpertTable:
     """The experts of each token, (V, k), of which no row names one twice; written with what stands for entries it lacks."""
 
     choice: TokenTable

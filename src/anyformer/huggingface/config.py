@@ -14,7 +14,7 @@ from anyformer.describe import DescriptionError, UserError, read_data
 from anyformer.huggingface.errors import HuggingFaceError, MismatchError
 from anyformer.huggingface.places import PLACES
 from anyformer.huggingface.target import Place, Target, nowhere, value_at
-from anyformer.huggingface.vocabulary import KINDS, NULL, Kind, misfits
+from anyformer.huggingface.vocabulary import KINDS, NULL, ValueKind, misfits
 from anyformer.text.conventions import GENERATION_KEYS
 
 OWN = {"run.toml": "a run", "manifest.json": "a checkpoint"}
@@ -72,7 +72,7 @@ class Config:
         self._data, self._left, self._usual = dict(data), set(data), dict[str, Any]()
         self.where, self.target = where, target
 
-    def __call__(self, name: str, default: Any = REQUIRED, at: Place | None = None, *, kind: Kind | None = None) -> Any:
+    def __call__(self, name: str, default: Any = REQUIRED, at: Place | None = None, *, kind: ValueKind | None = None) -> Any:
         """The value of a key, checked against the vocabulary; its default where it is absent, without one an error.
 
         `at`: its place in an architecture, where that is not the one in `PLACES`. Null is a value of its own where the

@@ -13,18 +13,18 @@ from torch import Tensor, nn
 
 from anyformer.data.progress import meter
 from anyformer.describe import Notice, UserError, change
-from anyformer.huggingface.choices import Choices
+from anyformer.huggingface.choices import ExpertTable
 from anyformer.huggingface.config import Config, read_config
 from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.family import Family
-from anyformer.huggingface.files import Source, Stored
+from anyformer.huggingface.files import Stored, WeightSource
 from anyformer.huggingface.fixed_tables import EVERYWHERE, check_fixed_tables
 from anyformer.huggingface.fused import as_stored
 from anyformer.huggingface.gguf import GgufFile, beside_of, is_gguf
 from anyformer.huggingface.registry import read_architecture, stored_format
-from anyformer.huggingface.rules import Rule, rules
+from anyformer.huggingface.rules import WeightRule, rules
 from anyformer.huggingface.seal import check_seal
-from anyformer.huggingface.stored import PLAIN, Files, Joined
+from anyformer.huggingface.stored import PLAIN, RestoredWeights, TensorFiles
 from anyformer.huggingface.target import nowhere
 from anyformer.model import Architecture, Transformer
 from anyformer.operations import Shape
@@ -50,7 +50,7 @@ def architecture_of(
     return _tied_as_stored(_later_as_stored(architecture, family, stored), family, stored), family, stored
 
 
-def opened(path: Path, dtype: torch.dtype | None = None) -> tuple[Config, Source]:
+def opened(path: Path, dtype: torch.dtype | None = None) -> tuple[Config, WeightSource]:
     """The configuration and the plain tensors of a directory of Hugging Face's layout, or of a GGUF file."""
     if is_gguf(path):
         file = GgufFile(path, dtype)
@@ -60,7 +60,7 @@ def opened(path: Path, dtype: torch.dtype | None = None) -> tuple[Config, Source
     check_seal(path, only=["config.json"])
     config = read_config(path)
     format = stored_format(config)
-    return config, Joined(Files(path), format, dtype or (torch.bfloat16 if format is None else _dtype(config)))
+    return config, RestoredWeights(TensorFiles(path), format, dtype or (torch.bfloat16 if format is None else _dtype(config)))
 
 
 def load(
@@ -154,7 +154,7 @@ def _headless(stored: Stored, name: str) -> str:
     )
 
 
-def _check_names(of_weights: list[Rule], family: Family, stored: Stored, computed: Set[str]) -> None:
+def _check_names(of_weights: list[WeightRule], family: Family, stored: Stored, computed: Set[str]) -> None:
     """Refuse files that lack a tensor, or that have one without a place which is not `computed` by a formula."""
     needed = [name for rule in of_weights for name in rule.stored]
     beside = [name for rule in of_weights for name in (*rule.copies, *rule.idle) if name in stored]
@@ -179,12 +179,12 @@ def _is_empty(stored: Stored, name: str) -> bool:
 
 
 def _parameters_of(
-    of_weights: list[Rule], stored: Stored, shapes: Mapping[str, tuple[int, ...]]
+    of_weights: list[WeightRule], stored: Stored, shapes: Mapping[str, tuple[int, ...]]
 ) -> Iterator[tuple[str, Tensor]]:
     """(name, value) of parameters, one rule at a time; each owns its memory."""
     for rule in of_weights:
         # A table of whole numbers is no weight in few bits, and is read as it is stored.
-        tensors = [(stored.kept if isinstance(rule.op, Choices) else stored.tensor)(name) for name in rule.stored]
+        tensors = [(stored.kept if isinstance(rule.op, ExpertTable) else stored.tensor)(name) for name in rule.stored]
         for name in rule.copies:
             if name in stored and not torch.equal(stored.tensor(name), tensors[0]):
                 raise HuggingFaceError(
@@ -207,7 +207,7 @@ def _parameters_of(
             yield name, tensor.clone() if len(read) > 1 or not tensor.is_contiguous() else tensor
 
 
-def tensors_of(of_weights: list[Rule], parameters: Mapping[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
+def tensors_of(of_weights: list[WeightRule], parameters: Mapping[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
     """(name, tensor) to store, one rule at a time, on the CPU."""
     for rule in of_weights:
         written = rule.op.write([parameters[name].detach().cpu() for name in rule.parameters])

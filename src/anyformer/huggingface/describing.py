@@ -29,7 +29,7 @@ _KEPT = (
 
 
 @dataclass(frozen=True)
-class Described:
+class DescribedExport:
     """The family that reads an export and its configuration. `changes`: what is not as it came, each with the reason."""
 
     family: Family
@@ -46,7 +46,7 @@ class Described:
 
 def described(
     architecture: Architecture, beside: Beside, model_type: str | None, dtype: torch.dtype, labels: Sequence[str] = ()
-) -> Described:
+) -> DescribedExport:
     """The configuration of a model, from the one beside its weights where that still describes it.
 
     `model_type`: the family asked for, None for any. `labels`: the names of a classifier's outputs, by default as they were.
@@ -72,11 +72,11 @@ def described(
     if key and table[key] != written:
         changes.append(f"{CONFIG}: {key} = {written}, as the weights are, and was {table[key]}")
         table[key] = written
-    kept = Described(family, table, tuple(changes), None if changes else beside.files[CONFIG])
+    kept = DescribedExport(family, table, tuple(changes), None if changes else beside.files[CONFIG])
     return _labelled(kept, labels)
 
 
-def completed(found: Described, tokens: Mapping[str, int], length: int | None) -> Described:
+def completed(found: DescribedExport, tokens: Mapping[str, int], length: int | None) -> DescribedExport:
     """With the numbers of special tokens and the length that a model was trained at, where its configuration is not that of its
     authors.
 
@@ -114,15 +114,15 @@ def _of_weights(family: Family) -> str | None:
     return None if family.text is not None else family.model_type
 
 
-def _anew(architecture: Architecture, beside: Beside, model_type: str | None, dtype: torch.dtype) -> Described:
+def _anew(architecture: Architecture, beside: Beside, model_type: str | None, dtype: torch.dtype) -> DescribedExport:
     """A configuration of the first family that expresses the architecture, else of our own."""
     family, table = _chosen(architecture, model_type)
     kept = {key: value for key, value in beside.table(CONFIG).items() if key in _KEPT}
     written = {"architectures": [family.default_class], **_with(table, kept, family)}
-    return Described(family, {**written, "dtype": str(dtype).removeprefix("torch.")})
+    return DescribedExport(family, {**written, "dtype": str(dtype).removeprefix("torch.")})
 
 
-def _labelled(found: Described, labels: Sequence[str]) -> Described:
+def _labelled(found: DescribedExport, labels: Sequence[str]) -> DescribedExport:
     """With the names of the classes that a run has found."""
     numbered = {str(number): name for number, name in enumerate(labels)}
     was = found.table.get("id2label")
@@ -130,7 +130,7 @@ def _labelled(found: Described, labels: Sequence[str]) -> Described:
         return found
     table = {**found.table, "id2label": numbered, "label2id": {name: number for number, name in enumerate(labels)}}
     changes = [f"{CONFIG}: id2label names the classes of the training: {', '.join(labels[:6])}"] if was is not None else []
-    return Described(found.family, table, (*found.changes, *changes))
+    return DescribedExport(found.family, table, (*found.changes, *changes))
 
 
 def _with(config: Mapping[str, Any], more: Mapping[str, Any], family: Family) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any
 from torch import Tensor
 
 from anyformer.huggingface.config import Config
-from anyformer.huggingface.fixed_tables import Fixed
+from anyformer.huggingface.fixed_tables import FixedTable
 from anyformer.huggingface.rules import Names
 from anyformer.huggingface.target import Target
 from anyformer.model import Architecture
@@ -31,7 +31,7 @@ class Family:
     """Keys of its configuration that no computation depends on."""
     ignored: tuple[str, ...] = ()
     """Patterns of stored tensors that are not read, such as buffers."""
-    fixed: Mapping[str, Fixed] = field(default_factory=dict)
+    fixed: Mapping[str, FixedTable] = field(default_factory=dict)
     """Pattern of stored tables that follow from a formula -> the formula."""
     older_names: Mapping[str, str] = field(default_factory=dict)
     """Pattern in names of tensors of older files -> what transformers writes there now."""

@@ -13,7 +13,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from anyformer.huggingface.errors import HuggingFaceError
-from anyformer.huggingface.stored import INDEX, WHOLE, Files, Held, Joined
+from anyformer.huggingface.stored import INDEX, WHOLE, Held, RestoredWeights, TensorFiles
 from anyformer.precision.finite import check_finite
 
 OLD = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
@@ -22,7 +22,7 @@ SHARD = 5 * 10**9
 """Bytes of one file of an export."""
 
 
-class Source(Protocol):
+class WeightSource(Protocol):
     """Plain tensors by name, wherever they come from and however they are stored there."""
 
     @property
@@ -65,12 +65,12 @@ class Stored:
         base: str = "",
         older_names: Mapping[str, str] | None = None,
         text_name: Callable[[str], str | None] | None = None,
-        source: Source | None = None,
+        source: WeightSource | None = None,
         stand_ins: Mapping[str, tuple[str, ...]] | None = None,
     ) -> None:
         self.directory = directory
         self.base = base
-        self.source = source or Joined(Files(directory))
+        self.source = source or RestoredWeights(TensorFiles(directory))
         names = self.source.names
         own = {name: name if text_name is None else text_name(name) for name in names}
         self.stored = {_renamed(name, older_names or {}): file for file, name in own.items() if name is not None}

@@ -19,7 +19,7 @@ TOLERANCE = 2e-3
 
 
 @dataclass(frozen=True)
-class Fixed:
+class FixedTable:
     """A table that follows from the architecture."""
 
     values: Callable[[Architecture, Tensor], Iterator[Tensor]]
@@ -39,7 +39,7 @@ class Fixed:
         return float((difference / other.reshape(table.shape).abs() if self.relative else difference).max())
 
 
-def sinusoids(side: str) -> Fixed:
+def sinusoids(side: str) -> FixedTable:
     """The sinusoidal positions of a stack; the row of padding, the one before the first position, may be zeros."""
 
     def values(architecture: Architecture, table: Tensor) -> Iterator[Tensor]:
@@ -50,7 +50,7 @@ def sinusoids(side: str) -> Fixed:
             yield waves
             yield torch.where((torch.arange(len(table)) == first - 1)[:, None], 0, waves)
 
-    return Fixed(values)
+    return FixedTable(values)
 
 
 def _frequencies(architecture: Architecture, table: Tensor) -> Iterator[Tensor]:
@@ -78,13 +78,13 @@ def _rotaries(architecture: Architecture) -> Iterator[Rotary]:
                 yield rotary
 
 
-ROTARY_WAVES = Fixed(_waves)
+ROTARY_WAVES = FixedTable(_waves)
 """Sines and cosines of rotary positions, for the rotated features of a head (GPT-J, RoFormer)."""
-EVERYWHERE: Mapping[str, Fixed] = {r".*\binv_freq": Fixed(_frequencies, relative=True)}
+EVERYWHERE: Mapping[str, FixedTable] = {r".*\binv_freq": FixedTable(_frequencies, relative=True)}
 """Pattern of names, in every family -> the formula."""
 
 
-def check_fixed_tables(stored: Stored, architecture: Architecture, fixed: Mapping[str, Fixed]) -> set[str]:
+def check_fixed_tables(stored: Stored, architecture: Architecture, fixed: Mapping[str, FixedTable]) -> set[str]:
     """The names of stored tables that follow from a formula; refuses one that differs from it."""
     formulas = {name: formula for pattern, formula in fixed.items() for name in stored.files if re.fullmatch(pattern, name)}
     for name, formula in formulas.items():

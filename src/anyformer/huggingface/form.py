@@ -12,7 +12,7 @@ from anyformer.huggingface.stored import Held
 
 
 @dataclass(frozen=True)
-class Form:
+class StoredForm:
     """Every way in which weights are stored, the largest first; `dtype`: what those in few bits become."""
 
     ways: tuple[Held, ...]
@@ -29,7 +29,7 @@ class Form:
         return sum(way.loaded for way in self.ways)
 
 
-def form_of(path: str | Path) -> Form | None:
+def form_of(path: str | Path) -> StoredForm | None:
     """The form of a directory of Hugging Face's layout or a GGUF file; None for anything else, and for plain numbers.
 
     Raises `HuggingFaceError` for files that are damaged or in a format that is not read.
@@ -40,4 +40,4 @@ def form_of(path: str | Path) -> Form | None:
         return None
     _, source = opened(path)
     ways = source.held()
-    return Form(ways, str(source.dtype).removeprefix("torch.")) if any(way.restored for way in ways) else None
+    return StoredForm(ways, str(source.dtype).removeprefix("torch.")) if any(way.restored for way in ways) else None

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from anyformer.huggingface.files import Stored
-from anyformer.huggingface.rules import SAME, Rows, Rule, Shapes, Stacked
+from anyformer.huggingface.rules import SAME, Rows, Shapes, Stacked, WeightRule
 
 _ONE = re.compile(r"(.*\.experts)\.\d+\.(gate|up|down)_proj\.weight")
 _STACKED = re.compile(r"(.*\.experts)\.(gate_up|down)_proj")
@@ -34,12 +34,12 @@ class Fused:
         return [torch.cat(list(parameters), 1)]
 
 
-def as_stored(of_weights: list[Rule], stored: Stored) -> list[Rule]:
+def as_stored(of_weights: list[WeightRule], stored: Stored) -> list[WeightRule]:
     """The rules with experts in fused tensors, or experts, gates and ups by themselves, where the files have those."""
     return list(_apart(_together(of_weights, stored), stored))
 
 
-def stacked(of_weights: list[Rule]) -> list[Rule]:
+def stacked(of_weights: list[WeightRule]) -> list[WeightRule]:
     """The rules with experts in fused tensors, as the modules of transformers hold them."""
     return list(_together(of_weights, _Everything()))
 
@@ -51,7 +51,7 @@ class _Everything:
         return True
 
 
-def _together(of_weights: list[Rule], stored: Container[str]) -> Iterator[Rule]:
+def _together(of_weights: list[WeightRule], stored: Container[str]) -> Iterator[WeightRule]:
     """Experts that the family stores one by one as the files stack them."""
     gates: dict[str, str] = {}
     for rule in of_weights:
@@ -60,14 +60,14 @@ def _together(of_weights: list[Rule], stored: Container[str]) -> Iterator[Rule]:
         if not found or f"{prefix}.gate_up_proj" not in stored:
             yield rule
         elif side == "down":
-            yield Rule((f"{prefix}.down_proj",), rule.parameters, Fused())
+            yield WeightRule((f"{prefix}.down_proj",), rule.parameters, Fused())
         elif side == "gate":
             gates[prefix] = rule.parameters[0]
         else:
-            yield Rule((f"{prefix}.gate_up_proj",), (gates[prefix], rule.parameters[0]), Fused())
+            yield WeightRule((f"{prefix}.gate_up_proj",), (gates[prefix], rule.parameters[0]), Fused())
 
 
-def _apart(of_weights: Iterator[Rule], stored: Stored) -> Iterator[Rule]:
+def _apart(of_weights: Iterator[WeightRule], stored: Stored) -> Iterator[WeightRule]:
     """What the family joins, one by one where the files have it so."""
     for rule in of_weights:
         name = rule.stored[0]
@@ -75,11 +75,11 @@ def _apart(of_weights: Iterator[Rule], stored: Stored) -> Iterator[Rule]:
         stacked = _STACKED.fullmatch(name) if rule.op in (SAME, Rows(dim=1)) and name not in stored else None
         if joined and f"{joined[1]}.gate_proj.weight" in stored:
             for side, parameter in zip(("gate", "up"), rule.parameters, strict=True):
-                yield Rule((f"{joined[1]}.{side}_proj.weight",), (parameter,))
+                yield WeightRule((f"{joined[1]}.{side}_proj.weight",), (parameter,))
         elif stacked and f"{stacked[1]}.0.down_proj.weight" in stored:
             sides = ("gate", "up") if stacked[2] == "gate_up" else ("down",)
             for side, parameter in zip(sides, rule.parameters, strict=True):
                 each = (f"{stacked[1]}.{x}.{side}_proj.weight" for x in count())
-                yield Rule(tuple(takewhile(stored.__contains__, each)), (parameter,), Stacked())
+                yield WeightRule(tuple(takewhile(stored.__contains__, each)), (parameter,), Stacked())
         else:
             yield rule

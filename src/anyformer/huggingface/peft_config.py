@@ -16,7 +16,7 @@ from anyformer.huggingface.config import read_table
 from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.patterns import ends
 from anyformer.huggingface.peft_prompts import KIND
-from anyformer.huggingface.rules import Rule
+from anyformer.huggingface.rules import WeightRule
 from anyformer.precision.finite import check_finite
 
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
@@ -126,7 +126,7 @@ def scale_of(directory: Path, config: Mapping[str, Any], module: str, rank: int)
 def check_targets(
     directory: Path,
     config: Mapping[str, Any],
-    of_weights: Iterable[Rule],
+    of_weights: Iterable[WeightRule],
     shapes: Mapping[str, tuple[int, ...]],
     reached: Container[str],
 ) -> None:

@@ -32,7 +32,7 @@ from anyformer.huggingface.peft_config import (
     scale_of,
 )
 from anyformer.huggingface.peft_prompts import KIND, STORED, check_prompt, read_prompt, tensors_of, written_prompt
-from anyformer.huggingface.rules import Op, Rule, rules
+from anyformer.huggingface.rules import Op, WeightRule, rules
 from anyformer.model import Architecture
 from anyformer.operations import Shape
 from anyformer.tuning import Adapter, Dora, Lora, Prompt
@@ -163,7 +163,7 @@ def _names_of(module: str, family: Family) -> Iterator[str]:
     yield module
 
 
-def _of_ours(theirs: _Beside, rule: Rule, shapes: Sequence[tuple[int, ...]], where: str) -> dict[str, _Beside]:
+def _of_ours(theirs: _Beside, rule: WeightRule, shapes: Sequence[tuple[int, ...]], where: str) -> dict[str, _Beside]:
     """One adapter of a stored matrix as adapters of the parameters in it, by their names."""
     A, B, m = theirs.down, theirs.up, theirs.magnitude
     turned = _turned(rule.op, [shape[0] for shape in shapes], len(B))
@@ -183,7 +183,7 @@ def _of_ours(theirs: _Beside, rule: Rule, shapes: Sequence[tuple[int, ...]], whe
     }
 
 
-def _of_theirs(ours: Sequence[_Beside | None], rule: Rule, shapes: Sequence[tuple[int, ...]]) -> tuple[_Beside, bool]:
+def _of_theirs(ours: Sequence[_Beside | None], rule: WeightRule, shapes: Sequence[tuple[int, ...]]) -> tuple[_Beside, bool]:
     """Adapters of parameters as the one of the matrix that stores them all, and whether that is stored as (inputs, outputs)."""
     own = [each for each in ours if each is not None]
     A = torch.cat([each.down for each in own])

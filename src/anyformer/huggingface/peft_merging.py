@@ -23,7 +23,7 @@ from anyformer.huggingface.patterns import ends
 from anyformer.huggingface.peft_config import CONFIG, WEIGHTS, check_targets, read_config, read_tensors, scale_of
 from anyformer.huggingface.peft_files import read_adapter
 from anyformer.huggingface.peft_prompts import KIND
-from anyformer.huggingface.rules import Rule, Then, Transposed, rules
+from anyformer.huggingface.rules import Then, Transposed, WeightRule, rules
 from anyformer.model import Architecture
 from anyformer.model.adapters import adapted
 
@@ -41,7 +41,7 @@ _BESIDE = {"lora_B.bias", "lora_magnitude_vector"}
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundAdapter:
     """The configuration and the tensors of an adapter, by module and ending."""
 
     directory: Path
@@ -49,7 +49,7 @@ class Found:
     modules: Mapping[str, Parts]
 
     @staticmethod
-    def of(directory: Path) -> Found:
+    def of(directory: Path) -> FoundAdapter:
         config, modules = read_config(directory), dict[str, dict[str, Tensor]]()
         for name, tensor in read_tensors(directory).items():
             ending = next((each for each in _ENDINGS if name.endswith(f".{each}")), None)
@@ -60,7 +60,7 @@ class Found:
             raise HuggingFaceError(f"{directory / WEIGHTS}: holds no adapter")
         for module, parts in modules.items():
             _check_pairs(directory, module, parts)
-        return Found(directory, config, modules)
+        return FoundAdapter(directory, config, modules)
 
     def scale(self, module: str, rank: int) -> float:
         """alpha / r of a module, or alpha / sqrt(r)."""
@@ -86,7 +86,7 @@ def merge_adapter(
     if read_config(Path(directory))["peft_type"] == KIND:
         prompt, own = read_adapter(directory, architecture, family)
         return adapted(architecture, prompt), prompt.merged(parameters, own)
-    found = Found.of(Path(directory))
+    found = FoundAdapter.of(Path(directory))
     architecture, merged = _untied(found, architecture, family, dict(parameters))
     shapes, left = shapes_of(architecture), {module: set(parts) for module, parts in found.modules.items()}
     of_weights = rules(family.names_of(architecture), shapes)
@@ -118,7 +118,7 @@ def _check_pairs(directory: Path, module: str, parts: Parts) -> None:
         raise HuggingFaceError(f"{directory}: the adapter of {module} lacks lora_A or lora_B")
 
 
-def _used(name: str, rule: Rule, shapes: Mapping[str, tuple[int, ...]]) -> set[str]:
+def _used(name: str, rule: WeightRule, shapes: Mapping[str, tuple[int, ...]]) -> set[str]:
     """The endings of what changes a stored weight of this name."""
     if name.endswith(".bias"):
         return {"bias", "base_layer.bias", "lora_B.bias"}
@@ -127,7 +127,7 @@ def _used(name: str, rule: Rule, shapes: Mapping[str, tuple[int, ...]]) -> set[s
     return {*_ENDINGS} - {"bias", "base_layer.bias", "lora_B.bias"}
 
 
-def _fitting(found: Found, name: str, module: str, W: Tensor, rule: Rule) -> Tensor:
+def _fitting(found: FoundAdapter, name: str, module: str, W: Tensor, rule: WeightRule) -> Tensor:
     """`_changed`; refuses tensors whose shapes do not fit the weight."""
     try:
         changed = _changed(found, name, module, W, rule)
@@ -144,7 +144,7 @@ def _fitting(found: Found, name: str, module: str, W: Tensor, rule: Rule) -> Ten
 
 
 def _untied(
-    found: Found, architecture: Architecture, family: Family, parameters: dict[str, Tensor]
+    found: FoundAdapter, architecture: Architecture, family: Family, parameters: dict[str, Tensor]
 ) -> tuple[Architecture, dict[str, Tensor]]:
     """The model with a head of its own where the adapter changes the embedding's table alone, or the head alone."""
     head, table = architecture.head, architecture.head_table
@@ -169,7 +169,7 @@ def _names_of(module: str, family: Family) -> Iterator[str]:
             yield from (f"{prefix}{plain}.gate_up_proj", f"{prefix}{plain}.down_proj")
 
 
-def _changed(found: Found, name: str, module: str, W: Tensor, rule: Rule) -> Tensor:
+def _changed(found: FoundAdapter, name: str, module: str, W: Tensor, rule: WeightRule) -> Tensor:
     """A stored weight with what the adapter does to it."""
     parts = found.modules[module]
     if name.endswith(".bias"):
@@ -202,14 +202,14 @@ def _like(weight: Tensor, part: Tensor) -> Tensor:
     return part
 
 
-def _bias(found: Found, module: str, b: Tensor, parts: Parts) -> Tensor:
+def _bias(found: FoundAdapter, module: str, b: Tensor, parts: Parts) -> Tensor:
     """A stored bias, replaced, or with the bias of B."""
     b = parts.get("bias", parts.get("base_layer.bias", b))
     more = parts.get("lora_B.bias")
     return b if more is None else b + found.scale(module, len(parts["lora_A.weight"])) * _like(b, more)
 
 
-def _experts(found: Found, name: str, W: Tensor, rule: Rule) -> Tensor:
+def _experts(found: FoundAdapter, name: str, W: Tensor, rule: WeightRule) -> Tensor:
     """Stacked experts (X, O, I), or (X, I, O): of A each has some of the rows, of B every X-th column."""
     inner, experts = name.rpartition(".")[0], len(W)
     for module, parts in found.modules.items():
@@ -225,7 +225,7 @@ def _experts(found: Found, name: str, W: Tensor, rule: Rule) -> Tensor:
     return W
 
 
-def _turned(rule: Rule) -> bool:
+def _turned(rule: WeightRule) -> bool:
     """Whether the stored experts are (X, I, O)."""
     first = rule.op.first if isinstance(rule.op, Then) else rule.op
     return isinstance(first, Transposed)

@@ -17,7 +17,7 @@ from anyformer.huggingface.config import FEW_BITS, Config
 from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.missing import MISSING
-from anyformer.huggingface.stored import Format, format_of
+from anyformer.huggingface.stored import StoredFormat, format_of
 from anyformer.huggingface.target import nowhere
 from anyformer.huggingface.vision.whole import vision_of, with_images
 from anyformer.model import Architecture
@@ -259,7 +259,7 @@ def read_architecture(config: Config, *, images: bool = False) -> tuple[Architec
     return architecture, reader
 
 
-def stored_format(config: Config) -> Format | None:
+def stored_format(config: Config) -> StoredFormat | None:
     """The format in which a configuration says that weights are stored in few bits; None where they are plain numbers.
 
     A composite may say it in its own table or in that of its text model.

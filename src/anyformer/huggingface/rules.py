@@ -57,7 +57,7 @@ class Rows:
 
 
 @dataclass(frozen=True)
-class Groups:
+class GroupedRows:
     """Rows of one stored tensor in `count` groups, each with a share of every parameter: [q; k; v] per head (BLOOM)."""
 
     count: int
@@ -86,7 +86,7 @@ class Alternating:
 
 
 @dataclass(frozen=True)
-class Blocks:
+class BlockedRows:
     """Rows of one stored tensor in `count` equal blocks, each of which is the next few parameters by `inner`."""
 
     count: int
@@ -116,7 +116,7 @@ class Stacked:
 
 
 @dataclass(frozen=True)
-class Pieces:
+class Concatenated:
     """`count` stored tensors one after the other along dim 0 of a parameter: a norm of each head (StableLM)."""
 
     count: int
@@ -129,7 +129,7 @@ class Pieces:
 
 
 @dataclass(frozen=True)
-class Joined:
+class JoinedTables:
     """Stored tensors one after the other along dim 0 of a parameter, written with `rows` each: tables of old and new tokens."""
 
     rows: tuple[int, ...]
@@ -211,7 +211,7 @@ class Names:
 
 
 @dataclass(frozen=True)
-class Rule:
+class WeightRule:
     """Names of stored tensors and of parameters, and the conversion between them.
 
     `copies`: more names of the one stored tensor, which are written, and when read may be absent but not different.
@@ -225,9 +225,9 @@ class Rule:
     idle: tuple[str, ...] = ()
 
 
-def rules(names: Names, declared: Mapping[str, tuple[int, ...]]) -> list[Rule]:
+def rules(names: Names, declared: Mapping[str, tuple[int, ...]]) -> list[WeightRule]:
     """A rule for every declared weight; `LookupError` where the family's table lacks a weight or has it twice."""
-    made: list[Rule] = []
+    made: list[WeightRule] = []
     short = {name.replace(".sublayer", ""): name for name in declared}
     for source, target in names.outside.items():
         made += _matching("", source, target, "", short, declared)
@@ -253,7 +253,7 @@ def _matching(
     stored_prefix: str,
     short: Mapping[str, str],
     declared: Mapping[str, tuple[int, ...]],
-) -> list[Rule]:
+) -> list[WeightRule]:
     """The rules of one line of a table, for each of weight, bias or the parameter itself that is declared."""
     parts = (source,) if isinstance(source, str) else source
     to = target if isinstance(target, To) else To(target)
@@ -268,5 +268,5 @@ def _matching(
         if "{x}" in name:
             stored = tuple(name.replace("{x}", x) for x in to.each or map(str, range(declared[parameters[0]][0])))
         idle = tuple(name.replace("{x}", x) for x in to.idle)
-        made.append(Rule(stored, parameters, to.op, tuple(f"{copy}{leaf}" for copy in to.copies), idle))
+        made.append(WeightRule(stored, parameters, to.op, tuple(f"{copy}{leaf}" for copy in to.copies), idle))
     return made

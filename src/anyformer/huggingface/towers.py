@@ -19,7 +19,7 @@ _OUTER = re.compile(r"(model|thinker|vlm)\.")
 
 
 @dataclass(frozen=True)
-class Tower:
+class CompositeTower:
     """A part of a composite that is not its text model: for images, for sound, or a projection from them."""
 
     name: str
@@ -31,7 +31,7 @@ class Tower:
         return f"{self.name} ({self.tensors:,} tensors, {count} parameters)"
 
 
-def left_aside(directory: str | Path, *, images: bool = False) -> tuple[Tower, ...]:
+def left_aside(directory: str | Path, *, images: bool = False) -> tuple[CompositeTower, ...]:
     """The towers of a directory; none where it is no composite, or holds no weights.
 
     `images`: what is left aside of them when the composite is read with its images.
@@ -56,15 +56,15 @@ def told_of(path: str | Path) -> str:
     return f"the text model of {family.model_type} ({family.text.model_type}); its towers are left aside"
 
 
-def towers_of(stored: Stored) -> tuple[Tower, ...]:
+def towers_of(stored: Stored) -> tuple[CompositeTower, ...]:
     """The tensors that are left aside, by the first word of their names."""
     found: dict[str, list[int]] = {}
     for name in stored.aside:
         inner = _OUTER.sub("", _OUTER.sub("", name, count=1), count=1) if _OUTER.match(name) else name
         found.setdefault(inner.partition(".")[0], []).append(math.prod(stored.source.shape(name)))
-    return tuple(Tower(name, len(sizes), sum(sizes)) for name, sizes in sorted(found.items()))
+    return tuple(CompositeTower(name, len(sizes), sum(sizes)) for name, sizes in sorted(found.items()))
 
 
-def aside(towers: Sequence[Tower]) -> str:
+def aside(towers: Sequence[CompositeTower]) -> str:
     """One line that names them."""
     return f"left aside: {', '.join(map(str, towers))}"

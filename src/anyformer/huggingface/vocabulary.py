@@ -17,28 +17,28 @@ _GREATEST = 1e30
 
 
 @dataclass(frozen=True)
-class Kind:
+class ValueKind:
     """A kind of value: its description for errors, and its test."""
 
     words: str
     fits: Callable[[Any], bool]
 
-    def __or__(self, other: Kind) -> Kind:
-        return Kind(f"{self.words}, or {other.words}", lambda value: self.fits(value) or other.fits(value))
+    def __or__(self, other: ValueKind) -> ValueKind:
+        return ValueKind(f"{self.words}, or {other.words}", lambda value: self.fits(value) or other.fits(value))
 
 
-def _whole(low: int, high: int = LARGEST) -> Kind:
+def _whole(low: int, high: int = LARGEST) -> ValueKind:
     """Whole numbers, of which JSON's `true` and `2.0` are none."""
-    return Kind(f"a whole number from {low} to {high}", lambda value: type(value) is int and low <= value <= high)
+    return ValueKind(f"a whole number from {low} to {high}", lambda value: type(value) is int and low <= value <= high)
 
 
 def _is_number(value: Any) -> bool:
     return type(value) in (int, float) and abs(value) <= _GREATEST and math.isfinite(value)
 
 
-def _list_of(kind: Kind, words: str) -> Kind:
+def _list_of(kind: ValueKind, words: str) -> ValueKind:
     """Lists of a kind, at most as long as a stack may have layers."""
-    return Kind(
+    return ValueKind(
         f"a list of {words}",
         lambda value: isinstance(value, list | tuple) and len(value) <= MOST_LAYERS and all(map(kind.fits, value)),
     )
@@ -49,17 +49,17 @@ LAYER = _whole(-MOST_LAYERS, MOST_LAYERS)
 SIZE = _whole(1)
 WHOLE = _whole(0)
 INTEGER = _whole(-1)
-NUMBER = Kind(f"a number, finite and at most {_GREATEST:g}", _is_number)
-POSITIVE = Kind(f"a number above 0 and at most {_GREATEST:g}", lambda value: _is_number(value) and value > 0)
-FLAG = Kind("true or false", lambda value: type(value) is bool)
-NAME = Kind("a string", lambda value: type(value) is str)
+NUMBER = ValueKind(f"a number, finite and at most {_GREATEST:g}", _is_number)
+POSITIVE = ValueKind(f"a number above 0 and at most {_GREATEST:g}", lambda value: _is_number(value) and value > 0)
+FLAG = ValueKind("true or false", lambda value: type(value) is bool)
+NAME = ValueKind("a string", lambda value: type(value) is str)
 NAMES = _list_of(NAME, "strings")
 INTEGERS = _list_of(INTEGER, "whole numbers")
 NUMBERS = _list_of(NUMBER, "numbers")
-TABLES = _list_of(Kind("a table", lambda value: isinstance(value, Mapping)), "tables")
-TABLE = Kind("a table of keys", lambda value: isinstance(value, Mapping) and all(map(NAME.fits, value)))
-MAPPING = Kind("a table", lambda value: isinstance(value, Mapping))
-LIMITS = Kind(
+TABLES = _list_of(ValueKind("a table", lambda value: isinstance(value, Mapping)), "tables")
+TABLE = ValueKind("a table of keys", lambda value: isinstance(value, Mapping) and all(map(NAME.fits, value)))
+MAPPING = ValueKind("a table", lambda value: isinstance(value, Mapping))
+LIMITS = ValueKind(
     "a list of a least and a largest number",
     lambda value: (
         isinstance(value, list | tuple)
@@ -68,7 +68,7 @@ LIMITS = Kind(
         and (_is_number(value[1]) or value[1] in (math.inf, {"__float__": "Infinity"}))
     ),
 )
-RUNS = Kind(
+RUNS = ValueKind(
     "a list of [list of strings, whole number]",
     lambda value: (
         isinstance(value, list | tuple)
@@ -77,7 +77,7 @@ RUNS = Kind(
     ),
 )
 
-_KEYS: tuple[tuple[Kind, str], ...] = (
+_KEYS: tuple[tuple[ValueKind, str], ...] = (
     (
         LAYERS,
         """decoder_layers depth encoder_layers H_cycles inner_group_num L_cycles layers n_layer n_layers num_conv_layers
@@ -234,11 +234,11 @@ _NULL = """attention_multiplier attn_logit_softcapping clip_qkv dim_model_base f
 NULL = frozenset(_NULL.split())
 """Keys whose null and whose absence differ in some family."""
 
-KINDS: Mapping[str, Kind] = {name: kind for kind, names in _KEYS for name in names.split()}
+KINDS: Mapping[str, ValueKind] = {name: kind for kind, names in _KEYS for name in names.split()}
 """Key -> the kind of its value, in the configuration and in its tables alike."""
 
 
-def misfits(name: str, value: Any, kind: Kind | None = None, path: str = "") -> Iterator[tuple[str, Any, Kind]]:
+def misfits(name: str, value: Any, kind: ValueKind | None = None, path: str = "") -> Iterator[tuple[str, Any, ValueKind]]:
     """(path, value, kind expected) of a key, and of the known keys in its table, where the value does not fit; null fits.
 
     `kind`: replaces that of the vocabulary.

@@ -31,7 +31,7 @@ Bytes = Mapping[tuple[str, str], int]
 
 
 @dataclass(frozen=True)
-class MicroBatches:
+class Workload:
     """The micro-batches of a step, of all processes: `count` of `rows` rows of `length` positions, with `source` positions in
     a second input."""
 
@@ -66,9 +66,7 @@ class _Unit:
     stages: int = 1
 
 
-def exchanged(
-    architecture: Architecture, mesh: Mesh, pieces: MicroBatches, *, vocabulary: bool, penalties: bool = False
-) -> Bytes:
+def exchanged(architecture: Architecture, mesh: Mesh, pieces: Workload, *, vocabulary: bool, penalties: bool = False) -> Bytes:
     """The bytes of a step on a mesh that is resolved. `vocabulary`: its logits may be divided (`Objective`); `penalties`: its
     routers learn from penalties."""
     found: Counter[tuple[str, str]] = Counter()
@@ -102,7 +100,7 @@ def held(architecture: Architecture, mesh: Mesh, *, vocabulary: bool) -> int:
     return of_stage[None] + max(of_stage[stage] for stage in range(mesh.pipeline))
 
 
-def _of_weights(found: Counter[tuple[str, str]], weights: _Unit, mesh: Mesh, pieces: MicroBatches) -> None:
+def _of_weights(found: Counter[tuple[str, str]], weights: _Unit, mesh: Mesh, pieces: Workload) -> None:
     """Weights are gathered before they are used, and their gradients summed."""
     passes = pieces.count * mesh.alike
     dividing = "shard" if mesh.context == 1 else "context" if mesh.shard == 1 else "weights"
@@ -121,7 +119,7 @@ def _of_weights(found: Counter[tuple[str, str]], weights: _Unit, mesh: Mesh, pie
     found["all-reduce", "tensor"] += summed * FLOAT * passes
 
 
-def _of_positions(found: Counter[tuple[str, str]], architecture: Architecture, mesh: Mesh, pieces: MicroBatches) -> None:
+def _of_positions(found: Counter[tuple[str, str]], architecture: Architecture, mesh: Mesh, pieces: Workload) -> None:
     """The stream is gathered before each sublayer and scattered behind it, and so are gradients."""
     for stack in architecture.stacks.values():
         ways, passes = mesh.tensor, pieces.count * _times(stack, architecture, mesh) * mesh.context
@@ -143,13 +141,7 @@ def _of_positions(found: Counter[tuple[str, str]], architecture: Architecture, m
 
 
 def _of_context(
-    found: Counter[tuple[str, str]],
-    architecture: Architecture,
-    mesh: Mesh,
-    pieces: MicroBatches,
-    *,
-    logits: bool,
-    penalties: bool,
+    found: Counter[tuple[str, str]], architecture: Architecture, mesh: Mesh, pieces: Workload, *, logits: bool, penalties: bool
 ) -> None:
     """Keys and values are gathered, or the stream where a sublayer computes all positions, and the stream behind the layers;
     two numbers of each position behind a head. Gradients are scattered the other way round. Processes that divide heads gather
@@ -184,7 +176,7 @@ def _of_context(
 
 
 def _of_stages(
-    found: Counter[tuple[str, str]], architecture: Architecture, mesh: Mesh, pieces: MicroBatches, in_rows: Collection[str]
+    found: Counter[tuple[str, str]], architecture: Architecture, mesh: Mesh, pieces: Workload, in_rows: Collection[str]
 ) -> None:
     """The stream and three penalties go on, and their gradients come back; gradients of what every stage has are added up, and
     so is the loss."""
@@ -201,7 +193,7 @@ def _of_stages(
     found["all-reduce", "pipeline"] += DOUBLE * data * mesh.divided
 
 
-def _of_vocabulary(found: Counter[tuple[str, str]], architecture: Architecture, mesh: Mesh, pieces: MicroBatches) -> None:
+def _of_vocabulary(found: Counter[tuple[str, str]], architecture: Architecture, mesh: Mesh, pieces: Workload) -> None:
     """Embedded tokens are summed; behind the head the gradient of its input, and three numbers of each position."""
     ways, stages, head = mesh.context, mesh.pipeline, architecture.head
     assert head is not None, "logits are divided"
@@ -214,14 +206,14 @@ def _of_vocabulary(found: Counter[tuple[str, str]], architecture: Architecture, 
     found["all-reduce", "tensor"] += sizes * FLOAT * pieces.count * mesh.alike
 
 
-def _of_experts(found: Counter[tuple[str, str]], architecture: Architecture, mesh: Mesh, pieces: MicroBatches) -> None:
+def _of_experts(found: Counter[tuple[str, str]], architecture: Architecture, mesh: Mesh, pieces: Workload) -> None:
     """Rows travel to their experts and back, and so do gradients; the numbers of rows travel before."""
     for routed in _routed(architecture, mesh, pieces):
         sizes = 2 * routed.rows * routed.features * FLOAT + routed.experts * INTEGER
         found["all-to-all", "expert"] += sizes * pieces.count * mesh.alike
 
 
-def _routed(architecture: Architecture, mesh: Mesh, pieces: MicroBatches) -> Iterator[Routed]:
+def _routed(architecture: Architecture, mesh: Mesh, pieces: Workload) -> Iterator[Routed]:
     """What travels to experts from a process, of every mixture."""
     width, mtp = architecture.width, architecture.mtp
     passed = [
@@ -251,7 +243,7 @@ def _times(stack: Stack, architecture: Architecture, mesh: Mesh) -> int:
     return 1 if stack is architecture.output_stack else mesh.pipeline
 
 
-def _length(stack: Stack, architecture: Architecture, pieces: MicroBatches) -> int:
+def _length(stack: Stack, architecture: Architecture, pieces: Workload) -> int:
     """The positions of a stack."""
     return pieces.length if stack is architecture.output_stack else pieces.source
 

@@ -13,7 +13,7 @@ from anyformer.model.inputs import rearranged
 from anyformer.parts.call.stack_state import StackState
 
 
-class Inputs(list[Tensor]):
+class HiddenStates(list[Tensor]):
     """The input of every layer, in the order of computation."""
 
     def ordered(self, padding: Tensor | None, state: StackState | None, features: Tensor) -> tuple[Tensor, ...]:
@@ -34,9 +34,9 @@ def layers_of(model: Transformer) -> nn.Module:
 
 
 @contextlib.contextmanager
-def states_of(stack: nn.Module, wanted: bool) -> Iterator[Inputs]:
+def states_of(stack: nn.Module, wanted: bool) -> Iterator[HiddenStates]:
     """Inside, the inputs of the layers of `stack` are recorded if `wanted`."""
-    inputs = Inputs()
+    inputs = HiddenStates()
 
     def record(_: nn.Module, given: tuple[Any, ...]) -> None:
         if given[0].dim() != 3:

@@ -6,7 +6,7 @@ from anyformer.describe import change
 from anyformer.huggingface import words
 from anyformer.huggingface.config import Config
 from anyformer.huggingface.family import Family
-from anyformer.huggingface.rules import Groups, Names, Table, To
+from anyformer.huggingface.rules import GroupedRows, Names, Table, To
 from anyformer.huggingface.target import Target
 from anyformer.huggingface.vocabulary import SIZE
 from anyformer.huggingface.words.latent import indexer
@@ -48,7 +48,7 @@ def names(architecture: Architecture) -> Names:
     """One matrix makes queries and gates, head by head."""
     latent = words.latent_names(architecture)
     heads = Target(architecture)("latent_attention.heads")
-    both = {("latent_attention.query_up", "latent_attention.gate.projection"): To("self_attn.q_b_proj", Groups(heads))}
+    both = {("latent_attention.query_up", "latent_attention.gate.projection"): To("self_attn.q_b_proj", GroupedRows(heads))}
     attention: Table = {ours: theirs for ours, theirs in latent.items() if ours != "latent_attention.query_up"} | both
     gated = _gated_names("latent_attention.norm_before", "input_layernorm")
     gated |= _gated_names("experts.norm_before", "post_attention_layernorm")

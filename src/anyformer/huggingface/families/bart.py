@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from anyformer.describe import change_all, get
 from anyformer.huggingface.config import Config
-from anyformer.huggingface.words.seq2seq import SINUSOIDS, Line, after_padding, halves, learned
+from anyformer.huggingface.words.seq2seq import SINUSOIDS, BartVariant, after_padding, halves, learned
 from anyformer.model import Architecture
 from anyformer.parts import pre_norm
 
-BART = Line(learned(2, 1024), input_norm=True, headless="BartModel")
-MVP = Line(learned(2, 1024), input_norm=True, headless="MvpModel")
-MBART = Line(learned(2, 1024), wiring=pre_norm, input_norm=True, final_norm=True, headless="MBartModel")
-PLBART = Line(learned(2, 1024), input_norm=True, scaled=True, attention_dropout=0.1, headless="PLBartModel")
-SMALL = Line(learned(0, 512), input_norm=True, headless="BlenderbotSmallModel")
-BLENDERBOT = Line(learned(0, 128), wiring=pre_norm, final_norm=True, headless="BlenderbotModel")
-PEGASUS = Line(halves, wiring=pre_norm, final_norm=True, headless="PegasusModel")
-M2M = Line(after_padding, wiring=pre_norm, final_norm=True, bias=False, scaled=True, activation="relu", attention_dropout=0.1)
+BART = BartVariant(learned(2, 1024), input_norm=True, headless="BartModel")
+MVP = BartVariant(learned(2, 1024), input_norm=True, headless="MvpModel")
+MBART = BartVariant(learned(2, 1024), wiring=pre_norm, input_norm=True, final_norm=True, headless="MBartModel")
+PLBART = BartVariant(learned(2, 1024), input_norm=True, scaled=True, attention_dropout=0.1, headless="PLBartModel")
+SMALL = BartVariant(learned(0, 512), input_norm=True, headless="BlenderbotSmallModel")
+BLENDERBOT = BartVariant(learned(0, 128), wiring=pre_norm, final_norm=True, headless="BlenderbotModel")
+PEGASUS = BartVariant(halves, wiring=pre_norm, final_norm=True, headless="PegasusModel")
+M2M = BartVariant(
+    after_padding, wiring=pre_norm, final_norm=True, bias=False, scaled=True, activation="relu", attention_dropout=0.1
+)
 
 
 def read_small(config: Config) -> Architecture:

@@ -8,11 +8,11 @@ from anyformer.huggingface import words
 from anyformer.huggingface.config import Config
 from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.rules import Names, Table
-from anyformer.huggingface.words.seq2seq import DECODER, ENCODER, LAYERS, SIDES, Line, bart_names, learned
+from anyformer.huggingface.words.seq2seq import DECODER, ENCODER, LAYERS, SIDES, BartVariant, bart_names, learned
 from anyformer.model import Architecture
 from anyformer.parts import pre_norm
 
-BIGBIRD = Line(
+BIGBIRD = BartVariant(
     learned(0, 4096),
     wiring=pre_norm,
     final_norm=True,

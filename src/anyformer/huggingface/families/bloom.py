@@ -8,7 +8,7 @@ from anyformer.describe import Named
 from anyformer.huggingface import words
 from anyformer.huggingface.config import Config
 from anyformer.huggingface.family import Family
-from anyformer.huggingface.rules import Groups, Names, Table, To
+from anyformer.huggingface.rules import GroupedRows, Names, Table, To
 from anyformer.huggingface.target import Target
 from anyformer.huggingface.words.gpt_line import gpt_names
 from anyformer.huggingface.words.names import QKV
@@ -50,7 +50,7 @@ def _residual_of_the_norm(norm: LayerNorm, *sublayers: Any, dropout: float) -> B
 
 
 def names(architecture: Architecture) -> Names:
-    fused = {QKV: To("self_attention.query_key_value", Groups(Target(architecture)("attention.heads")))}
+    fused = {QKV: To("self_attention.query_key_value", GroupedRows(Target(architecture)("attention.heads")))}
     return gpt_names(_LAYERS, fused, outside=_OUTSIDE)
 
 

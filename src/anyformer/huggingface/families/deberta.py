@@ -13,7 +13,7 @@ from anyformer.huggingface.config import Config
 from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.places import has_part
-from anyformer.huggingface.rules import Groups, Names, Table, To
+from anyformer.huggingface.rules import GroupedRows, Names, Table, To
 from anyformer.huggingface.target import Place, Target
 from anyformer.huggingface.words.bert_line import (
     EMBEDDINGS,
@@ -136,7 +136,7 @@ def second_names(made: Architecture) -> Names:
 def first_names(made: Architecture) -> Names:
     """Names of the weights, with rows of [query; key; value] head by head."""
     rows = tuple(f"attention.{side}.weight" for side in words.QKV)
-    fused: Table = {rows: To("attention.self.in_proj.weight", Groups(Target(made)("attention.heads")))}
+    fused: Table = {rows: To("attention.self.in_proj.weight", GroupedRows(Target(made)("attention.heads")))}
     head = head_names(made, pooled=("pooler.dense", "classifier"))
     return encoder_names(made, "deberta", _OUTSIDE, head, _FIRST, fused, _OUTPUT, FEEDFORWARD, POST_NORMS)
 

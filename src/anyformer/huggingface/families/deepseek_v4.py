@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from anyformer.huggingface import words
-from anyformer.huggingface.choices import Choices
+from anyformer.huggingface.choices import ExpertTable
 from anyformer.huggingface.config import Config
 from anyformer.huggingface.errors import HuggingFaceError, MismatchError
 from anyformer.huggingface.family import Family
@@ -256,7 +256,7 @@ def names(architecture: Architecture) -> Names:
         for choice, experts in zip(*map(Target(architecture).each, ("experts.router.choice", "experts.experts")), strict=True)
         if choice.tabled is not None
     ]
-    named: Table = {"experts.router.table": To("ffn.gate.tid2eid", Choices(*tables[0]))} if tables else {}
+    named: Table = {"experts.router.table": To("ffn.gate.tid2eid", ExpertTable(*tables[0]))} if tables else {}
     return decoder_names(_ATTENTION, _EXPERTS, _STREAMS, named, outside=_OUTSIDE)
 
 

@@ -10,7 +10,7 @@ from anyformer.huggingface.config import Config
 from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.places import FULL, SLIDING
-from anyformer.huggingface.rules import Groups, Names, To
+from anyformer.huggingface.rules import GroupedRows, Names, To
 from anyformer.huggingface.target import Target, nowhere
 from anyformer.huggingface.vocabulary import SIZE
 from anyformer.huggingface.words.latent import indexer
@@ -177,7 +177,7 @@ def names(architecture: Architecture) -> Names:
     # Keys and values alternate head by head, of which each kind of layer has a number of its own.
     expanded = {
         tuple(f"decoder.layers.{i}.{part}" for part in together): To(
-            f"model.layers.{i}.self_attn.kv_b_proj", Groups(each.heads)
+            f"model.layers.{i}.self_attn.kv_b_proj", GroupedRows(each.heads)
         )
         for i, each in enumerate(Target(architecture).each("latent_attention.sublayer"))
     }

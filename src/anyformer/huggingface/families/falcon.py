@@ -7,7 +7,7 @@ from anyformer.huggingface import words
 from anyformer.huggingface.config import Config
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.places import key_value_heads
-from anyformer.huggingface.rules import Groups, Names, Table, To
+from anyformer.huggingface.rules import GroupedRows, Names, Table, To
 from anyformer.huggingface.target import Target
 from anyformer.huggingface.words.gpt_line import gpt_names
 from anyformer.huggingface.words.names import QKV
@@ -87,7 +87,7 @@ _TWO_NORMS: Table = {"attention.norm_before": "ln_attn", "feedforward.norm_befor
 def names(architecture: Architecture) -> Names:
     """Names of the weights; in all three layouts the fused rows are grouped by heads of keys and values."""
     target = Target(architecture)
-    fused = {QKV: To("self_attention.query_key_value", Groups(key_value_heads(target)))}
+    fused = {QKV: To("self_attention.query_key_value", GroupedRows(key_value_heads(target)))}
     return gpt_names(_LAYERS, _TWO_NORMS if words.in_parallel(target) else _SERIAL, fused, outside=_OUTSIDE)
 
 

@@ -6,10 +6,10 @@ from anyformer.describe import change
 from anyformer.huggingface.config import Config
 from anyformer.huggingface.rules import Names
 from anyformer.huggingface.target import Target
-from anyformer.huggingface.words.seq2seq import AROUND, LAYERS, SINUSOIDS, Line, after_padding, tables
+from anyformer.huggingface.words.seq2seq import AROUND, LAYERS, SINUSOIDS, BartVariant, after_padding, tables
 from anyformer.model import Architecture
 
-FSMT = Line(after_padding, bias=False, scaled=True, activation="relu")
+FSMT = BartVariant(after_padding, bias=False, scaled=True, activation="relu")
 
 
 def read(config: Config) -> Architecture:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from anyformer.huggingface.config import Config
 from anyformer.huggingface.family import Family
-from anyformer.huggingface.rules import Groups, Names, To
+from anyformer.huggingface.rules import GroupedRows, Names, To
 from anyformer.huggingface.target import Target
 from anyformer.huggingface.words.gpt_line import BASE, INERT, MASKS, NORMS, gpt_attention, gpt_names, learned_decoder
 from anyformer.huggingface.words.names import QKV
@@ -29,7 +29,7 @@ def read(config: Config) -> Architecture:
 
 
 def names(architecture: Architecture) -> Names:
-    fused = {QKV: To("attn.c_attn", Groups(Target(architecture)("attention.sublayer").groups))}
+    fused = {QKV: To("attn.c_attn", GroupedRows(Target(architecture)("attention.sublayer").groups))}
     return gpt_names(NORMS, fused, {"attention.output": "attn.c_proj"}, _FEEDFORWARD)
 
 

@@ -7,7 +7,7 @@ from functools import partial
 from anyformer.huggingface import words
 from anyformer.huggingface.config import Config
 from anyformer.huggingface.family import Family
-from anyformer.huggingface.rules import Groups, Names, Table, To, under
+from anyformer.huggingface.rules import GroupedRows, Names, Table, To, under
 from anyformer.huggingface.target import Target
 from anyformer.huggingface.words.names import NORMS, QKV, joined
 from anyformer.model import Architecture
@@ -54,7 +54,7 @@ _ALONE: Table = {"attention.output.weight": "attention.dense.weight", "attention
 
 
 def _names(base: str, output: Table, architecture: Architecture) -> Names:
-    fused = {QKV: To("attention.query_key_value", Groups(Target(architecture)("attention.heads")))}
+    fused = {QKV: To("attention.query_key_value", GroupedRows(Target(architecture)("attention.heads")))}
     outside = under(base, {"embedding": "embed_in", "decoder.final_norm": "final_layer_norm"})
     return Names({**outside, "head": "embed_out"}, {"decoder": (base + "layers.{i}.", joined(fused, NORMS, _LAYER, output))})
 

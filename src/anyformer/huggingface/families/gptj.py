@@ -9,7 +9,7 @@ from anyformer.huggingface import words
 from anyformer.huggingface.config import Config
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.fixed_tables import ROTARY_WAVES
-from anyformer.huggingface.rules import Groups, Table, To
+from anyformer.huggingface.rules import GroupedRows, Table, To
 from anyformer.huggingface.target import Target
 from anyformer.huggingface.words.gpt_line import BASE, INERT, gpt_names
 from anyformer.model import Architecture
@@ -23,7 +23,7 @@ _LAYER: Table = {
 }
 _SEPARATE: Table = {f"attention.{side}": f"attn.{side[0]}_proj" for side in words.QKV}
 # Rows as four accelerators held them: each a quarter of the heads, as queries, values and keys.
-_SHARDED: Table = {("attention.query", "attention.value", "attention.key"): To("attn.qkv_proj", Groups(4))}
+_SHARDED: Table = {("attention.query", "attention.value", "attention.key"): To("attn.qkv_proj", GroupedRows(4))}
 
 
 def read(config: Config) -> Architecture:

@@ -27,7 +27,7 @@ from anyformer.huggingface.words.bert_line import (
     position_after_padding,
 )
 from anyformer.huggingface.words.encoder_heads import head_names
-from anyformer.huggingface.words.seq2seq import Line
+from anyformer.huggingface.words.seq2seq import BartVariant
 from anyformer.model import Architecture
 from anyformer.parts import LearnedPosition, Stack, Window, post_norm
 from anyformer.parts.layers.order import write_order
@@ -83,7 +83,7 @@ def _positions(config: Config, side: str) -> LearnedPosition:
     return LearnedPosition(length=config(f"max_{side}_position_embeddings", longest, f"{side}.position.length"))
 
 
-_LED = Line(_positions, input_norm=True)
+_LED = BartVariant(_positions, input_norm=True)
 FAMILIES = (
     Family("longformer-text", read, names, "LongformerForMaskedLM", ignored=(*IGNORED, r"lm_head\.(decoder\.weight|bias)")),
     _LED.family("led-text", "LEDForConditionalGeneration", read=read_led),

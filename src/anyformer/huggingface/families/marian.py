@@ -5,10 +5,10 @@ from __future__ import annotations
 from anyformer.describe import change
 from anyformer.huggingface.config import Config
 from anyformer.huggingface.target import Target
-from anyformer.huggingface.words.seq2seq import SINUSOIDS, Line, halves
+from anyformer.huggingface.words.seq2seq import SINUSOIDS, BartVariant, halves
 from anyformer.model import Architecture
 
-MARIAN = Line(halves, headless="MarianModel")
+MARIAN = BartVariant(halves, headless="MarianModel")
 
 
 def read(config: Config) -> Architecture:

@@ -10,7 +10,7 @@ from anyformer.huggingface.config import Config
 from anyformer.huggingface.errors import MismatchError
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.places import FULL
-from anyformer.huggingface.rules import Groups, Names, Table, To
+from anyformer.huggingface.rules import GroupedRows, Names, Table, To
 from anyformer.huggingface.target import Target
 from anyformer.huggingface.words.names import ATTENTION, NUMBERED, decoder_names
 from anyformer.model import Architecture
@@ -79,7 +79,7 @@ def _factors(config: Config, branch: str) -> tuple[float, float]:
 def names(architecture: Architecture) -> Names:
     """Names of the weights; queries, keys and values of lightning attention are fused head by head."""
     sides = tuple(f"lightning.{side}" for side in ("query", "key", "value"))
-    fused = {sides: To("self_attn.qkv_proj", Groups(Target(architecture).get("lightning.heads", 1)))}
+    fused = {sides: To("self_attn.qkv_proj", GroupedRows(Target(architecture).get("lightning.heads", 1)))}
     return decoder_names(ATTENTION, _TABLE, fused, NUMBERED)
 
 

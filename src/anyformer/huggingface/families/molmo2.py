@@ -8,7 +8,7 @@ from anyformer.huggingface import words
 from anyformer.huggingface.config import Config
 from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.family import Family
-from anyformer.huggingface.rules import Joined, Names, Rows, Table, To
+from anyformer.huggingface.rules import JoinedTables, Names, Rows, Table, To
 from anyformer.huggingface.target import Target
 from anyformer.huggingface.words.names import QK_NORM, QKV
 from anyformer.model import Architecture
@@ -68,7 +68,7 @@ def names(architecture: Architecture) -> Names:
     """
     rows, head = architecture.embedding.symbols or 0, architecture.head
     new = rows // 2 if head is None else rows - architecture.outputs
-    tables = To("wte.{x}", Joined((rows - new, new)), each=("embedding", "new_embedding"))
+    tables = To("wte.{x}", JoinedTables((rows - new, new)), each=("embedding", "new_embedding"))
     norms = {f"{ours}.norm_{place}": theirs for ours, theirs in _NORMS.items() for place in ("before", "after")}
     return Names(
         {"embedding.weight": tables, "decoder.final_norm": "norm", "head": "lm_head"},

@@ -6,7 +6,7 @@ from anyformer.describe import change
 from anyformer.huggingface import words
 from anyformer.huggingface.config import Config
 from anyformer.huggingface.family import Family
-from anyformer.huggingface.rules import Groups, Names, To
+from anyformer.huggingface.rules import GroupedRows, Names, To
 from anyformer.huggingface.target import Target
 from anyformer.huggingface.words.names import NORMS, OUTSIDE, QKV, decoder_names
 from anyformer.model import Architecture
@@ -31,7 +31,7 @@ def read(config: Config) -> Architecture:
 
 
 def names(architecture: Architecture) -> Names:
-    fused = {QKV: To("self_attn.query_key_value", Groups(Target(architecture)("attention.heads")))}
+    fused = {QKV: To("self_attn.query_key_value", GroupedRows(Target(architecture)("attention.heads")))}
     return decoder_names(fused, _LAYER, NORMS, outside={**OUTSIDE, "decoder.final_norm": "model.final_layernorm"})
 
 

@@ -10,7 +10,7 @@ from anyformer.huggingface import words
 from anyformer.huggingface.config import Config
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.places import FULL
-from anyformer.huggingface.rules import Groups, Names, Rows, Table, To
+from anyformer.huggingface.rules import GroupedRows, Names, Rows, Table, To
 from anyformer.huggingface.target import Target
 from anyformer.huggingface.words import DELTA, SIDES
 from anyformer.huggingface.words.later import apart, later_tokens
@@ -84,8 +84,8 @@ def _experts(config: Config, *, renormalises: bool, **absent: Any) -> Experts:
 def _grouped(heads: int) -> Table:
     """Projections of Qwen3-Next: fused, grouped by key heads."""
     return {
-        (*_QKV, _GATE): To("linear_attn.in_proj_qkvz", Groups(heads)),
-        (_BETA, _DECAY): To("linear_attn.in_proj_ba", Groups(heads)),
+        (*_QKV, _GATE): To("linear_attn.in_proj_qkvz", GroupedRows(heads)),
+        (_BETA, _DECAY): To("linear_attn.in_proj_ba", GroupedRows(heads)),
     }
 
 
@@ -103,7 +103,7 @@ def _names(projections: Callable[[int], Table], architecture: Architecture) -> N
     target = Target(architecture)
     kernel = target.get(f"{DELTA}.convolution.kernel", 0)
     own: Table = {
-        ("attention.query", "attention.gate.projection"): To("self_attn.q_proj", Groups(target.get("attention.heads", 1))),
+        ("attention.query", "attention.gate.projection"): To("self_attn.q_proj", GroupedRows(target.get("attention.heads", 1))),
         **shared_names("mlp.shared_expert"),
         "experts.shared_gate": "mlp.shared_expert_gate",
         f"{DELTA}.norm_before": "input_layernorm",

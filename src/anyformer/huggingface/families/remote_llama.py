@@ -18,7 +18,7 @@ from anyformer.describe import Notice
 from anyformer.huggingface import words
 from anyformer.huggingface.config import Config
 from anyformer.huggingface.family import Family
-from anyformer.huggingface.rules import Groups, Names, Rows, Shapes, Table, To
+from anyformer.huggingface.rules import GroupedRows, Names, Rows, Shapes, Table, To
 from anyformer.huggingface.target import Target
 from anyformer.huggingface.words.gpt_line import NORMS as GPT_NORMS
 from anyformer.huggingface.words.gpt_line import OUTSIDE as GPT_OUTSIDE
@@ -130,7 +130,7 @@ def read_internlm2(config: Config) -> Architecture:
 def internlm2_names(architecture: Architecture) -> Names:
     groups = Target(architecture)("attention.sublayer").groups
     layer: Table = {
-        QKV: To("attention.wqkv", Groups(groups)),
+        QKV: To("attention.wqkv", GroupedRows(groups)),
         "attention.output": "attention.wo",
         "attention.norm_before": "attention_norm",
         "feedforward.norm_before": "ffn_norm",

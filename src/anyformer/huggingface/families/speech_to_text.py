@@ -7,11 +7,11 @@ from anyformer.huggingface.config import Config
 from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.rules import Names
 from anyformer.huggingface.target import Target
-from anyformer.huggingface.words.seq2seq import AROUND, LAYERS, SINUSOIDS, Line, after_padding
+from anyformer.huggingface.words.seq2seq import AROUND, LAYERS, SINUSOIDS, BartVariant, after_padding
 from anyformer.model import Architecture
 from anyformer.parts import Embedding, GatedFrames, Head, pre_norm
 
-SPEECH = Line(after_padding, wiring=pre_norm, final_norm=True, activation="relu")
+SPEECH = BartVariant(after_padding, wiring=pre_norm, final_norm=True, activation="relu")
 
 
 def read(config: Config) -> Architecture:

@@ -8,7 +8,7 @@ from anyformer.describe import change
 from anyformer.huggingface import words
 from anyformer.huggingface.config import Config
 from anyformer.huggingface.family import Family
-from anyformer.huggingface.rules import Names, Pieces, To
+from anyformer.huggingface.rules import Concatenated, Names, To
 from anyformer.huggingface.target import Target
 from anyformer.huggingface.words.names import ATTENTION, FEEDFORWARD, NORMS, SHARED_NORM, decoder_names
 from anyformer.model import Architecture
@@ -35,7 +35,7 @@ def names(architecture: Architecture) -> Names:
     heads = Target(architecture)("attention.sublayer")
     norms = {
         f"attention.{ours}_norm.weight": To(
-            f"self_attn.{ours[0]}_layernorm.norms.{{x}}.weight", Pieces(count), tuple(str(head) for head in range(count))
+            f"self_attn.{ours[0]}_layernorm.norms.{{x}}.weight", Concatenated(count), tuple(str(head) for head in range(count))
         )
         for ours, count in (("query", heads.heads), ("key", heads.groups))
     }

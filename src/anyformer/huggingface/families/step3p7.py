@@ -13,14 +13,14 @@ from anyformer.huggingface.family import Family
 from anyformer.huggingface.places import FULL, SLIDING
 from anyformer.huggingface.rules import Table
 from anyformer.huggingface.target import Target
-from anyformer.huggingface.vocabulary import NUMBERS, Kind
+from anyformer.huggingface.vocabulary import NUMBERS, ValueKind
 from anyformer.huggingface.words.names import ATTENTION, FEEDFORWARD, NORMS, QK_NORM, decoder_names, shared_names
 from anyformer.model import Architecture
 from anyformer.parts import Block, Gate, QKNorm, pre_norm
 
 _ROPE: Mapping[str, Mapping[str, Any]] = {kind: {"rope_type": "default", "rope_theta": 10_000.0} for kind in (FULL, SLIDING)}
 _TYPES = {"full": FULL, "local": SLIDING}
-_BOUNDS = Kind(
+_BOUNDS = ValueKind(
     "a list of numbers, null or 0 for no bound",
     lambda value: value is None or (isinstance(value, list | tuple) and NUMBERS.fits([each or 0 for each in value])),
 )

@@ -8,14 +8,14 @@ from anyformer.describe import change
 from anyformer.huggingface.config import Config
 from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.family import Family
-from anyformer.huggingface.words.t5_line import IGNORED, STAND_INS, Line, t5_names
+from anyformer.huggingface.words.t5_line import IGNORED, STAND_INS, T5Variant, t5_names
 from anyformer.model import Architecture
 from anyformer.parts import Window
 
-T5 = Line("T5EncoderModel", proj="relu")
-MT5 = Line("MT5EncoderModel", scales=False)
-UMT5 = Line("UMT5EncoderModel", shared_bias=False)
-LONG = Line("LongT5EncoderModel", proj="relu")
+T5 = T5Variant("T5EncoderModel", proj="relu")
+MT5 = T5Variant("MT5EncoderModel", scales=False)
+UMT5 = T5Variant("UMT5EncoderModel", shared_bias=False)
+LONG = T5Variant("LongT5EncoderModel", proj="relu")
 
 
 def read_umt5(config: Config) -> Architecture:

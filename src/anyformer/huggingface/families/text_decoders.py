@@ -12,7 +12,7 @@ from anyformer.huggingface.words import fairseq
 from anyformer.huggingface.words.bert_line import ATTENTION, EMBEDDINGS, FEEDFORWARD, POST_NORMS, learned_position
 from anyformer.huggingface.words.encoder_heads import head_names
 from anyformer.huggingface.words.names import joined
-from anyformer.huggingface.words.seq2seq import Line, after_padding, learned
+from anyformer.huggingface.words.seq2seq import BartVariant, after_padding, learned
 from anyformer.model import Architecture
 from anyformer.parts import Attention, LearnedPosition, SinusoidalPosition, Transform, post_norm
 
@@ -20,7 +20,7 @@ from anyformer.parts import Attention, LearnedPosition, SinusoidalPosition, Tran
 def read(config: Config) -> Architecture:
     config.assume(d_model=1024, decoder_layers=12, decoder_attention_heads=16, decoder_ffn_dim=4096, vocab_size=50_265)
     normed = config("layernorm_embedding", True, has_part("stack.input_norm"))
-    layers = Line(_position, input_norm=normed).stack(config, "decoder")
+    layers = BartVariant(_position, input_norm=normed).stack(config, "decoder")
     block = layers.variants[layers.layers[0]]
     alone = block.but(steps=tuple(step for step in block.steps if "cross_attention" not in step.branches))
     scale = words.root_scale(config, False)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from anyformer.huggingface.config import Config
 from anyformer.huggingface.fixed_tables import sinusoids
 from anyformer.huggingface.rules import Names
-from anyformer.huggingface.words.seq2seq import AROUND, LAYERS, Line
+from anyformer.huggingface.words.seq2seq import AROUND, LAYERS, BartVariant
 from anyformer.model import Architecture
 from anyformer.parts import AudioFrames, Embedding, Head, LearnedPosition, SinusoidalPosition, pre_norm
 
@@ -21,7 +21,7 @@ def _position(config: Config, side: str) -> LearnedPosition | SinusoidalPosition
     return SinusoidalPosition(layout="halves", spacing="inclusive", length=length)
 
 
-WHISPER = Line(_position, wiring=pre_norm, final_norm=True, projections=("query", "value", "output"))
+WHISPER = BartVariant(_position, wiring=pre_norm, final_norm=True, projections=("query", "value", "output"))
 
 
 def read(config: Config) -> Architecture:

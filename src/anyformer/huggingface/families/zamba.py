@@ -7,7 +7,7 @@ from anyformer.huggingface import words
 from anyformer.huggingface.config import Config
 from anyformer.huggingface.errors import MismatchError
 from anyformer.huggingface.family import Family
-from anyformer.huggingface.rules import Alternating, Blocks, Names, Rows, Shaped, Table, Then, To
+from anyformer.huggingface.rules import Alternating, BlockedRows, Names, Rows, Shaped, Table, Then, To
 from anyformer.huggingface.target import Target, nowhere
 from anyformer.huggingface.words.names import ATTENTION, OUTSIDE, fused_convolutions, gated_names
 from anyformer.huggingface.words.shared_blocks import (
@@ -122,8 +122,8 @@ def names(architecture: Architecture) -> Names:
     def mixer(step: int) -> Table:
         return {
             f"step_{step}_norm_before": "input_layernorm",
-            each("value.weight", "gate.weight"): To("mamba.in_proj.weight", Blocks(heads, Alternating())),
-            each("value.bias", "gate.bias"): To("mamba.in_proj.bias", Blocks(heads, Alternating())),
+            each("value.weight", "gate.weight"): To("mamba.in_proj.weight", BlockedRows(heads, Alternating())),
+            each("value.bias", "gate.bias"): To("mamba.in_proj.bias", BlockedRows(heads, Alternating())),
             each("convolution.weight"): To("mamba.conv1d.weight", fused_convolutions(kernel)),
             each("convolution.bias"): To("mamba.conv1d.bias", Rows()),
             each("step_down.weight", "key.weight", "query.weight"): To(

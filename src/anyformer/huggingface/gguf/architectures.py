@@ -7,9 +7,9 @@ from types import MappingProxyType
 from typing import Any
 
 from anyformer.huggingface.errors import HuggingFaceError
-from anyformer.huggingface.gguf.keys import Keys
+from anyformer.huggingface.gguf.keys import GgufMetadata
 from anyformer.huggingface.gguf.rotary import rotary_of
-from anyformer.huggingface.gguf.spelling import Spelling, minus_one, one_row, transposed, unrotated
+from anyformer.huggingface.gguf.spelling import GgufArchitecture, minus_one, one_row, transposed, unrotated
 
 INERT = (
     "attention.value_length",
@@ -61,7 +61,7 @@ _HALVES = {"attn_q": unrotated("attention.head_count"), "attn_k": unrotated("att
 _GAINS = dict.fromkeys((*_SANDWICH, *_NORMED, "output_norm"), minus_one)
 
 
-def _decoder(keys: Keys, model_type: str, **more: Any) -> dict[str, Any]:
+def _decoder(keys: GgufMetadata, model_type: str, **more: Any) -> dict[str, Any]:
     """The keys that every decoder has."""
     heads = keys("attention.head_count")
     width = keys("attention.key_length", keys("embedding_length") // heads)
@@ -81,19 +81,19 @@ def _decoder(keys: Keys, model_type: str, **more: Any) -> dict[str, Any]:
     }
 
 
-def _of_head(config: dict[str, Any], keys: Keys) -> dict[str, Any]:
+def _of_head(config: dict[str, Any], keys: GgufMetadata) -> dict[str, Any]:
     """The configuration with the rotary settings of all layers."""
     return {**config, "rope_parameters": rotary_of(keys, config["head_dim"])}
 
 
-def _experts(keys: Keys) -> dict[str, Any]:
+def _experts(keys: GgufMetadata) -> dict[str, Any]:
     keys.expect("expert_weights_scale", 0.0, 1.0)
     width = keys.shapes["blk.0.ffn_gate_exps.weight"][1]
     keys.expect("expert_feed_forward_length", width)
     return {"num_experts_per_tok": keys("expert_used_count"), "moe_intermediate_size": width}
 
 
-def _llama(keys: Keys) -> dict[str, Any]:
+def _llama(keys: GgufMetadata) -> dict[str, Any]:
     """Llama and Mistral; with experts Mixtral."""
     config = _of_head(_decoder(keys, "llama", intermediate_size=keys("feed_forward_length")), keys)
     experts = keys("expert_count", 0)
@@ -107,7 +107,7 @@ def _llama(keys: Keys) -> dict[str, Any]:
     return {**config, "attention_bias": "blk.0.attn_q.bias" in keys.shapes}
 
 
-def _qwen2(keys: Keys) -> dict[str, Any]:
+def _qwen2(keys: GgufMetadata) -> dict[str, Any]:
     config = _of_head(_decoder(keys, "qwen2", intermediate_size=keys("feed_forward_length")), keys)
     if config["head_dim"] * config["num_attention_heads"] != config["hidden_size"]:
         raise HuggingFaceError(f"{keys.where}: qwen2 has heads of {config['head_dim']}, which do not fill the width")
@@ -115,11 +115,11 @@ def _qwen2(keys: Keys) -> dict[str, Any]:
     return config
 
 
-def _qwen3(keys: Keys) -> dict[str, Any]:
+def _qwen3(keys: GgufMetadata) -> dict[str, Any]:
     return _of_head(_decoder(keys, "qwen3", intermediate_size=keys("feed_forward_length")), keys)
 
 
-def _qwen2moe(keys: Keys) -> dict[str, Any]:
+def _qwen2moe(keys: GgufMetadata) -> dict[str, Any]:
     config = _of_head(_decoder(keys, "qwen2_moe", intermediate_size=keys("feed_forward_length")), keys)
     del config["head_dim"]
     return {
@@ -131,12 +131,12 @@ def _qwen2moe(keys: Keys) -> dict[str, Any]:
     }
 
 
-def _qwen3moe(keys: Keys) -> dict[str, Any]:
+def _qwen3moe(keys: GgufMetadata) -> dict[str, Any]:
     config = _of_head(_decoder(keys, "qwen3_moe", intermediate_size=keys("feed_forward_length")), keys)
     return {**config, "num_experts": keys("expert_count"), **_experts(keys), "norm_topk_prob": True}
 
 
-def _gemma(keys: Keys, model_type: str) -> dict[str, Any]:
+def _gemma(keys: GgufMetadata, model_type: str) -> dict[str, Any]:
     config = _decoder(keys, model_type, intermediate_size=keys("feed_forward_length"))
     large = config["num_hidden_layers"] == _DEEP_GEMMA[keys.architecture]
     return {
@@ -147,7 +147,7 @@ def _gemma(keys: Keys, model_type: str) -> dict[str, Any]:
     }
 
 
-def _gemma2(keys: Keys) -> dict[str, Any]:
+def _gemma2(keys: GgufMetadata) -> dict[str, Any]:
     return {
         **_of_head(_gemma(keys, "gemma2"), keys),
         "attn_logit_softcapping": keys("attn_logit_softcapping", 50.0),
@@ -155,7 +155,7 @@ def _gemma2(keys: Keys) -> dict[str, Any]:
     }
 
 
-def _gemma3(keys: Keys) -> dict[str, Any]:
+def _gemma3(keys: GgufMetadata) -> dict[str, Any]:
     config = _gemma(keys, "gemma3_text")
     near = {"rope_type": "default", "rope_theta": keys("rope.freq_base_swa", 10_000.0)}
     return {
@@ -166,7 +166,7 @@ def _gemma3(keys: Keys) -> dict[str, Any]:
     }
 
 
-def _gpt2(keys: Keys) -> dict[str, Any]:
+def _gpt2(keys: GgufMetadata) -> dict[str, Any]:
     return {
         "model_type": "gpt2",
         "vocab_size": keys.shapes["token_embd.weight"][0],
@@ -180,7 +180,7 @@ def _gpt2(keys: Keys) -> dict[str, Any]:
     }
 
 
-def _phi3(keys: Keys) -> dict[str, Any]:
+def _phi3(keys: GgufMetadata) -> dict[str, Any]:
     if "rope_factors_long.weight" in keys.shapes:
         raise HuggingFaceError(
             f"{keys.where}: rope_factors_long.weight: LongRoPE of phi3 is not read from GGUF files; take the checkpoint in "
@@ -214,18 +214,18 @@ _PHI3_LAYER = {
     "ffn_up": "mlp.gate_up_proj",
     "ffn_down": "mlp.down_proj",
 }
-SPELLINGS: Mapping[str, Spelling] = MappingProxyType(
+SPELLINGS: Mapping[str, GgufArchitecture] = MappingProxyType(
     {
-        "llama": Spelling(_llama, _OUTSIDE, {**_ATTENTION, **_NETWORK, **_MIXTRAL}, changes=_HALVES),
-        "qwen2": Spelling(_qwen2, _OUTSIDE, {**_ATTENTION, **_NETWORK}),
-        "qwen3": Spelling(_qwen3, _OUTSIDE, {**_ATTENTION, **_NORMED, **_NETWORK}),
-        "qwen2moe": Spelling(
+        "llama": GgufArchitecture(_llama, _OUTSIDE, {**_ATTENTION, **_NETWORK, **_MIXTRAL}, changes=_HALVES),
+        "qwen2": GgufArchitecture(_qwen2, _OUTSIDE, {**_ATTENTION, **_NETWORK}),
+        "qwen3": GgufArchitecture(_qwen3, _OUTSIDE, {**_ATTENTION, **_NORMED, **_NETWORK}),
+        "qwen2moe": GgufArchitecture(
             _qwen2moe, _OUTSIDE, {**_ATTENTION, **_EXPERTS, **_SHARED}, changes={"ffn_gate_inp_shexp": one_row}
         ),
-        "qwen3moe": Spelling(_qwen3moe, _OUTSIDE, {**_ATTENTION, **_NORMED, **_EXPERTS}),
-        "gemma2": Spelling(_gemma2, _OUTSIDE, {**_ATTENTION, **_NETWORK, **_SANDWICH}, changes=_GAINS),
-        "gemma3": Spelling(_gemma3, _OUTSIDE, {**_ATTENTION, **_NORMED, **_NETWORK, **_SANDWICH}, changes=_GAINS),
-        "gpt2": Spelling(
+        "qwen3moe": GgufArchitecture(_qwen3moe, _OUTSIDE, {**_ATTENTION, **_NORMED, **_EXPERTS}),
+        "gemma2": GgufArchitecture(_gemma2, _OUTSIDE, {**_ATTENTION, **_NETWORK, **_SANDWICH}, changes=_GAINS),
+        "gemma3": GgufArchitecture(_gemma3, _OUTSIDE, {**_ATTENTION, **_NORMED, **_NETWORK, **_SANDWICH}, changes=_GAINS),
+        "gpt2": GgufArchitecture(
             _gpt2,
             {
                 "token_embd": "transformer.wte",
@@ -237,7 +237,7 @@ SPELLINGS: Mapping[str, Spelling] = MappingProxyType(
             "transformer.h.{i}.",
             dict.fromkeys(("attn_qkv", "attn_output", "ffn_up", "ffn_down"), transposed),
         ),
-        "phi3": Spelling(_phi3, _OUTSIDE, _PHI3_LAYER),
+        "phi3": GgufArchitecture(_phi3, _OUTSIDE, _PHI3_LAYER),
     }
 )
 """`general.architecture` -> its spelling."""

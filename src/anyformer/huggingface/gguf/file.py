@@ -16,9 +16,9 @@ from anyformer.describe import did_you_mean
 from anyformer.huggingface.config import Config
 from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.gguf.architectures import INERT, SPELLINGS
-from anyformer.huggingface.gguf.keys import Keys
+from anyformer.huggingface.gguf.keys import GgufMetadata
 from anyformer.huggingface.gguf.reader import DAMAGED, SUFFIX, library, opened, pieces_of
-from anyformer.huggingface.gguf.spelling import Change, Spelling
+from anyformer.huggingface.gguf.spelling import Change, GgufArchitecture
 from anyformer.huggingface.stored import Held, filled, held_in
 
 NEVER_READ = ("rope_freqs.weight",)
@@ -30,7 +30,7 @@ SPLIT = "split"
 
 
 @dataclass(frozen=True)
-class Place:
+class TensorPlace:
     """A tensor of the file, or one of the experts that it stacks, and what undoes the converter's change."""
 
     tensor: Any
@@ -82,7 +82,7 @@ class GgufFile:
             hint = did_you_mean(architecture, sorted(SPELLINGS), "docs/huggingface.md")
             raise HuggingFaceError(f"{path}: the architecture {architecture!r} is not read from GGUF files{hint}")
         shapes = {name: shape_of(tensor) for name, tensor in self._tensors.items()}
-        self.keys = Keys(str(path), architecture, metadata, shapes, self._numbers)
+        self.keys = GgufMetadata(str(path), architecture, metadata, shapes, self._numbers)
         self.dtype = dtype or self._usual()
         self._places = dict(self._placed(SPELLINGS[architecture]))
         self.names: Mapping[str, str] = dict.fromkeys(self._places, path.name)
@@ -113,7 +113,7 @@ class GgufFile:
         """As `tensor`: nothing in a file of this layout is written again as it is."""
         return self.tensor(name)
 
-    def _changed(self, place: Place, tensor: Tensor) -> Tensor:
+    def _changed(self, place: TensorPlace, tensor: Tensor) -> Tensor:
         """A tensor without the converter's change."""
         assert place.change is not None
         try:
@@ -131,7 +131,7 @@ class GgufFile:
             ways.setdefault((f"{kind} of GGUF", kind not in PLAIN), []).append((int(tensor.n_bytes), loaded))
         return held_in(ways)
 
-    def _placed(self, spelling: Spelling) -> Iterator[tuple[str, Place]]:
+    def _placed(self, spelling: GgufArchitecture) -> Iterator[tuple[str, TensorPlace]]:
         """(name in Hugging Face's layout, its place in the file); a tensor without a spelling keeps its name."""
         for name, tensor in self._tensors.items():
             if name in NEVER_READ:
@@ -143,14 +143,14 @@ class GgufFile:
             known = (spelling.layer if inside else spelling.outside).get(short)
             change = spelling.changes.get(short)
             if known is None:
-                yield name, Place(tensor, None, None)
+                yield name, TensorPlace(tensor, None, None)
                 continue
             full = f"{spelling.prefix.replace('{i}', block) if inside else ''}{known}.{leaf}"
             if "{x}" in full:
                 for expert in range(self.keys.shapes[name][0]):
-                    yield full.replace("{x}", str(expert)), Place(tensor, expert, change)
+                    yield full.replace("{x}", str(expert)), TensorPlace(tensor, expert, change)
             else:
-                yield full, Place(tensor, None, change)
+                yield full, TensorPlace(tensor, None, change)
 
     def _restored(self, tensor: Any, expert: int | None, dtype: torch.dtype) -> Tensor:
         """A tensor of the file as plain numbers."""

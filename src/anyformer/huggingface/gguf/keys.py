@@ -11,7 +11,7 @@ from anyformer.huggingface.errors import HuggingFaceError
 
 
 @dataclass
-class Keys:
+class GgufMetadata:
     """Metadata of one architecture, without its prefix, and the shapes of the file's tensors."""
 
     where: str

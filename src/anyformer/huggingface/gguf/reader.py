@@ -47,7 +47,7 @@ def _reader() -> Any:
     array, text = gguf.GGUFValueType.ARRAY, gguf.GGUFValueType.STRING
     base: Any = gguf.GGUFReader
 
-    class Reader(base):  # type: ignore[misc]
+    class GgufReader(base):  # type: ignore[misc]
         """Arrays of numbers are one part each; of long arrays of texts only the end is found."""
 
         def _get_field_parts(self, orig_offs: int, raw_type: int) -> tuple[int, list[Any], list[int], list[Any]]:
@@ -88,7 +88,7 @@ def _reader() -> Any:
             found: tuple[int, list[Any]] = super()._build_tensor_info(offs, count)
             return found
 
-    return Reader
+    return GgufReader
 
 
 def _bounded(count: int, most: int, what: str) -> None:

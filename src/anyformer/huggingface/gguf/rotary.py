@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from anyformer.huggingface.errors import HuggingFaceError
-from anyformer.huggingface.gguf.keys import Keys
+from anyformer.huggingface.gguf.keys import GgufMetadata
 
 FACTORS = "rope_freqs.weight"
 """The tensor of what each frequency is divided by: all that a file has of Llama 3's scaling."""
@@ -25,7 +25,7 @@ NEAR = 1e-4
 """Largest relative difference between a stored factor and a computed one."""
 
 
-def rotary_of(keys: Keys, width: int, theta: float = 10_000.0, *, whole: bool = True) -> dict[str, Any]:
+def rotary_of(keys: GgufMetadata, width: int, theta: float = 10_000.0, *, whole: bool = True) -> dict[str, Any]:
     """`rope_parameters` of heads of this width; `theta` where no key says; `whole`: all of a head has to rotate."""
     if whole:
         keys.expect("rope.dimension_count", width)
@@ -56,7 +56,7 @@ def factors(scaling: dict[str, Any], width: int, theta: float) -> list[float]:
     return found
 
 
-def _llama3(keys: Keys, width: int, theta: float) -> dict[str, Any]:
+def _llama3(keys: GgufMetadata, width: int, theta: float) -> dict[str, Any]:
     """The settings from which the stored factors follow."""
     stored = keys.values(FACTORS)
     for scaling in LLAMA3:

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from anyformer.huggingface.stored.files import Files
+from anyformer.huggingface.stored.files import TensorFiles
 from anyformer.huggingface.stored.finding import gathered, set_aside
 from anyformer.huggingface.stored.numbers import whole_numbers
-from anyformer.huggingface.stored.scheme import Found, Part, Plane, Shape, filled, groups_of
-from anyformer.huggingface.stored.settings import Settings
+from anyformer.huggingface.stored.scheme import FoundWeights, Plane, Shape, StoredTensor, filled, groups_of
+from anyformer.huggingface.stored.settings import FormatSettings
 
 METHODS = ("awq",)
 INERT = (
@@ -29,7 +29,7 @@ ENDINGS = {"codes": ".qweight", "zeros": ".qzeros", "scales": ".scales"}
 
 
 @dataclass(frozen=True)
-class Outputs:
+class AwqMatrix:
     """A matrix (O, I) as words (I, O / 8): x = scale (code - zero), scales (groups, O), zeros in words (groups, O / 8)."""
 
     group: int
@@ -38,7 +38,7 @@ class Outputs:
     def name(self) -> str:
         return f"int4 of AWQ in {'one group' if self.group == -1 else f'groups of {self.group}'}"
 
-    def whole(self, parts: Mapping[str, Part]) -> Shape:
+    def whole(self, parts: Mapping[str, StoredTensor]) -> Shape:
         shape = parts["codes"].shape
         if len(shape) != 2:
             raise ValueError(f"words should have the shape (inputs, outputs / {PER_WORD}), and have {shape}")
@@ -53,7 +53,7 @@ class Outputs:
             "scales": ((groups, outputs), torch.float16),
         }
 
-    def restored(self, parts: Mapping[str, Part], whole: Shape, dtype: torch.dtype) -> Tensor:
+    def restored(self, parts: Mapping[str, StoredTensor], whole: Shape, dtype: torch.dtype) -> Tensor:
         inputs = whole[1]
         words, scales = parts["codes"].read(), parts["scales"].read().float()
         zeros = _codes(parts["zeros"].read())
@@ -76,12 +76,12 @@ def _codes(words: Tensor) -> Tensor:
 class Awq:
     group: int
 
-    def find(self, files: Files) -> Found:
-        scheme = Outputs(self.group)
-        return Found(dict(gathered(files, ".weight", ENDINGS, lambda *_: scheme)), set_aside(files))
+    def find(self, files: TensorFiles) -> FoundWeights:
+        scheme = AwqMatrix(self.group)
+        return FoundWeights(dict(gathered(files, ".weight", ENDINGS, lambda *_: scheme)), set_aside(files))
 
 
-def read(settings: Settings) -> Awq:
+def read(settings: FormatSettings) -> Awq:
     """The format of a configuration's settings, in today's spelling or AutoAWQ's."""
     settings.whole("bits", settings("w_bit", 4), 4)
     group = settings("group_size", settings("q_group_size", 128))

@@ -11,11 +11,11 @@ from torch import Tensor
 
 from anyformer.describe import json_data
 from anyformer.huggingface.errors import HuggingFaceError
-from anyformer.huggingface.stored.files import Files
+from anyformer.huggingface.stored.files import TensorFiles
 from anyformer.huggingface.stored.finding import gathered, set_aside
 from anyformer.huggingface.stored.scaled import Eight, Scaled
-from anyformer.huggingface.stored.scheme import Found, Packed, Part, Plane, Shape, filled
-from anyformer.huggingface.stored.settings import Settings
+from anyformer.huggingface.stored.scheme import FoundWeights, PackedWeight, Plane, Shape, StoredTensor, filled
+from anyformer.huggingface.stored.settings import FormatSettings
 
 METHODS = ("bitsandbytes",)
 INERT = (
@@ -39,7 +39,7 @@ ROW_MAJOR = 0
 
 
 @dataclass(frozen=True)
-class State:
+class QuantState:
     """What the files say of one weight in 4 bits: a table in JSON, stored as a tensor of bytes."""
 
     kind: str
@@ -57,14 +57,14 @@ class FourBits:
     largest = outer_numbers[code of the block] outer[block of blocks] + offset.
     """
 
-    state: State
+    state: QuantState
     storage: torch.dtype
 
     @property
     def name(self) -> str:
         return f"{self.state.kind} of bitsandbytes in blocks of {self.state.block}"
 
-    def whole(self, parts: Mapping[str, Part]) -> Shape:
+    def whole(self, parts: Mapping[str, StoredTensor]) -> Shape:
         return self.state.shape
 
     def planes(self, whole: Shape) -> Mapping[str, Plane]:
@@ -81,7 +81,7 @@ class FourBits:
             planes["outer_numbers"] = ((256,), torch.float32)
         return planes
 
-    def restored(self, parts: Mapping[str, Part], whole: Shape, dtype: torch.dtype) -> Tensor:
+    def restored(self, parts: Mapping[str, StoredTensor], whole: Shape, dtype: torch.dtype) -> Tensor:
         codes = parts["codes"].read().contiguous().view(torch.uint8).flatten()
         numbers, largest, block = parts["numbers"].read().float(), self._largest(parts), self.state.block
 
@@ -92,7 +92,7 @@ class FourBits:
 
         return filled((prod(whole),), dtype, 0, 2, piece).reshape(whole)
 
-    def _largest(self, parts: Mapping[str, Part]) -> Tensor:
+    def _largest(self, parts: Mapping[str, StoredTensor]) -> Tensor:
         """The scale of each block, fp32."""
         stored = parts["largest"].read().flatten()
         if self.state.outer_block is None:
@@ -103,15 +103,15 @@ class FourBits:
 
 @dataclass(frozen=True)
 class BitsAndBytes:
-    def find(self, files: Files) -> Found:
-        packed: dict[str, Packed] = {}
+    def find(self, files: TensorFiles) -> FoundWeights:
+        packed: dict[str, PackedWeight] = {}
         states: list[str] = []
         for kind in KINDS:
             named = {name.removesuffix(STATE + kind): name for name in files.names if name.endswith(STATE + kind)}
             read = {stem: _state(files, name, kind) for stem, name in named.items()}
             states += named.values()
 
-            def scheme(stem: str, parts: Mapping[str, str], read: Mapping[str, State] = read) -> FourBits:
+            def scheme(stem: str, parts: Mapping[str, str], read: Mapping[str, QuantState] = read) -> FourBits:
                 return FourBits(read[stem], files.dtype(parts["codes"]))
 
             first = {name + ".weight" for name in read}
@@ -124,14 +124,14 @@ class BitsAndBytes:
                 )
         rows = {"scales": ".SCB", "codes": ".weight"}
         packed |= dict(gathered(files, ".weight", rows, lambda *_: ROWS))
-        return Found(packed, set_aside(files), (*states, *layouts))
+        return FoundWeights(packed, set_aside(files), (*states, *layouts))
 
 
 _LARGEST_STATE = 1_000_000
 """Bytes of a table beside a weight: the real ones have some hundred."""
 
 
-def _state(files: Files, name: str, kind: str) -> State:
+def _state(files: TensorFiles, name: str, kind: str) -> QuantState:
     """The table that a tensor of bytes holds."""
     try:
         if files.bytes_of(name) > _LARGEST_STATE:
@@ -140,7 +140,7 @@ def _state(files: Files, name: str, kind: str) -> State:
         nested = table.get("nested_blocksize")
         shape = tuple(int(size) for size in table["shape"])
         outer = None if nested is None else int(nested)
-        found = State(kind, shape, int(table["blocksize"]), outer, float(table.get("nested_offset") or 0.0))
+        found = QuantState(kind, shape, int(table["blocksize"]), outer, float(table.get("nested_offset") or 0.0))
         if min(found.block, *shape, 1 if outer is None else outer) < 1:
             raise ValueError(f"blocks of {found.block} in a matrix of {shape}")
     except (ValueError, KeyError, TypeError, AttributeError) as error:
@@ -148,7 +148,7 @@ def _state(files: Files, name: str, kind: str) -> State:
     return found
 
 
-def read(settings: Settings) -> BitsAndBytes:
+def read(settings: FormatSettings) -> BitsAndBytes:
     """The format of a configuration's settings."""
     settings.finish(INERT)
     return BitsAndBytes()

@@ -13,11 +13,11 @@ import torch
 
 from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.patterns import begins, check_pattern
-from anyformer.huggingface.stored.files import Files
+from anyformer.huggingface.stored.files import TensorFiles
 from anyformer.huggingface.stored.finding import gathered, set_aside
-from anyformer.huggingface.stored.scaled import Codes, Eight, Fp4, Scaled, Words
-from anyformer.huggingface.stored.scheme import Found, Packed
-from anyformer.huggingface.stored.settings import Settings
+from anyformer.huggingface.stored.scaled import Codes, Eight, Fp4, IntegerWords, Scaled
+from anyformer.huggingface.stored.scheme import FoundWeights, PackedWeight
+from anyformer.huggingface.stored.settings import FormatSettings
 
 METHODS = ("compressed-tensors",)
 INERT = ("format", "global_compression_ratio", "ignore", "kv_cache_scheme", "version")
@@ -41,7 +41,7 @@ STRATEGIES = ("tensor", "channel", "group", "block", "tensor_group")
 
 
 @dataclass(frozen=True)
-class Group:
+class ModuleGroup:
     """Modules of one scheme: `targets` of a configuration (`where`) are names, patterns after `re:`, or classes, which no
     name is of."""
 
@@ -63,7 +63,7 @@ class Group:
             return 1 if begins(target.removeprefix("re:"), module, self.where) else None
         return 2 if target[:1].isupper() else None
 
-    def scheme(self, files: Files, parts: Mapping[str, str]) -> Scaled:
+    def scheme(self, files: TensorFiles, parts: Mapping[str, str]) -> Scaled:
         """The scheme of a weight that these tensors hold."""
         dtypes = {part: files.dtype(name) for part, name in parts.items()}
         return Scaled(
@@ -77,7 +77,7 @@ class Group:
 
     def _codes(self, dtype: torch.dtype) -> Codes:
         if self.packing == "pack-quantized":
-            return Words(self.bits)
+            return IntegerWords(self.bits)
         return Fp4() if dtype == torch.uint8 else Eight(dtype)
 
     @property
@@ -90,23 +90,23 @@ class Group:
 
 @dataclass(frozen=True)
 class CompressedTensors:
-    groups: tuple[Group, ...]
+    groups: tuple[ModuleGroup, ...]
 
-    def find(self, files: Files) -> Found:
-        packed: dict[str, Packed] = {}
+    def find(self, files: TensorFiles) -> FoundWeights:
+        packed: dict[str, PackedWeight] = {}
         for group in self.groups:
 
-            def belongs(name: str, group: Group = group) -> bool:
+            def belongs(name: str, group: ModuleGroup = group) -> bool:
                 module = name.removesuffix(next(iter(ENDINGS[group.packing].values())))
                 return self._group_of(module, files, name) is group
 
-            def scheme(stem: str, parts: Mapping[str, str], group: Group = group) -> Scaled:
+            def scheme(stem: str, parts: Mapping[str, str], group: ModuleGroup = group) -> Scaled:
                 return group.scheme(files, parts)
 
             packed |= dict(gathered(files, ".weight", ENDINGS[group.packing], scheme, belongs))
-        return Found(packed, set_aside(files))
+        return FoundWeights(packed, set_aside(files))
 
-    def _group_of(self, module: str, files: Files, name: str) -> Group:
+    def _group_of(self, module: str, files: TensorFiles, name: str) -> ModuleGroup:
         """The group that names a module most nearly."""
         ranked = [(rank, i) for i, group in enumerate(self.groups) if (rank := group.rank(module)) is not None]
         if not ranked:
@@ -114,7 +114,7 @@ class CompressedTensors:
         return self.groups[min(ranked)[1]]
 
 
-def read(settings: Settings) -> CompressedTensors:
+def read(settings: FormatSettings) -> CompressedTensors:
     """The format of a configuration's settings."""
     packing = settings("format", "dense")
     settings.word("quantization_status", "compressed", "compressed")
@@ -129,8 +129,8 @@ def read(settings: Settings) -> CompressedTensors:
     return CompressedTensors(tuple(_group(settings, f"config_groups.{name}", group, packing) for name, group in groups.items()))
 
 
-def _group(settings: Settings, name: str, table: Mapping[str, Any], packing: Any) -> Group:
-    group = Settings(table, settings.where, f"{settings.format}, {name}")
+def _group(settings: FormatSettings, name: str, table: Mapping[str, Any], packing: Any) -> ModuleGroup:
+    group = FormatSettings(table, settings.where, f"{settings.format}, {name}")
     own = group.word("format", packing if isinstance(packing, str) else "dense", *ENDINGS)
     targets = group("targets")
     if not isinstance(targets, list) or not all(isinstance(target, str) for target in targets):
@@ -141,10 +141,10 @@ def _group(settings: Settings, name: str, table: Mapping[str, Any], packing: Any
     if not isinstance(weights, Mapping):
         raise group.refused("weights", weights, "a table of how weights are stored")
     group.finish(GROUP_INERT)
-    return _of_weights(Settings(weights, settings.where, f"{settings.format}, {name}.weights"), tuple(targets), own)
+    return _of_weights(FormatSettings(weights, settings.where, f"{settings.format}, {name}.weights"), tuple(targets), own)
 
 
-def _of_weights(weights: Settings, targets: tuple[str, ...], packing: str) -> Group:
+def _of_weights(weights: FormatSettings, targets: tuple[str, ...], packing: str) -> ModuleGroup:
     kind = weights.word("type", "int", "int", "float")
     bits = weights.whole("num_bits", 8, *range(1, 9))
     size = weights("group_size")
@@ -161,4 +161,4 @@ def _of_weights(weights: Settings, targets: tuple[str, ...], packing: str) -> Gr
     weights.finish(WEIGHTS_INERT)
     block: Mapping[str, tuple[int | None, int | None]] = {"tensor": (None, None), "channel": (1, None)}
     shares = block.get(strategy) or (tuple(structure) if strategy == "block" else (1, size))
-    return Group(weights.where, targets, packing, kind, bits, shares)
+    return ModuleGroup(weights.where, targets, packing, kind, bits, shares)

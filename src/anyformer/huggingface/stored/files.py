@@ -46,7 +46,7 @@ PLAIN = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 """Types of weights that are computed with as they are."""
 
 
-class Files:
+class TensorFiles:
     """The tensors of a directory, each read from its file when needed."""
 
     def __init__(self, directory: Path) -> None:

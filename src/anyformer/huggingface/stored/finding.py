@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 
 from anyformer.huggingface.errors import HuggingFaceError
-from anyformer.huggingface.stored.files import Files
-from anyformer.huggingface.stored.scheme import Packed, Scheme
+from anyformer.huggingface.stored.files import TensorFiles
+from anyformer.huggingface.stored.scheme import PackedWeight, Scheme
 
 ASIDE = re.compile(r".*\.(activation_scale|(input|output|q|k|v|kv|prob)_(scale|zero_point|global_scale|scale_ub|g_idx))")
 """Scales of activations and of the cache: a computation in 16 bits needs none of them."""
@@ -15,12 +15,12 @@ OPTIONAL = "?"
 
 
 def gathered(
-    files: Files,
+    files: TensorFiles,
     weight: str,
     endings: Mapping[str, str],
     scheme: Callable[[str, Mapping[str, str]], Scheme],
     where: Callable[[str], bool] = lambda name: True,
-) -> Iterator[tuple[str, Packed]]:
+) -> Iterator[tuple[str, PackedWeight]]:
     """(name of a weight, the tensors that hold it), for every tensor with the first of the endings.
 
     `weight`: the ending of the weight's own name. `endings`: what a tensor is to the weight -> the end of its name, after
@@ -40,9 +40,9 @@ def gathered(
                 f"{files.directory} holds; download the directory anew"
             )
         parts = {part: each for part, (each, _) in named.items() if each in files.names}
-        yield stem + weight, Packed(scheme(stem, parts), parts)
+        yield stem + weight, PackedWeight(scheme(stem, parts), parts)
 
 
-def set_aside(files: Files) -> tuple[str, ...]:
+def set_aside(files: TensorFiles) -> tuple[str, ...]:
     """Names of scales that only a computation in few bits needs, in order."""
     return tuple(sorted(name for name in files.names if ASIDE.fullmatch(name)))

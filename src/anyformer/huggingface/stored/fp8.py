@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 import torch
 
-from anyformer.huggingface.stored.files import Files
+from anyformer.huggingface.stored.files import TensorFiles
 from anyformer.huggingface.stored.finding import gathered, set_aside
 from anyformer.huggingface.stored.scaled import Eight, Scaled
-from anyformer.huggingface.stored.scheme import Found, Packed, bare
-from anyformer.huggingface.stored.settings import Settings
+from anyformer.huggingface.stored.scheme import FoundWeights, PackedWeight, bare
+from anyformer.huggingface.stored.settings import FormatSettings
 
 METHODS = ("fp8", "fbgemm_fp8", "mxfp8")
 INERT = ("activation_scale_ub", "fmt", "ignored_layers", "kv_cache_scheme", "scale_fmt")
@@ -24,13 +24,13 @@ ENDINGS = ("_scale_inv", "_scale")
 
 
 @dataclass(frozen=True)
-class Fp8:
+class Fp8Matrix:
     """fp8 with blocks of (rows, inputs), or with one scale for each row or matrix, whichever the files hold."""
 
     block: tuple[int, int] | None
 
-    def find(self, files: Files) -> Found:
-        packed: dict[str, Packed] = {}
+    def find(self, files: TensorFiles) -> FoundWeights:
+        packed: dict[str, PackedWeight] = {}
         for ending in ENDINGS:
             endings = {"codes": "", "scales": ending}
             holds = {name for name in files.names if files.names.get(name + ending)}
@@ -40,9 +40,9 @@ class Fp8:
                 return self._scheme(files, parts)
 
             packed |= dict(gathered(files, "", endings, scheme, eight.__contains__))
-        return Found(packed, set_aside(files))
+        return FoundWeights(packed, set_aside(files))
 
-    def _scheme(self, files: Files, parts: Mapping[str, str]) -> Scaled:
+    def _scheme(self, files: TensorFiles, parts: Mapping[str, str]) -> Scaled:
         codes, scale = Eight(files.dtype(parts["codes"])), files.dtype(parts["scales"])
         whole, scales = files.shape(parts["codes"]), bare(files.shape(parts["scales"]))
         if self.block is not None:
@@ -52,7 +52,7 @@ class Fp8:
         return Scaled("fp8 by matrices", codes, (None, None), scale)
 
 
-def read(settings: Settings) -> Fp8:
+def read(settings: FormatSettings) -> Fp8Matrix:
     """The format of a configuration's settings."""
     settings.word("fmt", "e4m3", "e4m3", "float8_e4m3fn", "e5m2", "float8_e5m2")
     settings.word("activation_scheme", "dynamic", "dynamic", "static")
@@ -66,4 +66,4 @@ def read(settings: Settings) -> Fp8:
     ):
         raise settings.refused("weight_block_size", block, "two whole numbers above 0")
     settings.finish(INERT)
-    return Fp8(None if block is None else (block[0], block[1]))
+    return Fp8Matrix(None if block is None else (block[0], block[1]))

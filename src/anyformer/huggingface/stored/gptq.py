@@ -9,11 +9,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from anyformer.huggingface.stored.files import Files
+from anyformer.huggingface.stored.files import TensorFiles
 from anyformer.huggingface.stored.finding import gathered, set_aside
 from anyformer.huggingface.stored.numbers import whole_numbers, words_of
-from anyformer.huggingface.stored.scheme import Found, Part, Plane, Shape, filled, groups_of
-from anyformer.huggingface.stored.settings import Settings
+from anyformer.huggingface.stored.scheme import FoundWeights, Plane, Shape, StoredTensor, filled, groups_of
+from anyformer.huggingface.stored.settings import FormatSettings
 
 METHODS = ("gptq",)
 INERT = (
@@ -29,7 +29,7 @@ ENDINGS = {"codes": ".qweight", "zeros": ".qzeros", "scales": ".scales", "order"
 
 
 @dataclass(frozen=True)
-class Columns:
+class GptqMatrix:
     """A matrix (O, I) as words (I bits / 32, O): x = scale (code - zero), scales (groups, O), zeros in words
     (groups, O bits / 32).
 
@@ -48,7 +48,7 @@ class Columns:
         groups = "one group" if self.group == -1 else f"groups of {self.group}"
         return f"int{self.bits} of GPTQ in {groups}"
 
-    def whole(self, parts: Mapping[str, Part]) -> Shape:
+    def whole(self, parts: Mapping[str, StoredTensor]) -> Shape:
         shape = parts["codes"].shape
         if len(shape) != 2 or shape[0] * 32 % self.bits:
             raise ValueError(f"words should have the shape (inputs * {self.bits} / 32, outputs), and have {shape}")
@@ -64,7 +64,7 @@ class Columns:
         }
         return planes | ({"order": ((inputs,), torch.int32)} if self.ordered else {})
 
-    def restored(self, parts: Mapping[str, Part], whole: Shape, dtype: torch.dtype) -> Tensor:
+    def restored(self, parts: Mapping[str, StoredTensor], whole: Shape, dtype: torch.dtype) -> Tensor:
         outputs, inputs = whole
         words, scales = parts["codes"].read(), parts["scales"].read().float()
         zeros = (whole_numbers(parts["zeros"].read(), self.bits, outputs).int() + self.first) % 2**self.bits
@@ -88,14 +88,14 @@ class Gptq:
     group: int
     first: int
 
-    def find(self, files: Files) -> Found:
-        def scheme(stem: str, parts: Mapping[str, str]) -> Columns:
-            return Columns(self.bits, self.group, self.first, "order" in parts)
+    def find(self, files: TensorFiles) -> FoundWeights:
+        def scheme(stem: str, parts: Mapping[str, str]) -> GptqMatrix:
+            return GptqMatrix(self.bits, self.group, self.first, "order" in parts)
 
-        return Found(dict(gathered(files, ".weight", ENDINGS, scheme)), set_aside(files))
+        return FoundWeights(dict(gathered(files, ".weight", ENDINGS, scheme)), set_aside(files))
 
 
-def read(settings: Settings) -> Gptq:
+def read(settings: FormatSettings) -> Gptq:
     """The format of a configuration's settings."""
     bits = settings.whole("bits", 4, *BITS)
     group = settings("group_size", 128)
@@ -112,7 +112,7 @@ def read(settings: Settings) -> Gptq:
     return Gptq(bits, group, 1 if version == "gptq" else 0)
 
 
-def _no_exceptions(settings: Settings, dynamic: Any) -> None:
+def _no_exceptions(settings: FormatSettings, dynamic: Any) -> None:
     """Refuse modules with settings of their own; those left in full precision (`-:`) are plain in the files."""
     if dynamic and not (isinstance(dynamic, Mapping) and all(str(pattern).startswith("-:") for pattern in dynamic)):
         raise settings.refused("dynamic", dynamic, "modules that are left out, as in -:PATTERN")

@@ -11,11 +11,11 @@ import torch
 from torch import Tensor
 
 from anyformer.huggingface.errors import HuggingFaceError
-from anyformer.huggingface.stored.files import Files
-from anyformer.huggingface.stored.formats import Format
-from anyformer.huggingface.stored.scheme import Packed, Part, Shape, bare
+from anyformer.huggingface.stored.files import TensorFiles
+from anyformer.huggingface.stored.formats import StoredFormat
+from anyformer.huggingface.stored.scheme import PackedWeight, Shape, StoredTensor, bare
 
-NONE: Mapping[str, Packed] = {}
+NONE: Mapping[str, PackedWeight] = {}
 
 
 @dataclass(frozen=True)
@@ -40,10 +40,10 @@ def held_in(ways: Mapping[tuple[str, bool], Sequence[tuple[int, int]]]) -> tuple
     return tuple(sorted(made, key=lambda held: -held.nbytes))
 
 
-class Joined:
+class RestoredWeights:
     """Plain tensors by name. A weight in few bits becomes `dtype`, each number computed in fp32 and rounded once."""
 
-    def __init__(self, files: Files, format: Format | None = None, dtype: torch.dtype = torch.bfloat16) -> None:
+    def __init__(self, files: TensorFiles, format: StoredFormat | None = None, dtype: torch.dtype = torch.bfloat16) -> None:
         self.files, self.dtype = files, dtype
         found = None if format is None else format.find(files)
         self.packed = NONE if found is None else found.packed
@@ -100,13 +100,13 @@ class Joined:
             ways.setdefault(("left aside", False), []).append((self.files.bytes_of(name), 0))
         return held_in(ways)
 
-    def _parts(self, packed: Packed) -> dict[str, Part]:
+    def _parts(self, packed: PackedWeight) -> dict[str, StoredTensor]:
         return {
-            part: Part(stored, *self.files.header(stored), read=lambda stored=stored: self.files.raw(stored))  # type: ignore[misc]
+            part: StoredTensor(stored, *self.files.header(stored), read=lambda stored=stored: self.files.raw(stored))  # type: ignore[misc]
             for part, stored in packed.parts.items()
         }
 
-    def _checked(self, name: str, packed: Packed) -> Shape:
+    def _checked(self, name: str, packed: PackedWeight) -> Shape:
         """The shape of a weight, where all tensors that hold it fit it."""
         parts = self._parts(packed)
         try:
@@ -126,7 +126,7 @@ class Joined:
                 )
         return whole
 
-    def _unreadable(self, name: str, packed: Packed, why: object) -> HuggingFaceError:
+    def _unreadable(self, name: str, packed: PackedWeight, why: object) -> HuggingFaceError:
         stored = next(iter(packed.parts.values()))
         return HuggingFaceError(
             f"{self.files.path(stored)}: {name} cannot be restored from {' + '.join(packed.parts.values())} as "

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from anyformer.huggingface.stored.files import Files
+from anyformer.huggingface.stored.files import TensorFiles
 from anyformer.huggingface.stored.finding import gathered, set_aside
 from anyformer.huggingface.stored.numbers import fp4_numbers, powers_of_two
-from anyformer.huggingface.stored.scheme import Found, Part, Plane, Shape, filled
-from anyformer.huggingface.stored.settings import Settings
+from anyformer.huggingface.stored.scheme import FoundWeights, Plane, Shape, StoredTensor, filled
+from anyformer.huggingface.stored.settings import FormatSettings
 
 METHODS = ("mxfp4",)
 BLOCK = 32
@@ -20,12 +20,12 @@ BLOCK = 32
 
 
 @dataclass(frozen=True)
-class Blocks:
+class Mxfp4Experts:
     """Experts (X, I, O) stored as blocks (X, O, I / 32, 16) of two codes in a byte, and exponents (X, O, I / 32)."""
 
     name: str = "mxfp4 in blocks of 32"
 
-    def whole(self, parts: Mapping[str, Part]) -> Shape:
+    def whole(self, parts: Mapping[str, StoredTensor]) -> Shape:
         shape = parts["codes"].shape
         if len(shape) != 4 or shape[-1] != BLOCK // 2:
             raise ValueError(f"blocks should have the shape (experts, outputs, blocks, {BLOCK // 2}), and have {shape}")
@@ -37,7 +37,7 @@ class Blocks:
         blocks = (experts, outputs, inputs // BLOCK)
         return {"codes": ((*blocks, BLOCK // 2), torch.uint8), "scales": (blocks, torch.uint8)}
 
-    def restored(self, parts: Mapping[str, Part], whole: Shape, dtype: torch.dtype) -> Tensor:
+    def restored(self, parts: Mapping[str, StoredTensor], whole: Shape, dtype: torch.dtype) -> Tensor:
         experts, inputs, outputs = whole
         codes = parts["codes"].read().reshape(experts * outputs, -1, BLOCK // 2)
         exponents = parts["scales"].read().reshape(experts * outputs, -1)
@@ -50,13 +50,13 @@ class Blocks:
 
 @dataclass(frozen=True)
 class Mxfp4:
-    def find(self, files: Files) -> Found:
-        return Found(
-            dict(gathered(files, "", {"codes": "_blocks", "scales": "_scales"}, lambda *_: Blocks())), set_aside(files)
+    def find(self, files: TensorFiles) -> FoundWeights:
+        return FoundWeights(
+            dict(gathered(files, "", {"codes": "_blocks", "scales": "_scales"}, lambda *_: Mxfp4Experts())), set_aside(files)
         )
 
 
-def read(settings: Settings) -> Mxfp4:
+def read(settings: FormatSettings) -> Mxfp4:
     """The format of a configuration's settings."""
     settings.finish(())
     return Mxfp4()

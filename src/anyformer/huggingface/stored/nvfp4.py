@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import torch
 
-from anyformer.huggingface.stored.files import Files
+from anyformer.huggingface.stored.files import TensorFiles
 from anyformer.huggingface.stored.finding import gathered, set_aside
 from anyformer.huggingface.stored.scaled import Eight, Fp4, Scaled
-from anyformer.huggingface.stored.scheme import Found
-from anyformer.huggingface.stored.settings import Settings
+from anyformer.huggingface.stored.scheme import FoundWeights
+from anyformer.huggingface.stored.settings import FormatSettings
 
 METHODS = ("modelopt", "modelopt_fp4")
 INERT = ("config_groups", "exclude_modules", "has_zero_point", "ignore", "kv_cache_quant_algo", "kv_cache_scheme", "producer")
@@ -32,12 +32,12 @@ ENDINGS: Mapping[str, Mapping[str, str]] = {
 class ModelOptimizer:
     algorithm: str
 
-    def find(self, files: Files) -> Found:
+    def find(self, files: TensorFiles) -> FoundWeights:
         scheme = SCHEMES[self.algorithm]
-        return Found(dict(gathered(files, ".weight", ENDINGS[self.algorithm], lambda *_: scheme)), set_aside(files))
+        return FoundWeights(dict(gathered(files, ".weight", ENDINGS[self.algorithm], lambda *_: scheme)), set_aside(files))
 
 
-def read(settings: Settings) -> ModelOptimizer:
+def read(settings: FormatSettings) -> ModelOptimizer:
     """The format of a configuration's settings; those of `hf_quant_config.json` are the same."""
     algorithm = settings.word("quant_algo", "nvfp4" if settings.format == "modelopt_fp4" else "unnamed", *SCHEMES)
     settings.whole("group_size", BLOCK, BLOCK)

@@ -11,13 +11,13 @@ import torch
 from torch import Tensor
 
 from anyformer.huggingface.stored.numbers import fp4_numbers, scales_of, whole_numbers, words_of
-from anyformer.huggingface.stored.scheme import Part, Plane, Shape, filled
+from anyformer.huggingface.stored.scheme import Plane, Shape, StoredTensor, filled
 
 
 class Codes(Protocol):
     """How the codes of a matrix (O, I) are stored, row by row."""
 
-    def whole(self, parts: Mapping[str, Part]) -> Shape:
+    def whole(self, parts: Mapping[str, StoredTensor]) -> Shape:
         """The shape of the matrix."""
 
     def planes(self, whole: Shape) -> Mapping[str, Plane]:
@@ -33,7 +33,7 @@ class Eight:
 
     dtype: torch.dtype
 
-    def whole(self, parts: Mapping[str, Part]) -> Shape:
+    def whole(self, parts: Mapping[str, StoredTensor]) -> Shape:
         return parts["codes"].shape
 
     def planes(self, whole: Shape) -> Mapping[str, Plane]:
@@ -47,7 +47,7 @@ class Eight:
 class Fp4:
     """4-bit floating-point codes, two neighbours of a row in a byte."""
 
-    def whole(self, parts: Mapping[str, Part]) -> Shape:
+    def whole(self, parts: Mapping[str, StoredTensor]) -> Shape:
         *stacked, bytes = parts["codes"].shape
         return (*stacked, 2 * bytes)
 
@@ -62,12 +62,12 @@ class Fp4:
 
 
 @dataclass(frozen=True)
-class Words:
+class IntegerWords:
     """Whole numbers from -2^(bits-1) on, as distances from it in 32-bit words along each row, with the shape beside them."""
 
     bits: int
 
-    def whole(self, parts: Mapping[str, Part]) -> Shape:
+    def whole(self, parts: Mapping[str, StoredTensor]) -> Shape:
         return tuple(parts["shape"].read().tolist())
 
     def planes(self, whole: Shape) -> Mapping[str, Plane]:
@@ -100,7 +100,7 @@ class Scaled:
     """What is done with one more scale of the whole matrix: `times` or `over`."""
     factor: float = 1.0
 
-    def whole(self, parts: Mapping[str, Part]) -> Shape:
+    def whole(self, parts: Mapping[str, StoredTensor]) -> Shape:
         whole = self.codes.whole(parts)
         if len(whole) < 2:
             raise ValueError(f"a matrix has two dimensions, and its shape is {whole}")
@@ -117,7 +117,7 @@ class Scaled:
             planes["outer"] = ((), torch.float32)
         return planes
 
-    def restored(self, parts: Mapping[str, Part], whole: Shape, dtype: torch.dtype) -> Tensor:
+    def restored(self, parts: Mapping[str, StoredTensor], whole: Shape, dtype: torch.dtype) -> Tensor:
         *stacked, outputs, inputs = whole
         rows_of_grid, columns = self._grid(outputs, inputs)
         codes = parts["codes"].read().flatten(0, -2)
@@ -148,7 +148,7 @@ class Scaled:
 
     @property
     def _bits(self) -> int:
-        assert isinstance(self.codes, Words), "only zero points of packed codes are packed"
+        assert isinstance(self.codes, IntegerWords), "only zero points of packed codes are packed"
         return self.codes.bits
 
     def _zeros(self, stored: Tensor, rows: int, columns: int) -> Tensor:

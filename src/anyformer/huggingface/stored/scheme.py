@@ -24,18 +24,18 @@ class Scheme(Protocol):
     def name(self) -> str:
         """What people call it: `fp8 in blocks of 128 x 128`."""
 
-    def whole(self, parts: Mapping[str, Part]) -> Shape:
+    def whole(self, parts: Mapping[str, StoredTensor]) -> Shape:
         """The shape of the weight, from the tensors that hold it. Raises `ValueError` where they hold none."""
 
     def planes(self, whole: Shape) -> Mapping[str, Plane]:
         """The tensors that hold a weight of this shape; those of a scale may have more dimensions of 1."""
 
-    def restored(self, parts: Mapping[str, Part], whole: Shape, dtype: torch.dtype) -> Tensor:
+    def restored(self, parts: Mapping[str, StoredTensor], whole: Shape, dtype: torch.dtype) -> Tensor:
         """The weight, each number computed in fp32 and rounded once."""
 
 
 @dataclass(frozen=True)
-class Part:
+class StoredTensor:
     """One stored tensor: its name in the files, type, shape, and a function that reads it."""
 
     name: str
@@ -45,7 +45,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Packed:
+class PackedWeight:
     """A weight that several tensors hold: what a tensor is to the weight -> its name in the files."""
 
     scheme: Scheme
@@ -53,10 +53,10 @@ class Packed:
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundWeights:
     """What a format has in a directory: weights by the name that they would have in full, and tensors that are left aside."""
 
-    packed: Mapping[str, Packed]
+    packed: Mapping[str, PackedWeight]
     aside: tuple[str, ...] = ()
     """Names of scales that only a computation in few bits needs: of activations and of the cache."""
     read: tuple[str, ...] = ()

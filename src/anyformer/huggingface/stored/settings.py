@@ -15,7 +15,7 @@ EVERYWHERE = (
 )  # fmt: skip
 
 
-class Settings:
+class FormatSettings:
     """The table of a format, read key by key."""
 
     def __init__(self, table: Mapping[str, Any], where: str, format: str) -> None:

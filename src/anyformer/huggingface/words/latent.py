@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from anyformer.huggingface.config import Config
 from anyformer.huggingface.errors import HuggingFaceError
-from anyformer.huggingface.rules import Groups, Rows, Table, To
+from anyformer.huggingface.rules import GroupedRows, Rows, Table, To
 from anyformer.huggingface.target import Target
 from anyformer.huggingface.words.rope import SHARE, from_table, rope_parameters, rope_table
 from anyformer.model import Architecture
@@ -137,7 +137,7 @@ def latent_names(architecture: Architecture, theirs: str = "self_attn", ours: st
         f"{ours}.query_up": f"{theirs}.{query}",
         (f"{ours}.kv_down", f"{ours}.rope_key"): To(f"{theirs}.kv_a_proj_with_mqa", Rows()),
         f"{ours}.kv_norm": f"{theirs}.kv_a_layernorm",
-        (f"{ours}.key_up", f"{ours}.value_up"): To(f"{theirs}.kv_b_proj", Groups(target(f"{ours}.heads"))),
+        (f"{ours}.key_up", f"{ours}.value_up"): To(f"{theirs}.kv_b_proj", GroupedRows(target(f"{ours}.heads"))),
         f"{ours}.output": f"{theirs}.o_proj",
         f"{ours}.choice.query": f"{theirs}.indexer.wq_b",
         f"{ours}.choice.key": f"{theirs}.indexer.wk",

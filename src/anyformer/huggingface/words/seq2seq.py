@@ -12,7 +12,7 @@ from typing import Any
 
 from anyformer.huggingface.config import Config
 from anyformer.huggingface.family import Family
-from anyformer.huggingface.fixed_tables import Fixed, sinusoids
+from anyformer.huggingface.fixed_tables import FixedTable, sinusoids
 from anyformer.huggingface.rules import Names, Shaped, Table, To
 from anyformer.huggingface.words.fairseq import ATTENTION, NORMS, PLAIN
 from anyformer.huggingface.words.heads import ALL, Projection
@@ -69,7 +69,7 @@ LAYERS: Mapping[str, tuple[str, Table]] = {
     "decoder": ("model.decoder.layers.{i}.", DECODER),
 }
 HEAD: Table = {"head.weight": "lm_head.weight", "head.bias": To("final_logits_bias", Shaped((1, -1)))}
-SINUSOIDS: Mapping[str, Fixed] = {rf"(?:model\.)?{side}\.embed_positions\.weights?": sinusoids(side) for side in SIDES}
+SINUSOIDS: Mapping[str, FixedTable] = {rf"(?:model\.)?{side}\.embed_positions\.weights?": sinusoids(side) for side in SIDES}
 """Sinusoids that files may hold."""
 
 
@@ -103,7 +103,7 @@ def after_padding(config: Config, side: str) -> SinusoidalPosition:
 
 
 @dataclass(frozen=True)
-class Line:
+class BartVariant:
     """One model type: the parts in which it differs from the others, and defaults of its configuration class."""
 
     position: Callable[[Config, str], LearnedPosition | SinusoidalPosition]

@@ -158,7 +158,7 @@ def t5_initialisation(config: Config) -> Initialisation:
 
 
 @dataclass(frozen=True)
-class Line:
+class T5Variant:
     """One model type: the parts in which it differs from the others."""
 
     encoder: str
