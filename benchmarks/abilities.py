@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 from anyformer.data import Split, spread
 from anyformer.data.rows import rows
 from anyformer.evaluation import (
+    CandidateScores,
+    EvaluationTask,
     Gap,
-    Guess,
     Request,
     Subject,
-    Task,
     by_left_side,
     by_mask,
     by_sentinel,
@@ -120,7 +120,7 @@ def filled(shape: str, model: Transformer, tokenizer: Tokenizer, texts: Texts) -
             return _sums("", by_whole_text(model, texts.gaps, TEXT)) | left
 
 
-def _sums(name: str, guesses: Sequence[Guess]) -> dict[str, list[float]]:
+def _sums(name: str, guesses: Sequence[CandidateScores]) -> dict[str, list[float]]:
     right = np.array([each.right for each in guesses]).reshape(-1, GAPS).sum(1)
     nats = np.array([each.nats for each in guesses]).reshape(-1, GAPS).sum(1)
     return {f"{name}right": right.tolist(), f"{name}nats": nats.round(3).tolist()}
@@ -166,7 +166,7 @@ def classified(run: Run, subject: Subject) -> list[int]:
 
 def summed_up(run: Run, subject: Subject) -> dict[str, list[float]]:
     """-log p(target | source) of each held-out pair in nats, and the tokens of the target, its end included."""
-    units, _ = unit_losses(Task(subject, run, corpus_of(run)))
+    units, _ = unit_losses(EvaluationTask(subject, run, corpus_of(run)))
     return {"nats": units[:, 1].round(3).tolist(), "tokens": units[:, 0].tolist()}
 
 

@@ -67,17 +67,17 @@ def write_records(folder: Path, size: int) -> None:
 
 def ours(what: str, source: str, tokenizer: str, out: str, workers: int) -> None:
     """One preparation in this process; prints one line of JSON."""
-    from anyformer.data import Pairs, Split, Table, Text, TokenizerFile, prepare
+    from anyformer.data import RecordTable, Split, Text, TextPairs, TokenizerFile, prepare
 
     spec = TokenizerFile(path=tokenizer)
-    kind = Text if what == "text" else Pairs
+    kind = Text if what == "text" else TextPairs
     begin = time.perf_counter()
     corpus = prepare(kind(paths=(source,), tokenizer=spec, validation=0.0), Path(out), workers, progress=False)
     seconds = time.perf_counter() - begin
     match corpus.train:
         case Split():
             tokens = len(corpus.train)
-        case Table():
+        case RecordTable():
             tokens = sum(int(corpus.train.lengths(name).sum()) for name in ("source", "target"))
         case _:
             raise AssertionError("no mixture is prepared here")

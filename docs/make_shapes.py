@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from anyformer.evaluation.intervals import Difference, Interval, paired
+from anyformer.evaluation.intervals import Interval, PairedDifference, paired
 from anyformer.pictures.style import FAINT, HUES, drawing
 
 ROOT = Path(__file__).parents[1]
@@ -159,7 +159,7 @@ class Study:
         mean = np.mean(found[0], axis=0)
         return paired(mean, np.zeros_like(mean), found[1], unit="texts").interval
 
-    def difference(self, claim: Claim) -> tuple[Difference, list[float]]:
+    def difference(self, claim: Claim) -> tuple[PairedDifference, list[float]]:
         """First minus second on the same texts, and the same for each seed."""
         first, second = self.values(*claim.first), self.values(*claim.second)
         assert first is not None, "a claim is about figures that there are"

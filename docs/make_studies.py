@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from anyformer.studies.statistics import Comparison, compare, holm, seeds_to_tell
+from anyformer.studies.statistics import ArmComparison, compare, holm, seeds_to_tell
 
 STUDIES = Path(__file__).with_name("studies")
 PAGE = STUDIES / "README.md"
@@ -88,14 +88,14 @@ def there(finding: Finding) -> Mapping[str, Any] | None:
     return report if finding.length is None or finding.length in lengths else None
 
 
-def alone(finding: Finding, report: Mapping[str, Any]) -> Comparison:
+def alone(finding: Finding, report: Mapping[str, Any]) -> ArmComparison:
     """The two arms compared, as if nothing else were asked."""
     arm, than = (numbers(report, name, finding.length) for name in (finding.arm, finding.than))
     lower = report["better"] == "lower"
     return compare(than, {finding.arm: arm}, lower=lower, alpha=report["alpha"])[finding.arm]
 
 
-def judged(finding: Finding, report: Mapping[str, Any]) -> Comparison:
+def judged(finding: Finding, report: Mapping[str, Any]) -> ArmComparison:
     """The two arms compared, corrected by Holm for all findings that are asked of the study."""
     every = [each for answer in ANSWERS for each in answer.findings if each.study == finding.study and there(each)]
     corrected = holm({each.said: alone(each, report).p for each in every})[finding.said]
@@ -112,7 +112,7 @@ class Outcome:
     why: str = ""
 
 
-def decided(finding: Finding, found: Comparison, base: float, lower: bool) -> Outcome:
+def decided(finding: Finding, found: ArmComparison, base: float, lower: bool) -> Outcome:
     """`base`: the mean of the arm that the other one is held against; `lower`: whether less of the metric is better."""
     if found.verdict == finding.expected:
         return Outcome(True)
@@ -127,7 +127,7 @@ def decided(finding: Finding, found: Comparison, base: float, lower: bool) -> Ou
     return Outcome(None, f"{'more than 1,000' if found.needed is None else f'about {found.needed}'} seeds would")
 
 
-def outcome(finding: Finding, found: Comparison, base: float, lower: bool) -> str:
+def outcome(finding: Finding, found: ArmComparison, base: float, lower: bool) -> str:
     """`decided` in the words of the table."""
     made = decided(finding, found, base, lower)
     if made.holds is None:

@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 
 from anyformer.studies import Study
-from anyformer.studies.outcome import Outcome
+from anyformer.studies.outcome import TrialOutcome
 from anyformer.studies.running import Ran, decided_arms
 from anyformer.studies.trials import stage
 
@@ -32,7 +32,7 @@ def gone_through(study: Study, loss=loss_of):
         new = [trial for trial in found.trials if trial.key not in outcomes]
         if not new:
             break
-        outcomes |= {trial.key: Outcome("finished", numbers={"loss": loss(trial)}, batches="a") for trial in new}
+        outcomes |= {trial.key: TrialOutcome("finished", numbers={"loss": loss(trial)}, batches="a") for trial in new}
     left_out = tuple(name for gate in found.gates for name in gate.left_out)
     there = tuple(arm for arm in arms if arm.name not in left_out)
     return Ran(study, Path("nowhere"), there, found, outcomes, smaller, left_out), counts

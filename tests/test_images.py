@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 
 from anyformer import images
-from anyformer.data.rows import BadRecord, Row, image_field, rows
+from anyformer.data.rows import BadRecord, RecordRow, image_field, rows
 from anyformer.images import ImageError, read_image
 
 EPS = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 8 8\n%%EndComments\nshowpage\n%%EOF\n"
@@ -102,11 +102,11 @@ def test_no_path_leads_out_of_the_data_set(photo: Path, tmp_path: Path) -> None:
     (photo.parent / "out").symlink_to(tmp_path)
     for name in ("../secret.png", str(secret), "link.png", "out/secret.png", "./../inside/../secret.png", "nul\0.png"):
         with pytest.raises(BadRecord, match=r"f:1: field 'image' is .* leads out of the data set"):
-            image_field(Row("f:1", {"image": name}, photo.parent), "image", 3, 4, 4)
+            image_field(RecordRow("f:1", {"image": name}, photo.parent), "image", 3, 4, 4)
     with pytest.raises(BadRecord, match="half of a surrogate pair"):
-        image_field(Row("f:1", {"image": "\udcff.png"}, photo.parent), "image", 3, 4, 4)
+        image_field(RecordRow("f:1", {"image": "\udcff.png"}, photo.parent), "image", 3, 4, 4)
     for name in ("photo.png", str(photo), "../inside/photo.png"):
-        assert image_field(Row("f:1", {"image": name}, photo.parent), "image", 3, 4, 4).shape == (3, 4, 4)
+        assert image_field(RecordRow("f:1", {"image": name}, photo.parent), "image", 3, 4, 4).shape == (3, 4, 4)
     (link,) = [row for row in rows(photo.parent) if row.values["image"] == "link.png"]
     with pytest.raises(BadRecord, match="leads out of the data set"):
         image_field(link, "image", 3, 4, 4)

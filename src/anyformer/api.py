@@ -19,8 +19,8 @@ def difference(
 
 
 def transform(
-    model: model.Transformer, what: ArchitectureLike, choices: surgery.Choices | None = None
-) -> tuple[model.Transformer, surgery.Report]:
+    model: model.Transformer, what: ArchitectureLike, choices: surgery.TransformChoices | None = None
+) -> tuple[model.Transformer, surgery.TransformReport]:
     """A model of the architecture that `what` names, from the weights of `model`, and what became of every weight.
 
     The model given is left as it is. Raises `SurgeryError`, before any work, for a change that no weights can be carried over.

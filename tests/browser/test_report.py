@@ -15,7 +15,7 @@ import pytest
 from anyformer.catalogue.llama import llama
 from anyformer.data import Bytes, Text
 from anyformer.plan import Plan
-from anyformer.studies import Arm, Gate, Ladder, Study, Tuning
+from anyformer.studies import Arm, ArmTuning, Ladder, SizeGate, Study
 from anyformer.studies.findings import findings
 from anyformer.studies.page import write_page
 from anyformer.training import Run
@@ -42,7 +42,8 @@ def page_file(tmp_path_factory) -> Path:
     }
     study = Study(
         title="One key head, or another activation?", base=base, arms=arms, seeds=(1, 2, 3),
-        gates=(Gate(size=0.25, keep=2),), ladder=Ladder(sizes=(0.25, 0.5)), tuning=Tuning(values=(3e-3, 6e-3, 1.2e-2), widen=0),
+        gates=(SizeGate(size=0.25, keep=2),), ladder=Ladder(sizes=(0.25, 0.5)),
+        tuning=ArmTuning(values=(3e-3, 6e-3, 1.2e-2), widen=0),
     )  # fmt: skip
     ran, _ = gone_through(study)
     write_page(findings(ran), place / "report.html")

@@ -15,7 +15,7 @@ from anyformer.data.builtin.code import Function, functions
 from anyformer.data.builtin.names import alone
 from anyformer.data.builtin.source import standard_library
 from anyformer.data.pipes import environment
-from anyformer.data.rows import Row, choice_field, image_field, rows, text_field, texts_field, turns_field, whole_field
+from anyformer.data.rows import RecordRow, choice_field, image_field, rows, text_field, texts_field, turns_field, whole_field
 from anyformer.data.sources import find_sources
 from anyformer.text import DataError
 
@@ -28,7 +28,7 @@ for word in sys.argv[1:]:
 """
 
 
-def some(word: str, every: int = 25) -> list[Row]:
+def some(word: str, every: int = 25) -> list[RecordRow]:
     """The records of some of the files."""
     found = [row for source in SOURCES[word].sources()[::every] for row in rows(source)]
     assert len(found) > 30

@@ -6,14 +6,14 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from anyformer.data.packing import Rows
+from anyformer.data.packing import PackedRows
 
 
 @settings(max_examples=60)
 @given(st.lists(st.integers(1, 12), min_size=1, max_size=40), st.integers(1, 10), st.integers(0, 5))
 def test_a_row_has_as_many_records_as_fit(lengths, length, seed):
     """One that fits exactly is in it, and one that is longer than any row in none."""
-    rows = Rows.packed(np.array(lengths), length, seed)
+    rows = PackedRows.packed(np.array(lengths), length, seed)
     found = [rows[row] for row in range(len(rows))]
     order = [record for row in found for record in row]
     assert sorted(order) == [record for record, each in enumerate(lengths) if each <= length]

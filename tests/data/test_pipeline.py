@@ -15,8 +15,8 @@ from anyformer.data import (
     Bytes,
     Characters,
     Corpus,
-    Pairs,
     Text,
+    TextPairs,
     TokenizerFile,
     pipeline,
     prepare,
@@ -65,7 +65,7 @@ def test_workers_change_no_records(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     path = tmp_path / "pairs.jsonl"
     path.write_text("".join(json.dumps({"source": prose(n, 9), "target": prose(n, 3)}) + "\n" for n in range(200)))
     monkeypatch.setattr(record_pipeline, "_GROUP", 16)
-    data = Pairs(paths=(str(path),), tokenizer=BytePairs(vocab=400))
+    data = TextPairs(paths=(str(path),), tokenizer=BytePairs(vocab=400))
     one, threads = (_files(prepare(data, tmp_path / str(number), number, progress=False)) for number in (1, 2))
     monkeypatch.setattr(workers, "PROCESSES_FROM", 0)
     processes = _files(prepare(data, tmp_path / "3", 2, progress=False))

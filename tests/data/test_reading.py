@@ -10,18 +10,18 @@ from hypothesis import strategies as st
 from anyformer.data import BytePairs, Skipped, lines
 from anyformer.data.reading import SourceFacts, check, cut, read
 from anyformer.data.rows import rows
-from anyformer.data.sources import Source, find_sources
+from anyformer.data.sources import SourceFile, find_sources
 from anyformer.data.vocabulary import make_tokenizer
 from anyformer.text import DataError
 from data.texts import PACK
 
 
-def _source(path: Path, content: bytes, explicit: bool = True) -> Source:
+def _source(path: Path, content: bytes, explicit: bool = True) -> SourceFile:
     path.write_bytes(content)
-    return Source(path, explicit, len(content), path.stat().st_mtime_ns)
+    return SourceFile(path, explicit, len(content), path.stat().st_mtime_ns)
 
 
-def _facts(source: Source) -> SourceFacts:
+def _facts(source: SourceFile) -> SourceFacts:
     facts = check(source, "text")
     assert isinstance(facts, SourceFacts)
     return facts

@@ -18,7 +18,7 @@ from PIL import Image
 from anyformer.data import json_records, lines
 from anyformer.data.rows import (
     BadRecord,
-    Row,
+    RecordRow,
     Skips,
     choice_field,
     find_records,
@@ -118,7 +118,7 @@ def test_a_malformed_record_is_named_with_its_line_or_left_out(tmp_path: Path, n
     skips = Skips(1)
     kept = list(rows(path, bad=skips.add))
     assert skips.count == 1
-    assert all(isinstance(row, Row) for row in kept)
+    assert all(isinstance(row, RecordRow) for row in kept)
 
 
 @pytest.mark.parametrize("name", HOPELESS)
@@ -277,7 +277,7 @@ def test_a_bound_that_is_none_is_refused() -> None:
             Skips(limit)
 
 
-ROW = Row(
+ROW = RecordRow(
     "f:7",
     {
         "text": "é",
@@ -332,7 +332,7 @@ def test_fields_give_their_values() -> None:
         ),
     ],
 )
-def test_a_wrong_field_is_named_with_its_value(check: Callable[[Row, str], object], name: str, message: str) -> None:
+def test_a_wrong_field_is_named_with_its_value(check: Callable[[RecordRow, str], object], name: str, message: str) -> None:
     with pytest.raises(BadRecord, match=message):
         check(ROW, name)
 
@@ -372,14 +372,14 @@ def test_a_photograph_taken_upright_stays_so(tmp_path: Path) -> None:
 def test_an_image_keeps_its_orientation_and_its_middle() -> None:
     grid = np.zeros((1, 4, 8), np.uint8)
     grid[0, :2, 2:6] = 255
-    row = Row("f:1", {"image": grid})
+    row = RecordRow("f:1", {"image": grid})
     assert image_field(row, "image", 1, 4, 8) is grid
     cut = image_field(row, "image", 3, 4, 4)
     assert cut[:, :2].min() == 255
     assert cut[:, 2:].max() == 0
     colours = np.zeros((3, 4, 8), np.uint8)
     colours[:, :2] = np.array([10, 20, 30])[:, None, None]
-    halved = image_field(Row("f:1", {"image": colours}), "image", 3, 4, 4)
+    halved = image_field(RecordRow("f:1", {"image": colours}), "image", 3, 4, 4)
     assert halved[:, 0].T.tolist() == [[10, 20, 30]] * 4
     assert halved[:, 3].max() == 0
 

@@ -223,12 +223,12 @@ def test_what_lacks_its_kind_is_told_where_it_stands_what_it_is_and_which_kinds_
 
 def test_a_base_class_between_takes_any_of_its_own_kinds_and_no_other():
     from anyformer.data import Chats
-    from anyformer.data.kinds.spoken import Spoken
+    from anyformer.data.kinds.spoken import ChatRecords
 
-    assert isinstance(Spoken.parse({"kind": "chats", "paths": ["x"]}), Chats)
+    assert isinstance(ChatRecords.parse({"kind": "chats", "paths": ["x"]}), Chats)
     with pytest.raises(
         DescriptionError, match=r"says no kind, got .*: add kind = one of 'chats', 'completions', 'preferences', 'prompts'$"
     ):
-        Spoken.parse({"paths": ["x"]})
+        ChatRecords.parse({"paths": ["x"]})
     with pytest.raises(DescriptionError, match=r"'text' is no kind \(known: chats, completions, preferences, prompts\)"):
-        Spoken.parse({"kind": "text", "paths": ["x"]})
+        ChatRecords.parse({"kind": "text", "paths": ["x"]})

@@ -9,15 +9,15 @@ import torch
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
 from anyformer.data.row import BadRecord
-from anyformer.evaluation import Choices, Question, answer, better, open_subject, read_questions
+from anyformer.evaluation import ChoiceQuestion, ChoiceResults, answer, better, open_subject, read_questions
 from anyformer.evaluation.choices import Answered
 from huggingface.layouts import LAYOUTS, write
 
 QUESTIONS = [
-    Question("def f1(x):\n    return x", ("+ 1", "- something long", "\t* 2"), 0),
-    Question("x = ", ("1", "12345"), 1),
-    Question("", ("def", "return x"), 0),
-    Question("long " * 12, ("one", "other"), 1),
+    ChoiceQuestion("def f1(x):\n    return x", ("+ 1", "- something long", "\t* 2"), 0),
+    ChoiceQuestion("x = ", ("1", "12345"), 1),
+    ChoiceQuestion("", ("def", "return x"), 0),
+    ChoiceQuestion("long " * 12, ("one", "other"), 1),
 ]
 
 
@@ -48,14 +48,14 @@ def test_choices_are_those_of_a_loop(first):
 
 
 def test_accuracies_count_right_answers():
-    question = Question("", ("ab", "c" * 10), 1)
+    question = ChoiceQuestion("", ("ab", "c" * 10), 1)
     long_one = Answered(question, (-5.0, -6.0))
-    found = Choices((long_one, Answered(question, (-5.0, -4.0)), Answered(question, (-1.0, -90.0))))
+    found = ChoiceResults((long_one, Answered(question, (-5.0, -4.0)), Answered(question, (-1.0, -90.0))))
     assert (found.right, found.right_by_character) == ((False, True, False), (True, True, False))
     assert found.accuracy.value == pytest.approx(1 / 3)
     assert found.accuracy_by_character.value == pytest.approx(2 / 3)
-    worst = Choices(tuple(Answered(question, (-1.0, -90.0)) for _ in range(40)))
-    best = Choices(tuple(Answered(question, (-90.0, -1.0)) for _ in range(40)))
+    worst = ChoiceResults(tuple(Answered(question, (-1.0, -90.0)) for _ in range(40)))
+    best = ChoiceResults(tuple(Answered(question, (-90.0, -1.0)) for _ in range(40)))
     assert (better(best, worst).verdict, better(worst, best).verdict) == ("better", "worse")
     assert better(best, best).verdict == "cannot tell"
 
@@ -67,7 +67,7 @@ def test_questions_are_read_by_number_or_text(tmp_path):
     ]
     path = tmp_path / "questions.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    assert read_questions(path) == [Question("a", ("x", "y"), 1), Question("b", ("x", "y"), 0)]
+    assert read_questions(path) == [ChoiceQuestion("a", ("x", "y"), 1), ChoiceQuestion("b", ("x", "y"), 0)]
 
 
 @pytest.mark.parametrize(
@@ -98,9 +98,9 @@ def test_choices_of_a_model_with_a_source_are_its_targets(tmp_path, name):
     write(LAYOUTS[name], tmp_path)
     tokenizer, model = AutoTokenizer.from_pretrained(tmp_path), AutoModelForSeq2SeqLM.from_pretrained(tmp_path).eval()
     questions = [
-        Question("two and two are", ("four", "not three"), 0),
-        Question("What ", ("is", "model"), 1),
-        Question("", ("a",), 0),
+        ChoiceQuestion("two and two are", ("four", "not three"), 0),
+        ChoiceQuestion("What ", ("is", "model"), 1),
+        ChoiceQuestion("", ("a",), 0),
     ]
     found = answer(open_subject(tmp_path), questions)
     for question, each in zip(questions, found.answered, strict=True):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest
 
-from anyformer.evaluation import Difference, Interval, paired, share
+from anyformer.evaluation import Interval, PairedDifference, paired, share
 
 
 @pytest.mark.parametrize(("right", "count"), [(8, 10), (0, 7), (7, 7), (1, 1000), (412, 1000)])
@@ -80,4 +80,4 @@ def test_the_same_seed_gives_the_same_interval():
     ],
 )
 def test_verdicts(interval, units, lower, verdict):
-    assert Difference(interval, units, "rows", lower).verdict == verdict
+    assert PairedDifference(interval, units, "rows", lower).verdict == verdict

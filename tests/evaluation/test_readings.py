@@ -12,7 +12,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, GPT2LMHeadModel
 
 from anyformer.describe import UserError
 from anyformer.evaluation import measure, open_subject, task_of
-from anyformer.evaluation.readings import Window, rolling, strided
+from anyformer.evaluation.readings import TargetWindow, rolling, strided
 from evaluation.authors import FRAMES, LENGTH, authors_model
 
 TEXTS = ["the model is a model", "say two", "time", "of the time " * 9 + "is three", "a model " * 30]
@@ -104,7 +104,7 @@ def test_every_token_but_the_first_is_a_target_once(tokens: int) -> None:
         targets = [place for window in windows for place in range(window.first, window.stop)]
         assert targets == list(range(1, tokens))
         assert all(window.start < window.first and window.stop - window.start <= 9 for window in windows)
-    assert list(rolling(20, 8, 8)) == [Window(0, 1, 9), Window(8, 9, 17), Window(11, 17, 20)]
+    assert list(rolling(20, 8, 8)) == [TargetWindow(0, 1, 9), TargetWindow(8, 9, 17), TargetWindow(11, 17, 20)]
 
 
 def test_a_document_of_one_token_says_nothing(place: Path, tmp_path: Path) -> None:

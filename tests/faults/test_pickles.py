@@ -84,7 +84,7 @@ def test_the_pickles_are_malicious(kind):
 def reseal(directory: Path) -> None:
     """Make a checkpoint's manifest fit its files, as somebody who means harm would."""
     old = checkpoint.read_manifest(directory)
-    entries = {name: manifest.Entry(*manifest._measured(directory / name)) for name in old.files}
+    entries = {name: manifest.ManifestEntry(*manifest._measured(directory / name)) for name in old.files}
     manifest._write_manifest(directory / checkpoint.MANIFEST, old.facts, entries)
 
 

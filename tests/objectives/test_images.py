@@ -11,7 +11,7 @@ import torch
 from PIL import Image
 
 from anyformer.catalogue import architecture
-from anyformer.data import Arrays, Images, Pixels, RecordBatches, Rows, prepare
+from anyformer.data import Arrays, Images, PackedRows, Pixels, RecordBatches, prepare
 from anyformer.data.kinds.vectors import placed
 from anyformer.describe import DescriptionError, UserError, change_all
 from anyformer.model import build
@@ -83,7 +83,7 @@ def test_augmentation_is_a_function_of_the_samples_number(folder):
     for found, given in zip(*apart, strict=True):
         assert torch.equal(found.tokens, given.tokens)
     other = varied.feed(data, corpus, Setting(corpus.tokenizer, 8, 4, corpus.names), 4)
-    batch = RecordBatches(corpus.train, Rows.single(range(len(corpus.train))), 4, 0).at(0)
+    batch = RecordBatches(corpus.train, PackedRows.single(range(len(corpus.train))), 4, 0).at(0)
     assert not torch.equal(other.make(batch).tokens, feed.make(batch).tokens)
 
 

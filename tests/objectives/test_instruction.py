@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from anyformer.catalogue import architecture
 from anyformer.catalogue.llama import llama
 from anyformer.cli import app
-from anyformer.data import IGNORED, Bytes, Chats, RecordBatch, Rows, Table, prepare
+from anyformer.data import IGNORED, Bytes, Chats, PackedRows, RecordBatch, RecordTable, prepare
 from anyformer.data.columns import FLAGS, TOKENS
 from anyformer.data.vocabulary import make_tokenizer
 from anyformer.describe import change_all
@@ -42,9 +42,9 @@ def bytes_tokenizer() -> Tokenizer:
     return make_tokenizer(Bytes(), list, list, Specials(roles=SPEAKING))
 
 
-def table_of(*chats: tuple[list[int], list[int]]) -> Table:
+def table_of(*chats: tuple[list[int], list[int]]) -> RecordTable:
     rows = [{"tokens": tokens, "answers": answers} for tokens, answers in chats]
-    return Table.of({"tokens": TOKENS, "answers": FLAGS}, rows)
+    return RecordTable.of({"tokens": TOKENS, "answers": FLAGS}, rows)
 
 
 def setting(length: int) -> Setting:
@@ -113,7 +113,7 @@ def test_packed_equals_alone(name):
     model, table = build(tiny, seed=2).eval(), conversation(9)
     objective, given = InstructionObjective(), setting(24)
     objective.check(tiny)
-    alone = Rows.single(np.arange(len(table)))
+    alone = PackedRows.single(np.arange(len(table)))
     packed = objective.rows(table, given)
     assert len(packed) < len(alone)
     losses = []

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from anyformer.catalogue import architecture
 from anyformer.catalogue.llama import llama
-from anyformer.data import IGNORED, Bytes, Preferences, RecordBatch, Table
+from anyformer.data import IGNORED, Bytes, Preferences, RecordBatch, RecordTable
 from anyformer.data.columns import FLAGS, TOKENS
 from anyformer.describe import change_all
 from anyformer.model import build
@@ -143,7 +143,7 @@ def test_an_answer_without_tokens_is_no_reason_for_a_loss_that_is_no_number():
         assert objective.loss(policy, replace(examples, targets=targets), None).isfinite()
 
 
-def table(count: int = 4) -> Table:
+def table(count: int = 4) -> RecordTable:
     generator = np.random.default_rng(0)
     rows = []
     for _ in range(count):
@@ -153,16 +153,16 @@ def table(count: int = 4) -> Table:
             answer = generator.integers(0, 256, int(generator.integers(1, 6))).tolist()
             row |= {name: prompt + answer, f"{name}_answers": [0] * len(prompt) + [1] * len(answer)}
         rows.append(row)
-    return Table.of({"chosen": TOKENS, "rejected": TOKENS, "chosen_answers": FLAGS, "rejected_answers": FLAGS}, rows)
+    return RecordTable.of({"chosen": TOKENS, "rejected": TOKENS, "chosen_answers": FLAGS, "rejected_answers": FLAGS}, rows)
 
 
-def batch_of(table: Table) -> RecordBatch:
+def batch_of(table: RecordTable) -> RecordBatch:
     return RecordBatch(tuple((table[n],) for n in range(len(table))), np.arange(len(table)))
 
 
 def test_examples_by_hand():
     row = {"chosen": [1, 2, 3, 4], "chosen_answers": [0, 0, 1, 1], "rejected": [1, 2, 9], "rejected_answers": [0, 0, 1]}
-    only = Table.of({"chosen": TOKENS, "rejected": TOKENS, "chosen_answers": FLAGS, "rejected_answers": FLAGS}, [row])
+    only = RecordTable.of({"chosen": TOKENS, "rejected": TOKENS, "chosen_answers": FLAGS, "rejected_answers": FLAGS}, [row])
     setting = Setting(None, 5)
     examples = DPOObjective().examples(batch_of(only), setting)
     none = IGNORED
@@ -204,7 +204,7 @@ def test_two_answers_have_dropout_of_their_own():
     model = build(change_all(LLAMA, {"decoder.dropout": 0.1}), seed=3)
     ids, flags = [1, 2, 3, 4, 5], [0, 0, 1, 1, 1]
     row = {"chosen": ids, "rejected": ids, "chosen_answers": flags, "rejected_answers": flags}
-    same = Table.of({"chosen": TOKENS, "rejected": TOKENS, "chosen_answers": FLAGS, "rejected_answers": FLAGS}, [row])
+    same = RecordTable.of({"chosen": TOKENS, "rejected": TOKENS, "chosen_answers": FLAGS, "rejected_answers": FLAGS}, [row])
     examples = DPOObjective().examples(batch_of(same), Setting(None, 8))
     for training in (False, True):
         noise = Noise.at(0, 0, examples.rows) if training else None

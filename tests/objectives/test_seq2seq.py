@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from anyformer.data import IGNORED, Pairs, RecordBatch, Text
+from anyformer.data import IGNORED, RecordBatch, Text, TextPairs
 from anyformer.model import build
 from anyformer.objectives import Seq2SeqObjective, Setting
 from anyformer.plan import Plan
@@ -22,7 +22,7 @@ OURS = tokenizer(Specials())
 
 
 def records(pairs: list[tuple[str, str]]) -> RecordBatch:
-    data = Pairs(paths=("x",))
+    data = TextPairs(paths=("x",))
     made = (data.numbers({}, [np.array(OURS.encode(text), np.uint32) for text in pair], OURS, {}) for pair in pairs)
     rows = tuple(({name: np.asarray(column) for name, column in each.items()},) for each in made)
     return RecordBatch(rows, np.arange(len(pairs)))

@@ -17,7 +17,7 @@ from tokenizers import models, pre_tokenizers, processors
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
 import anyformer as af
-from anyformer.data import IGNORED, Batch, Pairs, TokenizerFile, prepare
+from anyformer.data import IGNORED, Batch, TextPairs, TokenizerFile, prepare
 from anyformer.objectives import DenoisingObjective, Seq2SeqObjective, Setting, SpanCorruptionObjective, UL2Objective
 from anyformer.objectives.ul2 import Denoiser
 from anyformer.plan import Plan
@@ -94,7 +94,7 @@ def test_tokens_shifts_and_losses_are_those_of_transformers(directory, tmp_path,
     model, tokenizer = af.load(place, plan=Plan(precision="fp32", compile="off"))
     path = tmp_path / "pairs.jsonl"
     path.write_text("".join(json.dumps({"source": a, "target": b}) + "\n" for a, b in RECORDS))
-    data = Pairs(paths=(str(path),), validation=0.0, tokenizer=TokenizerFile(path=str(place)))
+    data = TextPairs(paths=(str(path),), validation=0.0, tokenizer=TokenizerFile(path=str(place)))
     corpus = prepare(data, tmp_path / "cache", 1, progress=False)
     objective, setting = Seq2SeqObjective(), Setting(tokenizer, 40)
     (found,) = list(objective.held_out(data, replace(corpus, validation=corpus.train), setting, 8).once())
@@ -120,7 +120,7 @@ def test_tokens_shifts_and_losses_are_those_of_transformers(directory, tmp_path,
 def test_languages_are_chosen_with_the_data(directory, tmp_path):
     place = directory("mbart50")
     words, tokenizer = AutoTokenizer.from_pretrained(place, src_lang="ro_RO", tgt_lang="de_DE"), Tokenizer.load(place)
-    data = Pairs(paths=("x",), source_language="ro_RO", target_language="de_DE")
+    data = TextPairs(paths=("x",), source_language="ro_RO", target_language="de_DE")
     texts = ("say two", "three")
     found = data.numbers({}, tokenizer.encode_batch(texts), tokenizer, {})
     wanted = words(texts[0], text_target=texts[1])

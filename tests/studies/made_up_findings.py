@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from anyformer.evaluation.intervals import Interval
 from anyformer.studies.findings import ArmFindings, Costs, Findings
-from anyformer.studies.statistics import Comparison
+from anyformer.studies.statistics import ArmComparison
 
 
 def arm(name: str, quality: float, *, evaluations: int = 1, seeds: int = 3, parameters: int = 1000) -> ArmFindings:
@@ -30,7 +30,7 @@ def findings(arms: Mapping[str, ArmFindings]) -> Findings:
         tuned_path=None, seeds=(0, 1, 2), base=base, arms=tuple(arms.values()), paired=True, commands={}, runs={},
         environment={"threads": 1, "precision": "fp32"}, notes=(), study={},
         comparisons=tuple(
-            Comparison(name, (0, 1, 2), (0.1,) * 3, (0, 0), Interval(0.1, 0.05, 0.15), 0.01, 0.01, "worse", 3, "p = 0.01")
+            ArmComparison(name, (0, 1, 2), (0.1,) * 3, (0, 0), Interval(0.1, 0.05, 0.15), 0.01, 0.01, "worse", 3, "p = 0.01")
             for name in others
         ),
     )  # fmt: skip

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from anyformer.studies.laws import Law, crossed, crossing, fit
+from anyformer.studies.laws import ComputeLaw, crossed, crossing, fit
 
 FLOPS = [1e12, 3e12, 1e13, 3e13, 1e14]
 
@@ -38,7 +38,7 @@ def test_a_crossing_is_where_both_are_equal():
 
 def test_a_crossing_lies_between_the_places_that_are_tried():
     """1 + 2 / x and 1 + 1 / sqrt(x) are equal at x = 4."""
-    one, other = Law(1.0, 2.0, 1.0, 1.0), Law(1.0, 1.0, 0.5, 1.0)
+    one, other = ComputeLaw(1.0, 2.0, 1.0, 1.0), ComputeLaw(1.0, 1.0, 0.5, 1.0)
     for low in (1.0, 1.1, 1.2):
         assert crossing(one, other, low, 1e4) == pytest.approx(4.0, rel=1e-3)
 

@@ -15,11 +15,11 @@ import pytest
 import anyformer as af
 from anyformer.describe import from_toml, to_toml
 from anyformer.evaluation.intervals import Interval
-from anyformer.studies import Matching, Study, Tuning, resolve_arms, running
+from anyformer.studies import ArmTuning, Matching, Study, resolve_arms, running
 from anyformer.studies.charts import dearer, front, pictures
 from anyformer.studies.comparing import report
 from anyformer.studies.findings import findings, mean_curve
-from anyformer.studies.outcome import Outcome
+from anyformer.studies.outcome import TrialOutcome
 from anyformer.studies.page import page
 from anyformer.studies.process import run
 from anyformer.studies.runner import Runner
@@ -57,7 +57,7 @@ def compared(study, here, tmp_path_factory):
         base=study.base.but(steps=3),
         seeds=(1, 2),
         match=Matching(by=("params",), multiple=1),
-        tuning=Tuning(values=(3e-3, 6e-3), widen=0),
+        tuning=ArmTuning(values=(3e-3, 6e-3), widen=0),
         lengths=(16, 64),
         title="one key head & <two>?",
     )
@@ -261,12 +261,12 @@ def test_the_command_refuses_before_any_work(place, call):
 
 def test_an_arm_that_diverged_at_every_value_is_counted_so(study):
     """It has no final trials, and diverges with every seed for the verdict and the table alike."""
-    tuned = study.but(arms={"gelu": study.arms["gelu"]}, tuning=Tuning(values=(3e-3, 6e-3), widen=0))
+    tuned = study.but(arms={"gelu": study.arms["gelu"]}, tuning=ArmTuning(values=(3e-3, 6e-3), widen=0))
     arms = resolve_arms(tuned)
-    good = Outcome("finished", numbers={"loss": 3.0})
-    outcomes: dict[str, Outcome] = {}
+    good = TrialOutcome("finished", numbers={"loss": 3.0})
+    outcomes: dict[str, TrialOutcome] = {}
     while due := [trial for trial in stage(tuned, arms, "cpu", outcomes).trials if trial.key not in outcomes]:
-        outcomes |= {trial.key: good if trial.arm == "base" else Outcome("diverged", "at step 2") for trial in due}
+        outcomes |= {trial.key: good if trial.arm == "base" else TrialOutcome("diverged", "at step 2") for trial in due}
     ran = running.Ran(tuned, Path("nowhere"), arms, stage(tuned, arms, "cpu", outcomes), outcomes)
     found = findings(ran)
     assert found.comparisons[0].diverged == (3, 0)

@@ -13,8 +13,8 @@ from functools import partial
 
 import pytest
 
-from anyformer.studies import Tuning, resolve_arms
-from anyformer.studies.outcome import OUTCOME, Ended, Outcome
+from anyformer.studies import ArmTuning, resolve_arms
+from anyformer.studies.outcome import OUTCOME, Ended, TrialOutcome
 from anyformer.studies.process import holding
 from anyformer.studies.runner import TRIALS, Room, Runner, place_of
 from anyformer.studies.trials import stage, tuned_arm, widen
@@ -88,7 +88,7 @@ def test_a_model_is_asked_at_lengths_that_are_added_later(study, tmp_path):
     runner(study, tmp_path).go()
     asked = [place / "lengths.json" for place in (tmp_path / TRIALS).iterdir() if place.is_dir()]
     asked[0].write_text('{"64": {"loss": 1.0}}')
-    longer = study.but(lengths=(64,), tuning=Tuning(values=(3e-3, 6e-3), widen=0))
+    longer = study.but(lengths=(64,), tuning=ArmTuning(values=(3e-3, 6e-3), widen=0))
     due = runner(longer, tmp_path)
     wanted = {trial.name for trial in due.stage({}).trials}
     assert len(wanted) == 6, "tuning comes first"
@@ -216,29 +216,29 @@ def test_ctrl_c_ends_every_trial(study, tmp_path, behave):
 
 def test_tuning_chooses_and_widens_at_the_edge(study, tmp_path):
     """The stand-in is best at 0.003: in the middle of one grid, at the upper end of the other."""
-    inside, _ = runner(study.but(tuning=Tuning(values=(1e-3, 3e-3, 9e-3))), tmp_path).go()
+    inside, _ = runner(study.but(tuning=ArmTuning(values=(1e-3, 3e-3, 9e-3))), tmp_path).go()
     assert {name: (found.best, found.edge, len(found.tried)) for name, found in inside.tuned.items()} == dict.fromkeys(
         LOSSES, (0.003, False, 3)
     )
     assert {trial.value for trial in inside.final} == {3e-3}
     assert all(trial.run.optimiser.learning_rate == trial.value for trial in inside.trials)
     assert {trial.run.seed for trial in inside.tuning} == {0}
-    edge, _ = runner(study.but(tuning=Tuning(values=(1e-3, 3e-3))), tmp_path).go()
+    edge, _ = runner(study.but(tuning=ArmTuning(values=(1e-3, 3e-3))), tmp_path).go()
     assert all(
         found.best == 3e-3 and not found.edge and list(found.tried) == [1e-3, 3e-3, 9e-3] for found in edge.tuned.values()
     )
-    flagged, _ = runner(study.but(tuning=Tuning(values=(1e-3, 3e-3), widen=0)), tmp_path).go()
+    flagged, _ = runner(study.but(tuning=ArmTuning(values=(1e-3, 3e-3), widen=0)), tmp_path).go()
     assert all(found.edge for found in flagged.tuned.values())
 
 
 def test_the_mean_of_the_tuning_seeds_decides(study):
     """A value that is best with one seed and goes astray with another is not chosen; a failed trial hides its value."""
-    by = study.but(tuning=Tuning(path="schedule.warmup", values=(1, 2, 3), seeds=(7, 8)))
+    by = study.but(tuning=ArmTuning(path="schedule.warmup", values=(1, 2, 3), seeds=(7, 8)))
     trials = stage(by, resolve_arms(study)[:1], "cpu", {}).tuning
     assert sorted((trial.value, trial.run.seed) for trial in trials) == [(1, 7), (1, 8), (2, 7), (2, 8), (3, 7), (3, 8)]
     losses = {(1, 7): 1.0, (1, 8): 4.0, (2, 7): 2.0, (2, 8): 2.5, (3, 7): 0.0, (3, 8): None}
     outcomes = {
-        trial.key: Outcome("failed" if loss is None else "finished", numbers={} if loss is None else {"loss": loss})
+        trial.key: TrialOutcome("failed" if loss is None else "finished", numbers={} if loss is None else {"loss": loss})
         for trial in trials
         for loss in [losses[trial.value, trial.run.seed]]
     }
@@ -249,7 +249,7 @@ def test_the_mean_of_the_tuning_seeds_decides(study):
 
 def test_an_arm_that_diverges_everywhere_has_no_final_trials(study, tmp_path, behave):
     behave(gelu="diverge")
-    found, _ = runner(study.but(tuning=Tuning(values=(1e-3, 3e-3, 9e-3))), tmp_path).go()
+    found, _ = runner(study.but(tuning=ArmTuning(values=(1e-3, 3e-3, 9e-3))), tmp_path).go()
     assert found.tuned["gelu"].best is None
     assert {trial.arm for trial in found.final} == {"base", "one_head"}
 
@@ -262,8 +262,8 @@ def test_grids_grow_by_their_own_ratio():
 
 
 def test_more_may_be_better(study):
-    by = study.but(metric="accuracy", better="higher", tuning=Tuning(values=(1, 2, 3)))
+    by = study.but(metric="accuracy", better="higher", tuning=ArmTuning(values=(1, 2, 3)))
     arms = resolve_arms(study)[:1]
-    trials = list(stage(by.but(tuning=Tuning(path="schedule.warmup", values=(1, 2, 3))), arms, "cpu", {}).tuning)
-    outcomes = {trial.key: Outcome("finished", numbers={"accuracy": trial.value / 10}) for trial in trials}
+    trials = list(stage(by.but(tuning=ArmTuning(path="schedule.warmup", values=(1, 2, 3))), arms, "cpu", {}).tuning)
+    outcomes = {trial.key: TrialOutcome("finished", numbers={"accuracy": trial.value / 10}) for trial in trials}
     assert tuned_arm(by, (1, 2, 3), trials, outcomes).best == 3

@@ -14,7 +14,7 @@ from anyformer.costs.foretold import NotEnoughMemoryError
 from anyformer.plan import Plan
 from anyformer.studies import Arm, resolve_arms, running
 from anyformer.studies.live import View, in_time
-from anyformer.studies.outcome import Outcome
+from anyformer.studies.outcome import TrialOutcome
 from anyformer.studies.running import decided_as, prepared, room_of
 from anyformer.studies.trials import stage
 from anyformer.training.precision import Host
@@ -55,7 +55,7 @@ def test_what_one_trial_needs_must_be_there(study, monkeypatch):
 def test_what_is_shown_on_the_way(study, tmp_path):
     found = stage(study, resolve_arms(study), "cpu", {})
     first, second, *_ = found.final
-    outcome = Outcome("finished", numbers={"loss": 2.5}, updates=6, seconds=12.0)
+    outcome = TrialOutcome("finished", numbers={"loss": 2.5}, updates=6, seconds=12.0)
     place = tmp_path / "trials" / second.name
     place.mkdir(parents=True)
     rows = [{"kind": "train", "step": step, "loss": 4.0 - step, "seconds": 4.0} for step in (1, 2)]

@@ -8,7 +8,7 @@ import pytest
 
 from anyformer.costs import UnmatchedError, budget_of
 from anyformer.describe import DescriptionError
-from anyformer.studies import Gate, Matching, forecast, resolve_arms, seconds
+from anyformer.studies import Matching, SizeGate, forecast, resolve_arms, seconds
 from anyformer.studies.seconds import KEPT, Turns, aim, in_turns, kept_in, matched_in_seconds
 
 
@@ -101,7 +101,7 @@ def test_this_machine_is_measured_in_turns(timed, monkeypatch):
 def test_a_forecast_leaves_the_sizes_and_smaller_sizes_are_refused(timed):
     assert forecast(timed).arms[1].arm.moved is None
     with pytest.raises(DescriptionError, match="seconds are measured at one size"):
-        timed.but(gates=(Gate(size=0.5, keep=1),))
+        timed.but(gates=(SizeGate(size=0.5, keep=1),))
     with pytest.raises(DescriptionError, match="measured, beside 'params', which is counted"):
         Matching(by=("seconds", "params"))
     assert (Matching(by=("seconds",)).tolerance, Matching(by=("params",)).tolerance) == (0.05, 0.005)

@@ -8,7 +8,7 @@ import pytest
 
 from anyformer.catalogue.llama import llama
 from anyformer.describe import DescriptionError, change
-from anyformer.studies import Arm, Gate, Ladder, Matching, Tuning, forecast, resolve_arms
+from anyformer.studies import Arm, ArmTuning, Ladder, Matching, SizeGate, forecast, resolve_arms
 from anyformer.studies.comparing import report
 from anyformer.studies.findings import findings
 from anyformer.studies.page import page
@@ -26,7 +26,7 @@ def several(study):
 
 
 def test_gates_leave_out_the_worst_arms_before_they_cost_much(several):
-    gated = several.but(gates=(Gate(size=0.25, keep=2), Gate(size=0.5, keep=1)))
+    gated = several.but(gates=(SizeGate(size=0.25, keep=2), SizeGate(size=0.5, keep=1)))
     ran, counts = gone_through(gated)
     assert counts == [4, 4 + 3, 4 + 3 + 2 * 3, 4 + 3 + 2 * 3]
     assert [gate.left_out for gate in ran.stage.gates] == [("relu",), ("gelu",)]
@@ -52,7 +52,7 @@ def test_gates_tune_each_arm_before_they_judge_it(several):
     def loss(trial):
         return loss_of(trial, best=1.2e-2 if trial.arm == "one_head" else 3e-3)
 
-    tuned = several.but(tuning=Tuning(values=(3e-3, 6e-3, 1.2e-2), widen=0), gates=(Gate(size=0.25, keep=1),))
+    tuned = several.but(tuning=ArmTuning(values=(3e-3, 6e-3, 1.2e-2), widen=0), gates=(SizeGate(size=0.25, keep=1),))
     ran, counts = gone_through(tuned, loss)
     assert ran.stage.gates[0].kept == ("base", "one_head")
     assert counts == [12, 12 + 6, 12 + 6 + 6, 12 + 6 + 6]
@@ -60,7 +60,7 @@ def test_gates_tune_each_arm_before_they_judge_it(several):
 
 
 def test_a_base_that_does_worst_and_failed_arms_at_a_gate(several):
-    ran, _ = gone_through(several.but(gates=(Gate(size=0.25, keep=1),)), lambda trial: -WORSE[trial.arm])
+    ran, _ = gone_through(several.but(gates=(SizeGate(size=0.25, keep=1),)), lambda trial: -WORSE[trial.arm])
     assert ran.stage.gates[0].kept == ("base", "relu")
 
 
@@ -103,18 +103,18 @@ def test_a_law_that_crosses_beyond_is_marked(several, tmp_path):
 
 def test_a_rate_is_chosen_at_a_small_width_and_used_at_the_whole(several):
     mup = change(several.base, "architecture.initialisation.mup", {"base_width": 16})
-    transferred = several.but(base=mup, tuning=Tuning(values=(3e-3, 6e-3, 1.2e-2), widen=0, size=0.25))
+    transferred = several.but(base=mup, tuning=ArmTuning(values=(3e-3, 6e-3, 1.2e-2), widen=0, size=0.25))
     ran, counts = gone_through(transferred)
     assert counts == [12, 12 + 12, 12 + 12]
     assert {trial.size for trial in ran.stage.tuning} == {0.25}
     assert {trial.value for trial in ran.stage.final} == {6e-3}
     assert all(trial.size == WHOLE for trial in ran.stage.final)
     with pytest.raises(DescriptionError, match=r"tuning.size = 0.25 .* takes muP"):
-        several.but(tuning=Tuning(values=(3e-3, 6e-3), size=0.25))
+        several.but(tuning=ArmTuning(values=(3e-3, 6e-3), size=0.25))
 
 
 def test_what_it_takes_counts_every_size(several):
-    found = forecast(several.but(gates=(Gate(size=0.25, keep=1),), ladder=Ladder(sizes=(0.25, 0.5))), jobs=1)
+    found = forecast(several.but(gates=(SizeGate(size=0.25, keep=1),), ladder=Ladder(sizes=(0.25, 0.5))), jobs=1)
     trials = {size: [each.trials for each in found.arms if each.arm.size == size] for size in (0.25, 0.5, 1.0)}
     assert trials == {0.25: [4, 4, 1, 1], 0.5: [3, 3], 1.0: [3, 3]}
     assert sizes_of(several) == ()
@@ -124,9 +124,9 @@ def test_what_it_takes_counts_every_size(several):
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"gates": (Gate(size=0.5, keep=2), Gate(size=0.25, keep=1))}, "rising order"),
-        ({"gates": (Gate(size=0.25, keep=1), Gate(size=0.5, keep=1))}, "fewer arms than the one before"),
-        ({"gates": (Gate(size=0.25, keep=1, seed=2),)}, "is one of seeds"),
+        ({"gates": (SizeGate(size=0.5, keep=2), SizeGate(size=0.25, keep=1))}, "rising order"),
+        ({"gates": (SizeGate(size=0.25, keep=1), SizeGate(size=0.5, keep=1))}, "fewer arms than the one before"),
+        ({"gates": (SizeGate(size=0.25, keep=1, seed=2),)}, "is one of seeds"),
         ({"ladder": Ladder(sizes=(0.25, 0.5)), "metric": "accuracy"}, "a law is fitted to the loss"),
     ],
 )

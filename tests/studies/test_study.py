@@ -7,13 +7,13 @@ import pytest
 from anyformer.catalogue.llama import llama
 from anyformer.costs import UnmatchedError, budget_of
 from anyformer.describe import DescriptionError, change, diff, from_json, from_toml, to_json, to_toml
-from anyformer.studies import Arm, Matching, Staircase, Study, Tuning, load_study, resolve_arms
+from anyformer.studies import Arm, ArmTuning, Matching, Staircase, Study, load_study, resolve_arms
 from anyformer.studies.staircase import stairs
 from anyformer.training.priced import flops_of
 
 
 def test_text_both_ways(study):
-    full = study.but(match=Matching(by=("params",)), tuning=Tuning(values=(1e-3, 3e-3, 1)))
+    full = study.but(match=Matching(by=("params",)), tuning=ArmTuning(values=(1e-3, 3e-3, 1)))
     assert from_toml(Study, to_toml(full)) == full
     assert from_json(Study, to_json(full)) == full
     assert hash(from_toml(Study, to_toml(full))) == hash(full)
@@ -36,11 +36,11 @@ def test_change_by_path(study):
         ({"arms": {"base": Arm(set=("batch=2",))}}, "the base has this name"),
         ({"seeds": (1, 1)}, "holds one twice"),
         ({"match": {"by": ("parms",)}}, "did you mean 'params'"),
-        ({"tuning": Tuning(values=(1e-3, 2e-3), seeds=(0, 2))}, r"tuning\.seeds: 2 is one of seeds"),
-        ({"tuning": Tuning(values=(1e-3, 2e-3), seeds=(0, 0))}, r"tuning\.seeds: \[0, 0\] holds one twice"),
-        ({"tuning": Tuning(path="optimiser.rate", values=(1e-3, 2e-3))}, r"tuning: .*'rate'"),
-        ({"tuning": Tuning(path="batch", values=(1, 2))}, r"tuning\.path: batch changes what is equal for all arms"),
-        ({"tuning": Tuning(path="optimiser.betas", values=(1, 2))}, r"tuning: optimiser\.betas"),
+        ({"tuning": ArmTuning(values=(1e-3, 2e-3), seeds=(0, 2))}, r"tuning\.seeds: 2 is one of seeds"),
+        ({"tuning": ArmTuning(values=(1e-3, 2e-3), seeds=(0, 0))}, r"tuning\.seeds: \[0, 0\] holds one twice"),
+        ({"tuning": ArmTuning(path="optimiser.rate", values=(1e-3, 2e-3))}, r"tuning: .*'rate'"),
+        ({"tuning": ArmTuning(path="batch", values=(1, 2))}, r"tuning\.path: batch changes what is equal for all arms"),
+        ({"tuning": ArmTuning(path="optimiser.betas", values=(1, 2))}, r"tuning: optimiser\.betas"),
         ({"tuning": {"values": (2e-3, 1e-3)}}, "rising order"),
         ({"titel": "x"}, "did you mean 'title'"),
     ],
@@ -56,7 +56,7 @@ def test_minutes_are_refused(study):
 
 
 def test_an_arm_with_its_own_grid_is_tried_equally_often(study):
-    grid = Tuning(values=(1e-3, 2e-3, 4e-3))
+    grid = ArmTuning(values=(1e-3, 2e-3, 4e-3))
     with pytest.raises(DescriptionError, match=r"arms\.a: values: has 2 values and tuning\.values 3"):
         study.but(tuning=grid, arms={"a": Arm(values=(0.1, 0.2))})
     own = study.but(tuning=grid, arms={"a": Arm(set=('optimiser={kind="sgd"}',), values=(0.1, 0.2, 0.4))})

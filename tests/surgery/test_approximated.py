@@ -8,7 +8,7 @@ import torch
 
 import anyformer as af
 from anyformer.parts import Rotary
-from anyformer.surgery import Choices, transform
+from anyformer.surgery import TransformChoices, transform
 from surgery.changed import apart, tiny, trained
 
 ATTENTION = "decoder.layer.attention.sublayer"
@@ -52,7 +52,7 @@ def apart_on_random_tokens(old, new):
 
 def test_stretched_positions_are_interpolated_as_numpy_does():
     model = trained(tiny("gpt2"))
-    made, report = transform(model, tiny("gpt2", decoder__position__length=100), Choices(positions="interpolated"))
+    made, report = transform(model, tiny("gpt2", decoder__position__length=100), TransformChoices(positions="interpolated"))
     old = model.decoder.position.weight.detach().double().numpy()
     new = made.decoder.position.weight.detach().numpy()
     place = np.linspace(0, 63, 100)

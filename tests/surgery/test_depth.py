@@ -9,7 +9,7 @@ import torch
 
 import anyformer as af
 from anyformer.parts.layers.order import parse_order
-from anyformer.surgery import Choices, transform
+from anyformer.surgery import TransformChoices, transform
 from anyformer.surgery.depth import _embedded, origins
 from surgery.changed import tiny, trained
 
@@ -61,7 +61,7 @@ def test_the_places_are_the_nearest_of_all():
 def test_chosen_layers_are_those():
     model = trained(tiny("llama-3-8b", decoder__order="layer*4"))
     new = tiny("llama-3-8b", decoder__order="layer*3")
-    made, report = transform(model, new, Choices(layers=(3, 0, 3)))
+    made, report = transform(model, new, TransformChoices(layers=(3, 0, 3)))
     assert report.layers == {"decoder": (3, 0, 3)}
     old, now = (each.decoder.layers for each in (model, made))
     for here, there in ((0, 3), (1, 0), (2, 3)):

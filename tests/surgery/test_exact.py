@@ -13,7 +13,7 @@ import anyformer as af
 from anyformer.describe import DescriptionError
 from anyformer.model import Architecture
 from anyformer.parts.layers.order import parse_order
-from anyformer.surgery import Choices, SurgeryError, transform
+from anyformer.surgery import SurgeryError, TransformChoices, transform
 from surgery.changed import apart, tiny, trained
 
 NETWORK = "decoder.layer.feedforward.sublayer"
@@ -72,7 +72,7 @@ def test_what_grows_computes_the_same_or_is_refused(name):
         assert apart(model, made) < 1e-5, change.__name__
 
 
-def exactly(old: Architecture, changes: dict[str, object], choices: Choices | None = None):
+def exactly(old: Architecture, changes: dict[str, object], choices: TransformChoices | None = None):
     """The model after a change that should keep its function, and the report."""
     model = trained(old)
     made, report = af.transform(model, af.architecture(old, changes=changes), choices)
@@ -126,7 +126,7 @@ def test_a_branch_of_another_name_is_found():
 @pytest.mark.parametrize("grow", ["silent", "copied"])
 def test_only_silent_layers_keep_the_function(grow):
     model = trained(tiny("llama-3-8b"))
-    made, report = transform(model, tiny("llama-3-8b", decoder__order="layer*4"), Choices(grow=grow))
+    made, report = transform(model, tiny("llama-3-8b", decoder__order="layer*4"), TransformChoices(grow=grow))
     assert (apart(model, made) < 1e-6) == (grow == "silent")
     assert report.layers == {"decoder": (0, 0, 1, 1)}
     copy, original = (made.decoder.layers[i].attention.sublayer for i in (1, 0))
@@ -155,7 +155,7 @@ def test_new_rows_are_the_mean_and_noise_depends_on_the_seed_alone():
     old = trained(tiny("llama-3-8b"))
     new = tiny("llama-3-8b", embedding__vocab=331)
     plain, *noisy = (transform(old, new, choices)[0] for choices in (
-        None, Choices(noise=0.5), Choices(noise=0.5), Choices(noise=0.5, seed=1)))  # fmt: skip
+        None, TransformChoices(noise=0.5), TransformChoices(noise=0.5), TransformChoices(noise=0.5, seed=1)))  # fmt: skip
     rows = plain.embedding.weight[288:]
     torch.testing.assert_close(rows, old.embedding.weight.mean(0).expand_as(rows))
     assert torch.equal(noisy[0].embedding.weight, noisy[1].embedding.weight)

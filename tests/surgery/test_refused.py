@@ -6,7 +6,7 @@ import pytest
 
 import anyformer as af
 from anyformer.describe import UserError
-from anyformer.surgery import Choices, SurgeryError, parse_layers, planned
+from anyformer.surgery import SurgeryError, TransformChoices, parse_layers, planned
 from surgery.changed import tiny
 
 NETWORK = "decoder.layer.feedforward.sublayer"
@@ -83,7 +83,7 @@ def test_key_heads_that_do_not_divide():
 )
 def test_chosen_layers_must_be_there(layers, words):
     with pytest.raises(SurgeryError, match=words):
-        planned(tiny("llama-3-8b"), tiny("llama-3-8b", decoder__order="layer*3"), Choices(layers=layers))
+        planned(tiny("llama-3-8b"), tiny("llama-3-8b", decoder__order="layer*3"), TransformChoices(layers=layers))
 
 
 def test_orders_of_which_neither_stands_in_the_other():
@@ -101,4 +101,4 @@ def test_layer_numbers_as_typed():
 
 def test_noise_is_not_negative():
     with pytest.raises(SurgeryError, match="noise = -1"):
-        Choices(noise=-1)
+        TransformChoices(noise=-1)

@@ -20,7 +20,7 @@ from anyformer.model import build, decoder_only
 from anyformer.parts import EluPlusOne, Head, LinearAttention, RMSNorm, pre_norm
 from anyformer.plan import Plan
 from anyformer.probing import attention_maps, fitting, head_scores, lens, level_of, objective_of, probe, question
-from anyformer.probing.levels import Share, buckets
+from anyformer.probing.levels import Accuracy, buckets
 from anyformer.tasks import MQAR, Induction, Parity, TaskData, Transduction
 from anyformer.training import Run, journal
 from anyformer.training.held_out import corpus_of
@@ -97,16 +97,16 @@ def test_an_interval_holds_the_truth_as_often_as_it_says_though_targets_of_a_seq
     for _ in range(300):
         right = random.random((40, 1 if together else 20)) < 0.7
         rows = np.broadcast_to(right, (40, 20)).sum(1)
-        found = Share(800, int(rows.sum()), 0.0, tuple((int(one), 20) for one in rows)).interval
+        found = Accuracy(800, int(rows.sum()), 0.0, tuple((int(one), 20) for one in rows)).interval
         held += found.low <= 0.7 <= found.high
-        alone = Share(800, int(rows.sum()), 0.0).interval
+        alone = Accuracy(800, int(rows.sum()), 0.0).interval
         narrow += alone.low <= 0.7 <= alone.high
     assert held >= 275
     assert (narrow < 150) == together  # what targets taken one by one would say
 
 
 def test_the_interval_of_all_right_is_that_of_sequences():
-    assert Share(800, 800, 0.0, ((20, 20),) * 40).interval == Share(40, 40, 0.0).interval
+    assert Accuracy(800, 800, 0.0, ((20, 20),) * 40).interval == Accuracy(40, 40, 0.0).interval
 
 
 def test_lengths_are_asked_as_far_as_task_and_tables_go(tmp_path):

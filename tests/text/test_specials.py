@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tokenizers import decoders, models, pre_tokenizers
 from transformers import AutoTokenizer
 
-from anyformer.data import BytePairs, Bytes, Characters, TokenizerFile, TokenizerSpec, Unigram, WordPiece, Words
+from anyformer.data import BytePairs, Bytes, Characters, TokenizerFile, TokenizerSpec, Unigram, WordPiece, WordTokenizer
 from anyformer.data.vocabulary import make_tokenizer
 from anyformer.describe import DescriptionError
 from anyformer.text import DataError, RoleName, Specials, Tokenizer
@@ -26,7 +26,13 @@ ALL = Specials(roles=get_args(RoleName), sentinels=5)
 TEXT = prose(5, 2000) + " ".join(ALL.names) + " [UNK] <unk> <0x41> ▁"
 LETTERS = " ".join("".join(random.Random(n % 900).choices("abcdefgh", k=n % 7 + 1)) for n in range(3600))
 LOSSLESS = [BytePairs(vocab=500), Unigram(vocab=420), Bytes()]
-SPECS = [*LOSSLESS, Characters(unknown="replace"), WordPiece(vocab=200), WordPiece(vocab=200, lowercase=False), Words(vocab=40)]
+SPECS = [
+    *LOSSLESS,
+    Characters(unknown="replace"),
+    WordPiece(vocab=200),
+    WordPiece(vocab=200, lowercase=False),
+    WordTokenizer(vocab=40),
+]
 pieces = st.lists(st.sampled_from([*ALL.names, "[UNK]", "<unk>", "<0x41>", "▁", " ", "\n", "[", "##a"]) | st.text(max_size=4))
 
 
@@ -94,7 +100,7 @@ def test_special_tokens_are_inside_the_vocabulary(spec: TokenizerSpec) -> None:
         make_tokenizer(spec, lambda: [LETTERS], list, special=Specials(sentinels=490))
 
 
-@pytest.mark.parametrize("spec", [Unigram(vocab=600), WordPiece(vocab=300), Words(vocab=100)], ids=str)
+@pytest.mark.parametrize("spec", [Unigram(vocab=600), WordPiece(vocab=300), WordTokenizer(vocab=100)], ids=str)
 def test_the_same_text_gives_the_same_tokenizer(spec: TokenizerSpec) -> None:
     """In the library's hash tables the order is another in each table."""
     once, again, apart = (

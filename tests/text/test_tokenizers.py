@@ -12,7 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tokenizers import decoders, models, normalizers, pre_tokenizers
 
-from anyformer.data import BytePairs, Bytes, Characters, TokenizerFile, TokenizerSpec, Unigram, WordPiece, Words
+from anyformer.data import BytePairs, Bytes, Characters, TokenizerFile, TokenizerSpec, Unigram, WordPiece, WordTokenizer
 from anyformer.data.recipes import alphabet, least
 from anyformer.data.surveys import _repeated
 from anyformer.data.vocabulary import make_tokenizer, sample
@@ -23,7 +23,7 @@ from data.texts import prose
 
 TEXT = prose(3, 3000)
 LOSSLESS = [BytePairs(vocab=600), BytePairs(vocab=257), BytePairs(vocab=500, digits=1), Bytes(), Unigram(vocab=500)]
-SPECS = [*LOSSLESS, Characters(unknown="replace"), WordPiece(vocab=300), Words(vocab=20)]
+SPECS = [*LOSSLESS, Characters(unknown="replace"), WordPiece(vocab=300), WordTokenizer(vocab=20)]
 END = "<|endoftext|>"
 
 
@@ -102,7 +102,7 @@ def test_sizes_and_numbers() -> None:
 
 
 def test_learnt_tokenizers_want_as_many_tokens_if_nothing_is_said() -> None:
-    assert {kind().vocab for kind in (BytePairs, WordPiece, Unigram, Words)} == {4096}
+    assert {kind().vocab for kind in (BytePairs, WordPiece, Unigram, WordTokenizer)} == {4096}
 
 
 @pytest.mark.parametrize(("digits", "pieces"), [(1, 7), (3, 3)])

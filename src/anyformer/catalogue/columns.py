@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from anyformer.catalogue.row import Columns
+from anyformer.catalogue.row import ArchitectureRow
 from anyformer.model import Architecture
 from anyformer.operations import Shape
 from anyformer.parts import Block, Stack
@@ -12,7 +12,7 @@ from anyformer.parts import Block, Stack
 NONE = "NoPE"
 
 
-def columns(architecture: Architecture) -> Columns:
+def columns(architecture: Architecture) -> ArchitectureRow:
     """The row of an architecture."""
     stacks = architecture.stacks.values()
     blocks = [block for stack in stacks for block in stack.variants.values()]
@@ -20,7 +20,7 @@ def columns(architecture: Architecture) -> Columns:
     networks = [sublayer.resizing.network for sublayer in sublayers]
     experts, chosen = max(((n.experts or 0, n.chosen or 0) for n in networks if n), default=(0, 0))
     cost = architecture.cost(Shape(source=1))
-    return Columns(
+    return ArchitectureRow(
         shape=architecture.shape_of_model,
         layers=sum(stack.depth for stack in stacks),
         width=architecture.width,

@@ -7,7 +7,7 @@ from typing import Any
 
 
 @dataclass(frozen=True)
-class Columns:
+class ArchitectureRow:
     """Columns computed from a description. Words of layers that differ are joined in order of occurrence: `RoPE+NoPE`."""
 
     shape: str
@@ -42,7 +42,7 @@ class Listed:
     lineage: str
     organisation: str
     year: int
-    columns: Columns
+    columns: ArchitectureRow
     summary: str
     source: str
     stand_in: str | None
@@ -54,4 +54,6 @@ class Listed:
         """The entry of a line of the index."""
         columns = data["columns"]
         stability = tuple(columns["stability"])
-        return cls(**data | {"columns": Columns(**columns | {"stability": stability}), "training": tuple(data["training"])})
+        return cls(
+            **data | {"columns": ArchitectureRow(**columns | {"stability": stability}), "training": tuple(data["training"])}
+        )

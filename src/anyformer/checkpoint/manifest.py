@@ -35,7 +35,7 @@ class CheckpointError(UserError):
 
 
 @dataclass(frozen=True)
-class Entry:
+class ManifestEntry:
     """The size and the SHA-256 of one file."""
 
     bytes: int
@@ -47,7 +47,7 @@ class Manifest:
     """The contents of a checkpoint: facts about it, and the size and digest of every file."""
 
     facts: Mapping[str, Any]
-    files: Mapping[str, Entry]
+    files: Mapping[str, ManifestEntry]
 
     @property
     def validation_loss(self) -> float | None:
@@ -73,7 +73,7 @@ def writing(directory: Path, facts: Mapping[str, Any]) -> Iterator[Path]:
 def _seal(partial: Path, facts: Mapping[str, Any]) -> None:
     """Add the manifest, and sync everything to the disk: the files before the directory that names them."""
     files = sorted(path for path in partial.rglob("*") if path.is_file())
-    entries = {path.relative_to(partial).as_posix(): Entry(*_measured(path)) for path in files}
+    entries = {path.relative_to(partial).as_posix(): ManifestEntry(*_measured(path)) for path in files}
     _write_manifest(partial / MANIFEST, facts, entries)
     # safetensors lets only the owner read its files; here they follow the process's umask, as all others do.
     mode = (partial / MANIFEST).stat().st_mode & 0o777
@@ -110,7 +110,9 @@ def read_manifest(directory: Path) -> Manifest:
         raise CheckpointError(f"{path}: format {data['format']} is not known here (known: {known}); use a matching version")
     if data.get(DIGEST) != (_digest(text, data[DIGEST]) if data["format"] == FORMAT else None):
         raise CheckpointError(f"{path}: changed since it was written, its SHA-256 differs from the one at its end")
-    return Manifest(data["facts"], {name: Entry(entry["bytes"], entry["sha256"]) for name, entry in data["files"].items()})
+    return Manifest(
+        data["facts"], {name: ManifestEntry(entry["bytes"], entry["sha256"]) for name, entry in data["files"].items()}
+    )
 
 
 def _problem(data: Any) -> str:
@@ -174,7 +176,7 @@ def _measured(path: Path) -> tuple[int, str]:
         raise CheckpointError(f"{path}: cannot be read ({error.strerror})") from None
 
 
-def _write_manifest(path: Path, facts: Mapping[str, Any], files: Mapping[str, Entry]) -> None:
+def _write_manifest(path: Path, facts: Mapping[str, Any], files: Mapping[str, ManifestEntry]) -> None:
     entries = {name: vars(entry) for name, entry in files.items()}
     data = {"format": FORMAT, "facts": dict(facts), "files": entries, DIGEST: ""}
     digest = _digest(_text(data))

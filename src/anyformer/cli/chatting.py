@@ -70,22 +70,22 @@ def begun(
 
 def turns_of(path: Path) -> list[dict[str, Any]]:
     """The turns in a file."""
-    from anyformer.data.row import Row
+    from anyformer.data.row import RecordRow
     from anyformer.data.turns import turns_field
 
     lines = path.suffix == ".jsonl"
     found = [_json(path, line) for line in _text(path).splitlines() if line.strip()] if lines else _json(path, _text(path))
     inner = found[0] if isinstance(found, list) and len(found) == 1 else found
     found = inner["messages"] if isinstance(inner, dict) and "messages" in inner else found
-    return turns_field(Row(str(path), {"messages": found}), "messages")
+    return turns_field(RecordRow(str(path), {"messages": found}), "messages")
 
 
 def tools_of(path: Path) -> list[Any]:
     """The schemas in a file."""
-    from anyformer.data.row import Row
+    from anyformer.data.row import RecordRow
     from anyformer.data.turns import tools_field
 
-    return tools_field(Row(str(path), {"tools": _json(path, _text(path))}), "tools") or []
+    return tools_field(RecordRow(str(path), {"tools": _json(path, _text(path))}), "tools") or []
 
 
 def asked(chat: Chat | None, prompts: Sequence[str]) -> list[Chat]:

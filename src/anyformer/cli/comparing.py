@@ -14,7 +14,7 @@ from anyformer.cli.as_json import print_json
 from anyformer.cli.terminal import tell
 
 if TYPE_CHECKING:
-    from anyformer.studies.comparing import Expected, Forecast
+    from anyformer.studies.comparing import Expected, StudyForecast
 
 EXAMPLES = """
 anyformer compare recipes/studies/norms.toml --dry-run
@@ -121,7 +121,7 @@ def run(
     print(f"report: {directory / 'report.html'}")
 
 
-def data(found: Forecast) -> dict[str, Any]:
+def data(found: StudyForecast) -> dict[str, Any]:
     """What a study would take, arm by arm."""
     arms = [
         {
@@ -134,7 +134,7 @@ def data(found: Forecast) -> dict[str, Any]:
     return {"title": found.study.title, "arms": arms, "side_by_side": found.slots, "seconds": found.seconds}
 
 
-def show(found: Forecast) -> None:
+def show(found: StudyForecast) -> None:
     """Print what a study would take."""
     from anyformer.costs.figures import scaled
     from anyformer.studies.live import in_time

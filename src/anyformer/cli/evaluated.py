@@ -13,7 +13,17 @@ from anyformer.cli.bars import bar as progress
 from anyformer.cli.generated import safe
 
 if TYPE_CHECKING:
-    from anyformer.evaluation import Bucket, Choices, Difference, Filled, Interval, Measured, Result, Retrieval, Task
+    from anyformer.evaluation import (
+        ChoiceResults,
+        ContextBucket,
+        EvaluationResult,
+        EvaluationTask,
+        Filled,
+        Interval,
+        PairedDifference,
+        Result,
+        Retrieval,
+    )
 
 __all__ = [
     "add_choices",
@@ -54,7 +64,7 @@ def check(
         raise UserError(f"--against {against}: is the same model; give another one")
 
 
-def add_measured(task: Task, found: Measured, report: Report, lines: list[str]) -> None:
+def add_measured(task: EvaluationTask, found: EvaluationResult, report: Report, lines: list[str]) -> None:
     """The loss and metrics, and of running text the tables."""
     result, text = found.evaluated, found.text
     table: Report = {
@@ -83,14 +93,14 @@ def add_measured(task: Task, found: Measured, report: Report, lines: list[str]) 
     report["data"] = _plain(table)
 
 
-def add_difference(found: Difference, other: Path, report: Report, lines: list[str]) -> None:
+def add_difference(found: PairedDifference, other: Path, report: Report, lines: list[str]) -> None:
     """Which of two models is better on the data."""
     report["against"] = {"model": str(other), **_difference(found)}
     lines += ["", f"against {other}: the loss differs by {_signed(found.interval)} over {found.units:,} {found.unit}"]
     lines.append(_verdict(found))
 
 
-def add_choices(mine: Choices, theirs: Choices | None, report: Report, lines: list[str]) -> None:
+def add_choices(mine: ChoiceResults, theirs: ChoiceResults | None, report: Report, lines: list[str]) -> None:
     """The accuracy of a model's choices, and beside another model's."""
     from anyformer.evaluation import better
 
@@ -149,7 +159,7 @@ def add_tasks(found: Sequence[Result], report: Report, lines: list[str]) -> None
     lines += ["", *aligned([("task", "metric", "value", ""), *rows], (False, False, True, False))]
 
 
-def _buckets(what: str, buckets: Sequence[Bucket]) -> list[str]:
+def _buckets(what: str, buckets: Sequence[ContextBucket]) -> list[str]:
     if not buckets:
         return []
     heads = (what, "targets", "loss", "accuracy", "top 5")
@@ -163,7 +173,7 @@ def _buckets(what: str, buckets: Sequence[Bucket]) -> list[str]:
     return ["", *aligned([heads, *rows], (False, True, True, True, True))]
 
 
-def _bucket(bucket: Bucket) -> Report:
+def _bucket(bucket: ContextBucket) -> Report:
     sums = bucket.sums
     return {
         "first": bucket.first, "last": bucket.last, **asdict(sums), "loss": sums.loss, "accuracy": sums.accuracy,
@@ -171,7 +181,7 @@ def _bucket(bucket: Bucket) -> Report:
     }  # fmt: skip
 
 
-def _difference(found: Difference) -> Report:
+def _difference(found: PairedDifference) -> Report:
     return {**asdict(found.interval), "units": found.units, "unit": found.unit, "verdict": found.verdict}
 
 
@@ -179,7 +189,7 @@ def _signed(interval: Interval) -> str:
     return f"{interval.value:+.4f} (95 % interval {interval.low:+.4f} to {interval.high:+.4f})"
 
 
-def _verdict(found: Difference) -> str:
+def _verdict(found: PairedDifference) -> str:
     from anyformer.evaluation.intervals import FEWEST
 
     if found.units < FEWEST:

@@ -13,7 +13,7 @@ from anyformer.cli import arguments
 from anyformer.cli.arguments import Json, Model, picture_option
 
 if TYPE_CHECKING:
-    from anyformer.evaluation import Subject, Task
+    from anyformer.evaluation import EvaluationTask, Subject
 
 EXAMPLES = """
 anyformer eval runs/2026-01-01-120000
@@ -220,7 +220,7 @@ def _place(precision: str, device: str | None) -> dict[str, Any]:
 
 
 def _measured(
-    task: Task,
+    task: EvaluationTask,
     other: Subject | None,
     draw: Path | None,
     report: dict[str, Any],

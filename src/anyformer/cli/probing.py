@@ -16,7 +16,7 @@ from anyformer.cli.bars import bar
 if TYPE_CHECKING:
     from anyformer.evaluation import Subject
     from anyformer.evaluation.intervals import Interval
-    from anyformer.probing import Bucket, Head, Lens, Level, Probed, Question
+    from anyformer.probing import DistanceBucket, HeadPattern, Lens, Level, Probed, ProbeQuestion
     from anyformer.tasks import Task
 
 EXAMPLES = """
@@ -108,7 +108,7 @@ def run(
     print(json.dumps(report, indent=2) if as_json else "\n".join(lines).lstrip("\n"))
 
 
-def questions(subject: Subject, wanted: Sequence[str] | None) -> list[Question]:
+def questions(subject: Subject, wanted: Sequence[str] | None) -> list[ProbeQuestion]:
     """What the options ask; refused before any work if the model cannot be asked it."""
     from anyformer.describe import UserError
     from anyformer.probing import fitting, question
@@ -173,7 +173,7 @@ def _ends(interval: Interval) -> str:
     return f"{interval.low:.4f} to {interval.high:.4f}"
 
 
-def _buckets(what: str, found: Sequence[Bucket]) -> Iterator[str]:
+def _buckets(what: str, found: Sequence[DistanceBucket]) -> Iterator[str]:
     if len(found) < 2:
         return
     rows = [
@@ -204,11 +204,11 @@ def _heads(subject: Subject, report: dict[str, Any], lines: list[str]) -> None:
         lines.append(f"and {len(found) - MOST_HEADS} more (--json)")
 
 
-def _head(head: Head) -> tuple[str, ...]:
+def _head(head: HeadPattern) -> tuple[str, ...]:
     return head.layer, str(head.head), f"{head.induction:.3f}", f"{head.previous:.3f}"
 
 
-def _maps(subject: Subject, asked: Question, out: Path) -> None:
+def _maps(subject: Subject, asked: ProbeQuestion, out: Path) -> None:
     from anyformer.parts.call.reports import Auxiliary
     from anyformer.probing import attention_maps, draw_maps, objective_of
 
@@ -220,7 +220,7 @@ def _maps(subject: Subject, asked: Question, out: Path) -> None:
     draw_maps(maps, words, out / f"{kind}-attention.png", title=f"{subject.path.name}: attention on {kind}")
 
 
-def _lens(subject: Subject, asked: Question, out: Path | None, report: dict[str, Any], lines: list[str]) -> None:
+def _lens(subject: Subject, asked: ProbeQuestion, out: Path | None, report: dict[str, Any], lines: list[str]) -> None:
     from anyformer.probing import draw_lens, objective_of
     from anyformer.probing import lens as looked
 
@@ -235,7 +235,7 @@ def _lens(subject: Subject, asked: Question, out: Path | None, report: dict[str,
         draw_lens(found, out / f"{kind}-lens.png", title=f"{subject.path.name}: logit lens on {kind}")
 
 
-def _one(subject: Subject, asked: Question, rows: int) -> Any:
+def _one(subject: Subject, asked: ProbeQuestion, rows: int) -> Any:
     """Examples of the trained length, or of the shortest that is asked."""
     length = asked.trained or asked.lengths(subject.model.architecture)[0]
     return next(iter(asked.feed(subject.model.architecture, length, rows).once())).to(subject.model.device)

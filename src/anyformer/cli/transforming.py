@@ -17,7 +17,7 @@ from anyformer.cli.arguments import WHAT, Changes, HeldOutText, Json, Model, ass
 if TYPE_CHECKING:
     from anyformer.data import Split
     from anyformer.model import Architecture
-    from anyformer.surgery import Line, Report
+    from anyformer.surgery import TransformReport, WeightFates
 
 EXAMPLES = """
 anyformer transform runs/2026-01-01-120000 --set decoder.layer.attention.kv_heads=2 --out grouped
@@ -112,7 +112,7 @@ def run(
     new = target(old, to, assigned(changes), pad_vocab)
     if numbers is not None and new.output_stack.order == old.output_stack.order:
         new = surgery.chosen(new, numbers)
-    choices = surgery.Choices(numbers, grow, positions, noise, seed)
+    choices = surgery.TransformChoices(numbers, grow, positions, noise, seed)
     planned = surgery.planned(old, new, choices)
     tokenizer = surgery.tokenizer_beside(surgery.newest(model))
     check(old, new, planned.choices.layers, tokenizer.vocab_size if tokenizer else None)
@@ -171,7 +171,7 @@ def check(old: Architecture, new: Architecture, layers: tuple[int, ...] | None, 
         )
 
 
-def page(out: Path, parameters: int, report: Report, recovery: str, width: int) -> Iterator[str]:
+def page(out: Path, parameters: int, report: TransformReport, recovery: str, width: int) -> Iterator[str]:
     """What changed, what became of the weights, what that did to the model, and what to do next."""
     yield from wrapped(f"{out}: {parameters:,} parameters", width)
     for change in report.changes:
@@ -190,7 +190,7 @@ def page(out: Path, parameters: int, report: Report, recovery: str, width: int) 
     yield f"  {recovery}"
 
 
-def entries(lines: list[Line], width: int) -> Iterator[str]:
+def entries(lines: list[WeightFates], width: int) -> Iterator[str]:
     """A line for each way in which weights were made; those of one way together."""
     ways: dict[tuple[str, float | None], list[str]] = {}
     for line in lines:
@@ -201,7 +201,7 @@ def entries(lines: list[Line], width: int) -> Iterator[str]:
         yield from wrapped(f"{what}: {rest}" if rest else what, width, "  ")
 
 
-def outcome(report: Report) -> str:
+def outcome(report: TransformReport) -> str:
     """The effect on the outputs, and on the loss where it was measured."""
     said = []
     if report.logits_error is not None:

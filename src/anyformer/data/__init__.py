@@ -2,13 +2,14 @@
 
 from anyformer.data.baseline import interpolated_bigram_loss
 from anyformer.data.batches import IGNORED, Batch, Batches, spread, window_count, windows
-from anyformer.data.columns import Record, Table
+from anyformer.data.columns import Record, RecordTable
 from anyformer.data.corpus import Corpus, Endless, Mixed, Split
 from anyformer.data.description import Data, Files, Text
 from anyformer.data.generated import Generated
 from anyformer.data.kinds import (
     Answers,
     Arrays,
+    ChatRecords,
     Chats,
     Completions,
     Component,
@@ -16,17 +17,16 @@ from anyformer.data.kinds import (
     Images,
     Labelled,
     Mixture,
-    Pairs,
     Pixels,
     Preferences,
     Prompts,
     Scored,
     Similar,
-    Spoken,
+    TextPairs,
     Vectors,
     WordLabels,
 )
-from anyformer.data.packing import Rows
+from anyformer.data.packing import PackedRows
 from anyformer.data.pipeline import prepare
 from anyformer.data.reading import Skipped
 from anyformer.data.record_batches import RecordBatch, RecordBatches, record_windows
@@ -36,13 +36,13 @@ from anyformer.data.tokenizer_specs import (
     BytePairs,
     Bytes,
     Characters,
-    Learnt,
+    LearntTokenizer,
     Symbols,
     TokenizerFile,
     TokenizerSpec,
     Unigram,
     WordPiece,
-    Words,
+    WordTokenizer,
 )
 
 __all__ = [
@@ -54,6 +54,7 @@ __all__ = [
     "BytePairs",
     "Bytes",
     "Characters",
+    "ChatRecords",
     "Chats",
     "Completions",
     "Component",
@@ -65,34 +66,33 @@ __all__ = [
     "Generated",
     "Images",
     "Labelled",
-    "Learnt",
+    "LearntTokenizer",
     "Mixed",
     "Mixture",
-    "Pairs",
+    "PackedRows",
     "Pixels",
     "Preferences",
     "Prompts",
     "Record",
     "RecordBatch",
     "RecordBatches",
+    "RecordTable",
     "Records",
-    "Rows",
     "Scored",
     "Shares",
     "Similar",
     "Skipped",
     "Split",
-    "Spoken",
     "Symbols",
-    "Table",
     "Text",
+    "TextPairs",
     "TokenizerFile",
     "TokenizerSpec",
     "Unigram",
     "Vectors",
     "WordLabels",
     "WordPiece",
-    "Words",
+    "WordTokenizer",
     "interpolated_bigram_loss",
     "prepare",
     "quotas",

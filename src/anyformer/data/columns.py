@@ -65,7 +65,7 @@ class Column:
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
+class RecordTable:
     """The records of one split; `bytes` of all texts in UTF-8; `names`: what the numbers of each column of classes stand
     for."""
 
@@ -140,7 +140,7 @@ class TableWriter:
 
 def open_table(
     directory: Path, name: str, entry: Mapping[str, Any], names: Mapping[str, tuple[str, ...]], verify: bool
-) -> Table:
+) -> RecordTable:
     """Map the files of a split that `TableWriter` wrote; `DataError` names a file of another size, or with `verify` content."""
     columns = {}
     for key, column in entry["columns"].items():
@@ -151,7 +151,7 @@ def open_table(
         else:
             starts = np.arange(entry["records"] + 1, dtype=np.int64) * prod(shape)
         columns[key] = Column(ColumnType(column["dtype"], shape), numbers, starts)
-    return Table(name, columns, entry["bytes"], names)
+    return RecordTable(name, columns, entry["bytes"], names)
 
 
 def padded(arrays: Sequence[ArrayLike], length: int, fill: int, dtype: DTypeLike = np.int64) -> NDArray[Any]:

@@ -12,7 +12,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from anyformer.data.columns import Table, open_table
+from anyformer.data.columns import RecordTable, open_table
 from anyformer.data.reading import Skipped, documents
 from anyformer.data.shards import Tokens, in_memory, open_numbers, token_dtype
 from anyformer.data.splitting import SPLITS
@@ -81,7 +81,7 @@ class Mixed:
     """The splits of all parts of a mixture under one name."""
 
     name: str
-    parts: Mapping[str, Split | Table]
+    parts: Mapping[str, Split | RecordTable]
 
     def __len__(self) -> int:
         return sum(map(len, self.parts.values()))
@@ -98,7 +98,7 @@ class Mixed:
 
 
 @dataclass(frozen=True)
-class Made:
+class PreparedFiles:
     """What a pipeline wrote into a folder: `splits`, the files of each split; `sources`, a fingerprint of each file read."""
 
     tokenizer: Tokenizer
@@ -119,8 +119,8 @@ class Corpus:
 
     directory: Path
     tokenizer: Tokenizer
-    train: Split | Table | Mixed | Endless
-    validation: Split | Table | Mixed | Endless
+    train: Split | RecordTable | Mixed | Endless
+    validation: Split | RecordTable | Mixed | Endless
     skipped: tuple[Skipped, ...]
     digest: str
     sources: Mapping[str, str]
@@ -159,7 +159,7 @@ class Corpus:
         return "\n".join(lines)
 
 
-def write_corpus(directory: Path, made: Made, data: Mapping[str, Any], key: str) -> None:
+def write_corpus(directory: Path, made: PreparedFiles, data: Mapping[str, Any], key: str) -> None:
     """Write the tokenizer, and `index.json` with a checksum of its own."""
     made.tokenizer.beside.keep(directory)
     names = {column: list(classes) for column, classes in made.names.items()}
@@ -203,7 +203,7 @@ def _open_split(
     tokenizer: Tokenizer,
     names: Mapping[str, tuple[str, ...]],
     verify: bool,
-) -> Split | Table:
+) -> Split | RecordTable:
     if "columns" in entry:
         return open_table(directory, name, entry, names, verify)
     dtype = token_dtype(tokenizer.vocab_size)

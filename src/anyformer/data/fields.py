@@ -6,11 +6,11 @@ import math
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from anyformer.data.row import BadRecord, Row, shown
+from anyformer.data.row import BadRecord, RecordRow, shown
 from anyformer.describe import did_you_mean
 
 
-def field_of(row: Row, name: str) -> Any:
+def field_of(row: RecordRow, name: str) -> Any:
     """The value of a field, as it is; `a.b` is field `b` of the object in `a`, `a.0` the first item of a list."""
     if name in row.values:
         return row.values[name]
@@ -27,7 +27,7 @@ def field_of(row: Row, name: str) -> Any:
     return value
 
 
-def text_field(row: Row, name: str) -> str:
+def text_field(row: RecordRow, name: str) -> str:
     """A text, which may be empty."""
     value = field_of(row, name)
     if not isinstance(value, str):
@@ -35,7 +35,7 @@ def text_field(row: Row, name: str) -> str:
     return whole_text(row, name, value)
 
 
-def choice_field(row: Row, name: str, choices: Collection[str] | None = None) -> str:
+def choice_field(row: RecordRow, name: str, choices: Collection[str] | None = None) -> str:
     """The name of a class: a text that is not blank, or a whole number or truth value as text; one of `choices`, if given."""
     value = field_of(row, name)
     if isinstance(value, bool | int):
@@ -47,7 +47,7 @@ def choice_field(row: Row, name: str, choices: Collection[str] | None = None) ->
     return whole_text(row, name, value)
 
 
-def number_field(row: Row, name: str) -> float:
+def number_field(row: RecordRow, name: str) -> float:
     """A finite number, or a text that spells one (all is text in a CSV file)."""
     value = field_of(row, name)
     number = _number(value)
@@ -56,7 +56,7 @@ def number_field(row: Row, name: str) -> float:
     return number
 
 
-def whole_field(row: Row, name: str) -> int:
+def whole_field(row: RecordRow, name: str) -> int:
     """A whole number, or a text that spells one."""
     value = field_of(row, name)
     number = value if isinstance(value, int) else _number(value)
@@ -65,7 +65,7 @@ def whole_field(row: Row, name: str) -> int:
     return int(number)
 
 
-def texts_field(row: Row, name: str) -> list[str]:
+def texts_field(row: RecordRow, name: str) -> list[str]:
     """A list of texts, at least one."""
     value = field_of(row, name)
     if not isinstance(value, list) or not value:
@@ -86,7 +86,7 @@ def _number(value: Any) -> float | None:
         return None
 
 
-def whole_text(row: Row, name: str, text: str) -> str:
+def whole_text(row: RecordRow, name: str, text: str) -> str:
     """A text without half of a character."""
     try:
         text.encode()

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from anyformer.data.fields import field_of, whole_text
 from anyformer.data.formats import Advance
-from anyformer.data.row import Bad, BadRecord, Row, shown
+from anyformer.data.row import Bad, BadRecord, RecordRow, shown
 from anyformer.data.sources import is_inside
 from anyformer.images import ImageError, read_image
 
@@ -20,13 +20,13 @@ MODES = {1: "L", 3: "RGB", 4: "RGBA"}
 Image = NDArray[np.uint8]
 
 
-def image_file(path: Path, advance: Advance, bad: Bad) -> Iterator[Row]:
+def image_file(path: Path, advance: Advance, bad: Bad) -> Iterator[RecordRow]:
     """One record for each file, its class the name of its directory: `folder/CLASS/file.png`."""
     advance(path.stat().st_size)
-    yield Row(str(path), {"image": path.name, "label": path.parent.name}, path.parent)
+    yield RecordRow(str(path), {"image": path.name, "label": path.parent.name}, path.parent)
 
 
-def image_field(row: Row, name: str, channels: int, height: int, width: int) -> Image:
+def image_field(row: RecordRow, name: str, channels: int, height: int, width: int) -> Image:
     """An image as (channels, height, width): a path within the data set, from the record's directory, or the array itself.
 
     Another size is cut to the shape from its middle, then scaled (bicubic); other channels are converted.
@@ -48,7 +48,7 @@ def image_field(row: Row, name: str, channels: int, height: int, width: int) -> 
     return _array(Pillow.fromarray(grid), channels, height, width)
 
 
-def _read(row: Row, name: str, value: str, channels: int, height: int, width: int) -> Image:
+def _read(row: RecordRow, name: str, value: str, channels: int, height: int, width: int) -> Image:
     path = row.folder / whole_text(row, name, value)
     root = row.root or row.folder
     if not is_inside(path, root):

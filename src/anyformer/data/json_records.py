@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import IO, Any
 
 from anyformer.data.compressed import opened, told
-from anyformer.data.lines import Bounds, NoTextError, lines, text_after, text_of
-from anyformer.data.row import Bad, BadRecord, Row, shown
+from anyformer.data.lines import NoTextError, RecordBounds, lines, text_after, text_of
+from anyformer.data.row import Bad, BadRecord, RecordRow, shown
 from anyformer.text.errors import DataError
 
 _EVERY_LINE = "every line has to be one JSON object, in UTF-8"
@@ -21,7 +21,7 @@ _CUT = 10
 """Characters before the end of a window within which an error may come of where it was cut: those of `-Infinity`, and one."""
 
 
-def json_lines(path: Path, advance: Callable[[int], None], bad: Bad) -> Iterator[Row]:
+def json_lines(path: Path, advance: Callable[[int], None], bad: Bad) -> Iterator[RecordRow]:
     """Every line that is not blank is one JSON object."""
     folder = path.parent
     for number, line in lines(path, advance):
@@ -40,28 +40,28 @@ def json_lines(path: Path, advance: Callable[[int], None], bad: Bad) -> Iterator
         except (ValueError, RecursionError) as error:
             bad(BadRecord(where, _reason(error), _EVERY_LINE))
             continue
-        yield Row(where, values, folder)
+        yield RecordRow(where, values, folder)
 
 
-def json_list(path: Path, advance: Callable[[int], None], bad: Bad) -> Iterator[Row]:
+def json_list(path: Path, advance: Callable[[int], None], bad: Bad) -> Iterator[RecordRow]:
     """One JSON list of objects."""
     with opened(path) as file:
-        for number, value in enumerate(_items(_Window(path, file, told(path, advance)))):
+        for number, value in enumerate(_items(_TextBuffer(path, file, told(path, advance)))):
             where = f"{path}#{number}"
             try:
-                yield Row(where, _object(value), path.parent)
+                yield RecordRow(where, _object(value), path.parent)
             except ValueError as error:
                 bad(BadRecord(where, str(error), "every item of the list has to be an object"))
 
 
-class _Window:
+class _TextBuffer:
     """The text of a file from what was not read of it yet."""
 
     def __init__(self, path: Path, file: IO[bytes], advance: Callable[[int], None]) -> None:
         self._path, self._file, self._advance = path, file, advance
         self._decoder = codecs.getincrementaldecoder("utf-8")()
         self._text, self._at, self._seen, self._lines = "", 0, 0, 1
-        self._bounds = Bounds()
+        self._bounds = RecordBounds()
 
     def next(self) -> str:
         """The next character that is no space, empty at the end of the file."""
@@ -81,7 +81,7 @@ class _Window:
     def value(self) -> Any:
         """The next value."""
         self.next()
-        self._bounds = Bounds()
+        self._bounds = RecordBounds()
         while True:
             try:
                 value, end = _DECODER.raw_decode(self._text, self._at)
@@ -130,7 +130,7 @@ def _after_space(text: str, at: int) -> int:
     return found.end()
 
 
-def _items(window: _Window) -> Iterator[Any]:
+def _items(window: _TextBuffer) -> Iterator[Any]:
     """The items of the one list that a window shows."""
     if not window.take("["):
         raise window.other()

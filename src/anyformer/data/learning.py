@@ -20,7 +20,7 @@ NONE = Specials()
 """No special token but the one that ends a text."""
 
 
-class Task(Value):
+class TokenizerTraining(Value):
     """What is to be learnt."""
 
     spec: LearntSpec
@@ -39,7 +39,7 @@ def learn_in_process(spec: LearntSpec, texts: Iterable[str], special: Specials =
     assert process.stdin is not None
     assert process.stdout is not None
     try:
-        send(process.stdin, [to_json(Task(spec=spec, special=special, alphabet=alphabet)).encode()])
+        send(process.stdin, [to_json(TokenizerTraining(spec=spec, special=special, alphabet=alphabet)).encode()])
         for text in texts:
             send(process.stdin, [text.encode()])
         process.stdin.close()
@@ -60,7 +60,7 @@ def serve() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends this process
     answers = sys.stdout.buffer
     sys.stdout = sys.stderr  # a stray print must not enter the answer
-    task = from_json(Task, receive(sys.stdin.buffer)[0].decode())
+    task = from_json(TokenizerTraining, receive(sys.stdin.buffer)[0].decode())
     send(answers, [train(task.spec, task.special, task.alphabet, _texts(sys.stdin.buffer)).encode()])
 
 

@@ -25,7 +25,7 @@ class NoTextError(BadRecord):
 
 
 @dataclass
-class Bounds:
+class RecordBounds:
     """How much one record has taken so far; `add` refuses more than a record may."""
 
     size: int = 0
@@ -47,7 +47,7 @@ def lines(path: Path, advance: Callable[[int], None]) -> Iterator[tuple[int, byt
     with opened(path) as file:
         for number, line in enumerate(iter(lambda: file.readline(LONGEST + 1), b""), start=1):
             if len(line) > MOST_PARTS:
-                Bounds().add(f"{path}:{number}", line)
+                RecordBounds().add(f"{path}:{number}", line)
             blank = blank + 1 if len(line) <= 2 else 0
             if blank > BLANK:
                 raise DataError(f"{path}:{number}: more than {BLANK:,} blank lines one after the other; is it text?")

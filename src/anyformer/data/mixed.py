@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from anyformer.data.columns import Table
+from anyformer.data.columns import RecordTable
 from anyformer.data.corpus import Corpus, Endless, Mixed, Split
 from anyformer.data.kinds.mixture import Mixture
 from anyformer.text.errors import DataError
@@ -38,7 +38,7 @@ def mixed_corpus(data: Mixture, parts: Mapping[str, Corpus], cache: Path) -> Cor
     )
 
 
-def _whole(split: Split | Table | Mixed | Endless) -> Split | Table:
+def _whole(split: Split | RecordTable | Mixed | Endless) -> Split | RecordTable:
     assert not isinstance(split, Mixed | Endless), "refused where the mixture is described"
     return split
 

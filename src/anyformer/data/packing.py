@@ -15,7 +15,7 @@ Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class PackedRows:
     """Which records stand in which row: row i holds order[starts[i] : starts[i + 1]]. Fixed for a run; epochs reorder the
     rows."""
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from anyformer.data.lines import LONGEST, MOST_PARTS
 from anyformer.data.parquet_pages import pages
-from anyformer.data.row import Bad, Row
+from anyformer.data.row import Bad, RecordRow
 from anyformer.text.errors import DataError
 
 ROWS = 1024
@@ -27,7 +27,7 @@ _TEXTS = ("STRING", "NONE", "JSON", "ENUM")
 """What Parquet calls bytes that are held once."""
 
 
-def parquet(path: Path, advance: Callable[[int], None], bad: Bad) -> Iterator[Row]:
+def parquet(path: Path, advance: Callable[[int], None], bad: Bad) -> Iterator[RecordRow]:
     """The rows of a Parquet file, a few of them in memory."""
     try:
         _, reading = map(importlib.import_module, ("pyarrow", "pyarrow.parquet"))
@@ -43,7 +43,7 @@ def parquet(path: Path, advance: Callable[[int], None], bad: Bad) -> Iterator[Ro
         with reading.ParquetFile(path, memory_map=True, read_dictionary=texts) as file:
             for batch in _batches(path, file, count):
                 for values in _records(batch, path, number):
-                    yield Row(f"{path}#{number}", values, path.parent)
+                    yield RecordRow(f"{path}#{number}", values, path.parent)
                     number += 1
                 advance(number * size // total - done)
                 done = number * size // total

@@ -13,14 +13,14 @@ from typing import Any
 
 import tokenizers
 
-from anyformer.data.corpus import FORMAT, Corpus, Made, write_corpus
+from anyformer.data.corpus import FORMAT, Corpus, PreparedFiles, write_corpus
 from anyformer.data.description import Data, Files, Text
 from anyformer.data.generated import Generated
 from anyformer.data.kinds.mixture import Mixture
 from anyformer.data.mixed import mixed_corpus
 from anyformer.data.record_pipeline import RecordSurvey, make_records, record_sources
 from anyformer.data.records import Records
-from anyformer.data.sources import Source
+from anyformer.data.sources import SourceFile
 from anyformer.data.surveys import Survey, learn_tokenizer
 from anyformer.data.text_pipeline import TextSurvey, make_text, text_sources
 from anyformer.data.tokenizer_specs import TokenizerFile, learnt
@@ -120,7 +120,7 @@ def _survey(data: Files, progress: bool) -> Survey:
     raise AssertionError("refused when its sources were looked for")
 
 
-def _make(folder: Path, data: Files, special: Specials, workers: int, progress: bool) -> Made:
+def _make(folder: Path, data: Files, special: Specials, workers: int, progress: bool) -> PreparedFiles:
     match data:
         case Text():
             return make_text(folder, data, special, workers, progress)
@@ -129,7 +129,7 @@ def _make(folder: Path, data: Files, special: Specials, workers: int, progress: 
     raise AssertionError("refused when its sources were looked for")
 
 
-def _sources(data: Files) -> tuple[list[Source], list[Source]]:
+def _sources(data: Files) -> tuple[list[SourceFile], list[SourceFile]]:
     match data:
         case Text():
             return text_sources(data)

@@ -12,7 +12,7 @@ from anyformer.data.compressed import is_compressed, looks_like, opened, suffix_
 from anyformer.data.formats import READERS
 from anyformer.data.lines import NoTextError, text_after
 from anyformer.data.row import BadRecord
-from anyformer.data.sources import Source
+from anyformer.data.sources import SourceFile
 from anyformer.text.errors import DataError
 
 PIECE = 256 * 1024
@@ -31,7 +31,7 @@ def documents(count: int) -> str:
 class SourceFacts:
     """Facts of a file from one pass: text bytes, characters, documents, and the range of its documents' keys (64-bit)."""
 
-    source: Source
+    source: SourceFile
     bytes: int
     characters: int
     documents: int
@@ -54,7 +54,7 @@ class Skipped:
 
 
 @dataclass(frozen=True)
-class Piece:
+class TextPiece:
     """The next text of a document; `key` is the document's hash; `ends`: whether the document ends here."""
 
     text: str
@@ -66,7 +66,7 @@ class _UnfitError(Exception):
     """The file is no text."""
 
 
-def check(source: Source, field: str, advance: Callable[[int], None] = lambda count: None) -> SourceFacts | Skipped:
+def check(source: SourceFile, field: str, advance: Callable[[int], None] = lambda count: None) -> SourceFacts | Skipped:
     """Read a file once, calling `advance` with bytes read. Empty, binary and non-UTF-8 files are `Skipped`, or refused if the
     user named them; a wrong JSON line is always refused, as `file:line`."""
     try:
@@ -88,7 +88,7 @@ def check(source: Source, field: str, advance: Callable[[int], None] = lambda co
     return Skipped(str(source.path), reason)
 
 
-def read(facts: SourceFacts, field: str, size: int = PIECE) -> Iterator[Piece]:
+def read(facts: SourceFacts, field: str, size: int = PIECE) -> Iterator[TextPiece]:
     """The text of a checked file in pieces of at most `size` characters (see `cut`)."""
     try:
         if not facts.source.rows:
@@ -112,15 +112,15 @@ def cut(text: str) -> int:
     return text.rfind("\n") + 1 or text.rfind(" ") + 1 or len(text)
 
 
-def _pieces(blocks: Iterator[str], key: int, size: int) -> Iterator[Piece]:
+def _pieces(blocks: Iterator[str], key: int, size: int) -> Iterator[TextPiece]:
     held = ""
     for block in blocks:
         held += block
         while len(held) > size:
             place = cut(held[:size])
-            yield Piece(held[:place], key, ends=False)
+            yield TextPiece(held[:place], key, ends=False)
             held = held[place:]
-    yield Piece(held, key, ends=True)
+    yield TextPiece(held, key, ends=True)
 
 
 def _decoded(file: IO[bytes], size: int) -> Iterator[str]:
@@ -130,12 +130,12 @@ def _decoded(file: IO[bytes], size: int) -> Iterator[str]:
     decoder.decode(b"", final=True)
 
 
-def changed(source: Source) -> DataError:
+def changed(source: SourceFile) -> DataError:
     """The error for a file that changed after it was checked."""
     return DataError(f"{source.path}: the file changed while it was being read; run again when nothing writes to it")
 
 
-def _check_text(source: Source, field: str, advance: Callable[[int], None]) -> SourceFacts:
+def _check_text(source: SourceFile, field: str, advance: Callable[[int], None]) -> SourceFacts:
     decoder = codecs.getincrementaldecoder("utf-8")()
     digest, seen, characters = hashlib.sha256(), 0, 0
     with opened(source.path) as file:
@@ -160,7 +160,7 @@ def _strict(decoder: codecs.IncrementalDecoder, block: bytes, seen: int, final: 
         raise _UnfitError(str(error)) from None
 
 
-def _check_rows(source: Source, field: str, advance: Callable[[int], None]) -> SourceFacts:
+def _check_rows(source: SourceFile, field: str, advance: Callable[[int], None]) -> SourceFacts:
     size = characters = documents = empty = high = 0
     low = 2**64
     for text in _texts(source, field, advance):
@@ -176,7 +176,7 @@ def _check_rows(source: Source, field: str, advance: Callable[[int], None]) -> S
     return SourceFacts(source, bytes=size, characters=characters, documents=documents, empty=empty, low=low, high=high)
 
 
-def _texts(source: Source, field: str, advance: Callable[[int], None]) -> Iterator[str]:
+def _texts(source: SourceFile, field: str, advance: Callable[[int], None]) -> Iterator[str]:
     """The text of every row, and of every line that is not blank, empty texts included."""
     for row in READERS[suffix_of(source.path)](source.path, advance, _refuse):
         yield _field(row.values, field, row.where)

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import tokenizers
 from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, trainers
 
-from anyformer.data.tokenizer_specs import BytePairs, LearntSpec, Unigram, WordPiece, Words
+from anyformer.data.tokenizer_specs import BytePairs, LearntSpec, Unigram, WordPiece, WordTokenizer
 from anyformer.text.errors import DataError
 from anyformer.text.specials import UNKNOWN, Specials
 
@@ -51,7 +51,7 @@ def alphabet(spec: LearntSpec, special: Specials, texts: Iterable[str]) -> str:
 
 def least(spec: LearntSpec, special: Specials) -> int:
     """Tokens that a tokenizer has before it learns any."""
-    own = {BytePairs: 256, WordPiece: 1, Unigram: 257, Words: 1}
+    own = {BytePairs: 256, WordPiece: 1, Unigram: 257, WordTokenizer: 1}
     return own[type(spec)] + len(special.names)
 
 
@@ -156,7 +156,7 @@ def _settled(pieces: list[tuple[str, float]]) -> list[tuple[str, float]]:
     return sorted(equal, key=lambda item: (-item[1], item[0]))
 
 
-def _words(spec: Words, special: Specials, letters: str, texts: Iterable[str]) -> tokenizers.Tokenizer:
+def _words(spec: WordTokenizer, special: Specials, letters: str, texts: Iterable[str]) -> tokenizers.Tokenizer:
     def dressed(model: models.WordLevel) -> tokenizers.Tokenizer:
         inner = tokenizers.Tokenizer(model)
         inner.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
@@ -172,7 +172,7 @@ _LEARNERS: dict[type[LearntSpec], Learner] = {
     BytePairs: _byte_pairs,
     WordPiece: _word_piece,
     Unigram: _unigram,
-    Words: _words,
+    WordTokenizer: _words,
 }
 
 

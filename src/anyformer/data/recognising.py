@@ -8,7 +8,7 @@ from os.path import isfile
 from typing import Any
 
 from anyformer.data.description import Data, Path
-from anyformer.data.row import Row
+from anyformer.data.row import RecordRow
 from anyformer.data.rows import find_records, rows
 from anyformer.data.turns import is_turns
 from anyformer.text.errors import DataError
@@ -23,7 +23,7 @@ def _said(value: Any) -> bool:
 
 
 @dataclass(frozen=True)
-class Form:
+class RecordForm:
     """A published form of records: the fields that one has, and the data that it is.
 
     `has`: what the value of each field is; `fields`: those of the data, as its description has them; `also`: further ones,
@@ -47,15 +47,15 @@ class Form:
 
 
 FORMS = (
-    Form("chats in `messages`", "chats", {"messages": is_turns}),
-    Form("chats in `conversations`, as in ShareGPT", "chats", {"conversations": is_turns}, {"messages": "conversations"}),
-    Form("preferences: `chosen` and `rejected`", "preferences", {"chosen": _said, "rejected": _said}),
-    Form("`prompt` and `completion`", "completions", {"prompt": _said, "completion": _said}),
-    Form("`instruction`, `input` and `output`, as in Alpaca", "prompts", {"instruction": _text, "output": _text},
+    RecordForm("chats in `messages`", "chats", {"messages": is_turns}),
+    RecordForm("chats in `conversations`, as in ShareGPT", "chats", {"conversations": is_turns}, {"messages": "conversations"}),
+    RecordForm("preferences: `chosen` and `rejected`", "preferences", {"chosen": _said, "rejected": _said}),
+    RecordForm("`prompt` and `completion`", "completions", {"prompt": _said, "completion": _said}),
+    RecordForm("`instruction`, `input` and `output`, as in Alpaca", "prompts", {"instruction": _text, "output": _text},
          {"prompt": "instruction", "answer": "output"}, {"input": "input"}),
-    Form("`prompt` and `answer`", "prompts", {"prompt": _text, "answer": _text}, also={"system": "system"}),
-    Form("`source` and `target`", "pairs", {"source": _text, "target": _text}),
-    Form("running text in `text`", "text", {"text": _text}),
+    RecordForm("`prompt` and `answer`", "prompts", {"prompt": _text, "answer": _text}, also={"system": "system"}),
+    RecordForm("`source` and `target`", "pairs", {"source": _text, "target": _text}),
+    RecordForm("running text in `text`", "text", {"text": _text}),
 )  # fmt: skip
 """The forms, the likeliest first."""
 SPOKEN: Mapping[str, str] = {
@@ -68,7 +68,7 @@ SPOKEN: Mapping[str, str] = {
 class Recognised:
     """The form of records, and the description of their data without paths."""
 
-    form: Form
+    form: RecordForm
     table: Mapping[str, Any]
     where: str
 
@@ -79,7 +79,7 @@ class Recognised:
         return f"{self.form.words} ({named})"
 
 
-def first_row(paths: Sequence[Path]) -> Row | None:
+def first_row(paths: Sequence[Path]) -> RecordRow | None:
     """The first record of some paths; None where they hold no records, but running text, or nothing that can be read."""
     try:
         for source in find_records(paths):
@@ -116,5 +116,5 @@ def recognised_table(base: type[Data], paths: Sequence[Path]) -> Mapping[str, An
     )
 
 
-def _form(row: Row, kinds: Sequence[str] | None) -> Form | None:
+def _form(row: RecordRow, kinds: Sequence[str] | None) -> RecordForm | None:
     return next((form for form in FORMS if (kinds is None or form.kind in kinds) and form.fits(row.values)), None)

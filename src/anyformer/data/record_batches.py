@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from anyformer.data.batches import Ints, part_of
-from anyformer.data.columns import Record, Table
+from anyformer.data.columns import Record, RecordTable
 from anyformer.data.order import permuted
-from anyformer.data.packing import Rows
+from anyformer.data.packing import PackedRows
 from anyformer.text.errors import DataError
 
 
@@ -26,8 +26,8 @@ class RecordBatch:
 class RecordBatches:
     """Training batches of `batch` rows of records, without end: each epoch is a permutation of the rows."""
 
-    table: Table
-    rows: Rows
+    table: RecordTable
+    rows: PackedRows
     batch: int
     seed: int
 
@@ -55,7 +55,7 @@ class RecordBatches:
 
 
 def record_windows(
-    table: Table, rows: Rows, batch: int, rank: int = 0, world: int = 1, most: int | None = None
+    table: RecordTable, rows: PackedRows, batch: int, rank: int = 0, world: int = 1, most: int | None = None
 ) -> Iterator[RecordBatch]:
     """Every row once, for evaluation, or `most` rows spread evenly; the last batch may be smaller."""
     every = len(rows)
@@ -68,6 +68,6 @@ def record_windows(
             yield read_rows(table, rows, found, found)
 
 
-def read_rows(table: Table, rows: Rows, found: Ints, numbers: Ints) -> RecordBatch:
+def read_rows(table: RecordTable, rows: PackedRows, found: Ints, numbers: Ints) -> RecordBatch:
     """The records of the rows `found`."""
     return RecordBatch(tuple(tuple(table[record] for record in rows[row]) for row in found.tolist()), numbers)

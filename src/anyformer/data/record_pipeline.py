@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from anyformer.data.columns import TableWriter
-from anyformer.data.corpus import Made
+from anyformer.data.corpus import PreparedFiles
 from anyformer.data.labels import ordered
 from anyformer.data.progress import meter
 from anyformer.data.reading import Skipped
@@ -23,8 +23,8 @@ from anyformer.data.records import Records
 from anyformer.data.row import Bad, BadRecord
 from anyformer.data.rows import find_records, rows
 from anyformer.data.skips import Skips
-from anyformer.data.sources import Source, current, without
-from anyformer.data.splitting import SPLITS, Rule, SplitName, limit_of
+from anyformer.data.sources import SourceFile, current, without
+from anyformer.data.splitting import SPLITS, SplitName, SplitRule, limit_of
 from anyformer.data.surveys import learn_tokenizer
 from anyformer.data.workers import encoded_in_order
 from anyformer.text.errors import DataError
@@ -48,7 +48,7 @@ class _Facts:
     skipped: list[Skipped] = field(default_factory=list)
 
 
-def record_sources(data: Records) -> tuple[list[Source], list[Source]]:
+def record_sources(data: Records) -> tuple[list[SourceFile], list[SourceFile]]:
     """The files to train on and the files of `validation_paths`."""
     held_out = find_records(data.validation_paths, data.glob)
     sources = without(find_records(data.paths, data.glob), held_out)
@@ -62,11 +62,11 @@ class RecordSurvey:
     """Facts of records from one pass over their files, and the rule by which they are split."""
 
     data: Records
-    sources: Sequence[Source]
-    held_out: Sequence[Source]
+    sources: Sequence[SourceFile]
+    held_out: Sequence[SourceFile]
     facts: _Facts
     apart: _Facts
-    rule: Rule
+    rule: SplitRule
 
     @classmethod
     def of(cls, data: Records, progress: bool) -> Self:
@@ -78,7 +78,7 @@ class RecordSurvey:
             raise DataError(f"paths = {list(data.paths)}: no record can be used; {_reasons(facts.skipped)}")
         none = bool(held_out) or data.validation == 0.0
         limit = 0 if none else limit_of(data.validation, min(facts.keys), max(facts.keys), str(sources[0].path))
-        return cls(data, sources, held_out, facts, apart, Rule("documents", limit))
+        return cls(data, sources, held_out, facts, apart, SplitRule("documents", limit))
 
     @property
     def bytes(self) -> int:
@@ -110,7 +110,7 @@ class RecordSurvey:
         return (text for _, record in self.records() for text in self.data.texts(record))
 
 
-def make_records(folder: Path, data: Records, special: Specials, workers: int, progress: bool) -> Made:
+def make_records(folder: Path, data: Records, special: Specials, workers: int, progress: bool) -> PreparedFiles:
     """Write the numbers of the data's records into an empty folder."""
     survey = RecordSurvey.of(data, progress)
     size = survey.facts.bytes + survey.apart.bytes
@@ -142,10 +142,10 @@ def make_records(folder: Path, data: Records, special: Specials, workers: int, p
             raise DataError(f"{source.path}: the file changed while it was being read; run again when nothing writes to it")
     splits: dict[str, Any] = {name: writer.close() for name, writer in writers.items()}
     prints = survey.facts.fingerprints | survey.apart.fingerprints
-    return Made(tokenizer, splits, prints, (*survey.facts.skipped, *survey.apart.skipped), names)
+    return PreparedFiles(tokenizer, splits, prints, (*survey.facts.skipped, *survey.apart.skipped), names)
 
 
-def _surveyed(data: Records, sources: Sequence[Source], advance: Callable[[int], None]) -> _Facts:
+def _surveyed(data: Records, sources: Sequence[SourceFile], advance: Callable[[int], None]) -> _Facts:
     facts, skips = _Facts(classes={column: set() for column in data.classes}), Skips(data.skip_bad)
     counts: dict[str, int] = {}
     digests: dict[str, int] = {}
@@ -164,7 +164,7 @@ def _surveyed(data: Records, sources: Sequence[Source], advance: Callable[[int],
 
 
 def _checked(
-    data: Records, sources: Sequence[Source], bad: Bad, advance: Callable[[int], None] = lambda count: None
+    data: Records, sources: Sequence[SourceFile], bad: Bad, advance: Callable[[int], None] = lambda count: None
 ) -> Iterator[tuple[str, Checked]]:
     """(path, record) of every record that can be used; the others are given to `bad`."""
     for source in sources:

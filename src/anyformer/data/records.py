@@ -11,7 +11,7 @@ from pydantic import Field
 
 from anyformer.data.columns import ColumnType
 from anyformer.data.description import Files
-from anyformer.data.row import Row
+from anyformer.data.row import RecordRow
 from anyformer.text.tokenizers import TokenArray, Tokenizer
 
 Names = Mapping[str, tuple[str, ...]]
@@ -30,7 +30,7 @@ class Records(Files):
     classes: ClassVar[tuple[str, ...]] = ()
     """The columns whose classes are collected from the data, training and held out."""
 
-    def record(self, row: Row) -> Mapping[str, Any]:
+    def record(self, row: RecordRow) -> Mapping[str, Any]:
         """The values of a row that count, checked: texts, lists and numbers. `BadRecord` says what is wrong with it."""
         raise NotImplementedError
 

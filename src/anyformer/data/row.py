@@ -1,4 +1,4 @@
-"""`Row`: one raw record of a file, before anybody says what its fields mean; and the error about one."""
+"""`RecordRow`: one raw record of a file, before anybody says what its fields mean; and the error about one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _SHOWN = 60
 
 
 @dataclass(frozen=True)
-class Row:
+class RecordRow:
     """`where`: `file:line`, or `file#number` from 0 where a file has no lines; `folder`: where relative paths in it begin.
 
     `root`: the directory that no path in it leads out of; None: the folder.

@@ -13,15 +13,15 @@ from anyformer.data.compressed import is_compressed, suffix_of
 from anyformer.data.fields import choice_field, field_of, number_field, text_field, texts_field, whole_field
 from anyformer.data.formats import READERS, Advance, Reader
 from anyformer.data.images import SUFFIXES, image_field, image_file
-from anyformer.data.row import Bad, BadRecord, Row, refuse
+from anyformer.data.row import Bad, BadRecord, RecordRow, refuse
 from anyformer.data.skips import Skips
-from anyformer.data.sources import Source, find_sources
+from anyformer.data.sources import SourceFile, find_sources
 from anyformer.data.turns import turns_field
 from anyformer.text.errors import DataError
 
 __all__ = [
     "BadRecord",
-    "Row",
+    "RecordRow",
     "Skips",
     "choice_field",
     "field_of",
@@ -41,13 +41,13 @@ RECORD_GLOBS = (*(f"*{suffix}" for suffix in _READERS), *(f"*{suffix}{packed}" f
 """Files of records that are read in a directory when no glob is given."""
 
 
-def rows(source: Source | str | Path, advance: Advance = lambda count: None, bad: Bad = refuse) -> Iterator[Row]:
+def rows(source: SourceFile | str | Path, advance: Advance = lambda count: None, bad: Bad = refuse) -> Iterator[RecordRow]:
     """Every record of a file, in order, with memory for a few; `advance` is called with bytes read.
 
     A record that cannot be read is given to `bad`, which raises it or counts it (`Skips.add`); a file that cannot be read at
     all is a `DataError`. A string or path stands for all that `find_records` finds there.
     """
-    if not isinstance(source, Source):
+    if not isinstance(source, SourceFile):
         for each in find_records([str(source)]):
             yield from rows(each, advance, bad)
         return
@@ -69,9 +69,9 @@ def rows(source: Source | str | Path, advance: Advance = lambda count: None, bad
         raise DataError(f"{source.path}: cannot be read ({error.strerror})") from None
 
 
-def find_records(paths: Iterable[str], globs: Sequence[str] = ()) -> list[Source]:
+def find_records(paths: Iterable[str], globs: Sequence[str] = ()) -> list[SourceFile]:
     """The files of `paths` in order, each once: files, directories, and the words of built-in records (`SOURCES`)."""
-    found: dict[tuple[str, str], Source] = {}
+    found: dict[tuple[str, str], SourceFile] = {}
     for path in paths:
         sources = SOURCES[path].sources() if path in SOURCES else find_sources([path], globs or RECORD_GLOBS)
         for source in sources:

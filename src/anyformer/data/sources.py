@@ -23,7 +23,7 @@ _NOT_STDLIB = frozenset({"site-packages", "dist-packages", "test", "tests", "idl
 
 
 @dataclass(frozen=True)
-class Source:
+class SourceFile:
     """One file to read. `explicit`: the user named it, so errors refuse it; files of a directory are skipped instead.
     `origin`: the word of the built-in records that are made from it, if any; `root`: the directory of the user's in which it
     was found, if any."""
@@ -45,9 +45,9 @@ class Source:
         return [str(self.path), self.size, self.modified]
 
 
-def find_sources(paths: Iterable[str], globs: Sequence[str] = ()) -> list[Source]:
+def find_sources(paths: Iterable[str], globs: Sequence[str] = ()) -> list[SourceFile]:
     """The files of `paths` in order, each once (a directory's sorted by relative path); `DataError` if a path has none."""
-    sources: dict[str, Source] = {}
+    sources: dict[str, SourceFile] = {}
     for path in paths:
         for source in _expand(path, globs or TEXT_GLOBS):
             first = sources.setdefault(os.path.realpath(source.path), source)
@@ -56,13 +56,13 @@ def find_sources(paths: Iterable[str], globs: Sequence[str] = ()) -> list[Source
     return list(sources.values())
 
 
-def without(sources: Iterable[Source], others: Iterable[Source]) -> list[Source]:
+def without(sources: Iterable[SourceFile], others: Iterable[SourceFile]) -> list[SourceFile]:
     """`sources` that are not among `others`, compared by real path."""
     taken = {os.path.realpath(other.path) for other in others}
     return [source for source in sources if os.path.realpath(source.path) not in taken]
 
 
-def current(source: Source) -> Source:
+def current(source: SourceFile) -> SourceFile:
     """The source with its current size and time of change; `DataError` if the file is gone."""
     return _source(source.path, source.explicit)
 
@@ -79,7 +79,7 @@ def is_inside(path: Path, root: Path) -> bool:
     return any(Path(os.path.realpath(path)).is_relative_to(os.path.realpath(each)) for each in roots)
 
 
-def _expand(path: str, globs: Sequence[str]) -> list[Source]:
+def _expand(path: str, globs: Sequence[str]) -> list[SourceFile]:
     if path == STDLIB:
         root = Path(sysconfig.get_path("stdlib"))
         return _walk(root, ("*.py",), _NOT_STDLIB)
@@ -94,7 +94,7 @@ def _expand(path: str, globs: Sequence[str]) -> list[Source]:
     return [_source(place, explicit=True)]
 
 
-def _walk(root: Path, globs: Sequence[str], skipped: frozenset[str]) -> list[Source]:
+def _walk(root: Path, globs: Sequence[str], skipped: frozenset[str]) -> list[SourceFile]:
     names = [name for name in _files(root, skipped) if any(_matches(name, glob) for glob in globs)]
     if not names:
         raise DataError(_no_file(root, skipped, globs))
@@ -128,7 +128,7 @@ def _matches(name: str, glob: str) -> bool:
     return fnmatch(name if "/" in glob else name.rpartition("/")[2], glob)
 
 
-def _source(path: Path, explicit: bool, root: Path | None = None) -> Source:
+def _source(path: Path, explicit: bool, root: Path | None = None) -> SourceFile:
     try:
         str(path).encode()
         status = path.stat()
@@ -137,4 +137,4 @@ def _source(path: Path, explicit: bool, root: Path | None = None) -> Source:
         raise DataError(f"{shown}: the name of this file is not UTF-8, so nothing can be written about it; rename it") from None
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror})") from None
-    return Source(path, explicit, status.st_size, status.st_mtime_ns, root=root)
+    return SourceFile(path, explicit, status.st_size, status.st_mtime_ns, root=root)

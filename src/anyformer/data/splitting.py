@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from anyformer.data.description import Text
-from anyformer.data.reading import PIECE, Piece, SourceFacts, read
+from anyformer.data.reading import PIECE, SourceFacts, TextPiece, read
 from anyformer.text.errors import DataError
 
 SplitName = Literal["train", "validation"]
@@ -15,7 +15,7 @@ SPLITS: tuple[SplitName, ...] = ("train", "validation")
 
 
 @dataclass(frozen=True)
-class Rule:
+class SplitRule:
     """`documents`: a key below `limit` is held out. `tail`: the characters from `limit` on are. `separate`: whether an
     end-of-text token follows each document."""
 
@@ -24,18 +24,18 @@ class Rule:
     separate: bool = True
 
 
-def decide(data: Text, facts: Sequence[SourceFacts]) -> Rule:
+def decide(data: Text, facts: Sequence[SourceFacts]) -> SplitRule:
     """The rule by which the text of `data.paths` is split."""
     documents = sum(fact.documents for fact in facts)
     if data.validation_paths or data.validation == 0.0:
-        return Rule("documents", limit=0)
+        return SplitRule("documents", limit=0)
     low, high = min(fact.low for fact in facts), max(fact.high for fact in facts)
     # With fewer documents than 1/fraction usually none would be held out; equal documents have equal keys.
     enough = documents * data.validation >= 1 and low < high
     if data.split == "tail" or (data.split is None and not enough):
         characters = sum(fact.characters for fact in facts)
-        return Rule("tail", limit=int(characters * (1 - data.validation)), separate=documents > 1)
-    return Rule("documents", limit_of(data.validation, low, high, str(facts[0].source.path)))
+        return SplitRule("tail", limit=int(characters * (1 - data.validation)), separate=documents > 1)
+    return SplitRule("documents", limit_of(data.validation, low, high, str(facts[0].source.path)))
 
 
 def limit_of(share: float, low: int, high: int, where: str) -> int:
@@ -49,8 +49,8 @@ def limit_of(share: float, low: int, high: int, where: str) -> int:
 
 
 def assign(
-    data: Text, rule: Rule, facts: Sequence[SourceFacts], held_out: Sequence[SourceFacts], size: int = PIECE
-) -> Iterator[tuple[SplitName, Piece]]:
+    data: Text, rule: SplitRule, facts: Sequence[SourceFacts], held_out: Sequence[SourceFacts], size: int = PIECE
+) -> Iterator[tuple[SplitName, TextPiece]]:
     """Every piece of the text in order, with the split it belongs to; `held_out` are the files of `validation_paths`."""
     seen = 0
     for fact in facts:

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from anyformer.data.corpus import Made
+from anyformer.data.corpus import PreparedFiles
 from anyformer.data.description import Text
 from anyformer.data.progress import meter
-from anyformer.data.reading import Piece, Skipped, SourceFacts, changed, check, documents
+from anyformer.data.reading import Skipped, SourceFacts, TextPiece, changed, check, documents
 from anyformer.data.shards import SplitWriter, token_dtype
-from anyformer.data.sources import Source, current, find_sources, without
-from anyformer.data.splitting import SPLITS, Rule, SplitName, assign, decide
+from anyformer.data.sources import SourceFile, current, find_sources, without
+from anyformer.data.splitting import SPLITS, SplitName, SplitRule, assign, decide
 from anyformer.data.surveys import learn_tokenizer
 from anyformer.data.vocabulary import TRAINING_PIECE
 from anyformer.data.workers import encoded_in_order
@@ -23,7 +23,7 @@ from anyformer.text.specials import Specials
 from anyformer.text.tokenizers import Tokenizer
 
 _GROUP_CHARACTERS, _GROUP_PIECES = 2**20, 4096
-Group = list[tuple[SplitName, Piece]]
+Group = list[tuple[SplitName, TextPiece]]
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class TextSurvey:
     facts: Sequence[SourceFacts]
     held_out: Sequence[SourceFacts]
     skipped: Sequence[Skipped]
-    rule: Rule
+    rule: SplitRule
 
     @classmethod
     def of(cls, data: Text, progress: bool) -> Self:
@@ -60,7 +60,7 @@ class TextSurvey:
         return (piece.text for _, piece in assign(self.data, self.rule, self.facts, self.held_out))
 
 
-def make_text(folder: Path, data: Text, special: Specials, workers: int, progress: bool) -> Made:
+def make_text(folder: Path, data: Text, special: Specials, workers: int, progress: bool) -> PreparedFiles:
     """Write the tokens of the data's files into an empty folder."""
     survey = TextSurvey.of(data, progress)
     facts, rule = (*survey.facts, *survey.held_out), survey.rule
@@ -81,7 +81,7 @@ def make_text(folder: Path, data: Text, special: Specials, workers: int, progres
     for fact in facts:
         if current(fact.source).identity() != fact.source.identity():
             raise changed(fact.source)
-    return Made(
+    return PreparedFiles(
         tokenizer,
         {name: writer.close() for name, writer in writers.items()},
         {str(fact.source.path): fact.fingerprint for fact in facts},
@@ -89,7 +89,7 @@ def make_text(folder: Path, data: Text, special: Specials, workers: int, progres
     )
 
 
-def around_documents(tokenizer: Tokenizer, special: Specials, rule: Rule) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def around_documents(tokenizer: Tokenizer, special: Specials, rule: SplitRule) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """What stands before and behind each document: what the tokenizer puts around a text, and the token that ends a text where
     it puts nothing behind one.
 
@@ -101,7 +101,7 @@ def around_documents(tokenizer: Tokenizer, special: Specials, rule: Rule) -> tup
     return ((), end) if special.rows else (frame.before, frame.behind or end)
 
 
-def text_sources(data: Text) -> tuple[list[Source], list[Source]]:
+def text_sources(data: Text) -> tuple[list[SourceFile], list[SourceFile]]:
     """The files to train on and the files of `validation_paths`."""
     held_out = find_sources(data.validation_paths, data.glob)
     sources = without(find_sources(data.paths, data.glob), held_out)
@@ -111,7 +111,7 @@ def text_sources(data: Text) -> tuple[list[Source], list[Source]]:
 
 
 def _check_all(
-    sources: Sequence[Source], field: str, advance: Callable[[int], None]
+    sources: Sequence[SourceFile], field: str, advance: Callable[[int], None]
 ) -> tuple[list[SourceFacts], list[Skipped]]:
     facts: list[SourceFacts] = []
     skipped: list[Skipped] = []
@@ -134,7 +134,7 @@ def _texts(group: Group) -> list[str]:
     return [piece.text for _, piece in group]
 
 
-def _groups(pieces: Iterable[tuple[SplitName, Piece]]) -> Iterator[Group]:
+def _groups(pieces: Iterable[tuple[SplitName, TextPiece]]) -> Iterator[Group]:
     """Pieces in lists of about a million characters."""
     group: Group = []
     characters = 0

@@ -11,14 +11,14 @@ from anyformer.describe import Value
 SampleBytes = Annotated[int, Field(ge=1)]
 
 
-class Learnt(Value):
+class LearntTokenizer(Value):
     """A tokenizer that is learnt from the training split, always the same one from the same text.
 
     Each has a `vocab` and `sample_bytes`, declared in the order in which its fields are written.
     """
 
 
-class BytePairs(Learnt):
+class BytePairs(LearntTokenizer):
     """Byte-level BPE trained on the training split (Sennrich et al. 2016; bytes as in GPT-2): lossless on every string."""
 
     kind: Literal["byte_pairs"] = "byte_pairs"
@@ -30,7 +30,7 @@ class BytePairs(Learnt):
     """At most about this much text trains the tokenizer, taken evenly from the whole training split."""
 
 
-class WordPiece(Learnt):
+class WordPiece(LearntTokenizer):
     """BERT's tokens (Devlin et al. 2019): words cut at white space and punctuation, spelt greedily by the longest known pieces,
     `##` before a piece that goes on; white space, and accents of lower case, are lost."""
 
@@ -43,7 +43,7 @@ class WordPiece(Learnt):
     """At most about this much text trains the tokenizer, taken evenly from the whole training split."""
 
 
-class Unigram(Learnt):
+class Unigram(LearntTokenizer):
     """The most probable pieces of a unigram model (Kudo 2018, as in SentencePiece), and bytes for characters that are rare:
     lossless on every string, since pieces spell white space as it is."""
 
@@ -54,7 +54,7 @@ class Unigram(Learnt):
     """At most about this much text trains the tokenizer, taken evenly from the whole training split."""
 
 
-class Words(Learnt):
+class WordTokenizer(LearntTokenizer):
     """One token per word or punctuation mark, for the most frequent ones; any other is `[UNK]`, and white space is lost."""
 
     kind: Literal["words"] = "words"
@@ -92,17 +92,17 @@ class TokenizerFile(Value):
     """Path of the file or of the directory."""
 
 
-LearntSpec = Annotated[BytePairs | WordPiece | Unigram | Words, Field(discriminator="kind")]
+LearntSpec = Annotated[BytePairs | WordPiece | Unigram | WordTokenizer, Field(discriminator="kind")]
 """The tokenizers that are learnt from text, each with a `vocab`."""
 TokenizerSpec = Annotated[
-    BytePairs | WordPiece | Unigram | Words | Bytes | Characters | Symbols | TokenizerFile, Field(discriminator="kind")
+    BytePairs | WordPiece | Unigram | WordTokenizer | Bytes | Characters | Symbols | TokenizerFile, Field(discriminator="kind")
 ]
 
 
 def learnt(spec: TokenizerSpec) -> LearntSpec | None:
     """The description itself if it is of a tokenizer that is learnt from text, else None."""
     match spec:
-        case BytePairs() | WordPiece() | Unigram() | Words():
+        case BytePairs() | WordPiece() | Unigram() | WordTokenizer():
             return spec
         case _:
             return None

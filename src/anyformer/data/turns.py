@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from anyformer.data.fields import field_of, text_field, whole_text
-from anyformer.data.row import BadRecord, Row, shown
+from anyformer.data.row import BadRecord, RecordRow, shown
 from anyformer.describe import json_data
 from anyformer.text.chat.conversation import ANSWERING, Message, texts
 
@@ -18,7 +18,7 @@ _ROLES: Mapping[str, str] = {
 """Who speaks in a chat of ShareGPT's form, and that role's usual name."""
 
 
-def turns_field(row: Row, name: str) -> list[dict[str, Any]]:
+def turns_field(row: RecordRow, name: str) -> list[dict[str, Any]]:
     """The turns of a chat, at least one.
 
     A turn is `{"role": ..., "content": ...}`, or `{"from": "human", "value": ...}`; the content is a text, or a list of parts
@@ -38,7 +38,7 @@ def is_turns(value: Any) -> bool:
     return isinstance(first, Mapping) and ("role" in first or "from" in first)
 
 
-def tools_field(row: Row, name: str) -> list[Any] | None:
+def tools_field(row: RecordRow, name: str) -> list[Any] | None:
     """The tools that a chat may use, as a list or as the JSON text of one; None if the record has none."""
     value = row.values.get(name)
     if isinstance(value, str) and value.strip():
@@ -50,14 +50,14 @@ def tools_field(row: Row, name: str) -> list[Any] | None:
     return value
 
 
-def one_turn(row: Row, field: str, role: str) -> list[dict[str, Any]]:
+def one_turn(row: RecordRow, field: str, role: str) -> list[dict[str, Any]]:
     """The turns in a field; a text is one turn of `role`."""
     if isinstance(field_of(row, field), list):
         return turns_field(row, field)
     return [{"role": role, "content": text_field(row, field)}]
 
 
-def refuse_blank(row: Row, turns: list[dict[str, Any]], field: str) -> None:
+def refuse_blank(row: RecordRow, turns: list[dict[str, Any]], field: str) -> None:
     """Refuse an answer that says nothing."""
     for place, turn in enumerate(turns):
         if turn["role"] == ANSWERING and not any(text.strip() for text in _said(turn)):
@@ -68,7 +68,7 @@ def _said(turn: Message) -> list[str]:
     return [text for key, value in turn.items() if key != "role" for text in texts(value) if text not in ("text", "type")]
 
 
-def _turn(row: Row, at: str, turn: Any) -> dict[str, Any]:
+def _turn(row: RecordRow, at: str, turn: Any) -> dict[str, Any]:
     reason = f"field {at!r} should have a text as role and as content, got {shown(turn)}"
     if not isinstance(turn, Mapping):
         raise BadRecord(row.where, reason, _FORM)
@@ -85,7 +85,7 @@ def _turn(row: Row, at: str, turn: Any) -> dict[str, Any]:
     return made
 
 
-def _json(row: Row, name: str, text: str) -> Any:
+def _json(row: RecordRow, name: str, text: str) -> Any:
     try:
         return json_data(text)
     except ValueError as error:

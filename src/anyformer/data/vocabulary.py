@@ -19,7 +19,7 @@ from anyformer.data.tokenizer_specs import (
     TokenizerFile,
     TokenizerSpec,
     WordPiece,
-    Words,
+    WordTokenizer,
 )
 from anyformer.text.errors import DataError
 from anyformer.text.lookup import byte_letters
@@ -75,7 +75,7 @@ def _learnt(spec: LearntSpec, training: Texts, in_process: bool, special: Specia
     # Of tokens that have an alphabet the text is read twice.
     letters = alphabet(spec, special, training())
     definition = (learn_in_process if in_process else learn)(spec, training(), special, letters)
-    unknown = UNKNOWN if isinstance(spec, WordPiece | Words) else None
+    unknown = UNKNOWN if isinstance(spec, WordPiece | WordTokenizer) else None
     return _framing(definition, special, unknown)
 
 

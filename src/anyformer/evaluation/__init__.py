@@ -1,36 +1,36 @@
 """What a trained model reaches: losses and metrics of data, choices, hidden words, retrieval, tasks; two models compared."""
 
-from anyformer.evaluation.choices import Choices, Question, answer, better, read_questions
+from anyformer.evaluation.choices import ChoiceQuestion, ChoiceResults, answer, better, read_questions
 from anyformer.evaluation.decoder_likelihood import target_scores
 from anyformer.evaluation.fill import Filled, fill
-from anyformer.evaluation.gaps import Gap, Guess, by_left_side, by_mask, by_sentinel, by_whole_text
-from anyformer.evaluation.intervals import Difference, Interval, paired, share
+from anyformer.evaluation.gaps import CandidateScores, Gap, by_left_side, by_mask, by_sentinel, by_whole_text
+from anyformer.evaluation.intervals import Interval, PairedDifference, paired, share
 from anyformer.evaluation.likelihood import Request, Score, scores
 from anyformer.evaluation.masked_likelihood import filled_scores
-from anyformer.evaluation.measure import Measured, Task, against, measure, task_of
+from anyformer.evaluation.measure import EvaluationResult, EvaluationTask, against, measure, task_of
 from anyformer.evaluation.retrieval import Retrieval, embeddings, read_pairs, retrieve
 from anyformer.evaluation.subject import Subject, open_subject
 from anyformer.evaluation.tasks import Asking, Result, check_harness, run_tasks
-from anyformer.evaluation.text_figures import Bucket, Sums, TextFigures, text_figures
+from anyformer.evaluation.text_figures import ContextBucket, Sums, TextFigures, text_figures
 
 __all__ = [
     "Asking",
-    "Bucket",
-    "Choices",
-    "Difference",
+    "CandidateScores",
+    "ChoiceQuestion",
+    "ChoiceResults",
+    "ContextBucket",
+    "EvaluationResult",
+    "EvaluationTask",
     "Filled",
     "Gap",
-    "Guess",
     "Interval",
-    "Measured",
-    "Question",
+    "PairedDifference",
     "Request",
     "Result",
     "Retrieval",
     "Score",
     "Subject",
     "Sums",
-    "Task",
     "TextFigures",
     "against",
     "answer",

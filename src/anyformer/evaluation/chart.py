@@ -7,13 +7,13 @@ from pathlib import Path
 
 from matplotlib.axes import Axes
 
-from anyformer.evaluation.text_figures import Bucket, TextFigures
+from anyformer.evaluation.text_figures import ContextBucket, TextFigures
 from anyformer.pictures.style import FAINT, PALETTE, drawing, in_tokens
 
 
 def draw_figures(figures: TextFigures, path: Path, *, title: str) -> None:
     """Loss by the tokens read before, by length of document if there are several, and accuracy by confidence."""
-    panels: list[tuple[str, Sequence[Bucket]]] = [("tokens read before", figures.by_position)]
+    panels: list[tuple[str, Sequence[ContextBucket]]] = [("tokens read before", figures.by_position)]
     if figures.by_document:
         panels.append(("tokens of the document", figures.by_document))
     with drawing(path, 4.0 * (len(panels) + 1), 3.6) as figure:
@@ -24,7 +24,7 @@ def draw_figures(figures: TextFigures, path: Path, *, title: str) -> None:
         _calibration(axes[-1], figures)
 
 
-def _by_length(axes: Axes, what: str, buckets: Sequence[Bucket], whole: float) -> None:
+def _by_length(axes: Axes, what: str, buckets: Sequence[ContextBucket], whole: float) -> None:
     firsts = [bucket.first for bucket in buckets]
     axes.plot(firsts, [bucket.sums.loss for bucket in buckets], "o-", color=PALETTE[0], markersize=4)
     axes.axhline(whole, color=FAINT, linestyle=":", label=f"all: {whole:.3f}")

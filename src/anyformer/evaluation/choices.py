@@ -8,10 +8,10 @@ from itertools import pairwise
 from pathlib import Path
 
 from anyformer.data.fields import field_of, text_field
-from anyformer.data.row import BadRecord, Row, shown
+from anyformer.data.row import BadRecord, RecordRow, shown
 from anyformer.data.rows import rows
 from anyformer.evaluation.decoder_likelihood import target_scores
-from anyformer.evaluation.intervals import Difference, Interval, paired, share
+from anyformer.evaluation.intervals import Interval, PairedDifference, paired, share
 from anyformer.evaluation.likelihood import Request, pair, prefix_of, scores
 from anyformer.evaluation.subject import Subject
 from anyformer.text import Tokenizer
@@ -19,7 +19,7 @@ from anyformer.text.sides import Sides
 
 
 @dataclass(frozen=True)
-class Question:
+class ChoiceQuestion:
     """A text, its possible continuations, and the number of the right one."""
 
     context: str
@@ -31,7 +31,7 @@ class Question:
 class Answered:
     """A question's log-likelihoods, one for each choice."""
 
-    question: Question
+    question: ChoiceQuestion
     log_likelihoods: tuple[float, ...]
 
     @property
@@ -47,7 +47,7 @@ class Answered:
 
 
 @dataclass(frozen=True)
-class Choices:
+class ChoiceResults:
     """All questions, answered."""
 
     answered: tuple[Answered, ...]
@@ -78,7 +78,7 @@ class Choices:
         return sum(1 / len(each.question.choices) for each in self.answered) / len(self.answered)
 
 
-def read_questions(path: Path) -> list[Question]:
+def read_questions(path: Path) -> list[ChoiceQuestion]:
     """The questions of a file of records: `context` or `question`, `choices`, and `answer`, a number from 0 or a choice."""
     found = [_question(row) for row in rows(str(path))]
     if not found:
@@ -86,7 +86,7 @@ def read_questions(path: Path) -> list[Question]:
     return found
 
 
-def _question(row: Row) -> Question:
+def _question(row: RecordRow) -> ChoiceQuestion:
     name = "context" if "context" in row.values else "question"
     context, choices = text_field(row, name), field_of(row, "choices")
     if not isinstance(choices, list) or len(choices) < 2 or not all(isinstance(each, str) and each for each in choices):
@@ -94,10 +94,10 @@ def _question(row: Row) -> Question:
     if len(set(choices)) < len(choices):
         twice = next(one for one, two in pairwise(sorted(choices)) if one == two)
         raise BadRecord(row.where, f"field 'choices' has {shown(twice)} twice", "give each choice once")
-    return Question(context, tuple(choices), _answer(row, choices))
+    return ChoiceQuestion(context, tuple(choices), _answer(row, choices))
 
 
-def _answer(row: Row, choices: Sequence[str]) -> int:
+def _answer(row: RecordRow, choices: Sequence[str]) -> int:
     answer = field_of(row, "answer")
     if isinstance(answer, int) and not isinstance(answer, bool) and 0 <= answer < len(choices):
         return answer
@@ -109,7 +109,7 @@ def _answer(row: Row, choices: Sequence[str]) -> int:
     )  # fmt: skip
 
 
-def asked(subject: Subject, question: Question) -> list[Request]:
+def asked(subject: Subject, question: ChoiceQuestion) -> list[Request]:
     """A request for each choice. A space stands between the text and a choice, unless either brings white space."""
     tokenizer, context = subject.text, question.context
     return [pair(tokenizer, context, joined(context, choice)) for choice in question.choices]
@@ -121,7 +121,9 @@ def joined(context: str, choice: str) -> str:
     return choice if bare else f" {choice}"
 
 
-def answer(subject: Subject, questions: Sequence[Question], progress: Callable[[int], None] = lambda done: None) -> Choices:
+def answer(
+    subject: Subject, questions: Sequence[ChoiceQuestion], progress: Callable[[int], None] = lambda done: None
+) -> ChoiceResults:
     """The log-likelihood of each choice of each question. `progress` is called with the choices scored so far.
 
     A model with two inputs reads the text before a choice as its source, and the choice is its target.
@@ -138,7 +140,7 @@ def answer(subject: Subject, questions: Sequence[Question], progress: Callable[[
         flat = [request for each in requests for request in each]
         told = scores(subject.model, flat, subject.length, progress=progress)
     found = iter(told)
-    return Choices(
+    return ChoiceResults(
         tuple(
             Answered(question, tuple(next(found).log_likelihood for _ in each))
             for question, each in zip(questions, requests, strict=True)
@@ -146,7 +148,7 @@ def answer(subject: Subject, questions: Sequence[Question], progress: Callable[[
     )
 
 
-def as_targets(tokenizer: Tokenizer, sides: Sides, question: Question) -> list[Request]:
+def as_targets(tokenizer: Tokenizer, sides: Sides, question: ChoiceQuestion) -> list[Request]:
     """A request for each choice as lm-evaluation-harness makes them: the framed text is the source, and white space at its end
     begins the target."""
     context = question.context.rstrip()
@@ -160,7 +162,7 @@ def _before(sides: Sides, request: Request) -> tuple[int, ...]:
     return (sides.entered(request.continuation)[0],)
 
 
-def better(first: Choices, second: Choices) -> Difference:
+def better(first: ChoiceResults, second: ChoiceResults) -> PairedDifference:
     """The difference of two models' accuracies on the same questions."""
     ones = [1.0] * len(first.right)
     return paired(first.right, second.right, ones, unit="questions", lower=False)

@@ -30,7 +30,7 @@ class Gap:
 
 
 @dataclass(frozen=True)
-class Guess:
+class CandidateScores:
     """log p of each candidate of a gap, up to a constant that all of them share."""
 
     logs: tuple[float, ...]
@@ -47,15 +47,15 @@ class Guess:
         return float(logs.logsumexp(0) - logs[0])
 
 
-def by_mask(model: Transformer, gaps: Sequence[Gap], tokenizer: Tokenizer) -> list[Guess]:
+def by_mask(model: Transformer, gaps: Sequence[Gap], tokenizer: Tokenizer) -> list[CandidateScores]:
     """A masked model reads both parts with the mask token between them: log p(v | before, after)."""
     mask = tokenizer.special("mask")
     rows = [framed_row(tokenizer, (*gap.before, mask, *gap.after)) for gap in gaps]
     logs = logs_at(model, rows, [row.index(mask) for row in rows])
-    return [Guess(tuple(logs[number, list(gap.candidates)].tolist())) for number, gap in enumerate(gaps)]
+    return [CandidateScores(tuple(logs[number, list(gap.candidates)].tolist())) for number, gap in enumerate(gaps)]
 
 
-def by_sentinel(model: Transformer, gaps: Sequence[Gap], tokenizer: Tokenizer) -> list[Guess]:
+def by_sentinel(model: Transformer, gaps: Sequence[Gap], tokenizer: Tokenizer) -> list[CandidateScores]:
     """A model of left-out spans reads both parts with a sentinel between them, and its decoder writes what stood there:
     log p(v | before, after)."""
     (sentinel,), frame = tokenizer.sentinels(1), Sides.of_running_text(tokenizer)
@@ -67,7 +67,7 @@ def by_sentinel(model: Transformer, gaps: Sequence[Gap], tokenizer: Tokenizer) -
     return _each(gaps, [score.log_likelihood for score in target_scores(model, requests, (*frame.opening, sentinel))])
 
 
-def by_whole_text(model: Transformer, gaps: Sequence[Gap], length: int) -> list[Guess]:
+def by_whole_text(model: Transformer, gaps: Sequence[Gap], length: int) -> list[CandidateScores]:
     """A model of the next token reads the text with each candidate: log p(v | before) + log p(after | before, v).
 
     By Bayes' rule the candidates' probabilities given both sides are in proportion to it.
@@ -76,12 +76,12 @@ def by_whole_text(model: Transformer, gaps: Sequence[Gap], length: int) -> list[
     return _each(gaps, [score.log_likelihood for score in scores(model, requests, length)])
 
 
-def by_left_side(model: Transformer, gaps: Sequence[Gap], length: int) -> list[Guess]:
+def by_left_side(model: Transformer, gaps: Sequence[Gap], length: int) -> list[CandidateScores]:
     """A model of the next token reads the part before the gap alone: log p(v | before)."""
     requests = [Request(gap.before, (candidate,)) for gap in gaps for candidate in gap.candidates]
     return _each(gaps, [score.log_likelihood for score in scores(model, requests, length)])
 
 
-def _each(gaps: Sequence[Gap], logs: Sequence[float]) -> list[Guess]:
+def _each(gaps: Sequence[Gap], logs: Sequence[float]) -> list[CandidateScores]:
     found = iter(logs)
-    return [Guess(tuple(next(found) for _ in gap.candidates)) for gap in gaps]
+    return [CandidateScores(tuple(next(found) for _ in gap.candidates)) for gap in gaps]

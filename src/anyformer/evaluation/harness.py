@@ -18,7 +18,7 @@ from anyformer.evaluation.subject import Subject
 from anyformer.generation import Sampling, stream
 from anyformer.text import DataError
 from anyformer.text.chat import Chat, named_template
-from anyformer.text.chat.rendering import Writer
+from anyformer.text.chat.rendering import ChatWriter
 from anyformer.text.marked import encode_marked
 
 NEW_TOKENS = 256
@@ -78,10 +78,10 @@ class AnyformerLM(TemplateLM):  # type: ignore[misc]
             *before, last = chat_history
             chat_history = [*before, {**last, "content": f"{last['content']}{_HERE} "}]
         try:
-            written, _ = Writer.of(self._subject.text, Chat(chat_history)).marked(prompt=add_generation_prompt)
+            written, _ = ChatWriter.of(self._subject.text, Chat(chat_history)).marked(prompt=add_generation_prompt)
         except DataError:  # some templates know no system, and the harness leaves it out then
             rest = [turn for turn in chat_history if turn["role"] != "system"]
-            written, _ = Writer.of(self._subject.text, Chat(rest)).marked(prompt=add_generation_prompt)
+            written, _ = ChatWriter.of(self._subject.text, Chat(rest)).marked(prompt=add_generation_prompt)
         if add_generation_prompt:
             return written
         place = written.rfind(_HERE)

@@ -29,7 +29,7 @@ class Interval:
 
 
 @dataclass(frozen=True)
-class Difference:
+class PairedDifference:
     """The first model minus the second one, over `units`; `lower`: whether less is better."""
 
     interval: Interval
@@ -63,7 +63,7 @@ def share(right: float, count: float) -> Interval:
 
 def paired(
     first: ArrayLike, second: ArrayLike, counts: ArrayLike, *, unit: str, lower: bool = True, seed: int = 0
-) -> Difference:
+) -> PairedDifference:
     """sum_i (first_i - second_i) / sum_i counts_i, with the percentiles of the same ratio over resampled units.
 
     Each unit (a document, a row, a question) is drawn with both of its sums, so that what makes it hard for both models
@@ -80,4 +80,4 @@ def paired(
         drawn = random.integers(number, size=(min(RESAMPLES - len(estimates), max(1, _AT_ONCE // number)), number))
         estimates += (differences[drawn].sum(1) / weights[drawn].sum(1)).tolist()
     low, high = np.quantile(estimates, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
-    return Difference(Interval(value, float(low), float(high)), number, unit, lower)
+    return PairedDifference(Interval(value, float(low), float(high)), number, unit, lower)

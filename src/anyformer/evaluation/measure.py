@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from anyformer.data import Corpus
 from anyformer.describe import UserError
-from anyformer.evaluation.intervals import Difference, paired
+from anyformer.evaluation.intervals import PairedDifference, paired
 from anyformer.evaluation.likelihood import BATCH_TOKENS
-from anyformer.evaluation.readings import ByDocument, Reading, SideBySide
+from anyformer.evaluation.readings import ByDocument, SideBySide, TextReading
 from anyformer.evaluation.subject import PLAN, Subject, described, own_data
 from anyformer.evaluation.text_figures import TextFigures, text_figures
 from anyformer.evaluation.whole import whole
@@ -51,7 +51,7 @@ class Reads:
         apart = "" if self.stride is None else f", windows {self.stride:,} apart"
         return f", each document on its own{apart}" if self.by_document else ""
 
-    def of(self, feed: TextFeed, subject: Subject, tokenizer: Tokenizer) -> Reading:
+    def of(self, feed: TextFeed, subject: Subject, tokenizer: Tokenizer) -> TextReading:
         """The text of a feed, so read."""
         if not self.by_document:
             return SideBySide(feed)
@@ -60,7 +60,7 @@ class Reads:
 
 
 @dataclass(frozen=True)
-class Task:
+class EvaluationTask:
     """What a subject is evaluated on: `run` says how examples are made, `corpus` holds them, all to be evaluated.
 
     `reading`: how running text is read whose every token is predicted.
@@ -94,7 +94,7 @@ class Task:
 
 
 @dataclass(frozen=True)
-class Measured:
+class EvaluationResult:
     """`evaluated`: the loss and the objective's metrics; `text`: more of running text, where its every token is predicted."""
 
     evaluated: Evaluated
@@ -109,7 +109,7 @@ def task_of(
     by_document: bool | None = None,
     stride: int | None = None,
     progress: bool = True,
-) -> Task:
+) -> EvaluationTask:
     """The evaluation of a model on `paths`, or on what its run held out; `changes`: of the run, by path.
 
     `by_document`: whether documents of running text are read one by one; None: those of a model that is from no run here, and
@@ -129,22 +129,22 @@ def task_of(
     corpus = whole(run, trained, labels=labels_of(subject.path), progress=progress) if paths else corpus_of(run)
     if by_document is None:
         by_document = subject.run is None and bool(corpus.tokenizer.frame.single.before)
-    return Task(subject, run, corpus, Reads(likely and (by_document or stride is not None), stride))
+    return EvaluationTask(subject, run, corpus, Reads(likely and (by_document or stride is not None), stride))
 
 
-def measure(task: Task, progress: Progress = lambda done: None) -> Measured:
+def measure(task: EvaluationTask, progress: Progress = lambda done: None) -> EvaluationResult:
     """The loss and metrics over all of the data. `progress` is called after each batch with what was read so far."""
     objective, feed, model = task.objective, task.feed, task.subject.model
     if objective.likelihood and isinstance(objective, TokenObjective) and isinstance(feed, TextFeed):
         reading = task.reading.of(feed, task.subject, task.corpus.tokenizer)
         text = text_figures(model, objective, reading, PLAN, progress)
-        return Measured(_of_text(text, reading.whole), text)
+        return EvaluationResult(_of_text(text, reading.whole), text)
     result = evaluate(
         model, objective, feed, PLAN, partners=task.partners, names=task.corpus.names, progress=progress
     )  # fmt: skip
     if not result.count:
         raise UserError(f"{', '.join(task.run.data.places)}: there is nothing to predict in it")
-    return Measured(result)
+    return EvaluationResult(result)
 
 
 def _of_text(text: TextFigures, whole: int) -> Evaluated:
@@ -157,7 +157,9 @@ def _of_text(text: TextFigures, whole: int) -> Evaluated:
     return Evaluated(sums.loss, sums.count, whole, whole, "tokens", text.bits_per_byte, metrics)
 
 
-def against(task: Task, measured: Measured, other: Subject, progress: Progress = lambda done: None) -> Difference:
+def against(
+    task: EvaluationTask, measured: EvaluationResult, other: Subject, progress: Progress = lambda done: None
+) -> PairedDifference:
     """The difference of the losses of two models on the same rows or documents: the first one minus `other`.
 
     `other` is given the very examples of the first one. If it has another tokenizer, whole documents are compared, by the loss
@@ -181,7 +183,7 @@ def against(task: Task, measured: Measured, other: Subject, progress: Progress =
     return paired(ours[:, 1], theirs_too[:, 1], ours[:, 0], unit=unit)
 
 
-def _check(task: Task, other: Subject) -> None:
+def _check(task: EvaluationTask, other: Subject) -> None:
     architecture = other.model.architecture
     try:
         task.objective.check(architecture)
@@ -201,7 +203,7 @@ def _check(task: Task, other: Subject) -> None:
             )
 
 
-def _retokenised(task: Task, other: Subject) -> Task:
+def _retokenised(task: EvaluationTask, other: Subject) -> EvaluationTask:
     """The same documents in the tokens of `other`; refused where no documents can be compared."""
     paths = task.run.data.places
     if not task.objective.likelihood or task.run.data.holds_out:
@@ -216,7 +218,7 @@ def _retokenised(task: Task, other: Subject) -> Task:
     return theirs
 
 
-def unit_losses(task: Task, progress: Progress = lambda done: None) -> tuple[Floats, str]:
+def unit_losses(task: EvaluationTask, progress: Progress = lambda done: None) -> tuple[Floats, str]:
     """(units, 2): the number of targets and the summed loss of each unit, and what a unit is.
 
     A unit is a row; a batch, where the loss of a row depends on the others.

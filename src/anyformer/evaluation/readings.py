@@ -21,7 +21,7 @@ from anyformer.text import Tokenizer
 Ints = NDArray[np.int64]
 
 
-class Reading(Protocol):
+class TextReading(Protocol):
     """The examples of a text, each with a number in `rows`, and the document that each target belongs to."""
 
     @property
@@ -84,7 +84,7 @@ class SideBySide:
         return np.searchsorted(self.feed.split.starts, place, side="right") - 1
 
 
-class Window(NamedTuple):
+class TargetWindow(NamedTuple):
     """Tokens `start` to `stop` - 1 of a document; those from `first` on are targets."""
 
     start: int
@@ -159,7 +159,7 @@ class ByDocument:
         return tokens if frame.before else [prefix_of(self.tokenizer), *tokens]
 
     @cached_property
-    def _windows(self) -> list[tuple[int, Window]]:
+    def _windows(self) -> list[tuple[int, TargetWindow]]:
         cut = rolling if self.stride is None else strided
         return [
             (number, window)
@@ -172,24 +172,24 @@ class ByDocument:
         return np.array([document for document, _ in self._windows], dtype=np.int64)
 
 
-def rolling(tokens: int, length: int, stride: int) -> Iterator[Window]:
+def rolling(tokens: int, length: int, stride: int) -> Iterator[TargetWindow]:
     """Windows of `length` targets and what is read before them, of a document of so many tokens."""
     for first in range(1, tokens, length):
         stop = min(first + length, tokens)
-        yield Window(max(0, stop - length - 1), first, stop)
+        yield TargetWindow(max(0, stop - length - 1), first, stop)
 
 
-def strided(tokens: int, length: int, stride: int) -> Iterator[Window]:
+def strided(tokens: int, length: int, stride: int) -> Iterator[TargetWindow]:
     """Windows of `length` tokens that begin `stride` apart, until one reaches the end."""
     first = 1
     for start in range(0, tokens - 1, stride):
         stop = min(start + length, tokens)
-        yield Window(start, first, stop)
+        yield TargetWindow(start, first, stop)
         first = stop
         if stop == tokens:
             return
 
 
-def _width(window: Window) -> int:
+def _width(window: TargetWindow) -> int:
     """Positions that are read: the last token is only a target."""
     return window.stop - window.start - 1

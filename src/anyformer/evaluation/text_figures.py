@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from anyformer.data import IGNORED
-from anyformer.evaluation.readings import Reading
+from anyformer.evaluation.readings import TextReading
 from anyformer.model import Transformer
 from anyformer.model.loss import token_losses
 from anyformer.objectives import Examples
@@ -55,7 +55,7 @@ class Sums:
 
 
 @dataclass(frozen=True)
-class Bucket:
+class ContextBucket:
     """The sums over targets with `first` to `last` tokens before them, or in documents of so many tokens."""
 
     first: int
@@ -77,8 +77,8 @@ class TextFigures:
     """`rows` and `documents` (each): (units, 2), the number of targets and the summed loss of each, in order."""
 
     whole: Sums
-    by_position: tuple[Bucket, ...]
-    by_document: tuple[Bucket, ...]
+    by_position: tuple[ContextBucket, ...]
+    by_document: tuple[ContextBucket, ...]
     calibration: tuple[Bin, ...]
     bytes_each: float | None
     """Bytes of text of each token, None where unknown."""
@@ -121,7 +121,7 @@ class _Places:
 def text_figures(
     model: Transformer,
     objective: TokenObjective,
-    reading: Reading,
+    reading: TextReading,
     plan: Plan,
     progress: Callable[[int], None] = lambda done: None,
 ) -> TextFigures:
@@ -150,7 +150,7 @@ def text_figures(
     )
 
 
-def _batches(model: Transformer, objective: TokenObjective, reading: Reading, plan: Plan) -> Iterator[_Places]:
+def _batches(model: Transformer, objective: TokenObjective, reading: TextReading, plan: Plan) -> Iterator[_Places]:
     with torch.no_grad(), autocast(plan, model.device):
         for part in reading.once():
             examples = part.to(model.device)
@@ -204,10 +204,10 @@ def _by_length(documents: Floats, lengths: Ints) -> Floats:
     return sums
 
 
-def _buckets(sums: Floats, most: int) -> Iterator[Bucket]:
+def _buckets(sums: Floats, most: int) -> Iterator[ContextBucket]:
     for power, each in enumerate(sums):
         if each[0]:
-            yield Bucket(2**power, min(2 ** (power + 1) - 1, most), _sums(each))
+            yield ContextBucket(2**power, min(2 ** (power + 1) - 1, most), _sums(each))
 
 
 def _sums(columns: Floats) -> Sums:

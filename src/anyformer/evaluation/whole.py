@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from anyformer.data import Corpus, Table, prepare
+from anyformer.data import Corpus, RecordTable, prepare
 from anyformer.data.columns import Column
 from anyformer.data.labels import all_in, place_of, tells
 from anyformer.data.records import Records
@@ -51,7 +51,7 @@ def renumbered(corpus: Corpus, names: Names) -> Corpus:
     if all(names.get(column) == classes for column, classes in corpus.names.items()):
         return corpus
     table = corpus.train
-    assert isinstance(table, Table), "only records have classes"
+    assert isinstance(table, RecordTable), "only records have classes"
     columns = dict(table.columns)
     for name, classes in corpus.names.items():
         numbers = np.array([_number(name, each, names[name]) for each in classes], dtype=np.int64)

@@ -14,7 +14,7 @@ from anyformer.objectives.examples import Examples
 from anyformer.objectives.feed import Feed, TextFeed
 from anyformer.objectives.objective import Setting
 from anyformer.objectives.requirements import needs_hidden_targets, needs_one_sequence, needs_token_logits
-from anyformer.objectives.text import TextObjective, Window
+from anyformer.objectives.text import TextObjective, WindowBatch
 from anyformer.objectives.token_loss import TokenObjective
 from anyformer.parts.call.noise import Noise
 from anyformer.parts.call.reports import Auxiliary
@@ -42,7 +42,7 @@ class NextToken(TextObjective, TokenObjective):
 
     def next_tokens(self, batch: Batch) -> Examples:
         """The examples of a batch of windows, which need no setting."""
-        given = Window.of(batch)
+        given = WindowBatch.of(batch)
         # Positions beyond the end of the split come last, where no target sees them: they need no mask.
         return Examples(given.tokens, torch.from_numpy(batch.targets), given.documents, given.rows)
 

@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
-from anyformer.data import Data, Labelled, RecordBatch, Table
+from anyformer.data import Data, Labelled, RecordBatch, RecordTable
 from anyformer.data.packing import Ints
 from anyformer.model import Architecture, Transformer
 from anyformer.objectives.classes import ClassObjective, needs_classes
@@ -43,7 +43,7 @@ class ClassificationObjective(ClassObjective):
         needs_one_sequence("classification", architecture)
         needs_classes("classification", architecture)
 
-    def lengths(self, table: Table, setting: Setting) -> Ints:
+    def lengths(self, table: RecordTable, setting: Setting) -> Ints:
         return lengths_of(table, setting.tokenizer, self.frame)
 
     def examples(self, batch: RecordBatch, setting: Setting) -> Examples:

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor
 
-from anyformer.data import Data, RecordBatch, Similar, Table
+from anyformer.data import Data, RecordBatch, RecordTable, Similar
 from anyformer.data.packing import Ints
 from anyformer.model import Architecture, Transformer
 from anyformer.objectives.examples import Examples
@@ -96,7 +96,7 @@ class ContrastiveObjective(RecordObjective):
         if batch < 2:
             raise ValueError("the contrastive objective finds its negatives in the batch: set batch to 2 or more")
 
-    def lengths(self, table: Table, setting: Setting) -> Ints:
+    def lengths(self, table: RecordTable, setting: Setting) -> Ints:
         longest = np.max([table.lengths(name) for name in self.texts], axis=0)
         return np.asarray(longest + around(setting.tokenizer, 1, self.frame).count, dtype=np.int64)
 

@@ -13,13 +13,13 @@ from anyformer.data import IGNORED, Batch, Corpus, Data
 from anyformer.data.packing import Ints
 from anyformer.model import Architecture, Transformer
 from anyformer.objectives.examples import Examples
-from anyformer.objectives.infilling import Draws, infilled
+from anyformer.objectives.infilling import InfillingDraws, infilled
 from anyformer.objectives.objective import Setting
 from anyformer.objectives.requirements import needs_hidden_targets, needs_source, needs_token_logits, needs_whole_rows
 from anyformer.objectives.sentences import sentences_of
 from anyformer.objectives.seq2seq import target_logits
 from anyformer.objectives.source_target import NOTHING, padded_pairs, pairs, sides_of
-from anyformer.objectives.text import TextObjective, Window, lengths_of
+from anyformer.objectives.text import TextObjective, WindowBatch, lengths_of
 from anyformer.objectives.token_loss import TokenObjective
 from anyformer.operations import Shape
 from anyformer.parts.call.noise import Noise, uniform
@@ -71,7 +71,7 @@ class DenoisingObjective(TextObjective, TokenObjective):
         return Specials(rows=True, roles=() if self.hiding == "deletion" else ("mask",))
 
     def examples(self, batch: Batch, setting: Setting) -> Examples:
-        given, tokenizer = Window.of(batch), setting.tokenizer
+        given, tokenizer = WindowBatch.of(batch), setting.tokenizer
         lengths, noise, shape = lengths_of(given).tolist(), Noise.at(setting.seed, 0, given.rows), given.tokens.shape
         order, hidden, spans = (uniform(noise, site, shape).numpy() for site in range(3))
         whether = uniform(noise, 3, torch.Size((len(lengths), 1))).numpy()[:, 0]
@@ -80,7 +80,7 @@ class DenoisingObjective(TextObjective, TokenObjective):
         for row, length in enumerate(lengths):
             text = batch.tokens[row, :length]
             changed = sentences.reordered(text, order[row]) if whether[row] < self.permuted else text
-            found = self.hide(changed, Draws(hidden[row], spans[row]), tokenizer)
+            found = self.hide(changed, InfillingDraws(hidden[row], spans[row]), tokenizer)
             source[row, : len(found)], target[row, :length] = found, text
         frame = Sides.of_running_text(tokenizer)
         return pairs(*sides_of((torch.from_numpy(source), torch.from_numpy(target)), frame), given.rows, frame.start)
@@ -88,7 +88,7 @@ class DenoisingObjective(TextObjective, TokenObjective):
     def made_up(self, architecture: Architecture, data: Data, shape: Shape) -> Examples:
         return padded_pairs(super().made_up(architecture, data, shape))
 
-    def hide(self, text: Ints, draws: Draws, tokenizer: Tokenizer) -> Ints:
+    def hide(self, text: Ints, draws: InfillingDraws, tokenizer: Tokenizer) -> Ints:
         """The text with a share of its tokens hidden."""
         hidden = draws.places[: len(text)] < self.rate
         match self.hiding:

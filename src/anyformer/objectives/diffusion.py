@@ -14,7 +14,7 @@ from anyformer.model import Architecture, Transformer
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.objective import Setting
 from anyformer.objectives.requirements import needs_both_sides, needs_one_sequence, needs_token_logits
-from anyformer.objectives.text import TextObjective, Window
+from anyformer.objectives.text import TextObjective, WindowBatch
 from anyformer.objectives.token_loss import TokenObjective
 from anyformer.operations import Shape
 from anyformer.parts.call.noise import Noise, uniform
@@ -45,7 +45,7 @@ class DiffusionObjective(TextObjective, TokenObjective):
         needs_both_sides("diffusion", architecture)
 
     def examples(self, batch: Batch, setting: Setting) -> Examples:
-        given, noise = Window.of(batch), Noise.at(setting.seed, 0, torch.from_numpy(batch.rows))
+        given, noise = WindowBatch.of(batch), Noise.at(setting.seed, 0, torch.from_numpy(batch.rows))
         rate_B1 = self.least + (1 - self.least) * uniform(noise, 0, torch.Size((len(batch.rows), 1)))
         real_BT = torch.ones_like(given.tokens, dtype=torch.bool) if given.padding is None else ~given.padding
         masked_BT = real_BT & (uniform(noise, 1, given.tokens.shape) < rate_B1)

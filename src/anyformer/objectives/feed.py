@@ -11,11 +11,11 @@ import numpy as np
 from anyformer.data import (
     Batch,
     Batches,
+    PackedRows,
     RecordBatch,
     RecordBatches,
-    Rows,
+    RecordTable,
     Split,
-    Table,
     record_windows,
     spread,
     window_count,
@@ -137,8 +137,8 @@ class TextFeed:
 class RecordFeed:
     """Rows of records, made into examples by `make`."""
 
-    table: Table
-    rows: Rows
+    table: RecordTable
+    rows: PackedRows
     batch: int
     seed: int
     make: Callable[[RecordBatch], Examples]

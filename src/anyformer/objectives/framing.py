@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 import torch.nn.functional as F
 
-from anyformer.objectives.text import Window, lengths_of
+from anyformer.objectives.text import WindowBatch, lengths_of
 from anyformer.text import Specials, Tokenizer
 from anyformer.text.frame import Around
 from anyformer.text.row_frame import row_frame
@@ -22,7 +22,7 @@ def beyond_usual(tokenizer: Tokenizer) -> int:
     return row_frame(tokenizer).single.count - USUAL
 
 
-def framed(window: Window, frame: Around) -> Window:
+def framed(window: WindowBatch, frame: Around) -> WindowBatch:
     """Windows (B, T) with the n tokens of a frame, (B, T + n); these belong to the first and the last document.
 
     The tokens behind a row that ends early stand directly after its last token.
@@ -39,4 +39,4 @@ def framed(window: Window, frame: Around) -> Window:
     tokens = tokens.scatter(1, ends, torch.tensor(behind, dtype=tokens.dtype).expand(len(tokens), -1))
     if padding is not None:
         padding = padding.scatter(1, ends, False)
-    return Window(tokens, window.rows, documents, padding)
+    return WindowBatch(tokens, window.rows, documents, padding)

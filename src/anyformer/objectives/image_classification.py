@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor
 
-from anyformer.data import Corpus, Data, Images, RecordBatch, Table
+from anyformer.data import Corpus, Data, Images, RecordBatch, RecordTable
 from anyformer.data.packing import Ints
 from anyformer.describe import NotNegative
 from anyformer.model import Architecture, Transformer
@@ -73,7 +73,7 @@ class ImageClassificationObjective(ClassObjective):
         image = torch.empty((1, data.channels, data.height, data.width), device="meta")
         return architecture.embedding.check("the images", image, None)
 
-    def lengths(self, table: Table, setting: Setting) -> Ints:
+    def lengths(self, table: RecordTable, setting: Setting) -> Ints:
         return table.lengths("image") * 0 + setting.length
 
     def feed(self, data: Data, corpus: Corpus, setting: Setting, batch: int) -> Feed:

@@ -13,14 +13,14 @@ from anyformer.data.packing import Ints
 Floats = NDArray[np.float32]
 
 
-class Draws(NamedTuple):
+class InfillingDraws(NamedTuple):
     """Numbers in (0, 1), (T,) each: which places are hidden, and how long spans are."""
 
     places: Floats
     lengths: Floats
 
 
-def infilled(text: Ints, rate: float, mean: float, mask: int, draws: Draws) -> Ints:
+def infilled(text: Ints, rate: float, mean: float, mask: int, draws: InfillingDraws) -> Ints:
     """`text` with round(rate T) tokens in spans, each of which is one `mask`; no longer than `text`.
 
     Lengths are drawn from a Poisson distribution until they hold all these tokens, the last one cut; there are at most as many

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from anyformer.data import IGNORED, Corpus, Data, Dialogue, RecordBatch, Rows, Table
+from anyformer.data import IGNORED, Corpus, Data, Dialogue, PackedRows, RecordBatch, RecordTable
 from anyformer.data.packing import Ints
 from anyformer.model import Architecture, Transformer
 from anyformer.model.prefix import reads_prefix
@@ -62,18 +62,18 @@ class InstructionObjective(RecordObjective, TokenObjective):
                 )
 
     def prompt(self, corpus: Corpus, number: int = 0) -> str:
-        assert isinstance(corpus.validation, Table), "records are prepared as a table"
+        assert isinstance(corpus.validation, RecordTable), "records are prepared as a table"
         return first_question(corpus.tokenizer, corpus.validation[number % len(corpus.validation)]["tokens"])
 
-    def lengths(self, table: Table, setting: Setting) -> Ints:
+    def lengths(self, table: RecordTable, setting: Setting) -> Ints:
         # The last token of a chat is predicted and never read.
         lengths: Ints = np.maximum(table.lengths("tokens") - 1, 1)
         return lengths if self.too_long == "leave_out" else np.minimum(lengths, setting.length)
 
-    def rows(self, table: Table, setting: Setting) -> Rows:
+    def rows(self, table: RecordTable, setting: Setting) -> PackedRows:
         if not self.pack:
             return super().rows(table, setting)
-        return Rows.packed(self.lengths(table, setting), setting.length, setting.seed)
+        return PackedRows.packed(self.lengths(table, setting), setting.length, setting.seed)
 
     def examples(self, batch: RecordBatch, setting: Setting) -> Examples:
         size = (len(batch.records), setting.length)

@@ -15,7 +15,7 @@ from anyformer.objectives.framing import MASKED, USUAL, beyond_usual, framed
 from anyformer.objectives.objective import Setting
 from anyformer.objectives.requirements import needs_both_sides, needs_one_sequence, needs_token_logits
 from anyformer.objectives.selection import chosen, ordinary_tokens
-from anyformer.objectives.text import TextObjective, Window
+from anyformer.objectives.text import TextObjective, WindowBatch
 from anyformer.objectives.token_loss import TokenObjective
 from anyformer.parts.call.noise import Noise, uniform
 from anyformer.parts.call.reports import Auxiliary
@@ -75,7 +75,7 @@ class MaskedObjective(TextObjective, TokenObjective):
             raise ValueError(f"length = {length} leaves no token between [CLS] and [SEP]: at least 3 are needed")
 
     def examples(self, batch: Batch, setting: Setting) -> Examples:
-        window, tokenizer = Window.of(batch), setting.tokenizer
+        window, tokenizer = WindowBatch.of(batch), setting.tokenizer
         given = framed(window, row_frame(tokenizer).single) if self.frame else window
         ordinary_V = ordinary_tokens(tokenizer)
         noise = Noise.at(setting.seed, 0, given.rows)

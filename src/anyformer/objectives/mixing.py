@@ -20,7 +20,7 @@ from anyformer.text import DataError
 
 
 @dataclass(frozen=True)
-class Part:
+class MixturePart:
     """A part of a mixture: its feed, and the share of the rows that are of it."""
 
     feed: Feed
@@ -34,7 +34,7 @@ class MixtureFeed:
     Once, for evaluation, each part gives rows of its own split by its share of them.
     """
 
-    parts: Mapping[str, Part]
+    parts: Mapping[str, MixturePart]
     shares: Shares
     batch: int
 
@@ -183,5 +183,7 @@ def _mixture(
     data: Mixture, feeds: Mapping[str, Feed], bounds: Sequence[int | None], setting: Setting, batch: int
 ) -> MixtureFeed:
     weights = [part.weight for part in data.parts]
-    parts = {name: Part(feed, weight / sum(weights)) for (name, feed), weight in zip(feeds.items(), weights, strict=True)}
+    parts = {
+        name: MixturePart(feed, weight / sum(weights)) for (name, feed), weight in zip(feeds.items(), weights, strict=True)
+    }
     return MixtureFeed(parts, Shares.of(weights, bounds, setting.seed), batch)

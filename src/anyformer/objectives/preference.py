@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from anyformer.data import IGNORED, Corpus, Data, Preferences, RecordBatch, Table
+from anyformer.data import IGNORED, Corpus, Data, Preferences, RecordBatch, RecordTable
 from anyformer.data.columns import padded
 from anyformer.data.packing import Ints
 from anyformer.model import Architecture, Transformer
@@ -57,10 +57,10 @@ class PreferenceObjective(RecordObjective):
         needs_no_later(self.kind, architecture)
 
     def prompt(self, corpus: Corpus, number: int = 0) -> str:
-        assert isinstance(corpus.validation, Table), "records are prepared as a table"
+        assert isinstance(corpus.validation, RecordTable), "records are prepared as a table"
         return first_question(corpus.tokenizer, corpus.validation[number % len(corpus.validation)]["chosen"])
 
-    def lengths(self, table: Table, setting: Setting) -> Ints:
+    def lengths(self, table: RecordTable, setting: Setting) -> Ints:
         return np.maximum(table.lengths("chosen"), table.lengths("rejected")) - 1
 
     def examples(self, batch: RecordBatch, setting: Setting) -> Examples:

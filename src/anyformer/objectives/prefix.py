@@ -14,7 +14,7 @@ from anyformer.model import Architecture, Transformer
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.objective import Setting
 from anyformer.objectives.requirements import needs_hidden_targets, needs_one_sequence, needs_prefix, needs_token_logits
-from anyformer.objectives.text import TextObjective, Window
+from anyformer.objectives.text import TextObjective, WindowBatch
 from anyformer.objectives.token_loss import TokenObjective
 from anyformer.operations import Shape
 from anyformer.parts.call.noise import Noise, uniform
@@ -53,7 +53,7 @@ class PrefixObjective(TextObjective, TokenObjective):
         needs_prefix("prefix", architecture)
 
     def examples(self, batch: Batch, setting: Setting) -> Examples:
-        given, length = Window.of(batch), batch.tokens.shape[1]
+        given, length = WindowBatch.of(batch), batch.tokens.shape[1]
         drawn_B = uniform(Noise.at(setting.seed, 0, given.rows), 0, torch.Size((len(given.rows), 1)))[:, 0]
         prefix_B = ((self.shortest + (self.longest - self.shortest) * drawn_B) * length).long().clamp(1, length - 1)
         # The last token of the prefix predicts the first one after it.

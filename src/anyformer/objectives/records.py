@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 import torch
 
-from anyformer.data import Corpus, Data, RecordBatch, Rows, Table
+from anyformer.data import Corpus, Data, PackedRows, RecordBatch, RecordTable
 from anyformer.data.packing import Ints
 from anyformer.model import Architecture
 from anyformer.objectives.examples import Examples
@@ -25,13 +25,13 @@ class RecordObjective(Objective):
         """The examples of a batch of rows: a pure function of the batch and the setting, its seed and `batch.rows` included."""
         raise NotImplementedError
 
-    def lengths(self, table: Table, setting: Setting) -> Ints:
+    def lengths(self, table: RecordTable, setting: Setting) -> Ints:
         """(records,): the positions that each record takes; one that takes more than T is left out."""
         raise NotImplementedError
 
-    def rows(self, table: Table, setting: Setting) -> Rows:
+    def rows(self, table: RecordTable, setting: Setting) -> PackedRows:
         """Which records stand in which row."""
-        return Rows.single(np.flatnonzero(self.lengths(table, setting) <= setting.length))
+        return PackedRows.single(np.flatnonzero(self.lengths(table, setting) <= setting.length))
 
     def check_corpus(self, corpus: Corpus, setting: Setting) -> None:
         """Refuse prepared data that the objective cannot use, with the reason."""
@@ -52,7 +52,7 @@ class RecordObjective(Objective):
         return self._feed(corpus.validation, setting, batch)
 
     def _feed(self, table: object, setting: Setting, batch: int) -> RecordFeed:
-        assert isinstance(table, Table), "records are prepared as a table"
+        assert isinstance(table, RecordTable), "records are prepared as a table"
         rows = self.rows(table, setting)
         if len(table) and not len(rows):
             longest = int(self.lengths(table, setting).min())

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from anyformer.data import Corpus, Data, RecordBatch, Scored, Table
+from anyformer.data import Corpus, Data, RecordBatch, RecordTable, Scored
 from anyformer.data.packing import Ints
 from anyformer.model import Architecture, Transformer
 from anyformer.objectives.examples import Examples
@@ -51,7 +51,7 @@ class RegressionObjective(RecordObjective):
                 "encoder"
             )
 
-    def lengths(self, table: Table, setting: Setting) -> Ints:
+    def lengths(self, table: RecordTable, setting: Setting) -> Ints:
         return lengths_of(table, setting.tokenizer, self.frame)
 
     def examples(self, batch: RecordBatch, setting: Setting, moments: tuple[float, float] = (0.0, 1.0)) -> Examples:
@@ -125,7 +125,7 @@ class RegressionObjective(RecordObjective):
 
 def moments_of(table: object) -> tuple[float, float]:
     """Mean and deviation of the numbers of a split; 1 for a deviation of 0."""
-    assert isinstance(table, Table), "records are prepared as a table"
+    assert isinstance(table, RecordTable), "records are prepared as a table"
     values = np.asarray(table.columns["value"].numbers, dtype=np.float64)
     return (float(values.mean()), float(values.std()) or 1.0) if len(values) else (0.0, 1.0)
 

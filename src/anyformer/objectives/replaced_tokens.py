@@ -22,7 +22,7 @@ from anyformer.objectives.frequencies import chance, target_counts
 from anyformer.objectives.objective import Partner, Partners, Setting, Totals
 from anyformer.objectives.requirements import needs_both_sides, needs_one_sequence, needs_token_logits
 from anyformer.objectives.selection import exactly, ordinary_tokens
-from anyformer.objectives.text import TextObjective, Window
+from anyformer.objectives.text import TextObjective, WindowBatch
 from anyformer.operations import Shape
 from anyformer.parts import InputProjection, LayerNorm
 from anyformer.parts.call.noise import Noise, uniform
@@ -32,7 +32,7 @@ from anyformer.text import Specials, Tokenizer
 from anyformer.text.row_frame import row_frame
 
 
-class Guess(NamedTuple):
+class ReplacedTokens(NamedTuple):
     """What both models say of a batch: B rows, T positions, P of them predicted by the generator.
 
     `generator_loss` (B, P): weighted, 0 where there is no target; `right` (B, P): whether its likeliest token is the true one;
@@ -146,7 +146,7 @@ class ReplacedTokensObjective(TextObjective):
         return min(max(round(self.rate * length), 1), length)
 
     def examples(self, batch: Batch, setting: Setting) -> Examples:
-        window, tokenizer = Window.of(batch), setting.tokenizer
+        window, tokenizer = WindowBatch.of(batch), setting.tokenizer
         given = framed(window, row_frame(tokenizer).single) if self.frame else window
         noise, shape = Noise.at(setting.seed, 0, given.rows), given.tokens.shape
         inside_BT = torch.ones(shape, dtype=torch.bool) if given.padding is None else ~given.padding
@@ -175,7 +175,7 @@ class ReplacedTokensObjective(TextObjective):
 
     def guess(
         self, model: Transformer, generator: Transformer, examples: Examples, noise: Noise | None, auxiliary: Auxiliary | None
-    ) -> Guess:
+    ) -> ReplacedTokens:
         """The generator's predictions, tokens drawn from them, and what the discriminator says of the text with these."""
         tokens_BT, padding_BT, documents_BT = examples.tokens, examples.padding, examples.documents
         assert examples.weights is not None
@@ -202,7 +202,7 @@ class ReplacedTokensObjective(TextObjective):
         if padding_BT is not None:
             real_BT = real_BT & ~padding_BT
         loss_BT = F.binary_cross_entropy_with_logits(logits_BT, replaced_BT.float(), reduction="none")
-        return Guess(
+        return ReplacedTokens(
             nll_BP * examples.weights.gather(1, places_BP), logits_BPV.argmax(-1) == targets_BP,
             torch.where(real_BT, loss_BT, 0.0), logits_BT, replaced_BT & real_BT, real_BT,
         )  # fmt: skip

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from anyformer.data import IGNORED, Corpus, Data, Pairs, RecordBatch, Table
+from anyformer.data import IGNORED, Corpus, Data, RecordBatch, RecordTable, TextPairs
 from anyformer.data.columns import padded
 from anyformer.data.packing import Ints
 from anyformer.model import Architecture, Transformer
@@ -35,7 +35,7 @@ class Seq2SeqObjective(RecordObjective, TokenObjective):
     of the target, the end included (Sutskever et al. 2014, arXiv 1409.3215; Vaswani et al. 2017).
     """
 
-    reads: ClassVar[type[Data]] = Pairs
+    reads: ClassVar[type[Data]] = TextPairs
     two_inputs: ClassVar[bool] = True
     kind: Literal["seq2seq"] = "seq2seq"
 
@@ -44,7 +44,7 @@ class Seq2SeqObjective(RecordObjective, TokenObjective):
         needs_source("seq2seq", architecture)
         needs_token_logits("seq2seq", architecture)
 
-    def lengths(self, table: Table, setting: Setting) -> Ints:
+    def lengths(self, table: RecordTable, setting: Setting) -> Ints:
         return np.maximum(table.lengths("source"), table.lengths("target"))
 
     def examples(self, batch: RecordBatch, setting: Setting) -> Examples:
@@ -60,7 +60,7 @@ class Seq2SeqObjective(RecordObjective, TokenObjective):
     def prompt(self, corpus: Corpus, number: int = 0) -> str:
         """The source of a held-out record, the shortest of a few."""
         table = corpus.validation
-        assert isinstance(table, Table), "records are prepared as a table"
+        assert isinstance(table, RecordTable), "records are prepared as a table"
         few: list[list[int]] = [table[(number * _FEW + place) % len(table)]["source"].tolist() for place in range(_FEW)]
         shortest = min(few, key=len)
         return corpus.tokenizer.decode(shortest)

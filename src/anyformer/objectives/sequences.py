@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from anyformer.data import RecordBatch, Table
+from anyformer.data import RecordBatch, RecordTable
 from anyformer.data.columns import padded
 from anyformer.data.packing import Ints
 from anyformer.model import Transformer
@@ -53,7 +53,7 @@ def texts_of(batch: RecordBatch) -> list[list[Ints]]:
     return [[record[name] for name in ("text", "pair") if name in record] for (record,) in batch.records]
 
 
-def lengths_of(table: Table, tokenizer: Tokenizer, frame: bool) -> Ints:
+def lengths_of(table: RecordTable, tokenizer: Tokenizer, frame: bool) -> Ints:
     """(records,): the positions that a record with the columns `text` and perhaps `pair` takes."""
     columns = [name for name in ("text", "pair") if name in table.columns]
     total = np.sum([table.lengths(name) for name in columns], axis=0)

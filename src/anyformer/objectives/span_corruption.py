@@ -16,7 +16,7 @@ from anyformer.objectives.objective import Setting
 from anyformer.objectives.requirements import needs_hidden_targets, needs_source, needs_token_logits, needs_whole_rows
 from anyformer.objectives.seq2seq import target_logits
 from anyformer.objectives.source_target import pairs, resized_to, sides_of
-from anyformer.objectives.text import TextObjective, Window, lengths_of
+from anyformer.objectives.text import TextObjective, WindowBatch, lengths_of
 from anyformer.objectives.token_loss import TokenObjective
 from anyformer.operations import Shape
 from anyformer.parts.call.noise import Noise, uniform
@@ -74,7 +74,7 @@ class SpanCorruptionObjective(TextObjective, TokenObjective):
         return spans_of(tokens, self.rate, self.span)
 
     def examples(self, batch: Batch, setting: Setting) -> Examples:
-        given, tokenizer = Window.of(batch), setting.tokenizer
+        given, tokenizer = WindowBatch.of(batch), setting.tokenizer
         lengths_B, window = lengths_of(given), given.tokens.shape[1]
         noise = Noise.at(setting.seed, 0, given.rows)
         draws = (uniform(noise, site, given.tokens.shape) for site in range(2))

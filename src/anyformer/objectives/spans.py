@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from anyformer.data import IGNORED, Answers, Data, RecordBatch, Table
+from anyformer.data import IGNORED, Answers, Data, RecordBatch, RecordTable
 from anyformer.data.packing import Ints
 from anyformer.describe import Count
 from anyformer.model import Architecture, Transformer
@@ -22,7 +22,7 @@ from anyformer.objectives.objective import Partners, Setting, Totals
 from anyformer.objectives.records import RecordObjective
 from anyformer.objectives.requirements import needs_one_sequence
 from anyformer.objectives.sequences import FRAME, around, outputs, sequences
-from anyformer.objectives.windows import Window, windows_of
+from anyformer.objectives.windows import TokenSpan, windows_of
 from anyformer.operations import Shape
 from anyformer.parts.call.noise import Noise
 from anyformer.parts.call.reports import Auxiliary
@@ -70,7 +70,7 @@ class SpansObjective(RecordObjective):
         if length <= self.overlap + 4 and self.windows > 1:
             raise ValueError(f"windows of length = {length} that share overlap = {self.overlap} tokens do not get on: lower it")
 
-    def lengths(self, table: Table, setting: Setting) -> Ints:
+    def lengths(self, table: RecordTable, setting: Setting) -> Ints:
         """T where the windows of a question suffice, else more than T."""
         question, context = table.lengths("question"), table.lengths("context")
         frame = around(setting.tokenizer, 2, frame=True)
@@ -173,7 +173,7 @@ class SpansObjective(RecordObjective):
         return answers
 
 
-def _target(answer: list[int], window: Window, begin: int) -> tuple[int, int]:
+def _target(answer: list[int], window: TokenSpan, begin: int) -> tuple[int, int]:
     """First and last position of the answer in its row, `begin` that of the window; (0, 0) where it is not all there."""
     first, last = answer
     if first < window.start or last >= window.stop or first < 0:

@@ -74,7 +74,7 @@ class TextObjective(Objective):
         return opening(corpus.validation, corpus.tokenizer, number)
 
 
-class Window(NamedTuple):
+class WindowBatch(NamedTuple):
     """A batch of windows as tensors: `tokens`, and `documents`, `padding` if any, (B, T); `rows` (B,)."""
 
     tokens: Tensor
@@ -83,13 +83,13 @@ class Window(NamedTuple):
     padding: Tensor | None
 
     @classmethod
-    def of(cls, batch: Batch) -> Window:
+    def of(cls, batch: Batch) -> WindowBatch:
         documents = None if batch.documents is None else torch.from_numpy(batch.documents)
         padding = None if batch.padding is None else torch.from_numpy(batch.padding.copy())
         return cls(torch.from_numpy(batch.tokens), torch.from_numpy(batch.rows), documents, padding)
 
 
-def lengths_of(window: Window) -> Tensor:
+def lengths_of(window: WindowBatch) -> Tensor:
     """(B,): the number of tokens of each row; they stand before its padding."""
     if window.padding is None:
         return torch.full((len(window.tokens),), window.tokens.shape[1])

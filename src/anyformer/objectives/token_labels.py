@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
-from anyformer.data import IGNORED, Corpus, Data, RecordBatch, Table, WordLabels
+from anyformer.data import IGNORED, Corpus, Data, RecordBatch, RecordTable, WordLabels
 from anyformer.data.columns import padded
 from anyformer.data.packing import Ints
 from anyformer.model import Architecture, Transformer
@@ -55,7 +55,7 @@ class TokenLabelsObjective(RecordObjective, TokenObjective):
     def check_outputs(self, architecture: Architecture, corpus: Corpus) -> None:
         check_classes(architecture, corpus, "labels")
 
-    def lengths(self, table: Table, setting: Setting) -> Ints:
+    def lengths(self, table: RecordTable, setting: Setting) -> Ints:
         return table.lengths("tokens") + around(setting.tokenizer, 1, self.frame).count
 
     def examples(self, batch: RecordBatch, setting: Setting) -> Examples:

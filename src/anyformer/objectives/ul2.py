@@ -25,7 +25,7 @@ from anyformer.objectives.requirements import (
 )
 from anyformer.objectives.seq2seq import target_logits
 from anyformer.objectives.source_target import moved_left, padded_pairs, pairs, resized_to, sides_of
-from anyformer.objectives.text import TextObjective, Window, lengths_of
+from anyformer.objectives.text import TextObjective, WindowBatch, lengths_of
 from anyformer.objectives.token_loss import TokenObjective
 from anyformer.operations import Shape
 from anyformer.parts.call.noise import Noise, uniform
@@ -122,7 +122,7 @@ class UL2Objective(TextObjective, TokenObjective):
         return Specials(rows=True, roles=roles, sentinels=self._most_spans(self.window(length)))
 
     def examples(self, batch: Batch, setting: Setting) -> Examples:
-        given, tokenizer = Window.of(batch), setting.tokenizer
+        given, tokenizer = WindowBatch.of(batch), setting.tokenizer
         lengths_B, drawn = lengths_of(given), self.drawn(given.rows, setting.seed)
         noise = Noise.at(setting.seed, 0, given.rows)
         counts = [each.spans(tokens) for each, tokens in zip(drawn, lengths_B.tolist(), strict=True)]

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from anyformer.data import Data, RecordBatch, Table, Vectors
+from anyformer.data import Data, RecordBatch, RecordTable, Vectors
 from anyformer.data.packing import Ints
 from anyformer.model import Architecture, Transformer
 from anyformer.objectives.classes import ClassObjective, needs_classes
@@ -49,7 +49,7 @@ class VectorClassificationObjective(ClassObjective):
         assert isinstance(data, Vectors), "checked before"
         return data.longest or super().usual_length(architecture, data)
 
-    def lengths(self, table: Table, setting: Setting) -> Ints:
+    def lengths(self, table: RecordTable, setting: Setting) -> Ints:
         features = np.asarray(table.columns["features"].numbers)
         return np.asarray(table.lengths("vectors") // features, dtype=np.int64)
 

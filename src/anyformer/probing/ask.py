@@ -14,15 +14,15 @@ from anyformer.objectives import added
 from anyformer.objectives.answers import CHANCE, DISTANCE, AnswersObjective
 from anyformer.objectives.task_feed import TaskFeed
 from anyformer.parts.call.reports import Auxiliary
-from anyformer.probing.levels import Level, Probed, Share, buckets, by_sequence
-from anyformer.probing.question import Question, objective_of
+from anyformer.probing.levels import Accuracy, Level, Probed, buckets, by_sequence
+from anyformer.probing.question import ProbeQuestion, objective_of
 
 Progress = Callable[[int], None]
 
 
 def probe(
     model: Transformer,
-    asked: Question,
+    asked: ProbeQuestion,
     lengths: Sequence[int] | None = None,
     sequences: int = 256,
     progress: Progress = lambda done: None,
@@ -61,8 +61,8 @@ def level_of(model: Transformer, objective: AnswersObjective, feed: TaskFeed, le
     distances, far = distances.astype(np.int64), distances > 0
     return Level(
         length, feed.whole,
-        Share(round(sums["targets"]), round(sums["correct"]), sums["chance"], by_sequence(right_ones, rows_of)),
-        Share(round(sums["answers"]), round(sums["right_answers"]), sums["answer_chance"]),
+        Accuracy(round(sums["targets"]), round(sums["correct"]), sums["chance"], by_sequence(right_ones, rows_of)),
+        Accuracy(round(sums["answers"]), round(sums["right_answers"]), sums["answer_chance"]),
         buckets(places_of, right_ones, chances, rows_of),
         buckets(distances[far], right_ones[far], chances[far], rows_of[far]) if far.any() else (),
     )  # fmt: skip

@@ -22,7 +22,7 @@ REPEATED, ROWS = 25, 16
 
 
 @dataclass(frozen=True)
-class Head:
+class HeadPattern:
     """Mean attention weights of a head on random tokens x_1 ... x_n x_1 ... x_n (Olsson et al. 2022, arXiv 2209.11895).
 
     `induction`: of the second x_i to the first x_{i+1}, what followed last time; `previous`: of each token to the one before.
@@ -86,7 +86,7 @@ def _without_sink(module: nn.Module, weights: Tensor) -> Tensor:
     return weights if sinks is None else weights[..., :-1]
 
 
-def head_scores(model: Transformer, vocab: int) -> tuple[Head, ...]:
+def head_scores(model: Transformer, vocab: int) -> tuple[HeadPattern, ...]:
     """The scores of every head of a model that reads one sequence, on random tokens of its first `vocab`; none of others."""
     if model.architecture.two_inputs:
         return ()
@@ -99,7 +99,7 @@ def head_scores(model: Transformer, vocab: int) -> tuple[Head, ...]:
         induction = weights.diagonal(1 - REPEATED, 2, 3)[..., 1:].mean((0, 2))
         previous = weights.diagonal(-1, 2, 3).mean((0, 2))
         found += [
-            Head(layer, head, float(one), float(other))
+            HeadPattern(layer, head, float(one), float(other))
             for head, (one, other) in enumerate(zip(induction, previous, strict=True))
         ]
     return tuple(found)

@@ -16,7 +16,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Share:
+class Accuracy:
     """How many of `asked` are right, and how many a guess is right about, on average.
 
     `rows`: (right, asked) of each sequence. Targets of one sequence are right or wrong together more often than by chance, so
@@ -62,12 +62,12 @@ class Share:
 
 
 @dataclass(frozen=True)
-class Bucket:
+class DistanceBucket:
     """The targets at positions, or with distances, from `first` to `last`."""
 
     first: int
     last: int
-    share: Share
+    share: Accuracy
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -85,10 +85,10 @@ class Level:
 
     length: int
     sequences: int
-    targets: Share
-    answers: Share
-    by_position: tuple[Bucket, ...]
-    by_distance: tuple[Bucket, ...]
+    targets: Accuracy
+    answers: Accuracy
+    by_position: tuple[DistanceBucket, ...]
+    by_distance: tuple[DistanceBucket, ...]
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -132,7 +132,7 @@ def by_sequence(right: NDArray[np.bool_], sequences: NDArray[np.int64]) -> tuple
 
 def buckets(
     numbers: NDArray[np.int64], right: NDArray[np.bool_], guessed: Floats, sequences: NDArray[np.int64]
-) -> tuple[Bucket, ...]:
+) -> tuple[DistanceBucket, ...]:
     """Targets by a number of each (0, 1, 2 to 3, 4 to 7, ...), without empty ones; `sequences`: whose target each is."""
     # The exponent of n: 0 -> 0, 1 -> 1, 2 and 3 -> 2, ...
     order = np.frexp(numbers.astype(np.float64))[1]
@@ -141,6 +141,6 @@ def buckets(
         here = order == power
         first, last = (0, 0) if power == 0 else (2 ** (power - 1), 2**power - 1)
         rows = by_sequence(right[here], sequences[here])
-        reached = Share(int(here.sum()), int(right[here].sum()), float(guessed[here].sum()), rows)
-        found.append(Bucket(first, min(last, int(numbers.max())), reached))
+        reached = Accuracy(int(here.sum()), int(right[here].sum()), float(guessed[here].sum()), rows)
+        found.append(DistanceBucket(first, min(last, int(numbers.max())), reached))
     return tuple(found)

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from anyformer.pictures.style import FAINT, INK, drawing, in_tokens, line_of
 from anyformer.probing.lens import Lens
-from anyformer.probing.levels import Bucket, Level, Probed
+from anyformer.probing.levels import DistanceBucket, Level, Probed
 
 MOST_MAPS = 24
 """Heads that are drawn at most."""
@@ -39,7 +39,7 @@ def _by_length(axes: Axes, found: Probed) -> None:
     _finish(axes, lengths, "length")
 
 
-def _by_number(axes: Axes, levels: Sequence[tuple[Level, Sequence[Bucket]]], what: str) -> None:
+def _by_number(axes: Axes, levels: Sequence[tuple[Level, Sequence[DistanceBucket]]], what: str) -> None:
     firsts: set[int] = set()
     for number, (level, buckets) in enumerate(levels):
         places = [bucket.first for bucket in buckets]

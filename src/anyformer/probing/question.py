@@ -26,7 +26,7 @@ BATCH_TOKENS = 8192
 
 
 @dataclass(frozen=True)
-class Question:
+class ProbeQuestion:
     """A task, its symbols' numbers, and the longest sequences that the model was trained on; None if it was not."""
 
     data: TaskData
@@ -59,16 +59,16 @@ def objective_of(architecture: Architecture) -> AnswersObjective:
     return objective
 
 
-def own_question(subject: Subject) -> Question | None:
+def own_question(subject: Subject) -> ProbeQuestion | None:
     """The task that the model's run was trained on, if it is one."""
     found = own_data(subject)
     match found:
         case (TaskData() as data, run):
-            return Question(data, subject.text, data.lengths(run.length)[1])
+            return ProbeQuestion(data, subject.text, data.lengths(run.length)[1])
     return None
 
 
-def question(subject: Subject, wanted: Task | None = None) -> Question:
+def question(subject: Subject, wanted: Task | None = None) -> ProbeQuestion:
     """What to ask: by default what the run was trained on, or induction where it was trained on no task.
 
     A task that has the run's kind and only defaults is the run's own. Symbols of another task are numbered from 1: to a model
@@ -79,7 +79,7 @@ def question(subject: Subject, wanted: Task | None = None) -> Question:
         return own
     task, usual = wanted or task_of(UNASKED), TaskData.model_fields["held_out"].default
     data = TaskData(task=task, held_out=usual if own is None else own.data.held_out)
-    made, architecture = Question(data, tokenizer_of(Symbols(), data.symbols)), subject.model.architecture
+    made, architecture = ProbeQuestion(data, tokenizer_of(Symbols(), data.symbols)), subject.model.architecture
     try:
         made.feed(architecture, next(iter(made.lengths(architecture)), task.least), 1)
     except ValueError as error:

@@ -4,19 +4,19 @@ from anyformer.studies.arms import ResolvedArm, resolve_arms
 from anyformer.studies.comparing import compare, forecast
 from anyformer.studies.findings import Findings
 from anyformer.studies.reading import load_study
-from anyformer.studies.sizes import Gate, Ladder
-from anyformer.studies.study import Arm, Matching, Staircase, Study, Tuning
+from anyformer.studies.sizes import Ladder, SizeGate
+from anyformer.studies.study import Arm, ArmTuning, Matching, Staircase, Study
 
 __all__ = [
     "Arm",
+    "ArmTuning",
     "Findings",
-    "Gate",
     "Ladder",
     "Matching",
     "ResolvedArm",
+    "SizeGate",
     "Staircase",
     "Study",
-    "Tuning",
     "compare",
     "forecast",
     "load_study",

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from anyformer.evaluation.intervals import Interval
 from anyformer.studies.running import Ran
-from anyformer.studies.statistics import Comparison, compare, interval
+from anyformer.studies.statistics import ArmComparison, compare, interval
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class AtLength:
     length: int
     numbers: Mapping[str, Mapping[int, float | None]]
     quality: Mapping[str, Interval | None]
-    comparisons: tuple[Comparison, ...]
+    comparisons: tuple[ArmComparison, ...]
 
 
 def at_lengths(ran: Ran) -> tuple[AtLength, ...]:

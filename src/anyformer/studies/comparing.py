@@ -69,7 +69,7 @@ class Expected:
 
 
 @dataclass(frozen=True)
-class Forecast:
+class StudyForecast:
     """What a study would take on this machine, `slots` trials side by side."""
 
     study: Study
@@ -82,7 +82,7 @@ class Forecast:
         return sum(each.seconds * each.trials for each in self.arms) / self.slots
 
 
-def forecast(study: Study, *, jobs: int | None = None) -> Forecast:
+def forecast(study: Study, *, jobs: int | None = None) -> StudyForecast:
     """The trials of a study with their matched sizes, predicted memory and time; nothing is trained or written."""
     arms = resolve_arms(study)
     room = room_of(study, arms, jobs)
@@ -94,7 +94,7 @@ def forecast(study: Study, *, jobs: int | None = None) -> Forecast:
             if trials:
                 seconds = predicted_seconds(arm.run, hardware)
                 found.append(Expected(arm, arm.parameters, predicted_bytes(arm.run), seconds, trials))
-    return Forecast(study, found, _side_by_side(room.slots, room.memory, found))
+    return StudyForecast(study, found, _side_by_side(room.slots, room.memory, found))
 
 
 def _trials(study: Study, arms: int) -> dict[float, list[int]]:

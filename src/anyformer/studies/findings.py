@@ -19,10 +19,10 @@ from anyformer.studies.arms import ResolvedArm
 from anyformer.studies.beyond import AtLength, at_lengths
 from anyformer.studies.forecast import predicted_bytes
 from anyformer.studies.ladders import Climb, climb
-from anyformer.studies.outcome import Outcome
+from anyformer.studies.outcome import TrialOutcome
 from anyformer.studies.running import Ran
-from anyformer.studies.statistics import Comparison, compare, interval
-from anyformer.studies.trials import Passed, Trial, Tuned
+from anyformer.studies.statistics import ArmComparison, compare, interval
+from anyformer.studies.trials import Passed, Trial, TunedArm
 from anyformer.training.journal import ENVIRONMENT, RUN
 
 REPORT = "report.json"
@@ -57,7 +57,7 @@ class ArmFindings:
     tokens: int
     costs: Costs
     value: int | float | None
-    tuned: Tuned | None
+    tuned: TunedArm | None
     numbers: Mapping[int, float | None]
     quality: Interval | None
     failed: Mapping[int, str]
@@ -85,7 +85,7 @@ class Findings:
     seeds: tuple[int, ...]
     base: str
     arms: tuple[ArmFindings, ...]
-    comparisons: tuple[Comparison, ...]
+    comparisons: tuple[ArmComparison, ...]
     paired: bool
     commands: Mapping[str, str]
     runs: Mapping[str, Mapping[str, Any]]
@@ -153,7 +153,7 @@ def paired(ran: Ran) -> bool:
     return all(len(seen) == 1 for seen in by_seed.values())
 
 
-def _finals(ran: Ran, arm: str | None = None) -> list[tuple[Trial, Outcome]]:
+def _finals(ran: Ran, arm: str | None = None) -> list[tuple[Trial, TrialOutcome]]:
     """Final trials with their outcomes, of one arm or of all."""
     return [(trial, ran.outcomes[trial.key]) for trial in ran.stage.final if arm in (None, trial.arm)]
 
@@ -196,7 +196,7 @@ def _arm(ran: Ran, arm: ResolvedArm) -> ArmFindings:
     )
 
 
-def _costs(arm: ResolvedArm, outcomes: Sequence[Outcome]) -> Costs:
+def _costs(arm: ResolvedArm, outcomes: Sequence[TrialOutcome]) -> Costs:
     sheet = cost(arm.run.architecture, length=arm.run.length)
     rates = [each.tokens_per_second for each in outcomes if each.tokens_per_second is not None]
     memory = [each.memory for each in outcomes if each.memory is not None]
@@ -206,7 +206,7 @@ def _costs(arm: ResolvedArm, outcomes: Sequence[Outcome]) -> Costs:
     )  # fmt: skip
 
 
-def _reasons(finals: Sequence[tuple[Trial, Outcome]], status: str) -> dict[int, str]:
+def _reasons(finals: Sequence[tuple[Trial, TrialOutcome]], status: str) -> dict[int, str]:
     return {trial.run.seed: outcome.reason for trial, outcome in finals if outcome.status == status}
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from anyformer.studies.arms import ResolvedArm
-from anyformer.studies.laws import Crossing, Law, crossed, fit
+from anyformer.studies.laws import ComputeLaw, LawCrossing, crossed, fit
 from anyformer.studies.running import Ran
 from anyformer.studies.trials import WHOLE
 
@@ -33,8 +33,8 @@ class Climbed:
 
     name: str
     rungs: tuple[Rung, ...]
-    law: Law | None
-    crossing: Crossing | None
+    law: ComputeLaw | None
+    crossing: LawCrossing | None
 
 
 @dataclass(frozen=True)
@@ -82,13 +82,13 @@ def _at(ran: Ran, size: float) -> Sequence[ResolvedArm]:
     return ran.arms if size == WHOLE else ran.smaller[size]
 
 
-def _law(rungs: Sequence[Rung]) -> Law | None:
+def _law(rungs: Sequence[Rung]) -> ComputeLaw | None:
     if len(rungs) < 3 or not all(rung.numbers for rung in rungs):
         return None
     return fit([rung.flops for rung in rungs], [float(np.mean(list(rung.numbers.values()))) for rung in rungs])
 
 
-def _crossing(arm: Sequence[Rung], base: Sequence[Rung], beyond: float, alpha: float) -> Crossing | None:
+def _crossing(arm: Sequence[Rung], base: Sequence[Rung], beyond: float, alpha: float) -> LawCrossing | None:
     """From the seeds that finished at every size of both."""
     seeds = sorted(set.intersection(*(set(rung.numbers) for rung in (*arm, *base))))
     if not seeds:

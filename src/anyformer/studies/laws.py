@@ -25,7 +25,7 @@ POINTS = 400
 
 
 @dataclass(frozen=True)
-class Law:
+class ComputeLaw:
     """L(C) = floor + scale (C / unit)^-exponent, C in FLOPs."""
 
     floor: float
@@ -39,12 +39,12 @@ class Law:
         return result
 
 
-def fit(flops: Sequence[float], losses: Sequence[float]) -> Law:
+def fit(flops: Sequence[float], losses: Sequence[float]) -> ComputeLaw:
     """The law with the least squares of differences from the losses, with E and A of at least 0; at least three points."""
     return fits(flops, np.asarray(losses, dtype=np.float64)[None])[0]
 
 
-def fits(flops: Sequence[float], losses: Floats) -> list[Law]:
+def fits(flops: Sequence[float], losses: Floats) -> list[ComputeLaw]:
     """The law of each row of losses (n, points).
 
     At each a, E and A are those of linear least squares, so that a alone is searched for: by steps, then by finer ones.
@@ -60,7 +60,7 @@ def fits(flops: Sequence[float], losses: Floats) -> list[Law]:
         found = [each[rows, best] for each in (floor, scale, tried)]
         low, high = tried[rows, np.maximum(best - 1, 0)], tried[rows, np.minimum(best + 1, tried.shape[1] - 1)]
         tried = np.linspace(low, high, FINER, axis=1)
-    return [Law(float(E), float(A), float(a), unit) for E, A, a in zip(*found, strict=True)]
+    return [ComputeLaw(float(E), float(A), float(a), unit) for E, A, a in zip(*found, strict=True)]
 
 
 def _linear(power: Floats, y: Floats) -> tuple[Floats, Floats, Floats]:
@@ -76,7 +76,7 @@ def _linear(power: Floats, y: Floats) -> tuple[Floats, Floats, Floats]:
 
 
 @dataclass(frozen=True)
-class Crossing:
+class LawCrossing:
     """Where the law of an arm crosses that of the base: FLOPs with the interval of those draws that cross, None where the laws
     of the means do not; `share`: of the draws that cross.
 
@@ -89,7 +89,7 @@ class Crossing:
     first: bool
 
 
-def crossing(one: Law, other: Law, low: float, high: float) -> float | None:
+def crossing(one: ComputeLaw, other: ComputeLaw, low: float, high: float) -> float | None:
     """The least C between `low` and `high` at which one law goes from below the other to above it, or back."""
     x = np.geomspace(low, high, POINTS)
     gap = one.at(x) - other.at(x)
@@ -108,7 +108,7 @@ def crossed(
     beyond: float,
     alpha: float = 0.05,
     seed: int = 0,
-) -> Crossing:
+) -> LawCrossing:
     """Where the law of an arm crosses that of the base, from the FLOPs (rungs,) and losses (seeds, rungs) of both.
 
     Rows of both are pairs, of the same seed, and stay together. The interval is that of a parametric bootstrap: `DRAWS` draws
@@ -126,9 +126,9 @@ def crossed(
     found = [place for one, other in pairs if (place := crossing(one, other, low, high)) is not None]
     share = len(found) / DRAWS if len(losses[0]) > 1 else math.nan
     if point is None:
-        return Crossing(None, share, False, first)
+        return LawCrossing(None, share, False, first)
     ends = (-math.inf, math.inf) if not found else tuple(np.quantile(found, [alpha / 2, 1 - alpha / 2]))
-    return Crossing(Interval(point, float(ends[0]), float(ends[1])), share, point > highest, first)
+    return LawCrossing(Interval(point, float(ends[0]), float(ends[1])), share, point > highest, first)
 
 
 def _draws(losses: tuple[Floats, Floats], seed: int) -> tuple[Floats, ...]:

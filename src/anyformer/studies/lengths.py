@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from anyformer.describe import read_json
-from anyformer.evaluation import Task, open_subject
+from anyformer.evaluation import EvaluationTask, open_subject
 from anyformer.evaluation.subject import PLAN
 from anyformer.files import write_text
 from anyformer.training import Run, load_run
@@ -36,7 +36,7 @@ def ask(directory: Path, lengths: Sequence[int]) -> Numbers:
     found = {}
     for length in lengths:
         longer = at_length(run, length)
-        task = Task(subject, longer, corpus_of(longer))
+        task = EvaluationTask(subject, longer, corpus_of(longer))
         most = windows_of(longer, longer.evaluation.final_tokens)
         result = evaluate(
             subject.model, task.objective, task.feed, PLAN, most=most, partners=task.partners, names=task.corpus.names

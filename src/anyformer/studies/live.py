@@ -14,9 +14,9 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from anyformer.studies.outcome import Outcome, Pace, pace
+from anyformer.studies.outcome import TrialOutcome, TrialPace, pace
 from anyformer.studies.runner import Watcher, place_of
-from anyformer.studies.trials import Stage, Trial
+from anyformer.studies.trials import StudyStage, Trial
 
 REFRESH = 1.0
 """Seconds between two pictures of the table."""
@@ -28,7 +28,7 @@ def watching(directory: Path, console: Console, slots: int, metric: str) -> Iter
     view = View(directory, slots, metric)
     if not console.is_terminal:
 
-        def tell(stage: Stage, outcomes: Mapping[str, Outcome], running: Mapping[str, Trial]) -> None:
+        def tell(stage: StudyStage, outcomes: Mapping[str, TrialOutcome], running: Mapping[str, Trial]) -> None:
             for line in view.ended(stage, outcomes, running):
                 console.out(line, highlight=False)
 
@@ -37,7 +37,7 @@ def watching(directory: Path, console: Console, slots: int, metric: str) -> Iter
     with Live(console=console, transient=True, auto_refresh=False) as live:
         last = 0.0
 
-        def draw(stage: Stage, outcomes: Mapping[str, Outcome], running: Mapping[str, Trial]) -> None:
+        def draw(stage: StudyStage, outcomes: Mapping[str, TrialOutcome], running: Mapping[str, Trial]) -> None:
             nonlocal last
             for line in view.ended(stage, outcomes, running):
                 live.console.out(line, highlight=False)
@@ -58,7 +58,7 @@ class View:
     told: set[str] = field(default_factory=set)
     _began: bool = field(default=False, init=False)
 
-    def ended(self, stage: Stage, outcomes: Mapping[str, Outcome], running: Mapping[str, Trial]) -> Iterator[str]:
+    def ended(self, stage: StudyStage, outcomes: Mapping[str, TrialOutcome], running: Mapping[str, Trial]) -> Iterator[str]:
         """A line for each trial that ended since the last call, and one for those that had ended before the first."""
         new = {trial.key: trial for trial in stage.trials if trial.key in outcomes and trial.key not in self.told}
         self.told |= new.keys()
@@ -71,7 +71,7 @@ class View:
             outcome = outcomes[trial.key]
             yield f"{len(self.told)} of {len(_keys(stage))}  {trial.name}  {ending(outcome, self.metric)}"
 
-    def table(self, stage: Stage, outcomes: Mapping[str, Outcome], running: Mapping[str, Trial]) -> Group:
+    def table(self, stage: StudyStage, outcomes: Mapping[str, TrialOutcome], running: Mapping[str, Trial]) -> Group:
         """Trials that run, and how many there are in all."""
         shown = Table(box=None, pad_edge=False)
         for column in ("trial", "update", "loss", "left"):
@@ -92,10 +92,10 @@ class View:
 
     def left(
         self,
-        stage: Stage,
-        outcomes: Mapping[str, Outcome],
+        stage: StudyStage,
+        outcomes: Mapping[str, TrialOutcome],
         running: Mapping[str, Trial],
-        now: Mapping[str, Pace],
+        now: Mapping[str, TrialPace],
     ) -> float | None:
         """Seconds until all trials known so far have ended, from the pace of updates so far; None before there is one."""
         arms: dict[str, list[float]] = {}
@@ -115,7 +115,7 @@ class View:
         return work / max(1, min(self.slots, len(due)))
 
 
-def ending(outcome: Outcome, metric: str) -> str:
+def ending(outcome: TrialOutcome, metric: str) -> str:
     """How a trial ended, in a few words."""
     if outcome.status == "finished":
         return f"{metric} {outcome.number(metric, 0.0):.4f}"
@@ -127,5 +127,5 @@ def in_time(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
-def _keys(stage: Stage) -> set[str]:
+def _keys(stage: StudyStage) -> set[str]:
     return {trial.key for trial in stage.trials}

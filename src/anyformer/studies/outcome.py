@@ -44,7 +44,7 @@ class Ended:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class TrialOutcome:
     """The numbers of a trial. `numbers`: the held-out loss and the objective's metrics at the end, empty unless it finished;
     `curve`: (tokens, held-out loss), `training`: (tokens, mean training loss); `batches`: digests of the
     first and the last one; `lengths`: numbers at other lengths than the trained one."""
@@ -83,14 +83,14 @@ def _of(numbers: Mapping[str, float], metric: str) -> float:
     return numbers[metric]
 
 
-def read_outcome(directory: Path, ended: Ended) -> Outcome:
+def read_outcome(directory: Path, ended: Ended) -> TrialOutcome:
     """The outcome of a trial that ended."""
     rows, summary = read_metrics(directory), read_summary(directory)
     updates = [row for row in rows if row["kind"] == "train"]
     evaluations = [row for row in rows if row["kind"] == "validation"]
     gradients = [row["gradient_norm"] for row in updates if row["gradient_norm"] is not None]
     rate, memory = (summary.get(name, {}).get("measured") for name in ("tokens_per_second", "memory"))
-    return Outcome(
+    return TrialOutcome(
         status=ended.status,
         reason=ended.reason,
         numbers=_numbers(evaluations, directory) if ended.status == "finished" else {},
@@ -131,7 +131,7 @@ def _means(updates: Rows) -> list[tuple[int, float]]:
 
 
 @dataclass(frozen=True)
-class Pace:
+class TrialPace:
     """Updates made so far, the seconds of the median one and the loss of the last one, of a trial that goes on."""
 
     updates: int = 0
@@ -139,7 +139,7 @@ class Pace:
     loss: float | None = None
 
 
-def pace(directory: Path) -> Pace:
+def pace(directory: Path) -> TrialPace:
     """How far a trial is."""
     rows = [row for row in read_metrics(directory) if row["kind"] == "train"]
-    return Pace(len(rows), median(row["seconds"] for row in rows), rows[-1]["loss"]) if rows else Pace()
+    return TrialPace(len(rows), median(row["seconds"] for row in rows), rows[-1]["loss"]) if rows else TrialPace()

@@ -16,9 +16,9 @@ from typing import IO, Protocol
 from anyformer.describe import UserError
 from anyformer.files import disk_errors
 from anyformer.studies.lengths import left_to_ask
-from anyformer.studies.outcome import Ended, Outcome, read_outcome
+from anyformer.studies.outcome import Ended, TrialOutcome, read_outcome
 from anyformer.studies.process import HELD, holding, lay_out
-from anyformer.studies.trials import DIGITS, Stage, Trial
+from anyformer.studies.trials import DIGITS, StudyStage, Trial
 from anyformer.training.stop import Stopped, listening
 
 PAUSE = 0.2
@@ -46,7 +46,7 @@ class Room:
 class Watcher(Protocol):
     """Who is told how a study goes on."""
 
-    def __call__(self, stage: Stage, outcomes: Mapping[str, Outcome], running: Mapping[str, Trial]) -> None: ...
+    def __call__(self, stage: StudyStage, outcomes: Mapping[str, TrialOutcome], running: Mapping[str, Trial]) -> None: ...
 
 
 class Launched(Protocol):
@@ -82,18 +82,18 @@ class Runner:
     """The trials of a study in its directory; `stage`: what is needed, by the outcomes so far."""
 
     directory: Path
-    stage: Callable[[Mapping[str, Outcome]], Stage]
+    stage: Callable[[Mapping[str, TrialOutcome]], StudyStage]
     room: Room
     watcher: Watcher = lambda stage, outcomes, running: None
     launch: Callable[[Path, int, IO[bytes]], Launched] = process_of
     """Starts the process of a trial: its directory, its threads, and where it writes."""
     pause: float = PAUSE
-    outcomes: dict[str, Outcome] = field(default_factory=dict)
+    outcomes: dict[str, TrialOutcome] = field(default_factory=dict)
     _processes: dict[str, tuple[Trial, Launched]] = field(default_factory=dict, init=False)
     _elsewhere: dict[str, Trial] = field(default_factory=dict, init=False)
-    _known: tuple[int, Stage] = field(default=(-1, Stage()), init=False)
+    _known: tuple[int, StudyStage] = field(default=(-1, StudyStage()), init=False)
 
-    def go(self) -> tuple[Stage, Mapping[str, Outcome]]:
+    def go(self) -> tuple[StudyStage, Mapping[str, TrialOutcome]]:
         """Run all trials that are needed, to the end. Ctrl-C stops and saves each of them, and raises `Stopped`."""
         with disk_errors(self.directory):
             (self.directory / TRIALS).mkdir(parents=True, exist_ok=True)
@@ -126,7 +126,7 @@ class Runner:
                 return list(trials.values())
             self.outcomes |= found
 
-    def _read(self, trial: Trial) -> Outcome | None:
+    def _read(self, trial: Trial) -> TrialOutcome | None:
         """The outcome of a trial that ended; a trial that failed in an earlier process is tried again, and one
         that was not asked at all lengths has none yet."""
         directory = self.place(trial)
@@ -141,7 +141,7 @@ class Runner:
         """The directory of a trial."""
         return place_of(self.directory, trial)
 
-    def _now(self) -> Stage:
+    def _now(self) -> StudyStage:
         """What is needed by the outcomes so far, which only ever become more."""
         count, known = self._known
         if count != len(self.outcomes):
@@ -160,7 +160,7 @@ class Runner:
             with disk_errors(directory / OUTPUT), (directory / OUTPUT).open("ab") as output:
                 self._processes[trial.key] = trial, self.launch(directory, trial.threads, output)
         except UserError as error:  # a full disk costs this trial alone
-            self.outcomes[trial.key] = Outcome("failed", str(error))
+            self.outcomes[trial.key] = TrialOutcome("failed", str(error))
 
     def _collect(self) -> None:
         """Take note of processes that ended."""
@@ -173,7 +173,7 @@ class Runner:
             if ended is not None:
                 self.outcomes[key] = read_outcome(self.place(trial), ended)
             elif code != HELD:  # which another process may have been quicker to take
-                self.outcomes[key] = Outcome("failed", _reason(code, self.place(trial)))
+                self.outcomes[key] = TrialOutcome("failed", _reason(code, self.place(trial)))
 
     @contextmanager
     def _ending(self) -> Iterator[None]:

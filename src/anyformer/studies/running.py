@@ -21,11 +21,11 @@ from anyformer.studies.arms import ResolvedArm, resolve_arms, smaller_arms
 from anyformer.studies.engines import engine_of
 from anyformer.studies.forecast import cores, predicted_bytes
 from anyformer.studies.live import watching
-from anyformer.studies.outcome import Outcome
+from anyformer.studies.outcome import TrialOutcome
 from anyformer.studies.runner import Room, Runner, place_of
 from anyformer.studies.seconds import kept_in
 from anyformer.studies.study import Study
-from anyformer.studies.trials import Stage, Trial, sizes_of, stage
+from anyformer.studies.trials import StudyStage, Trial, sizes_of, stage
 from anyformer.training.loop import lasts
 from anyformer.training.precision import default_device, measured_host, resolve
 
@@ -48,8 +48,8 @@ class Ran:
     study: Study
     directory: Path
     arms: tuple[ResolvedArm, ...]
-    stage: Stage
-    outcomes: Mapping[str, Outcome]
+    stage: StudyStage
+    outcomes: Mapping[str, TrialOutcome]
     smaller: Mapping[float, tuple[ResolvedArm, ...]] = field(default_factory=dict)
     left_out: tuple[str, ...] = ()
 

@@ -13,7 +13,7 @@ Smaller = Annotated[float, Field(gt=0, lt=1)]
 Tokens = Literal["proportional", "equal"]
 
 
-class Gate(Value):
+class SizeGate(Value):
     """A small size at which all arms that are still there are tried, and the best of which alone go on.
 
     Each is tried at every value of `tuning`, with its seeds; without tuning once, with `seed`. None of that counts in the

@@ -134,7 +134,7 @@ def divergence_p_value(first: int, second: int, count: int) -> float:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class ArmComparison:
     """An arm against the base over seeds: pairs of which both have a number, and how many diverged of each.
 
     `interval`: of the mean difference, arm minus base, at 1 - alpha for this comparison alone; None without two pairs.
@@ -155,7 +155,7 @@ class Comparison:
 
 def compare(
     base: Mapping[int, float], arms: Mapping[str, Mapping[int, float]], *, lower: bool = True, alpha: float = 0.05
-) -> dict[str, Comparison]:
+) -> dict[str, ArmComparison]:
     """Every arm against the base, from the final number of each seed; infinite where the trial diverged.
 
     A verdict is "better" or "worse" where the probability, corrected for all arms by Holm, is at most `alpha`, so that where
@@ -188,7 +188,7 @@ class _Plain:
             return _Plain(seeds, differences, diverged, p, True)
         return _Plain(seeds, differences, diverged, p_value(differences), False)
 
-    def judged(self, name: str, corrected: float, arms: int, lower: bool, alpha: float) -> Comparison:
+    def judged(self, name: str, corrected: float, arms: int, lower: bool, alpha: float) -> ArmComparison:
         count = len(self.seeds) + (0 if not self.by_divergence else max(self.diverged))
         between = interval(self.differences, 1 - alpha) if len(self.differences) > 1 else None
         verdict: Verdict = "cannot tell"
@@ -201,7 +201,9 @@ class _Plain:
         elif not self.by_divergence:
             needed = seeds_to_tell(self.differences, alpha / arms)
         why = self._why(corrected, arms, alpha, count)
-        return Comparison(name, self.seeds, self.differences, self.diverged, between, self.p, corrected, verdict, needed, why)
+        return ArmComparison(
+            name, self.seeds, self.differences, self.diverged, between, self.p, corrected, verdict, needed, why
+        )
 
     def _why(self, corrected: float, arms: int, alpha: float, count: int) -> str:
         """The reason in words."""

@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 from anyformer.describe import Choice, Count, DescriptionError, Named, Value, change, change_all, parse_assignment
 from anyformer.model import Architecture
 from anyformer.studies.lengths import at_length
-from anyformer.studies.sizes import Gate, Ladder, Smaller, Tokens
+from anyformer.studies.sizes import Ladder, SizeGate, Smaller, Tokens
 from anyformer.training import Run
 
 QUANTITIES = {
@@ -106,7 +106,7 @@ class Matching(Value):
         return SECONDS in self.by
 
 
-class Tuning(Value):
+class ArmTuning(Value):
     """Every arm is tried at every value of a grid, with seeds of their own; the best mean decides, and other seeds use it.
 
     Where the best value of an arm is at an end of the grid, one value more is tried at that end by all arms, so that all have
@@ -167,7 +167,7 @@ class Study(Value):
     """What arms have as much of as the base; also `match = "params"`. Absent: sizes stay as they are."""
     budget: Literal["tokens", "flops"] = "tokens"
     """What all arms are trained with as much of as the base: tokens, or training FLOPs."""
-    tuning: Tuning | None = None
+    tuning: ArmTuning | None = None
     """What is chosen for each arm by itself before it is compared. Absent: every arm keeps its values."""
     alpha: Annotated[float, Field(gt=0, lt=0.5)] = 0.05
     """The greatest probability of any verdict "better" or "worse" where there is no difference, over all arms together."""
@@ -181,7 +181,7 @@ class Study(Value):
     """What is compared with the base, by name."""
     staircase: Staircase | None = None
     """More arms, each a part of the way from the base to another architecture."""
-    gates: tuple[Gate, ...] = ()
+    gates: tuple[SizeGate, ...] = ()
     """Small sizes, in rising order, from each of which only the best arms go on."""
     ladder: Ladder | None = None
     """Smaller sizes at which every arm is trained too, for a law of loss and compute."""
@@ -223,7 +223,7 @@ class Study(Value):
                 raise ValueError(f"arms.{name}: {error}") from None
         return self
 
-    def _check_tuning(self, tuning: Tuning) -> None:
+    def _check_tuning(self, tuning: ArmTuning) -> None:
         if twice := [seed for seed in tuning.seeds if seed in self.seeds]:
             raise ValueError(
                 f"tuning.seeds: {twice[0]} is one of seeds: what was chosen with a seed is too good with it; take others"

@@ -14,13 +14,13 @@ from types import MappingProxyType
 
 from anyformer.describe import change
 from anyformer.studies.arms import ResolvedArm
-from anyformer.studies.outcome import Outcome
-from anyformer.studies.sizes import Gate
+from anyformer.studies.outcome import TrialOutcome
+from anyformer.studies.sizes import SizeGate
 from anyformer.studies.study import Study
 from anyformer.training import Run
 
 Grid = tuple[int | float, ...]
-Outcomes = Mapping[str, Outcome]
+Outcomes = Mapping[str, TrialOutcome]
 """Outcomes by the key of their trial."""
 DIGITS = 8
 """Digits of a key in the name of a directory."""
@@ -57,7 +57,7 @@ class Trial:
 
 
 @dataclass(frozen=True)
-class Tuned:
+class TunedArm:
     """What tuning found for an arm: the metric of every value that was tried, its mean over seeds, infinite (or minus infinite,
     where more is better) where a trial diverged and None where one failed, and the best value; `edge`: whether that is at an
     end of the grid; None where a trial of every value failed or diverged."""
@@ -106,7 +106,7 @@ class Passed:
 
 
 @dataclass(frozen=True)
-class Stage:
+class StudyStage:
     """All trials that are known to be needed: of gates and of tuning, then final ones, and those at the sizes of a ladder.
 
     `tuned`: by arm, at the size of the final trials or at that from which the value is taken over; `elsewhere`: at other sizes.
@@ -114,10 +114,10 @@ class Stage:
 
     tuning: tuple[Trial, ...] = ()
     final: tuple[Trial, ...] = ()
-    tuned: Mapping[str, Tuned] = field(default_factory=dict)
+    tuned: Mapping[str, TunedArm] = field(default_factory=dict)
     gates: tuple[Passed, ...] = ()
     rungs: Mapping[float, tuple[Trial, ...]] = field(default_factory=dict)
-    elsewhere: Mapping[float, Mapping[str, Tuned]] = field(default_factory=dict)
+    elsewhere: Mapping[float, Mapping[str, TunedArm]] = field(default_factory=dict)
 
     @property
     def trials(self) -> tuple[Trial, ...]:
@@ -137,7 +137,7 @@ def sizes_of(study: Study) -> tuple[float, ...]:
 
 def stage(
     study: Study, arms: Arms, device: str, outcomes: Outcomes, smaller: Mapping[float, Arms] = MappingProxyType({})
-) -> Stage:
+) -> StudyStage:
     """What the study needs, as far as the outcomes so far decide it. The same outcomes give the same trials, whoever asks.
 
     `smaller`: the arms at each of `sizes_of(study)`. Gates come first, one after the other, then tuning, then the final trials.
@@ -149,13 +149,13 @@ def stage(
         trials, numbers = _at_gate(study, gate, _those(smaller[gate.size], names), device, outcomes)
         tried |= {trial.key: trial for trial in trials}
         if numbers is None:
-            return Stage(tuple(tried.values()), gates=tuple(passed))
+            return StudyStage(tuple(tried.values()), gates=tuple(passed))
         names = _kept(study, gate, numbers, arms[0].name)
         passed.append(Passed(gate.size, numbers, tuple(names)))
     left = {WHOLE: _those(arms, names)}
     for size in () if study.ladder is None else study.ladder.sizes:
         left[size] = _those(smaller[size], names)
-    tuned: dict[float, Mapping[str, Tuned]] = {}
+    tuned: dict[float, Mapping[str, TunedArm]] = {}
     if study.tuning is not None:
         at = study.tuning.size
         wanted = left if at is None else {at: _those(smaller[at], names)}
@@ -166,13 +166,13 @@ def stage(
             done = done and found is not None
             tuned |= {} if found is None else {size: found}
         if not done:
-            return Stage(tuple(tried.values()), gates=tuple(passed))
+            return StudyStage(tuple(tried.values()), gates=tuple(passed))
     finals = {}
     for size, here in left.items():
         chosen = {name: each.best for name, each in (tuned.get(size) or next(iter(tuned.values()), {})).items()}
         finals[size] = tuple(final_trials(study, _with_values(here, chosen), device, chosen))
     main = tuned.get(WHOLE) or next(iter(tuned.values()), {})
-    return Stage(
+    return StudyStage(
         tuple(tried.values()), finals.pop(WHOLE), main, tuple(passed), finals,
         {size: found for size, found in tuned.items() if found is not main},
     )  # fmt: skip
@@ -183,7 +183,7 @@ def _those(arms: Arms, names: Sequence[str]) -> Arms:
 
 
 def _at_gate(
-    study: Study, gate: Gate, arms: Arms, device: str, outcomes: Outcomes
+    study: Study, gate: SizeGate, arms: Arms, device: str, outcomes: Outcomes
 ) -> tuple[Sequence[Trial], dict[str, float | None] | None]:
     """The trials of a gate, and once they ended the metric of each arm, at its best value where one is tuned."""
     if study.tuning is not None:
@@ -197,12 +197,12 @@ def _at_gate(
     return once, {trial.arm: outcomes[trial.key].number(study.metric, _worst(study)) for trial in once}
 
 
-def _at_best(found: Tuned) -> float | None:
+def _at_best(found: TunedArm) -> float | None:
     """The metric at the best value; of an arm without one, that it failed or diverged."""
     return next(iter(found.tried.values())) if found.best is None else found.tried[found.best]
 
 
-def _kept(study: Study, gate: Gate, numbers: Mapping[str, float | None], base: str) -> list[str]:
+def _kept(study: Study, gate: SizeGate, numbers: Mapping[str, float | None], base: str) -> list[str]:
     """The base and the best arms beside it, in the order of the study; of equally good ones the earlier."""
     sign = 1 if study.better == "lower" else -1
     ranked = sorted(
@@ -213,7 +213,7 @@ def _kept(study: Study, gate: Gate, numbers: Mapping[str, float | None], base: s
     return [name for name in numbers if name in best]
 
 
-def _tuned(study: Study, arms: Arms, device: str, outcomes: Outcomes) -> tuple[Sequence[Trial], dict[str, Tuned] | None]:
+def _tuned(study: Study, arms: Arms, device: str, outcomes: Outcomes) -> tuple[Sequence[Trial], dict[str, TunedArm] | None]:
     """The trials that choose a value for each arm, and once all ended what they chose."""
     assert study.tuning is not None
     grids = {arm.name: study.grid(arm.name) for arm in arms}
@@ -234,7 +234,7 @@ def _worst(study: Study) -> float:
     return math.inf if study.better == "lower" else -math.inf
 
 
-def tuned_arm(study: Study, grid: Grid, trials: Sequence[Trial], outcomes: Outcomes) -> Tuned:
+def tuned_arm(study: Study, grid: Grid, trials: Sequence[Trial], outcomes: Outcomes) -> TunedArm:
     """The best value of an arm's grid, the smaller of two that are equally good."""
     worst = _worst(study)
     sign = 1 if study.better == "lower" else -1
@@ -244,7 +244,7 @@ def tuned_arm(study: Study, grid: Grid, trials: Sequence[Trial], outcomes: Outco
     }
     good = [value for value in grid if (number := tried[value]) is not None and math.isfinite(number)]
     best = min(good, key=lambda value: sign * (tried[value] or 0.0), default=None)
-    return Tuned(tried, best, best in (grid[0], grid[-1]))
+    return TunedArm(tried, best, best in (grid[0], grid[-1]))
 
 
 def _mean(numbers: Sequence[float | None]) -> float | None:
@@ -264,7 +264,7 @@ def widen(grid: Grid, end: int) -> Grid:
     return (new, *grid) if end == 0 else (*grid, new)
 
 
-def _ends(found: Tuned, grid: Grid) -> Iterator[int]:
+def _ends(found: TunedArm, grid: Grid) -> Iterator[int]:
     """The end of the grid at which the best value is, where it can grow there."""
     for end, value in ((0, grid[0]), (1, grid[-1])):
         if found.best == value and widen(grid, end) != grid:

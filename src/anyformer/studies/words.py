@@ -11,10 +11,10 @@ from anyformer.files import write_text
 from anyformer.studies.findings import ArmFindings, Findings
 from anyformer.studies.length_words import lengths_said, lengths_table
 from anyformer.studies.size_words import Table, gates_said, gates_table, ladder_said, ladder_table
-from anyformer.studies.statistics import Comparison
+from anyformer.studies.statistics import ArmComparison
 
 
-def verdict(found: Comparison, findings: Findings) -> str:
+def verdict(found: ArmComparison, findings: Findings) -> str:
     """One sentence: what the arm is, by how much, and if nothing can be told, what would tell."""
     base = findings.base
     if found.verdict == "cannot tell":

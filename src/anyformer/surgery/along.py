@@ -11,35 +11,35 @@ import torch
 from torch import Tensor
 
 from anyformer.operations import AxisName, Dimension, Weight
-from anyformer.surgery.choices import Choices
+from anyformer.surgery.choices import TransformChoices
 from anyformer.surgery.errors import SurgeryError
 from anyformer.surgery.heads import regrouped
-from anyformer.surgery.operation import Fresh, Made
+from anyformer.surgery.operation import Fresh, MadeWeight
 from anyformer.surgery.positions import stretched
 from anyformer.surgery.resized import Resized
 from anyformer.surgery.vocabulary import rewritten
 from anyformer.surgery.widened import widened
 
 
-class Rule(Protocol):
+class ResizingRule(Protocol):
     """A change of one size, on tensors in which the factor is a dimension."""
 
     @property
     def words(self) -> str: ...
 
-    def __call__(self, x: Tensor, dim: int, fresh: Fresh) -> Made:
+    def __call__(self, x: Tensor, dim: int, fresh: Fresh) -> MadeWeight:
         """`fresh` makes the initial value of the whole new weight, its factors unfolded."""
         ...
 
 
-def _refusing(reason: str) -> Callable[[Resized, Choices], Rule]:
-    def refuse(change: Resized, choices: Choices) -> Rule:
+def _refusing(reason: str) -> Callable[[Resized, TransformChoices], ResizingRule]:
+    def refuse(change: Resized, choices: TransformChoices) -> ResizingRule:
         raise SurgeryError(f"{change.where}: {change.old} -> {change.new} {reason}")
 
     return refuse
 
 
-RULES: Mapping[AxisName, Callable[[Resized, Choices], Rule]] = {
+RULES: Mapping[AxisName, Callable[[Resized, TransformChoices], ResizingRule]] = {
     "kv_heads": regrouped,
     "vocab": rewritten,
     "positions": stretched,
@@ -57,7 +57,7 @@ RULES: Mapping[AxisName, Callable[[Resized, Choices], Rule]] = {
 class Along:
     """A rule applied to the factor `place` of dimension `dim`; `old` and `new`: all factors, with the rows in front first."""
 
-    rule: Rule
+    rule: ResizingRule
     dim: int
     place: int
     old: tuple[int, ...]
@@ -69,7 +69,7 @@ class Along:
     def words(self) -> str:
         return self.rule.words
 
-    def __call__(self, given: Sequence[Tensor], fresh: Sequence[Fresh]) -> list[Made]:
+    def __call__(self, given: Sequence[Tensor], fresh: Sequence[Fresh]) -> list[MadeWeight]:
         x = given[0]
         front, rest = x.narrow(self.dim, 0, self.front), x.narrow(self.dim, self.front, x.shape[self.dim] - self.front)
 
@@ -79,7 +79,7 @@ class Along:
 
         made = self.rule(_unfolded(rest, self.dim, self.old), self.dim + self.place, unfolded)
         value = made.value.flatten(self.dim, self.dim + len(self.old) - 1).to(x.dtype)
-        return [Made(torch.cat([front, value], self.dim), made.fate, made.error)]
+        return [MadeWeight(torch.cat([front, value], self.dim), made.fate, made.error)]
 
 
 def _unfolded(x: Tensor, dim: int, sizes: tuple[int, ...]) -> Tensor:
@@ -87,7 +87,7 @@ def _unfolded(x: Tensor, dim: int, sizes: tuple[int, ...]) -> Tensor:
     return x.reshape(*x.shape[:dim], *sizes, *x.shape[dim + 1 :])
 
 
-def along(old: Weight, new: Weight, where: str, path: str, choices: Choices) -> Along | None:
+def along(old: Weight, new: Weight, where: str, path: str, choices: TransformChoices) -> Along | None:
     """The operation between two comparable weights; None if their factors are alike. `SurgeryError` if it is refused."""
     changes = [
         (dim, place, name, size, after)

@@ -16,7 +16,7 @@ MOST = 10_000
 
 
 @dataclass(frozen=True)
-class Choices:
+class TransformChoices:
     """How layers, tables and new weights are made."""
 
     layers: tuple[int, ...] | None = None

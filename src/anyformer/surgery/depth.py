@@ -11,7 +11,7 @@ from torch import Tensor
 
 from anyformer.parts.layers.stack import Stack
 from anyformer.surgery.errors import SurgeryError
-from anyformer.surgery.operation import Copied, Fresh, Made, Operation
+from anyformer.surgery.operation import Copied, Fresh, MadeWeight, Operation
 
 
 @dataclass(frozen=True)
@@ -121,9 +121,9 @@ class Added:
         own = "0, so that the added layer adds nothing at first" if all(self.silent) else "of an added layer"
         return f"{own}; {self.inner.words}" if self.inner.words and not all(self.silent) else own
 
-    def __call__(self, given: Sequence[Tensor], fresh: Sequence[Fresh]) -> list[Made]:
+    def __call__(self, given: Sequence[Tensor], fresh: Sequence[Fresh]) -> list[MadeWeight]:
         copies = Copied(self.inner, "")(given, fresh)
         return [
-            Made(torch.zeros_like(made.value), "new") if silent else made
+            MadeWeight(torch.zeros_like(made.value), "new") if silent else made
             for made, silent in zip(copies, self.silent, strict=True)
         ]

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from anyformer.parts.layout import HeadsLayout, LatentLayout
-from anyformer.surgery.operation import ROUNDING, Fresh, Made, judged, relative_error
+from anyformer.surgery.operation import ROUNDING, Fresh, MadeWeight, judged, relative_error
 
 Pair = tuple[int, int]
 
@@ -45,7 +45,7 @@ class Factored:
     def words(self) -> str:
         return "factored by singular values"
 
-    def __call__(self, given: Sequence[Tensor], fresh: Sequence[Fresh]) -> list[Made]:
+    def __call__(self, given: Sequence[Tensor], fresh: Sequence[Fresh]) -> list[MadeWeight]:
         """`given`: the weights of queries, keys and values, and where they are known the moments (D, D) of the inputs."""
         old, new = self.heads, self.latent
         width, dtype = given[0].shape[1], given[0].dtype

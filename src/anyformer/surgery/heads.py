@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from anyformer.surgery.choices import Choices
+from anyformer.surgery.choices import TransformChoices
 from anyformer.surgery.errors import SurgeryError
-from anyformer.surgery.operation import Fresh, Made, judged, relative_error
+from anyformer.surgery.operation import Fresh, MadeWeight, judged, relative_error
 from anyformer.surgery.resized import Resized
 
 
-def regrouped(change: Resized, choices: Choices) -> Pooled | Repeated:
+def regrouped(change: Resized, choices: TransformChoices) -> Pooled | Repeated:
     """The rule from K to K' key heads, one of which must divide the other."""
     if change.old % change.new == 0:
         return Pooled(change.old // change.new)
@@ -38,7 +38,7 @@ class Pooled:
     def words(self) -> str:
         return f"the mean of every {self.size} heads"
 
-    def __call__(self, x: Tensor, dim: int, fresh: Fresh) -> Made:
+    def __call__(self, x: Tensor, dim: int, fresh: Fresh) -> MadeWeight:
         mean = x.double().unflatten(dim, (-1, self.size)).mean(dim + 1)  # type: ignore[no-untyped-call]
         return judged(mean.to(x.dtype), relative_error(mean.repeat_interleave(self.size, dim), x))
 
@@ -53,5 +53,5 @@ class Repeated:
     def words(self) -> str:
         return f"every head {self.times} times"
 
-    def __call__(self, x: Tensor, dim: int, fresh: Fresh) -> Made:
-        return Made(x.repeat_interleave(self.times, dim), "copied")
+    def __call__(self, x: Tensor, dim: int, fresh: Fresh) -> MadeWeight:
+        return MadeWeight(x.repeat_interleave(self.times, dim), "copied")

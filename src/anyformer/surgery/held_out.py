@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from anyformer import checkpoint
-from anyformer.data import Data, Records, Split, Table, Text, TokenizerFile, prepare, windows
+from anyformer.data import Data, Records, RecordTable, Split, Text, TokenizerFile, prepare, windows
 from anyformer.data.columns import TOKENS
 from anyformer.data.recognising import recognised
 from anyformer.evaluation.subject import run_of
@@ -47,7 +47,7 @@ def text_of(data: str, tokenizer: Tokenizer, model: Path) -> Split:
         described = Data.kinds[kind["kind"]].model_validate({**kind, **read})
         assert isinstance(described, Data)
         train = prepare(described, progress=False).train
-    if isinstance(train, Table):
+    if isinstance(train, RecordTable):
         columns = [column for column in train.columns.values() if column.type == TOKENS]
         starts = columns[0].starts[:-1].tolist()
         return Split.of(np.concatenate([column.numbers for column in columns]), starts, train.bytes)

@@ -8,12 +8,12 @@ from anyformer.parts.layout import HeadsLayout, LatentLayout, Layout
 from anyformer.parts.positions.rotary import Rotary
 from anyformer.surgery.errors import SurgeryError
 from anyformer.surgery.factored import Factored, Turn
-from anyformer.surgery.operation import Step
+from anyformer.surgery.operation import TransformStep
 
 INPUTS = "sublayer"
 
 
-def factoring(old: Layout, new: Layout, where: str, writes: frozenset[str]) -> tuple[Step, ...] | None:
+def factoring(old: Layout, new: Layout, where: str, writes: frozenset[str]) -> tuple[TransformStep, ...] | None:
     """The step from attention over heads to attention through a latent; None if it is another change.
 
     Raises `SurgeryError` for what the new attention has no place for.
@@ -26,7 +26,7 @@ def factoring(old: Layout, new: Layout, where: str, writes: frozenset[str]) -> t
     names = [latent.query_up, latent.kv_down, latent.rope_key, latent.key_up, latent.value_up]
     names += [latent.query_down] if latent.q_rank else []
     operation = Factored(heads, latent, turns)
-    return (Step(tuple(names), (heads.query, heads.key, heads.value), operation, INPUTS),)
+    return (TransformStep(tuple(names), (heads.query, heads.key, heads.value), operation, INPUTS),)
 
 
 def _check(heads: HeadsLayout, latent: LatentLayout, where: str) -> None:

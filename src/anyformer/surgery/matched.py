@@ -8,23 +8,25 @@ from dataclasses import dataclass
 from anyformer.model import Architecture
 from anyformer.operations import Address, Shape, Weight
 from anyformer.parts import Block, Stack
-from anyformer.surgery.choices import Choices
+from anyformer.surgery.choices import TransformChoices
 from anyformer.surgery.depth import Origin, origins
 from anyformer.surgery.errors import SurgeryError
 
 
 @dataclass(frozen=True)
-class Place:
+class WeightPlace:
     """A declared weight with its address."""
 
     weight: Weight
     address: Address
 
 
-def places(architecture: Architecture) -> dict[str, Place]:
+def places(architecture: Architecture) -> dict[str, WeightPlace]:
     """Every declared weight by name, in the order declared."""
     nodes = [node for node in architecture.trained_cost(Shape()).nodes() if node.weight_times]
-    return {node.name(own): Place(weight, node.address) for node in nodes for own, weight in node.tally.own_weights.items()}
+    return {
+        node.name(own): WeightPlace(weight, node.address) for node in nodes for own, weight in node.tally.own_weights.items()
+    }
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,7 @@ class Matched:
         return f"{self.old_name}.layers.{owner}.", f"{self.name}.layers.{layer}."
 
 
-def stacks(old: Architecture, new: Architecture, choices: Choices) -> dict[str, Matched]:
+def stacks(old: Architecture, new: Architecture, choices: TransformChoices) -> dict[str, Matched]:
     """The new stacks that have an old one, by name: that of the same name, or the only one of an architecture with one."""
     theirs, ours = old.stacks, new.stacks
     pairs = {name: name for name in ours if name in theirs}
@@ -84,7 +86,7 @@ def branches(old: Block, new: Block, width: int) -> Mapping[str, str]:
     return pairs
 
 
-def old_name(path: str, place: Place, found: Mapping[str, Matched], width: int) -> tuple[str, bool]:
+def old_name(path: str, place: WeightPlace, found: Mapping[str, Matched], width: int) -> tuple[str, bool]:
     """The name of the old weight at the place of a new one, whether or not there is one; and whether its layer is added."""
     stack = found.get(place.address.module)
     if stack is None:

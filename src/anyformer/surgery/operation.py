@@ -19,7 +19,7 @@ Fresh = Callable[[], Tensor]
 
 
 @dataclass(frozen=True)
-class Made:
+class MadeWeight:
     """A weight of the new model; `error`: relative to the old numbers, in the Frobenius norm, None if there is none to tell."""
 
     value: Tensor
@@ -35,11 +35,11 @@ class Operation(Protocol):
         """What it does, for the report; empty if there is nothing to say."""
         ...
 
-    def __call__(self, given: Sequence[Tensor], fresh: Sequence[Fresh]) -> list[Made]: ...
+    def __call__(self, given: Sequence[Tensor], fresh: Sequence[Fresh]) -> list[MadeWeight]: ...
 
 
 @dataclass(frozen=True)
-class Step:
+class TransformStep:
     """One operation: the names of the new weights that it makes, and of the old ones that it reads."""
 
     targets: tuple[str, ...]
@@ -56,8 +56,8 @@ class Keep:
     fate: Fate = "kept"
     words: str = ""
 
-    def __call__(self, given: Sequence[Tensor], fresh: Sequence[Fresh]) -> list[Made]:
-        return [Made(given[0], self.fate)]
+    def __call__(self, given: Sequence[Tensor], fresh: Sequence[Fresh]) -> list[MadeWeight]:
+        return [MadeWeight(given[0], self.fate)]
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class Copied:
     def words(self) -> str:
         return f"{self.how}; {self.inner.words}" if self.inner.words else self.how
 
-    def __call__(self, given: Sequence[Tensor], fresh: Sequence[Fresh]) -> list[Made]:
+    def __call__(self, given: Sequence[Tensor], fresh: Sequence[Fresh]) -> list[MadeWeight]:
         made = self.inner(given, fresh)
         return [replace(each, fate="copied") if each.fate == "kept" else each for each in made]
 
@@ -82,8 +82,8 @@ class New:
 
     words: str = "initialised by the description's rules"
 
-    def __call__(self, given: Sequence[Tensor], fresh: Sequence[Fresh]) -> list[Made]:
-        return [Made(make(), "new") for make in fresh]
+    def __call__(self, given: Sequence[Tensor], fresh: Sequence[Fresh]) -> list[MadeWeight]:
+        return [MadeWeight(make(), "new") for make in fresh]
 
 
 @dataclass(frozen=True)
@@ -92,8 +92,8 @@ class Zero:
 
     words: str
 
-    def __call__(self, given: Sequence[Tensor], fresh: Sequence[Fresh]) -> list[Made]:
-        return [Made(torch.zeros_like(make()), "new") for make in fresh]
+    def __call__(self, given: Sequence[Tensor], fresh: Sequence[Fresh]) -> list[MadeWeight]:
+        return [MadeWeight(torch.zeros_like(make()), "new") for make in fresh]
 
 
 def relative_error(made: Tensor, wanted: Tensor) -> float:
@@ -104,6 +104,6 @@ def relative_error(made: Tensor, wanted: Tensor) -> float:
     return gap / size if size else float(gap > ROUNDING)
 
 
-def judged(value: Tensor, error: float) -> Made:
+def judged(value: Tensor, error: float) -> MadeWeight:
     """Kept if the error is that of rounding, else approximated."""
-    return Made(value, "kept") if error <= ROUNDING else Made(value, "approximated", error)
+    return MadeWeight(value, "kept") if error <= ROUNDING else MadeWeight(value, "approximated", error)

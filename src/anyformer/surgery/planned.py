@@ -12,12 +12,12 @@ from anyformer.parts.embedding.layer_inputs import LayerInputs
 from anyformer.parts.layout import HeadsLayout
 from anyformer.parts.sublayer import Sublayer
 from anyformer.surgery.along import along, comparable
-from anyformer.surgery.choices import Choices
+from anyformer.surgery.choices import TransformChoices
 from anyformer.surgery.depth import Added, check_silent
 from anyformer.surgery.errors import SurgeryError
 from anyformer.surgery.latent import factoring
-from anyformer.surgery.matched import Matched, Place, branches, old_name, places, stacks
-from anyformer.surgery.operation import Copied, Keep, New, Operation, Step
+from anyformer.surgery.matched import Matched, WeightPlace, branches, old_name, places, stacks
+from anyformer.surgery.operation import Copied, Keep, New, Operation, TransformStep
 from anyformer.surgery.upcycled import upcycling
 
 CONVERSIONS = (upcycling, factoring)
@@ -30,19 +30,19 @@ class Surgery:
 
     old: Architecture
     new: Architecture
-    choices: Choices
-    steps: tuple[Step, ...]
+    choices: TransformChoices
+    steps: tuple[TransformStep, ...]
     dropped: tuple[str, ...]
     stacks: tuple[Matched, ...]
 
 
-def planned(old: Architecture, new: Architecture, choices: Choices | None = None) -> Surgery:
+def planned(old: Architecture, new: Architecture, choices: TransformChoices | None = None) -> Surgery:
     """The steps that make the weights of `new` from those of `old`; `SurgeryError` for a change that none makes."""
-    choices = choices or Choices()
+    choices = choices or TransformChoices()
     _check(old, new)
     found = stacks(old, new, choices)
     theirs, ours = places(old), places(new)
-    steps: dict[str, Step] = {}
+    steps: dict[str, TransformStep] = {}
     for stack in found.values():
         if choices.grow == "silent":
             _check_silent(stack, new.width, ours)
@@ -86,7 +86,9 @@ def _check_table(old: LayerInputs | None, new: LayerInputs | None, where: str) -
         )
 
 
-def _converted(stack: Matched, layer: int, width: int, ours: Mapping[str, Place], choices: Choices) -> Iterator[Step]:
+def _converted(
+    stack: Matched, layer: int, width: int, ours: Mapping[str, WeightPlace], choices: TransformChoices
+) -> Iterator[TransformStep]:
     """Steps of the sublayers of one layer that change their kind, and refusals of what cannot be seen in shapes."""
     old, new = stack.blocks(layer)
     before, after = stack.prefixes(layer)
@@ -112,7 +114,7 @@ def _converted(stack: Matched, layer: int, width: int, ours: Mapping[str, Place]
                 targets = tuple(prefix + name for name in step.targets)
                 sources = tuple(f"{before}{was}.sublayer.{name}" for name in step.sources)
                 operation = _added(step.operation, targets, ours, choices) if added else step.operation
-                yield Step(targets, sources, operation, f"{before}{was}.{step.inputs}" if step.inputs else "")
+                yield TransformStep(targets, sources, operation, f"{before}{was}.{step.inputs}" if step.inputs else "")
 
 
 def _check_pairs(old: HeadsLayout, new: HeadsLayout, where: str) -> None:
@@ -135,7 +137,7 @@ def _check_untold(old: Sublayer, new: Sublayer, where: str) -> None:
         )
 
 
-def _check_silent(stack: Matched, width: int, ours: Mapping[str, Place]) -> None:
+def _check_silent(stack: Matched, width: int, ours: Mapping[str, WeightPlace]) -> None:
     """Refuse added layers that would change what the others compute."""
     added = [layer for layer, origin in enumerate(stack.origins) if origin.added]
     for layer in added:
@@ -166,13 +168,13 @@ def _depends(stack: Matched, layer: int) -> bool:
 
 def _single(
     path: str,
-    place: Place,
+    place: WeightPlace,
     found: Mapping[str, Matched],
     old: Architecture,
     new: Architecture,
-    theirs: Mapping[str, Place],
-    choices: Choices,
-) -> Step:
+    theirs: Mapping[str, WeightPlace],
+    choices: TransformChoices,
+) -> TransformStep:
     """The step of one weight that its place alone decides: kept or resized if one is there that fits, else new."""
     was, added = old_name(path, place, found, new.width)
     operation: Operation | None = None
@@ -194,22 +196,22 @@ def _single(
         return _new(path, place, added, choices)
     operation = operation or Keep()
     operation = Copied(operation, "the embedding's table") if untied else operation
-    return Step((path,), (was,), _added(operation, (path,), {path: place}, choices) if added else operation)
+    return TransformStep((path,), (was,), _added(operation, (path,), {path: place}, choices) if added else operation)
 
 
-def _new(path: str, place: Place, added: bool, choices: Choices) -> Step:
+def _new(path: str, place: WeightPlace, added: bool, choices: TransformChoices) -> TransformStep:
     operation: Operation = New()
     if added:
         operation = _added(operation, (path,), {path: place}, choices)
-    return Step((path,), (), operation)
+    return TransformStep((path,), (), operation)
 
 
-def _added(operation: Operation, targets: tuple[str, ...], ours: Mapping[str, Place], choices: Choices) -> Added:
+def _added(operation: Operation, targets: tuple[str, ...], ours: Mapping[str, WeightPlace], choices: TransformChoices) -> Added:
     silent = choices.grow == "silent"
     return Added(operation, tuple(silent and ours[name].weight.writes for name in targets))
 
 
-def _where(place: Place, found: Mapping[str, Matched]) -> str | None:
+def _where(place: WeightPlace, found: Mapping[str, Matched]) -> str | None:
     """The place of a weight as a user writes it: `decoder.layer.attention`."""
     at = place.address
     if at.layer is None or at.module not in found:
@@ -217,7 +219,7 @@ def _where(place: Place, found: Mapping[str, Matched]) -> str | None:
     return f"{at.module}.{found[at.module].new.layers[int(at.layer)]}.{at.branch}"
 
 
-def _counted(steps: tuple[Step, ...]) -> tuple[Step, ...]:
+def _counted(steps: tuple[TransformStep, ...]) -> tuple[TransformStep, ...]:
     """The steps, with every weight that is kept in several places a copy in all but the first."""
     seen: Counter[str] = Counter()
     counted = []

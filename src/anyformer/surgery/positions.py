@@ -7,20 +7,20 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from anyformer.surgery.choices import Choices
-from anyformer.surgery.operation import Fresh, Made, judged, relative_error
+from anyformer.surgery.choices import TransformChoices
+from anyformer.surgery.operation import Fresh, MadeWeight, judged, relative_error
 from anyformer.surgery.resized import Resized
 
 
-def stretched(change: Resized, choices: Choices) -> Cut | Tiled | Interpolated:
+def stretched(change: Resized, choices: TransformChoices) -> FirstPositions | Tiled | Interpolated:
     """The rule from a table of `change.old` positions to one of `change.new`."""
     if not change.grows:
-        return Cut(change.old, change.new)
+        return FirstPositions(change.old, change.new)
     return Tiled(change.old, change.new) if choices.positions == "copied" else Interpolated(change.old, change.new)
 
 
 @dataclass(frozen=True)
-class Cut:
+class FirstPositions:
     """The first positions: texts that fit compute the same."""
 
     old: int
@@ -30,8 +30,8 @@ class Cut:
     def words(self) -> str:
         return f"positions {self.new:,} to {self.old - 1:,} left out"
 
-    def __call__(self, x: Tensor, dim: int, fresh: Fresh) -> Made:
-        return Made(x.narrow(dim, 0, self.new), "kept")
+    def __call__(self, x: Tensor, dim: int, fresh: Fresh) -> MadeWeight:
+        return MadeWeight(x.narrow(dim, 0, self.new), "kept")
 
 
 @dataclass(frozen=True)
@@ -45,8 +45,8 @@ class Tiled:
     def words(self) -> str:
         return f"positions {self.old:,} to {self.new - 1:,} repeat those from 0 on"
 
-    def __call__(self, x: Tensor, dim: int, fresh: Fresh) -> Made:
-        return Made(x.index_select(dim, torch.arange(self.new, device=x.device) % self.old), "kept")
+    def __call__(self, x: Tensor, dim: int, fresh: Fresh) -> MadeWeight:
+        return MadeWeight(x.index_select(dim, torch.arange(self.new, device=x.device) % self.old), "kept")
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Interpolated:
     def words(self) -> str:
         return f"{self.old:,} positions stretched to {self.new:,}"
 
-    def __call__(self, x: Tensor, dim: int, fresh: Fresh) -> Made:
+    def __call__(self, x: Tensor, dim: int, fresh: Fresh) -> MadeWeight:
         place = torch.arange(self.new, dtype=torch.float64, device=x.device) * (self.old - 1) / (self.new - 1)
         low = place.floor().long().clamp(max=max(self.old - 2, 0))
         shape = [1] * x.dim()

@@ -12,12 +12,12 @@ from torch import Tensor
 from anyformer.differences import difference
 from anyformer.operations import Address
 from anyformer.surgery.matched import places
-from anyformer.surgery.operation import Fate, Made, Step
+from anyformer.surgery.operation import Fate, MadeWeight, TransformStep
 from anyformer.surgery.planned import Surgery
 
 
 @dataclass(frozen=True)
-class Line:
+class WeightFates:
     """Weights of one name in several layers that had one fate."""
 
     weight: str
@@ -52,14 +52,14 @@ class Loss:
 
 
 @dataclass(frozen=True)
-class Report:
+class TransformReport:
     """What a change of architecture did to the weights."""
 
     changes: tuple[Changed, ...]
     """Every value of the description that differs."""
     layers: Mapping[str, tuple[int, ...]]
     """For each stack whose depth or order changed, the old layer that each new one comes from."""
-    lines: tuple[Line, ...]
+    lines: tuple[WeightFates, ...]
     logits_error: float | None = None
     """The largest difference of the logits on a few random tokens, over the largest old logit; None if they do not compare."""
     loss: Loss | None = None
@@ -74,7 +74,9 @@ class Report:
         return sum(line.parameters for line in self.lines if line.fate in fates)
 
 
-def reported(surgery: Surgery, made: Mapping[str, tuple[Step, Made]], old: Mapping[str, Tensor]) -> Report:
+def reported(
+    surgery: Surgery, made: Mapping[str, tuple[TransformStep, MadeWeight]], old: Mapping[str, Tensor]
+) -> TransformReport:
     """The report of finished steps. `made`: each new weight by name; `old`: the tensors before."""
     ours, theirs = places(surgery.new), places(surgery.old)
     rows = [
@@ -94,20 +96,20 @@ def reported(surgery: Surgery, made: Mapping[str, tuple[Step, Made]], old: Mappi
         for each in surgery.stacks
         if [origin.layer for origin in each.origins] != list(range(each.old.depth))
     }
-    return Report(tuple(Changed(each.what, each.left, each.right) for each in changes), layers, tuple(_lines(rows)))
+    return TransformReport(tuple(Changed(each.what, each.left, each.right) for each in changes), layers, tuple(_lines(rows)))
 
 
 _Row = tuple[str, str | None, Fate, str, int, float | None]
 
 
-def _lines(rows: Sequence[_Row]) -> Iterator[Line]:
+def _lines(rows: Sequence[_Row]) -> Iterator[WeightFates]:
     groups: dict[tuple[str, Fate, str], list[_Row]] = {}
     for row in rows:
         groups.setdefault((row[0], row[2], row[3]), []).append(row)
     for (weight, fate, how), each in groups.items():
         errors = [row[5] for row in each if row[5] is not None]
         numbers = [int(row[1]) for row in each if row[1] is not None]
-        yield Line(weight, runs(numbers), fate, how, sum(row[4] for row in each), max(errors, default=None))
+        yield WeightFates(weight, runs(numbers), fate, how, sum(row[4] for row in each), max(errors, default=None))
 
 
 def runs(numbers: Sequence[int]) -> str:

@@ -11,17 +11,19 @@ from torch import Tensor
 
 from anyformer import checkpoint
 from anyformer.model import Architecture, Transformer
-from anyformer.surgery.choices import Choices
+from anyformer.surgery.choices import TransformChoices
 from anyformer.surgery.matched import places
-from anyformer.surgery.operation import Made, Step
+from anyformer.surgery.operation import MadeWeight, TransformStep
 from anyformer.surgery.planned import Surgery, planned
-from anyformer.surgery.report import Report, reported
+from anyformer.surgery.report import TransformReport, reported
 
-Performed = Mapping[str, tuple[Step, Made]]
+Performed = Mapping[str, tuple[TransformStep, MadeWeight]]
 """Each new weight by name, with the step that made it."""
 
 
-def transform(model: Transformer, architecture: Architecture, choices: Choices | None = None) -> tuple[Transformer, Report]:
+def transform(
+    model: Transformer, architecture: Architecture, choices: TransformChoices | None = None
+) -> tuple[Transformer, TransformReport]:
     """A model of `architecture` from the weights of `model`, in evaluation mode, and what became of every weight.
 
     Weights stay in their number format, on the CPU or wherever they are; the model given is left as it is. Raises
@@ -30,7 +32,9 @@ def transform(model: Transformer, architecture: Architecture, choices: Choices |
     return performed(model, planned(model.architecture, architecture, choices))
 
 
-def performed(model: Transformer, surgery: Surgery, moments: Mapping[str, Tensor] | None = None) -> tuple[Transformer, Report]:
+def performed(
+    model: Transformer, surgery: Surgery, moments: Mapping[str, Tensor] | None = None
+) -> tuple[Transformer, TransformReport]:
     """The new model and its report, by steps that were planned for the model's architecture. `moments`: see `moments_of`."""
     old = {name: parameter.detach() for name, parameter in model.named_parameters()}
     made = made_by(surgery, old, moments or {})
@@ -52,7 +56,7 @@ def made_by(surgery: Surgery, old: Mapping[str, Tensor], moments: Mapping[str, T
     def fresh(name: str) -> Callable[[], Tensor]:
         return lambda: rules.fill(declared[name], name, surgery.choices.seed).to(like)
 
-    made: dict[str, tuple[Step, Made]] = {}
+    made: dict[str, tuple[TransformStep, MadeWeight]] = {}
     for step in surgery.steps:
         given = [old[name] for name in step.sources] + [moments[name] for name in (step.inputs,) if name in moments]
         results = step.operation(given, [fresh(name) for name in step.targets])

@@ -9,10 +9,10 @@ from torch import Tensor
 
 from anyformer.parts.layout import Layout, NetworkLayout
 from anyformer.surgery.errors import SurgeryError
-from anyformer.surgery.operation import Fresh, Keep, Made, Step, Zero
+from anyformer.surgery.operation import Fresh, Keep, MadeWeight, TransformStep, Zero
 
 
-def upcycling(old: Layout, new: Layout, where: str, writes: frozenset[str]) -> tuple[Step, ...] | None:
+def upcycling(old: Layout, new: Layout, where: str, writes: frozenset[str]) -> tuple[TransformStep, ...] | None:
     """Steps from a dense network to experts, names within the sublayer; None if it is another change.
 
     `writes`: the names of the new weights that write to the stream. Raises `SurgeryError` if experts that equal the network
@@ -36,24 +36,26 @@ def upcycling(old: Layout, new: Layout, where: str, writes: frozenset[str]) -> t
         raise SurgeryError(
             f"{where}: experts that are copies of the network would not compute what it does: {'; '.join(mixture.unequal)}"
         )
-    steps = [Step((name,), (dense.weights[what],), Stacked(mixture.experts)) for what, name in mixture.weights.items()]
+    steps = [
+        TransformStep((name,), (dense.weights[what],), CopiedExperts(mixture.experts)) for what, name in mixture.weights.items()
+    ]
     return (*steps, *_shared(dense, mixture, writes))
 
 
 SILENT = Zero("0, so that the shared expert adds nothing at first")
 
 
-def _shared(dense: NetworkLayout, mixture: NetworkLayout, writes: frozenset[str]) -> Iterator[Step]:
+def _shared(dense: NetworkLayout, mixture: NetworkLayout, writes: frozenset[str]) -> Iterator[TransformStep]:
     """The shared expert adds nothing at first: its last projection is 0; the rest is a copy where the widths are equal."""
     for what, name in mixture.shared.items():
         if name in writes:
-            yield Step((name,), (), SILENT)
+            yield TransformStep((name,), (), SILENT)
         elif mixture.shared_width == dense.width:
-            yield Step((name,), (dense.weights[what],), Keep("copied", "a copy in the shared expert"))
+            yield TransformStep((name,), (dense.weights[what],), Keep("copied", "a copy in the shared expert"))
 
 
 @dataclass(frozen=True)
-class Stacked:
+class CopiedExperts:
     """Every expert is a copy of the network (Komatsuzaki et al. 2022, arXiv 2212.05055, section 3).
 
     Whichever experts a token chooses, and whatever the new router says, its output is the network's if the weights of the
@@ -66,6 +68,6 @@ class Stacked:
     def words(self) -> str:
         return f"{self.experts} copies, one for each expert"
 
-    def __call__(self, given: Sequence[Tensor], fresh: Sequence[Fresh]) -> list[Made]:
+    def __call__(self, given: Sequence[Tensor], fresh: Sequence[Fresh]) -> list[MadeWeight]:
         x = given[0]
-        return [Made(x.unsqueeze(0).expand(self.experts, *x.shape), "copied")]
+        return [MadeWeight(x.unsqueeze(0).expand(self.experts, *x.shape), "copied")]

@@ -8,18 +8,18 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from anyformer.surgery.choices import Choices
-from anyformer.surgery.operation import Fresh, Made
+from anyformer.surgery.choices import TransformChoices
+from anyformer.surgery.operation import Fresh, MadeWeight
 from anyformer.surgery.resized import Resized
 
 
-def rewritten(change: Resized, choices: Choices) -> Rows:
+def rewritten(change: Resized, choices: TransformChoices) -> VocabularyRows:
     """The rule from V to V' rows."""
-    return Rows(change.old, change.new, change.path, choices.noise, choices.seed)
+    return VocabularyRows(change.old, change.new, change.path, choices.noise, choices.seed)
 
 
 @dataclass(frozen=True)
-class Rows:
+class VocabularyRows:
     """The first min(V, V') rows as they are; each new row is the mean of all old ones, plus `noise` standard deviations.
 
     The logit of a row at the mean is the mean of the logits, so n such rows make the sum of exponentials larger by a factor of
@@ -40,16 +40,16 @@ class Rows:
         noise = f" plus noise of {self.noise:g} of their standard deviation" if self.noise else ""
         return f"rows {self.old:,} to {self.new - 1:,} are the mean of the others{noise}"
 
-    def __call__(self, x: Tensor, dim: int, fresh: Fresh) -> Made:
+    def __call__(self, x: Tensor, dim: int, fresh: Fresh) -> MadeWeight:
         if self.new <= self.old:
-            return Made(x.narrow(dim, 0, self.new), "kept")
+            return MadeWeight(x.narrow(dim, 0, self.new), "kept")
         rows = x.double()
         mean, spread = rows.mean(dim, keepdim=True), rows.std(dim, keepdim=True)
         count = self.new - self.old
         added = mean.repeat_interleave(count, dim)
         if self.noise:
             added = added + self.noise * spread * self._drawn(added)
-        return Made(torch.cat([x, added.to(x.dtype)], dim), "kept")
+        return MadeWeight(torch.cat([x, added.to(x.dtype)], dim), "kept")
 
     def _drawn(self, like: Tensor) -> Tensor:
         """Numbers of N(0, 1) that depend on the seed, the name and the shape alone."""

@@ -23,7 +23,7 @@ _OF_TYPES = {"mbart": "MBartTokenizer", "nllb-moe": "NllbTokenizer"}
 
 
 @dataclass(frozen=True)
-class Spoken:
+class LanguagePair:
     """Where a tokenizer puts languages, and those of its configuration; `target` None: the same as of the source."""
 
     side: Side
@@ -40,7 +40,7 @@ class Spoken:
         return Frame(Around((first, last), ((0, 0),)), Around((first, (), last), ((0, 0), (1, 0))))
 
 
-def spoken(settings: Mapping[str, Any], config: Mapping[str, Any]) -> Spoken | None:
+def spoken(settings: Mapping[str, Any], config: Mapping[str, Any]) -> LanguagePair | None:
     """How a tokenizer names languages, by its `tokenizer_config.json` and the model's `config.json`; None if it names none."""
     name = settings.get("tokenizer_class") or _OF_TYPES.get(config.get("model_type", ""), "")
     found = _CLASSES.get(str(name).removesuffix("Fast"))
@@ -49,4 +49,4 @@ def spoken(settings: Mapping[str, Any], config: Mapping[str, Any]) -> Spoken | N
     side, usual = found
     if settings.get("legacy_behaviour") is True and usual == "eng_Latn":
         side = "behind"
-    return Spoken(side, settings.get("src_lang") or usual, settings.get("tgt_lang"))
+    return LanguagePair(side, settings.get("src_lang") or usual, settings.get("tgt_lang"))

@@ -24,8 +24,8 @@ class StreamDecoder:
     """Tokens before that the blanks behind them may depend on, and more."""
 
     def __init__(self, tokenizer: Tokenizer, *, before: Sequence[int] = (), special: bool = False) -> None:
-        make = _Bytes if tokenizer.byte_level else _Window
-        self._decoder: _Bytes | _Window = make(tokenizer, before, special)
+        make = _Bytes if tokenizer.byte_level else _DecodedWindow
+        self._decoder: _Bytes | _DecodedWindow = make(tokenizer, before, special)
         last = tokenizer.decode(before[-self._NEAR :], special=special, clean=False) if tokenizer.cleans else ""
         self._cleaning = Cleaning(last) if tokenizer.cleans else None
 
@@ -72,7 +72,7 @@ class _Bytes:
         return text
 
 
-class _Window:
+class _DecodedWindow:
     """Any other decoder: decode the last tokens again together with the new ones, and return the text that was added."""
 
     _LONGEST = 8

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from anyformer.data.builtin.code import functions, tree_of
 from anyformer.data.builtin.source import Builtin, Values, standard_library
-from anyformer.data.sources import Source
+from anyformer.data.sources import SourceFile
 
 _DECISIONS = (ast.If, ast.IfExp, ast.For, ast.AsyncFor, ast.While, ast.ExceptHandler, ast.Assert, ast.match_case)
 
@@ -30,7 +30,7 @@ def complexity(tree: ast.AST) -> int:
     return found
 
 
-def _branches(source: Source) -> Iterator[Values]:
+def _branches(source: SourceFile) -> Iterator[Values]:
     for function in functions(source):
         tree = tree_of(function.code)
         if tree is not None:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from anyformer.data.sources import Source
+from anyformer.data.sources import SourceFile
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 LONGEST_CODE, LONGEST_TEXT = 2000, 600
@@ -59,7 +59,7 @@ class Function:
         return plain and len(text.split()) >= 3 and len(text) <= LONGEST_TEXT
 
 
-def text_of(source: Source) -> str | None:
+def text_of(source: SourceFile) -> str | None:
     """The text of a Python file in the encoding that it declares; None if it cannot be read."""
     try:
         with tokenize.open(source.path) as file:
@@ -78,7 +78,7 @@ def tree_of(text: str) -> ast.Module | None:
         return None
 
 
-def functions(source: Source) -> Iterator[Function]:
+def functions(source: SourceFile) -> Iterator[Function]:
     """The functions and methods of a file that have a body besides a docstring, in order; nested ones are left out."""
     text = text_of(source)
     tree = tree_of(text) if text is not None else None

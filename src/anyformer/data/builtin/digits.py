@@ -10,18 +10,18 @@ from pathlib import Path
 import numpy as np
 
 from anyformer.data.builtin.source import Builtin, Values
-from anyformer.data.sources import Source, find_sources
+from anyformer.data.sources import SourceFile, find_sources
 from anyformer.text.errors import DataError
 
 
-def _file() -> list[Source]:
+def _file() -> list[SourceFile]:
     found = importlib.util.find_spec("sklearn")
     if found is None or found.origin is None:
         raise DataError("digits: these images come with scikit-learn, which is not here: pip install 'anyformer[data]'")
     return find_sources([str(Path(found.origin).parent / "datasets" / "data" / "digits.csv.gz")])
 
 
-def _digits(source: Source) -> Iterator[Values]:
+def _digits(source: SourceFile) -> Iterator[Values]:
     """Each line has 64 numbers from 0 to 16, row by row, then the digit."""
     with gzip.open(source.path, "rt") as file:
         for line, numbers in enumerate(file, start=1):

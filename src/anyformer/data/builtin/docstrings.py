@@ -12,24 +12,24 @@ from collections.abc import Iterator
 
 from anyformer.data.builtin.code import Function, functions
 from anyformer.data.builtin.source import Builtin, Values, draw, standard_library
-from anyformer.data.sources import Source
+from anyformer.data.sources import SourceFile
 
 
-def _told(source: Source) -> Iterator[Function]:
+def _told(source: SourceFile) -> Iterator[Function]:
     return (function for function in functions(source) if function.told)
 
 
-def _docstrings(source: Source) -> Iterator[Values]:
+def _docstrings(source: SourceFile) -> Iterator[Values]:
     for function in _told(source):
         yield function.line, {"source": function.paragraph, "target": function.code}
 
 
-def _summaries(source: Source) -> Iterator[Values]:
+def _summaries(source: SourceFile) -> Iterator[Values]:
     for function in _told(source):
         yield function.line, {"source": function.code, "target": function.sentence}
 
 
-def _similar(source: Source) -> Iterator[Values]:
+def _similar(source: SourceFile) -> Iterator[Values]:
     """Each sentence once in a file, since the others of a batch count as unlike."""
     seen: set[str] = set()
     for function in _told(source):
@@ -38,7 +38,7 @@ def _similar(source: Source) -> Iterator[Values]:
             yield function.line, {"text": function.sentence, "positive": function.code}
 
 
-def _preferences(source: Source) -> Iterator[Values]:
+def _preferences(source: SourceFile) -> Iterator[Values]:
     told = list(_told(source))
     for place, function in enumerate(told):
         others = sorted({other.sentence for other in told} - {function.sentence})

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from anyformer.data.builtin.code import text_of
 from anyformer.data.builtin.source import Builtin, Values, standard_library
-from anyformer.data.sources import Source
+from anyformer.data.sources import SourceFile
 
 CLASSES = 20
 _SHORTEST, _LONGEST = 200, 1000
@@ -17,11 +17,11 @@ _GENERATED = frozenset({"pydoc_data"})
 """Packages that hold no code."""
 
 
-def _top(source: Source) -> str:
+def _top(source: SourceFile) -> str:
     return source.path.relative_to(Path(sysconfig.get_path("stdlib"))).parts[0].removesuffix(".py")
 
 
-def largest() -> list[Source]:
+def largest() -> list[SourceFile]:
     """The files of the largest packages and modules."""
     sources = [source for source in standard_library() if _top(source) not in _GENERATED]
     sizes: Counter[str] = Counter()
@@ -31,7 +31,7 @@ def largest() -> list[Source]:
     return [source for source in sources if _top(source) in kept]
 
 
-def _modules(source: Source) -> Iterator[Values]:
+def _modules(source: SourceFile) -> Iterator[Values]:
     """Pieces of whole paragraphs, of about equal length."""
     lines, begin, size = (text_of(source) or "").split("\n"), 0, 0
     for number, line in enumerate(lines):

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from anyformer.data.builtin.code import text_of, tree_of
 from anyformer.data.builtin.source import Builtin, Values, standard_library
-from anyformer.data.sources import Source
+from anyformer.data.sources import SourceFile
 
 _FEWEST, _MOST, _LONGEST = 5, 48, 40
 """Tokens of a line, and characters of a token, that are taken."""
@@ -26,7 +26,7 @@ Place = tuple[int, int]
 """Line from 1, and byte in it from 0, as a syntax tree counts."""
 
 
-def alone() -> list[Source]:
+def alone() -> list[SourceFile]:
     """The modules of the standard library that are in no package."""
     return [source for source in standard_library() if source.path.parent == Path(sysconfig.get_path("stdlib"))]
 
@@ -60,7 +60,7 @@ def _end(node: ast.Attribute) -> Place:
     return node.end_lineno or 0, node.end_col_offset or 0
 
 
-def _names(source: Source) -> Iterator[Values]:
+def _names(source: SourceFile) -> Iterator[Values]:
     """Every logical line of the file once, the first time that it stands there."""
     text = text_of(source)
     tree = tree_of(text) if text is not None else None

@@ -6,14 +6,14 @@ from collections.abc import Iterator
 
 from anyformer.data.builtin.code import functions
 from anyformer.data.builtin.source import Builtin, Values, draw, standard_library
-from anyformer.data.sources import Source
+from anyformer.data.sources import SourceFile
 
 _ASKED = ("What does `{}` do?", "What is `{}` for?", "Please explain `{}`.", "Tell me what `{}` does.")
 _CALLED = ("How do I call `{}`?", "What are the arguments of `{}`?", "What is the signature of `{}`?")
 _AFTER = ("And what does it do?", "What is it for?", "Thanks. What does it do?")
 
 
-def _questions(source: Source) -> Iterator[Values]:
+def _questions(source: SourceFile) -> Iterator[Values]:
     for function in functions(source):
         if not function.told:
             continue

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from anyformer.data.description import STDLIB
-from anyformer.data.row import Row
-from anyformer.data.sources import Source, find_sources
+from anyformer.data.row import RecordRow
+from anyformer.data.sources import SourceFile, find_sources
 
 Values = tuple[int, dict[str, Any]]
 """Line of the file where a record comes from, from 1, and its fields."""
@@ -21,21 +21,21 @@ class Builtin:
 
     word: str
     sentence: str
-    records: Callable[[Source], Iterator[Values]]
-    files: Callable[[], list[Source]]
+    records: Callable[[SourceFile], Iterator[Values]]
+    files: Callable[[], list[SourceFile]]
 
-    def sources(self) -> list[Source]:
+    def sources(self) -> list[SourceFile]:
         """Its files, each knowing whose it is."""
         return [replace(source, origin=self.word) for source in self.files()]
 
-    def rows(self, source: Source, advance: Callable[[int], None] = lambda count: None) -> Iterator[Row]:
+    def rows(self, source: SourceFile, advance: Callable[[int], None] = lambda count: None) -> Iterator[RecordRow]:
         """The records of one of its files."""
         for line, values in self.records(source):
-            yield Row(f"{source.path}:{line}", values, source.path.parent)
+            yield RecordRow(f"{source.path}:{line}", values, source.path.parent)
         advance(source.size)
 
 
-def standard_library() -> list[Source]:
+def standard_library() -> list[SourceFile]:
     """The files of the running interpreter's standard library, tests left out."""
     return find_sources([STDLIB])
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from anyformer.data.builtin.code import FunctionNode, functions, tree_of
 from anyformer.data.builtin.source import Builtin, Values, standard_library
-from anyformer.data.sources import Source
+from anyformer.data.sources import SourceFile
 
 _LONGEST = 80
 """Characters of an answer at most."""
@@ -46,7 +46,7 @@ def _only(question: str, found: list[ast.expr]) -> Iterator[Asked]:
         yield question, found[0]
 
 
-def _spans(source: Source) -> Iterator[Values]:
+def _spans(source: SourceFile) -> Iterator[Values]:
     for function in functions(source):
         context = function.code
         tree = tree_of(context)

@@ -6,18 +6,19 @@ from anyformer.data.kinds.completions import Completions
 from anyformer.data.kinds.images import Images
 from anyformer.data.kinds.labelled import Labelled
 from anyformer.data.kinds.mixture import Component, Mixture
-from anyformer.data.kinds.pairs import Pairs
+from anyformer.data.kinds.pairs import TextPairs
 from anyformer.data.kinds.preferences import Preferences
 from anyformer.data.kinds.prompts import Prompts
 from anyformer.data.kinds.scored import Scored
 from anyformer.data.kinds.similar import Similar
-from anyformer.data.kinds.spoken import Dialogue, Spoken
+from anyformer.data.kinds.spoken import ChatRecords, Dialogue
 from anyformer.data.kinds.vectors import Arrays, Pixels, Vectors
 from anyformer.data.kinds.word_labels import WordLabels
 
 __all__ = [
     "Answers",
     "Arrays",
+    "ChatRecords",
     "Chats",
     "Completions",
     "Component",
@@ -25,13 +26,12 @@ __all__ = [
     "Images",
     "Labelled",
     "Mixture",
-    "Pairs",
     "Pixels",
     "Preferences",
     "Prompts",
     "Scored",
     "Similar",
-    "Spoken",
+    "TextPairs",
     "Vectors",
     "WordLabels",
 ]

@@ -12,7 +12,7 @@ from pydantic import Field
 from anyformer.data.columns import TOKENS, ColumnType
 from anyformer.data.fields import text_field, whole_field
 from anyformer.data.records import Names, Records
-from anyformer.data.row import BadRecord, Row, shown
+from anyformer.data.row import BadRecord, RecordRow, shown
 from anyformer.text.tokenizers import TokenArray, Tokenizer
 
 
@@ -32,7 +32,7 @@ class Answers(Records):
     start: Annotated[str, Field(min_length=1)] = "start"
     """The field that holds the character at which the answer begins, from 0; not read where the answer is empty."""
 
-    def record(self, row: Row) -> Mapping[str, Any]:
+    def record(self, row: RecordRow) -> Mapping[str, Any]:
         context, question, answer = (text_field(row, name) for name in (self.context, self.question, self.answer))
         start = whole_field(row, self.start) if answer else 0
         if start < 0 or context[start : start + len(answer)] != answer:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from anyformer.data.kinds.spoken import Dialogue, FieldName
-from anyformer.data.row import BadRecord, Row
+from anyformer.data.row import BadRecord, RecordRow
 from anyformer.data.turns import refuse_blank, turns_field
 
 
@@ -21,7 +21,7 @@ class Chats(Dialogue):
     messages: FieldName = "messages"
     """The field that holds the turns."""
 
-    def record(self, row: Row) -> Mapping[str, Any]:
+    def record(self, row: RecordRow) -> Mapping[str, Any]:
         turns = turns_field(row, self.messages)
         if not any(turn["role"] == "assistant" for turn in turns):
             raise BadRecord(

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from anyformer.data.fields import field_of, text_field
 from anyformer.data.kinds.spoken import Dialogue, FieldName
 from anyformer.data.records import Names
-from anyformer.data.row import BadRecord, Row
+from anyformer.data.row import BadRecord, RecordRow
 from anyformer.data.turns import one_turn, refuse_blank
 from anyformer.text.chat import completion_tokens
 from anyformer.text.completions import continued, unended
@@ -32,7 +32,7 @@ class Completions(Dialogue):
     turns: bool = False
     """Take two texts as what a user says and what the assistant answers."""
 
-    def record(self, row: Row) -> Mapping[str, Any]:
+    def record(self, row: RecordRow) -> Mapping[str, Any]:
         prompt, completion = (field_of(row, name) for name in (self.prompt, self.completion))
         if not self.turns and not isinstance(prompt, list) and not isinstance(completion, list):
             said = {"prompt": text_field(row, self.prompt), "completion": text_field(row, self.completion)}

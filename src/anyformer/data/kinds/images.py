@@ -13,7 +13,7 @@ from anyformer.data.fields import choice_field
 from anyformer.data.images import SUFFIXES, image_field
 from anyformer.data.labels import number_of
 from anyformer.data.records import Classed, Names
-from anyformer.data.row import Row
+from anyformer.data.row import RecordRow
 from anyformer.data.tokenizer_specs import Bytes, TokenizerSpec
 from anyformer.describe import Count
 from anyformer.text.tokenizers import TokenArray, Tokenizer
@@ -63,7 +63,7 @@ class Images(Classed):
         squares = max((count for count in range(1, most) if count * count <= most and positions(count) <= most), default=1)
         return cls.parse({"paths": list(paths), "channels": channels, "height": squares * side, "width": squares * side})
 
-    def record(self, row: Row) -> Mapping[str, Any]:
+    def record(self, row: RecordRow) -> Mapping[str, Any]:
         image = image_field(row, self.image, self.channels, self.height, self.width)
         return {"image": image, "label": choice_field(row, self.label)}
 

@@ -12,7 +12,7 @@ from anyformer.data.columns import LABEL, TOKENS, ColumnType
 from anyformer.data.fields import choice_field, text_field
 from anyformer.data.labels import number_of
 from anyformer.data.records import Classed, Names
-from anyformer.data.row import Row
+from anyformer.data.row import RecordRow
 from anyformer.text.tokenizers import TokenArray, Tokenizer
 
 
@@ -27,7 +27,7 @@ class Labelled(Classed):
     label: Annotated[str, Field(min_length=1)] = "label"
     """The field that holds the name of its class."""
 
-    def record(self, row: Row) -> Mapping[str, Any]:
+    def record(self, row: RecordRow) -> Mapping[str, Any]:
         label = choice_field(row, self.label)
         return {"texts": [text_field(row, name) for name in (self.text, self.text_pair) if name], "label": label}
 

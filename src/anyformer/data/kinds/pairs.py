@@ -11,12 +11,12 @@ from pydantic import Field
 from anyformer.data.columns import TOKENS, ColumnType
 from anyformer.data.fields import text_field
 from anyformer.data.records import Names, Records
-from anyformer.data.row import Row
+from anyformer.data.row import RecordRow
 from anyformer.text.sides import Sides
 from anyformer.text.tokenizers import TokenArray, Tokenizer
 
 
-class Pairs(Records):
+class TextPairs(Records):
     """A source and its target in each record: a translation, a summary, a prompt and its answer.
 
     Around both stands what the tokenizer puts there, as `<s>`, `</s>` and the names of languages.
@@ -32,7 +32,7 @@ class Pairs(Records):
     target_language: Annotated[str, Field(min_length=1)] | None = None
     """The language of the targets; None: that of its configuration."""
 
-    def record(self, row: Row) -> Mapping[str, Any]:
+    def record(self, row: RecordRow) -> Mapping[str, Any]:
         return {"source": text_field(row, self.source), "target": text_field(row, self.target)}
 
     def texts(self, record: Mapping[str, Any]) -> list[str]:

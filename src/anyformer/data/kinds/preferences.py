@@ -10,9 +10,9 @@ from numpy.typing import ArrayLike
 
 from anyformer.data.columns import FLAGS, TOKENS, ColumnType
 from anyformer.data.fields import field_of, text_field
-from anyformer.data.kinds.spoken import FieldName, Spoken
+from anyformer.data.kinds.spoken import ChatRecords, FieldName
 from anyformer.data.records import Names
-from anyformer.data.row import BadRecord, Row
+from anyformer.data.row import BadRecord, RecordRow
 from anyformer.data.turns import is_turns, one_turn, refuse_blank
 from anyformer.text.chat import completion_tokens
 from anyformer.text.completions import continued, unended
@@ -22,7 +22,7 @@ ANSWERS = ("chosen", "rejected")
 """The two chats of a record, the preferred one first."""
 
 
-class Preferences(Spoken):
+class Preferences(ChatRecords):
     """A prompt, the answer that was chosen and the one that was rejected, each a text or a list of turns.
 
     Both are kept whole: tokens, and beside each whether it belongs to the answer after the prompt. Texts are written one after
@@ -40,14 +40,14 @@ class Preferences(Spoken):
     turns: bool = False
     """Take texts as what a user says and what the assistant answers."""
 
-    def record(self, row: Row) -> Mapping[str, Any]:
+    def record(self, row: RecordRow) -> Mapping[str, Any]:
         said = [field_of(row, name) for name in (self.chosen, self.rejected)]
         made = self._spoken(row) if self.turns or any(map(is_turns, said)) else self._written(row)
         if made["chosen"] == made["rejected"]:
             raise BadRecord(row.where, f"fields {self.chosen!r} and {self.rejected!r} are the same", "leave the record out")
         return made
 
-    def _spoken(self, row: Row) -> dict[str, Any]:
+    def _spoken(self, row: RecordRow) -> dict[str, Any]:
         both = [one_turn(row, field, "assistant") for field in (self.chosen, self.rejected)]
         prompt = one_turn(row, self.prompt, "user") if self.prompt in row.values else _shared(*both)
         chosen, rejected = (_after(prompt, turns) for turns in both)
@@ -57,7 +57,7 @@ class Preferences(Spoken):
             refuse_blank(row, answer, field)
         return {"prompt": prompt, "chosen": chosen, "rejected": rejected, **self.beside(row, prompt, chosen, rejected)}
 
-    def _written(self, row: Row) -> dict[str, Any]:
+    def _written(self, row: RecordRow) -> dict[str, Any]:
         chosen, rejected = (text_field(row, field) for field in (self.chosen, self.rejected))
         if self.prompt in row.values:
             prompt = text_field(row, self.prompt)

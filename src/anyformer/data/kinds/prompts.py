@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from anyformer.data.fields import field_of, text_field
 from anyformer.data.kinds.spoken import Dialogue, FieldName
-from anyformer.data.row import Row
+from anyformer.data.row import RecordRow
 from anyformer.data.turns import refuse_blank
 
 
@@ -25,7 +25,7 @@ class Prompts(Dialogue):
     system: FieldName | None = None
     """The field that holds a system's words; None: nothing is said before the prompt."""
 
-    def record(self, row: Row) -> Mapping[str, Any]:
+    def record(self, row: RecordRow) -> Mapping[str, Any]:
         asked = text_field(row, self.prompt)
         about = "" if self.input is None or field_of(row, self.input) is None else text_field(row, self.input)
         said = [

@@ -11,7 +11,7 @@ from pydantic import Field
 from anyformer.data.columns import NUMBER, TOKENS, ColumnType
 from anyformer.data.fields import number_field, text_field
 from anyformer.data.records import Names, Records
-from anyformer.data.row import Row
+from anyformer.data.row import RecordRow
 from anyformer.text.tokenizers import TokenArray, Tokenizer
 
 
@@ -26,7 +26,7 @@ class Scored(Records):
     value: Annotated[str, Field(min_length=1)] = "value"
     """The field that holds the number."""
 
-    def record(self, row: Row) -> Mapping[str, Any]:
+    def record(self, row: RecordRow) -> Mapping[str, Any]:
         value = number_field(row, self.value)
         return {"texts": [text_field(row, name) for name in (self.text, self.text_pair) if name], "value": value}
 

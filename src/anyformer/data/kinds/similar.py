@@ -11,7 +11,7 @@ from pydantic import Field
 from anyformer.data.columns import TOKENS, ColumnType
 from anyformer.data.fields import text_field
 from anyformer.data.records import Names, Records
-from anyformer.data.row import Row
+from anyformer.data.row import RecordRow
 from anyformer.text.tokenizers import TokenArray, Tokenizer
 
 
@@ -31,7 +31,7 @@ class Similar(Records):
         """The texts of a record by what they are."""
         return ("text", "positive", "negative") if self.negative else ("text", "positive")
 
-    def record(self, row: Row) -> Mapping[str, Any]:
+    def record(self, row: RecordRow) -> Mapping[str, Any]:
         return {name: text_field(row, getattr(self, name)) for name in self.columns}
 
     def texts(self, record: Mapping[str, Any]) -> list[str]:

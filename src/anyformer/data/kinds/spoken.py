@@ -14,7 +14,7 @@ from anyformer.data.columns import FLAGS, TOKENS, ColumnType
 from anyformer.data.description import Data, usual_tokenizer
 from anyformer.data.recognising import recognised_table
 from anyformer.data.records import Names, Records
-from anyformer.data.row import BadRecord, Row, shown
+from anyformer.data.row import BadRecord, RecordRow, shown
 from anyformer.data.tokenizer_specs import TokenizerFile
 from anyformer.data.turns import tools_field
 from anyformer.describe.named import Named
@@ -31,7 +31,7 @@ _VARIABLES = "chat_template_kwargs"
 """The field of a record with variables of the template, as TRL calls it."""
 
 
-class Spoken(Records):
+class ChatRecords(Records):
     """What was said in turns, written by the tokenizer's chat template. The base of kinds of chats.
 
     A tokenizer made here writes `<|user|>` text `<|turn_end|>` `<|assistant|>` text `<|turn_end|>`; a file's has a
@@ -63,7 +63,7 @@ class Spoken(Records):
         text = {"template_text": hashlib.sha256(file.read_bytes()).hexdigest()} if self.template and file.is_file() else {}
         return super().content() | text
 
-    def beside(self, row: Row, *chats: Turns) -> dict[str, Any]:
+    def beside(self, row: RecordRow, *chats: Turns) -> dict[str, Any]:
         """What a record gives its template beside turns, where it gives anything."""
         if not isinstance(self.tokenizer, TokenizerFile):
             known = SPEAKING[:3]
@@ -90,7 +90,7 @@ class Spoken(Records):
         return [text for turns in chats for turn in turns for text in said(turn)]
 
 
-class Dialogue(Spoken):
+class Dialogue(ChatRecords):
     """A chat in each record: its tokens, and beside each whether it belongs to an answer, the end of its turn included."""
 
     def texts(self, record: Mapping[str, Any]) -> list[str]:

@@ -15,7 +15,7 @@ from anyformer.data.fields import choice_field, field_of
 from anyformer.data.images import image_field
 from anyformer.data.labels import number_of
 from anyformer.data.records import Classed, Names, Records
-from anyformer.data.row import BadRecord, Row, shown
+from anyformer.data.row import BadRecord, RecordRow, shown
 from anyformer.data.tokenizer_specs import Bytes, TokenizerSpec
 from anyformer.describe import Count
 from anyformer.text.tokenizers import TokenArray, Tokenizer
@@ -69,7 +69,7 @@ class Arrays(Vectors):
     array: Annotated[str, Field(min_length=1)] = "array"
     """The field that holds the list of vectors."""
 
-    def record(self, row: Row) -> Mapping[str, Any]:
+    def record(self, row: RecordRow) -> Mapping[str, Any]:
         value = field_of(row, self.array)
         try:
             vectors = np.asarray(value, dtype=np.float32)
@@ -102,7 +102,7 @@ class Pixels(Vectors):
     def longest(self) -> int | None:
         return self.height * self.width
 
-    def record(self, row: Row) -> Mapping[str, Any]:
+    def record(self, row: RecordRow) -> Mapping[str, Any]:
         image = image_field(row, self.image, self.channels, self.height, self.width)
         return {"vectors": placed(image, self.features), "label": choice_field(row, self.label)}
 

@@ -14,7 +14,7 @@ from anyformer.data.columns import TOKENS, ColumnType
 from anyformer.data.fields import field_of, texts_field
 from anyformer.data.labels import number_of
 from anyformer.data.records import Classed, Names
-from anyformer.data.row import BadRecord, Row, shown
+from anyformer.data.row import BadRecord, RecordRow, shown
 from anyformer.text.tokenizers import TokenArray, Tokenizer
 
 
@@ -33,7 +33,7 @@ class WordLabels(Classed):
     space: bool = True
     """Put a space before each word but the first, as in running text."""
 
-    def record(self, row: Row) -> Mapping[str, Any]:
+    def record(self, row: RecordRow) -> Mapping[str, Any]:
         words, labels = texts_field(row, self.words), field_of(row, self.tags)
         if isinstance(labels, list):  # datasets often number the classes
             labels = [str(label) if isinstance(label, int) and not isinstance(label, bool) else label for label in labels]

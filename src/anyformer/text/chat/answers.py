@@ -16,19 +16,19 @@ from itertools import pairwise
 from anyformer.describe import Notice
 from anyformer.text.chat.conversation import ANSWERING, replaced, said
 from anyformer.text.chat.program import Span
-from anyformer.text.chat.rendering import Writer
+from anyformer.text.chat.rendering import ChatWriter
 from anyformer.text.errors import DataError
 
 
 @dataclass(frozen=True)
-class Spelling:
+class TokenSpelling:
     """What becomes a token of its own wherever a template writes it, and which of that is special."""
 
     added: re.Pattern[str]
     special: re.Pattern[str]
 
 
-def answers(writer: Writer, text: str, tokens: Spelling) -> list[Span]:
+def answers(writer: ChatWriter, text: str, tokens: TokenSpelling) -> list[Span]:
     """The span of each of the assistant's turns in the text of a chat.
 
     `DataError` where an answer cannot be told from the text around it, or where nothing says that it ends.
@@ -49,7 +49,7 @@ def answers(writer: Writer, text: str, tokens: Spelling) -> list[Span]:
     return found
 
 
-def check_said(writer: Writer, text: str) -> None:
+def check_said(writer: ChatWriter, text: str) -> None:
     """Refuse a template that leaves a turn out; what a system says some published ones leave out, of which a warning tells."""
     for place, turn in enumerate(writer.chat.messages):
         words = [each.strip() for each in said(turn) if each.strip()]
@@ -60,14 +60,14 @@ def check_said(writer: Writer, text: str) -> None:
             warnings.warn(left, Notice, stacklevel=3)
 
 
-def end_of(writer: Writer, text: str, place: int, tokens: re.Pattern[str]) -> str | None:
+def end_of(writer: ChatWriter, text: str, place: int, tokens: re.Pattern[str]) -> str | None:
     """The token that ends the answer of a turn: the first behind what it says; None if there is none."""
     _, stop = _region(writer, text, place)
     found = tokens.search(text, stop)
     return None if found is None else found[0]
 
 
-def _plain_answer(writer: Writer, text: str, place: int, tokens: Spelling) -> Span | None:
+def _plain_answer(writer: ChatWriter, text: str, place: int, tokens: TokenSpelling) -> Span | None:
     """The answer, if the text begins with the chat up to it, and with the chat up to its end."""
     messages = writer.chat.messages
     before = writer.text(messages[:place], prompt=True) if place else None
@@ -77,7 +77,7 @@ def _plain_answer(writer: Writer, text: str, place: int, tokens: Spelling) -> Sp
     return _header(before, tokens), len(through)
 
 
-def _header(asking: str, tokens: Spelling) -> int:
+def _header(asking: str, tokens: TokenSpelling) -> int:
     """Where the header ends in a text that asks for an answer: it may go on with the answer's first words, such as `<think>`.
 
     These begin with an ordinary token behind the last special one.
@@ -87,7 +87,7 @@ def _header(asking: str, tokens: Spelling) -> int:
     return len(asking) if ordinary is None else ordinary.start()
 
 
-def _changed_answer(writer: Writer, text: str, place: int, tokens: Spelling) -> Span:
+def _changed_answer(writer: ChatWriter, text: str, place: int, tokens: TokenSpelling) -> Span:
     """The answer around what changes in the text when the turn says something else."""
     messages = writer.chat.messages
     first, stop = _region(writer, text, place)
@@ -100,7 +100,7 @@ def _changed_answer(writer: Writer, text: str, place: int, tokens: Spelling) -> 
     return _begin(writer, text, place, first, tokens), stop + len(tail)
 
 
-def _begin(writer: Writer, text: str, place: int, first: int, tokens: Spelling) -> int:
+def _begin(writer: ChatWriter, text: str, place: int, first: int, tokens: TokenSpelling) -> int:
     """Where an answer whose words begin at `first` does: behind the header of its turn."""
     messages, earlier = writer.chat.messages, 0
     before = writer.text(messages[:place], prompt=True) if place else None
@@ -115,7 +115,7 @@ def _begin(writer: Writer, text: str, place: int, first: int, tokens: Spelling) 
     return earlier + _header(_common(text[earlier:first], asking, tokens.added), tokens) if asking else first
 
 
-def _region(writer: Writer, text: str, place: int) -> Span:
+def _region(writer: ChatWriter, text: str, place: int) -> Span:
     """The part of a text that changes when a turn says something else."""
     other = _without(writer, place)
     if other is None or other == text:
@@ -125,7 +125,7 @@ def _region(writer: Writer, text: str, place: int) -> Span:
     return first, len(text) - behind
 
 
-def _without(writer: Writer, place: int) -> str | None:
+def _without(writer: ChatWriter, place: int) -> str | None:
     """The text of the chat when a turn says one letter in the place of everything."""
     messages = list(writer.chat.messages)
     messages[place] = replaced(messages[place], writer.letter)

@@ -30,7 +30,7 @@ class TemplateLimit(DataError):  # noqa: N818 (what happened, not what failed)
     """A template takes more than it may."""
 
 
-class Budget:
+class TemplateBudget:
     """What is left."""
 
     def __init__(self, given: int) -> None:
@@ -72,20 +72,20 @@ class Budget:
         return total
 
 
-_current: ContextVar[Budget | None] = ContextVar("budget", default=None)
-_ENDLESS = Budget(10**15)
+_current: ContextVar[TemplateBudget | None] = ContextVar("budget", default=None)
+_ENDLESS = TemplateBudget(10**15)
 """While a template is read, nothing is computed but what stands in it."""
 
 
-def current() -> Budget:
+def current() -> TemplateBudget:
     """The budget of the chat that is being written."""
     return _current.get() or _ENDLESS
 
 
 @contextmanager
-def budget_for(variables: Mapping[str, Any]) -> Iterator[Budget]:
+def budget_for(variables: Mapping[str, Any]) -> Iterator[TemplateBudget]:
     """Inside, a new budget counts, by the size of what a template is given."""
-    budget = Budget(weight(dict(variables), 10**9))
+    budget = TemplateBudget(weight(dict(variables), 10**9))
     token = _current.set(budget)
     try:
         yield budget
@@ -131,7 +131,7 @@ def made(value: Any) -> int:
     return SLOT * (1 + len(value)) if isinstance(value, _LISTS) else SLOT
 
 
-class Counted:
+class CountedItems:
     """The items of a loop, each a step."""
 
     def __init__(self, items: Iterable[Any]) -> None:

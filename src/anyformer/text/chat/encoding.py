@@ -51,7 +51,7 @@ class Encoded:
 
 
 @dataclass(frozen=True)
-class Reading:
+class ChatTokenizer:
     """A tokenizer that makes special tokens of text, `whole`; and one that makes them of letters for private use alone."""
 
     whole: tokenizers.Tokenizer
@@ -110,19 +110,19 @@ class Reading:
         return found
 
 
-def reading(tokenizer: Tokenizer) -> Reading:
+def reading(tokenizer: Tokenizer) -> ChatTokenizer:
     """How a tokenizer reads a text with special tokens in it."""
     return _reading(tokenizer.completed)
 
 
 @lru_cache(maxsize=8)
-def _reading(completed: str) -> Reading:
+def _reading(completed: str) -> ChatTokenizer:
     inner = library(completed)
     added = inner.get_added_tokens_decoder().values()
     special = tuple(token.content for token in added if token.special)
     letters = {word: chr(_NAMES + number) for number, word in enumerate(special)}
     words = tuple(token.content for token in added if not token.content.isspace())
-    return Reading(inner, spelling(words), spelling(special), letters, completed)
+    return ChatTokenizer(inner, spelling(words), spelling(special), letters, completed)
 
 
 @lru_cache(maxsize=4)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from anyformer.text.chat.budget import LARGEST_NUMBER, SLOT, Budget, too_much
+from anyformer.text.chat.budget import LARGEST_NUMBER, SLOT, TemplateBudget, too_much
 
 _DIGITS = re.compile(r"\d+")
 _LINE_ENDS = "\n\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"
@@ -22,17 +22,17 @@ def check_numbers(values: Sequence[Any]) -> None:
             raise too_much(f"asks for a width or count of more than {LARGEST_NUMBER:,}")
 
 
-def joined(budget: Budget, separator: Any, items: Any = (), *_: Any) -> int:
+def joined(budget: TemplateBudget, separator: Any, items: Any = (), *_: Any) -> int:
     return budget.weigh(items) + budget.weigh(separator) * (len(items) if isinstance(items, Sequence) else 1)
 
 
-def replaced(budget: Budget, text: Any, old: Any = "", new: Any = "", *_: Any) -> int:
+def replaced(budget: TemplateBudget, text: Any, old: Any = "", new: Any = "", *_: Any) -> int:
     if not isinstance(text, str) or not isinstance(old, str):
         return budget.weigh(text) * (1 + budget.weigh(new))
     return len(text) + text.count(old) * budget.weigh(new)
 
 
-def formatted(budget: Budget, form: Any, *values: Any) -> int:
+def formatted(budget: TemplateBudget, form: Any, *values: Any) -> int:
     """Of `%` and of `format`: every place may show the longest value, and each number may be a width."""
     if not isinstance(form, str):
         return budget.weigh(form, *values)
@@ -44,33 +44,33 @@ def formatted(budget: Budget, form: Any, *values: Any) -> int:
     return len(form) + places * budget.weigh(*values) + widths
 
 
-def translated(budget: Budget, text: Any, table: Any = None, *_: Any) -> int:
+def translated(budget: TemplateBudget, text: Any, table: Any = None, *_: Any) -> int:
     longest = max((budget.weigh(value) for value in table.values()), default=0) if isinstance(table, Mapping) else 1
     return budget.weigh(text) * longest
 
 
-def expanded(budget: Budget, text: Any, size: Any = 8, *_: Any) -> int:
+def expanded(budget: TemplateBudget, text: Any, size: Any = 8, *_: Any) -> int:
     return budget.weigh(text) + int(text.count("\t")) * (size if isinstance(size, int) else 8)
 
 
-def parted(budget: Budget, text: Any, separator: Any = None, *_: Any) -> int:
+def parted(budget: TemplateBudget, text: Any, separator: Any = None, *_: Any) -> int:
     """Of the parts of a text: each costs more than its characters."""
     if isinstance(separator, str) and separator:
         return budget.weigh(text) + 4 * SLOT * int(text.count(separator))
     return 2 * SLOT * budget.weigh(text)
 
 
-def indented(budget: Budget, text: Any, width: Any = 4, *_: Any) -> int:
+def indented(budget: TemplateBudget, text: Any, width: Any = 4, *_: Any) -> int:
     lines = 1 + sum(map(text.count, _LINE_ENDS)) if isinstance(text, str) else 1
     return budget.weigh(text) + lines * (width if isinstance(width, int) else budget.weigh(width))
 
 
-def as_json(budget: Budget, value: Any, *more: Any) -> int:
+def as_json(budget: TemplateBudget, value: Any, *more: Any) -> int:
     check_numbers([100 * each for each in more if isinstance(each, int)])
     return 6 * budget.weigh(value, *(each for each in more if isinstance(each, str))) * (50 if any(more) else 1)
 
 
-def listed(budget: Budget, value: Any, *_: Any) -> int:
+def listed(budget: TemplateBudget, value: Any, *_: Any) -> int:
     """Of a list of what a value has, not of what is inside that."""
     if isinstance(value, str):
         return 4 * SLOT * len(value)
@@ -79,22 +79,22 @@ def listed(budget: Budget, value: Any, *_: Any) -> int:
     return SLOT * size
 
 
-def summed(budget: Budget, value: Any, *_: Any) -> int:
+def summed(budget: TemplateBudget, value: Any, *_: Any) -> int:
     return listed(budget, value) + budget.weigh(value) * (len(value) if isinstance(value, Sequence) else 1)
 
 
-def slow(budget: Budget, value: Any, *more: Any) -> int:
+def slow(budget: TemplateBudget, value: Any, *more: Any) -> int:
     if (size := budget.weigh(value, *more)) > _SLOW_AT:
         raise too_much("hands a filter of HTML or of words too long a text")
     return 12 * size
 
 
-def whole(budget: Budget, *values: Any) -> int:
+def whole(budget: TemplateBudget, *values: Any) -> int:
     """Of what becomes not much longer than what it is made of."""
     return 2 * budget.weigh(*values)
 
 
-def nothing(budget: Budget, value: Any, *_: Any) -> int:
+def nothing(budget: TemplateBudget, value: Any, *_: Any) -> int:
     """Of what looks at no more than a value itself."""
     return 0
 
@@ -121,7 +121,7 @@ WIDTHS = frozenset(
 """Methods and filters of which a number is a width or a count."""
 
 
-def of_operator(budget: Budget, operator: str, left: Any, right: Any) -> int:
+def of_operator(budget: TemplateBudget, operator: str, left: Any, right: Any) -> int:
     """Of `+`, `*`, `%` and `**`."""
     numbers = isinstance(left, int) and isinstance(right, int)
     if operator == "+" or (operator == "*" and numbers):

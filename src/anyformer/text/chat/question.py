@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from anyformer.text.chat.conversation import Chat
 from anyformer.text.chat.encoding import reading
-from anyformer.text.chat.rendering import Writer
+from anyformer.text.chat.rendering import ChatWriter
 from anyformer.text.errors import DataError
 from anyformer.text.tokenizers import Tokenizer
 
@@ -15,7 +15,7 @@ def first_question(tokenizer: Tokenizer, tokens: Iterable[int], template: str | 
     """What the user says first; empty where the text is no chat of the template's."""
     letter = "\ue0f0"
     try:
-        writer = Writer.of(tokenizer, Chat([{"role": "user", "content": letter}], template=template))
+        writer = ChatWriter.of(tokenizer, Chat([{"role": "user", "content": letter}], template=template))
         before, found, after = writer.marked(prompt=True)[0].partition(letter)
     except DataError:
         return ""

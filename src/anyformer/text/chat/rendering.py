@@ -20,7 +20,7 @@ _VARIABLES = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "
 
 
 @dataclass(frozen=True)
-class Writer:
+class ChatWriter:
     """How a chat is written: its template, the special tokens' names, the chat as plain data."""
 
     chat: Chat
@@ -30,7 +30,7 @@ class Writer:
     """The special tokens as text spells them."""
 
     @classmethod
-    def of(cls, tokenizer: Tokenizer, chat: Chat) -> Writer:
+    def of(cls, tokenizer: Tokenizer, chat: Chat) -> ChatWriter:
         names = {key: value for key in _VARIABLES if (value := tokenizer.named(key)) is not None}
         found = cls(chat.plain(), template_of(tokenizer, chat), names, spelling(tuple(tokenizer.special_tokens)))
         return found._readable()
@@ -124,7 +124,7 @@ class Writer:
             },
         )  # fmt: skip
 
-    def _readable(self) -> Writer:
+    def _readable(self) -> ChatWriter:
         """The writer with parts of text joined, if its template reads contents as texts alone.
 
         Such a template refuses a list, or writes it as Python would.
@@ -136,7 +136,7 @@ class Writer:
         lists = [str(turn["content"]) for turn in self.chat.messages if isinstance(turn.get("content"), list)]
         if text is not None and not any(each in text for each in lists):
             return self
-        return Writer(self.chat.but(joined), self.template, self.names, self.spelling)
+        return ChatWriter(self.chat.but(joined), self.template, self.names, self.spelling)
 
 
 @lru_cache(maxsize=32)

@@ -14,7 +14,7 @@ from jinja2.runtime import Context, LoopContext, Macro
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.visitor import NodeTransformer
 
-from anyformer.text.chat.budget import SLOT, Counted, current, made
+from anyformer.text.chat.budget import SLOT, CountedItems, current, made
 from anyformer.text.chat.growth import FILTERS, METHODS, WIDTHS, Size, check_numbers, of_operator, whole
 
 _COMPARING = ("eq", "equalto", "==", "ne", "!=", "gt", "greaterthan", ">", "ge", ">=", "lt", "lessthan", "<", "le", "<=", "in")
@@ -36,7 +36,7 @@ class Bounded(ImmutableSandboxedEnvironment):
         plain = ImmutableSandboxedEnvironment(**options)
         self._plain = plain
         self.filters |= {name: _filter(plain, name) for name in plain.filters}
-        self.filters |= {"_counted": Counted, "_joined": _joined, "_cut": _cut, "_weighed": _weighed, "_made": _made}
+        self.filters |= {"_counted": CountedItems, "_joined": _joined, "_cut": _cut, "_weighed": _weighed, "_made": _made}
         self.tests |= {name: _comparison(plain, name) for name in _COMPARING}
 
     def add_filter(self, name: str, function: Callable[..., Any]) -> None:
@@ -63,7 +63,7 @@ class Bounded(ImmutableSandboxedEnvironment):
         kind = type(function)
         owner = None if kind is Macro else getattr(getattr(function, "__wrapped__", function), "__self__", None)
         if kind is LoopContext:
-            args = (Counted(args[0]), *args[1:]) if args else args
+            args = (CountedItems(args[0]), *args[1:]) if args else args
         elif isinstance(owner, _OWNERS):
             given = (*args, *named.values())
             if function.__name__ in WIDTHS:
@@ -152,7 +152,7 @@ def _filter(plain: ImmutableSandboxedEnvironment, name: str) -> Callable[..., An
         budget.take(size(budget, value, *given))
         found = plain.call_filter(name, value, args, named, context=context, eval_ctx=context.eval_ctx)
         if isinstance(found, Iterator):
-            found = list(Counted(found))
+            found = list(CountedItems(found))
         budget.take(made(found))
         return found
 

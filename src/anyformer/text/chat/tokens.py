@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from anyformer.text.chat.answers import Spelling, answers, check_said, end_of
+from anyformer.text.chat.answers import TokenSpelling, answers, check_said, end_of
 from anyformer.text.chat.conversation import ANSWERING, Chat, Turns
 from anyformer.text.chat.encoding import Encoded, reading
 from anyformer.text.chat.program import one_moment
-from anyformer.text.chat.rendering import Writer
+from anyformer.text.chat.rendering import ChatWriter
 from anyformer.text.errors import DataError
 from anyformer.text.learnt import Learnt, shared
 from anyformer.text.tokenizers import Tokenizer
@@ -23,12 +23,13 @@ def chat_tokens(tokenizer: Tokenizer, chat: Chat | Turns) -> Learnt:
     special token stays text. `DataError` names a template that refuses the chat, leaves a turn out, or ends no answer.
     """
     with one_moment():
-        writer, read = Writer.of(tokenizer, Chat.of(chat)), reading(tokenizer)
+        writer, read = ChatWriter.of(tokenizer, Chat.of(chat)), reading(tokenizer)
         text, spans = writer.marked()
         check_said(writer, text)
         encoded = read.encode(text, writer.spelt(text))
         return Learnt(
-            encoded.tokens, encoded.mask(spans if writer.marks else answers(writer, text, Spelling(read.added, read.special)))
+            encoded.tokens,
+            encoded.mask(spans if writer.marks else answers(writer, text, TokenSpelling(read.added, read.special))),
         )
 
 
@@ -59,7 +60,7 @@ def prompt_tokens(tokenizer: Tokenizer, chat: Chat | Turns, *, marked: bool = Fa
 def answer_end(tokenizer: Tokenizer, template: str | None = None) -> int:
     """The token that ends an answer: the first behind what is said in a chat of one question."""
     turns = ({"role": "user", "content": "a"}, {"role": ANSWERING, "content": "b"})
-    writer, read = Writer.of(tokenizer, Chat(turns, template=template)), reading(tokenizer)
+    writer, read = ChatWriter.of(tokenizer, Chat(turns, template=template)), reading(tokenizer)
     text, _ = writer.marked()
     word = end_of(writer, text, 1, read.special)
     if word is None:
@@ -68,7 +69,7 @@ def answer_end(tokenizer: Tokenizer, template: str | None = None) -> int:
 
 
 def _encoded(tokenizer: Tokenizer, chat: Chat, prompt: bool = False, marked: bool = False) -> Encoded:
-    writer = Writer.of(tokenizer, chat)
+    writer = ChatWriter.of(tokenizer, chat)
     text, _ = writer.marked(prompt)
     if not prompt:
         check_said(writer, text)
