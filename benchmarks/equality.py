@@ -37,7 +37,7 @@ from anyformer.objectives import default_objective
 from anyformer.parts.call.noise import Noise
 from anyformer.plan import Plan
 from anyformer.planning.layout import bounds
-from anyformer.training import Constant, Run
+from anyformer.training import ConstantSchedule, Run
 from anyformer.training.held_out import corpus_of
 from anyformer.training.parallel import ALONE, Ranks, joined
 from anyformer.training.precision import Host, deterministic
@@ -138,7 +138,7 @@ def run_of(case: Case, text: Path, pieces: int, stages: int) -> Run:
     return Run(
         steps=UPDATES, batch=BATCH, length=LENGTH, accumulation=pieces, architecture=model, objective=default_objective(model),
         data=Text(paths=(str(text),), tokenizer=Bytes(), validation=0.1), optimiser=OPTIMISERS[case.optimiser],
-        schedule=Constant(warmup=0), plan=Plan(precision="fp32", compile="off"), seed=4,
+        schedule=ConstantSchedule(warmup=0), plan=Plan(precision="fp32", compile="off"), seed=4,
     )  # fmt: skip
 
 

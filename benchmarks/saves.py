@@ -38,7 +38,7 @@ from anyformer.data import Bytes, Text
 from anyformer.operations import Shape
 from anyformer.plan import Plan
 from anyformer.precision import Fp32
-from anyformer.training import AdamW, Checkpoints, Constant, Evaluation, Run, train
+from anyformer.training import AdamW, Checkpoints, ConstantSchedule, Evaluation, Run, train
 from anyformer.training.journal import SUMMARY
 from anyformer.training.saving import Saver
 from anyformer.training.session import Session
@@ -74,7 +74,7 @@ def run_of(sizes: Sizes, updates: int, every: int, paths: tuple[str, ...] = ("py
         length=sizes.length,
         data=Text(paths=paths, tokenizer=Bytes(), validation=0.02),
         optimiser=AdamW(learning_rate=1e-3),
-        schedule=Constant(),
+        schedule=ConstantSchedule(),
         evaluation=Evaluation(every=updates, final_tokens=sizes.batch * sizes.length, baseline=False),
         checkpoints=Checkpoints(every=every, keep=2),
         plan=Plan(precision=Fp32(), compile="off"),

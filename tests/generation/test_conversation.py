@@ -11,7 +11,7 @@ from anyformer.catalogue import architecture
 from anyformer.describe import change_all
 from anyformer.generation import GREEDY, Beams, Conversation, Sampling, generate
 from anyformer.generation.processors import RepetitionPenalty, Suppress
-from anyformer.generation.reader import Reader
+from anyformer.generation.reader import TextReader
 from anyformer.model import InputError, Transformer, build
 from anyformer.text import Tokenizer
 from anyformer.text.chat import Chat, prompt_tokens
@@ -59,8 +59,8 @@ def test_every_answer_is_that_of_the_whole_chat(name, drawn):
 
 def test_only_what_is_new_is_read(monkeypatch):
     tokenizer, read = ours(), []
-    monkeypatch.setattr(Reader, "begin", spied(Reader.begin, lambda tokens: read.append(("begin", len(tokens)))))
-    monkeypatch.setattr(Reader, "read", spied(Reader.read, lambda tokens: read.append(("read", len(tokens)))))
+    monkeypatch.setattr(TextReader, "begin", spied(TextReader.begin, lambda tokens: read.append(("begin", len(tokens)))))
+    monkeypatch.setattr(TextReader, "read", spied(TextReader.read, lambda tokens: read.append(("read", len(tokens)))))
     talk = Conversation(model("llama-12m", tokenizer.vocab_size), tokenizer, max_tokens=4, sampling=greedy(tokenizer))
     "".join(talk.say("hi"))
     asked = len(prompt_tokens(tokenizer, talk.messages[:1]))

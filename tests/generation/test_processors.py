@@ -80,22 +80,22 @@ PROCESSORS = {
     "normalise": (ours.Normalise(), lambda p, s: theirs.LogitNormalization()),
 }  # fmt: skip
 WARPERS = {
-    "temperature": (ours.Temperature(value=0.6), lambda keep: theirs.TemperatureLogitsWarper(0.6)),
-    "top_k": (ours.TopK(count=4), lambda keep: theirs.TopKLogitsWarper(4, min_tokens_to_keep=keep)),
-    "top_k_all": (ours.TopK(count=99), lambda keep: theirs.TopKLogitsWarper(99, min_tokens_to_keep=keep)),
-    "top_p": (ours.TopP(share=0.8), lambda keep: theirs.TopPLogitsWarper(0.8, min_tokens_to_keep=keep)),
-    "top_p_none": (ours.TopP(share=0), lambda keep: theirs.TopPLogitsWarper(0.0, min_tokens_to_keep=keep)),
-    "min_p": (ours.MinP(share=0.2), lambda keep: theirs.MinPLogitsWarper(0.2, min_tokens_to_keep=keep)),
-    "top_h": (ours.TopH(share=0.4), lambda keep: TopHLogitsWarper(0.4)),
-    "typical": (ours.TypicalP(share=0.5), lambda keep: theirs.TypicalLogitsWarper(0.5, min_tokens_to_keep=keep)),
-    "epsilon": (ours.EpsilonCutoff(least=0.06), lambda keep: theirs.EpsilonLogitsWarper(0.06, min_tokens_to_keep=keep)),
-    "eta": (ours.EtaCutoff(least=0.2), lambda keep: theirs.EtaLogitsWarper(0.2, min_tokens_to_keep=keep)),
+    "temperature": (ours.TemperatureWarper(value=0.6), lambda keep: theirs.TemperatureLogitsWarper(0.6)),
+    "top_k": (ours.TopKWarper(count=4), lambda keep: theirs.TopKLogitsWarper(4, min_tokens_to_keep=keep)),
+    "top_k_all": (ours.TopKWarper(count=99), lambda keep: theirs.TopKLogitsWarper(99, min_tokens_to_keep=keep)),
+    "top_p": (ours.TopPWarper(share=0.8), lambda keep: theirs.TopPLogitsWarper(0.8, min_tokens_to_keep=keep)),
+    "top_p_none": (ours.TopPWarper(share=0), lambda keep: theirs.TopPLogitsWarper(0.0, min_tokens_to_keep=keep)),
+    "min_p": (ours.MinPWarper(share=0.2), lambda keep: theirs.MinPLogitsWarper(0.2, min_tokens_to_keep=keep)),
+    "top_h": (ours.TopHWarper(share=0.4), lambda keep: TopHLogitsWarper(0.4)),
+    "typical": (ours.TypicalPWarper(share=0.5), lambda keep: theirs.TypicalLogitsWarper(0.5, min_tokens_to_keep=keep)),
+    "epsilon": (ours.EpsilonCutoffWarper(least=0.06), lambda keep: theirs.EpsilonLogitsWarper(0.06, min_tokens_to_keep=keep)),
+    "eta": (ours.EtaCutoffWarper(least=0.2), lambda keep: theirs.EtaLogitsWarper(0.2, min_tokens_to_keep=keep)),
 }
 
 
 def test_a_token_is_kept_until_the_share_is_reached_and_no_longer():
     """Of four tokens of probability 1/4, two reach a half, and the third is not needed."""
-    kept = ours.TopP(share=0.5).warp(torch.zeros(1, 4)).isfinite()
+    kept = ours.TopPWarper(share=0.5).warp(torch.zeros(1, 4)).isfinite()
     assert kept.sum() == 2
     assert kept.equal(theirs.TopPLogitsWarper(0.5)(None, torch.zeros(1, 4)).isfinite())
 
@@ -176,7 +176,7 @@ def test_parts_work_in_the_order_of_transformers():
         """Defined elsewhere."""
 
     assert [type(part) for part in Sampling(top_k=3, processors=(Own(), ours.Suppress(tokens=(1,)))).parts] == [
-        ours.Suppress, Own, ours.TopK,
+        ours.Suppress, Own, ours.TopKWarper,
     ]  # fmt: skip
 
 
@@ -184,7 +184,7 @@ def test_all_parts_together_equal_transformers_list():
     sampling = Sampling(
         temperature=0.7, top_k=12, top_p=0.9, min_p=0.02,
         processors=(
-            ours.TypicalP(share=0.9), ours.NoRepeatNGrams(size=2), ours.RepetitionPenalty(penalty=1.2), ours.Normalise(),
+            ours.TypicalPWarper(share=0.9), ours.NoRepeatNGrams(size=2), ours.RepetitionPenalty(penalty=1.2), ours.Normalise(),
             ours.SequenceBias(runs=RUNS), ours.MinNewTokens(tokens=9),
         ),
     )  # fmt: skip
@@ -202,19 +202,22 @@ def test_all_parts_together_equal_transformers_list():
 
 
 def test_a_greedy_choice_passes_over_what_shapes_draws():
-    greedy = Sampling(temperature=0, top_p=0.5, processors=(ours.TypicalP(share=0.2), ours.Suppress(tokens=(1,))))
+    greedy = Sampling(temperature=0, top_p=0.5, processors=(ours.TypicalPWarper(share=0.2), ours.Suppress(tokens=(1,))))
     assert [type(part) for part in greedy.parts] == [ours.Suppress]
 
 
 def test_a_part_given_twice_is_refused():
-    for twice in ({"top_k": 3, "processors": (ours.TopK(count=2),)}, {"processors": (ours.Normalise(), ours.Normalise())}):
+    for twice in (
+        {"top_k": 3, "processors": (ours.TopKWarper(count=2),)},
+        {"processors": (ours.Normalise(), ours.Normalise())},
+    ):
         with pytest.raises(UserError, match="is given twice"):
             Sampling(**twice)
 
 
 def test_numbers_beyond_the_vocabulary():
     scores = scores_of(0, 1, gaps=False)
-    assert ours.Vocabulary(size=20).apply(scores, Prefixes.of([[1]])).shape == (1, 20)
+    assert ours.WithinVocabulary(size=20).apply(scores, Prefixes.of([[1]])).shape == (1, 20)
     with pytest.raises(UserError, match="sequence_bias names token 40, and the vocabulary has 24"):
         ours.SequenceBias(runs=(((1, 40), 1.0),)).apply(scores, Prefixes.of([[1]]))
     # A prompt may hold tokens that have no score, such as those for images.

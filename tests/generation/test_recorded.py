@@ -17,7 +17,7 @@ from anyformer.generation.memory import grown
 from anyformer.generation.recorded import RecordedDecode
 from anyformer.generation.recorder import Recorder
 from anyformer.generation.steps import stepper
-from anyformer.generation.written import Written, spanning
+from anyformer.generation.written import RecordedStep, spanning
 from anyformer.model import build
 from anyformer.parts.call.state import Slots
 from covering import kinds, others_slow
@@ -152,7 +152,7 @@ def test_what_is_written_into_a_tensor_is_repeated():
     assert kept.tolist() == [[2.0, 3.0, 3.0]]
 
 
-def recorded_sum(memory: torch.Tensor, visible: int, weigh) -> tuple[int, Written]:
+def recorded_sum(memory: torch.Tensor, visible: int, weigh) -> tuple[int, RecordedStep]:
     """A recording of a weighted sum over the visible part of a memory."""
     given = torch.tensor([1.0])
     with Recorder((given,)) as recorder:

@@ -14,7 +14,7 @@ from anyformer.api import architecture
 from anyformer.data import Bytes, Text
 from anyformer.describe import change_all, to_toml
 from anyformer.plan import Plan
-from anyformer.training import Checkpoints, Constant, Evaluation, Run
+from anyformer.training import Checkpoints, ConstantSchedule, Evaluation, Run
 
 LONGEST = 240
 """Seconds after which a process that waits for ever is a failure."""
@@ -35,7 +35,7 @@ def run_of(tmp_path_factory) -> Callable[[str], Path]:
     def made(name: str) -> Path:
         run = Run(
             steps=8, batch=4, accumulation=2, length=32, seed=3,
-            schedule=Constant(warmup=0), plan=Plan(precision="fp32", compile="off"),
+            schedule=ConstantSchedule(warmup=0), plan=Plan(precision="fp32", compile="off"),
             data=Text(paths=(str(text),), tokenizer=Bytes(), validation=0.1), checkpoints=Checkpoints(every=4, keep=9),
             evaluation=Evaluation(every=4, batches=1, final_tokens=512, baseline=False),
             architecture=change_all(architecture(name, tiny=True), {"embedding.vocab": 300}),

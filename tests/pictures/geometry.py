@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from anyformer.pictures.diagram.shapes import Box, Cells, Drawing, Line, Mark, Words
+from anyformer.pictures.diagram.shapes import Box, Cells, Drawing, Mark, Polyline, TextLine
 
 NEAR = 0.05
 """Points by which two edges may touch."""
@@ -15,9 +15,9 @@ NEAR = 0.05
 def faults(drawing: Drawing) -> list[str]:
     """Every breach, in words."""
     boxes = [shape for shape in drawing.shapes if isinstance(shape, Box)]
-    words = [shape for shape in drawing.shapes if isinstance(shape, Words)]
+    words = [shape for shape in drawing.shapes if isinstance(shape, TextLine)]
     cells = [shape for shape in drawing.shapes if isinstance(shape, Cells)]
-    lines = [shape for shape in drawing.shapes if isinstance(shape, Line)]
+    lines = [shape for shape in drawing.shapes if isinstance(shape, Polyline)]
     box, word, cell = (_extents(shapes) for shapes in (boxes, words, cells))
     found = []
     page = np.array([[0, 0, drawing.width, drawing.height]])
@@ -47,7 +47,7 @@ def untouched(drawing: Drawing) -> list[str]:
     what alone fills a sublayer (a table that is looked up) needs no line."""
     boxes = [shape for shape in drawing.shapes if isinstance(shape, Box) and not shape.frame]
     parts = [box for box in boxes if box.tone != "differs" and not box.tone.startswith("kind ")]
-    lines = [shape for shape in drawing.shapes if isinstance(shape, Line)]
+    lines = [shape for shape in drawing.shapes if isinstance(shape, Polyline)]
     segments = [(a, b) for line in lines for a, b in pairwise(line.points)]
     spans = np.array([[min(a[0], b[0]), min(a[1], b[1]), max(a[0], b[0]), max(a[1], b[1])] for a, b in segments])
     grown = _extents(parts) + np.array([-NEAR, -NEAR, NEAR, NEAR]) * 2
@@ -64,7 +64,7 @@ def marks(drawing: Drawing, sign: str) -> list[Mark]:
 
 
 def texts(drawing: Drawing) -> list[str]:
-    return [shape.says for shape in drawing.shapes if isinstance(shape, Words)]
+    return [shape.says for shape in drawing.shapes if isinstance(shape, TextLine)]
 
 
 def _extents(shapes: list) -> np.ndarray:

@@ -8,7 +8,7 @@ from zoo import ZOO
 
 from anyformer.catalogue import architecture, listing
 from anyformer.pictures import diagram, draw_diagram
-from anyformer.pictures.diagram.shapes import Box, Cells, Line, Words
+from anyformer.pictures.diagram.shapes import Box, Cells, Polyline, TextLine
 from covering import others_slow
 from pictures.geometry import faults, texts, untouched
 
@@ -25,7 +25,7 @@ def plain(drawing):
 
 
 def breaches(drawing):
-    words = [shape for shape in drawing.shapes if isinstance(shape, Words)]
+    words = [shape for shape in drawing.shapes if isinstance(shape, TextLine)]
     return [*faults(drawing), *untouched(drawing), *(f"small: {each}" for each in words if each.size < 7)]
 
 
@@ -83,7 +83,7 @@ def test_what_was_shown_is_named_and_layers_by_turns_have_their_strip():
 def test_the_source_goes_to_every_cross_attention(name):
     shapes = compact(name).shapes
     boxes = [shape for shape in shapes if isinstance(shape, Box) and shape.says.endswith("cross-attention")]
-    ends = [shape.points[-1] for shape in shapes if isinstance(shape, Line) and shape.arrow and shape.behind]
+    ends = [shape.points[-1] for shape in shapes if isinstance(shape, Polyline) and shape.arrow and shape.behind]
     assert boxes
     middles = sorted((box.x, box.y + box.height / 2) for box in boxes)
     assert sorted(ends) == [pytest.approx(middle) for middle in middles]

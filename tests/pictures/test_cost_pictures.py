@@ -19,7 +19,7 @@ from anyformer.pictures.costs.memory import inference_bars, inference_rows, trai
 from anyformer.pictures.costs.roofline import points
 from anyformer.pictures.costs.share import forward, mixing_share, shares
 from anyformer.pictures.costs.state import contexts, curves
-from anyformer.pictures.labels import LINE, Box, placed
+from anyformer.pictures.labels import LINE, LabelBox, placed
 from anyformer.pictures.style import FAINT, INK, doublings, in_bytes, in_tokens, token_ticks
 
 
@@ -101,14 +101,14 @@ def test_points_lie_under_the_roof(sheets):
 
 def test_names_stand_off_points_lines_and_each_other():
     at = [(50.0 + 3 * i, 100.0 + (i % 3)) for i in range(8)]
-    line = Box(0, 110, 400, 112)
-    room = Box(0, 0, 400, 220)
+    line = LabelBox(0, 110, 400, 112)
+    room = LabelBox(0, 0, 400, 220)
     boxes = placed(at, [f"operation {i}" for i in range(8)], room, [line])
     for i, box in enumerate(boxes):
         assert box.inside(room)
         assert box.top - box.bottom == LINE
         assert not any(box.meets(other) for other in (*boxes[:i], line))
-        assert not any(box.meets(Box(x, y, x, y)) for x, y in at)
+        assert not any(box.meets(LabelBox(x, y, x, y)) for x, y in at)
 
 
 @pytest.mark.parametrize(("number", "text"), [(4096, "4k"), (1536, "1.5k"), (197, "197"), (1000, "1,000"), (1 << 20, "1M")])

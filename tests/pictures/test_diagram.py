@@ -19,7 +19,7 @@ from anyformer.parts import Attention, Embedding, FeedForward, Head, RMSNorm, pr
 from anyformer.parts.sketch import Cell, Fan, Sketch, number
 from anyformer.pictures import diagram, draw_diagram
 from anyformer.pictures.diagram.kinds import sections
-from anyformer.pictures.diagram.shapes import Box, Cells, Line, Words
+from anyformer.pictures.diagram.shapes import Box, Cells, Polyline, TextLine
 from anyformer.pictures.diagram.text import FONT, width_of
 from covering import others_slow
 from pictures.geometry import faults, marks, texts, untouched
@@ -70,7 +70,7 @@ def test_random_combinations_of_parts_can_be_drawn_alone_and_side_by_side(seed):
 def test_the_check_of_drawings_notices_what_it_is_for():
     drawing = drawn("gpt2")
     box = next(shape for shape in drawing.shapes if isinstance(shape, Box) and shape.says.startswith("up"))
-    label = next(shape for shape in drawing.shapes if isinstance(shape, Words) and shape.says.startswith("up"))
+    label = next(shape for shape in drawing.shapes if isinstance(shape, TextLine) and shape.says.startswith("up"))
 
     def more(*shapes):
         return faults(replace(drawing, shapes=drawing.shapes + shapes))
@@ -79,7 +79,7 @@ def test_the_check_of_drawings_notices_what_it_is_for():
     assert any("boxes overlap" in fault for fault in more(box.moved(5, 5)))
     assert any("texts overlap" in fault for fault in more(label))
     assert any("cut" in fault for fault in more(box.moved(-2 * drawing.width, 0)))
-    assert any("struck" in fault for fault in more(Line(((0, label.y), (drawing.width, label.y)))))
+    assert any("struck" in fault for fault in more(Polyline(((0, label.y), (drawing.width, label.y)))))
     alone = Box(drawing.width - 8, 2, 4, 4, "norm")
     assert untouched(drawing) == []
     assert untouched(replace(drawing, shapes=(*drawing.shapes, alone))) == [f"touches nothing: {alone}"]
@@ -102,7 +102,7 @@ def test_a_layer_is_drawn_once_with_what_it_holds():
 def test_parallel_branches_come_back_to_one_plus_and_post_norm_stands_on_the_stream():
     assert len(marks(drawn("palm-540b"), "+")) == 1
     shapes = drawn("bert-base-uncased").shapes
-    stream = max((s for s in shapes if isinstance(s, Line) and s.thick), key=lambda s: s.points[-1][1] - s.points[0][1])
+    stream = max((s for s in shapes if isinstance(s, Polyline) and s.thick), key=lambda s: s.points[-1][1] - s.points[0][1])
     norms = [shape for shape in shapes if isinstance(shape, Box) and shape.tone == "norm"]
     assert len(norms) == 2
     assert all(norm.x < stream.points[0][0] < norm.x + norm.width for norm in norms)
@@ -120,7 +120,7 @@ def test_factors_of_branches_and_of_the_stream_are_drawn(name, factor):
 def test_the_source_goes_to_every_cross_attention(name, readers):
     shapes = drawn(name).shapes
     boxes = [shape for shape in shapes if isinstance(shape, Box) and shape.says.endswith("cross-attention")]
-    arrows = [shape.points[-1] for shape in shapes if isinstance(shape, Line) and shape.arrow and shape.behind]
+    arrows = [shape.points[-1] for shape in shapes if isinstance(shape, Polyline) and shape.arrow and shape.behind]
     assert len(boxes) == len(arrows) == readers
     for box, (x, y) in zip(sorted(boxes, key=lambda each: each.x), sorted(arrows), strict=True):
         assert x == pytest.approx(box.x)
@@ -129,7 +129,7 @@ def test_the_source_goes_to_every_cross_attention(name, readers):
 
 def test_a_source_before_the_target_joins_it_below_the_decoder():
     shapes = diagram({"": ZOO["pair_prefix"]}).shapes
-    (end,) = [shape.points[-1] for shape in shapes if isinstance(shape, Line) and shape.arrow and shape.behind]
+    (end,) = [shape.points[-1] for shape in shapes if isinstance(shape, Polyline) and shape.arrow and shape.behind]
     joined = next(shape for shape in shapes if isinstance(shape, Box) and shape.says == "Source before target")
     assert end[0] == pytest.approx(joined.x)
     assert joined.y < end[1] < joined.y + joined.height
@@ -202,7 +202,7 @@ def test_what_predicts_later_tokens_is_drawn_where_it_reads():
     """It was a word of the subtitle alone."""
     drawing = drawn("deepseek-v3")
     box = _one(drawing, "1 later token, in training alone")
-    ends = [line.points[-1] for line in drawing.shapes if isinstance(line, Line) and line.arrow]
+    ends = [line.points[-1] for line in drawing.shapes if isinstance(line, Polyline) and line.arrow]
     assert any(x == box.x and box.y < y < box.y + box.height for x, y in ends)
     head, norm = (_one(drawing, says) for says in ("Linear head", "RMSNorm"))
     assert norm.y < box.y < head.y

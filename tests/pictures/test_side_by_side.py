@@ -7,7 +7,7 @@ import pytest
 from anyformer.catalogue import architecture
 from anyformer.describe import change_all
 from anyformer.pictures import diagram
-from anyformer.pictures.diagram.shapes import Box, Cells, Words
+from anyformer.pictures.diagram.shapes import Box, Cells, TextLine
 from pictures.geometry import faults, texts
 
 
@@ -16,7 +16,7 @@ def drawn(*names):
 
 
 def marked(drawing):
-    return {shape.says for shape in drawing.shapes if isinstance(shape, Box | Words) and shape.differs}
+    return {shape.says for shape in drawing.shapes if isinstance(shape, Box | TextLine) and shape.differs}
 
 
 def test_side_by_side_what_differs_is_marked_and_the_same_stands_at_the_same_height():
@@ -47,7 +47,7 @@ def test_the_colour_of_the_legend_occurs_where_an_order_alone_changed(order):
     *behind, legend = [shape for shape in drawing.shapes if isinstance(shape, Box) and shape.tone == "differs"]
     assert texts(drawing)[-1] == "what differs"
     assert legend.y == 16
-    for words in (shape for shape in drawing.shapes if isinstance(shape, Words) and shape.differs):
+    for words in (shape for shape in drawing.shapes if isinstance(shape, TextLine) and shape.differs):
         assert any(box.y <= words.y <= box.y + box.height and box.x <= words.extent[0] for box in behind), words
 
 
@@ -63,7 +63,7 @@ def test_an_order_with_equal_counts_is_seen_in_the_strip():
 
 def test_a_kind_is_held_against_the_other_kinds_of_its_place():
     said = marked(drawn("llama-3-8b", "gemma-3-27b"))
-    assert "softmax · causal" in {shape.says for shape in drawn("llama-3-8b").shapes if isinstance(shape, Words)}
+    assert "softmax · causal" in {shape.says for shape in drawn("llama-3-8b").shapes if isinstance(shape, TextLine)}
     assert "RMSNorm" in said, "of the norms after a sublayer"
     same = change_all(architecture("gemma-3-27b"), {"decoder.global.attention.mask.kind": "causal"})
     assert marked(diagram({"one": architecture("gemma-3-27b"), "two": same})) == set()

@@ -11,7 +11,7 @@ from zoo import ZOO
 
 from anyformer.catalogue import architecture
 from anyformer.pictures import diagram
-from anyformer.pictures.diagram.shapes import Box, Line, Words
+from anyformer.pictures.diagram.shapes import Box, Polyline, TextLine
 from anyformer.pictures.diagram.tikz import escaped, tikz
 
 NAMES = ("gpt2", "gemma-3-27b", "t5-11b", "deepseek-v3", "qwen3-next-80b-a3b")
@@ -67,10 +67,10 @@ def test_only_ascii_is_written_and_every_special_letter_escaped():
 def test_the_same_shapes_are_drawn():
     drawing = drawn("t5-11b", compact=True)
     text = tikz(drawing)
-    counts = {kind: sum(isinstance(shape, kind) for shape in drawing.shapes) for kind in (Box, Words, Line)}
+    counts = {kind: sum(isinstance(shape, kind) for shape in drawing.shapes) for kind in (Box, TextLine, Polyline)}
     assert text.count("rectangle") == counts[Box] + 1, "and the page"
-    assert text.count(r"\node[") == counts[Words]
-    arrows = sum(isinstance(shape, Line) and shape.arrow for shape in drawing.shapes)
+    assert text.count(r"\node[") == counts[TextLine]
+    arrows = sum(isinstance(shape, Polyline) and shape.arrow for shape in drawing.shapes)
     assert text.count(", af arrow]") == arrows
     order = [
         next(i for i, line in enumerate(text.splitlines()) if mark in line) for mark in ("[af frame]", "[af norm]", r"\node[")

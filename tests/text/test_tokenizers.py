@@ -17,7 +17,7 @@ from anyformer.data.recipes import alphabet, least
 from anyformer.data.surveys import _repeated
 from anyformer.data.vocabulary import make_tokenizer, sample
 from anyformer.text import DataError, Tokenizer
-from anyformer.text.lookup import Lookup
+from anyformer.text.lookup import CodeTable
 from anyformer.text.specials import Specials
 from data.texts import prose
 
@@ -41,7 +41,9 @@ def _file(tmp_path: Path, inner: tokenizers.Tokenizer, **config: object) -> Path
 
 def test_a_tokenizer_that_merges_nothing_is_a_table():
     """A table reads a text many times faster; that both give the same tokens is asked below."""
-    made = {spec.kind: Lookup.of(json.loads(_made(spec).definition)) for spec in (Bytes(), Characters(), BytePairs(vocab=600))}
+    made = {
+        spec.kind: CodeTable.of(json.loads(_made(spec).definition)) for spec in (Bytes(), Characters(), BytePairs(vocab=600))
+    }
     assert [kind for kind, table in made.items() if table is not None] == ["bytes", "characters"]
 
 

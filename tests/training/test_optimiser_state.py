@@ -21,14 +21,14 @@ from anyformer.generation import generate
 from anyformer.loading import load
 from anyformer.model import build
 from anyformer.operations import Shape
-from anyformer.training import Constant, InverseSquareRoot, Run, resume, train
+from anyformer.training import ConstantSchedule, InverseSquareRoot, Run, resume, train
 from anyformer.training.averaging import averaged, put
 from anyformer.training.journal import read_metrics
 from anyformer.training.optimiser import averages_of, build_optimiser, load_state_tensors, state_tensors
 from anyformer.training.optimisers.rules import COUNTERS
 from anyformer.training.place import checkpoint_bytes
 from anyformer.training.trainer import Trainer
-from anyformer.tuning import SGD, Adafactor, AdamW, AdamW8bit, Group, Lion, Muon, ScheduleFree
+from anyformer.tuning import SGD, Adafactor, AdamW, AdamW8bit, Lion, Muon, ScheduleFree, WeightGroup
 
 QUIET = Console(quiet=True)
 EACH = {
@@ -39,7 +39,7 @@ EACH = {
     "sgd without momentum": SGD(momentum=0.0),
     "lion": Lion(),
     "adafactor": Adafactor(),
-    "muon": Muon(groups=(Group(paths=("*.query",), rate_factor=0.5),)),
+    "muon": Muon(groups=(WeightGroup(paths=("*.query",), rate_factor=0.5),)),
 }
 MODELS = ("gpt2", "experts_after_top_k", "delta_gated")
 
@@ -98,7 +98,7 @@ QUICK = ("muon", "schedule_free")
 @pytest.mark.parametrize("name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in EACH])
 def test_a_run_learns_and_resumes_to_the_bit(tiny, tmp_path, name):
     described = EACH[name].but(learning_rate=LEARNING[name])
-    run = change_all(tiny, {"optimiser": described, "schedule": Constant(warmup=2), "checkpoints.every": 4})
+    run = change_all(tiny, {"optimiser": described, "schedule": ConstantSchedule(warmup=2), "checkpoints.every": 4})
     whole = train(run, tmp_path / "whole", console=QUIET)
     train(run.but(steps=5), tmp_path / "part", console=QUIET)
     resumed = resume(tmp_path / "part", {"steps": 8}, console=QUIET)
@@ -129,7 +129,7 @@ def test_each_learns_a_repeated_batch(name):
 
 def test_only_averaged_weights_are_seen_outside(tiny, tmp_path, monkeypatch):
     """Evaluation, checkpoint, the model returned and its sample have x; training has y, to the bit."""
-    run = change_all(tiny, {"optimiser": ScheduleFree(learning_rate=1e-2), "schedule": Constant(warmup=2)})
+    run = change_all(tiny, {"optimiser": ScheduleFree(learning_rate=1e-2), "schedule": ConstantSchedule(warmup=2)})
     kept, real = {}, Trainer.update
 
     def spied(self, step, *rest):
@@ -198,8 +198,8 @@ def test_a_rate_that_falls_is_refused_where_weights_are_averaged_instead(tiny):
 
 
 GROUPS = (
-    Group(paths=("embedding.*",), rate_factor=0.3, decay_factor=0.0),
-    Group(paths=("*.query", "*norm*"), decay_factor=0.5),
+    WeightGroup(paths=("embedding.*",), rate_factor=0.3, decay_factor=0.0),
+    WeightGroup(paths=("*.query", "*norm*"), decay_factor=0.5),
 )
 
 
@@ -223,7 +223,7 @@ def test_a_weight_of_a_group_moves_by_its_factor(tiny, tmp_path):
     run = change_all(tiny, {"steps": 1, "optimiser": Lion(weight_decay=0.0), "schedule.warmup": 0})
     before = dict(build(tiny.architecture, seed=tiny.seed).named_parameters())
     for factor in (1.0, 0.25):
-        groups = (Group(paths=("embedding.*",), rate_factor=factor),)
+        groups = (WeightGroup(paths=("embedding.*",), rate_factor=factor),)
         trained = train(change_all(run, {"optimiser.groups": groups}), tmp_path / str(factor), console=QUIET)
         for name, weight in trained.model.named_parameters():
             moved = (weight - before[name]).abs().max().item()
@@ -240,17 +240,17 @@ def test_a_weight_of_a_group_moves_by_its_factor(tiny, tmp_path):
 )
 def test_a_pattern_that_names_nothing_is_refused_with_the_nearest(tiny, pattern, words):
     with pytest.raises(DescriptionError, match=words):
-        change_all(tiny, {"optimiser.groups": (Group(paths=(pattern,)),)})
+        change_all(tiny, {"optimiser.groups": (WeightGroup(paths=(pattern,)),)})
 
 
 def test_senseless_groups_are_refused(tiny):
-    twice = (Group(paths=("*",)), Group(paths=("embedding.*",), rate_factor=2.0))
+    twice = (WeightGroup(paths=("*",)), WeightGroup(paths=("embedding.*",), rate_factor=2.0))
     with pytest.raises(UserError, match=r"groups\.1\.paths: all that 'embedding\.\*' names is in an earlier group"):
         change_all(tiny, {"optimiser.groups": twice})
     with pytest.raises(DescriptionError, match=r"others\.groups: groups of all weights stand in one list"):
         Muon(others=AdamW(groups=GROUPS))
     with pytest.raises(DescriptionError, match="paths"):
-        Group(paths=())
+        WeightGroup(paths=())
 
 
 def test_groups_stand_in_a_file(tiny):

@@ -14,7 +14,7 @@ from anyformer.checkpoint import directory_of
 from anyformer.data import Bytes
 from anyformer.describe import change_all
 from anyformer.objectives import CausalObjective
-from anyformer.training import Constant, Run, resume, train
+from anyformer.training import ConstantSchedule, Run, resume, train
 from anyformer.training.average import EMA
 from anyformer.training.instability import SkipBatch
 from anyformer.training.journal import read_metrics
@@ -67,7 +67,7 @@ def losses(directory: Path) -> list[tuple[str, float]]:
 @pytest.fixture
 def run(tiny) -> Run:
     often = {"steps": STEPS, "checkpoints.every": 1, "checkpoints.keep": STEPS, "evaluation.every": 2}
-    return change_all(tiny, {**often, "evaluation.final_tokens": 128, "schedule": Constant(warmup=2)})
+    return change_all(tiny, {**often, "evaluation.final_tokens": 128, "schedule": ConstantSchedule(warmup=2)})
 
 
 MODES: dict[str, dict[str, Any]] = {

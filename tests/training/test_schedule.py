@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anyformer.training import Constant, Cosine, InverseSquareRoot, Linear, WarmupStableDecay
+from anyformer.training import ConstantSchedule, Cosine, InverseSquareRoot, Linear, WarmupStableDecay
 
-EACH = [Cosine, Linear, WarmupStableDecay, Constant]
+EACH = [Cosine, Linear, WarmupStableDecay, ConstantSchedule]
 
 
 @pytest.mark.parametrize("kind", EACH)
@@ -18,7 +18,7 @@ def test_it_rises_to_one_and_ends_at_its_floor(kind):
     assert factors[0] == pytest.approx(1 / 11)
     assert factors[:11] == sorted(factors[:11])
     assert factors[10] == pytest.approx(1)
-    assert factors[-1] == pytest.approx(1.0 if kind is Constant else 0.1, abs=1e-6)
+    assert factors[-1] == pytest.approx(1.0 if kind is ConstantSchedule else 0.1, abs=1e-6)
     assert factors[10:] == sorted(factors[10:], reverse=True)
 
 

@@ -16,14 +16,17 @@ from anyformer.data import IGNORED, Batches, BytePairs, Bytes, Text, prepare
 from anyformer.describe import change_all
 from anyformer.model import build
 from anyformer.parts.call.noise import Noise
-from anyformer.training import Constant, Cosine, InverseSquareRoot, Linear, WarmupStableDecay, resume, train
+from anyformer.training import ConstantSchedule, Cosine, InverseSquareRoot, Linear, WarmupStableDecay, resume, train
 from anyformer.training.journal import read_metrics
-from anyformer.tuning.groups import Group
+from anyformer.tuning.groups import WeightGroup
 
 QUIET = Console(quiet=True)
 STEPS, BATCH, LENGTH, SEED, EVERY, PART = 6, 4, 24, 5, 2, 2
 RATE, BETAS, EPS, DECAY = 1e-2, (0.8, 0.9), 1e-5, 0.2
-GROUPS = (Group(paths=("embedding.*",), rate_factor=0.5, decay_factor=0.25), Group(paths=("*norm*",), decay_factor=1.0))
+GROUPS = (
+    WeightGroup(paths=("embedding.*",), rate_factor=0.5, decay_factor=0.25),
+    WeightGroup(paths=("*norm*",), decay_factor=1.0),
+)
 
 PIECES = {"accumulation": 2, "clip": 0.3, "objective.z_loss": 0.05, "schedule": Cosine(warmup=2, floor=0.1)}
 CASES = {
@@ -34,7 +37,7 @@ CASES = {
     "some gradients clipped": {**PIECES, "clip": 1.6, "schedule": WarmupStableDecay(warmup=1, floor=0.1, decay=0.5)},
     "groups": {
         "accumulation": 1, "clip": None, "optimiser.groups": [group.plain() for group in GROUPS],
-        "schedule": Constant(warmup=1), "data.sampling": "random",
+        "schedule": ConstantSchedule(warmup=1), "data.sampling": "random",
     },
     "several epochs": {
         **PIECES, "clip": 1.0, "schedule": InverseSquareRoot(warmup=1), "data.isolate": False,

@@ -15,7 +15,7 @@ from anyformer.cli.generated import safe, shown
 from anyformer.cli.terminal import tell
 
 if TYPE_CHECKING:
-    from anyformer.generation import Settings
+    from anyformer.generation import GenerationSettings
     from anyformer.model import Transformer
     from anyformer.text import Tokenizer
     from anyformer.text.chat import Chat
@@ -96,7 +96,7 @@ def asked(chat: Chat | None, prompts: Sequence[str]) -> list[Chat]:
     return [begun.but([*begun.messages, {"role": "user", "content": prompt}]) for prompt in prompts]
 
 
-def talk(model: Transformer, tokenizer: Tokenizer | None, chat: Chat | None, settings: Settings, line: str) -> None:
+def talk(model: Transformer, tokenizer: Tokenizer | None, chat: Chat | None, settings: GenerationSettings, line: str) -> None:
     """Answer each line of standard input, until it ends or says `/exit`."""
     from anyformer.describe import UserError
     from anyformer.generation import Conversation

@@ -16,7 +16,7 @@ from anyformer.cli.arguments import Model, output_option
 from anyformer.cli.terminal import tell
 
 if TYPE_CHECKING:
-    from anyformer.generation import Drafter, Settings
+    from anyformer.generation import Drafter, GenerationSettings
 
 EXAMPLES = """
 anyformer generate runs/2026-01-01-120000 "def parse(" --temperature 0.7 --top-p 0.95
@@ -212,7 +212,7 @@ def run(
         decoding, line = choosing.decoding_asked(tokenizer, asked, setting, authors=authors, seeds=seed)
         loaded = generating(loaded, weights)
     drafter, acceptance = None if draft is None else _drafter(draft, draft_tokens, weights), Acceptance()
-    settings: Settings = {
+    settings: GenerationSettings = {
         "decoding": decoding, "stop": tuple(stop or ()), "compile": compile, "block": block, "chat": chat, "special": special,
         "images": pixels(model, image) if image else None, "batch": batch or (16 if draft is None else None),
         "draft": drafter, "acceptance": acceptance, "logprobs": logprobs,

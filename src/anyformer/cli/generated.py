@@ -15,7 +15,7 @@ from anyformer.cli.terminal import tell
 from anyformer.describe import printable
 
 if TYPE_CHECKING:
-    from anyformer.generation import Chances, Continuation, Settings
+    from anyformer.generation import Chances, Continuation, GenerationSettings
     from anyformer.model import Transformer
     from anyformer.text import Tokenizer
     from anyformer.text.chat import Chat
@@ -37,7 +37,7 @@ def told(
     model: Transformer,
     tokenizer: Tokenizer | None,
     prompts: Sequence[str] | Sequence[list[int]],
-    settings: Settings,
+    settings: GenerationSettings,
     line: str,
     chats: Sequence[Chat] | None = None,
     *,

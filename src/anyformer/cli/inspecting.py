@@ -14,7 +14,7 @@ from anyformer.cli.generated import safe
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from anyformer.training.inspection import Place, Seen
+    from anyformer.training.inspection import InspectedToken, Seen
 
 CELLS = 16
 """Rows of a picture of attention at most; a row has twice as many columns."""
@@ -44,14 +44,14 @@ def print_seen(console: Console, seen: Seen) -> None:
             console.print(_attention(mask), no_wrap=True, overflow="crop")
 
 
-def _counts(places: tuple[Place, ...]) -> Iterator[tuple[str, int]]:
+def _counts(places: tuple[InspectedToken, ...]) -> Iterator[tuple[str, int]]:
     documents = {place.document for place in places if not place.padding}
     yield "documents", len(documents) if len(documents) > 1 else 0
     yield "of prefix", sum(place.prefix for place in places)
     yield "of padding", sum(place.padding for place in places)
 
 
-def _read(places: tuple[Place, ...]) -> Text:
+def _read(places: tuple[InspectedToken, ...]) -> Text:
     """The tokens in order; a run of padding as its length."""
     text, learnt = Text(), _learnt(places)
     for padding, run in groupby(enumerate(places), key=lambda item: item[1].padding):
@@ -64,14 +64,14 @@ def _read(places: tuple[Place, ...]) -> Text:
     return text
 
 
-def _learnt(places: tuple[Place, ...]) -> frozenset[int]:
+def _learnt(places: tuple[InspectedToken, ...]) -> frozenset[int]:
     """The places of tokens that the ones before them predict, where some are and some are not."""
     real = [(before, after) for before, after in pairwise(range(len(places))) if not places[after].padding]
     found = frozenset(after for before, after in real if places[before].target == places[after].text)
     return found if len(found) < len(real) else frozenset()
 
 
-def _predicted(places: tuple[Place, ...]) -> Text:
+def _predicted(places: tuple[InspectedToken, ...]) -> Text:
     """What each position predicts; where it is not the next token, behind what it reads. Runs without a target as their
     length."""
     text = Text()
@@ -95,7 +95,7 @@ def _word(text: str, *, special: bool) -> str:
     return safe(text) if special else safe(text.replace("\n", "↵\n"))
 
 
-def _style(place: Place, learnt: bool) -> str:
+def _style(place: InspectedToken, learnt: bool) -> str:
     if place.special:
         return f"bold magenta{' underline' if learnt else ''}"
     colour = "green " if learnt else "cyan " if place.prefix else ""

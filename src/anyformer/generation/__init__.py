@@ -9,7 +9,7 @@ from anyformer.generation.decoding import Decoding
 from anyformer.generation.drafting import Draft, Drafter, Lookup
 from anyformer.generation.rows import Continuation
 from anyformer.generation.sampling import GREEDY, Sampling
-from anyformer.generation.settings import Settings, authors_decoding
+from anyformer.generation.settings import GenerationSettings, authors_decoding
 from anyformer.generation.speculative import Acceptance
 from anyformer.generation.text import generate, generate_tokens, generated, stream
 from anyformer.generation.weights import check_weights, generating
@@ -25,9 +25,9 @@ __all__ = [
     "Decoding",
     "Draft",
     "Drafter",
+    "GenerationSettings",
     "Lookup",
     "Sampling",
-    "Settings",
     "authors_decoding",
     "check_weights",
     "continuations",

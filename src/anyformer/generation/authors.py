@@ -17,14 +17,14 @@ from anyformer.generation.processors import (
     BadWords,
     EncoderNoRepeatNGrams,
     EncoderRepetitionPenalty,
-    EpsilonCutoff,
-    EtaCutoff,
+    EpsilonCutoffWarper,
+    EtaCutoffWarper,
     ForcedFirst,
     ForcedLast,
     LengthDecay,
     MinLength,
     MinNewTokens,
-    MinP,
+    MinPWarper,
     NoRepeatNGrams,
     Normalise,
     Processor,
@@ -33,11 +33,11 @@ from anyformer.generation.processors import (
     SequenceBias,
     Suppress,
     SuppressFirst,
-    Temperature,
-    TopH,
-    TopK,
-    TopP,
-    TypicalP,
+    TemperatureWarper,
+    TopHWarper,
+    TopKWarper,
+    TopPWarper,
+    TypicalPWarper,
 )
 from anyformer.generation.sampling import Sampling
 from anyformer.text.conventions import IDS
@@ -70,14 +70,14 @@ PARTS: Mapping[str, Part] = {
 }
 """Keys of parts that change scores, in the words of transformers."""
 DRAWN: Mapping[str, Part] = {
-    "temperature": lambda value: None if value == 1 else Temperature(value=float(value)),
-    "top_h": lambda value: TopH(share=float(value)),
-    "top_k": lambda value: TopK(count=value) if value else None,
-    "top_p": lambda value: None if value == 1 else TopP(share=float(value)),
-    "min_p": lambda value: MinP(share=float(value)),
-    "typical_p": lambda value: None if value == 1 else TypicalP(share=float(value)),
-    "epsilon_cutoff": lambda value: EpsilonCutoff(least=float(value)) if value else None,
-    "eta_cutoff": lambda value: EtaCutoff(least=float(value)) if value else None,
+    "temperature": lambda value: None if value == 1 else TemperatureWarper(value=float(value)),
+    "top_h": lambda value: TopHWarper(share=float(value)),
+    "top_k": lambda value: TopKWarper(count=value) if value else None,
+    "top_p": lambda value: None if value == 1 else TopPWarper(share=float(value)),
+    "min_p": lambda value: MinPWarper(share=float(value)),
+    "typical_p": lambda value: None if value == 1 else TypicalPWarper(share=float(value)),
+    "epsilon_cutoff": lambda value: EpsilonCutoffWarper(least=float(value)) if value else None,
+    "eta_cutoff": lambda value: EtaCutoffWarper(least=float(value)) if value else None,
 }
 """Keys that shape draws: without `do_sample` they mean nothing."""
 STRATEGY = frozenset((

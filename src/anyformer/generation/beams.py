@@ -86,7 +86,7 @@ def searched(
     each = torch.arange(len(prompts), device=device).repeat_interleave(count)
     logits, state, texts = logits[each], state.fork(each), texts.fork(each.tolist())
     again.reorder(each)
-    search = _Search(beams, len(prompts), max_tokens, device)
+    search = _BeamSearch(beams, len(prompts), max_tokens, device)
     for index in range(max_tokens):
         scores = sampling.scores(logits.float().log_softmax(-1), texts, index)
         found = _best(search, scores, sampling, texts.keep, index, first)
@@ -122,7 +122,7 @@ class _Found:
     texts: Tensor
 
 
-class _Search:
+class _BeamSearch:
     """The beams of every prompt, and its best finished texts."""
 
     def __init__(self, beams: Beams, batch: int, most: int, device: torch.device) -> None:
@@ -179,7 +179,7 @@ class _Search:
         self.over = not bool(self.improvable.any()) or full or bool(ending.all())
 
 
-def _best(search: _Search, scores: Tensor, sampling: Sampling, keep: int, index: int, first: int) -> _Found:
+def _best(search: _BeamSearch, scores: Tensor, sampling: Sampling, keep: int, index: int, first: int) -> _Found:
     """The likeliest continuations of all beams of each prompt, `keep` for each beam, or as many drawn without replacement."""
     batch, count = search.scores.shape
     total = (scores.view(batch, count, -1) + search.scores[:, :, None]).flatten(1)

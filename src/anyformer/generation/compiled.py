@@ -8,7 +8,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from anyformer.generation.program import Call, Value, program
+from anyformer.generation.program import RecordedCall, RecordedTensor, program
 from anyformer.generation.recorder import Recorder
 from anyformer.generation.written import Bind
 from anyformer.parts.experts.chosen import CHOSEN, chosen_product
@@ -38,23 +38,23 @@ def compiled(recorder: Recorder, result: Tensor) -> Bind:
     return lambda *kept: partial(repeat, *kept)
 
 
-def _by_number(recorder: Recorder) -> tuple[list[Call], list[Tensor]]:
+def _by_number(recorder: Recorder) -> tuple[list[RecordedCall], list[Tensor]]:
     """The calls, and the matrices of products that a compiler should leave as they are, which calls have by number.
 
     It cannot look into matrices in a kernel's own order, and would add up a product with one row by loops of its own, which are
     slower.
     """
     kept = dict(zip(recorder.held, recorder.kept, strict=True))
-    calls, matrices = list[Call](), list[Tensor]()
+    calls, matrices = list[RecordedCall](), list[Tensor]()
     for call in recorder.calls:
         function, args = call.function, call.args
         if function is torch.mv:
             args = args[::-1]  # the row before the matrix, as in all other products
-        matrix = kept.get(args[1]) if len(args) > 1 and isinstance(args[1], Value) else None
+        matrix = kept.get(args[1]) if len(args) > 1 and isinstance(args[1], RecordedTensor) else None
         if matrix is not None and (function is torch.mv or isinstance(matrix, Packed) or matrix.is_mkldnn):
             rest = args[2:] if function in _OF_HELD else ()
             function, args = _OF_HELD.get(function, _PRODUCT), (args[0], *rest, len(matrices), matrix.shape[-2])
-            calls.append(Call(function, args, {}, call.reads, call.gives))
+            calls.append(RecordedCall(function, args, {}, call.reads, call.gives))
             matrices.append(matrix)
         else:
             calls.append(replace(call, function=_OPERATORS.get(function, function)))

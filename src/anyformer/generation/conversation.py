@@ -12,9 +12,9 @@ from anyformer.generation.chances import Token
 from anyformer.generation.checks import check, check_chats
 from anyformer.generation.decode import reads_whole
 from anyformer.generation.prefixes import Prefixes
-from anyformer.generation.reader import Reader
-from anyformer.generation.rows import Row
-from anyformer.generation.settings import Settings, decoding_for, ends_for, within
+from anyformer.generation.reader import TextReader
+from anyformer.generation.rows import TextRow
+from anyformer.generation.settings import GenerationSettings, decoding_for, ends_for, within
 from anyformer.generation.steps import stepper
 from anyformer.model import InputError, Transformer
 from anyformer.model.prefix import reads_prefix
@@ -38,7 +38,7 @@ class Conversation:
     """
 
     def __init__(
-        self, model: Transformer, tokenizer: Tokenizer, begun: Chat | Turns = (), **settings: Unpack[Settings]
+        self, model: Transformer, tokenizer: Tokenizer, begun: Chat | Turns = (), **settings: Unpack[GenerationSettings]
     ) -> None:
         check_chats(model)
         self.decoding = decoding_for(tokenizer, settings)
@@ -55,7 +55,7 @@ class Conversation:
         self._turns = 0
         self._kept = not (reads_whole(model) or reads_prefix(model.architecture))
         """Whether tokens may be read behind others as well as with them."""
-        self._reader: Reader | None = None
+        self._reader: TextReader | None = None
         self._marked = 0
 
     @property
@@ -89,7 +89,7 @@ class Conversation:
 
     @torch.inference_mode()
     def _answer(self, tokens: Sequence[int], most: int) -> Iterator[str]:
-        row = Row(self.tokenizer, self.decoding.stop, self.ends, most=most, prompt=tokens, special=self.special)
+        row = TextRow(self.tokenizer, self.decoding.stop, self.ends, most=most, prompt=tokens, special=self.special)
         texts = Prefixes.begun([tokens], None, self.model.device, ends=self.ends, most=most) if self.sampling.reads else None
         over = self.decoding.over() or (lambda: False)
         # Each turn has draws of its own, the first those of a text alone.
@@ -109,7 +109,7 @@ class Conversation:
                 texts.add(chosen)
             logits = reader.read([int(chosen)])
 
-    def _read(self, tokens: Sequence[int], most: int) -> tuple[Tensor, Reader]:
+    def _read(self, tokens: Sequence[int], most: int) -> tuple[Tensor, TextReader]:
         """The logits behind a prompt, and the reader that holds it."""
         reader, logits = self._reader, None
         held = [] if reader is None else reader.tokens
@@ -117,7 +117,7 @@ class Conversation:
         same = next((place for place, (one, other) in enumerate(pairs) if one != other), min(len(held), len(tokens) - 1))
         if reader is None or not self._kept or same < self._marked:
             longest = self.model.architecture.output_stack.max_length
-            reader = Reader(self.model, longest or _MOST, *self._step)
+            reader = TextReader(self.model, longest or _MOST, *self._step)
             logits = reader.begin(tokens, None)
         else:
             reader.back(same)

@@ -13,7 +13,7 @@ from torch.nn.utils.rnn import pad_sequence
 from anyformer.generation.checks import check
 from anyformer.generation.memory import grown
 from anyformer.generation.prefixes import Prefixes
-from anyformer.generation.rereading import Inputs, Rereading
+from anyformer.generation.rereading import ReadInputs, Rereading
 from anyformer.generation.sampling import Sampling
 from anyformer.model import Transformer
 from anyformer.operations import Shape
@@ -124,7 +124,7 @@ def begin(
     else:
         logits = read_source(model, source, source_padding, tokens, padding, state)
     again = Rereading(model, step)
-    again.begin(tokens, padding, state, Inputs(source, read, source_padding, images))
+    again.begin(tokens, padding, state, ReadInputs(source, read, source_padding, images))
     return logits, state, grow, again
 
 

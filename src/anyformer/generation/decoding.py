@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from anyformer.describe import Value
 from anyformer.generation.beams import Beams
-from anyformer.generation.processors import Processor
+from anyformer.generation.processors import Processor, TemperatureWarper, WithinVocabulary
 from anyformer.generation.sampling import Sampling
 from anyformer.model import InputError
 
@@ -64,7 +64,7 @@ class Decoding:
         if not self.sampling.greedy:
             drawn = f"temperature {self.sampling.temperature:g}"
         searched = "" if self.beams is None else f"{self.beams.count} beams" + _words(self.beams, ("count",))
-        parts = [part for part in self.sampling.parts if type(part).__name__ not in ("Temperature", "Vocabulary")]
+        parts = [part for part in self.sampling.parts if not isinstance(part, TemperatureWarper | WithinVocabulary)]
         several = f"{self.answers} answers" if self.answers > 1 else ""
         stops = f"stop before {', '.join(map(repr, self.stop))}" if self.stop else ""
         return ", ".join(word for word in (searched, drawn, *map(_told, parts), several, stops) if word)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from anyformer.generation.checks import check, check_model
-from anyformer.generation.reader import Reader
+from anyformer.generation.reader import TextReader
 from anyformer.generation.sampling import Sampling
 from anyformer.generation.steps import stepper
 from anyformer.model import InputError, Transformer
@@ -130,7 +130,7 @@ class Draft:
 
     def begin(self, prompt: Sequence[int], start: int | None, row: int, sampling: Sampling, max_tokens: int) -> Writing:
         step, multiple = stepper(max_tokens, self.compile)
-        reader = Reader(self.model, max_tokens + (len(prompt) if start is None else 1), step, multiple)
+        reader = TextReader(self.model, max_tokens + (len(prompt) if start is None else 1), step, multiple)
         reader.begin(prompt, start)
         # Whatever it draws from, what is taken has the model's distribution: parts that read the text are left to the model.
         return Writing(reader, self.tokens, row, sampling.alone)
@@ -140,7 +140,7 @@ class Draft:
 class Writing:
     """Proposes for one text, which the draft model's decode state holds as far as it was accepted."""
 
-    reader: Reader
+    reader: TextReader
     tokens: int
     row: int
     sampling: Sampling

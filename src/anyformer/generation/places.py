@@ -20,7 +20,7 @@ from anyformer.generation.decode import Step, decode, pad_left, prefill, read_so
 from anyformer.generation.images import joined, of_prompts
 from anyformer.generation.memory import grown
 from anyformer.generation.prefixes import Prefixes
-from anyformer.generation.rereading import Inputs, Rereading
+from anyformer.generation.rereading import ReadInputs, Rereading
 from anyformer.generation.sampling import Sampling
 from anyformer.model import Transformer
 from anyformer.operations import Shape
@@ -55,7 +55,7 @@ def served(
     """
     check(model, prompts, max_tokens, start, images=images, batch=batch)
     again, shown = Rereading(model, step), of_prompts(model, prompts, images)
-    places = Places(model, prompts, min(batch, len(prompts)), max_tokens, start, shown, multiple, again.begin)
+    places = StateRows(model, prompts, min(batch, len(prompts)), max_tokens, start, shown, multiple, again.begin)
     if model.architecture.folded_cost(Shape()).breaks("padded", length=places.longest):
         places = replace(places, count=1)
     queue, pending = deque(range(len(prompts))), torch.zeros(places.count, dtype=torch.int64, device=model.device)
@@ -98,7 +98,7 @@ def entered(texts: Prefixes | None, at: Sequence[int], fresh: Prefixes) -> Prefi
 
 
 @dataclass
-class Places:
+class StateRows:
     """The rows of a decode state, each with the number of the prompt that it goes on with, or None.
 
     `made`: tokens that each has got; `spans`: slots that each holds, up to the last one.
@@ -111,7 +111,7 @@ class Places:
     start: int | None
     images: Sequence[Images | None]
     multiple: int
-    began: Callable[[Tensor, Tensor | None, StackState, Inputs], None]
+    began: Callable[[Tensor, Tensor | None, StackState, ReadInputs], None]
     """Told what was read into a state."""
     rows: list[int | None] = field(init=False)
     made: list[int] = field(init=False)
@@ -191,7 +191,7 @@ class Places:
         if self.start is None:
             shown = [shown for number in numbers if (shown := self.images[number]) is not None]
             logits = prefill(self.model, tokens, padding, state, joined(shown))
-            self.began(tokens, padding, state, Inputs(images=joined(shown)))
+            self.began(tokens, padding, state, ReadInputs(images=joined(shown)))
             return logits
         # Every source has the same places, so that the next one fits where this one was.
         source = tokens.new_zeros(len(tokens), self.source)
@@ -200,5 +200,5 @@ class Places:
         unused = torch.arange(self.source, device=tokens.device) < self.source - real
         first = torch.full((len(tokens), 1), self.start, device=tokens.device)
         logits = read_source(self.model, source, unused, first, None, state)
-        self.began(first, None, state, Inputs(source, self.source, unused))
+        self.began(first, None, state, ReadInputs(source, self.source, unused))
         return logits

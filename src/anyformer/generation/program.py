@@ -11,14 +11,14 @@ T = TypeVar("T")
 
 
 @dataclass(eq=False, slots=True)
-class Value:
+class RecordedTensor:
     """A tensor that calls read or make. `lasting`: it lies in memory that stays from step to step."""
 
     lasting: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class RecordedCall:
     """A call of `function`, with values in the place of tensors: those that it `reads`.
 
     `gives`: a value, or a tuple of values and of what is none.
@@ -27,11 +27,13 @@ class Call:
     function: Any
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
-    reads: tuple[Value, ...]
+    reads: tuple[RecordedTensor, ...]
     gives: Any
 
 
-def program(calls: Sequence[Call], inputs: Sequence[Value], output: Value | tuple[Value, ...]) -> Callable[..., Any]:
+def program(
+    calls: Sequence[RecordedCall], inputs: Sequence[RecordedTensor], output: RecordedTensor | tuple[RecordedTensor, ...]
+) -> Callable[..., Any]:
     """A function of the inputs that makes all calls in order, and gives the output.
 
     A name is taken again as soon as what it held is read no more, so tensors live no longer than in the code recorded.
@@ -60,7 +62,7 @@ def found_in(value: Any, kind: type[T]) -> Iterator[T]:
 class _Writer:
     """Calls as lines of Python. What is neither a value nor a literal is a constant of the module."""
 
-    def __init__(self, inputs: Sequence[Value], last: dict[Value, int]) -> None:
+    def __init__(self, inputs: Sequence[RecordedTensor], last: dict[RecordedTensor, int]) -> None:
         self.constants: dict[str, Any] = {}
         self._last = last
         self._names = {value: f"i{number}" for number, value in enumerate(inputs)}
@@ -69,7 +71,7 @@ class _Writer:
         self._free: list[str] = []
         self._count = 0
 
-    def line(self, number: int, call: Call) -> str:
+    def line(self, number: int, call: RecordedCall) -> str:
         """One call; what it reads for the last time leaves its name to what it makes."""
         right = self._right(call)
         for value in dict.fromkeys(call.reads):
@@ -81,22 +83,22 @@ class _Writer:
     def text(self, value: Any) -> str:
         """An argument."""
         match value:
-            case Value():
+            case RecordedTensor():
                 return self._names[value]
             case bool() | int() | str() | None if type(value) in (bool, int, str, type(None)):
                 return repr(value)
             case float() if type(value) is float and isfinite(value):
                 return repr(value)
-            case tuple() | list() if next(found_in(value, Value), None) is not None:
+            case tuple() | list() if next(found_in(value, RecordedTensor), None) is not None:
                 inner = ", ".join(map(self.text, value))
                 return f"[{inner}]" if isinstance(value, list) else f"({inner},)"
-            case slice() if next(found_in(value, Value), None) is not None:
+            case slice() if next(found_in(value, RecordedTensor), None) is not None:
                 return f"slice({', '.join(map(self.text, (value.start, value.stop, value.step)))})"
-            case dict() if next(found_in(value, Value), None) is not None:
+            case dict() if next(found_in(value, RecordedTensor), None) is not None:
                 return "{" + ", ".join(f"{key!r}: {self.text(each)}" for key, each in value.items()) + "}"
         return self._constant(value)
 
-    def _right(self, call: Call) -> str:
+    def _right(self, call: RecordedCall) -> str:
         match getattr(call.function, "__name__", ""):
             case "__getitem__":
                 return f"{self.text(call.args[0])}[{self.text(call.args[1])}]"
@@ -108,11 +110,11 @@ class _Writer:
         return f"{self._functions[id(call.function)]}({', '.join(words)})"
 
     def _left(self, gives: Any) -> str:
-        if isinstance(gives, Value) and gives in self._last:
+        if isinstance(gives, RecordedTensor) and gives in self._last:
             self._names[gives] = self._free.pop() if self._free else f"v{self._count}"
             self._count += self._names[gives] == f"v{self._count}"
             return self._names[gives]
-        if isinstance(gives, tuple) and any(value in self._last for value in found_in(gives, Value)):
+        if isinstance(gives, tuple) and any(value in self._last for value in found_in(gives, RecordedTensor)):
             return f"({', '.join(map(self._left, gives))},)"
         return "_"
 
@@ -122,7 +124,9 @@ class _Writer:
         return name
 
 
-def _last_reads(calls: Sequence[Call], output: Value | tuple[Value, ...]) -> dict[Value, int]:
+def _last_reads(
+    calls: Sequence[RecordedCall], output: RecordedTensor | tuple[RecordedTensor, ...]
+) -> dict[RecordedTensor, int]:
     """The number of the last call that reads each value; those that none reads are left out."""
     last = {value: number for number, call in enumerate(calls) for value in call.reads}
-    return last | dict.fromkeys(found_in(output, Value), len(calls))
+    return last | dict.fromkeys(found_in(output, RecordedTensor), len(calls))

@@ -9,12 +9,12 @@ from torch import Tensor
 
 from anyformer.generation.decode import Step, pad_left, prefill, read_on, read_source
 from anyformer.generation.memory import grown
-from anyformer.generation.rereading import Inputs, read_again, read_again_beyond
+from anyformer.generation.rereading import ReadInputs, read_again, read_again_beyond
 from anyformer.model import Transformer
 from anyformer.parts.call.stack_state import Mark, StackState
 
 
-class Reader:
+class TextReader:
     """One text as a model reads it: `tokens` are those that the decode state holds, `passes` how often the model has run since
     the prompt. `most`: positions that the text will have at most; `step` and `multiple` as in `continuations`.
     """
@@ -27,7 +27,7 @@ class Reader:
         self._state: StackState | None = None
         self._source = 0
         self._mark: tuple[int, Mark] | None = None
-        self._inputs, self._beyond = Inputs(), read_again_beyond(model)
+        self._inputs, self._beyond = ReadInputs(), read_again_beyond(model)
 
     def begin(self, prompt: Sequence[int], start: int | None) -> Tensor:
         """Read a prompt, or a source and the first token of its target; the logits of the next token, (1, V)."""
@@ -35,7 +35,7 @@ class Reader:
         if start is None:
             self.tokens = list(prompt)
             return prefill(self.model, tokens, None, self._room(len(prompt)))
-        self.tokens, self._source, self._inputs = [start], len(prompt), Inputs(tokens, len(prompt))
+        self.tokens, self._source, self._inputs = [start], len(prompt), ReadInputs(tokens, len(prompt))
         first = torch.tensor([[start]], device=self.model.device)
         return read_source(self.model, tokens, None, first, None, self._room(1))
 

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from anyformer.generation.decode import decode
 from anyformer.generation.recorder import Recorder
-from anyformer.generation.written import Bind, Repeat, Written, spanning
+from anyformer.generation.written import Bind, RecordedStep, Repeat, spanning
 from anyformer.model import Transformer
 from anyformer.parts.call.stack_state import StackState
 from anyformer.parts.call.state import Slots
@@ -95,7 +95,7 @@ class Recordings:
     """What was recorded of a step with states of one shape, by the number of visible slots; the span of the first two."""
 
     each: dict[int, Recording] = field(default_factory=dict)
-    span: Written | None = None
+    span: RecordedStep | None = None
 
     def visible(self, slots: Slots, *, spans: bool) -> int:
         """The number of visible slots for the next step; by default as they were reserved. `spans`: there may be a span."""
@@ -119,7 +119,7 @@ class Recordings:
         self.each[visible] = recording
         if len(self.each) == 2:
             (few, one), (many, other) = self.each.items()
-            if isinstance(one.bind, Written) and isinstance(other.bind, Written) and one.reads_as(other):
+            if isinstance(one.bind, RecordedStep) and isinstance(other.bind, RecordedStep) and one.reads_as(other):
                 self.span = spanning((few, one.bind), (many, other.bind))
         return recording
 

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from anyformer.generation.program import Call, Value, found_in
-from anyformer.generation.written import Written
+from anyformer.generation.program import RecordedCall, RecordedTensor, found_in
+from anyformer.generation.written import RecordedStep
 from anyformer.parts.experts.chosen import chosen_product
 from anyformer.parts.experts.grouped import grouped_products
 from anyformer.quantising import Packed
@@ -33,8 +33,8 @@ class Recorder(TorchFunctionMode):
 
     def __init__(self, given: Sequence[Tensor]) -> None:
         super().__init__()
-        self.calls, self.views, self.kept, self.whole = list[Call](), list[Call](), list[Tensor](), True
-        self.given, self.held = [Value() for _ in given], list[Value]()
+        self.calls, self.views, self.kept, self.whole = list[RecordedCall](), list[RecordedCall](), list[Tensor](), True
+        self.given, self.held = [RecordedTensor() for _ in given], list[RecordedTensor]()
         self._values = {id(tensor): value for tensor, value in zip(given, self.given, strict=True)}
         self._alive = list(given)
         """All that have a value: a tensor that is gone may leave its identity to another."""
@@ -57,22 +57,22 @@ class Recorder(TorchFunctionMode):
             self._put_down(func, args, kwargs, made)
         return made
 
-    def value(self, tensor: Tensor) -> Value:
+    def value(self, tensor: Tensor) -> RecordedTensor:
         """The value that stands for a tensor; one that no call made is kept from now on."""
         if id(tensor) not in self._values:
             self.kept.append(tensor)
             self.held.append(self._new(tensor, lasting=True))
         return self._values[id(tensor)]
 
-    def written(self, result: Tensor) -> Written:
+    def written(self, result: Tensor) -> RecordedStep:
         """A function that makes all calls again for other tensors in the places of `kept`, and gives what `result` then is."""
         value = self.value(result)
-        return Written(tuple(self.views), tuple(self.calls), tuple(self.held), tuple(self.given), value)
+        return RecordedStep(tuple(self.views), tuple(self.calls), tuple(self.held), tuple(self.given), value)
 
     def _put_down(self, func: Any, args: Any, kwargs: dict[str, Any], made: Any) -> None:
         read: list[Tensor] = []
 
-        def named(tensor: Tensor) -> Value:
+        def named(tensor: Tensor) -> RecordedTensor:
             read.append(tensor)
             return self.value(tensor)
 
@@ -81,7 +81,7 @@ class Recorder(TorchFunctionMode):
         if func.__name__ == "__get__":  # such as `x.T`
             func, args, kwargs = getattr, (args[0], func.__self__.__name__), {}
         lasting = bool(reads) and all(value.lasting for value in reads) and self._is_view(read, list(found_in(made, Tensor)))
-        (self.views if lasting else self.calls).append(Call(func, args, kwargs, reads, self._given_by(made, lasting)))
+        (self.views if lasting else self.calls).append(RecordedCall(func, args, kwargs, reads, self._given_by(made, lasting)))
 
     def _is_view(self, read: Sequence[Tensor], made: Sequence[Tensor]) -> bool:
         """Whether a call gave nothing but new views of what it read: they show whatever is written there later."""
@@ -96,9 +96,9 @@ class Recorder(TorchFunctionMode):
             return tuple(self._given_by(each, lasting) for each in made)
         return self._new(made, lasting) if isinstance(made, Tensor) and id(made) not in self._values else None
 
-    def _new(self, tensor: Tensor, lasting: bool) -> Value:
+    def _new(self, tensor: Tensor, lasting: bool) -> RecordedTensor:
         self._alive.append(tensor)
-        self._values[id(tensor)] = value = Value(lasting)
+        self._values[id(tensor)] = value = RecordedTensor(lasting)
         return value
 
 

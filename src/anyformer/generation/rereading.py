@@ -19,7 +19,7 @@ from anyformer.parts.images.encoder import Images
 
 
 @dataclass
-class Inputs:
+class ReadInputs:
     """What was read into a decode state, but for its tokens: sources that become `positions`, and their padding, or images."""
 
     source: Tensor | None = None
@@ -27,7 +27,7 @@ class Inputs:
     source_padding: Tensor | None = None
     images: Images | None = None
 
-    def of(self, rows: Tensor) -> Inputs:
+    def of(self, rows: Tensor) -> ReadInputs:
         """Those of rows that may repeat."""
         if self.images is not None:
             raise InputError(
@@ -44,7 +44,7 @@ def read_again_beyond(model: Transformer) -> frozenset[int]:
 
 
 def read_again(
-    model: Transformer, tokens_BT: Tensor, padding_BT: Tensor | None, state: StackState, inputs: Inputs, count: int = 1
+    model: Transformer, tokens_BT: Tensor, padding_BT: Tensor | None, state: StackState, inputs: ReadInputs, count: int = 1
 ) -> Tensor:
     """Let `state`, which holds the beginning of a text, hold all of it as read at once; logits after its last tokens (B, n, V).
 
@@ -74,13 +74,13 @@ class Rereading:
     _beyond: frozenset[int] = field(init=False)
     _tokens: list[Tensor] = field(init=False, default_factory=list)
     _padding: Tensor | None = field(init=False, default=None)
-    _inputs: Inputs = field(init=False, default_factory=Inputs)
+    _inputs: ReadInputs = field(init=False, default_factory=ReadInputs)
     _length: int = field(init=False, default=0)
 
     def __post_init__(self) -> None:
         self._beyond = read_again_beyond(self.model)
 
-    def begin(self, tokens_BT: Tensor, padding_BT: Tensor | None, state: StackState, inputs: Inputs) -> None:
+    def begin(self, tokens_BT: Tensor, padding_BT: Tensor | None, state: StackState, inputs: ReadInputs) -> None:
         """The tokens that `state` holds, which were just read into it, their padding and what was read beside them."""
         if self._beyond:
             self._tokens, self._padding, self._inputs = [tokens_BT], padding_BT, inputs

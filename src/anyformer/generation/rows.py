@@ -49,7 +49,7 @@ class Told:
         return len(self._rows) == self._count
 
 
-class Row:
+class TextRow:
     """The text of one row; an ending that may be the beginning of a stop string is held back.
 
     Special tokens can be part of a stop string, and are shown with `special` alone. `prompt`: the tokens before it.

@@ -23,7 +23,7 @@ Given = Iterator[list[Token]]
 
 
 @dataclass(frozen=True)
-class Job:
+class GenerationJob:
     """What is asked of a model: prompts, and how each is gone on with."""
 
     model: Transformer
@@ -57,7 +57,7 @@ class Job:
 
 
 def running(
-    job: Job, *, draft: Drafter | Transformer | None, acceptance: Acceptance | None, ended: Callable[[int], bool]
+    job: GenerationJob, *, draft: Drafter | Transformer | None, acceptance: Acceptance | None, ended: Callable[[int], bool]
 ) -> Given:
     """The tokens of every row; those of one prompt stand one behind the other.
 
@@ -77,7 +77,7 @@ def running(
 
 
 def searching(
-    job: Job,
+    job: GenerationJob,
     beams: Beams,
     *,
     stops: Callable[[Sequence[int]], bool] | None,
@@ -94,13 +94,13 @@ def searching(
         )  # fmt: skip
 
 
-def _together(job: Job) -> Given:
+def _together(job: GenerationJob) -> Given:
     for next_B, logits in continued(job.model, job.prompts, answers=job.answers, images=job.shown(), **job.how()):
         told = chances(logits, next_B, job.likeliest)
         yield [Token(row, *each) for row, each in enumerate(zip(next_B.tolist(), told, strict=True))]
 
 
-def _proposed(job: Job, drafter: Drafter, acceptance: Acceptance | None, ended: Callable[[int], bool]) -> Given:
+def _proposed(job: GenerationJob, drafter: Drafter, acceptance: Acceptance | None, ended: Callable[[int], bool]) -> Given:
     if job.images is not None:
         raise InputError("tokens are proposed for text alone: leave the images or the draft out")
     if job.batch not in (None, 1):
@@ -112,6 +112,6 @@ def _proposed(job: Job, drafter: Drafter, acceptance: Acceptance | None, ended: 
     )  # fmt: skip
 
 
-def _several(job: Job) -> list[Sequence[int]]:
+def _several(job: GenerationJob) -> list[Sequence[int]]:
     """Each prompt as often as it is answered."""
     return [prompt for prompt in job.prompts for _ in range(job.answers)]

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from anyformer.describe import UserError, Value
 from anyformer.generation.prefixes import Prefixes
-from anyformer.generation.processors import MinP, Processor, Temperature, TopK, TopP, Warper, placed
+from anyformer.generation.processors import MinPWarper, Processor, TemperatureWarper, TopKWarper, TopPWarper, Warper, placed
 from anyformer.parts.call.noise import Noise, bits
 
 SEVERAL = 4
@@ -59,10 +59,10 @@ class Sampling(Value):
     def _everyday(self) -> tuple[Warper, ...]:
         """The parts that have fields of their own, without those that change nothing."""
         parts = (
-            None if self.temperature in (0, 1) else Temperature(value=self.temperature),
-            None if self.top_k is None else TopK(count=self.top_k),
-            None if self.top_p in (None, 1) else TopP(share=self.top_p),
-            None if self.min_p is None else MinP(share=self.min_p),
+            None if self.temperature in (0, 1) else TemperatureWarper(value=self.temperature),
+            None if self.top_k is None else TopKWarper(count=self.top_k),
+            None if self.top_p in (None, 1) else TopPWarper(share=self.top_p),
+            None if self.min_p is None else MinPWarper(share=self.min_p),
         )
         return tuple(part for part in parts if part is not None)
 

@@ -10,7 +10,7 @@ from anyformer.generation.authors import MANNERS, decoding_of
 from anyformer.generation.beams import Beams
 from anyformer.generation.decoding import Decoding
 from anyformer.generation.drafting import Drafter
-from anyformer.generation.processors import Vocabulary
+from anyformer.generation.processors import WithinVocabulary
 from anyformer.generation.sampling import GREEDY, Sampling
 from anyformer.generation.speculative import Acceptance
 from anyformer.model import InputError, Transformer
@@ -23,7 +23,7 @@ OWN = Sampling(temperature=0.8)
 """How tokens are chosen of a model without authors' files."""
 
 
-class Settings(TypedDict, total=False):
+class GenerationSettings(TypedDict, total=False):
     """All may be left out."""
 
     max_tokens: int | None
@@ -69,7 +69,7 @@ class Settings(TypedDict, total=False):
     """Told the number of each row that ended."""
 
 
-def decoding_for(tokenizer: Tokenizer | None, settings: Settings) -> Decoding:
+def decoding_for(tokenizer: Tokenizer | None, settings: GenerationSettings) -> Decoding:
     """What is asked for, and where nothing is, what the model's authors say."""
     sampling = settings.get("sampling")
     found = settings.get("decoding") or authors_decoding(tokenizer, manners=sampling is not None)
@@ -119,10 +119,10 @@ def within(sampling: Sampling, model: Transformer, tokenizer: Tokenizer | None) 
     outputs = model.architecture.outputs
     if tokenizer is None or outputs is None or not 0 < tokenizer.vocab_size < outputs:
         return sampling
-    return sampling.with_parts(Vocabulary(size=tokenizer.vocab_size))
+    return sampling.with_parts(WithinVocabulary(size=tokenizer.vocab_size))
 
 
-def ends_for(tokenizer: Tokenizer | None, settings: Settings, template: str | None = None) -> tuple[int, ...]:
+def ends_for(tokenizer: Tokenizer | None, settings: GenerationSettings, template: str | None = None) -> tuple[int, ...]:
     """The tokens that end a row; of a chat that a `template` writes, by default the usual one, the end of its turn too."""
     if (asked := settings.get("ends")) is not None:
         return tuple(asked)
@@ -139,7 +139,7 @@ def ends_for(tokenizer: Tokenizer | None, settings: Settings, template: str | No
     return tuple(dict.fromkeys((turn, *tokenizer.ends)))
 
 
-def start_for(model: Transformer, tokenizer: Tokenizer | None, settings: Settings) -> int | None:
+def start_for(model: Transformer, tokenizer: Tokenizer | None, settings: GenerationSettings) -> int | None:
     """The first token of the targets of a model with two inputs; None for others."""
     if not model.architecture.two_inputs:
         return None

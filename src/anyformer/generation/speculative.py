@@ -20,7 +20,7 @@ from anyformer.generation.checks import check
 from anyformer.generation.decode import Step, decode
 from anyformer.generation.drafting import Drafter, Proposal
 from anyformer.generation.prefixes import Prefixes
-from anyformer.generation.reader import Reader
+from anyformer.generation.reader import TextReader
 from anyformer.generation.sampling import Sampling
 from anyformer.model import InputError, Transformer
 from anyformer.operations import Shape
@@ -67,7 +67,7 @@ def speculated(
     check(model, prompts, max_tokens, start, batch=1)
     counts = acceptance or Acceptance()
     for row, prompt in enumerate(prompts):
-        reader = Reader(model, max_tokens + (len(prompt) if start is None else 1), step, multiple)
+        reader = TextReader(model, max_tokens + (len(prompt) if start is None else 1), step, multiple)
         rows = torch.tensor([row], device=model.device)
         texts = Prefixes.begun([prompt], start, model.device, ends=ends, most=max_tokens) if sampling.reads else None
         logits = reader.begin(prompt, start)

@@ -10,10 +10,10 @@ from typing import Any, Unpack, cast
 from anyformer.generation.chances import Token
 from anyformer.generation.checks import check, check_chats, check_model, fills_masks
 from anyformer.generation.images import with_images
-from anyformer.generation.rows import Continuation, Row, Told
-from anyformer.generation.running import Given, Job, running, searching
+from anyformer.generation.rows import Continuation, TextRow, Told
+from anyformer.generation.running import GenerationJob, Given, running, searching
 from anyformer.generation.sampling import Sampling
-from anyformer.generation.settings import Settings, decoding_for, ends_for, start_for, within
+from anyformer.generation.settings import GenerationSettings, decoding_for, ends_for, start_for, within
 from anyformer.generation.unmasking import check_unmasked, unmasked
 from anyformer.model import InputError, Transformer
 from anyformer.text import Tokenizer
@@ -28,13 +28,13 @@ def generate(
     model: Transformer,
     tokenizer: Tokenizer | None,
     prompt: Prompt | Sequence[Prompt],
-    **settings: Unpack[Settings],
+    **settings: Unpack[GenerationSettings],
 ) -> Any:
     """The continuation of a prompt, without it: text for text, token numbers for token numbers; a list for several prompts.
 
     With `chat`, a prompt is what a user says, a list of turns, or a `Chat`.
     With several `answers`, a list of them takes the place of each. Token numbers need no tokenizer; with one, the ends that its
-    model's authors name end them. For `settings` see `Settings`.
+    model's authors name end them. For `settings` see `GenerationSettings`.
     """
     one = isinstance(prompt, str | Chat) or (len(prompt) > 0 and isinstance(prompt[0], int | Mapping))
     prompts: Any = [prompt] if one or isinstance(prompt, Chat) else list(prompt)
@@ -55,7 +55,7 @@ def generate(
 
 
 def generated(
-    model: Transformer, tokenizer: Tokenizer | None, prompts: Sequence[Prompt], **settings: Unpack[Settings]
+    model: Transformer, tokenizer: Tokenizer | None, prompts: Sequence[Prompt], **settings: Unpack[GenerationSettings]
 ) -> list[Continuation]:
     """What came of every prompt: text, tokens, why it ended, and with `logprobs` how likely each token was.
 
@@ -64,18 +64,22 @@ def generated(
     return _Run(model, tokenizer, prompts, settings).answers()
 
 
-def generate_tokens(model: Transformer, prompts: Sequence[Sequence[int]], **settings: Unpack[Settings]) -> list[list[int]]:
+def generate_tokens(
+    model: Transformer, prompts: Sequence[Sequence[int]], **settings: Unpack[GenerationSettings]
+) -> list[list[int]]:
     """The tokens that follow each prompt of token numbers, up to one of `ends`, which is left out, or `max_tokens`."""
     run = _Run(model, None, prompts, settings)
     return [run.without_end(each) for each in run.answers()]
 
 
-def stream(model: Transformer, tokenizer: Tokenizer | None, prompts: Sequence[Prompt], **settings: Unpack[Settings]) -> Pieces:
+def stream(
+    model: Transformer, tokenizer: Tokenizer | None, prompts: Sequence[Prompt], **settings: Unpack[GenerationSettings]
+) -> Pieces:
     """(row, text) as the text comes. A row ends at one of its ends, before the first `stop` string, or at `max_tokens`.
 
     A prompt is text, or the tokens of one. With `images` special tokens that it spells are these tokens: one for each image.
     Wrong arguments are refused by the call itself, not when the first piece is read. A model that fills masks gives each text
-    at once, as a search with beams does; its tokenizer needs a mask token. For `settings` see `Settings`.
+    at once, as a search with beams does; its tokenizer needs a mask token. For `settings` see `GenerationSettings`.
     """
     if tokenizer is None:
         raise _no_tokenizer(model)
@@ -85,7 +89,9 @@ def stream(model: Transformer, tokenizer: Tokenizer | None, prompts: Sequence[Pr
 class _Run:
     """A generation that was checked and has begun: `rows` hold what comes as `pieces` are read."""
 
-    def __init__(self, model: Transformer, tokenizer: Tokenizer | None, prompts: Sequence[Prompt], settings: Settings) -> None:
+    def __init__(
+        self, model: Transformer, tokenizer: Tokenizer | None, prompts: Sequence[Prompt], settings: GenerationSettings
+    ) -> None:
         self.model, self.tokenizer, self.settings = model, tokenizer, settings
         self.decoding = decoding_for(tokenizer, settings)
         self.ends = ends_for(tokenizer, settings, next((each.template for each in prompts if isinstance(each, Chat)), None))
@@ -110,7 +116,7 @@ class _Run:
         check(model, tokens, self.most, start, images=images, batch=batch, rows=rows)
         self._refuse_together(beams is not None)
         self._make_rows(tokens if start is None else [[start]] * len(tokens))
-        job = Job(
+        job = GenerationJob(
             model, tokens, within(self.decoding.sampling, model, tokenizer), self.most, self.ends, start,
             self.decoding.answers, images, batch, settings.get("compile"), settings.get("logprobs"),
         )  # fmt: skip
@@ -157,7 +163,7 @@ class _Run:
         """The rows, each behind its prompt or its target's beginning."""
         count = self.decoding.answers
         special, stop = self.settings.get("special", False), self.decoding.stop
-        make = partial(Row, self.tokenizer, stop, self.ends, most=self.most, special=special)
+        make = partial(TextRow, self.tokenizer, stop, self.ends, most=self.most, special=special)
         self.rows = [make(prompt=prompt) for prompt in before for _ in range(count)]
         self.told = Told(len(self.rows), self.settings.get("done"))
 

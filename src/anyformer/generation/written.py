@@ -9,7 +9,7 @@ from typing import Any
 
 from torch import Tensor
 
-from anyformer.generation.program import Call, Value, found_in, program
+from anyformer.generation.program import RecordedCall, RecordedTensor, found_in, program
 
 Repeat = Callable[..., Tensor]
 """The step for tensors that are new in each repetition."""
@@ -18,22 +18,22 @@ Bind = Callable[..., Repeat]
 
 
 @dataclass(frozen=True, eq=False)
-class Written:
+class RecordedStep:
     """`calls` read views of what is `held`, which `views` make, and what is `given` new in each repetition."""
 
-    views: tuple[Call, ...]
-    calls: tuple[Call, ...]
-    held: tuple[Value, ...]
-    given: tuple[Value, ...]
-    result: Value
+    views: tuple[RecordedCall, ...]
+    calls: tuple[RecordedCall, ...]
+    held: tuple[RecordedTensor, ...]
+    given: tuple[RecordedTensor, ...]
+    result: RecordedTensor
 
     def __call__(self, *kept: Any) -> Repeat:
         """The step for a text, whose tensors are kept."""
         return partial(self._step, *kept, *self._made(*kept))
 
     @property
-    def _lasting(self) -> tuple[Value, ...]:
-        return tuple(value for call in self.views for value in found_in(call.gives, Value))
+    def _lasting(self) -> tuple[RecordedTensor, ...]:
+        return tuple(value for call in self.views for value in found_in(call.gives, RecordedTensor))
 
     @cached_property
     def _step(self) -> Callable[..., Tensor]:
@@ -44,13 +44,13 @@ class Written:
         return program(self.views, self.held, self._lasting)
 
 
-def spanning(few: tuple[int, Written], many: tuple[int, Written]) -> Written | None:
+def spanning(few: tuple[int, RecordedStep], many: tuple[int, RecordedStep]) -> RecordedStep | None:
     """One step for two with so many visible slots, which is told that number behind what is kept: any between those two.
 
     None where the two differ in more than that number.
     """
     (a, one), (b, other) = few, many
-    visible = Value()
+    visible = RecordedTensor()
     twins = dict(zip((*one.held, *one.given), (*other.held, *other.given), strict=False))
     try:
         views, calls = (
@@ -61,17 +61,23 @@ def spanning(few: tuple[int, Written], many: tuple[int, Written]) -> Written | N
         return None
     if twins.get(one.result) is not other.result:
         return None
-    return Written(views, calls, (*one.held, visible), one.given, one.result)
+    return RecordedStep(views, calls, (*one.held, visible), one.given, one.result)
 
 
-def _alike(mine: Call, its: Call, twins: dict[Value, Value], sizes: tuple[int, int], visible: Value) -> Call:
+def _alike(
+    mine: RecordedCall,
+    its: RecordedCall,
+    twins: dict[RecordedTensor, RecordedTensor],
+    sizes: tuple[int, int],
+    visible: RecordedTensor,
+) -> RecordedCall:
     """One call for two; what they give become twins."""
 
     def common(x: Any, y: Any) -> Any:
         if type(x) is not type(y):
             raise _DifferError
         match x:
-            case Value() if twins.get(x) is y:
+            case RecordedTensor() if twins.get(x) is y:
                 return x
             case tuple() | list() if len(x) == len(y):
                 return type(x)(common(*each) for each in zip(x, y, strict=True))
@@ -86,8 +92,8 @@ def _alike(mine: Call, its: Call, twins: dict[Value, Value], sizes: tuple[int, i
         return x
 
     function, args, kwargs = common((mine.function, mine.args, mine.kwargs), (its.function, its.args, its.kwargs))
-    twins |= zip(found_in(mine.gives, Value), found_in(its.gives, Value), strict=True)
-    return Call(function, args, kwargs, (*mine.reads, visible), mine.gives)
+    twins |= zip(found_in(mine.gives, RecordedTensor), found_in(its.gives, RecordedTensor), strict=True)
+    return RecordedCall(function, args, kwargs, (*mine.reads, visible), mine.gives)
 
 
 class _DifferError(Exception):

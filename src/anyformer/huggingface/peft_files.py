@@ -36,7 +36,7 @@ from anyformer.huggingface.rules import Op, WeightRule, rules
 from anyformer.model import Architecture
 from anyformer.operations import Shape
 from anyformer.tuning import Adapter, Dora, Lora, Prompt
-from anyformer.tuning.adapter import DOWN, MAGNITUDE, UP, LowRank, linear_maps
+from anyformer.tuning.adapter import DOWN, MAGNITUDE, UP, LowRankAdapter, linear_maps
 from anyformer.tuning.prompt import VIRTUAL
 
 _STORED = {DOWN: "lora_A.weight", UP: "lora_B.weight", MAGNITUDE: "lora_magnitude_vector"}
@@ -104,7 +104,7 @@ def write_adapter(
     directory = Path(directory)
     check_directory(directory)
     match adapter:
-        case LowRank():
+        case LowRankAdapter():
             tensors, config = _low_rank(adapter, added, architecture, family, base)
         case Prompt():
             check_prompt(adapter, architecture, str(directory))
@@ -117,7 +117,7 @@ def write_adapter(
 
 
 def _low_rank(
-    adapter: LowRank, added: Mapping[str, Tensor], architecture: Architecture, family: Family, base: str | None
+    adapter: LowRankAdapter, added: Mapping[str, Tensor], architecture: Architecture, family: Family, base: str | None
 ) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """The tensors and the configuration of a LoRA or a DoRA."""
     shapes = {name: weight.shape for name, weight in architecture.cost(Shape(source=1)).weights.items()}
@@ -140,7 +140,7 @@ def _low_rank(
 
 
 def _written(
-    adapter: LowRank, ranks: Mapping[str, int], transposed: bool, architecture: Architecture, base: str | None
+    adapter: LowRankAdapter, ranks: Mapping[str, int], transposed: bool, architecture: Architecture, base: str | None
 ) -> dict[str, Any]:
     """The configuration; matrices that are stored together have a rank of their own, and alpha that keeps the scale."""
     root = adapter.scaling == "root_rank"
@@ -209,7 +209,7 @@ def _of_theirs(ours: Sequence[_Beside | None], rule: WeightRule, shapes: Sequenc
     return _Beside(A, B, m, own[0].scale), turned
 
 
-def _own(adapter: LowRank, added: Mapping[str, Tensor], path: str) -> _Beside | None:
+def _own(adapter: LowRankAdapter, added: Mapping[str, Tensor], path: str) -> _Beside | None:
     """The adapter beside a parameter."""
     name = path.removesuffix(".weight")
     if f"{name}.{DOWN}" not in added:
@@ -257,7 +257,7 @@ def _trimmed(A: Tensor, B: Tensor) -> tuple[Tensor, Tensor]:
 
 def _together(
     config: Mapping[str, Any], found: Mapping[str, _Beside], architecture: Architecture
-) -> tuple[LowRank, dict[str, Tensor]]:
+) -> tuple[LowRankAdapter, dict[str, Tensor]]:
     """One adapter of one rank and scale: lower ranks are filled up with zeros, other scales become part of B."""
     rank = max(len(each.down) for each in found.values())
     root, first = bool(config.get("use_rslora")), next(iter(found.values()))

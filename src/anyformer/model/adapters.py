@@ -17,7 +17,7 @@ from anyformer.parts.call.noise import InputDropout, Noise, bits_of
 from anyformer.parts.initialisation import FanIn, Initialisation
 from anyformer.plan import Plan
 from anyformer.tuning import AdaptedLinear, Adapter, Prompt
-from anyformer.tuning.adapter import LowRank
+from anyformer.tuning.adapter import LowRankAdapter
 from anyformer.tuning.prompt import VIRTUAL
 
 _RULES = Initialisation(matrix=FanIn())
@@ -41,7 +41,7 @@ def adapt(model: Transformer, adapter: Adapter, seed: int) -> None:
     tally = model.architecture.trained_cost(Shape(source=1))
     model.added |= adapter.added(tally)
     match adapter:
-        case LowRank():
+        case LowRankAdapter():
             _put_beside(model, adapter, seed)
         case Prompt():
             model.put_in_front(adapted(model.architecture, adapter))
@@ -50,7 +50,7 @@ def adapt(model: Transformer, adapter: Adapter, seed: int) -> None:
     begin(model, seed)
 
 
-def _put_beside(model: Transformer, adapter: LowRank, seed: int) -> None:
+def _put_beside(model: Transformer, adapter: LowRankAdapter, seed: int) -> None:
     """Give every matrix that the adapter names its low-rank matrices."""
     tally = model.architecture.trained_cost(Shape(source=1))
     wanted = adapter.ranks(tally)
@@ -69,7 +69,7 @@ def _put_beside(model: Transformer, adapter: LowRank, seed: int) -> None:
             )
 
 
-def _adapted(adapter: LowRank, linear: nn.Linear, name: str, own: Mapping[str, Weight], seed: int) -> AdaptedLinear:
+def _adapted(adapter: LowRankAdapter, linear: nn.Linear, name: str, own: Mapping[str, Weight], seed: int) -> AdaptedLinear:
     """The linear map called `name` with its adapter, whose parameters are `own`."""
     made = dropping(adapter, linear, name)
     if not made.weight.is_meta:
@@ -79,7 +79,7 @@ def _adapted(adapter: LowRank, linear: nn.Linear, name: str, own: Mapping[str, W
     return made
 
 
-def dropping(adapter: LowRank, linear: nn.Linear, name: str) -> AdaptedLinear:
+def dropping(adapter: LowRankAdapter, linear: nn.Linear, name: str) -> AdaptedLinear:
     """The linear map called `name` with its adapter, still without values, and the dropout of the adapter's input."""
     made = adapter.linear(linear)
     if adapter.dropout:

@@ -28,7 +28,7 @@ AMBIGUOUS, CLEAR = 100.0, 1.6
 
 
 @dataclass(frozen=True)
-class Box:
+class LabelBox:
     """A rectangle in points."""
 
     left: float
@@ -36,7 +36,7 @@ class Box:
     right: float
     top: float
 
-    def meets(self, other: Box) -> bool:
+    def meets(self, other: LabelBox) -> bool:
         return self.left < other.right and other.left < self.right and self.bottom < other.top and other.bottom < self.top
 
     def distance(self, point: Point) -> float:
@@ -44,16 +44,16 @@ class Box:
         x, y = point
         return hypot(max(self.left - x, 0, x - self.right), max(self.bottom - y, 0, y - self.top))
 
-    def inside(self, other: Box) -> bool:
+    def inside(self, other: LabelBox) -> bool:
         return other.left <= self.left and self.right <= other.right and other.bottom <= self.bottom and self.top <= other.top
 
 
-def placed(points: Sequence[Point], names: Sequence[str], frame: Box, taken: Iterable[Box] = ()) -> list[Box]:
+def placed(points: Sequence[Point], names: Sequence[str], frame: LabelBox, taken: Iterable[LabelBox] = ()) -> list[LabelBox]:
     """A box for each name within the frame, clear of all points, of boxes `taken` and of each other where there is space.
 
     Names take their places one after the other, once from the right and once from the left; the better result counts.
     """
-    full = [*taken, *(Box(x - MARK, y - MARK, x + MARK, y + MARK) for x, y in points)]
+    full = [*taken, *(LabelBox(x - MARK, y - MARK, x + MARK, y + MARK) for x, y in points)]
     rightwards = sorted(range(len(points)), key=lambda i: points[i])
     tried = [_in_turn(turns, points, names, frame, full) for turns in (rightwards[::-1], rightwards)]
     boxes, _ = min(tried, key=lambda boxes_and_cost: boxes_and_cost[1])
@@ -61,17 +61,17 @@ def placed(points: Sequence[Point], names: Sequence[str], frame: Box, taken: Ite
 
 
 def _in_turn(
-    turns: Sequence[int], points: Sequence[Point], names: Sequence[str], frame: Box, full: Sequence[Box]
-) -> tuple[dict[int, Box], float]:
+    turns: Sequence[int], points: Sequence[Point], names: Sequence[str], frame: LabelBox, full: Sequence[LabelBox]
+) -> tuple[dict[int, LabelBox], float]:
     """Boxes by number, each the best place left by earlier ones, and the sum of their costs."""
-    boxes: dict[int, Box] = {}
+    boxes: dict[int, LabelBox] = {}
     total = 0.0
     for i in turns:
         x, y = points[i]
         lines = names[i].split("\n")
         sizes = LETTER * max(map(len, lines)) + GAP, LINE * len(lines)
         others = [point for point in points if point != points[i]]
-        costs = {Box(x, y, x, y): 4 * AMBIGUOUS}
+        costs = {LabelBox(x, y, x, y): 4 * AMBIGUOUS}
         for place, box in enumerate(_around(x, y, *sizes)):
             if box.inside(frame):
                 overlaps = any(box.meets(other) for other in (*full, *boxes.values()))
@@ -82,12 +82,12 @@ def _in_turn(
     return boxes, total
 
 
-def _around(x: float, y: float, wide: float, high: float) -> Iterator[Box]:
+def _around(x: float, y: float, wide: float, high: float) -> Iterator[LabelBox]:
     """Places beside a point, then below it, then above, then further away: the roof that bounds a point is mostly above it."""
     right, left, middle = x + MARK + 2, x - MARK - 2 - wide, x - wide / 2
     steps = [(side * (MARK + high / 2 + 1 + ring)) for rings in RINGS for side in (-1, 1) for ring in rings]
     for start, along in ((right, 0.0), (left, 0.0), *((start, step) for step in steps for start in (middle, right, left))):
-        yield Box(start, y + along - high / 2, start + wide, y + along + high / 2)
+        yield LabelBox(start, y + along - high / 2, start + wide, y + along + high / 2)
 
 
 def _together(points: Sequence[Point], names: Sequence[str]) -> tuple[list[Point], list[str]]:
@@ -115,10 +115,10 @@ def label(axes: Axes, points: Sequence[Point], names: Sequence[str], lines: Sequ
     def on_paper(data: Sequence[Point]) -> list[Point]:
         return [(x * scale, y * scale) for x, y in axes.transData.transform(data)]
 
-    frame = Box(*(side * scale for side in axes.bbox.extents))
+    frame = LabelBox(*(side * scale for side in axes.bbox.extents))
     homes, titles = _together(on_paper(points), names)
-    taken = [Box(x - 1, y - 1, x + 1, y + 1) for x, y in on_paper(lines)]
-    taken += [Box(*(side * scale for side in text.get_window_extent().extents)) for text in axes.texts]
+    taken = [LabelBox(x - 1, y - 1, x + 1, y + 1) for x, y in on_paper(lines)]
+    taken += [LabelBox(*(side * scale for side in text.get_window_extent().extents)) for text in axes.texts]
     at = dict(zip(on_paper(points), points, strict=True))
     for (x, y), box, name in zip(homes, placed(homes, titles, frame, taken), titles, strict=True):
         dx, dy = (box.left + box.right) / 2 - x, (box.bottom + box.top) / 2 - y
@@ -132,7 +132,7 @@ def label(axes: Axes, points: Sequence[Point], names: Sequence[str], lines: Sequ
         written.set_in_layout(False)
 
 
-def _nearest(box: Box, x: float, y: float) -> Point:
+def _nearest(box: LabelBox, x: float, y: float) -> Point:
     """The corner or edge of a box nearest to a point, as shares of its width and height."""
     across = (x - box.left) / (box.right - box.left)
     return min(max(across, 0.0), 1.0), 0.0 if y < box.bottom else 1.0

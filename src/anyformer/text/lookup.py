@@ -20,7 +20,7 @@ def byte_letters() -> dict[str, int]:
 
 
 @dataclass(frozen=True, eq=False)
-class Lookup:
+class CodeTable:
     """`table[code]` is the token of a byte or code point, -1 where there is none; the last entry serves all larger codes."""
 
     table: NDArray[np.int64]

@@ -27,7 +27,7 @@ from anyformer.text.expressions import check_expressions
 from anyformer.text.frame import Frame, Framed
 from anyformer.text.languages import spoken
 from anyformer.text.leaks import Leaks
-from anyformer.text.lookup import Lookup
+from anyformer.text.lookup import CodeTable
 from anyformer.text.specials import ROLES, SENTINEL_NAMES, RoleName, candidates, named, plain_config
 
 TokenArray = NDArray[np.uint32]
@@ -54,7 +54,7 @@ class Tokenizer:
     """How the model's authors run it."""
     _inner: tokenizers.Tokenizer = field(repr=False)
     _config: Mapping[str, Any] = field(repr=False)
-    _lookup: Lookup | None = field(repr=False)
+    _lookup: CodeTable | None = field(repr=False)
     _leaks: Leaks | None = field(repr=False)
     _where: str = field(repr=False)
 
@@ -95,7 +95,7 @@ class Tokenizer:
             conventions=Conventions.of(beside),
             _inner=inner,
             _config=config or plain_config(end),
-            _lookup=Lookup.of(table),
+            _lookup=CodeTable.of(table),
             _leaks=leaks,
             _where=where,
         )

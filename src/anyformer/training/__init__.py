@@ -3,7 +3,7 @@
 from anyformer.training.journal import RunDirectoryError, read_run
 from anyformer.training.loop import resume, train
 from anyformer.training.run import Checkpoints, Evaluation, Run, default_run, load_run
-from anyformer.training.schedule import Constant, Cosine, InverseSquareRoot, Linear, WarmupStableDecay
+from anyformer.training.schedule import ConstantSchedule, Cosine, InverseSquareRoot, Linear, WarmupStableDecay
 from anyformer.training.step import NonFiniteError
 from anyformer.training.stop import Stopped
 from anyformer.training.summary import Summary
@@ -13,7 +13,7 @@ from anyformer.tuning import AdamW
 __all__ = [
     "AdamW",
     "Checkpoints",
-    "Constant",
+    "ConstantSchedule",
     "Cosine",
     "Evaluation",
     "InverseSquareRoot",

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from anyformer.describe import Registry, Value
 
 
-class Running(Protocol):
+class RunningAverage(Protocol):
     """The average of one model's weights that learn, as its training goes on."""
 
     def updated(self) -> None:
@@ -34,7 +34,7 @@ class Average(Value):
     kinds: ClassVar[Registry] = Registry()
     kind: str
 
-    def of(self, model: nn.Module) -> Running:
+    def of(self, model: nn.Module) -> RunningAverage:
         """The average of a model's weights that learn, from now on."""
         raise NotImplementedError
 
@@ -50,7 +50,7 @@ class EMA(Average):
     decay: Annotated[float, Field(gt=0, lt=1)] = 0.999
     """Share of the average that stays at each update: it remembers about 1 / (1 - decay) updates."""
 
-    def of(self, model: nn.Module) -> Running:
+    def of(self, model: nn.Module) -> RunningAverage:
         return MovingAverage(model, self.decay)
 
 

@@ -19,7 +19,7 @@ from anyformer.training.run import Run
 
 
 @dataclass(frozen=True)
-class Place:
+class InspectedToken:
     """One position of a row. `text` is what the token spells, the name of a special token included; `target` what it predicts.
 
     `number` of the token; `target` None where nothing is predicted; `weight` of its loss; `document` it belongs to.
@@ -41,7 +41,7 @@ class Sequence:
     key."""
 
     role: str
-    places: tuple[Place, ...]
+    places: tuple[InspectedToken, ...]
     masks: dict[str, Tensor]
 
 
@@ -118,7 +118,7 @@ def _sequence(run: Run, examples: Examples, words: _Words, row: int, role: str, 
     inside = 0 if prefix is None else int(prefix)
     wanted = [IGNORED] * length if targets is None else targets.tolist()
     places = tuple(
-        Place(
+        InspectedToken(
             number, words.of(number), number in words.special, None if goal == IGNORED else words.of(goal),
             1.0 if weights is None else weights[place], int(own[place]), place < inside, bool(hidden[place]),
         )

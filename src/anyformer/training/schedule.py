@@ -66,7 +66,7 @@ class WarmupStableDecay(_Warm):
         return 1 - (1 - self.floor) * max(0.0, (progress - (1 - self.decay)) / self.decay)
 
 
-class Constant(_Warm):
+class ConstantSchedule(_Warm):
     """Stay at 1; `floor` is not used."""
 
     kind: Literal["constant"] = "constant"
@@ -100,4 +100,4 @@ class InverseSquareRoot(_Warm):
         return max(self.floor, math.sqrt(first / max(first, step + 1)))
 
 
-Schedule = Annotated[Cosine | Linear | WarmupStableDecay | Constant | InverseSquareRoot, Field(discriminator="kind")]
+Schedule = Annotated[Cosine | Linear | WarmupStableDecay | ConstantSchedule | InverseSquareRoot, Field(discriminator="kind")]

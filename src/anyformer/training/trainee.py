@@ -12,7 +12,7 @@ from torch import Tensor
 
 from anyformer.model import Transformer
 from anyformer.training.adapting import Still
-from anyformer.training.average import Running
+from anyformer.training.average import RunningAverage
 from anyformer.training.averaging import Averages, averaged, restore_trained, trained_tensors
 from anyformer.training.optimiser import averages_of, build_optimiser, load_state_tensors, state_tensors
 from anyformer.tuning import Tuning
@@ -32,7 +32,7 @@ class Trainee:
     model: Transformer
     optimiser: torch.optim.Optimizer
     still: Still
-    average: Running | None
+    average: RunningAverage | None
     averages: Averages
 
     @staticmethod

@@ -2,7 +2,7 @@
 
 from anyformer.tuning.adapter import AdaptedLinear, Adapter
 from anyformer.tuning.dora import Dora
-from anyformer.tuning.groups import Group
+from anyformer.tuning.groups import WeightGroup
 from anyformer.tuning.lora import Lora
 from anyformer.tuning.optimisers import SGD, Adafactor, AdamW, AdamW8bit, Lion, Muon, Optimiser, Pace, ScheduleFree
 from anyformer.tuning.prompt import Prompt
@@ -17,7 +17,6 @@ __all__ = [
     "Adapter",
     "Base",
     "Dora",
-    "Group",
     "Lion",
     "Lora",
     "Muon",
@@ -27,4 +26,5 @@ __all__ = [
     "ScheduleFree",
     "Tuned",
     "Tuning",
+    "WeightGroup",
 ]

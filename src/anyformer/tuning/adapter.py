@@ -64,7 +64,7 @@ class AdaptedLinear(nn.Linear):
         """Give parameters that follow from the frozen weight their first values; those of low-rank matrices are given."""
 
 
-class LowRank(Adapter):
+class LowRankAdapter(Adapter):
     """The fields of adapters made of two narrow matrices: A (rank, inputs) and B (outputs, rank)."""
 
     rank: Annotated[int, Field(ge=1)] = 16

@@ -10,10 +10,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from anyformer.operations import Weight
-from anyformer.tuning.adapter import DOWN, MAGNITUDE, UP, AdaptedLinear, LowRank
+from anyformer.tuning.adapter import DOWN, MAGNITUDE, UP, AdaptedLinear, LowRankAdapter
 
 
-class Dora(LowRank):
+class Dora(LowRankAdapter):
     """y = x (m V / |V|)^T with V = W + s B A and |V| the length of each row (outputs,), m (outputs,) learnt from |W| on.
 
     As in the paper's section 4.3 no gradient goes through |V|. Liu et al. 2024, arXiv 2402.09353: the paper has inputs as

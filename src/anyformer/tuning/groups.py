@@ -13,7 +13,7 @@ from anyformer.describe.nearest import nearest
 from anyformer.operations import Weight
 
 
-class Group(Value):
+class WeightGroup(Value):
     """Weights whose rate and decay differ from the optimiser's, by factors of these."""
 
     paths: Annotated[tuple[Annotated[str, Field(min_length=1)], ...], Field(min_length=1)]
@@ -24,9 +24,9 @@ class Group(Value):
     """Their decay is this times the optimiser's; absent: 1 for matrices, 0 for gains and biases."""
 
 
-def groups_of(groups: Iterable[Group], weights: Mapping[str, Weight]) -> dict[str, Group]:
+def groups_of(groups: Iterable[WeightGroup], weights: Mapping[str, Weight]) -> dict[str, WeightGroup]:
     """The group of each weight that one names, the first that does. Raises `UserError` for a pattern without a weight."""
-    found: dict[str, Group] = {}
+    found: dict[str, WeightGroup] = {}
     for number, group in enumerate(groups):
         for pattern in group.paths:
             named = [path for path in weights if _names(pattern, path)]

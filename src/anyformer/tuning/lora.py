@@ -9,10 +9,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from anyformer.operations import Weight
-from anyformer.tuning.adapter import DOWN, UP, AdaptedLinear, LowRank
+from anyformer.tuning.adapter import DOWN, UP, AdaptedLinear, LowRankAdapter
 
 
-class Lora(LowRank):
+class Lora(LowRankAdapter):
     """y = x W^T + s x A^T B^T with W frozen, A (rank, inputs), B (outputs, rank), s = alpha / rank.
 
     B starts at zero, so the first outputs are those of W. Hu et al. 2021, arXiv 2106.09685; the paper's r is `rank`.

@@ -12,7 +12,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from anyformer.describe import NotNegative, Positive, Value, with_kind
 from anyformer.operations import Weight
-from anyformer.tuning.groups import Group, groups_of
+from anyformer.tuning.groups import WeightGroup, groups_of
 
 Rate = Annotated[float, Field(gt=0, description="Peak rate; the schedule scales it.")]
 Decay = Annotated[float, Field(ge=0, description="Share of a weight that goes at each step, times the learning rate.")]
@@ -34,7 +34,7 @@ class _Optimiser(Value):
     """Whether it evaluates other weights than those it trains, and keeps them in step by itself: its rate must not fall."""
     learning_rate: Rate
     weight_decay: Decay
-    groups: tuple[Group, ...] = ()
+    groups: tuple[WeightGroup, ...] = ()
     """Weights with another rate or decay, by their paths; the first group that names a weight counts."""
 
     def state_bytes(self, weight: Weight) -> int:
@@ -46,7 +46,7 @@ class _Optimiser(Value):
         grouped = groups_of(self.groups, weights)
         return {path: self._pace(weight, grouped.get(path, EVERY)) for path, weight in weights.items()}
 
-    def _pace(self, weight: Weight, group: Group) -> Pace:
+    def _pace(self, weight: Weight, group: WeightGroup) -> Pace:
         factor = float(weight.decays) if group.decay_factor is None else group.decay_factor
         wide = self.rate_of(weight) * self.share_of(weight)
         # A step takes the rate times the decay of a weight: the same share at any width.
@@ -70,7 +70,7 @@ STEP_SCALES: Mapping[str, Callable[[int, int], float]] = {
     "match_rms_adamw": lambda outputs, inputs: 0.2 * math.sqrt(max(outputs, inputs)),
 }
 """Factors of a step of Muon by the shape of its matrix, (outputs, inputs)."""
-EVERY = Group(paths=("*",))
+EVERY = WeightGroup(paths=("*",))
 """The group of weights that no other group names."""
 
 
@@ -257,7 +257,7 @@ class Muon(_Optimiser):
 
         return ratio(weight.shape) / ratio(weight.base)
 
-    def _pace(self, weight: Weight, group: Group) -> Pace:
+    def _pace(self, weight: Weight, group: WeightGroup) -> Pace:
         return super()._pace(weight, group) if self.orthogonalises(weight) else self.others._pace(weight, group)
 
 

@@ -8,10 +8,10 @@ from torch import Tensor, nn
 
 from anyformer.model import Transformer
 from anyformer.model.adapters import dropping
-from anyformer.tuning.adapter import LowRank
+from anyformer.tuning.adapter import LowRankAdapter
 
 
-def add_adapters(model: Transformer, paths: Iterable[str], adapter: LowRank) -> list[Tensor]:
+def add_adapters(model: Transformer, paths: Iterable[str], adapter: LowRankAdapter) -> list[Tensor]:
     """Put the adapter beside every matrix of these paths, and return all its parameters."""
     wanted, made = set(paths), list[Tensor]()
     for name, module in list(model.named_modules()):

@@ -14,7 +14,7 @@ from anyformer.operations import Shape
 from anyformer.plan import Plan
 from anyformer.precision import Bf16, Fp32, Precision
 from anyformer.tuning import Adapter, Lora
-from anyformer.tuning.adapter import LowRank
+from anyformer.tuning.adapter import LowRankAdapter
 
 
 @dataclass(frozen=True)
@@ -27,9 +27,9 @@ class Learning:
     adapter: Adapter | None = None
 
     @property
-    def beside(self) -> LowRank:
+    def beside(self) -> LowRankAdapter:
         """The adapter that stands beside each weight with a rank."""
-        return self.adapter if isinstance(self.adapter, LowRank) else Lora(rank=max(self.ranks.values(), default=1))
+        return self.adapter if isinstance(self.adapter, LowRankAdapter) else Lora(rank=max(self.ranks.values(), default=1))
 
     def within(self, prefix: str) -> tuple[frozenset[str], tuple[tuple[str, int], ...]]:
         """The weights and ranks below a prefix, by the rest of their path: equal for layers that learn alike."""

@@ -1,7 +1,7 @@
 """What changes scores before a token is chosen: one small part each, and the order in which they work."""
 
 from anyformer.generation.processors.base import Processor, Warper
-from anyformer.generation.processors.biases import BadWords, SequenceBias, Suppress, SuppressFirst, Vocabulary
+from anyformer.generation.processors.biases import BadWords, SequenceBias, Suppress, SuppressFirst, WithinVocabulary
 from anyformer.generation.processors.forced import ForcedFirst, ForcedLast
 from anyformer.generation.processors.lengths import LengthDecay, MinLength, MinNewTokens
 from anyformer.generation.processors.ngrams import EncoderNoRepeatNGrams, NoRepeatNGrams
@@ -13,20 +13,21 @@ from anyformer.generation.processors.penalties import (
     RepetitionPenalty,
 )
 from anyformer.generation.processors.warpers import (
-    EpsilonCutoff,
-    EtaCutoff,
-    MinP,
-    Temperature,
-    TopH,
-    TopK,
-    TopP,
-    TypicalP,
+    EpsilonCutoffWarper,
+    EtaCutoffWarper,
+    MinPWarper,
+    TemperatureWarper,
+    TopHWarper,
+    TopKWarper,
+    TopPWarper,
+    TypicalPWarper,
 )
 
 ORDER: tuple[type[Processor], ...] = (
-    Vocabulary, SequenceBias, EncoderRepetitionPenalty, RepetitionPenalty, FrequencyPenalty, PresencePenalty, NoRepeatNGrams,
-    EncoderNoRepeatNGrams, BadWords, MinLength, MinNewTokens, ForcedFirst, ForcedLast, RemoveInvalid, LengthDecay, Suppress,
-    SuppressFirst, Processor, Temperature, TopH, TopK, TopP, MinP, TypicalP, EpsilonCutoff, EtaCutoff, Warper, Normalise,
+    WithinVocabulary, SequenceBias, EncoderRepetitionPenalty, RepetitionPenalty, FrequencyPenalty, PresencePenalty,
+    NoRepeatNGrams, EncoderNoRepeatNGrams, BadWords, MinLength, MinNewTokens, ForcedFirst, ForcedLast, RemoveInvalid,
+    LengthDecay, Suppress, SuppressFirst, Processor, TemperatureWarper, TopHWarper, TopKWarper, TopPWarper, MinPWarper,
+    TypicalPWarper, EpsilonCutoffWarper, EtaCutoffWarper, Warper, Normalise,
 )  # fmt: skip
 """The order of transformers; penalties of frequency and presence, which it lacks, stand behind that of repetitions, as in vLLM.
 
@@ -44,15 +45,15 @@ __all__ = [
     "BadWords",
     "EncoderNoRepeatNGrams",
     "EncoderRepetitionPenalty",
-    "EpsilonCutoff",
-    "EtaCutoff",
+    "EpsilonCutoffWarper",
+    "EtaCutoffWarper",
     "ForcedFirst",
     "ForcedLast",
     "FrequencyPenalty",
     "LengthDecay",
     "MinLength",
     "MinNewTokens",
-    "MinP",
+    "MinPWarper",
     "NoRepeatNGrams",
     "Normalise",
     "PresencePenalty",
@@ -62,12 +63,12 @@ __all__ = [
     "SequenceBias",
     "Suppress",
     "SuppressFirst",
-    "Temperature",
-    "TopH",
-    "TopK",
-    "TopP",
-    "TypicalP",
-    "Vocabulary",
+    "TemperatureWarper",
+    "TopHWarper",
+    "TopKWarper",
+    "TopPWarper",
+    "TypicalPWarper",
     "Warper",
+    "WithinVocabulary",
     "placed",
 ]

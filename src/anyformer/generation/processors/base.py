@@ -31,7 +31,7 @@ class Processor(Value):
     @property
     def name(self) -> str:
         """What it is called in a sentence: `top-p`."""
-        return re.sub(r"(?<=[a-z])(?=[A-Z])", "-", type(self).__name__).lower()
+        return re.sub(r"(?<=[a-z])(?=[A-Z])", "-", type(self).__name__.removesuffix("Warper")).lower()
 
     def apply(self, scores_BV: Tensor, texts: Prefixes) -> Tensor:
         """The scores that take the place of `scores_BV`, which stay as they are."""

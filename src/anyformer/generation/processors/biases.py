@@ -16,7 +16,7 @@ Run = Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1)]
 """One token or several in order."""
 
 
-class Vocabulary(Processor):
+class WithinVocabulary(Processor):
     """Tokens from number `size` on, which a table has beyond its tokenizer's, are never chosen."""
 
     reads: ClassVar[bool] = False

@@ -12,10 +12,10 @@ from anyformer.generation.processors.base import NEVER, Warper
 
 Share = Annotated[float, Field(ge=0, le=1)]
 CONSIDERED = 100
-"""Tokens among which `TopH` keeps some."""
+"""Tokens among which `TopHWarper` keeps some."""
 
 
-class Temperature(Warper):
+class TemperatureWarper(Warper):
     """Divides the scores (transformers' TemperatureLogitsWarper)."""
 
     value: Annotated[float, Field(gt=0)]
@@ -24,7 +24,7 @@ class Temperature(Warper):
         return scores_BV / self.value
 
 
-class TopK(Warper):
+class TopKWarper(Warper):
     """Keeps the k likeliest tokens (transformers' TopKLogitsWarper)."""
 
     count: Annotated[int, Field(ge=1)]
@@ -33,7 +33,7 @@ class TopK(Warper):
         return scores_BV.masked_fill(scores_BV < _least_of(scores_BV, max(self.count, keep)), NEVER)
 
 
-class TopP(Warper):
+class TopPWarper(Warper):
     """Keeps the likeliest tokens until they reach p (Holtzman et al. 2020, arXiv 1904.09751; TopPLogitsWarper)."""
 
     share: Share
@@ -46,7 +46,7 @@ class TopP(Warper):
         return scores_BV.masked_fill(torch.zeros_like(unlikely).scatter(-1, order, unlikely), NEVER)
 
 
-class MinP(Warper):
+class MinPWarper(Warper):
     """Keeps tokens with at least so great a share of the likeliest one's probability (arXiv 2407.01082; MinPLogitsWarper)."""
 
     share: Annotated[float, Field(ge=0, le=1)]
@@ -58,7 +58,7 @@ class MinP(Warper):
         return scores_BV.masked_fill(unlikely.scatter(-1, likeliest, False), NEVER)
 
 
-class TopH(Warper):
+class TopHWarper(Warper):
     """Keeps the likeliest tokens while their entropy stays within a share of the whole (arXiv 2509.02510; TopHLogitsWarper)."""
 
     share: Share
@@ -73,7 +73,7 @@ class TopH(Warper):
         return scores_BV.masked_fill(~torch.zeros_like(scores_BV, dtype=torch.bool).scatter(-1, order, kept), NEVER)
 
 
-class TypicalP(Warper):
+class TypicalPWarper(Warper):
     """Keeps the tokens with information nearest to the entropy, until they reach p (arXiv 2202.00666; TypicalLogitsWarper)."""
 
     share: Annotated[float, Field(gt=0, lt=1)]
@@ -89,7 +89,7 @@ class TypicalP(Warper):
         return scores_BV.masked_fill(torch.zeros_like(far).scatter(-1, order, far), NEVER)
 
 
-class EpsilonCutoff(Warper):
+class EpsilonCutoffWarper(Warper):
     """Keeps tokens with at least so great a probability (arXiv 2210.15191; EpsilonLogitsWarper)."""
 
     least: Annotated[float, Field(gt=0, lt=1)]
@@ -99,7 +99,7 @@ class EpsilonCutoff(Warper):
         return scores_BV.masked_fill(unlikely & (scores_BV < _least_of(scores_BV, keep)), NEVER)
 
 
-class EtaCutoff(Warper):
+class EtaCutoffWarper(Warper):
     """Keeps tokens of probability min(e, sqrt(e) exp(-entropy)) or more (arXiv 2210.15191; EtaLogitsWarper)."""
 
     least: Annotated[float, Field(gt=0, lt=1)]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from anyformer.pictures.diagram.flow import LOW, SMALL, box, small_box
 from anyformer.pictures.diagram.look import BlockLook, BranchLook, StepLook
-from anyformer.pictures.diagram.shapes import Box, Drawing, Line, Mark, Point, Shape, Words
+from anyformer.pictures.diagram.shapes import Box, Drawing, Mark, Point, Polyline, Shape, TextLine
 from anyformer.pictures.diagram.text import LINE, width_of
 
 RAIL, LEFT, RIGHT = 24.0, 50.0, 12.0
@@ -34,14 +34,16 @@ class Side:
         """The left of a box."""
         return self.width - x - width if self.mirrored else x
 
-    def line(self, *points: Point, **style: bool) -> Line:
-        return Line(tuple((self.x(x), y) for x, y in points), **style)
+    def line(self, *points: Point, **style: bool) -> Polyline:
+        return Polyline(tuple((self.x(x), y) for x, y in points), **style)
 
 
 def rail(x: float, bottom: float, top: float, lanes: int, *, arrow: bool = False) -> list[Shape]:
     """The stream, or several beside each other."""
     first = x - LANE * (lanes - 1) / 2
-    return [Line(((first + LANE * i, bottom), (first + LANE * i, top)), arrow=arrow, thick=lanes == 1) for i in range(lanes)]
+    return [
+        Polyline(((first + LANE * i, bottom), (first + LANE * i, top)), arrow=arrow, thick=lanes == 1) for i in range(lanes)
+    ]
 
 
 def step_heights(look: BlockLook, column: float) -> tuple[float, ...]:
@@ -76,7 +78,7 @@ def block(
         wide = width_of(header, SMALL, True) + 10
         x = side.box(LEFT, wide)
         shapes.append(Box(x, y, wide, HEADER - 4, f"kind {kind}"))
-        shapes.append(Words(x + wide / 2, y + HEADER / 2 - 2, header, SMALL, bold=True))
+        shapes.append(TextLine(x + wide / 2, y + HEADER / 2 - 2, header, SMALL, bold=True))
         y += HEADER
     return Drawing(side.width, y, tuple(shapes), tuple(ports))
 
@@ -153,7 +155,7 @@ def _branch(branch: BranchLook, column: float, height: float, about: str) -> Dra
     shapes, y, middle = list[Shape](), 0.0, column / 2
     if branch.before:
         shapes += small_box(0, 0, column, branch.before, "norm", f"{about}/before")
-        shapes.append(Line(((middle, LOW), (middle, LOW + SPACE)), arrow=True))
+        shapes.append(Polyline(((middle, LOW), (middle, LOW + SPACE)), arrow=True))
         y = LOW + SPACE
     drawn = box(branch.sketch, column, "mixing" if branch.mixes else "pointing", f"{about}/sublayer", height)
     shapes += drawn.at(0, y)
@@ -161,7 +163,7 @@ def _branch(branch: BranchLook, column: float, height: float, about: str) -> Dra
     y += drawn.height
     after = [(branch.after, "norm")] if branch.after else []
     for i, (text, tone) in enumerate([*after, *((factor, "pointwise") for factor in branch.factors)]):
-        shapes.append(Line(((middle, y), (middle, y + SPACE)), arrow=True))
+        shapes.append(Polyline(((middle, y), (middle, y + SPACE)), arrow=True))
         shapes += small_box(0, y + SPACE, column, text, tone, f"{about}/after {i}")
         y += SPACE + LOW
     return Drawing(column, y, tuple(shapes), ports)
@@ -179,5 +181,5 @@ def _factor_of_stream(side: Side, y: float, text: str, about: str) -> list[Shape
     x = side.x(RAIL)
     return [
         Box(x - wide / 2, y - low / 2, wide, low, "pointwise", about, text),
-        Words(x, y, text, SMALL - 0.6, about=about),
+        TextLine(x, y, text, SMALL - 0.6, about=about),
     ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from anyformer.pictures.diagram.shapes import Box, Cells, Line, Words
+from anyformer.pictures.diagram.shapes import Box, Cells, Polyline, TextLine
 
 FILLS = {
     "weight": "#dce9f5",
@@ -59,12 +59,12 @@ def paint(box: Box) -> Paint:
     return Paint(fill, edge, wide, 5.0 if box.frame else 2.6, box.tone == "group")
 
 
-def stroke(line: Line) -> tuple[str, float]:
+def stroke(line: Polyline) -> tuple[str, float]:
     """Colour and width of a line."""
     return (STREAM, 1.5) if line.thick else (WIRE, 0.75)
 
 
-def ink(words: Words) -> str:
+def ink(words: TextLine) -> str:
     """The colour of words."""
     return DIFFERS_INK if words.differs else FAINT if words.faint else INK
 

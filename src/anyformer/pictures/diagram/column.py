@@ -9,7 +9,7 @@ from anyformer.pictures.diagram.block import RAIL, rail, step_heights
 from anyformer.pictures.diagram.flow import PAD, SMALL, least_width
 from anyformer.pictures.diagram.look import BranchLook, ColumnLook, Item
 from anyformer.pictures.diagram.section import LABEL, MARGIN, Extents, placed
-from anyformer.pictures.diagram.shapes import Box, Drawing, Line, Mark, Point, Shape, Words, written
+from anyformer.pictures.diagram.shapes import Box, Drawing, Mark, Point, Polyline, Shape, TextLine, written
 from anyformer.pictures.diagram.text import LINE, width_of, wrapped
 
 SPACE, OFF = 12.0, 30.0
@@ -29,7 +29,7 @@ NEEDS = {
 
 
 @dataclass(frozen=True)
-class Tower:
+class PlacedColumn:
     """The drawing of a column, the place of its stream, and the heights at which its sections begin."""
 
     drawing: Drawing
@@ -57,7 +57,7 @@ def _branches(column: ColumnLook) -> Iterator[BranchLook]:
                 yield from step.branches
 
 
-def tower(look: ColumnLook, sizes: Extents, starts: tuple[float, ...] = ()) -> Tower:
+def tower(look: ColumnLook, sizes: Extents, starts: tuple[float, ...] = ()) -> PlacedColumn:
     """A column; `starts`: the least heights at which its sections begin, so that sections side by side begin alike."""
     sections = [placed(look, number, sizes) for number in range(len(look.sections))]
     margin = MARGIN if sections else 0.0
@@ -66,7 +66,7 @@ def tower(look: ColumnLook, sizes: Extents, starts: tuple[float, ...] = ()) -> T
         [section.drawing.width for section in sections] + [NEEDS[item.place] for item in (*look.inputs, *look.outputs)]
     )
     width = inside + margin + read
-    rows = Rows(look, width - margin - RAIL if look.reads else margin + RAIL)
+    rows = ColumnRows(look, width - margin - RAIL if look.reads else margin + RAIL)
     rows.inputs()
     bottoms = []
     for i, section in enumerate(sections):
@@ -75,10 +75,10 @@ def tower(look: ColumnLook, sizes: Extents, starts: tuple[float, ...] = ()) -> T
         rows.put(section.drawing, rows.x - section.rail)
     rows.read_by_layers(inside - RAIL + BUS - 4, [section.drawing.width - RAIL for section in sections], bottoms)
     rows.outputs()
-    return Tower(Drawing(width, rows.y, tuple(rows.shapes), tuple(rows.ports)), rows.x, tuple(bottoms))
+    return PlacedColumn(Drawing(width, rows.y, tuple(rows.shapes), tuple(rows.ports)), rows.x, tuple(bottoms))
 
 
-class Rows:
+class ColumnRows:
     """The rows of a column with its stream at `x`, put one above the other; boxes are to the right of the stream, or to its
     left in a column that reads the column before it."""
 
@@ -122,7 +122,7 @@ class Rows:
         """Put words at the end of the stream."""
         low, wide = LABEL * LINE, width_of(text, LABEL)
         x = self.left(-14, wide) + wide / 2
-        self.shapes.append(Words(x, self.y + low / 2 + 1, text, LABEL, about=f"{self.look.name}/label"))
+        self.shapes.append(TextLine(x, self.y + low / 2 + 1, text, LABEL, about=f"{self.look.name}/label"))
         self.y += low + 3
 
     def on_rail(self, item: Item, about: str) -> None:
@@ -139,7 +139,7 @@ class Rows:
         bottom = self.y + SPACE
         height = self.note(item, self.left(OFF, ADDED), bottom, ADDED, about)
         middle = bottom + height / 2
-        self.shapes.append(Line(((self.x + self.sign * OFF, middle), (self.x + self.sign * 4, middle)), arrow=True))
+        self.shapes.append(Polyline(((self.x + self.sign * OFF, middle), (self.x + self.sign * 4, middle)), arrow=True))
         self.shapes.append(Mark(self.x, middle, "+"))
         self.up(bottom + height, arrow=False)
 
@@ -156,24 +156,24 @@ class Rows:
             return
         bus = self.x + self.sign * far
         for x, y in self.readable:
-            self.shapes.append(Line(((x, y), (bus, y), (bus, bottoms[-1] + ENTRY))))
+            self.shapes.append(Polyline(((x, y), (bus, y), (bus, bottoms[-1] + ENTRY))))
         for edge, bottom in zip(edges, bottoms, strict=True):
             y = bottom + ENTRY
-            self.shapes.append(Line(((bus, y), (self.x + self.sign * edge, y)), arrow=True))
+            self.shapes.append(Polyline(((bus, y), (self.x + self.sign * edge, y)), arrow=True))
 
     def aside(self, item: Item, about: str) -> None:
         """Put a box beside the stream that reads it."""
         bottom = self.y + SPACE
         height = self.note(item, self.left(OFF, BESIDE), bottom, BESIDE, about)
         middle = bottom + height / 2
-        self.shapes.append(Line(((self.x, middle), (self.x + self.sign * OFF, middle)), arrow=True))
+        self.shapes.append(Polyline(((self.x, middle), (self.x + self.sign * OFF, middle)), arrow=True))
         self.shapes.append(Mark(self.x, middle))
         self.up(bottom + height, arrow=False)
 
     def inside(self, item: Item, about: str) -> None:
         """Put a box beside the stream that reads what the last layer reads."""
         bottom, x = self.y + SPACE, self.x + self.sign * 2 * OFF
-        self.shapes.append(Line(((x, self.y), (x, bottom)), arrow=True))
+        self.shapes.append(Polyline(((x, self.y), (x, bottom)), arrow=True))
         self.up(bottom + self.note(item, self.left(OFF, BESIDE), bottom, BESIDE, about), arrow=False)
 
     def note(self, item: Item, x: float, y: float, width: float, about: str) -> float:

@@ -7,10 +7,10 @@ from itertools import pairwise
 
 from anyformer.parts.sketch import Sketch
 from anyformer.pictures.diagram.block import Side, rail
-from anyformer.pictures.diagram.compact_block import LEFT, NAME, RAIL, RIGHT, SPACE, TEXT, Frame, boxed, frame
+from anyformer.pictures.diagram.compact_block import LEFT, NAME, RAIL, RIGHT, SPACE, TEXT, BlockFrame, boxed, frame
 from anyformer.pictures.diagram.look import ColumnLook, Item, Look
 from anyformer.pictures.diagram.section import Series, numbered
-from anyformer.pictures.diagram.shapes import Box, Cells, Drawing, Line, Mark, Point, Shape, Words, told_apart, written
+from anyformer.pictures.diagram.shapes import Box, Cells, Drawing, Mark, Point, Polyline, Shape, TextLine, told_apart, written
 from anyformer.pictures.diagram.text import LINE, UNBROKEN, width_of, wrapped
 
 EDGE = 1.6
@@ -31,16 +31,16 @@ def panels(looks: Sequence[Look]) -> list[Drawing]:
 def _panel(look: Look) -> Drawing:
     """Columns beside each other, the source's line between them, the title on top."""
     wide = (WIDE - GUTTER * (len(look.columns) - 1)) / len(look.columns)
-    columns = [Rows(column, wide).drawn() for column in look.columns]
+    columns = [CompactRows(column, wide).drawn() for column in look.columns]
     tall = max([columns[-1].height, *(column.height + SPACE for column in columns[:-1])])
     shapes = [shape for i, column in enumerate(columns) for shape in column.at(i * (wide + GUTTER), 0)]
     for source, reader in pairwise(columns):
         start, bus, over = RAIL, wide + GUTTER / 2, source.height + SPACE
         ports = reader.ports_at(wide + GUTTER, 0)
-        shapes.append(Line(((start, source.height), (start, over), (bus, over)), thick=True, behind=True))
+        shapes.append(Polyline(((start, source.height), (start, over), (bus, over)), thick=True, behind=True))
         ends = [over, *(y for _, y in ports)]
-        shapes.append(Line(((bus, max(ends)), (bus, min(ends))), thick=True, behind=True))
-        shapes += [Line(((bus, y), (x, y)), arrow=True, thick=True, behind=True) for x, y in ports]
+        shapes.append(Polyline(((bus, max(ends)), (bus, min(ends))), thick=True, behind=True))
+        shapes += [Polyline(((bus, y), (x, y)), arrow=True, thick=True, behind=True) for x, y in ports]
     title = wrapped(look.title, TITLE, WIDE, bold=True)
     facts = wrapped(" · ".join(fact.replace(" ", UNBROKEN) for fact in look.facts), TEXT, WIDE - 8)
     head = len(title) * TITLE * LINE
@@ -51,7 +51,7 @@ def _panel(look: Look) -> Drawing:
     return Drawing(WIDE, top, tuple(shapes))
 
 
-class Rows:
+class CompactRows:
     """The rows of a column, put one above the other; the stream is on its left, or on its right in one that reads another."""
 
     def __init__(self, look: ColumnLook, width: float) -> None:
@@ -82,7 +82,7 @@ class Rows:
         """Put words at the end of the stream."""
         wide = width_of(text, TEXT)
         x = self.side.box(0, wide) + wide / 2
-        self.shapes.append(Words(x, self.y + TEXT * LINE / 2, text, TEXT, about=f"{self.look.name}/label"))
+        self.shapes.append(TextLine(x, self.y + TEXT * LINE / 2, text, TEXT, about=f"{self.look.name}/label"))
         self.y += TEXT * LINE + 2
 
     def items(self, items: Sequence[Item], end: str) -> None:
@@ -127,13 +127,13 @@ class Rows:
         self.readable = []
         section = self.look.sections[number]
         shade = sum(len(earlier.kinds) for earlier in self.look.sections[:number])
-        at = Frame(self.width, self.look.reads, self.look.lanes, f"{self.look.name}/{number}")
+        at = BlockFrame(self.width, self.look.reads, self.look.lanes, f"{self.look.name}/{number}")
         drawing = self.by_turns(section, shade, at) if len(section.kinds) > 1 else self.one(section, shade, at)
         self.shapes += drawing.at(0, self.y)
         self.ports += drawing.ports_at(0, self.y)
         self.y += drawing.height
 
-    def one(self, section: Series, shade: int, at: Frame) -> Drawing:
+    def one(self, section: Series, shade: int, at: BlockFrame) -> Drawing:
         """A frame with the count of its layers."""
         (kind,) = section.kinds
         several = len(self.look.sections) > 1
@@ -148,7 +148,7 @@ class Rows:
         for sketch in sketches:
             self.shown.setdefault(sketch, f"as in {name}")
 
-    def by_turns(self, section: Series, shade: int, at: Frame) -> Drawing:
+    def by_turns(self, section: Series, shade: int, at: BlockFrame) -> Drawing:
         """Frames above each other in one more; each layer takes one of the dashed ways through them."""
         side, inner = self.side, at.narrower(INDENT + OUT)
         y, shapes, ports = FORK, list[Shape](), list[Point]()

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from anyformer.parts.sketch import Cell, Chain, Fan, Flow, SideInput, Sketch
 from anyformer.pictures.diagram.block import Side, rail
-from anyformer.pictures.diagram.kinds import Kind
+from anyformer.pictures.diagram.kinds import LayerKind
 from anyformer.pictures.diagram.look import BlockLook, BranchLook, StepLook
 from anyformer.pictures.diagram.shapes import Box, Drawing, Mark, Point, Shape, written
 from anyformer.pictures.diagram.text import LINE, listed, width_of, wrapped
@@ -21,7 +21,7 @@ PAD, SPACE, TURN, APART, LATE = 3.0, 6.0, 6.0, 4.0, 8.0
 
 
 @dataclass(frozen=True)
-class Part:
+class SublayerText:
     """A sublayer in words; `reads`: whether it reads the source."""
 
     look: BranchLook
@@ -29,17 +29,17 @@ class Part:
     reads: bool
 
 
-def parts_of(look: BlockLook, shown: dict[Sketch, str]) -> tuple[tuple[Part, ...], ...]:
+def parts_of(look: BlockLook, shown: dict[Sketch, str]) -> tuple[tuple[SublayerText, ...], ...]:
     """The sublayers of each step; those `shown` before only say where."""
     return tuple(tuple(_part(branch, shown.get(branch.sketch)) for branch in step.branches) for step in look)
 
 
-def _part(branch: BranchLook, shown: str | None) -> Part:
+def _part(branch: BranchLook, shown: str | None) -> SublayerText:
     flow = branch.sketch.flow
     cells = () if flow is None else tuple(cell.text for cell in _cells(flow))
     facts = dict.fromkeys(fact for text in (*branch.sketch.facts, *cells) for fact in text.split(" · "))
     reads = flow is not None and any(given.source for given in _given(flow))
-    return Part(branch, tuple(facts) if shown is None else (shown,), reads)
+    return SublayerText(branch, tuple(facts) if shown is None else (shown,), reads)
 
 
 def _cells(flow: Flow) -> Iterator[Cell]:
@@ -90,7 +90,7 @@ def _height(shapes: Sequence[Shape]) -> float:
     return first.height
 
 
-def frame(kind: Kind[BlockLook], header: str, number: int | None, shown: dict[Sketch, str], at: Frame) -> Drawing:
+def frame(kind: LayerKind[BlockLook], header: str, number: int | None, shown: dict[Sketch, str], at: BlockFrame) -> Drawing:
     """A block in its frame with the stream through it, its header on top, in the colour of its kind where it has a number."""
     side = Side(at.width, at.mirrored)
     steps = Steps(side, kind.look, at.about)
@@ -111,7 +111,7 @@ def frame(kind: Kind[BlockLook], header: str, number: int | None, shown: dict[Sk
 
 
 @dataclass(frozen=True)
-class Frame:
+class BlockFrame:
     """The place of a block: its width, its side, the number of streams, and its name in comparisons."""
 
     width: float
@@ -119,7 +119,7 @@ class Frame:
     lanes: int
     about: str
 
-    def narrower(self, by: float) -> Frame:
+    def narrower(self, by: float) -> BlockFrame:
         return replace(self, width=self.width - by)
 
 
@@ -139,7 +139,7 @@ class Steps:
         self.shapes += made
         self.y += _height(made)
 
-    def put(self, number: int, step: StepLook, parts: Sequence[Part]) -> None:
+    def put(self, number: int, step: StepLook, parts: Sequence[SublayerText]) -> None:
         """Put a step: from where its branches leave the stream to the plus, and the norms on the stream."""
         self.y += SPACE
         if step.normed:
@@ -169,7 +169,7 @@ class Steps:
             self.y += SPACE - 1
             self.on_rail(text, tone, f"{number}/after {i}")
 
-    def branch(self, part: Part, left: float, width: float, y: float, about: str) -> float:
+    def branch(self, part: SublayerText, left: float, width: float, y: float, about: str) -> float:
         """Put the boxes of a branch above each other, and return the height where it ends."""
         look, x, middle = part.look, self.side.box(left, width), left + width / 2
         tone = "mixing" if look.mixes else "pointing"

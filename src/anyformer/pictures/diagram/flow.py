@@ -7,7 +7,7 @@ from functools import singledispatch
 from math import ceil
 
 from anyformer.parts.sketch import Cell, Chain, Fan, Flow, SideInput, Sketch
-from anyformer.pictures.diagram.shapes import Box, Cells, Drawing, Line, Mark, Point, Shape, Words, written
+from anyformer.pictures.diagram.shapes import Box, Cells, Drawing, Mark, Point, Polyline, Shape, TextLine, written
 from anyformer.pictures.diagram.text import LINE, width_of, wrapped
 
 SMALL, TITLE = 6.6, 8.0
@@ -24,7 +24,7 @@ TICKS = 5.4
 
 
 @dataclass(frozen=True)
-class Placed:
+class PlacedFlow:
     """The drawing of a flow, and the places where lines enter it from below and leave it above."""
 
     drawing: Drawing
@@ -63,13 +63,13 @@ def least(flow: Flow) -> float:
 
 
 @singledispatch
-def placed(flow: Flow, width: float, about: str) -> Placed:
+def placed(flow: Flow, width: float, about: str) -> PlacedFlow:
     """A flow drawn at a width."""
     raise AssertionError(flow)
 
 
 @placed.register
-def _cell(flow: Cell, width: float, about: str) -> Placed:
+def _cell(flow: Cell, width: float, about: str) -> PlacedFlow:
     lines = wrapped(flow.text, SMALL, width - 2 * PAD)
     ticks = _ticks(flow, width - 2 * PAD)
     tall = max(ticks.height, TICKS) + 2.5 if ticks else 0.0
@@ -79,17 +79,17 @@ def _cell(flow: Cell, width: float, about: str) -> Placed:
     shapes += written(width / 2, height - PAD / 2, lines, SMALL, about=about)
     if ticks:
         shapes.append(ticks.moved((width - ticks.width) / 2, PAD / 2 + 1 + (tall - 2.5 - ticks.height) / 2))
-    return Placed(Drawing(width, height, tuple(shapes)), (width / 2,), (width / 2,))
+    return PlacedFlow(Drawing(width, height, tuple(shapes)), (width / 2,), (width / 2,))
 
 
 @placed.register
-def _given(flow: SideInput, width: float, about: str) -> Placed:
+def _given(flow: SideInput, width: float, about: str) -> PlacedFlow:
     inner = placed(flow.flow, width, about)
-    return Placed(inner.drawing, (), inner.leaves, inner.enters if flow.source else ())
+    return PlacedFlow(inner.drawing, (), inner.leaves, inner.enters if flow.source else ())
 
 
 @placed.register
-def _chain(flow: Chain, width: float, about: str) -> Placed:
+def _chain(flow: Chain, width: float, about: str) -> PlacedFlow:
     first, *others = (placed(item, width, about) for item in flow.items)
     shapes, y, leaves = list(first.drawing.shapes), first.drawing.height, first.leaves
     for item in others:
@@ -100,11 +100,11 @@ def _chain(flow: Chain, width: float, about: str) -> Placed:
         y += gap
         shapes += item.drawing.at(0, y)
         y, leaves = y + item.drawing.height, item.leaves
-    return Placed(Drawing(width, y, tuple(shapes)), first.enters, leaves, first.read)
+    return PlacedFlow(Drawing(width, y, tuple(shapes)), first.enters, leaves, first.read)
 
 
 @placed.register
-def _fan(flow: Fan, width: float, about: str) -> Placed:
+def _fan(flow: Fan, width: float, about: str) -> PlacedFlow:
     made = [placed(item, share, about) for item, share in zip(flow.items, _shares(flow, width), strict=True)]
     top = max(item.drawing.height for item in made)
     shapes: list[Shape] = []
@@ -115,14 +115,14 @@ def _fan(flow: Fan, width: float, about: str) -> Placed:
         read += [x + at for at in item.read]
         leaves += [x + at for at in item.leaves]
         if item.drawing.height < top:
-            shapes += [Line(((x + at, item.drawing.height), (x + at, top))) for at in item.leaves]
+            shapes += [Polyline(((x + at, item.drawing.height), (x + at, top))) for at in item.leaves]
         x += item.drawing.width + GAP
     if not flow.join:
-        return Placed(Drawing(width, top, tuple(shapes)), tuple(enters), tuple(leaves), tuple(read))
+        return PlacedFlow(Drawing(width, top, tuple(shapes)), tuple(enters), tuple(leaves), tuple(read))
     middle, up = (min(leaves) + max(leaves)) / 2, top + RISE
-    shapes += [Line(((at, top), (at, up), (middle, up))) for at in leaves]
+    shapes += [Polyline(((at, top), (at, up), (middle, up))) for at in leaves]
     shapes.append(Mark(middle, up, flow.join))
-    return Placed(Drawing(width, up + 3.6, tuple(shapes)), tuple(enters), (middle,), tuple(read))
+    return PlacedFlow(Drawing(width, up + 3.6, tuple(shapes)), tuple(enters), (middle,), tuple(read))
 
 
 def _shares(flow: Fan, width: float) -> list[float]:
@@ -141,12 +141,12 @@ def _shares(flow: Fan, width: float) -> list[float]:
 def _rising(sources: tuple[float, ...], targets: tuple[float, ...], y: float, top: float) -> list[Shape]:
     """Arrows upwards, by way of a bar where the targets are not above the sources."""
     if sources == targets:
-        return [Line(((x, y), (x, top)), arrow=True) for x in targets]
+        return [Polyline(((x, y), (x, top)), arrow=True) for x in targets]
     bar = top - BEND * 0.6
-    lines: list[Shape] = [Line(((x, y), (x, bar))) for x in sources]
+    lines: list[Shape] = [Polyline(((x, y), (x, bar))) for x in sources]
     ends = (*sources, *targets)
-    lines.append(Line(((min(ends), bar), (max(ends), bar))))
-    return lines + [Line(((x, bar), (x, top)), arrow=True) for x in targets]
+    lines.append(Polyline(((min(ends), bar), (max(ends), bar))))
+    return lines + [Polyline(((x, bar), (x, top)), arrow=True) for x in targets]
 
 
 def _ticks(cell: Cell, width: float) -> Cells | None:
@@ -206,16 +206,16 @@ def box(sketch: Sketch, width: float, tone: str, about: str, height: float = 0.0
         if inner.read:
             level = y - BEND * 0.6
             shapes += _entering(width / 2, [left + x for x in inner.enters], level - 7, y)
-            shapes += [Line(((left + max(inner.read), level), (0, level)))]
-            shapes += [Line(((left + x, level), (left + x, y)), arrow=True) for x in inner.read]
+            shapes += [Polyline(((left + max(inner.read), level), (0, level)))]
+            shapes += [Polyline(((left + x, level), (left + x, y)), arrow=True) for x in inner.read]
             ports = ((0.0, level),)
     if tall < height:
-        shapes.append(Line(((width / 2, tall), (width / 2, height))))
+        shapes.append(Polyline(((width / 2, tall), (width / 2, height))))
     return Drawing(width, max(height, tall), tuple(shapes), ports)
 
 
 def _entering(x: float, targets: list[float], bar: float, top: float) -> list[Shape]:
-    return [Line(((x, 0), (x, bar), (target, bar), (target, top)), arrow=True) for target in targets]
+    return [Polyline(((x, 0), (x, bar), (target, bar), (target, top)), arrow=True) for target in targets]
 
 
 def least_width(sketch: Sketch) -> float:
@@ -226,7 +226,7 @@ def least_width(sketch: Sketch) -> float:
 
 def small_box(x: float, y: float, width: float, text: str, tone: str, about: str) -> list[Shape]:
     """One line in a low box."""
-    return [Box(x, y, width, LOW, tone, about, text), Words(x + width / 2, y + LOW / 2, text, SMALL, about=about)]
+    return [Box(x, y, width, LOW, tone, about, text), TextLine(x + width / 2, y + LOW / 2, text, SMALL, about=about)]
 
 
 LOW = SMALL * LINE + PAD

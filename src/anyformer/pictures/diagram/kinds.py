@@ -18,7 +18,7 @@ _NUMBER = re.compile(r"\d+(?:,\d{3})*(?:\.\d+)?(?:e-?\d+)?")
 
 
 @dataclass(frozen=True)
-class Kind(Generic[L]):
+class LayerKind(Generic[L]):
     """Variants that are drawn alike: their names and their look."""
 
     names: tuple[str, ...]
@@ -33,11 +33,11 @@ class Kind(Generic[L]):
 
 
 @dataclass(frozen=True)
-class Section(Generic[L]):
+class LayerSection(Generic[L]):
     """Neighbouring layers: the number of the first, from 0, the kinds, and the kind of each layer."""
 
     first: int
-    kinds: tuple[Kind[L], ...]
+    kinds: tuple[LayerKind[L], ...]
     layers: tuple[int, ...]
 
     @property
@@ -57,7 +57,7 @@ class Section(Generic[L]):
         return ", ".join(f"{len(list(run))} {self.kinds[i].name}" for i, run in groupby(layers))
 
 
-def sections(layers: Sequence[str], looks: Mapping[str, L], shared: Iterable[str] = ()) -> tuple[Section[L], ...]:
+def sections(layers: Sequence[str], looks: Mapping[str, L], shared: Iterable[str] = ()) -> tuple[LayerSection[L], ...]:
     """The sections of a stack: kinds whose layers are interleaved share one, each other kind has its own."""
     kinds = _kinds(layers, looks, frozenset(shared))
     number = {name: i for i, kind in enumerate(kinds) for name in kind.names}
@@ -68,18 +68,18 @@ def sections(layers: Sequence[str], looks: Mapping[str, L], shared: Iterable[str
         end = max(end, last[kind])
         if i == end:
             own = list(dict.fromkeys(order[start : i + 1]))
-            made.append(Section(start, tuple(kinds[k] for k in own), tuple(map(own.index, order[start : i + 1]))))
+            made.append(LayerSection(start, tuple(kinds[k] for k in own), tuple(map(own.index, order[start : i + 1]))))
             start = i + 1
     return tuple(made)
 
 
-def _kinds(layers: Sequence[str], looks: Mapping[str, L], shared: frozenset[str]) -> list[Kind[L]]:
+def _kinds(layers: Sequence[str], looks: Mapping[str, L], shared: frozenset[str]) -> list[LayerKind[L]]:
     """The kinds of a stack, in the order in which they first come."""
     names = list(dict.fromkeys(layers))
     alike = _grouped(names, lambda name: looks[name])
     if len(alike) > MANY:
         alike = _grouped(names, lambda name: blurred(looks[name]))
-    return [Kind(tuple(group), ranged([looks[name] for name in group]), shared.issuperset(group)) for group in alike]
+    return [LayerKind(tuple(group), ranged([looks[name] for name in group]), shared.issuperset(group)) for group in alike]
 
 
 def _grouped(names: Iterable[str], by: Any) -> list[list[str]]:

@@ -17,7 +17,7 @@ from anyformer.parts.layers.branch import Branch
 from anyformer.parts.layers.step import Step
 from anyformer.parts.pointwise.gain import Gain
 from anyformer.parts.sketch import Drawn, Sketch, Tone, number
-from anyformer.pictures.diagram.kinds import Section, sections
+from anyformer.pictures.diagram.kinds import LayerSection, sections
 
 Place = Literal["rail", "added", "beside", "joined", "aside", "inside"]
 
@@ -70,7 +70,7 @@ class ColumnLook:
     name: str
     enters: str
     inputs: tuple[Item, ...]
-    sections: tuple[Section[BlockLook], ...]
+    sections: tuple[LayerSection[BlockLook], ...]
     outputs: tuple[Item, ...]
     leaves: str
     reads: bool

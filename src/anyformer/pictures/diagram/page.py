@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from itertools import zip_longest
 
 from anyformer.pictures.diagram import compact
-from anyformer.pictures.diagram.column import Tower, heights_of, tower, widest
+from anyformer.pictures.diagram.column import PlacedColumn, heights_of, tower, widest
 from anyformer.pictures.diagram.look import ColumnLook, Look
 from anyformer.pictures.diagram.section import Extents, shortened
-from anyformer.pictures.diagram.shapes import Box, Cells, Drawing, Extent, Line, Mark, Shape, Words, told_apart, written
+from anyformer.pictures.diagram.shapes import Box, Cells, Drawing, Extent, Mark, Polyline, Shape, TextLine, told_apart, written
 from anyformer.pictures.diagram.text import LINE, wrapped
 
 GUTTER = 34.0
@@ -23,7 +23,7 @@ TITLE, LABEL, TEXT = 13.0, 7.6, 7.0
 
 
 @dataclass(frozen=True)
-class Form:
+class PageForm:
     """A form of pictures: its panels, the space around the page and between architectures."""
 
     panels: Callable[[Sequence[Look]], list[Drawing]]
@@ -31,7 +31,7 @@ class Form:
     between: float
 
 
-def page(looks: Sequence[Look], form: Form) -> Drawing:
+def page(looks: Sequence[Look], form: PageForm) -> Drawing:
     """One panel per architecture, side by side; differences between them are marked."""
     panels = form.panels(looks)
     if len(panels) > 1:
@@ -51,9 +51,9 @@ def _legend(panels: Sequence[Drawing]) -> list[Shape]:
     """What the colour of differences means; in words alone where nothing has it."""
     if len(panels) < 2:
         return []
-    if not any(shape.differs for panel in panels for shape in panel.shapes if isinstance(shape, Box | Words | Cells)):
-        return [Words(0, 4.5, "nothing differs", TEXT, align="left")]
-    return [Box(0, 0, 16, 9, "differs"), Words(22, 4.5, "what differs", TEXT, align="left")]
+    if not any(shape.differs for panel in panels for shape in panel.shapes if isinstance(shape, Box | TextLine | Cells)):
+        return [TextLine(0, 4.5, "nothing differs", TEXT, align="left")]
+    return [Box(0, 0, 16, 9, "differs"), TextLine(22, 4.5, "what differs", TEXT, align="left")]
 
 
 def panels_in_full(looks: Sequence[Look]) -> list[Drawing]:
@@ -86,17 +86,17 @@ def _most(heights: list[tuple[float, ...]]) -> tuple[float, ...]:
     return tuple(map(max, zip(*heights, strict=True)))
 
 
-def _starts(towers: Sequence[Sequence[Tower]], number: int) -> tuple[float, ...]:
+def _starts(towers: Sequence[Sequence[PlacedColumn]], number: int) -> tuple[float, ...]:
     last = [row[-1].bottoms[: number + 1] for row in towers]
     return tuple(max(starts) for starts in zip_longest(*last, fillvalue=0.0))
 
 
-def _body(towers: Sequence[Tower]) -> float:
+def _body(towers: Sequence[PlacedColumn]) -> float:
     *sources, last = towers
     return max([last.drawing.height, *(source.drawing.height + OVER + 4 for source in sources)])
 
 
-def _panel(look: Look, towers: Sequence[Tower], tall: float) -> Drawing:
+def _panel(look: Look, towers: Sequence[PlacedColumn], tall: float) -> Drawing:
     """Columns beside each other, the source's line between them, the title on top."""
     shapes, x = list[Shape](), 0.0
     for i, column in enumerate(towers):
@@ -116,17 +116,17 @@ def _panel(look: Look, towers: Sequence[Tower], tall: float) -> Drawing:
     return Drawing(width, top, tuple(shapes))
 
 
-def _source(tower: Tower, x: float, reader: Tower, at: float) -> list[Shape]:
+def _source(tower: PlacedColumn, x: float, reader: PlacedColumn, at: float) -> list[Shape]:
     """The line from the top of a column down between both columns to every place that reads it."""
     start, top = x + tower.rail, tower.drawing.height
     bus, over = at - GUTTER / 2, top + OVER
     shapes: list[Shape] = []
     ports = reader.drawing.ports_at(at, 0)
     ends = [over, *(y for _, y in ports)]
-    shapes.append(Line(((start, top), (start, over), (bus, over)), thick=True, behind=True))
-    shapes.append(Line(((bus, max(ends)), (bus, min(ends))), thick=True, behind=True))
+    shapes.append(Polyline(((start, top), (start, over), (bus, over)), thick=True, behind=True))
+    shapes.append(Polyline(((bus, max(ends)), (bus, min(ends))), thick=True, behind=True))
     for port in ports:
-        shapes.append(Line(((bus, port[1]), port), arrow=True, thick=True, behind=True))
+        shapes.append(Polyline(((bus, port[1]), port), arrow=True, thick=True, behind=True))
         shapes.append(Mark(bus, port[1]))
     return shapes
 
@@ -140,7 +140,7 @@ def marked(panels: Sequence[Drawing]) -> list[Drawing]:
     ]
 
 
-Compared = Box | Words | Cells
+Compared = Box | TextLine | Cells
 Said = tuple[str, str | tuple[int, ...]]
 
 
@@ -153,11 +153,11 @@ def _marked(shape: Shape, others: Sequence[set[Said]]) -> Shape:
 def _coloured(shapes: Sequence[Shape]) -> tuple[Shape, ...]:
     """The shapes with the colour of differences behind words and strips that stand in no box of this colour."""
     boxes = [shape.extent for shape in shapes if isinstance(shape, Box) and shape.differs and shape.filled]
-    behind = [_behind(shape) for shape in shapes if isinstance(shape, Words | Cells) and shape.differs]
+    behind = [_behind(shape) for shape in shapes if isinstance(shape, TextLine | Cells) and shape.differs]
     return *shapes, *(box for box in behind if not any(_inside(box.extent, outer) for outer in boxes))
 
 
-def _behind(shape: Words | Cells) -> Box:
+def _behind(shape: TextLine | Cells) -> Box:
     left, bottom, right, top = shape.extent
     return Box(left - HALO, bottom, right - left + 2 * HALO, top - bottom, "differs")
 
@@ -168,4 +168,4 @@ def _inside(extent: Extent, outer: Extent) -> bool:
     )
 
 
-FULL, COMPACT = Form(panels_in_full, edge=16.0, between=40.0), Form(compact.panels, edge=compact.EDGE, between=14.0)
+FULL, COMPACT = PageForm(panels_in_full, edge=16.0, between=40.0), PageForm(compact.panels, edge=compact.EDGE, between=14.0)

@@ -7,7 +7,7 @@ from pathlib import Path as FilePath
 from typing import TYPE_CHECKING
 
 from anyformer.pictures.diagram import colours
-from anyformer.pictures.diagram.shapes import Box, Cells, Drawing, Line, Mark, Point, Shape, Words
+from anyformer.pictures.diagram.shapes import Box, Cells, Drawing, Mark, Point, Polyline, Shape, TextLine
 from anyformer.pictures.diagram.text import FONT
 from anyformer.pictures.style import save
 
@@ -49,9 +49,9 @@ def _draw(axes: Axes, shape: Shape, level: int) -> None:
     match shape:
         case Box():
             _box(axes, shape, level)
-        case Words():
+        case TextLine():
             _words(axes, shape, level)
-        case Line():
+        case Polyline():
             _line(axes, shape, level)
         case Mark():
             _mark(axes, shape, level)
@@ -71,14 +71,14 @@ def _box(axes: Axes, box: Box, level: int) -> None:
     )  # fmt: skip
 
 
-def _words(axes: Axes, words: Words, level: int) -> None:
+def _words(axes: Axes, words: TextLine, level: int) -> None:
     axes.text(
         words.x, words.y, words.says, fontsize=words.size, color=colours.ink(words), weight="bold" if words.bold else "normal",
         ha=words.align, va="center_baseline", zorder=level,
     )  # fmt: skip
 
 
-def _line(axes: Axes, line: Line, level: int) -> None:
+def _line(axes: Axes, line: Polyline, level: int) -> None:
     from matplotlib.lines import Line2D
     from matplotlib.patches import FancyArrowPatch
     from matplotlib.path import Path

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from anyformer.parts.sketch import Sketch
 from anyformer.pictures.diagram.block import LEFT, RAIL, block, rail, step_heights
 from anyformer.pictures.diagram.flow import PAD, SMALL
-from anyformer.pictures.diagram.kinds import Section
+from anyformer.pictures.diagram.kinds import LayerSection
 from anyformer.pictures.diagram.look import BlockLook, ColumnLook
-from anyformer.pictures.diagram.shapes import Align, Box, Cells, Drawing, Line, Mark, Point, Shape, Words, written
+from anyformer.pictures.diagram.shapes import Align, Box, Cells, Drawing, Mark, Point, Polyline, Shape, TextLine, written
 from anyformer.pictures.diagram.text import LINE, wrapped
 
 MARGIN, APART, INSET, STRIP = 58.0, 12.0, 8.0, 8.0
@@ -19,7 +19,7 @@ FORK, UNDER, OVER, HEAD = 7.0, 20.0, 9.0, 14.0
 """Heights for kinds by turns: of the fork, below the frames, of the join above the frames, and above the frames in all."""
 LABEL, TIMES = 7.2, 10.5
 """Sizes of text."""
-Series = Section[BlockLook]
+Series = LayerSection[BlockLook]
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Extents:
 
 
 @dataclass(frozen=True)
-class Placed:
+class PlacedSection:
     """The drawing of a section, and the place of the stream through it."""
 
     drawing: Drawing
@@ -67,7 +67,7 @@ def numbered(section: Series) -> str:
     return f"layer {last}" if last == section.first else f"layers {section.first} – {last}"
 
 
-def placed(look: ColumnLook, number: int, sizes: Extents) -> Placed:
+def placed(look: ColumnLook, number: int, sizes: Extents) -> PlacedSection:
     """The section of a number, with its bracket."""
     section = look.sections[number]
     about = f"{look.name}/{number}"
@@ -98,12 +98,12 @@ def _framed(look: ColumnLook, drawing: Drawing, x: float, y: float, height: floa
     return [Box(x, y, drawing.width, height, "frame"), *rail(at, y, y + height, look.lanes), *drawing.at(x, y)], at
 
 
-def _one(look: ColumnLook, drawing: Drawing) -> Placed:
+def _one(look: ColumnLook, drawing: Drawing) -> PlacedSection:
     shapes, at = _framed(look, drawing, 0, 0, drawing.height)
-    return Placed(replace(drawing, shapes=tuple(shapes)), at)
+    return PlacedSection(replace(drawing, shapes=tuple(shapes)), at)
 
 
-def _by_turns(section: Series, look: ColumnLook, frames: list[Drawing], about: str) -> Placed:
+def _by_turns(section: Series, look: ColumnLook, frames: list[Drawing], about: str) -> PlacedSection:
     """Frames side by side within one more; each layer takes one of the dashed ways."""
     tall = max(frame.height for frame in frames)
     shapes, ports, rails, x = list[Shape](), list[Point](), list[float](), INSET
@@ -120,11 +120,11 @@ def _by_turns(section: Series, look: ColumnLook, frames: list[Drawing], about: s
     height = top + HEAD + len(title) * LABEL * LINE + PAD
     shapes += written(left, height - PAD, title, LABEL, bold=True, align="left", about=f"{about}/pattern")
     for at in rails:
-        shapes.append(Line(((main, FORK), (at, FORK), (at, UNDER)), arrow=True, dashed=True))
-        shapes.append(Line(((at, top), (at, top + OVER), (main, top + OVER)), dashed=True))
+        shapes.append(Polyline(((main, FORK), (at, FORK), (at, UNDER)), arrow=True, dashed=True))
+        shapes.append(Polyline(((at, top), (at, top + OVER), (main, top + OVER)), dashed=True))
     shapes += rail(main, 0, FORK, look.lanes) + rail(main, top + OVER, height, look.lanes)
     shapes += [Mark(main, FORK), Mark(main, top + OVER)]
-    return Placed(Drawing(width, height, (Box(0, 0, width, height, "group"), *shapes), tuple(ports)), main)
+    return PlacedSection(Drawing(width, height, (Box(0, 0, width, height, "group"), *shapes), tuple(ports)), main)
 
 
 def _bracket(section: Series, drawing: Drawing, look: ColumnLook, shade: int | None) -> list[Shape]:
@@ -133,17 +133,17 @@ def _bracket(section: Series, drawing: Drawing, look: ColumnLook, shade: int | N
     align: Align = "left" if look.reads else "right"
     height, count = drawing.height, len(section.layers)
     last = section.first + count - 1
-    shapes: list[Shape] = [Line(((x, 0), (x + sign * 4, 0), (x + sign * 4, height), (x, height)))]
+    shapes: list[Shape] = [Polyline(((x, 0), (x + sign * 4, 0), (x + sign * 4, height), (x, height)))]
     x += sign * 8
     if shade is not None:
         left = x if look.reads else x - STRIP
         shades = tuple(shade + kind for kind in reversed(section.layers))
         shapes.append(Cells(left, 0, STRIP, height, count, shades, "strip", f"{look.name}/strip {section.first}"))
         x += sign * (STRIP + 3)
-        shapes.append(Words(x, 4, str(section.first), SMALL, align=align, faint=True))
-        shapes.append(Words(x, height - 4, str(last), SMALL, align=align, faint=True))
+        shapes.append(TextLine(x, 4, str(section.first), SMALL, align=align, faint=True))
+        shapes.append(TextLine(x, height - 4, str(last), SMALL, align=align, faint=True))
     elif len(look.sections) > 1:
         numbers = str(last) if count == 1 else f"{section.first} – {last}"
-        shapes.append(Words(x, height / 2 - 10, numbers, SMALL, align=align, faint=True))
+        shapes.append(TextLine(x, height / 2 - 10, numbers, SMALL, align=align, faint=True))
     about = f"{look.name}/bracket {section.first}"
-    return [*shapes, Words(x, height / 2 + 2, f"× {count}", TIMES, bold=True, align=align, about=about)]
+    return [*shapes, TextLine(x, height / 2 + 2, f"× {count}", TIMES, bold=True, align=align, about=about)]

@@ -58,7 +58,7 @@ class Box(_Rectangle):
 
 
 @dataclass(frozen=True)
-class Words(_Placed):
+class TextLine(_Placed):
     """One line of text, centred on y."""
 
     says: str
@@ -77,7 +77,7 @@ class Words(_Placed):
 
 
 @dataclass(frozen=True)
-class Line:
+class Polyline:
     """A line along points, with an arrow at its end or not; `dashed`: one of several ways through layers that take turns."""
 
     points: tuple[Point, ...]
@@ -87,7 +87,7 @@ class Line:
     behind: bool = False
     """Whether it passes behind sublayers, in front of the frames around them."""
 
-    def moved(self, dx: float, dy: float) -> Line:
+    def moved(self, dx: float, dy: float) -> Polyline:
         return replace(self, points=tuple((x + dx, y + dy) for x, y in self.points))
 
 
@@ -114,7 +114,7 @@ class Cells(_Rectangle):
         return self.shades
 
 
-Shape = Box | Words | Line | Mark | Cells
+Shape = Box | TextLine | Polyline | Mark | Cells
 
 
 @dataclass(frozen=True)
@@ -144,26 +144,26 @@ def _depth(shape: Shape) -> int:
     match shape:
         case Box():
             return 0 if shape.frame else 2
-        case Line():
+        case Polyline():
             return 1 if shape.behind else 2
         case Mark() | Cells():
             return 3
-        case Words():
+        case TextLine():
             return 4
 
 
-def written(x: float, top: float, lines: Iterable[str], size: float, **style: object) -> list[Words]:
+def written(x: float, top: float, lines: Iterable[str], size: float, **style: object) -> list[TextLine]:
     """Lines of text below each other, the first one below `top`."""
     step = size * LINE
-    return [Words(x, top - step * (i + 0.5), line, size, **style) for i, line in enumerate(lines)]  # type: ignore[arg-type]
+    return [TextLine(x, top - step * (i + 0.5), line, size, **style) for i, line in enumerate(lines)]  # type: ignore[arg-type]
 
 
-def told_apart(row: str, y: float, size: float) -> list[Words]:
+def told_apart(row: str, y: float, size: float) -> list[TextLine]:
     """The facts of a line, each in words of its own, so that each can be marked."""
-    shapes, x, between = list[Words](), 0.0, 1.45 * size
+    shapes, x, between = list[TextLine](), 0.0, 1.45 * size
     for fact in row.split(" · "):
         if x:
-            shapes.append(Words(x - between / 2, y, "·", size, faint=True))
-        shapes.append(Words(x, y, fact, size, align="left", faint=True, about="fact"))
+            shapes.append(TextLine(x - between / 2, y, "·", size, faint=True))
+        shapes.append(TextLine(x, y, fact, size, align="left", faint=True, about="fact"))
         x += width_of(fact, size) + between
     return shapes

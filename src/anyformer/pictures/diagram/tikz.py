@@ -7,7 +7,7 @@ from pathlib import Path
 
 from anyformer.pictures.diagram import colours
 from anyformer.pictures.diagram.render import tip
-from anyformer.pictures.diagram.shapes import Box, Cells, Drawing, Line, Mark, Point, Shape, Words
+from anyformer.pictures.diagram.shapes import Box, Cells, Drawing, Mark, Point, Polyline, Shape, TextLine
 
 HEAD = r"""% Compile it with pdflatex, lualatex or xelatex; or take the tikzpicture, the colours and the styles into a paper.
 \documentclass[tikz]{standalone}
@@ -80,7 +80,7 @@ def _box_style(box: Box) -> str:
     return f"af {box.tone}{' differs' if box.differs else ''}"
 
 
-def _line_style(line: Line) -> str:
+def _line_style(line: Polyline) -> str:
     return "af stream" if line.thick else "af wire"
 
 
@@ -101,10 +101,10 @@ def _styles(shapes: Iterable[Shape]) -> dict[str, str]:
                     f"fill={_name(paint.fill)}, draw={_name(paint.edge)}, line width={paint.width}bp, "
                     f"rounded corners={paint.radius}bp{dashes}"
                 )
-            case Line():
+            case Polyline():
                 colour, wide = colours.stroke(shape)
                 found[_line_style(shape)] = f"draw={_name(colour)}, line width={wide}bp"
-            case Words():
+            case TextLine():
                 size, bold = shape.size, r"\bfseries" if shape.bold else ""
                 font = rf"\sffamily{bold}\fontsize{{{_number(size)}bp}}{{{_number(size * 1.2)}bp}}\selectfont"
                 found[_text_style(shape)] = f"inner sep=0, outer sep=0, text={_name(colours.ink(shape))}, font={font}"
@@ -113,7 +113,7 @@ def _styles(shapes: Iterable[Shape]) -> dict[str, str]:
     return found
 
 
-def _text_style(words: Words) -> str:
+def _text_style(words: TextLine) -> str:
     strength = "bold" if words.bold else "plain"
     hue = " differs" if words.differs else " faint" if words.faint else ""
     return f"af {strength} {_number(words.size).replace('.', '-')}{hue}"
@@ -125,9 +125,9 @@ def _colours(shapes: Iterable[Shape]) -> set[str]:
         match shape:
             case Box():
                 found |= {colours.paint(shape).fill, colours.paint(shape).edge}
-            case Line():
+            case Polyline():
                 found.add(colours.stroke(shape)[0])
-            case Words():
+            case TextLine():
                 found.add(colours.ink(shape))
             case Cells():
                 found |= {each.colour for each in colours.strokes(shape)}
@@ -142,10 +142,10 @@ def _drawn(shape: Shape) -> Iterator[str]:
         case Box():
             left, bottom, right, top = shape.extent
             yield rf"\path[{_box_style(shape)}] {_at((left, bottom))} rectangle {_at((right, top))};"
-        case Words():
+        case TextLine():
             at = _at((shape.x, shape.y - BASELINE * shape.size))
             yield rf"\node[{_text_style(shape)}, anchor={ANCHORS[shape.align]}] at {at} {{{escaped(shape.says)}}};"
-        case Line():
+        case Polyline():
             style = _line_style(shape)
             if shape.dashed:
                 yield rf"\path[{style}, dash pattern=on 2.3bp off 1.5bp] {_path(shape.points)};"
