@@ -32,7 +32,7 @@ from anyformer.model.loss import token_losses
 from anyformer.operations import Shape
 from anyformer.operations.work import Pairs, Product
 from anyformer.processor import packs
-from anyformer.quantising import FORMATS, HALF, Packed
+from anyformer.quantising import FORMATS, HALF, PackedMatrix
 
 MATRICES = {"768 -> 768": (768, 768), "768 -> 2,048": (2048, 768), "2,048 -> 768": (768, 2048), "768 -> 32,000": (32_000, 768)}
 """(outputs, inputs)."""
@@ -67,7 +67,7 @@ Multiply = Callable[[Tensor], object]
 
 def _linear(W: Tensor) -> tuple[Multiply, int]:
     """The product by a matrix as it is held, and the bytes of the matrix."""
-    return lambda x: F.linear(x, W), W.stored_bytes if isinstance(W, Packed) else W.nbytes
+    return lambda x: F.linear(x, W), W.stored_bytes if isinstance(W, PackedMatrix) else W.nbytes
 
 
 def _packed_by_onednn(W: Tensor) -> tuple[Multiply, int]:
@@ -85,10 +85,10 @@ def _packed_by_onednn(W: Tensor) -> tuple[Multiply, int]:
 FORMS: Mapping[str, Callable[[Tensor], tuple[Multiply, int]]] = {
     "fp32, row by row": _linear,
     "fp32, column by column": lambda W: _linear(W.T.contiguous().T),
-    "bf16": lambda W: _linear(Packed.of(W, HALF)),
+    "bf16": lambda W: _linear(PackedMatrix.of(W, HALF)),
     "bf16, packed by oneDNN": _packed_by_onednn,
-    "int8": lambda W: _linear(Packed.of(W, FORMATS["int8"])),
-    "int4-32": lambda W: _linear(Packed.of(W, FORMATS["int4-32"])),
+    "int8": lambda W: _linear(PackedMatrix.of(W, FORMATS["int8"])),
+    "int4-32": lambda W: _linear(PackedMatrix.of(W, FORMATS["int4-32"])),
 }
 
 

@@ -41,7 +41,7 @@ from anyformer.evaluation import open_subject
 from anyformer.model import Transformer
 from anyformer.plan import Plan
 from anyformer.precision import Fp32
-from anyformer.quantising import FORMATS, Format, Grouped, Quantised, quantisable, quantised
+from anyformer.quantising import FORMATS, Grouped, MatrixFormat, Quantised, quantisable, quantised
 from anyformer.training import AdamW, Checkpoints, Cosine, Evaluation, Run, resume, train
 from anyformer.training.held_out import corpus_of
 from anyformer.training.journal import SUMMARY
@@ -119,13 +119,13 @@ def allocated(model: Transformer) -> int:
     return sum(held.values())
 
 
-def bits(model: Transformer, format: Format) -> float:
+def bits(model: Transformer, format: MatrixFormat) -> float:
     """Bits of a number of a matrix that is quantised, scales included."""
     matrices = quantisable(model).values()
     return 8 * sum(map(format.matrix_bytes, matrices)) / sum(weight.count for weight in matrices)
 
 
-def stored(model: Transformer, training: Split) -> Iterator[tuple[Format, bool, Transformer]]:
+def stored(model: Transformer, training: Split) -> Iterator[tuple[MatrixFormat, bool, Transformer]]:
     """The model in every format, rounded to the nearest and, where there is such a form, calibrated."""
     for format in FORMATS.values():
         yield format, False, quantised(model, format)[0]

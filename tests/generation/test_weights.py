@@ -24,7 +24,7 @@ from anyformer.quantising import (
     FORMATS,
     HALF,
     SINGLE,
-    Packed,
+    PackedMatrix,
     Plain,
     Quantised,
     dense,
@@ -56,9 +56,9 @@ def off(found: torch.Tensor, wanted: torch.Tensor) -> float:
 def test_few_rows_are_multiplied_as_the_matrix_is_stored(name, dtype, tiles, monkeypatch):
     torch.manual_seed(0)
     W = torch.randn(48, 256) * torch.linspace(0.1, 3, 48)[:, None]
-    held = Packed.of(W, KERNELS[name]).to(dtype)
+    held = PackedMatrix.of(W, KERNELS[name]).to(dtype)
     plain, bias = held.restored.float(), torch.randn(48, dtype=dtype)
-    monkeypatch.setattr(Packed, "restored", property(lambda self: pytest.fail("restored")))
+    monkeypatch.setattr(PackedMatrix, "restored", property(lambda self: pytest.fail("restored")))
     with torch.inference_mode():
         for shape in ((256,), (1, 256), (2, 1, 256), (4, 256), (3, 6, 256)):
             x = torch.randn(shape, dtype=dtype)
@@ -78,7 +78,7 @@ def test_what_a_processor_packs_is_found_whatever_surrounds_the_question():
 
 @pytest.mark.parametrize("name", KERNELS)
 def test_many_rows_and_gradients_meet_the_restored_matrix(name):
-    held = Packed.of(torch.randn(48, 256), KERNELS[name])
+    held = PackedMatrix.of(torch.randn(48, 256), KERNELS[name])
     x = torch.randn(200, 256, requires_grad=True)
     assert torch.equal(F.linear(x, held), F.linear(x, held.restored))
     with torch.no_grad():
@@ -92,7 +92,7 @@ def test_many_rows_and_gradients_meet_the_restored_matrix(name):
 @pytest.mark.parametrize(("outputs", "inputs"), [(40, 250), (33, 60), (40, 32), (7, 64)])
 @pytest.mark.parametrize("name", KERNELS)
 def test_sizes_without_a_kernel_are_restored(name, outputs, inputs):
-    held, x = Packed.of(torch.randn(outputs, inputs), KERNELS[name]), torch.randn(1, inputs)
+    held, x = PackedMatrix.of(torch.randn(outputs, inputs), KERNELS[name]), torch.randn(1, inputs)
     with torch.inference_mode():
         assert off(F.linear(x, held), F.linear(x, held.restored)) < 0.01
     if name not in ("bf16", "fp32"):
@@ -148,11 +148,11 @@ def test_tables_beside_few_bits_are_in_eight(tied, monkeypatch):
     made = generating(model, "int4-32")
     plain = build(model.architecture).eval()
     plain.load_state_dict(
-        {path: value.restored if isinstance(value, Packed) else value for path, value in made.named_parameters()}
+        {path: value.restored if isinstance(value, PackedMatrix) else value for path, value in made.named_parameters()}
     )
     tables = [value for path, value in made.named_parameters() if path in ("embedding.weight", "head.weight")]
     assert [each.stored_bytes for each in tables] == [96 * 128 + 96 * 2] * (1 if tied else 2)
-    monkeypatch.setattr(Packed, "restored", property(lambda self: pytest.fail("restored")))
+    monkeypatch.setattr(PackedMatrix, "restored", property(lambda self: pytest.fail("restored")))
     with torch.inference_mode():
         assert torch.equal(made.embedding(tokens := torch.tensor([[5, 95]]), None, None), plain.embedding(tokens, None, None))
         assert off(made(tokens), plain(tokens)) < 0.02
@@ -180,7 +180,7 @@ def test_rows_meet_the_experts_of_their_groups(name, whole):
     torch.manual_seed(0)
     experts, format = torch.randn(3, 32, 64), FORMATS["nf4"] if name == "nf4" else KERNELS[name]
     planes = format.ordered(experts) if isinstance(format, Plain) else format.quantised(experts)
-    held = Packed(planes, format, (3, 32, 64), torch.float32)
+    held = PackedMatrix(planes, format, (3, 32, 64), torch.float32)
     if name == "fp32":
         assert torch.equal(held.restored, experts)
     rows, ends = torch.randn(5, 64), torch.tensor([2, 2, 5 if whole else 4])
@@ -267,7 +267,7 @@ def test_a_recorded_step_repeats_the_kernels_bit_for_bit(form, monkeypatch):
         first = step(model, torch.tensor([3]), states[0])
         assert off(first, decode(model, torch.tensor([3]), states[1])) < 0.01
         if form != "bf16":
-            monkeypatch.setattr(Packed, "restored", property(lambda self: pytest.fail("restored")))
+            monkeypatch.setattr(PackedMatrix, "restored", property(lambda self: pytest.fail("restored")))
         for token in (4, 5, 6, 7):
             for state in states:
                 state.slots.reserve(1, 16)
@@ -293,7 +293,7 @@ def test_a_word_that_is_no_format_and_a_second_rounding_are_refused():
     with pytest.raises(UserError, match="'int5' is no format of weights; there are fp32"):
         weights.check_weights("int5")
     few = quantised(build(LLAMA), FORMATS["int8"])[0]
-    assert any(isinstance(value, Packed) for value in generating(few).parameters())
+    assert any(isinstance(value, PackedMatrix) for value in generating(few).parameters())
     for form, said in (("bf16", "leave --weights out"), ("int4", "in few bits already")):
         with pytest.raises(UserError, match=said):
             generating(quantised(build(LLAMA), FORMATS["int8"])[0], form)

@@ -14,7 +14,7 @@ from anyformer.parts import Attention, ForgettingGate, RMSNorm, ValueResidual, p
 from anyformer.parts.attention.attend import attend
 from anyformer.parts.attention.self_attention import SelfAttention
 from anyformer.parts.call.context import Context, Digested
-from anyformer.parts.call.noise import Dropout, DropPath, Noise, Part, Span, bits
+from anyformer.parts.call.noise import Dropout, DropPath, Noise, Span, TensorPart, bits
 from anyformer.parts.call.state import EMPTY
 from anyformer.parts.feedforward.feedforward import FeedForward
 from anyformer.parts.masks.simple import Causal, Window
@@ -55,7 +55,7 @@ def test_processes_drop_what_one_drops():
 def test_parts_by_heads_and_by_positions_have_the_bits_of_the_whole():
     shape, positions = torch.Size((2, 6, LENGTH, 5)), PARTS[1]
     whole = bits(noise(), 3, shape)[:, 2:4, positions]
-    assert torch.equal(bits(of(positions), 3, torch.Size((2, 2, EACH, 5)), Part(1, 1, 3), along=2), whole)
+    assert torch.equal(bits(of(positions), 3, torch.Size((2, 2, EACH, 5)), TensorPart(1, 1, 3), along=2), whole)
 
 
 @pytest.mark.parametrize("kernel", ["plain", "sdpa"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from anyformer.parts.recurrence.ttt import Learner, train_at_test_time
+from anyformer.parts.recurrence.ttt import InnerModel, train_at_test_time
 
 B, H, T, E, N = 2, 3, 11, 4, 4
 POSITIONS = {
@@ -22,12 +22,12 @@ def drawn(*shape: int, seed: int) -> torch.Tensor:
     return torch.randn(shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed)).requires_grad_()
 
 
-def arguments(length: int, *, sums: bool) -> tuple[list[torch.Tensor], Learner]:
+def arguments(length: int, *, sums: bool) -> tuple[list[torch.Tensor], InnerModel]:
     """Queries, keys, values and rates, and a learner; `sums`: with the sum of a mini-batch that has begun."""
     tokens = [*(drawn(B, H, length, E, seed=seed) for seed in range(3)), drawn(B, H, length, 1, seed=3)]
     total = drawn(B, H, E + 1, E, seed=8) if sums else torch.zeros(B, H, E + 1, E, dtype=torch.float64)
     norm = (drawn(H, 1, E, seed=5), drawn(H, 1, E, seed=6))
-    return tokens, Learner(drawn(N, seed=4), *norm, drawn(B, H, E + 1, E, seed=7), total, 0.1)
+    return tokens, InnerModel(drawn(N, seed=4), *norm, drawn(B, H, E + 1, E, seed=7), total, 0.1)
 
 
 def loop(q, k, v, rate, learner, positions):

@@ -16,7 +16,7 @@ from anyformer.cli.aligned import wrapped
 from anyformer.cli.arguments import HeldOutText, Json, Model
 
 if TYPE_CHECKING:
-    from anyformer.quantising import Report
+    from anyformer.quantising import QuantisingReport
     from anyformer.surgery import Loss
 
 EXAMPLES = """
@@ -81,7 +81,7 @@ def run(
     typer.echo("\n".join(page(out, report, calibrate, loss, shutil.get_terminal_size().columns)))
 
 
-def page(out: Path, report: Report, calibrate: str | None, loss: Loss | None, width: int) -> Iterator[str]:
+def page(out: Path, report: QuantisingReport, calibrate: str | None, loss: Loss | None, width: int) -> Iterator[str]:
     """Bytes, errors, and the loss where it was measured."""
     from anyformer.costs.figures import scaled
 

@@ -26,7 +26,7 @@ from anyformer.model.adapters import adapted
 from anyformer.model.cross_entropy import backward_bytes
 from anyformer.operations import Address, Flops, Shape, Tally, Weight
 from anyformer.plan import Plan
-from anyformer.quantising import FORMATS, Format
+from anyformer.quantising import FORMATS, MatrixFormat
 from anyformer.tuning import AdamW, AdamW8bit, Base, Lora, Optimiser, Tuned, Tuning
 
 LEARNED: Mapping[str, States] = {"fp32": States(4, 4, 0), "bf16": States(2, 2, 0)}
@@ -37,7 +37,7 @@ LARGEST = 1 << 16
 """A batch larger than any that is tried."""
 
 
-BASES: Mapping[Base, Format] = {base: FORMATS[base] for base in get_args(Base)}
+BASES: Mapping[Base, MatrixFormat] = {base: FORMATS[base] for base in get_args(Base)}
 """The formats of frozen weights."""
 
 

@@ -11,17 +11,17 @@ from anyformer.operations import Address, Shape, Tally, Weight, distinct_experts
 from anyformer.parts.call.state import Slots
 from anyformer.plan import Plan
 from anyformer.precision import Bf16
-from anyformer.quantising import Format
+from anyformer.quantising import MatrixFormat
 
 Growth = Literal["every token", "to its window", "never", "with the source"]
 
 
-def weight_bytes(architecture: Architecture, format: Format) -> int:
+def weight_bytes(architecture: Architecture, format: MatrixFormat) -> int:
     """Bytes of all weights in a format; tied ones once."""
     return stored(architecture.folded_cost(Shape(source=1)).weights, format)
 
 
-def stored(weights: Mapping[str, Weight], format: Format) -> int:
+def stored(weights: Mapping[str, Weight], format: MatrixFormat) -> int:
     """Bytes of declared weights in a format."""
     return sum(format.bytes(weight) for weight in weights.values())
 
@@ -113,7 +113,7 @@ class BytesRead:
 
 def read_per_step(
     architecture: Architecture,
-    format: Format,
+    format: MatrixFormat,
     *,
     batch: int = 1,
     length: int,

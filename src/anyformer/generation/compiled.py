@@ -13,7 +13,7 @@ from anyformer.generation.recorder import Recorder
 from anyformer.generation.written import Bind
 from anyformer.parts.experts.chosen import CHOSEN, chosen_product
 from anyformer.parts.experts.grouped import PRODUCT, grouped_products
-from anyformer.quantising import Packed
+from anyformer.quantising import PackedMatrix
 
 LONG_JOB = 16_384
 """Tokens from which compiling pays: it takes tens of seconds and saves about a millisecond per token."""
@@ -51,7 +51,7 @@ def _by_number(recorder: Recorder) -> tuple[list[RecordedCall], list[Tensor]]:
         if function is torch.mv:
             args = args[::-1]  # the row before the matrix, as in all other products
         matrix = kept.get(args[1]) if len(args) > 1 and isinstance(args[1], RecordedTensor) else None
-        if matrix is not None and (function is torch.mv or isinstance(matrix, Packed) or matrix.is_mkldnn):
+        if matrix is not None and (function is torch.mv or isinstance(matrix, PackedMatrix) or matrix.is_mkldnn):
             rest = args[2:] if function in _OF_HELD else ()
             function, args = _OF_HELD.get(function, _PRODUCT), (args[0], *rest, len(matrices), matrix.shape[-2])
             calls.append(RecordedCall(function, args, {}, call.reads, call.gives))

@@ -11,7 +11,7 @@ from anyformer.generation.decode import Step, pad_left, prefill, read_on, read_s
 from anyformer.generation.memory import grown
 from anyformer.generation.rereading import ReadInputs, read_again, read_again_beyond
 from anyformer.model import Transformer
-from anyformer.parts.call.stack_state import Mark, StackState
+from anyformer.parts.call.stack_state import StackMark, StackState
 
 
 class TextReader:
@@ -26,7 +26,7 @@ class TextReader:
         self.passes = 0
         self._state: StackState | None = None
         self._source = 0
-        self._mark: tuple[int, Mark] | None = None
+        self._mark: tuple[int, StackMark] | None = None
         self._inputs, self._beyond = ReadInputs(), read_again_beyond(model)
 
     def begin(self, prompt: Sequence[int], start: int | None) -> Tensor:

@@ -13,7 +13,7 @@ from anyformer.generation.program import RecordedCall, RecordedTensor, found_in
 from anyformer.generation.written import RecordedStep
 from anyformer.parts.experts.chosen import chosen_product
 from anyformer.parts.experts.grouped import grouped_products
-from anyformer.quantising import Packed
+from anyformer.quantising import PackedMatrix
 
 READS = frozenset({"item", "tolist", "numpy", "__bool__", "__int__", "__float__", "__index__", "__iter__"})
 """Calls by which Python learns the values of a tensor, on which it may decide what it calls next."""
@@ -41,9 +41,9 @@ class Recorder(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        if any(issubclass(each, Packed) for each in types):
+        if any(issubclass(each, PackedMatrix) for each in types):
             with self:  # so that the calls that read its planes are put down
-                made = Packed.instead(func, args, kwargs)
+                made = PackedMatrix.instead(func, args, kwargs)
             if made is not None:
                 return made
             if func not in MADE_OF_PRODUCTS and func.__name__ not in (*CASTS, "__get__"):
@@ -120,4 +120,4 @@ def _plain(tensor: Tensor) -> bool:
 
 def _whole(tensor: Tensor) -> Tensor:
     """The matrix that a packed one holds."""
-    return tensor.whole if isinstance(tensor, Packed) else tensor
+    return tensor.whole if isinstance(tensor, PackedMatrix) else tensor

@@ -15,9 +15,9 @@ from anyformer.processor import multiplies_tiles
 from anyformer.quantising import (
     FORMATS,
     WHOLE,
-    Format,
-    Packed,
-    Piece,
+    MatrixFormat,
+    OutputSlice,
+    PackedMatrix,
     Quantised,
     Quantising,
     format_of,
@@ -61,7 +61,7 @@ def generating(model: Transformer, weights: str = STORED) -> Transformer:
     return _laid_out(model)
 
 
-def _in_format(model: Transformer, format: Format) -> Transformer:
+def _in_format(model: Transformer, format: MatrixFormat) -> Transformer:
     """The model with its weights in a format."""
     if not format.whole:
         model = quantised(model, format)[0]
@@ -82,7 +82,7 @@ def _with_small_tables(model: Transformer) -> Transformer:
     for name, module in model.named_modules():
         for leaf, value in list(module.named_parameters(recurse=False)):
             if f"{name}.{leaf}" in tables:
-                small = Packed.of(value, format)
+                small = PackedMatrix.of(value, format)
                 if small.product is not None:
                     setattr(module, leaf, nn.Parameter(small, requires_grad=False))
     return model
@@ -133,14 +133,14 @@ def _ordered(value: Tensor) -> bool:
 
 def _held(value: Tensor, dtype: torch.dtype, *, looked_up: bool, multiplied: bool) -> Tensor:
     """One weight: a table whose rows may be looked up, a matrix of a layer, or another."""
-    if isinstance(value, Piece):
+    if isinstance(value, OutputSlice):
         return value
     if isinstance(value, Quantised):
-        return Packed(value.planes, value.format, tuple(value.shape), dtype)
+        return PackedMatrix(value.planes, value.format, tuple(value.shape), dtype)
     if not value.is_floating_point():
         return value
     if not (looked_up or multiplied) or not _ordered(value):
         return value.to(torch.promote_types(value.dtype, dtype))  # such as gates of recurrences, which stay in 32 bits
     format = plain_of(value)
     planes = format.quantised(value) if looked_up else format.ordered(value)
-    return Packed(planes, format, tuple(value.shape), dtype)
+    return PackedMatrix(planes, format, tuple(value.shape), dtype)

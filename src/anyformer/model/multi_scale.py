@@ -13,7 +13,7 @@ from anyformer.describe import Count, Value
 from anyformer.model.initialise import Described, assemble
 from anyformer.operations import Shape, Tally, Weight, matrix, total
 from anyformer.parts.call.context import Context
-from anyformer.parts.call.noise import Draws, Noise
+from anyformer.parts.call.noise import DrawsNoise, Noise
 from anyformer.parts.call.reports import Auxiliary
 from anyformer.parts.call.shared import SOURCE
 from anyformer.parts.initialisation import Initialisation
@@ -105,7 +105,7 @@ class MultiScaleModule(Described):
         self.description, self.plan = description, plan
         self.scales = nn.ModuleList(ScaleModule(own, description.grid, description.norm) for own in description.channels)
         self.encoder = description.encoder.build(description.width, description.width, plan, "encoder")
-        self._draws = any(isinstance(module, Draws) and module.draws for module in self.modules())
+        self._draws = any(isinstance(module, DrawsNoise) and module.draws for module in self.modules())
 
     @property
     def declared(self) -> Mapping[str, Weight]:

@@ -19,7 +19,7 @@ from anyformer.model.prefix import reads_prefix
 from anyformer.operations import Weight
 from anyformer.parts.attention.latents import LatentsModule
 from anyformer.parts.call.context import Context
-from anyformer.parts.call.noise import Draws, InputDropout, Noise
+from anyformer.parts.call.noise import DrawsNoise, InputDropout, Noise
 from anyformer.parts.call.shared import CONTEXT, EMBEDDED, TRUNK
 from anyformer.parts.call.stack_state import StackState
 from anyformer.parts.images.encoder import Images
@@ -69,7 +69,7 @@ class Transformer(Described):
 
     def find_draws(self) -> None:
         """Take note of the modules that draw noise in training, adapters among them."""
-        drawing = [module for module in self.modules() if isinstance(module, Draws) and module.draws]
+        drawing = [module for module in self.modules() if isinstance(module, DrawsNoise) and module.draws]
         self._draws = bool(drawing)
         self._inputs = tuple(module for module in drawing if isinstance(module, InputDropout))
 

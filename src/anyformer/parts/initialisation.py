@@ -16,7 +16,7 @@ from anyformer.parts.derived import DepthFactor, of_depth
 from anyformer.parts.parametrisation import Parametrisation
 
 
-class Rule(Value):
+class InitialisationRule(Value):
     """A distribution of the initial values of a matrix."""
 
     kinds: ClassVar[Registry] = Registry()
@@ -31,7 +31,7 @@ class Rule(Value):
         raise NotImplementedError
 
 
-class Normal(Rule):
+class Normal(InitialisationRule):
     """N(0, std^2) (GPT-2)."""
 
     kind: Literal["normal"] = "normal"
@@ -44,7 +44,7 @@ class Normal(Rule):
         weight.normal_(0, self.std * scale, generator=generator)
 
 
-class TruncatedNormal(Rule):
+class TruncatedNormal(InitialisationRule):
     """N(0, std^2), redrawn beyond `cut` standard deviations."""
 
     kind: Literal["truncated_normal"] = "truncated_normal"
@@ -59,7 +59,7 @@ class TruncatedNormal(Rule):
         nn.init.trunc_normal_(weight, 0, std, -self.cut * std, self.cut * std, generator=generator)
 
 
-class FanIn(Rule):
+class FanIn(InitialisationRule):
     """N(0, gain^2 / inputs): products keep the variance of their inputs (LeCun et al. 1998)."""
 
     kind: Literal["fan_in"] = "fan_in"
@@ -72,7 +72,7 @@ class FanIn(Rule):
         weight.normal_(0, self.spread(tuple(weight.shape)) * scale, generator=generator)
 
 
-class Xavier(Rule):
+class Xavier(InitialisationRule):
     """Uniform within gain * sqrt(6 / (inputs + outputs)) (Glorot & Bengio 2010)."""
 
     kind: Literal["xavier"] = "xavier"
@@ -94,10 +94,10 @@ class Initialisation(Value):
     softplus is log-uniform in [0.001, 0.1].
     """
 
-    matrix: Rule = Normal()
-    embedding: Rule = Normal()
+    matrix: InitialisationRule = Normal()
+    embedding: InitialisationRule = Normal()
     """Token and position tables."""
-    head: Rule | None = None
+    head: InitialisationRule | None = None
     """An untied head; as `matrix` by default."""
     residual_scale: DepthFactor = 1.0
     """Extra factor for matrices that write to the residual stream (GPT-2: `inverse_sqrt_2_depth`)."""
@@ -157,7 +157,7 @@ class Initialisation(Value):
         return value
 
 
-def _of_base(rule: Rule, weight: Weight) -> float:
+def _of_base(rule: InitialisationRule, weight: Weight) -> float:
     """The factor of a rule's deviation that makes it what `MaximalUpdate` says; 1 for a weight without a base."""
     if weight.base is None or (own := rule.spread(weight.shape)) == 0:
         return 1.0

@@ -1,14 +1,14 @@
 """Weights in few bits: formats, their bytes, rounding, calibration, and matrices that any operation reads."""
 
 from anyformer.quantising.calibrated import calibrated
-from anyformer.quantising.format import Format, Quantising
+from anyformer.quantising.format import MatrixFormat, Quantising
 from anyformer.quantising.formats import FORMATS, HALF, SINGLE, USUAL, plain_of
 from anyformer.quantising.grouped import Grouped
-from anyformer.quantising.joined import Piece, joined, read_together
-from anyformer.quantising.model import WHOLE, Report, dense, format_of, held_as, hold, quantisable, quantised
+from anyformer.quantising.joined import OutputSlice, joined, read_together
+from anyformer.quantising.model import WHOLE, QuantisingReport, dense, format_of, held_as, hold, quantisable, quantised
 from anyformer.quantising.normal_float import NormalFloat
 from anyformer.quantising.plain import Plain
-from anyformer.quantising.tensor import Packed, Quantised, format_named, restored, stored_bytes
+from anyformer.quantising.tensor import PackedMatrix, Quantised, format_named, restored, stored_bytes
 
 __all__ = [
     "FORMATS",
@@ -16,15 +16,15 @@ __all__ = [
     "SINGLE",
     "USUAL",
     "WHOLE",
-    "Format",
     "Grouped",
+    "MatrixFormat",
     "NormalFloat",
-    "Packed",
-    "Piece",
+    "OutputSlice",
+    "PackedMatrix",
     "Plain",
     "Quantised",
     "Quantising",
-    "Report",
+    "QuantisingReport",
     "calibrated",
     "dense",
     "format_named",

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from anyformer.operations import Weight
-from anyformer.quantising.products import Product
+from anyformer.quantising.products import QuantisedProduct
 
 Plane = tuple[tuple[int, ...], torch.dtype]
 """Shape and type of one of the tensors that a matrix is stored in."""
@@ -19,7 +19,7 @@ LEAST = 1e-12
 
 
 @dataclass(frozen=True)
-class Format:
+class MatrixFormat:
     """How matrices are stored: `bits` per element, and what they share.
 
     Only matrices of blocks (and of the embeddings' projections) are quantised: tables, heads, norms, routers, biases and
@@ -46,7 +46,7 @@ class Format:
 
 
 @dataclass(frozen=True)
-class Quantising(Format):
+class Quantising(MatrixFormat):
     """A format below 16 bits: a matrix (O, I), or experts (X, O, I), becomes several tensors, its planes."""
 
     @property
@@ -69,7 +69,7 @@ class Quantising(Format):
         """The matrix that the planes hold, fp32."""
         raise NotImplementedError
 
-    def product(self, planes: Mapping[str, Tensor], shape: tuple[int, ...]) -> Product | None:
+    def product(self, planes: Mapping[str, Tensor], shape: tuple[int, ...]) -> QuantisedProduct | None:
         """The product with the matrix (O, I) as it is stored, where torch has a kernel for it."""
         return None
 

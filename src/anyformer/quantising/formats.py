@@ -9,17 +9,17 @@ import torch
 from torch import Tensor
 
 from anyformer.precision import E4M3, INT8
-from anyformer.quantising.format import Format
+from anyformer.quantising.format import MatrixFormat
 from anyformer.quantising.grouped import Grouped
 from anyformer.quantising.normal_float import NormalFloat
 from anyformer.quantising.plain import Plain
 
-FORMATS: Mapping[str, Format] = MappingProxyType(
+FORMATS: Mapping[str, MatrixFormat] = MappingProxyType(
     {
         format.name: format
         for format in (
-            Format("fp32", 32, 32),
-            Format("bf16", 16),
+            MatrixFormat("fp32", 32, 32),
+            MatrixFormat("bf16", 16),
             # One fp32 scale per matrix, an expert's its own (Micikevicius et al. 2022, arXiv 2209.05433), or per output row.
             Grouped("fp8", 8, number=E4M3, one_scale=True, scale=torch.float32),
             Grouped("fp8-row", 8, number=E4M3, scale=torch.float32),

@@ -13,7 +13,7 @@ from torch import Tensor
 from anyformer.precision import INT8, NumberFormat, rounded
 from anyformer.quantising.format import LEAST, Plane, Quantising
 from anyformer.quantising.packing import packed, unpacked
-from anyformer.quantising.products import Product, of_int4, of_int8
+from anyformer.quantising.products import QuantisedProduct, of_int4, of_int8
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class Grouped(Quantising):
         zeros = unpacked(planes["zeros"], outputs * self.groups(inputs)).reshape(*stacked, outputs, -1).float()
         return self.numbers(codes, scales, self._spread(zeros, inputs))
 
-    def product(self, planes: Mapping[str, Tensor], shape: tuple[int, ...]) -> Product | None:
+    def product(self, planes: Mapping[str, Tensor], shape: tuple[int, ...]) -> QuantisedProduct | None:
         if self.one_scale or len(shape) != 2:
             return None
         outputs, inputs = shape

@@ -13,9 +13,9 @@ from torch.overrides import TorchFunctionMode
 
 from anyformer.parts.experts.chosen import chosen_product
 from anyformer.parts.experts.grouped import grouped_products
-from anyformer.quantising.format import Format
+from anyformer.quantising.format import MatrixFormat
 from anyformer.quantising.formats import plain_of
-from anyformer.quantising.tensor import Packed, Quantised
+from anyformer.quantising.tensor import PackedMatrix, Quantised
 
 
 def read_together(run: Callable[[], object], among: Container[int]) -> list[list[Tensor]]:
@@ -29,7 +29,7 @@ def read_together(run: Callable[[], object], among: Container[int]) -> list[list
     return list(_side_by_side(watching.calls))
 
 
-def joined(matrices: Sequence[Tensor], dtype: dtype) -> list[Piece] | None:
+def joined(matrices: Sequence[Tensor], dtype: dtype) -> list[OutputSlice] | None:
     """Matrices (O, I) alike as spans of the outputs of one, which computes in `dtype`; None where a format cannot be joined."""
     first = matrices[0]
     if isinstance(first, Quantised):
@@ -40,14 +40,14 @@ def joined(matrices: Sequence[Tensor], dtype: dtype) -> list[Piece] | None:
     else:
         planes = (format := plain_of(first)).ordered(torch.cat([each.detach() for each in matrices]))
     ends = [0, *accumulate(map(len, matrices))]
-    joint = Joint(Packed(planes, format, (ends[-1], first.shape[1]), dtype), len(matrices))
-    return [Piece.cut(joint, *span) for span in pairwise(ends)]
+    joint = Joint(PackedMatrix(planes, format, (ends[-1], first.shape[1]), dtype), len(matrices))
+    return [OutputSlice.cut(joint, *span) for span in pairwise(ends)]
 
 
 class Joint:
     """x (..., I) -> (..., O) of all pieces, computed when the first of them asks for the product with an x."""
 
-    def __init__(self, whole: Packed, pieces: int) -> None:
+    def __init__(self, whole: PackedMatrix, pieces: int) -> None:
         self.whole, self.pieces = whole, pieces
         self._x: Tensor | None = None
         self._y: Tensor | None = None
@@ -62,7 +62,7 @@ class Joint:
         return y
 
 
-class Piece(Packed):
+class OutputSlice(PackedMatrix):
     """Outputs `start` to `stop` of a joint matrix."""
 
     joint: Joint
@@ -70,7 +70,7 @@ class Piece(Packed):
     stop: int
 
     @classmethod
-    def cut(cls, joint: Joint, start: int, stop: int) -> Piece:
+    def cut(cls, joint: Joint, start: int, stop: int) -> OutputSlice:
         whole = joint.whole
         made = cls(whole.planes, whole.format, (stop - start, whole.shape[1]), whole.dtype)
         made.joint, made.start, made.stop = joint, start, stop
@@ -92,7 +92,7 @@ class Piece(Packed):
         y = y if y.shape[:-1].numel() == 1 else y.contiguous()
         return y if bias is None else y + bias
 
-    def alike(self, planes: Mapping[str, Tensor], dtype: dtype) -> Piece:
+    def alike(self, planes: Mapping[str, Tensor], dtype: dtype) -> OutputSlice:
         assert dtype == self.dtype, "a piece stays with the others, in their type and on their device"
         return type(self).cut(self.joint, self.start, self.stop)
 
@@ -136,5 +136,5 @@ def _side_by_side(calls: list[tuple[Tensor, Tensor]]) -> Iterator[list[Tensor]]:
             yield matrices
 
 
-def _kind(matrix: Tensor) -> tuple[Format | None, dtype]:
+def _kind(matrix: Tensor) -> tuple[MatrixFormat | None, dtype]:
     return matrix.format if isinstance(matrix, Quantised) else None, matrix.dtype

@@ -13,7 +13,7 @@ from anyformer.model import Transformer
 from anyformer.model.adapters import made_of
 from anyformer.operations import Shape, Weight
 from anyformer.quantising.calibrated import calibrated, watching
-from anyformer.quantising.format import Format, Quantising
+from anyformer.quantising.format import MatrixFormat, Quantising
 from anyformer.quantising.formats import FORMATS
 from anyformer.quantising.grouped import Grouped
 from anyformer.quantising.tensor import Quantised, restored, stored_bytes
@@ -23,7 +23,7 @@ WHOLE = {16: torch.bfloat16, 32: torch.float32}
 
 
 @dataclass(frozen=True)
-class Report:
+class QuantisingReport:
     """What quantising did: bytes of all weights before and after, and of each matrix its relative error |W' - W| / |W|."""
 
     format: str
@@ -39,7 +39,7 @@ class Report:
         return tuple(name for name in self.errors if name not in self.calibrated)
 
 
-def format_of(name: str) -> Format:
+def format_of(name: str) -> MatrixFormat:
     """The format of this name. Raises `UserError` for one that there is not."""
     if name not in FORMATS:
         raise UserError(f"{name!r} is no format of weights; there are {', '.join(FORMATS)}")
@@ -54,8 +54,8 @@ def quantisable(model: Transformer) -> dict[str, Weight]:
 
 
 def quantised(
-    model: Transformer, format: Format, run: Callable[[Transformer], object] | None = None
-) -> tuple[Transformer, Report]:
+    model: Transformer, format: MatrixFormat, run: Callable[[Transformer], object] | None = None
+) -> tuple[Transformer, QuantisingReport]:
     """A model with its matrices in `format` and everything else in 16 or 32 bits as the format says; `model` stays as it is.
 
     `run`: calls the model on text that is like what it will read; matrices of linear maps that are called then get the codes
@@ -80,10 +80,12 @@ def quantised(
         else:
             made[path] = value.detach().to(other) if value.is_floating_point() else value.detach()
     before, after = (sum(map(stored_bytes, values)) for values in (held.values(), made.values()))
-    return _with(model, made), Report(format.name, before, after, errors, tuple(path for path in errors if path in moments))
+    return _with(model, made), QuantisingReport(
+        format.name, before, after, errors, tuple(path for path in errors if path in moments)
+    )
 
 
-def hold(model: nn.Module, path: str, format: Format) -> None:
+def hold(model: nn.Module, path: str, format: MatrixFormat) -> None:
     """Put the weight at a path into `format`, in the model itself, each number rounded to the nearest; it learns no more."""
     assert isinstance(format, Quantising), f"{format.name} stores plain numbers"
     held_as(model, path, Quantised.of(model.get_parameter(path), format))

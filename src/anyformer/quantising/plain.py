@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from anyformer.quantising.format import Plane, Quantising
-from anyformer.quantising.products import Product, of_whole, ordered
+from anyformer.quantising.products import QuantisedProduct, of_whole, ordered
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Plain(Quantising):
         dense = [(plane.to_dense() if plane.is_mkldnn else plane).float() for plane in planes.values()]
         return dense[0] if "codes" in planes else torch.stack(dense)
 
-    def product(self, planes: Mapping[str, Tensor], shape: tuple[int, ...]) -> Product | None:
+    def product(self, planes: Mapping[str, Tensor], shape: tuple[int, ...]) -> QuantisedProduct | None:
         return of_whole(planes["codes"]) if len(shape) == 2 else None
 
     def rows(self, planes: Mapping[str, Tensor], index: Tensor) -> Tensor | None:

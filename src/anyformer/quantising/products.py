@@ -15,7 +15,7 @@ from anyformer.quantising.packing import unpacked
 
 
 @dataclass(frozen=True)
-class Product:
+class QuantisedProduct:
     """x (rows, I) -> x W^T (rows, O) for a matrix W (O, I) as it is stored.
 
     `few`: by a kernel that takes and gives numbers of `dtype`. `many`: by the matrix restored for this product alone, in the
@@ -63,7 +63,7 @@ def _at_line(matrix: Tensor) -> Tensor:
     return matrix if matrix.device.type != "cpu" or matrix.data_ptr() % LINE == 0 else matrix.clone()
 
 
-def of_whole(codes: Tensor) -> Product:
+def of_whole(codes: Tensor) -> QuantisedProduct:
     """Numbers of 16 or 32 bits, in oneDNN's order or as they are, which is faster with AMX.
 
     Where a processor has no instructions for 16 bits, many rows are faster in fp32.
@@ -71,12 +71,12 @@ def of_whole(codes: Tensor) -> Product:
     held = codes if codes.is_mkldnn else ordered(codes)
     if held.is_mkldnn:
         multiply = torch.ops.mkldnn._linear_pointwise
-        return Product(lambda x: multiply(x, held, None, "none", [], ""), dtype=held.dtype)
+        return QuantisedProduct(lambda x: multiply(x, held, None, "none", [], ""), dtype=held.dtype)
     if _for_onednn(held):
-        return Product(partial(_by_rows, held), dtype=held.dtype)
+        return QuantisedProduct(partial(_by_rows, held), dtype=held.dtype)
     if held.dtype.itemsize > 2:
-        return Product(lambda x: F.linear(x, held), dtype=held.dtype)
-    return Product(lambda x: F.linear(x, held), 4, lambda x: F.linear(x, held.to(x.dtype)), held.dtype)
+        return QuantisedProduct(lambda x: F.linear(x, held), dtype=held.dtype)
+    return QuantisedProduct(lambda x: F.linear(x, held), 4, lambda x: F.linear(x, held.to(x.dtype)), held.dtype)
 
 
 FEW = 64
@@ -93,7 +93,7 @@ def _by_rows(matrix: Tensor, x: Tensor) -> Tensor:
     return F.linear(x, matrix)
 
 
-def of_int8(codes: Tensor, scales: Tensor) -> Product | None:
+def of_int8(codes: Tensor, scales: Tensor) -> QuantisedProduct | None:
     """W = scales Q with codes Q (O, I) and a scale for each output; None for sizes that the kernel does not take.
 
     The codes are whole numbers that bf16 has exactly, so no weight is rounded for many rows either.
@@ -102,14 +102,14 @@ def of_int8(codes: Tensor, scales: Tensor) -> Product | None:
     if codes.device.type != "cpu" or outputs % 16 or inputs % 64:  # The kernel reads beyond the end of other rows.
         return None
     row = scales.flatten().to(torch.bfloat16)
-    return Product(
+    return QuantisedProduct(
         lambda x: torch._weight_int8pack_mm(x, codes, row),
         32,
         lambda x: F.linear(x, codes.to(x.dtype)).float() * scales.flatten(),
     )
 
 
-def of_int4(bytes: Tensor, scales: Tensor, zeros: Tensor, group: int) -> Product | None:
+def of_int4(bytes: Tensor, scales: Tensor, zeros: Tensor, group: int) -> QuantisedProduct | None:
     """W = scales (Q - zeros), of two codes of 4 bits in a byte: Q (O, I), and a scale and a zero point (O, groups) for every
     `group` inputs.
 
@@ -127,7 +127,7 @@ def of_int4(bytes: Tensor, scales: Tensor, zeros: Tensor, group: int) -> Product
         matrix.sub_(zeros[..., None].to(x.dtype)).mul_(scales[..., None])
         return F.linear(x, matrix.view(outputs, inputs))
 
-    return Product(lambda x: torch._weight_int4pack_mm_for_cpu(x, ordered, group, both), 128, many)
+    return QuantisedProduct(lambda x: torch._weight_int4pack_mm_for_cpu(x, ordered, group, both), 128, many)
 
 
 def wide() -> torch.dtype:

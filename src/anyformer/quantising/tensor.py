@@ -17,7 +17,7 @@ from anyformer.parts.experts.grouped import grouped_products, groups_with_rows, 
 from anyformer.quantising.format import Quantising
 from anyformer.quantising.formats import FORMATS, HALF, SINGLE
 from anyformer.quantising.plain import Plain
-from anyformer.quantising.products import Product
+from anyformer.quantising.products import QuantisedProduct
 
 _ATEN = torch.ops.aten
 _SAME = (_ATEN.detach.default, _ATEN.alias.default, _ATEN.clone.default, _ATEN._to_copy.default, _ATEN.to.dtype)
@@ -124,14 +124,14 @@ class Quantised(Tensor):
             return func(*args, **kwargs)
 
 
-class Packed(Quantised):
+class PackedMatrix(Quantised):
     """A matrix for generating: a few rows are multiplied by it as it is stored, where torch has a kernel for that.
 
     Products with 16 bits and fewer round what they multiply to bf16.
     """
 
     @cached_property
-    def product(self) -> Product | None:
+    def product(self) -> QuantisedProduct | None:
         """The kernel's product, made at its first use; it may hold the numbers in an order of its own.
 
         Whoever records that use is not to make it again each time.
@@ -145,12 +145,12 @@ class Packed(Quantised):
         return self.restored
 
     @cached_property
-    def _each(self) -> dict[int, Packed]:
+    def _each(self) -> dict[int, PackedMatrix]:
         """Those of several matrices that were multiplied by: a kernel's product may take long to make."""
         return {}
 
     @cached_property
-    def _products(self) -> dict[int, Product]:
+    def _products(self) -> dict[int, QuantisedProduct]:
         """Those of `_each` that have one."""
         return {}
 
@@ -176,7 +176,7 @@ class Packed(Quantised):
         each = zip(products, torch.split(rows.to(products[0].dtype), 1), strict=True)
         return torch.cat([product.few(row) for product, row in each]).to(rows.dtype)
 
-    def _one(self, index: int) -> Packed:
+    def _one(self, index: int) -> PackedMatrix:
         if index not in self._each:
             planes = self.format.one(self.planes, index)
             assert planes is not None, "the format tells them apart"
@@ -198,7 +198,7 @@ class Packed(Quantised):
         if func is F.linear and not torch.is_grad_enabled():
             bound = dict(zip(("input", "weight", "bias"), args, strict=False)) | kwargs
             x, weight, bias = bound["input"], bound["weight"], bound.get("bias")
-            if isinstance(weight, Packed):
+            if isinstance(weight, PackedMatrix):
                 return weight.times(x, bias)
         if func is F.embedding:
             index, table = args

@@ -25,7 +25,7 @@ from anyformer.parts.attention.score_bias import ScoreBias
 from anyformer.parts.attention.score_weights import ScoreWeights
 from anyformer.parts.attention.temperature import Temperature
 from anyformer.parts.experts.selection import Selection
-from anyformer.parts.initialisation import Rule
+from anyformer.parts.initialisation import InitialisationRule
 from anyformer.parts.masks.mask import Mask
 from anyformer.parts.norms.norm import Norm
 from anyformer.parts.positions.absolute import Position
@@ -67,7 +67,7 @@ PLACES: Mapping[type[Value], Callable[[Any], Architecture]] = {
     Position: lambda position: decoder_of(*[Attention(heads=4)] * 2, position=position),
     FeatureMap: lambda feature_map: decoder_of(*[LinearAttention(heads=4, feature_map=feature_map)] * 2),
     Selection: _experts,
-    Rule: lambda rule: decoder_of(Attention(heads=4), initialisation=LOUD.but(matrix=rule)),
+    InitialisationRule: lambda rule: decoder_of(Attention(heads=4), initialisation=LOUD.but(matrix=rule)),
 }
 """Base class of parts -> a tiny architecture in which one of them stands."""
 

@@ -6,7 +6,7 @@ from typing import Self
 
 from torch import Tensor
 
-from anyformer.parts.call.state import Chunk, FullState, moved, take_over
+from anyformer.parts.call.state import ChunkSlots, FullState, moved, take_over
 
 
 class AnnotatedState(FullState):
@@ -20,12 +20,12 @@ class AnnotatedState(FullState):
     def nbytes(self) -> int:
         return super().nbytes + self.beside.nbytes
 
-    def extend_beside(self, beside: Tensor, chunk: Chunk) -> Tensor:
+    def extend_beside(self, beside: Tensor, chunk: ChunkSlots) -> Tensor:
         """(B, n, T, m) -> the numbers (B, n, S, m) of all visible slots."""
         self.beside.index_copy_(2, chunk.slots, beside.to(self.beside.dtype))
         return self.beside[:, :, : chunk.slot_positions.shape[1]]
 
-    def before(self, chunk: Chunk) -> Tensor:
+    def before(self, chunk: ChunkSlots) -> Tensor:
         """The numbers (B, n, 1, m) in the slot before a chunk that is not yet written; before the first slot comes the last."""
         return self.beside.index_select(2, (chunk.slots[:1] - 1) % self.beside.shape[2])
 

@@ -18,7 +18,7 @@ from anyformer.describe import Value
 from anyformer.parts.call.noise import Noise, Span
 from anyformer.parts.call.reports import Auxiliary
 from anyformer.parts.call.shared import Read, Shared, read_only
-from anyformer.parts.call.state import EMPTY, Chunk, Keys
+from anyformer.parts.call.state import EMPTY, ChunkSlots, Keys
 from anyformer.parts.masks.band import Band, band_of
 from anyformer.parts.masks.mask import Mask
 from anyformer.parts.masks.simple import Causal
@@ -117,7 +117,7 @@ class Context:
     """(B, T): the tokens that were embedded."""
     auxiliary: Auxiliary | None = None
     """The collector of expert layers' reports, if the caller wants them."""
-    chunk: Chunk | None = None
+    chunk: ChunkSlots | None = None
     source: Tensor | None = None
     """(B, S, D): the other sequence, which cross-attention reads; None without one, or if decode state holds it."""
     source_padding: Tensor | None = None

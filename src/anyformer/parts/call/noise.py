@@ -75,7 +75,7 @@ def mix(x: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True)
-class Part:
+class TensorPart:
     """One of `count` equal parts of a tensor along a dimension, where processes divide it; the first is number 0."""
 
     dimension: int
@@ -83,7 +83,7 @@ class Part:
     count: int
 
 
-def bits(noise: Noise, site: int, shape: torch.Size, part: Part | None = None, along: int | None = 1) -> Tensor:
+def bits(noise: Noise, site: int, shape: torch.Size, part: TensorPart | None = None, along: int | None = 1) -> Tensor:
     """Uniform 32-bit integers of `shape` (B, ...), each row keyed by its global number; a part has those of the whole.
 
     `along`: the dimension of positions, None in a tensor without any.
@@ -129,7 +129,7 @@ class Drop:
     noise: Noise
     site: int
     rate: float
-    part: Part | None = None
+    part: TensorPart | None = None
     along: int | None = 1
 
     def __call__(self, x: Tensor, drawn: torch.Size | None = None) -> Tensor:
@@ -138,19 +138,19 @@ class Drop:
         return x * keep_factors(found, self.rate).to(x.dtype)
 
 
-class Draws(nn.Module):
+class DrawsNoise(nn.Module):
     """A module that may draw noise in training; `draws` says whether this one does."""
 
     draws: bool = False
 
 
-class Dropout(Draws):
+class Dropout(DrawsNoise):
     """Zero each element with probability `rate` and scale the rest by 1 / (1 - rate), while training (Srivastava et al. 2014).
 
     `name` is the site: the module's path in the model, so that no two sites share bits.
     """
 
-    part: Part | None = None
+    part: TensorPart | None = None
     """The part of its input that this process has, where several divide it."""
 
     def __init__(self, rate: float, name: str, dimension: int = 1, along: int | None = 1) -> None:
@@ -169,7 +169,7 @@ class Dropout(Draws):
 
     def divide(self, number: int, count: int) -> None:
         """Draw for part `number` of `count` of the input."""
-        self.part = Part(self.dimension, number, count)
+        self.part = TensorPart(self.dimension, number, count)
 
     def drop(self, noise: Noise | None) -> Drop | None:
         """The dropout of a call with this noise; None where nothing is dropped."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from anyformer.parts.call.state import EMPTY, Chunk, FullState, Keys, KeyValueState, StateError
+from anyformer.parts.call.state import EMPTY, ChunkSlots, FullState, Keys, KeyValueState, StateError
 
 
 class RingState(KeyValueState):
@@ -20,7 +20,7 @@ class RingState(KeyValueState):
     def size(self) -> int:
         return self.key.shape[2]
 
-    def extend(self, key: Tensor, value: Tensor, chunk: Chunk) -> tuple[Tensor, Tensor, Keys]:
+    def extend(self, key: Tensor, value: Tensor, chunk: ChunkSlots) -> tuple[Tensor, Tensor, Keys]:
         """(B, K, T, E) twice -> keys and values (B, K, W + T, E): the old ring, then the chunk."""
         key, value = key.to(self.key.dtype), value.to(self.value.dtype)
         slots = chunk.slots[-self.size :]
@@ -37,7 +37,7 @@ class RingState(KeyValueState):
         self.key.index_copy_(2, slots % self.size, key)
         self.value.index_copy_(2, slots % self.size, value)
 
-    def _positions(self, chunk: Chunk, written: Tensor) -> Tensor:
+    def _positions(self, chunk: ChunkSlots, written: Tensor) -> Tensor:
         """The position at each place of the ring after `written` slots: place p holds the latest slot with slot mod W = p."""
         place = torch.arange(self.size, device=written.device)
         slot = written - 1 - (written - 1 - place) % self.size

@@ -11,7 +11,7 @@ from anyformer.parts.call.state import Slots, State, StateError
 
 
 @dataclass(frozen=True)
-class Mark:
+class StackMark:
     """What `count` positions overwrite, read from slot `start` on: of each layer's branches by name."""
 
     start: int
@@ -86,13 +86,13 @@ class StackState:
                 state.shift(count, self.slots.used)
         self.slots.shift(count)
 
-    def mark(self, count: int) -> Mark:
+    def mark(self, count: int) -> StackMark:
         """A mark to go back to after at most `count` more positions, which fit into this state."""
         start = self.slots.used
         kept = [{name: state.kept(start, count) for name, state in layer.items()} for layer in self.layers]
-        return Mark(start, count, kept)
+        return StackMark(start, count, kept)
 
-    def back(self, mark: Mark, keep: int) -> int:
+    def back(self, mark: StackMark, keep: int) -> int:
         """Forget what was read after `mark` but its first `keep` positions, and give how many of these it still holds.
 
         That is `keep` or none: a sum over all positions, and a ring that was overwritten more than once, go back to the mark

@@ -113,7 +113,7 @@ class Slots:
         step = multiple << max(0, (self.used // (8 * multiple)).bit_length() - 1) if multiple > 1 else 1
         self.visible = min(self.capacity, -(-self.used // step) * step)
 
-    def enter(self, padding_BT: Tensor | None, length: int) -> Chunk:
+    def enter(self, padding_BT: Tensor | None, length: int) -> ChunkSlots:
         """Write a reserved chunk's positions: each row counts on from its largest position, padding gets EMPTY."""
         first = self.positions.amax(1, keepdim=True) + 1
         if padding_BT is None:
@@ -123,7 +123,7 @@ class Slots:
             positions = torch.where(valid, first + valid.cumsum(1) - 1, EMPTY)
         slots = self.start + torch.arange(length, device=first.device)
         self.positions.index_copy_(1, slots, positions)
-        return Chunk(slots, positions, self.positions[:, : self.visible])
+        return ChunkSlots(slots, positions, self.positions[:, : self.visible])
 
     def take(self, other: Slots) -> None:
         """Hold the positions of `other`, which has no more slots."""
@@ -165,7 +165,7 @@ class Keys:
 
 
 @dataclass(frozen=True)
-class Chunk:
+class ChunkSlots:
     """The `slots` (T,) and `positions` (B, T) of the current chunk, and the position in every visible slot, (B, S)."""
 
     slots: Tensor
@@ -210,7 +210,7 @@ class FullState(KeyValueState):
 
     allows_padding = True
 
-    def extend(self, key: Tensor, value: Tensor, chunk: Chunk) -> tuple[Tensor, Tensor, Keys]:
+    def extend(self, key: Tensor, value: Tensor, chunk: ChunkSlots) -> tuple[Tensor, Tensor, Keys]:
         """(B, K, T, E) twice -> keys and values (B, K, S, E) of all visible slots."""
         self.key.index_copy_(2, chunk.slots, key.to(self.key.dtype))
         self.value.index_copy_(2, chunk.slots, value.to(self.value.dtype))

@@ -19,7 +19,7 @@ from anyformer.parts.experts.capacity import CapacityRequest, ExpertCapacity
 from anyformer.parts.experts.dispatch import Groups, Placement
 from anyformer.parts.experts.exchange import HoldsExperts
 from anyformer.parts.experts.report import report
-from anyformer.parts.experts.router import Router, Routing
+from anyformer.parts.experts.router import Router, RouterScores
 from anyformer.parts.experts.selection import best
 from anyformer.parts.experts.shared import SharedExpert
 from anyformer.parts.feedforward.feedforward import PositionwiseNetwork, Projection
@@ -238,7 +238,7 @@ class ExpertsModule(HoldsExperts):
             shared_BTD = shared_BTD * torch.sigmoid(self.shared_gate(x_BTD))
         return y_BTD + shared_BTD if rule.join == "sum" else (y_BTD + shared_BTD) / 2
 
-    def _place(self, routing: Routing, wanted_ZJ: Tensor, real_BT: Tensor) -> Placement:
+    def _place(self, routing: RouterScores, wanted_ZJ: Tensor, real_BT: Tensor) -> Placement:
         """The rows in which experts compute the tokens, within the capacity if it holds."""
         experts, capacity = self.description.experts, self.description.capacity
         if capacity is None or not capacity.holds(self.training):
@@ -246,7 +246,7 @@ class ExpertsModule(HoldsExperts):
         candidates = self.description.router.choice.candidates(experts)
         return capacity.place(CapacityRequest(wanted_ZJ, real_BT, experts, lambda: best(routing.preference, candidates)))
 
-    def _mixed(self, x_ZD: Tensor, routing: Routing, placement: Placement) -> Tensor:
+    def _mixed(self, x_ZD: Tensor, routing: RouterScores, placement: Placement) -> Tensor:
         """The chosen experts' outputs, weighed and added: (Z, D)."""
         capacity = self.description.capacity
         among = placement.taken if capacity is not None and capacity.reroutes else None

@@ -9,11 +9,11 @@ from anyformer.parts.call.context import Context
 from anyformer.parts.call.reports import Load, Report
 from anyformer.parts.call.state import EMPTY
 from anyformer.parts.experts.balance import balance_loss, picked, router_z_loss, sequence_balance_loss
-from anyformer.parts.experts.router import RouterModule, Routing
+from anyformer.parts.experts.router import RouterModule, RouterScores
 from anyformer.parts.experts.selection import best
 
 
-def report(router: RouterModule, routing: Routing, wanted_ZJ: Tensor, taken_ZJ: Tensor | None, context: Context) -> Report:
+def report(router: RouterModule, routing: RouterScores, wanted_ZJ: Tensor, taken_ZJ: Tensor | None, context: Context) -> Report:
     """The report of all positions of the rows; `taken`: false for a choice without a place, None if all have one.
 
     Of a process that has some positions, which must have no capacity, it gathers the logits.

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from anyformer.describe import NotNegative, Positive, Probability, Value
 from anyformer.operations import Tally, Weight, matrix
 from anyformer.parts.call.context import Context
-from anyformer.parts.call.noise import Draws, uniform
+from anyformer.parts.call.noise import DrawsNoise, uniform
 from anyformer.parts.derived import WidthFactor, of_width
 from anyformer.parts.experts.selection import RouterInputs, Selection, TopK
 from anyformer.parts.norms.norm import Norm
@@ -130,7 +130,7 @@ class Router(Value):
 
 
 @dataclass(frozen=True)
-class Routing:
+class RouterScores:
     """A router's scores for Z = B * T tokens: the `inputs` of the choice, and by them the `preference` (Z, X), no gradient."""
 
     inputs: RouterInputs
@@ -143,8 +143,8 @@ class Routing:
         return None if scores is None else scores / scores.sum(-1, keepdim=True)
 
 
-class RouterModule(Draws):
-    """(B, T, D) -> the `Routing` of each token. `correction`, (X,), is a parameter without gradient: see `rebalance`.
+class RouterModule(DrawsNoise):
+    """(B, T, D) -> the `RouterScores` of each token. `correction`, (X,), is a parameter without gradient: see `rebalance`.
 
     So is `table`, (V, k), of whole numbers.
     """
@@ -169,11 +169,11 @@ class RouterModule(Draws):
     def extra_repr(self) -> str:
         return repr(self.router)
 
-    def forward(self, x_BTD: Tensor, context: Context) -> Routing:
+    def forward(self, x_BTD: Tensor, context: Context) -> RouterScores:
         logits = None if self.weight is None else self._logits(self._read(x_BTD, context).flatten(0, 1))
         return self.routing(logits, x_BTD.shape[:2], context)
 
-    def routing(self, logits: Tensor | None, rows: torch.Size, context: Context) -> Routing:
+    def routing(self, logits: Tensor | None, rows: torch.Size, context: Context) -> RouterScores:
         """The routing of `rows`, (B, T), with these logits, (Z, X)."""
         noise_ZAX, scores = None, None if logits is None else SCORES[self.router.score](logits)
         if self.training and self.rounds:
@@ -181,9 +181,9 @@ class RouterModule(Draws):
             noise_ZAX = noise.view(-1, self.rounds, self.experts)
         inputs = RouterInputs(self.experts, self.chosen, logits, scores, self.correction, noise_ZAX, context.tokens, self.table)
         with torch.no_grad():
-            return Routing(inputs, self.router.choice.preference(inputs))
+            return RouterScores(inputs, self.router.choice.preference(inputs))
 
-    def weigh(self, routing: Routing, chosen_ZJ: Tensor, taken_ZJ: Tensor | None) -> Tensor:
+    def weigh(self, routing: RouterScores, chosen_ZJ: Tensor, taken_ZJ: Tensor | None) -> Tensor:
         """The weights (Z, J) of the experts chosen; a renormalisation leaves out those with `taken` false."""
         inputs = routing.inputs
         if inputs.scores is None:

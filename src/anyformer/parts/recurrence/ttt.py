@@ -29,7 +29,7 @@ from anyformer.parts.recurrence.reconstruction import Reconstruction
 from anyformer.parts.recurrence.recurrence import even
 
 
-class Learner(NamedTuple):
+class InnerModel(NamedTuple):
     """What learns, and how fast: share (b,), the norm's gain and bias (H, 1, E), W and the sum (B, H, E + 1, E), its eps."""
 
     share: Tensor
@@ -41,7 +41,7 @@ class Learner(NamedTuple):
 
 
 def train_at_test_time(
-    q: Tensor, k: Tensor, v: Tensor, rate: Tensor, learner: Learner, positions: Tensor | None
+    q: Tensor, k: Tensor, v: Tensor, rate: Tensor, learner: InnerModel, positions: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The outputs (B, H, T, E), and W and the sum after them.
 
@@ -56,7 +56,9 @@ def train_at_test_time(
     return call(q, k, v, rate, share, gain, bias, weight, total, positions, eps)  # type: ignore[no-any-return]
 
 
-def _step(q: Tensor, k: Tensor, v: Tensor, rate: Tensor, learner: Learner, positions: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def _step(
+    q: Tensor, k: Tensor, v: Tensor, rate: Tensor, learner: InnerModel, positions: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
     """One token: T is 1."""
     share, gain, bias, weight, total, eps = learner
     q, k = (F.pad(x, (0, 1), value=1.0) for x in (q, k))

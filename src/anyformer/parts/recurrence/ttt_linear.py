@@ -21,7 +21,7 @@ from anyformer.parts.positions.rotary import Rotary
 from anyformer.parts.recurrence.document_places import places_in_documents
 from anyformer.parts.recurrence.recurrence import exact, exactly, recurrent
 from anyformer.parts.recurrence.recurrent_heads import RecurrentHeads, RecurrentHeadsModule, split_heads
-from anyformer.parts.recurrence.ttt import Learner, train_at_test_time, training_flops
+from anyformer.parts.recurrence.ttt import InnerModel, train_at_test_time, training_flops
 from anyformer.parts.sketch import Cell, Sketch, biases, chain, fan, number
 from anyformer.parts.sublayer import Traits
 from anyformer.plan import Plan
@@ -160,13 +160,13 @@ class TTTLinearModule(RecurrentHeadsModule):
         both = torch.cat([exact(self.initial_weight), exact(self.initial_bias)[:, None]], 1)
         return both.to(like.dtype).expand(len(like), -1, -1, -1)
 
-    def _learner(self, state: RecurrentState | None, like: Tensor) -> Learner:
+    def _learner(self, state: RecurrentState | None, like: Tensor) -> InnerModel:
         part, H = self.part, self.part.heads
         weight = self._initial(like)
         change, total = (None, torch.zeros_like(weight)) if state is None else state.sums.to(like.dtype).unbind(1)
         number = torch.arange(1, part.minibatch + 1, device=like.device)
         gain, bias = (exact(x).view(H, 1, -1) for x in (self.inner_norm.weight, self.inner_norm.bias) if x is not None)
-        return Learner(
+        return InnerModel(
             (1 / number + exact(self.place)).clamp(min=0),
             gain,
             bias,
