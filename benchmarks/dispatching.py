@@ -26,7 +26,7 @@ from torch import Tensor
 from torch.distributed.device_mesh import init_device_mesh
 
 from anyformer.model.collectives import Group, gathered, scattered
-from anyformer.parts.experts.dispatch import Groups
+from anyformer.parts.experts.dispatch import ExpertRows
 from anyformer.testing.exchanged import Counting
 from anyformer.training.parallel.experts import AllToAll
 from anyformer.training.parallel.launch import connect
@@ -52,14 +52,14 @@ def by_all_gather(x_ND: Tensor, chosen_NK: Tensor, weights_XDE: Tensor, group: G
 def by_all_to_all(x_ND: Tensor, chosen_NK: Tensor, weights_XDE: Tensor, group: Group) -> Tensor:
     """Each row is computed where its expert is."""
 
-    def compute(rows_QD: Tensor, groups: Groups) -> Tensor:
+    def compute(rows_QD: Tensor, groups: ExpertRows) -> Tensor:
         assert groups.ends is not None, "experts have different numbers of rows"
         begins = [0, *groups.ends.tolist()]
         return torch.cat([rows_QD[a:b] @ weight for a, b, weight in zip(begins, begins[1:], weights_XDE, strict=False)])
 
     flat = chosen_NK.flatten()
     order = flat.argsort(stable=True)
-    groups = Groups(flat[order], torch.bincount(flat, minlength=EXPERTS).cumsum(0))
+    groups = ExpertRows(flat[order], torch.bincount(flat, minlength=EXPERTS).cumsum(0))
     rows_QD = AllToAll(group)(compute, x_ND.repeat_interleave(CHOSEN, 0)[order], groups)
     return rows_QD[order.argsort()].view(TOKENS, CHOSEN, WIDTH).sum(1)
 

@@ -9,7 +9,7 @@ import json
 import numpy as np
 import pytest
 
-from anyformer.data import Answers, Bytes, Data, Labelled, Scored, Similar, WordLabels, prepare
+from anyformer.data import AnswerSpans, Bytes, Data, Labelled, Scored, Similar, WordLabels, prepare
 from anyformer.data.builtin import SOURCES
 from anyformer.data.builtin.branches import complexity
 from anyformer.data.fields import number_field, text_field
@@ -77,10 +77,10 @@ def test_an_answer_is_a_span_of_tokens(tmp_path):
     context = "é is not e"
     asked = {"context": context, "question": "?"}
     rows = [{**asked, "answer": answer, "start": context.find(answer)} for answer in ("is", "é", "")]
-    found = table(tmp_path, Answers, rows)
+    found = table(tmp_path, AnswerSpans, rows)
     assert [found[row]["answer"].tolist() for row in range(3)] == [[3, 4], [0, 1], [-1, -1]]
     with pytest.raises(DataError, match="it is nowhere in it"):
-        table(tmp_path, Answers, [{"context": "a", "question": "?", "answer": "b", "start": 0}])
+        table(tmp_path, AnswerSpans, [{"context": "a", "question": "?", "answer": "b", "start": 0}])
 
 
 def test_like_texts(tmp_path):

@@ -18,7 +18,7 @@ from transformers import AutoTokenizer
 import anyformer as af
 from anyformer.data import (
     IGNORED,
-    Answers,
+    AnswerSpans,
     Bytes,
     Corpus,
     Data,
@@ -178,7 +178,7 @@ def test_questions_and_windows_of_contexts_are_those_of_transformers(directory: 
     objective = SpansObjective(windows=4, overlap=3)
     path = place / "rows.jsonl"
     path.write_text(json.dumps(rows[0]) + "\n")
-    data = Answers(paths=(str(path),), validation=0.0, tokenizer=TokenizerFile(path=str(place)))
+    data = AnswerSpans(paths=(str(path),), validation=0.0, tokenizer=TokenizerFile(path=str(place)))
     corpus = prepare(data, place / "cache", 1, progress=False, special=objective.special(12))
     held_out = objective.held_out(data, replace(corpus, validation=corpus.train), Setting(corpus.tokenizer, 12), 8)
     (found,) = held_out.once()

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from anyformer.costs import cost
 from anyformer.describe import DescriptionError, from_toml, to_toml
 from anyformer.model import Architecture, build
-from anyformer.operations import Contraction, Pairs, Shape, State, Tally, matrix, total
+from anyformer.operations import Contraction, Pairs, Shape, StateBytes, Tally, matrix, total
 from anyformer.parts import Attention, RMSNorm, Rotary
 from anyformer.parts.call.context import Context
 from anyformer.parts.sublayer import Sublayer, Traits
@@ -56,7 +56,7 @@ class LeakySum(Sublayer):
             parts += Tally(own_work={"sum": Contraction(rows)})
         number = {"bytes": 2, "bytes in bf16": plan.activation_bytes}.get(FAULT, 4)
         held = shape.batch * width * number
-        return parts + Tally(own_state=State.of(shape, held, held))
+        return parts + Tally(own_state=StateBytes.of(shape, held, held))
 
     def state(self, width: int, batch: int, capacity: int, source: int, dtype: torch.dtype, device: torch.device) -> SumState:
         return SumState(torch.zeros(batch, width, device=device))

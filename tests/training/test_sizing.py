@@ -91,7 +91,7 @@ def test_the_rate_is_measured_on_updates_of_the_run(sizes, monkeypatch):
 def test_the_run_holds_its_size_and_repeats(sizes, rates, tmp_path, monkeypatch):
     """To the same weights, by the same losses of the same data."""
     monkeypatch.setattr(budget, "clock", count(0.0, 0.1).__next__)
-    monkeypatch.setattr(budget.Budget, "shortened", lambda self, step, steps: steps)
+    monkeypatch.setattr(budget.TimeBudget, "shortened", lambda self, step, steps: steps)
     rates[0].update({32: 1.0, 16: 1e9})
     console = Console(record=True, width=200, file=io.StringIO())
     run = change_all(sizes, {"minutes": 0.1, "smaller": [MIDDLE.but(below=10**6), SMALL], "checkpoints.every": 1})

@@ -12,7 +12,7 @@ from rich.console import Console
 from anyformer import checkpoint
 from anyformer.describe import change_all
 from anyformer.training import budget, loop, read_run, resume, train, trainer
-from anyformer.training.budget import Budget, Durations, fit
+from anyformer.training.budget import Durations, TimeBudget, fit
 from anyformer.training.display import COMPILING
 from anyformer.training.held_out import corpus_of
 from anyformer.training.journal import read_metrics
@@ -190,7 +190,7 @@ def test_text_that_eats_the_minutes_is_said_and_leaves_one_update(two_minutes, c
 
 
 def test_one_slow_update_at_the_start_is_not_believed(clock):
-    found = Budget(100.0, clock.now)
+    found = TimeBudget(100.0, clock.now)
     assert found.shortened(1, 1000) == 1000
     clock.now += 5  # 50 times too slow, and not yet a tenth of the time
     assert found.shortened(2, 1000) == 1000

@@ -7,7 +7,7 @@ from anyformer.data.corpus import Corpus, Endless, Mixed, Split
 from anyformer.data.description import Data, Files, Text
 from anyformer.data.generated import Generated
 from anyformer.data.kinds import (
-    Answers,
+    AnswerSpans,
     Arrays,
     ChatRecords,
     Chats,
@@ -47,7 +47,7 @@ from anyformer.data.tokenizer_specs import (
 
 __all__ = [
     "IGNORED",
-    "Answers",
+    "AnswerSpans",
     "Arrays",
     "Batch",
     "Batches",

@@ -21,12 +21,12 @@ from anyformer.objectives.objective import Setting, Totals, of_divided_logits
 from anyformer.objectives.task_feed import TaskFeed
 from anyformer.objectives.token_loss import TokenObjective
 from anyformer.operations import Shape
-from anyformer.tasks import Drawn, TaskData
+from anyformer.tasks import TaskBatch, TaskData
 
 _FIRST = np.zeros(1, dtype=np.int64)
 NUMBER, CHANCE, DISTANCE = 0, 1, 2
 """What `Examples.facts` (B, T, 3) holds of each target: the number of its answer in the row, its chance, and how far back it
-stands (`Drawn`)."""
+stands (`TaskBatch`)."""
 
 
 class AnswersObjective(TokenObjective):
@@ -50,7 +50,7 @@ class AnswersObjective(TokenObjective):
         """Sequences of a row."""
         return 1
 
-    def examples(self, drawn: Drawn, rows: Ints, setting: Setting, numbers: Ints, each: int) -> Examples:
+    def examples(self, drawn: TaskBatch, rows: Ints, setting: Setting, numbers: Ints, each: int) -> Examples:
         """The examples of sequences: `each` to a row; symbol i is token `numbers[i]`, and nothing is `numbers[-1]`."""
         raise NotImplementedError
 
@@ -109,6 +109,6 @@ class AnswersObjective(TokenObjective):
         }
 
 
-def facts_of(drawn: Drawn) -> Tensor:
+def facts_of(drawn: TaskBatch) -> Tensor:
     """(B, N, 3): `Examples.facts`."""
     return torch.from_numpy(np.stack([drawn.answers, drawn.chances, drawn.distances], axis=-1).astype(np.float32))

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from anyformer.data import IGNORED, Answers, Data, RecordBatch, RecordTable
+from anyformer.data import IGNORED, AnswerSpans, Data, RecordBatch, RecordTable
 from anyformer.data.packing import Ints
 from anyformer.describe import Count
 from anyformer.model import Architecture, Transformer
@@ -38,7 +38,7 @@ class SpansObjective(RecordObjective):
     arXiv 1606.05250).
     """
 
-    reads: ClassVar[type[Data]] = Answers
+    reads: ClassVar[type[Data]] = AnswerSpans
     kind: Literal["spans"] = "spans"
     windows: Count = 1
     """Windows of a question at most; a question that needs more is left out. Each takes a row, needed or not."""

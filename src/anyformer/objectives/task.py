@@ -25,7 +25,7 @@ from anyformer.objectives.requirements import (
 from anyformer.operations import Shape
 from anyformer.parts.call.noise import Noise
 from anyformer.parts.call.reports import Auxiliary
-from anyformer.tasks import NOTHING, Drawn, TaskData
+from anyformer.tasks import NOTHING, TaskBatch, TaskData
 
 
 class TaskObjective(AnswersObjective):
@@ -52,7 +52,7 @@ class TaskObjective(AnswersObjective):
     def each(self, data: TaskData, length: int) -> int:
         return length // data.lengths(length)[1] if self.pack else 1
 
-    def examples(self, drawn: Drawn, rows: Ints, setting: Setting, numbers: Ints, each: int) -> Examples:
+    def examples(self, drawn: TaskBatch, rows: Ints, setting: Setting, numbers: Ints, each: int) -> Examples:
         asked = np.where(drawn.targets == IGNORED, NOTHING, drawn.targets)
         tokens, targets, padding, facts = (
             _in_rows(torch.from_numpy(x) if isinstance(x, np.ndarray) else x, len(rows), setting.length, fill)

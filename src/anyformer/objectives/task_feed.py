@@ -10,10 +10,10 @@ import numpy as np
 from anyformer.data.batches import part_of
 from anyformer.data.packing import Ints
 from anyformer.objectives.examples import Examples
-from anyformer.tasks import Drawn, TaskData
+from anyformer.tasks import TaskBatch, TaskData
 from anyformer.text import DataError
 
-Make = Callable[[Drawn, Ints], Examples]
+Make = Callable[[TaskBatch, Ints], Examples]
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from anyformer.objectives.source_target import padded_pairs
 from anyformer.operations import Shape
 from anyformer.parts.call.noise import Noise
 from anyformer.parts.call.reports import Auxiliary
-from anyformer.tasks import Drawn, Task, TaskData, Transduction
+from anyformer.tasks import Task, TaskBatch, TaskData, Transduction
 
 
 class TaskSeq2SeqObjective(AnswersObjective):
@@ -52,7 +52,7 @@ class TaskSeq2SeqObjective(AnswersObjective):
     def counted(self, examples: Examples) -> Tensor | None:
         return examples.targets != IGNORED
 
-    def examples(self, drawn: Drawn, rows: Ints, setting: Setting, numbers: Ints, each: int) -> Examples:
+    def examples(self, drawn: TaskBatch, rows: Ints, setting: Setting, numbers: Ints, each: int) -> Examples:
         facts, sources, entered, wanted, known = facts_of(drawn).numpy(), [], [], [], []
         for row, source in enumerate(drawn.sources.tolist()):
             answer = numbers[drawn.targets[row, source:][drawn.targets[row, source:] != IGNORED]]

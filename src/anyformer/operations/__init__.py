@@ -3,7 +3,7 @@
 from anyformer.operations.address import Address
 from anyformer.operations.limits import Contract, Limit
 from anyformer.operations.shape import Shape
-from anyformer.operations.tally import Inner, Node, State, Tally, matrix, total
+from anyformer.operations.tally import Inner, Node, StateBytes, Tally, matrix, total
 from anyformer.operations.weight import AxisName, Dimension, Fill, Role, Weight, Wider
 from anyformer.operations.work import (
     Contraction,
@@ -36,7 +36,7 @@ __all__ = [
     "Product",
     "Role",
     "Shape",
-    "State",
+    "StateBytes",
     "Tally",
     "Weight",
     "Wider",

@@ -19,7 +19,7 @@ from anyformer.operations.work import Flops, Operation, Product
 
 
 @dataclass(frozen=True)
-class State:
+class StateBytes:
     """Decode state in bytes: those that are `held`, and those that a call has `read` and `written`.
 
     A call over many positions writes its state. A step of one position reads the keys and values that its query sees: fewer
@@ -36,11 +36,11 @@ class State:
     def moved(self) -> int:
         return self.read + self.written
 
-    def __mul__(self, times: int) -> State:
-        return self if times == 1 else State(self.held * times, self.read * times, self.written * times, self.ranks)
+    def __mul__(self, times: int) -> StateBytes:
+        return self if times == 1 else StateBytes(self.held * times, self.read * times, self.written * times, self.ranks)
 
     @classmethod
-    def of(cls, shape: Shape, held: int, read: int, ranks: int = 1) -> State:
+    def of(cls, shape: Shape, held: int, read: int, ranks: int = 1) -> StateBytes:
         """The state of keys and values: a step reads `read` bytes, a longer call writes all that is held."""
         return cls(held, read, 0, ranks) if shape.length == 1 else cls(held, 0, held, ranks)
 
@@ -81,7 +81,7 @@ class Tally:
 
     own_weights: Mapping[str, Weight] = field(default_factory=dict)
     own_work: Mapping[str, Operation] = field(default_factory=dict)
-    own_state: State | None = None
+    own_state: StateBytes | None = None
     own_limits: tuple[Limit, ...] = ()
     inner: Mapping[str, Inner] = field(default_factory=dict)
 
@@ -158,7 +158,7 @@ class Tally:
         return {node.name(own): flops * node.times for node, own, flops in products if flops != Flops()}
 
     @property
-    def states(self) -> Mapping[str, State]:
+    def states(self) -> Mapping[str, StateBytes]:
         """Decode state of every part by name."""
         return {node.path: node.tally.own_state * node.times for node in self.nodes() if node.tally.own_state is not None}
 

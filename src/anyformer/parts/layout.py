@@ -88,7 +88,7 @@ class LatentLayout:
 
 
 @dataclass(frozen=True)
-class Layout:
+class WeightLayout:
     """The ways in which a sublayer's weights can be read; None where they cannot be read in that way."""
 
     network: NetworkLayout | None = None

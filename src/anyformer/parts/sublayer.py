@@ -14,7 +14,7 @@ from anyformer.describe import DescriptionError, Registry
 from anyformer.operations import Shape, Tally
 from anyformer.parts.call.shared import Read
 from anyformer.parts.call.state import State
-from anyformer.parts.layout import Layout
+from anyformer.parts.layout import WeightLayout
 from anyformer.parts.masks.mask import Mask
 from anyformer.parts.parametrisation import Parametrisation
 from anyformer.parts.sketch import Drawn
@@ -132,9 +132,9 @@ class Sublayer(Drawn):
         """The most layers that can share its weights, which has some of each layer's own (`LayerLoRA`); None: any number."""
         return None
 
-    def layout(self, width: int) -> Layout:
+    def layout(self, width: int) -> WeightLayout:
         """What its weights are, for making them from those of another sublayer, or those of another from them."""
-        return Layout()
+        return WeightLayout()
 
     @property
     def tp_divisors(self) -> tuple[int, ...]:

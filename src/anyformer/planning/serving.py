@@ -15,7 +15,7 @@ from anyformer.costs.named_hardware import hardware_of
 from anyformer.costs.roofline import timed
 from anyformer.describe import UserError
 from anyformer.model import Architecture
-from anyformer.operations import Shape, State
+from anyformer.operations import Shape, StateBytes
 from anyformer.plan import Plan
 from anyformer.planning import communication, links
 from anyformer.planning.layout import MOST_RANKS, DividedSizes, Layout, bounds, divisors
@@ -191,9 +191,9 @@ class _LayoutSearch:
         return self.weights / weight_bytes(self.architecture, FORMATS["bf16"])
 
     @cached_property
-    def per_user(self) -> Mapping[str, Sequence[State]]:
+    def per_user(self) -> Mapping[str, Sequence[StateBytes]]:
         """Decode state of one user, by the name of the unit that holds it."""
-        source, states = self.length if self.architecture.two_inputs else 0, dict[str, list[State]]()
+        source, states = self.length if self.architecture.two_inputs else 0, dict[str, list[StateBytes]]()
         for node in self.architecture.cost(Shape(past=self.length - 1, source=source), self.plan).nodes():
             if node.tally.own_state is not None:
                 states.setdefault(place(node.address, self.architecture), []).append(node.tally.own_state)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from anyformer.parts.layout import HeadsLayout, LatentLayout, Layout
+from anyformer.parts.layout import HeadsLayout, LatentLayout, WeightLayout
 from anyformer.parts.positions.rotary import Rotary
 from anyformer.surgery.errors import SurgeryError
 from anyformer.surgery.factored import Factored, Turn
@@ -13,7 +13,7 @@ from anyformer.surgery.operation import TransformStep
 INPUTS = "sublayer"
 
 
-def factoring(old: Layout, new: Layout, where: str, writes: frozenset[str]) -> tuple[TransformStep, ...] | None:
+def factoring(old: WeightLayout, new: WeightLayout, where: str, writes: frozenset[str]) -> tuple[TransformStep, ...] | None:
     """The step from attention over heads to attention through a latent; None if it is another change.
 
     Raises `SurgeryError` for what the new attention has no place for.

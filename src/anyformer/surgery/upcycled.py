@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from anyformer.parts.layout import Layout, NetworkLayout
+from anyformer.parts.layout import NetworkLayout, WeightLayout
 from anyformer.surgery.errors import SurgeryError
 from anyformer.surgery.operation import Fresh, Keep, MadeWeight, TransformStep, Zero
 
 
-def upcycling(old: Layout, new: Layout, where: str, writes: frozenset[str]) -> tuple[TransformStep, ...] | None:
+def upcycling(old: WeightLayout, new: WeightLayout, where: str, writes: frozenset[str]) -> tuple[TransformStep, ...] | None:
     """Steps from a dense network to experts, names within the sublayer; None if it is another change.
 
     `writes`: the names of the new weights that write to the stream. Raises `SurgeryError` if experts that equal the network

@@ -16,7 +16,7 @@ from anyformer.tasks.regression import Regression
 from anyformer.tasks.reversal import Reversal
 from anyformer.tasks.selective_copying import SelectiveCopying
 from anyformer.tasks.sorting import Sorting
-from anyformer.tasks.task import NOTHING, Drawn, Task
+from anyformer.tasks.task import NOTHING, Task, TaskBatch
 from anyformer.tasks.transduction import Transduction
 
 __all__ = [
@@ -24,7 +24,6 @@ __all__ = [
     "NOTHING",
     "Compression",
     "Copying",
-    "Drawn",
     "Draws",
     "Dyck",
     "FuzzyRecall",
@@ -38,6 +37,7 @@ __all__ = [
     "SelectiveCopying",
     "Sorting",
     "Task",
+    "TaskBatch",
     "TaskData",
     "Transduction",
     "named_task",

@@ -9,7 +9,7 @@ import numpy as np
 from anyformer.data import IGNORED
 from anyformer.describe import Count
 from anyformer.tasks.draws import Draws
-from anyformer.tasks.task import Drawn, Task, named
+from anyformer.tasks.task import Task, TaskBatch, named
 
 
 class Compression(Task):
@@ -44,11 +44,11 @@ class Compression(Task):
     def chance(self, length: int) -> float:
         return 1 / self.letters
 
-    def draw(self, draws: Draws, length: int) -> Drawn:
+    def draw(self, draws: Draws, length: int) -> TaskBatch:
         count = length // 2
         letters, asked = draws.below("letters", self.letters, count), draws.shuffled("asked", count)
         tokens = np.concatenate([letters, self.letters + asked], axis=1)
         targets, distances = np.full_like(tokens, IGNORED), np.zeros_like(tokens)
         targets[:, count:] = np.take_along_axis(letters, asked, axis=1)
         distances[:, count:] = np.arange(count, 2 * count) - asked
-        return Drawn.of(tokens, targets, self.chance(length), distances=distances, together=True)
+        return TaskBatch.of(tokens, targets, self.chance(length), distances=distances, together=True)

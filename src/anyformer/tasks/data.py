@@ -13,7 +13,7 @@ from anyformer.data import Generated
 from anyformer.data.order import hashed
 from anyformer.describe import Count, UserError, parse_assignment
 from anyformer.tasks.draws import Draws, Ints
-from anyformer.tasks.task import NOTHING, Drawn, Task
+from anyformer.tasks.task import NOTHING, Task, TaskBatch
 from anyformer.text import DataError
 
 if TYPE_CHECKING:
@@ -100,13 +100,13 @@ class TaskData(Generated):
             raise DataError(problem)
         return shortest, longest
 
-    def drawn(self, rows: Ints, seed: int, length: int, *, test: bool) -> Drawn:
+    def drawn(self, rows: Ints, seed: int, length: int, *, test: bool) -> TaskBatch:
         """The sequences with these numbers, (B, `length`): of training by the seed, or the held-out ones, which have none.
 
         The first of a sequence's draws that is one of the task, and of this split, counts.
         """
         shortest, longest = self.lengths(length)
-        result, left = Drawn.empty(len(rows), length), np.arange(len(rows))
+        result, left = TaskBatch.empty(len(rows), length), np.arange(len(rows))
         keys = (0, 1) if test else (seed, 0)
         for attempt in range(ceil(_TRIES / min(self.held_out, 1 - self.held_out))):
             draws = Draws.of(rows[left], *keys, attempt)

@@ -9,7 +9,7 @@ import numpy as np
 from anyformer.data import IGNORED
 from anyformer.describe import Count
 from anyformer.tasks.draws import Draws
-from anyformer.tasks.task import NOTHING, Drawn, Task, named
+from anyformer.tasks.task import NOTHING, Task, TaskBatch, named
 
 
 class Dyck(Task):
@@ -40,7 +40,7 @@ class Dyck(Task):
     def chance(self, length: int) -> float:
         return 1 / self.brackets
 
-    def draw(self, draws: Draws, length: int) -> Drawn:
+    def draw(self, draws: Draws, length: int) -> TaskBatch:
         rows = np.arange(len(draws))
         kinds, turns = draws.below("kinds", self.brackets, length), draws.below("turns", 2, length)
         tokens = np.full((len(draws), length), self.brackets, dtype=np.int64)
@@ -56,4 +56,4 @@ class Dyck(Task):
             targets[down, place] = tokens[down, matching]
             distances[down, place] = place - matching
             depth += np.where(opens, 1, -1)
-        return Drawn.of(tokens, targets, self.chance(length), distances=distances)
+        return TaskBatch.of(tokens, targets, self.chance(length), distances=distances)

@@ -11,7 +11,7 @@ from pydantic import Field
 from anyformer.data import IGNORED
 from anyformer.describe import Count
 from anyformer.tasks.draws import Draws, Ints
-from anyformer.tasks.task import NOTHING, Drawn, Task, named
+from anyformer.tasks.task import NOTHING, Task, TaskBatch, named
 
 
 class FuzzyRecall(Task):
@@ -48,7 +48,7 @@ class FuzzyRecall(Task):
     def chance(self, length: int) -> float:
         return 1 / self.letters
 
-    def draw(self, draws: Draws, length: int) -> Drawn:
+    def draw(self, draws: Draws, length: int) -> TaskBatch:
         rows, P, width = np.arange(len(draws))[:, None], self.pairs, 2 * self.span
         sizes = 1 + draws.below("sizes", self.span, 2 * P).reshape(-1, P, 2, 1)
         words = draws.below("letters", self.letters, P * width).reshape(-1, P, 2, self.span)
@@ -65,7 +65,7 @@ class FuzzyRecall(Task):
         back = np.arange(tokens.shape[1]) - 1 - told
         targets, answers, distances = (_before(each, asked, none) for each, none in ((tokens, IGNORED), (pair, 0), (back, 0)))
         distinct = (words[:, :, None, 0] == words[:, None, :, 0]).all(-1).sum((1, 2)) == P
-        return Drawn.of(tokens, targets, self.chance(length), distances=distances, answers=answers, valid=distinct)
+        return TaskBatch.of(tokens, targets, self.chance(length), distances=distances, answers=answers, valid=distinct)
 
 
 def _before(numbers: Ints, asked: NDArray[np.bool_], none: int) -> Ints:

@@ -9,7 +9,7 @@ import numpy as np
 from anyformer.data import IGNORED
 from anyformer.describe import Count
 from anyformer.tasks.draws import Draws
-from anyformer.tasks.task import Drawn, Task, named
+from anyformer.tasks.task import Task, TaskBatch, named
 
 
 class Induction(Task):
@@ -42,7 +42,7 @@ class Induction(Task):
     def chance(self, length: int) -> float:
         return 1 / self.letters
 
-    def draw(self, draws: Draws, length: int) -> Drawn:
+    def draw(self, draws: Draws, length: int) -> TaskBatch:
         first = -(-2 * length // 3)
         again = length - first
         letters = draws.shuffled("letters", self.letters, first)
@@ -53,4 +53,4 @@ class Induction(Task):
         targets, distances = np.full_like(tokens, IGNORED), np.zeros_like(tokens)
         targets[:, first:] = piece[:, 1:]
         distances[:, first:] = np.arange(first, length) - places[:, 1:]
-        return Drawn.of(tokens, targets, self.chance(length), distances=distances)
+        return TaskBatch.of(tokens, targets, self.chance(length), distances=distances)

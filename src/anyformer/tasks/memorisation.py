@@ -11,7 +11,7 @@ from pydantic import Field
 from anyformer.data.order import permuted
 from anyformer.describe import Count
 from anyformer.tasks.draws import Draws, Ints
-from anyformer.tasks.task import Drawn, Task, named
+from anyformer.tasks.task import Task, TaskBatch, named
 
 
 class Memorisation(Task):
@@ -43,9 +43,9 @@ class Memorisation(Task):
     def chance(self, length: int) -> float:
         return -(-self.keys // self.values) / self.keys
 
-    def draw(self, draws: Draws, length: int) -> Drawn:
+    def draw(self, draws: Draws, length: int) -> TaskBatch:
         keys = draws.below("keys", self.keys, length)
-        return Drawn.of(keys, self.keys + facts(self.keys, self.values, self.table)[keys], self.chance(length))
+        return TaskBatch.of(keys, self.keys + facts(self.keys, self.values, self.table)[keys], self.chance(length))
 
 
 @lru_cache(maxsize=16)

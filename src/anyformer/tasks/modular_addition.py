@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from anyformer.tasks.draws import Draws
-from anyformer.tasks.task import Drawn, named
+from anyformer.tasks.task import TaskBatch, named
 from anyformer.tasks.transduction import Transduction
 
 
@@ -40,7 +40,7 @@ class ModularAddition(Transduction):
     def chance(self, length: int) -> float:
         return 1 / self.modulus
 
-    def draw(self, draws: Draws, length: int) -> Drawn:
+    def draw(self, draws: Draws, length: int) -> TaskBatch:
         question = draws.below("numbers", self.modulus, 2)
         answer = question.sum(1, keepdims=True) % self.modulus
         return self.line(question, answer, self.chance(length), self.modulus)

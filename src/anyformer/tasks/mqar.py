@@ -10,7 +10,7 @@ from pydantic import model_validator
 from anyformer.data import IGNORED
 from anyformer.describe import Count
 from anyformer.tasks.draws import Draws
-from anyformer.tasks.task import Drawn, Task, named
+from anyformer.tasks.task import Task, TaskBatch, named
 
 
 class MQAR(Task):
@@ -48,7 +48,7 @@ class MQAR(Task):
     def chance(self, length: int) -> float:
         return 1 / self.values
 
-    def draw(self, draws: Draws, length: int) -> Drawn:
+    def draw(self, draws: Draws, length: int) -> TaskBatch:
         told, rows = 2 * self.pairs, np.arange(len(draws))[:, None]
         tokens = np.full((len(draws), length), self.keys + self.values, dtype=np.int64)
         targets, distances = np.full_like(tokens, IGNORED), np.zeros_like(tokens)
@@ -57,4 +57,4 @@ class MQAR(Task):
         places = told + draws.shuffled("places", length - told, self.pairs)
         tokens[rows, places], targets[rows, places] = keys, values
         distances[rows, places] = places - np.arange(1, told, 2)
-        return Drawn.of(tokens, targets, self.chance(length), distances=distances)
+        return TaskBatch.of(tokens, targets, self.chance(length), distances=distances)

@@ -9,7 +9,7 @@ from pydantic import model_validator
 
 from anyformer.describe import Count
 from anyformer.tasks.draws import Draws
-from anyformer.tasks.task import Drawn, named
+from anyformer.tasks.task import TaskBatch, named
 from anyformer.tasks.transduction import Transduction
 
 
@@ -52,7 +52,7 @@ class Needle(Transduction):
     def chance(self, length: int) -> float:
         return 1 / self.values
 
-    def draw(self, draws: Draws, length: int) -> Drawn:
+    def draw(self, draws: Draws, length: int) -> TaskBatch:
         hay, rows = length - 2, np.arange(len(draws))[:, None]
         keys = draws.shuffled("keys", self.keys, self.needles)
         values = self.keys + draws.below("values", self.values, self.needles)

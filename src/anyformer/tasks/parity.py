@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from anyformer.tasks.draws import Draws
-from anyformer.tasks.task import Drawn, Task
+from anyformer.tasks.task import Task, TaskBatch
 
 
 class Parity(Task):
@@ -33,6 +33,6 @@ class Parity(Task):
     def chance(self, length: int) -> float:
         return 1 / 2
 
-    def draw(self, draws: Draws, length: int) -> Drawn:
+    def draw(self, draws: Draws, length: int) -> TaskBatch:
         bits = draws.below("bits", 2, length)
-        return Drawn.of(bits, np.cumsum(bits, axis=1) % 2, self.chance(length), together=True)
+        return TaskBatch.of(bits, np.cumsum(bits, axis=1) % 2, self.chance(length), together=True)

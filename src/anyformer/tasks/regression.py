@@ -11,7 +11,7 @@ from pydantic import Field
 from anyformer.data import IGNORED
 from anyformer.describe import Count
 from anyformer.tasks.draws import Draws, Ints
-from anyformer.tasks.task import Drawn, Task
+from anyformer.tasks.task import Task, TaskBatch
 
 
 class Regression(Task):
@@ -50,7 +50,7 @@ class Regression(Task):
         """(B, d): the function of each row."""
         return draws.below("weights", 2 * self.greatest + 1, self.inputs) - self.greatest
 
-    def draw(self, draws: Draws, length: int) -> Drawn:
+    def draw(self, draws: Draws, length: int) -> TaskBatch:
         d, k = self.inputs, self.greatest
         count = length // (d + 1)
         points = draws.below("points", 2 * k + 1, count * d).reshape(len(draws), count, d) - k
@@ -58,9 +58,9 @@ class Regression(Task):
         tokens = np.concatenate([points + k, values[:, :, None]], axis=2).reshape(len(draws), -1)
         targets = np.full_like(tokens, IGNORED)
         targets[:, d - 1 :: d + 1] = values
-        return Drawn.of(tokens, targets, self.chance(length))
+        return TaskBatch.of(tokens, targets, self.chance(length))
 
-    def split_by(self, draws: Draws, made: Drawn) -> Ints:
+    def split_by(self, draws: Draws, made: TaskBatch) -> Ints:
         return self.weights(draws) + self.greatest
 
 

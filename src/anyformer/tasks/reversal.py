@@ -8,7 +8,7 @@ import numpy as np
 
 from anyformer.describe import Count
 from anyformer.tasks.draws import Draws
-from anyformer.tasks.task import Drawn, named
+from anyformer.tasks.task import TaskBatch, named
 from anyformer.tasks.transduction import Transduction
 
 
@@ -36,7 +36,7 @@ class Reversal(Transduction):
     def chance(self, length: int) -> float:
         return 1 / self.letters
 
-    def draw(self, draws: Draws, length: int) -> Drawn:
+    def draw(self, draws: Draws, length: int) -> TaskBatch:
         count = length // 2
         letters = draws.below("letters", self.letters, count)
         return self.line(letters, letters[:, ::-1], self.chance(length), self.letters, 2 * np.arange(count) + 1)

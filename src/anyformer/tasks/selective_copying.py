@@ -8,7 +8,7 @@ import numpy as np
 
 from anyformer.describe import Count
 from anyformer.tasks.draws import Draws
-from anyformer.tasks.task import Drawn, named
+from anyformer.tasks.task import TaskBatch, named
 from anyformer.tasks.transduction import Transduction
 
 
@@ -38,7 +38,7 @@ class SelectiveCopying(Transduction):
     def chance(self, length: int) -> float:
         return 1 / self.letters
 
-    def draw(self, draws: Draws, length: int) -> Drawn:
+    def draw(self, draws: Draws, length: int) -> TaskBatch:
         read = length - self.items
         places = np.sort(draws.shuffled("places", read, self.items), axis=1)
         letters = draws.below("letters", self.letters, self.items)

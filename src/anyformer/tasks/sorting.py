@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from anyformer.describe import Count
 from anyformer.tasks.draws import Draws
-from anyformer.tasks.task import Drawn, named
+from anyformer.tasks.task import TaskBatch, named
 from anyformer.tasks.transduction import Transduction
 
 
@@ -40,7 +40,7 @@ class Sorting(Transduction):
     def chance(self, length: int) -> float:
         return float(likeliest(self.numbers, length // 2).mean())
 
-    def draw(self, draws: Draws, length: int) -> Drawn:
+    def draw(self, draws: Draws, length: int) -> TaskBatch:
         count = length // 2
         question = draws.below("numbers", self.numbers, count)
         order = np.argsort(question, axis=1, kind="stable")

@@ -1,4 +1,4 @@
-"""`Task`: the base of generated tasks, as a value; `Drawn`: its sequences."""
+"""`Task`: the base of generated tasks, as a value; `TaskBatch`: its sequences."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NOTHING = -1
 
 
 @dataclass(frozen=True, eq=False)
-class Drawn:
+class TaskBatch:
     """B sequences of at most N positions. Symbols are numbered from 0.
 
     `tokens` (B, N): what is read, `NOTHING` behind a sequence's end. `targets` (B, N): what is to be said once the position is
@@ -70,7 +70,7 @@ class Drawn:
     def __len__(self) -> int:
         return len(self.tokens)
 
-    def take(self, rows: NDArray[Any], other: Drawn) -> None:
+    def take(self, rows: NDArray[Any], other: TaskBatch) -> None:
         """Fill `rows` with all sequences of `other`, which may be shorter."""
         for field in fields(self):
             mine, theirs = getattr(self, field.name), getattr(other, field.name)
@@ -116,14 +116,14 @@ class Task(Value):
         return None
 
     def chance(self, length: int) -> float:
-        """Mean over the targets of `Drawn.chances`, at this length."""
+        """Mean over the targets of `TaskBatch.chances`, at this length."""
         raise NotImplementedError
 
-    def draw(self, draws: Draws, length: int) -> Drawn:
+    def draw(self, draws: Draws, length: int) -> TaskBatch:
         """A sequence of at most `length` positions for each row of draws; `length` is at least `least`."""
         raise NotImplementedError
 
-    def split_by(self, draws: Draws, made: Drawn) -> Ints:
+    def split_by(self, draws: Draws, made: TaskBatch) -> Ints:
         """(B, n), -1 at least: what decides whether a sequence is only tested: its symbols, unless a task holds out more."""
         return made.tokens
 

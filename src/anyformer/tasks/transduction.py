@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 from anyformer.data import IGNORED
 from anyformer.tasks.draws import Ints
-from anyformer.tasks.task import Drawn, Task
+from anyformer.tasks.task import Task, TaskBatch
 
 
 class Transduction(Task):
@@ -17,7 +17,7 @@ class Transduction(Task):
     inputs has x as its source and y as its target.
     """
 
-    def line(self, question: Ints, answer: Ints, chances: ArrayLike, sign: int, distances: Ints | None = None) -> Drawn:
+    def line(self, question: Ints, answer: Ints, chances: ArrayLike, sign: int, distances: Ints | None = None) -> TaskBatch:
         """The sequences of questions (B, S) and answers (B, A); `chances` and `distances`: of the answers, (B, A) or (A,)."""
         rows, S = question.shape
         tokens = np.concatenate([question, np.full((rows, 1), sign, dtype=np.int64), answer[:, :-1]], axis=1)
@@ -26,4 +26,4 @@ class Transduction(Task):
             np.concatenate([np.zeros(question.shape), np.broadcast_to(np.asarray(each), answer.shape)], axis=1)
             for each in (chances, 0 if distances is None else distances)
         )
-        return Drawn.of(tokens, targets, levels, distances=far.astype(np.int64), together=True, source=S)
+        return TaskBatch.of(tokens, targets, levels, distances=far.astype(np.int64), together=True, source=S)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from anyformer.data import IGNORED
-from anyformer.tasks import NOTHING, Drawn, Draws, Task
+from anyformer.tasks import NOTHING, Draws, Task, TaskBatch
 
 LENGTH, ROWS = 24, 4000
 Solution = Callable[[Sequence[str]], Mapping[int, str]]
@@ -21,7 +21,7 @@ def length_of(task: Task) -> int:
     return max(task.least, LENGTH if task.most is None else min(LENGTH, task.most))
 
 
-def drawn(task: Task, rows: int = ROWS, seed: int = 1, length: int | None = None) -> Drawn:
+def drawn(task: Task, rows: int = ROWS, seed: int = 1, length: int | None = None) -> TaskBatch:
     """Valid sequences of the task."""
     made = task.draw(Draws.of(np.arange(rows), seed), length or length_of(task))
     return made.those(np.flatnonzero(made.valid))

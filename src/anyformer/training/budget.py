@@ -52,7 +52,7 @@ class Fitted:
 
 
 @dataclass
-class Budget:
+class TimeBudget:
     """The time of a command: `seconds` from `began`, a reading of the clock."""
 
     seconds: float

@@ -29,7 +29,7 @@ from anyformer.training import budget as budgets
 from anyformer.training import journal
 from anyformer.training.adapting import check_tuning, learning_line
 from anyformer.training.asking import keep_teacher
-from anyformer.training.budget import Budget, fit
+from anyformer.training.budget import TimeBudget, fit
 from anyformer.training.changes import check_changes, check_data, revised
 from anyformer.training.display import COMPILING
 from anyformer.training.held_out import corpus_of
@@ -85,7 +85,7 @@ def train(
         with listening() as stop, alone, ranks.console(console, directory) as console:
             stop.doing = "measuring the machine"
             machine = measured_host(device)
-            budget = None if run.minutes is None else Budget(run.minutes * 60, began)
+            budget = None if run.minutes is None else TimeBudget(run.minutes * 60, began)
             left = 0.0 if budget is None else budget.left
             chosen, sizing = ranks.same(partial(sized, run, machine, left, ranks.replicas))
             plan, notes = ranks.same(lambda: resolve(chosen.plan, machine, chosen.tuning.base, long=lasts(chosen)))
@@ -146,7 +146,7 @@ def resume(
             raise UserError(f"{directory}: {step} updates are done, but steps = {run.steps}: set steps above {step}")
         stop.doing = "measuring the machine"
         machine = measured_host(device)
-        budget = None if run.minutes is None else Budget(run.minutes * 60, began)
+        budget = None if run.minutes is None else TimeBudget(run.minutes * 60, began)
         memory, trainer = _prepared(directory, run, machine, stop, console, budget, ranks, fresh=newest is None, begun=True)
         if newest is not None:
             check_data(journal.read_data_facts(directory) or {"digest": facts.get("data")}, trainer.corpus, str(directory))
@@ -188,7 +188,7 @@ def _prepared(
     machine: Host,
     stop: Stop,
     console: Console,
-    budget: Budget | None,
+    budget: TimeBudget | None,
     ranks: Ranks,
     notes: Sequence[str] = (),
     *,
@@ -226,7 +226,7 @@ def _prepared(
     return memory, trainer
 
 
-def _fitted(directory: Path, trainer: Trainer, budget: Budget, stop: Stop, console: Console, done: int = 0) -> Trainer:
+def _fitted(directory: Path, trainer: Trainer, budget: TimeBudget, stop: Stop, console: Console, done: int = 0) -> Trainer:
     """The trainer with as many more updates, and as large a last evaluation, as fit into the minutes."""
     run = trainer.run
     stop.doing = "timing an update"

@@ -13,7 +13,7 @@ from anyformer.files import PlaceError
 from anyformer.objectives.mixing import epochs
 from anyformer.training import budget as budgets
 from anyformer.training import journal
-from anyformer.training.budget import Budget
+from anyformer.training.budget import TimeBudget
 from anyformer.training.display import Display
 from anyformer.training.ending import ended
 from anyformer.training.evaluate import Evaluated
@@ -45,7 +45,7 @@ class Session:
     memory: MemoryMeter
     console: Console
     stop: Stop
-    budget: Budget | None = None
+    budget: TimeBudget | None = None
     step: int = 0
     past: Past = field(default_factory=Past)
     first: int = field(init=False)
@@ -202,7 +202,7 @@ class Session:
     def _say(self, line: str) -> None:
         self.console.out(line, style="yellow", highlight=False)
 
-    def _shorten_if_late(self, budget: Budget) -> None:
+    def _shorten_if_late(self, budget: TimeBudget) -> None:
         """Make fewer updates if they would not fit into the minutes, and record it, so that a resumed run does the same."""
         steps = self.ranks.same(lambda: budget.shortened(self.step, self.steps))
         if steps == self.steps:

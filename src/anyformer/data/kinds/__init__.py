@@ -1,6 +1,6 @@
 """Kinds of data, one in each file; a class enters the registry of `Data` by being defined."""
 
-from anyformer.data.kinds.answers import Answers
+from anyformer.data.kinds.answers import AnswerSpans
 from anyformer.data.kinds.chats import Chats
 from anyformer.data.kinds.completions import Completions
 from anyformer.data.kinds.images import Images
@@ -16,7 +16,7 @@ from anyformer.data.kinds.vectors import Arrays, Pixels, Vectors
 from anyformer.data.kinds.word_labels import WordLabels
 
 __all__ = [
-    "Answers",
+    "AnswerSpans",
     "Arrays",
     "ChatRecords",
     "Chats",

@@ -16,7 +16,7 @@ from anyformer.data.row import BadRecord, RecordRow, shown
 from anyformer.text.tokenizers import TokenArray, Tokenizer
 
 
-class Answers(Records):
+class AnswerSpans(Records):
     """A context, a question, the answer, and the character of the context at which it begins (SQuAD, arXiv 1606.05250).
 
     An empty answer says that the context has none (SQuAD 2.0).

@@ -6,7 +6,7 @@ from typing import Literal, Self
 
 from anyformer.parts.attention.attention_module import AttentionModule
 from anyformer.parts.attention.self_attention import SelfAttention
-from anyformer.parts.layout import HeadsLayout, Layout
+from anyformer.parts.layout import HeadsLayout, WeightLayout
 from anyformer.plan import Plan
 
 
@@ -27,7 +27,7 @@ class Attention(SelfAttention):
         # A score bias is made for all heads, and so is a kernel of a convolution.
         return self.of_heads(width, ways) if self.score_bias is None and self.convolution is None else None
 
-    def layout(self, width: int) -> Layout:
+    def layout(self, width: int) -> WeightLayout:
         own = self.keys_from is None and self.values == "own" and self.grouped is None and self.convolution is None
         beyond = {
             "bias": bool({"query", "key", "value"} & set(self.bias)), "qk_norm": self.qk_norm, "value_norm": self.value_norm,
@@ -42,4 +42,4 @@ class Attention(SelfAttention):
             self.value_scale, self.rotary, "query.weight", "key.weight", "value.weight", "output.weight",
             tuple(name for name, given in beyond.items() if given),
         )  # fmt: skip
-        return Layout(heads=heads if own else None)
+        return WeightLayout(heads=heads if own else None)

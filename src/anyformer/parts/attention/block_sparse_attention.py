@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, model_validator
 from torch import Tensor
 
 from anyformer.describe import with_kind
-from anyformer.operations import Shape, State, Tally, total
+from anyformer.operations import Shape, StateBytes, Tally, total
 from anyformer.parts.attention.attend_chosen import attend_chosen
 from anyformer.parts.attention.attend_chosen_blocks import attend_chosen_blocks
 from anyformer.parts.attention.attention_module import AttentionModule
@@ -82,7 +82,7 @@ class BlockSparseAttention(SelfAttention):
         chosen = self.choice.choosing(self.heads, K) * (E + U) * self._seen(shape)
         read = number_bytes * (chosen + self.choice.read(K, E, mask, shape))
         choice = total({"choice": self.choice.cost(width, self.heads, K, E, mask, shape)})
-        return parts + choice + Tally(own_state=State.of(shape, held, read))
+        return parts + choice + Tally(own_state=StateBytes.of(shape, held, read))
 
     def pairs(self, shape: Shape, plan: Plan) -> tuple[int, int]:
         keys = self.choice.most if self.sparse(shape.keys, plan) else shape.keys

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from anyformer.operations import Dimension, Shape, State, Tally, Weight, matrix, total
+from anyformer.operations import Dimension, Shape, StateBytes, Tally, Weight, matrix, total
 from anyformer.operations.elementwise import rotated
 from anyformer.parts.attention.compressed_heads import CompressedHeads
 from anyformer.parts.attention.compressed_module import CompressedAttentionModule
@@ -80,7 +80,7 @@ class CompressedAttention(CompressedHeads):
             inner["output"] = self.output.cost(self.heads * E, width, rows)
         return inner
 
-    def _held(self, shape: Shape, plan: Plan) -> State:
+    def _held(self, shape: Shape, plan: Plan) -> StateBytes:
         """A step reads the keys and entries that its query sees, the index entries that it chooses from, and the tails."""
         number_bytes, read = shape.batch * plan.activation_bytes, self.head_width * self.pairs(shape, plan)[1]
         if self.compressor is not None:
@@ -89,4 +89,4 @@ class CompressedAttention(CompressedHeads):
                 read += tokens * each
             if self.choice is not None:
                 read += self.choice.head_width * self.compressor.seen(shape)
-        return State.of(shape, number_bytes * self.numbers(shape.cache_length), number_bytes * read)
+        return StateBytes.of(shape, number_bytes * self.numbers(shape.cache_length), number_bytes * read)

@@ -8,7 +8,7 @@ import torch
 from pydantic import model_validator
 from torch import Tensor, nn
 
-from anyformer.operations import Limit, Shape, State, Tally, total
+from anyformer.operations import Limit, Shape, StateBytes, Tally, total
 from anyformer.parts.attention.heads import Heads
 from anyformer.parts.attention.heads_module import HeadsModule
 from anyformer.parts.attention.heads_sketch import heads_sketch, heads_title
@@ -64,7 +64,7 @@ class CrossAttention(Heads):
         pairs, source_rows = shape.length * shape.source, 0 if shape.past else shape.batch * shape.source
         features = self.width_of_head(width) + self.width_of_value(width)
         held = shape.batch * self.groups * shape.source * features * plan.activation_bytes
-        state = State(held, held if shape.past else 0, 0 if shape.past else held, self.groups)
+        state = StateBytes(held, held if shape.past else 0, 0 if shape.past else held, self.groups)
         limit = Limit("packed", "cross-attention does not know which part of the source belongs to which document")
         norm = {} if self.source_norm is None else {"source_norm": self.source_norm.cost(width, source_rows)}
         return (

@@ -6,13 +6,13 @@ from typing import Literal, Self
 
 from torch import nn
 
-from anyformer.operations import Shape, State, Tally, Weight, matrix, total
+from anyformer.operations import Shape, StateBytes, Tally, Weight, matrix, total
 from anyformer.operations.elementwise import rotated
 from anyformer.parts.attention.heads_sketch import gated, heads_cell, rotary_cell
 from anyformer.parts.attention.latent_heads import LatentHeads
 from anyformer.parts.attention.latent_module import ChoosingLatentAttentionModule, LatentAttentionModule
 from anyformer.parts.attention.scores import pair_work
-from anyformer.parts.layout import LatentLayout, Layout
+from anyformer.parts.layout import LatentLayout, WeightLayout
 from anyformer.parts.sketch import Cell, Sketch, biases, chain, fan, number, words
 from anyformer.plan import Plan
 
@@ -52,10 +52,10 @@ class LatentAttention(LatentHeads):
             "Multi-head latent attention", (remembered, *aligned, *both, *gates, *extras, *biases(self.bias, 3)), flow
         )
 
-    def layout(self, width: int) -> Layout:
+    def layout(self, width: int) -> WeightLayout:
         moved = self.aligned_to is not None or self.queries_from == "both" or self.gate_from == "queries"
         if self.choice is not None or self.sink is not None or moved:
-            return Layout()
+            return WeightLayout()
         others = {"norm": self.norm, "rope_norm": self.rope_norm, "temperature": self.temperature}
         latent = LatentLayout(
             self.heads, self.kv_rank, self.q_rank, self.nope_width, self.rope_width, self.value_width,
@@ -63,7 +63,7 @@ class LatentAttention(LatentHeads):
             "key_up.weight", "value_up.weight", "output.weight",
             tuple(name for name, part in others.items() if part is not None),
         )  # fmt: skip
-        return Layout(latent=latent)
+        return WeightLayout(latent=latent)
 
     def narrowed(self, width: int, ways: int) -> Self | None:
         # The loss of an index needs the attention weights of all heads.
@@ -117,4 +117,4 @@ class LatentAttention(LatentHeads):
         # A step reads the latents that it chooses, and the index keys of all that it chooses from.
         read = number_bytes * ((self.kv_rank + self.rope_width) * exact + self.index_width * seen)
         held = number_bytes * self.remembered * self.mask.cache_length(shape.cache_length)
-        return parts + Tally(own_state=State.of(shape, held, read), own_limits=self.limits)
+        return parts + Tally(own_state=StateBytes.of(shape, held, read), own_limits=self.limits)

@@ -8,7 +8,7 @@ import torch
 from pydantic import model_validator
 
 from anyformer.describe import Count, Value
-from anyformer.operations import Dimension, Limit, Operation, Shape, State, Tally, Weight, total
+from anyformer.operations import Dimension, Limit, Operation, Shape, StateBytes, Tally, Weight, total
 from anyformer.operations.elementwise import rotated
 from anyformer.parts.attention.exclusive import Exclusive
 from anyformer.parts.attention.forgetting import ForgettingGate
@@ -140,7 +140,7 @@ class SelfAttention(Heads):
         gates = 0 if self.forget is None else self.heads * SUM_BYTES
         position = shape.batch * (K * (E + U) * plan.activation_bytes + gates)
         held = position * self.mask.cache_length(shape.cache_length) if own else 0
-        state = State.of(shape, held, position * self.mask.pairs(shape), K)
+        state = StateBytes.of(shape, held, position * self.mask.pairs(shape), K)
         inner = {} if self.score_bias is None else {"score_bias": self.score_bias.cost(self, width, shape)}
         inner |= {} if self.forget is None else {"forget": self.forget.cost(self.inputs(width), self.heads, rows)}
         if self.value_embedding is not None:

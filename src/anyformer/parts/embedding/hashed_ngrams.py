@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from anyformer.describe import Positive
-from anyformer.operations import Shape, State, Tally
+from anyformer.operations import Shape, StateBytes, Tally
 from anyformer.parts.call.context import Context
 from anyformer.parts.call.recurrent_state import ConvolutionState
 from anyformer.parts.call.shared import TOKENS, Read
@@ -48,7 +48,7 @@ class HashedNgrams(Sublayer):
 
     def cost(self, width: int, shape: Shape, plan: Plan) -> Tally:
         held = self.ngrams.state_bytes(shape.batch)
-        return self.ngrams.cost(width).within("ngrams") + Tally(own_state=State.of(shape, held, held))
+        return self.ngrams.cost(width).within("ngrams") + Tally(own_state=StateBytes.of(shape, held, held))
 
     def state(
         self, width: int, batch: int, capacity: int, source: int, dtype: torch.dtype, device: torch.device

@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from anyformer.describe import Count, Positive
-from anyformer.operations import Dimension, ExpertProduct, Limit, Shape, State, Tally, Weight, matrix, total
+from anyformer.operations import Dimension, ExpertProduct, Limit, Shape, StateBytes, Tally, Weight, matrix, total
 from anyformer.operations.elementwise import rotated
 from anyformer.parts.attention.attend import attend
 from anyformer.parts.attention.attends import Attends
@@ -138,7 +138,7 @@ class AttentionExperts(Sublayer):
             parts += Tally(own_work={"rotary": rotated(rows * self.rotary.rotated(E) * K * (J + 1))})
         position = shape.batch * K * 2 * E * plan.activation_bytes
         held = position * self.mask.cache_length(shape.cache_length)
-        return parts + Tally(own_state=State.of(shape, held, position * self.mask.pairs(shape)), own_limits=self.limits)
+        return parts + Tally(own_state=StateBytes.of(shape, held, position * self.mask.pairs(shape)), own_limits=self.limits)
 
     def state(
         self, width: int, batch: int, capacity: int, source: int, dtype: torch.dtype, device: torch.device

@@ -14,7 +14,7 @@ from torch import Tensor
 
 
 @dataclass(frozen=True)
-class Groups:
+class ExpertRows:
     """Rows side by side by expert: `expert` (Q,) of each row; `ends` (X,): the end of each expert's rows, None if equally many.
 
     Not `whole`: rows after the last end belong to no expert that computes. `mixed`: rows lie in any order, without ends.
@@ -43,9 +43,9 @@ class Placement:
     taken: Tensor | None = None
     filled: Tensor | None = None
 
-    def groups(self, *, whole: bool) -> Groups:
+    def groups(self, *, whole: bool) -> ExpertRows:
         """The rows of each expert."""
-        return Groups(self.expert, self.ends, whole)
+        return ExpertRows(self.expert, self.ends, whole)
 
     def dispatch(self, x_ZD: Tensor) -> Tensor:
         """(Z, D) -> (Q, D): the tokens that the experts read."""
@@ -70,8 +70,8 @@ class Placement:
 class InOrder(Placement):
     """The rows of each token side by side, Q = Z * J: nothing is sorted or looked up."""
 
-    def groups(self, *, whole: bool) -> Groups:
-        return Groups(self.expert, None, whole, mixed=True)
+    def groups(self, *, whole: bool) -> ExpertRows:
+        return ExpertRows(self.expert, None, whole, mixed=True)
 
     def dispatch(self, x_ZD: Tensor) -> Tensor:
         tokens, choices = self.chosen.shape

@@ -10,20 +10,20 @@ import torch
 from torch import Tensor, nn
 
 from anyformer.parts.experts.chosen import FEW, chosen_product
-from anyformer.parts.experts.dispatch import Groups, Placement, in_order, sorted_by_expert
+from anyformer.parts.experts.dispatch import ExpertRows, Placement, in_order, sorted_by_expert
 from anyformer.parts.experts.grouped import grouped_product
 
-Compute = Callable[[Tensor, Groups], Tensor]
+Compute = Callable[[Tensor, ExpertRows], Tensor]
 """Rows (Q, D) in groups, one for each expert held here -> the outputs of their experts, (Q, D)."""
 
 
 class Exchange(Protocol):
     """Computes rows (Q, D), in groups for all experts, by those that hold the experts."""
 
-    def __call__(self, compute: Compute, rows_QD: Tensor, groups: Groups) -> Tensor: ...
+    def __call__(self, compute: Compute, rows_QD: Tensor, groups: ExpertRows) -> Tensor: ...
 
 
-def here(compute: Compute, rows_QD: Tensor, groups: Groups) -> Tensor:
+def here(compute: Compute, rows_QD: Tensor, groups: ExpertRows) -> Tensor:
     """`Exchange` of a process that holds all experts."""
     return compute(rows_QD, groups)
 
@@ -43,11 +43,11 @@ class HoldsExperts(nn.Module):
             return in_order(wanted_ZJ)
         return sorted_by_expert(wanted_ZJ, experts)
 
-    def product(self, name: str, rows_QI: Tensor, groups: Groups) -> Tensor:
+    def product(self, name: str, rows_QI: Tensor, groups: ExpertRows) -> Tensor:
         """Each row times the matrix of its expert in the parameter `name`, by the processes that hold it: (Q, O)."""
         return self.exchange(partial(self.own_product, name), rows_QI, groups)
 
-    def own_product(self, name: str, rows_QI: Tensor, groups: Groups) -> Tensor:
+    def own_product(self, name: str, rows_QI: Tensor, groups: ExpertRows) -> Tensor:
         """The same, with the experts held here; rows of others become 0."""
         weight = self.get_parameter(name)
         if groups.mixed:

@@ -16,14 +16,14 @@ from anyformer.parts.call.shared import TOKENS, Read
 from anyformer.parts.call.state import EMPTY
 from anyformer.parts.derived import of_width
 from anyformer.parts.experts.capacity import CapacityRequest, ExpertCapacity
-from anyformer.parts.experts.dispatch import Groups, Placement
+from anyformer.parts.experts.dispatch import ExpertRows, Placement
 from anyformer.parts.experts.exchange import HoldsExperts
 from anyformer.parts.experts.report import report
 from anyformer.parts.experts.router import Router, RouterScores
 from anyformer.parts.experts.selection import best
 from anyformer.parts.experts.shared import SharedExpert
 from anyformer.parts.feedforward.feedforward import PositionwiseNetwork, Projection
-from anyformer.parts.layout import Layout, NetworkLayout
+from anyformer.parts.layout import NetworkLayout, WeightLayout
 from anyformer.parts.norms.norm import Norm
 from anyformer.parts.pointwise.activation import ACTIVATIONS
 from anyformer.parts.sketch import Cell, Sketch, chain, fan, number
@@ -122,7 +122,7 @@ class Experts(PositionwiseNetwork):
         capacity = () if self.capacity is None else (self.capacity.words,)
         return Sketch(f"Mixture of {self.choices} experts", (*self.facts, *capacity), routed)
 
-    def layout(self, width: int) -> Layout:
+    def layout(self, width: int) -> WeightLayout:
         names = {name: name for name in self.projections} | {f"{name}_bias": f"{name}_bias" for name in self.bias}
         reasons = {
             "experts that return their input: set identity_experts = 0": self.identity_experts > 0,
@@ -143,7 +143,7 @@ class Experts(PositionwiseNetwork):
             unequal=tuple(reason for reason, holds in reasons.items() if holds),
             shared=own, shared_width=None if shared is None else shared.feedforward.width,
         )  # fmt: skip
-        return Layout(network, speaks="experts that return their input" if self.identity_experts else None)
+        return WeightLayout(network, speaks="experts that return their input" if self.identity_experts else None)
 
     @property
     def choices(self) -> int:
@@ -262,13 +262,13 @@ class ExpertsModule(HoldsExperts):
         y_QD = self.exchange(self._experts, rows_QD, placement.groups(whole=not identities))
         return torch.where((placement.expert >= self.description.experts)[:, None], rows_QD, y_QD) if identities else y_QD
 
-    def _experts(self, rows_QD: Tensor, groups: Groups) -> Tensor:
+    def _experts(self, rows_QD: Tensor, groups: ExpertRows) -> Tensor:
         """The same, of the experts held here; rows of others become 0."""
         up_QF = self._project("up", rows_QD, groups)
         gate_QF = self._project("gate", rows_QD, groups) if self.description.gated else None
         return self._project("down", self.description.between(self.activation, gate_QF, up_QF), groups)
 
-    def _project(self, name: Projection, rows_QI: Tensor, groups: Groups) -> Tensor:
+    def _project(self, name: Projection, rows_QI: Tensor, groups: ExpertRows) -> Tensor:
         y_QO = self.own_product(name, rows_QI, groups)
         if name not in self.description.bias:
             return y_QO

@@ -14,7 +14,7 @@ from anyformer.describe import Choice, Count, Positive, Probability
 from anyformer.operations import Dimension, Role, Shape, Tally, matrix, total
 from anyformer.parts.call.context import Context
 from anyformer.parts.call.noise import Dropout
-from anyformer.parts.layout import Layout, NetworkLayout
+from anyformer.parts.layout import NetworkLayout, WeightLayout
 from anyformer.parts.norms.norm import Norm
 from anyformer.parts.parametrisation import Parametrisation
 from anyformer.parts.pointwise.activation import ACTIVATIONS, activation_name
@@ -162,9 +162,9 @@ class FeedForward(PositionwiseNetwork):
     def at_unit_scale(self, width: int, rules: Parametrisation) -> tuple[Self, float]:
         return self, 1.0 if self.sub_norm is not None else 1 / ACTIVATIONS[self.activation].spread
 
-    def layout(self, width: int) -> Layout:
+    def layout(self, width: int) -> WeightLayout:
         if self.grouped is not None:
-            return Layout()
+            return WeightLayout()
         function = dict(self.function)
         if self.sub_norm is not None:
             function["sub_norm"] = self.sub_norm
@@ -173,7 +173,7 @@ class FeedForward(PositionwiseNetwork):
         if self.sparse is not None:
             function["sparse"] = self.sparse
         joined = self.sub_norm is not None or self.sparse is not None
-        return Layout(NetworkLayout(self.width, function, self.names(""), normed=joined))
+        return WeightLayout(NetworkLayout(self.width, function, self.names(""), normed=joined))
 
     def names(self, prefix: str) -> dict[str, str]:
         """The names of its weights, after `prefix`, by what they are."""

@@ -23,7 +23,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from anyformer.operations import Contraction, Shape, State, Tally
+from anyformer.operations import Contraction, Shape, StateBytes, Tally
 from anyformer.parts.recurrence.scan import scan
 
 
@@ -166,9 +166,9 @@ def delta_flops(
     )
 
 
-def recurrent(size: int, shape: Shape, heads: int = 1) -> State:
+def recurrent(size: int, shape: Shape, heads: int = 1) -> StateBytes:
     """A state of fixed size with `heads` heads: a call of one position reads and writes all of it, a longer one writes it."""
-    return State(size, size if shape.length == 1 else 0, size, heads)
+    return StateBytes(size, size if shape.length == 1 else 0, size, heads)
 
 
 def even(**work: int) -> Tally:

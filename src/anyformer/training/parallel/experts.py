@@ -14,7 +14,7 @@ from torch.distributed.tensor import DTensor, Placement, Shard
 
 from anyformer.model import Transformer
 from anyformer.model.collectives import Group, counted, exchanged
-from anyformer.parts.experts.dispatch import Groups
+from anyformer.parts.experts.dispatch import ExpertRows
 from anyformer.parts.experts.exchange import Compute, HoldsExperts
 from anyformer.training.parallel.locals import hold_part
 
@@ -28,7 +28,7 @@ class AllToAll:
 
     group: Group
 
-    def __call__(self, compute: Compute, rows_QD: Tensor, groups: Groups) -> Tensor:
+    def __call__(self, compute: Compute, rows_QD: Tensor, groups: ExpertRows) -> Tensor:
         counts_X, size = _counts(groups, len(rows_QD)), self.group.size
         # The sizes of both ways are needed on the host.
         sent = counts_X.view(size, -1)
@@ -39,14 +39,14 @@ class AllToAll:
         numbers = torch.arange(received.numel(), device=rows_QD.device) % received.shape[1]
         expert = numbers.repeat_interleave(received.flatten())
         order = expert.argsort(stable=True)
-        own = Groups(expert[order], received.sum(0).cumsum(0))
+        own = ExpertRows(expert[order], received.sum(0).cumsum(0))
         computed = compute(mine[order], own)[order.argsort()]
         found = exchanged(computed, back, there, self.group)
         missing = len(rows_QD) - len(found)
         return torch.cat([found, found.new_zeros(missing, found.shape[1])]) if missing else found
 
 
-def _counts(groups: Groups, rows: int) -> Tensor:
+def _counts(groups: ExpertRows, rows: int) -> Tensor:
     """The rows of each expert, (X,)."""
     if groups.ends is None:
         experts = int(groups.expert[-1]) + 1
