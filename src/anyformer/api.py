@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from anyformer import costs, differences, model, surgery
+from anyformer import costs, model, surgery
+from anyformer.costs.difference import Difference
+from anyformer.costs.difference import difference as differing
 from anyformer.costs.match import match as matched
 from anyformer.resolving import ArchitectureLike, architecture, resolved
 
@@ -11,11 +13,9 @@ cost = resolved(costs.cost)
 match = resolved(matched)
 
 
-def difference(
-    left: ArchitectureLike, right: ArchitectureLike, *, batch: int = 1, length: int = 4096
-) -> differences.Difference:
+def difference(left: ArchitectureLike, right: ArchitectureLike, *, batch: int = 1, length: int = 4096) -> Difference:
     """Changes from `left` to `right`: the values that differ, parameters, FLOPs and decode state (16 bits)."""
-    return differences.difference(architecture(left), architecture(right), batch=batch, length=length)
+    return differing(architecture(left), architecture(right), batch=batch, length=length)
 
 
 def transform(

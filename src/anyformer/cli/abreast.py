@@ -10,7 +10,7 @@ from anyformer.cli.pages import Item, Paragraph
 from anyformer.costs.rows import PageLine
 
 if TYPE_CHECKING:
-    from anyformer.differences import Change, Difference
+    from anyformer.costs.difference import Change, Difference
 
 SAME = "same"
 

@@ -43,7 +43,7 @@ HEADLINES = ("parameters", "FLOPs of prefill per token", "decode state")
 SAME = "as before"
 
 if TYPE_CHECKING:
-    from anyformer.differences import Difference
+    from anyformer.costs.difference import Difference
     from anyformer.model import Architecture
 
 
@@ -73,8 +73,8 @@ def run(
     start, ends = resolve_architecture(left, tiny=tiny), {name: resolve_architecture(name, tiny=tiny) for name in between}
     ends[changed] = resolve_architecture(right, changes, tiny=tiny)
 
+    from anyformer.costs.difference import difference
     from anyformer.costs.page import longest
-    from anyformer.differences import difference
 
     if diagram is not None:
         names = [titled(left, tiny=tiny), *(titled(name, tiny=tiny) for name in between), titled(right, changes, tiny=tiny)]

@@ -9,7 +9,7 @@ from typing import Any
 
 from torch import Tensor
 
-from anyformer.differences import difference
+from anyformer.costs.difference import difference
 from anyformer.operations import Address
 from anyformer.surgery.matched import places
 from anyformer.surgery.operation import Fate, MadeWeight, TransformStep

@@ -9,8 +9,8 @@ import pytest
 from anyformer.catalogue import architecture
 from anyformer.cli import main
 from anyformer.costs import cost
+from anyformer.costs.difference import difference
 from anyformer.describe import change_all, to_toml
-from anyformer.differences import difference
 from anyformer.parts import RMSNorm
 from anyformer.plan import Plan
 
