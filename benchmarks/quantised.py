@@ -33,7 +33,7 @@ from benchmarks.compare import RESULTS, machine
 from numpy.typing import NDArray
 from rich.console import Console
 
-from anyformer import surgery
+from anyformer import transforming
 from anyformer.catalogue.llama import llama
 from anyformer.costs.inference import weight_bytes
 from anyformer.data import IGNORED, Bytes, Split, Text, windows
@@ -130,7 +130,7 @@ def stored(model: Transformer, training: Split) -> Iterator[tuple[MatrixFormat, 
     for format in FORMATS.values():
         yield format, False, quantised(model, format)[0]
         if isinstance(format, Grouped):
-            yield format, True, quantised(model, format, partial(surgery.read, text=training))[0]
+            yield format, True, quantised(model, format, partial(transforming.read, text=training))[0]
 
 
 def measured(run: Run, directory: Path, sizes: Sizes) -> dict[str, Any]:

@@ -32,7 +32,7 @@ from anyformer.precision import (
     NumberFormat,
     ScaledFormat,
 )
-from anyformer.surgery.held_out import LENGTH, WINDOWS
+from anyformer.transforming.held_out import LENGTH, WINDOWS
 
 PAGE = Path(__file__).with_name("precision.md")
 RESULTS = Path(__file__).parents[1] / "benchmarks" / "results"

@@ -27,7 +27,7 @@ FLOORS = [
     {"loading"},
     {"training"},
     {"evaluation", "measuring", "testing"},
-    {"probing", "studies", "surgery"},
+    {"probing", "studies", "transforming"},
     {"api"},
     {"cli"},
 ]

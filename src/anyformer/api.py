@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from anyformer import costs, model, surgery
+from anyformer import costs, model, transforming
 from anyformer.costs.difference import Difference
 from anyformer.costs.difference import difference as differing
 from anyformer.costs.match import match as matched
@@ -19,10 +19,10 @@ def difference(left: ArchitectureLike, right: ArchitectureLike, *, batch: int = 
 
 
 def transform(
-    model: model.Transformer, what: ArchitectureLike, choices: surgery.TransformChoices | None = None
-) -> tuple[model.Transformer, surgery.TransformReport]:
+    model: model.Transformer, what: ArchitectureLike, choices: transforming.TransformChoices | None = None
+) -> tuple[model.Transformer, transforming.TransformReport]:
     """A model of the architecture that `what` names, from the weights of `model`, and what became of every weight.
 
-    The model given is left as it is. Raises `SurgeryError`, before any work, for a change that no weights can be carried over.
+    The model given is left as it is. Raises `TransformError`, before any work, for a change that no weights carry over.
     """
-    return surgery.transform(model, architecture(what), choices)
+    return transforming.transform(model, architecture(what), choices)

@@ -11,7 +11,7 @@ import transformers
 from safetensors.torch import load_file
 
 import anyformer as af
-from anyformer import checkpoint, surgery
+from anyformer import checkpoint, transforming
 from anyformer.data import Bytes
 from anyformer.data.vocabulary import make_tokenizer
 
@@ -163,6 +163,6 @@ def test_a_name_has_no_weights(call, place):
 
 
 def test_the_recovery_is_one_command():
-    line = surgery.recovery("old model", "new", None)
+    line = transforming.recovery("old model", "new", None)
     assert line.startswith("anyformer train new --data TEXT --set start_from=new")
     assert "'objective.teacher=old model'" in line

@@ -13,8 +13,8 @@ from anyformer.parts import TokenTable
 from anyformer.parts.lookup import InputError
 from anyformer.quantising.formats import FORMATS
 from anyformer.quantising.model import quantised
-from anyformer.surgery import transform
 from anyformer.training.adapting import rest
+from anyformer.transforming import transform
 from anyformer.tuning import Lora, Tuning
 
 NAME = "experts_token_table_scores"
@@ -54,7 +54,7 @@ def test_a_table_keeps_its_numbers_in_other_formats(name):
     assert model(TOKENS).isfinite().all()
 
 
-def test_a_table_that_surgery_adds_is_of_whole_numbers():
+def test_a_table_that_a_transformation_adds_is_of_whole_numbers():
     with_table = ZOO[NAME]
     without = change_all(with_table, {path: {"kind": "top_k"} for path in paths(with_table)})
     made, _ = transform(af.build(without, seed=0), with_table)

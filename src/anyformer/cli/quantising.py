@@ -17,7 +17,7 @@ from anyformer.cli.arguments import HeldOutText, Json, Model
 
 if TYPE_CHECKING:
     from anyformer.quantising import QuantisingReport
-    from anyformer.surgery import Loss
+    from anyformer.transforming import Loss
 
 EXAMPLES = """
 anyformer quantise runs/2026-01-01-120000 --format int8 --out small
@@ -52,7 +52,7 @@ def run(
     `anyformer generate`, `eval`, `show` and `export` read the result. `generate` multiplies few rows by a matrix in int8 or
     int4 as it is stored, on a CPU; all else restores a matrix for each product, so that memory becomes less, not time.
     """
-    from anyformer import checkpoint, surgery
+    from anyformer import checkpoint, transforming
     from anyformer.files import check_directory, disk_errors
     from anyformer.loading import beside, load, trained_length
     from anyformer.quantising import format_of, quantised
@@ -61,15 +61,15 @@ def run(
     wanted = format_of(format)
     before, tokenizer = load(model)
     if data is not None:
-        surgery.check_loss(before.architecture)
+        transforming.check_loss(before.architecture)
     if calibrate is not None:
-        surgery.check_loss(before.architecture, "calibrate")
+        transforming.check_loss(before.architecture, "calibrate")
     if (data or calibrate) and tokenizer is None:
-        raise surgery.SurgeryError(f"{model}: has no tokenizer, so it reads no text; leave --data and --calibrate out")
-    texts = {path: surgery.text_of(path, tokenizer, model) for path in (data, calibrate) if path and tokenizer}
-    reads = None if calibrate is None else (lambda one: surgery.read(one, texts[calibrate]))
+        raise transforming.TransformError(f"{model}: has no tokenizer, so it reads no text; leave --data and --calibrate out")
+    texts = {path: transforming.text_of(path, tokenizer, model) for path in (data, calibrate) if path and tokenizer}
+    reads = None if calibrate is None else (lambda one: transforming.read(one, texts[calibrate]))
     after, report = quantised(before, wanted, reads)
-    loss = None if data is None else surgery.loss_of(before, after, texts[data])
+    loss = None if data is None else transforming.loss_of(before, after, texts[data])
     found = {**asdict(report), "calibrated": list(report.calibrated), "loss": None if loss is None else asdict(loss)}
     with disk_errors(out):
         checkpoint.save(

@@ -17,7 +17,7 @@ from anyformer.cli.arguments import WHAT, Changes, HeldOutText, Json, Model, ass
 if TYPE_CHECKING:
     from anyformer.data import Split
     from anyformer.model import Architecture
-    from anyformer.surgery import TransformReport, WeightFates
+    from anyformer.transforming import TransformReport, WeightFates
 
 EXAMPLES = """
 anyformer transform runs/2026-01-01-120000 --set decoder.layer.attention.kv_heads=2 --out grouped
@@ -99,7 +99,7 @@ def run(
 
     `anyformer generate`, `export`, `show` and `cost` read the result; its manifest holds the report.
     """
-    from anyformer import checkpoint, surgery
+    from anyformer import checkpoint, transforming
     from anyformer.files import check_directory, disk_errors
     from anyformer.loading import beside, load, trained_length
     from anyformer.resolving import architecture
@@ -107,32 +107,34 @@ def run(
     check_directory(out)
     if not model.is_dir():
         load(model)  # which says what is wrong
-    old = architecture(surgery.newest(model))
-    numbers = None if layers is None else surgery.parse_layers(layers)
+    old = architecture(transforming.newest(model))
+    numbers = None if layers is None else transforming.parse_layers(layers)
     new = target(old, to, assigned(changes), pad_vocab)
     if numbers is not None and new.output_stack.order == old.output_stack.order:
-        new = surgery.chosen(new, numbers)
-    choices = surgery.TransformChoices(numbers, grow, positions, noise, seed)
-    planned = surgery.planned(old, new, choices)
-    tokenizer = surgery.tokenizer_beside(surgery.newest(model))
+        new = transforming.chosen(new, numbers)
+    choices = transforming.TransformChoices(numbers, grow, positions, noise, seed)
+    planned = transforming.planned(old, new, choices)
+    tokenizer = transforming.tokenizer_beside(transforming.newest(model))
     check(old, new, planned.choices.layers, tokenizer.vocab_size if tokenizer else None)
     if calibrate is not None:
-        surgery.check_moments(planned)
+        transforming.check_moments(planned)
     if data is not None:
-        surgery.check_loss(old)
-        surgery.check_loss(new)
+        transforming.check_loss(old)
+        transforming.check_loss(new)
     texts: dict[str, Split] = {}
     for path in filter(None, (data, calibrate)):
         if tokenizer is None:
-            raise surgery.SurgeryError(f"{model}: has no tokenizer, so it reads no text; leave --data and --calibrate out")
-        texts[path] = surgery.text_of(path, tokenizer, model)
+            raise transforming.TransformError(
+                f"{model}: has no tokenizer, so it reads no text; leave --data and --calibrate out"
+            )
+        texts[path] = transforming.text_of(path, tokenizer, model)
     before, tokenizer = load(model)
     if before.architecture != old:
-        planned = surgery.planned(before.architecture, new, choices)
-    moments = None if calibrate is None else surgery.moments_of(before, planned, texts[calibrate])
-    after, report = surgery.performed(before, planned, moments)
+        planned = transforming.planned(before.architecture, new, choices)
+    moments = None if calibrate is None else transforming.moments_of(before, planned, texts[calibrate])
+    after, report = transforming.performed(before, planned, moments)
     if data is not None:
-        report = replace(report, loss=surgery.loss_of(before, after, texts[data]))
+        report = replace(report, loss=transforming.loss_of(before, after, texts[data]))
     facts = {"length": trained_length(model), "transform": report.plain()}
     with disk_errors(out):
         checkpoint.save(after, out, tokenizer=tokenizer, beside=beside(model), facts=facts)
@@ -140,7 +142,7 @@ def run(
         print(jsons.dumps(report.plain(), indent=2))
         return
     count = sum(parameter.numel() for parameter in after.parameters())
-    lines = page(out, count, report, surgery.recovery(model, out, data), shutil.get_terminal_size().columns)
+    lines = page(out, count, report, transforming.recovery(model, out, data), shutil.get_terminal_size().columns)
     typer.echo("\n".join(lines))
 
 
@@ -159,13 +161,13 @@ def target(old: Architecture, to: str | None, changes: dict[str, object], pad: i
 
 def check(old: Architecture, new: Architecture, layers: tuple[int, ...] | None, known: int | None) -> None:
     """Refuse a change of nothing, and a vocabulary smaller than the tokenizer's; `known`: the tokens that this one knows."""
-    from anyformer.surgery import SurgeryError
+    from anyformer.transforming import TransformError
 
     if old.resolved() == new.resolved() and layers is None:
-        raise SurgeryError("nothing changes: name changes with --set PATH=VALUE, --to NAME|PATH, --pad-vocab or --layers")
+        raise TransformError("nothing changes: name changes with --set PATH=VALUE, --to NAME|PATH, --pad-vocab or --layers")
     symbols = new.output_embedding.symbols
     if known is not None and symbols is not None and symbols < known:
-        raise SurgeryError(
+        raise TransformError(
             f"{symbols:,} rows of the vocabulary, and the tokenizer, which is carried along, has {known:,} tokens; "
             "keep as many rows"
         )

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from anyformer.surgery.choices import TransformChoices
-from anyformer.surgery.operation import Fresh, MadeWeight, judged, relative_error
-from anyformer.surgery.resized import Resized
+from anyformer.transforming.choices import TransformChoices
+from anyformer.transforming.operation import Fresh, MadeWeight, judged, relative_error
+from anyformer.transforming.resized import Resized
 
 
 def stretched(change: Resized, choices: TransformChoices) -> FirstPositions | Tiled | Interpolated:

@@ -6,8 +6,8 @@ import pytest
 
 import anyformer as af
 from anyformer.describe import UserError
-from anyformer.surgery import SurgeryError, TransformChoices, parse_layers, planned
-from surgery.changed import tiny
+from anyformer.transforming import TransformChoices, TransformError, parse_layers, planned
+from transforming.changed import tiny
 
 NETWORK = "decoder.layer.feedforward.sublayer"
 ATTENTION = "decoder.layer.attention.sublayer"
@@ -66,7 +66,7 @@ CASES = {
 def test_a_change_that_no_weights_can_be_carried_over_is_refused_in_words(case):
     name, changes, words = CASES[case]
     old = tiny(name)
-    with pytest.raises(SurgeryError, match=words) as refused:
+    with pytest.raises(TransformError, match=words) as refused:
         planned(old, af.architecture(old, changes=changes))
     assert isinstance(refused.value, UserError)
 
@@ -74,7 +74,7 @@ def test_a_change_that_no_weights_can_be_carried_over_is_refused_in_words(case):
 def test_key_heads_that_do_not_divide():
     old = tiny("llama-3-8b", decoder__layer__attention__heads=6, decoder__layer__attention__head_width=4)
     old = af.architecture(old, changes={"decoder.layer.attention.kv_heads": 2})
-    with pytest.raises(SurgeryError, match=r"2 -> 3 heads.*neither divides"):
+    with pytest.raises(TransformError, match=r"2 -> 3 heads.*neither divides"):
         planned(old, af.architecture(old, changes={"decoder.layer.attention.kv_heads": 3}))
 
 
@@ -82,23 +82,23 @@ def test_key_heads_that_do_not_divide():
     ("layers", "words"), [((0, 1), "has 3; choose as many"), ((0, 1, 2), "layer 2 is chosen, and the last of 2 is 1")]
 )
 def test_chosen_layers_must_be_there(layers, words):
-    with pytest.raises(SurgeryError, match=words):
+    with pytest.raises(TransformError, match=words):
         planned(tiny("llama-3-8b"), tiny("llama-3-8b", decoder__order="layer*3"), TransformChoices(layers=layers))
 
 
 def test_orders_of_which_neither_stands_in_the_other():
     old = tiny("gemma-3-4b", decoder__order="local*2 global")
-    with pytest.raises(SurgeryError, match="does not stand within the longer"):
+    with pytest.raises(TransformError, match="does not stand within the longer"):
         planned(old, af.architecture(old, changes={"decoder.order": "global local global local"}))
 
 
 def test_layer_numbers_as_typed():
     assert parse_layers("0-3, 2,8-5") == (0, 1, 2, 3, 2, 8, 7, 6, 5)
     for text in ("", "1-", "a", "0-99999999999"):
-        with pytest.raises(SurgeryError, match="layers"):
+        with pytest.raises(TransformError, match="layers"):
             parse_layers(text)
 
 
 def test_noise_is_not_negative():
-    with pytest.raises(SurgeryError, match="noise = -1"):
+    with pytest.raises(TransformError, match="noise = -1"):
         TransformChoices(noise=-1)

@@ -13,8 +13,8 @@ import anyformer as af
 from anyformer.describe import DescriptionError
 from anyformer.model import Architecture
 from anyformer.parts.layers.order import parse_order
-from anyformer.surgery import SurgeryError, TransformChoices, transform
-from surgery.changed import apart, tiny, trained
+from anyformer.transforming import TransformChoices, TransformError, transform
+from transforming.changed import apart, tiny, trained
 
 NETWORK = "decoder.layer.feedforward.sublayer"
 ATTENTION = "decoder.layer.attention.sublayer"
@@ -67,7 +67,7 @@ def test_what_grows_computes_the_same_or_is_refused(name):
         try:
             new = Architecture.parse(data)
             made, _ = transform(model, new)
-        except (DescriptionError, SurgeryError):  # no architecture, or refused
+        except (DescriptionError, TransformError):  # no architecture, or refused
             continue
         assert apart(model, made) < 1e-5, change.__name__
 

@@ -11,9 +11,9 @@ from torch import Tensor
 
 from anyformer.costs.difference import difference
 from anyformer.operations import Address
-from anyformer.surgery.matched import places
-from anyformer.surgery.operation import Fate, MadeWeight, TransformStep
-from anyformer.surgery.planned import Surgery
+from anyformer.transforming.matched import places
+from anyformer.transforming.operation import Fate, MadeWeight, TransformStep
+from anyformer.transforming.planned import Transformation
 
 
 @dataclass(frozen=True)
@@ -75,10 +75,10 @@ class TransformReport:
 
 
 def reported(
-    surgery: Surgery, made: Mapping[str, tuple[TransformStep, MadeWeight]], old: Mapping[str, Tensor]
+    transformation: Transformation, made: Mapping[str, tuple[TransformStep, MadeWeight]], old: Mapping[str, Tensor]
 ) -> TransformReport:
     """The report of finished steps. `made`: each new weight by name; `old`: the tensors before."""
-    ours, theirs = places(surgery.new), places(surgery.old)
+    ours, theirs = places(transformation.new), places(transformation.old)
     rows = [
         (
             _group(name, ours[name].address), ours[name].address.layer, each.fate, step.operation.words,
@@ -88,12 +88,12 @@ def reported(
     ]  # fmt: skip
     rows += [
         (_group(name, theirs[name].address), theirs[name].address.layer, "dropped", "", old[name].numel(), None)
-        for name in surgery.dropped
+        for name in transformation.dropped
     ]
-    changes = difference(surgery.old, surgery.new, length=_length(surgery)).details
+    changes = difference(transformation.old, transformation.new, length=_length(transformation)).details
     layers = {
         each.name: tuple(origin.layer for origin in each.origins)
-        for each in surgery.stacks
+        for each in transformation.stacks
         if [origin.layer for origin in each.origins] != list(range(each.old.depth))
     }
     return TransformReport(tuple(Changed(each.what, each.left, each.right) for each in changes), layers, tuple(_lines(rows)))
@@ -129,7 +129,7 @@ def _group(name: str, address: Address) -> str:
     return f"{address.module}.{rest}"
 
 
-def _length(surgery: Surgery) -> int:
+def _length(transformation: Transformation) -> int:
     """A length that both position tables cover."""
-    stacks = (*surgery.old.stacks.values(), *surgery.new.stacks.values())
+    stacks = (*transformation.old.stacks.values(), *transformation.new.stacks.values())
     return min((stack.max_length for stack in stacks if stack.max_length is not None), default=64)

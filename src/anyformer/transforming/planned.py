@@ -11,21 +11,21 @@ from anyformer.model import Architecture
 from anyformer.parts.embedding.layer_inputs import LayerInputs
 from anyformer.parts.layout import HeadsLayout
 from anyformer.parts.sublayer import Sublayer
-from anyformer.surgery.along import along, comparable
-from anyformer.surgery.choices import TransformChoices
-from anyformer.surgery.depth import Added, check_silent
-from anyformer.surgery.errors import SurgeryError
-from anyformer.surgery.latent import factoring
-from anyformer.surgery.matched import Matched, WeightPlace, branches, old_name, places, stacks
-from anyformer.surgery.operation import Copied, Keep, New, Operation, TransformStep
-from anyformer.surgery.upcycled import upcycling
+from anyformer.transforming.axis_change import axis_change, comparable
+from anyformer.transforming.choices import TransformChoices
+from anyformer.transforming.depth import Added, check_silent
+from anyformer.transforming.errors import TransformError
+from anyformer.transforming.latent import factoring
+from anyformer.transforming.matched import Matched, WeightPlace, branches, old_name, places, stacks
+from anyformer.transforming.operation import Copied, Keep, New, Operation, TransformStep
+from anyformer.transforming.upcycled import upcycling
 
 CONVERSIONS = (upcycling, factoring)
 """Changes of one kind of sublayer into another: functions of both layouts."""
 
 
 @dataclass(frozen=True)
-class Surgery:
+class Transformation:
     """All steps from `old` to `new`; `dropped`: the names of old weights that nothing reads."""
 
     old: Architecture
@@ -36,8 +36,8 @@ class Surgery:
     stacks: tuple[Matched, ...]
 
 
-def planned(old: Architecture, new: Architecture, choices: TransformChoices | None = None) -> Surgery:
-    """The steps that make the weights of `new` from those of `old`; `SurgeryError` for a change that none makes."""
+def planned(old: Architecture, new: Architecture, choices: TransformChoices | None = None) -> Transformation:
+    """The steps that make the weights of `new` from those of `old`; `TransformError` for a change that none makes."""
     choices = choices or TransformChoices()
     _check(old, new)
     found = stacks(old, new, choices)
@@ -55,13 +55,13 @@ def planned(old: Architecture, new: Architecture, choices: TransformChoices | No
             steps[path] = _single(path, place, found, old, new, theirs, choices)
     ordered = _counted(tuple(dict.fromkeys(steps[path] for path in ours)))
     read = set(chain.from_iterable(step.sources for step in ordered))
-    return Surgery(old, new, choices, ordered, tuple(name for name in theirs if name not in read), tuple(found.values()))
+    return Transformation(old, new, choices, ordered, tuple(name for name in theirs if name not in read), tuple(found.values()))
 
 
 def _check(old: Architecture, new: Architecture) -> None:
     for name, here, there in (("width", old.width, new.width), ("embedding_width", old.table_width, new.table_width)):
         if here != there:
-            raise SurgeryError(
+            raise TransformError(
                 f"{name}: {here} -> {there}: every weight reads or writes the stream, and norms over more features compute "
                 f"something else; keep {name} = {here}, and make the network (width of a feedforward) or the depth larger"
             )
@@ -71,7 +71,7 @@ def _check(old: Architecture, new: Architecture) -> None:
         entrance = new.output_embedding if name == "decoder" else new.embedding
         before = old.stacks[name].max_length if name in old.stacks else None
         if entrance.symbols is None and None not in (before, stack.max_length) and before != stack.max_length:
-            raise SurgeryError(
+            raise TransformError(
                 f"{name}.position: {before} -> {stack.max_length}: positions of {entrance.kind} do not lie on a line, so their "
                 "table is neither stretched nor repeated; keep its length"
             )
@@ -80,7 +80,7 @@ def _check(old: Architecture, new: Architecture) -> None:
 def _check_table(old: LayerInputs | None, new: LayerInputs | None, where: str) -> None:
     """Refuse another length of a table of which tokens beyond it read one row."""
     if old is not None and new is not None and old.beyond is not None and old.vocab != new.vocab:
-        raise SurgeryError(
+        raise TransformError(
             f"{where}.layer_inputs.vocab: {old.vocab} -> {new.vocab}: tokens beyond the table read its row {old.beyond}, and "
             "would read others; keep its length"
         )
@@ -100,7 +100,7 @@ def _converted(
             _check_pairs(layouts[0].heads, layouts[1].heads, where)
         networks = layouts[0].network, layouts[1].network
         if networks[0] and networks[1] and networks[1].normed and networks[0].width != networks[1].width:
-            raise SurgeryError(
+            raise TransformError(
                 f"{where}: width {networks[0].width} -> {networks[1].width}, and a norm runs over these features; keep it"
             )
         told = any(place.weight.axes for path, place in ours.items() if path.startswith(prefix))
@@ -121,7 +121,7 @@ def _check_pairs(old: HeadsLayout, new: HeadsLayout, where: str) -> None:
     if old.rotary is None or new.rotary is None or old.head_width != new.head_width:
         return
     if old.rotary.pairs(old.head_width) != new.rotary.pairs(new.head_width):
-        raise SurgeryError(
+        raise TransformError(
             f"{where}.rotary: fraction, pairing and place say which features turn together, and queries and keys were trained "
             "for theirs; keep them (theta and scaling may change)"
         )
@@ -131,7 +131,7 @@ def _check_untold(old: Sublayer, new: Sublayer, where: str) -> None:
     """Refuse other heads in a part whose weights could be cut in another way and still have the same shapes."""
     if type(old) is type(new) and old.tp_divisors != new.tp_divisors:
         heads = [" and ".join(map(str, each.tp_divisors)) for each in (old, new)]
-        raise SurgeryError(
+        raise TransformError(
             f"{where}: heads {heads[0]} -> {heads[1]}, and {type(new).__name__} does not tell how its weights are divided "
             "among them; keep the heads"
         )
@@ -154,7 +154,7 @@ def _check_silent(stack: Matched, width: int, ours: Mapping[str, WeightPlace]) -
     moved = [layer for layer, origin in enumerate(stack.origins) if not origin.added and _depends(stack, layer)]
     if added and moved:
         was, now = stack.origins[moved[0]].layer, moved[0]
-        raise SurgeryError(
+        raise TransformError(
             f"{stack.name}: layer {was} becomes layer {now} of {stack.new.depth}, and has factors that follow from both; "
             "choose layers that stay where they are, or take plain copies (grow = 'copied')"
         )
@@ -186,10 +186,10 @@ def _single(
         return _new(path, place, added, choices)
     here, there = theirs[was].weight, place.weight
     if comparable(here, there):
-        operation = along(here, there, _where(place, found) or path, path, choices) or operation or Keep()
+        operation = axis_change(here, there, _where(place, found) or path, path, choices) or operation or Keep()
     if operation is None and here.shape != there.shape:
         if not here.axes and not there.axes:
-            raise SurgeryError(
+            raise TransformError(
                 f"{_where(place, found) or path}: {path} {list(here.shape)} -> {list(there.shape)}, and the part does not tell "
                 "what these dimensions count; keep its sizes"
             )

@@ -8,8 +8,8 @@ import torch
 
 import anyformer as af
 from anyformer.data import Bytes, Text, prepare
-from anyformer.surgery import SurgeryError, moments_of, performed, planned
-from surgery.changed import tiny, trained
+from anyformer.transforming import TransformError, moments_of, performed, planned
+from transforming.changed import tiny, trained
 
 PATH = "decoder.layer.attention.sublayer"
 LATENT = {"kind": "latent_attention", "heads": 4, "value_width": 4, "kv_rank": 5, "nope_width": 2, "rope_width": 2}
@@ -46,8 +46,8 @@ def test_moments_are_those_of_the_inputs(model, text):
 
 
 def test_equal_variances_are_what_the_weights_alone_say(model):
-    surgery = changed(model, q_rank=7)
-    plain, same = performed(model, surgery), performed(model, surgery, dict.fromkeys(NAMES, 3.0 * torch.eye(16)))
+    transformation = changed(model, q_rank=7)
+    plain, same = performed(model, transformation), performed(model, transformation, dict.fromkeys(NAMES, 3.0 * torch.eye(16)))
     assert [line.error for line in plain[1].lines] == pytest.approx([line.error for line in same[1].lines])
     for layer in range(2):
         one, two = (made.decoder.layers[layer].attention.sublayer for made, _ in (plain, same))
@@ -61,11 +61,11 @@ def test_no_latent_of_that_rank_is_nearer_on_the_activations(model):
     """Of keys and values x W^T of many inputs x, the error is that of the last singular values."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=(400, 16)) * np.geomspace(10, 0.01, 16) @ rng.normal(size=(16, 16))
-    surgery = changed(model, nope_width=4)
+    transformation = changed(model, nope_width=4)
     moments = torch.from_numpy(x.T @ x / len(x))
-    made, report = performed(model, surgery, dict.fromkeys(NAMES, moments))
+    made, report = performed(model, transformation, dict.fromkeys(NAMES, moments))
     worst, rough = {"key_up": 0.0, "value_up": 0.0}, 0.0
-    plain, _ = performed(model, surgery)
+    plain, _ = performed(model, transformation)
     for layer in range(2):
         old = model.decoder.layers[layer].attention.sublayer
         key, value = (x @ each.weight.detach().double().numpy().T for each in (old.key, old.value))
@@ -104,6 +104,6 @@ def test_a_head_of_fewer_features_keeps_the_products_of_the_activations(model):
 
 
 def test_a_change_that_reads_no_activations_says_so(model, text):
-    surgery = planned(model.architecture, af.architecture(model.architecture, changes={"embedding.vocab": 300}))
-    with pytest.raises(SurgeryError, match="leave --calibrate out"):
-        moments_of(model, surgery, text)
+    transformation = planned(model.architecture, af.architecture(model.architecture, changes={"embedding.vocab": 300}))
+    with pytest.raises(TransformError, match="leave --calibrate out"):
+        moments_of(model, transformation, text)

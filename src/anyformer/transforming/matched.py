@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from anyformer.model import Architecture
 from anyformer.operations import Address, Shape, Weight
 from anyformer.parts import Block, Stack
-from anyformer.surgery.choices import TransformChoices
-from anyformer.surgery.depth import Origin, origins
-from anyformer.surgery.errors import SurgeryError
+from anyformer.transforming.choices import TransformChoices
+from anyformer.transforming.depth import Origin, origins
+from anyformer.transforming.errors import TransformError
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ def stacks(old: Architecture, new: Architecture, choices: TransformChoices) -> d
         given = choices.layers if ours[name] is new.output_stack else None
         found[name] = Matched(old_name, name, theirs[old_name], ours[name], origins(theirs[old_name], ours[name], given, name))
     if choices.layers is not None and not any(each.new is new.output_stack for each in found.values()):
-        raise SurgeryError("layers are chosen, and the old model has no stack to choose them from; leave them out")
+        raise TransformError("layers are chosen, and the old model has no stack to choose them from; leave them out")
     return found
 
 

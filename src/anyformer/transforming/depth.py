@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from anyformer.parts.layers.stack import Stack
-from anyformer.surgery.errors import SurgeryError
-from anyformer.surgery.operation import Copied, Fresh, MadeWeight, Operation
+from anyformer.transforming.errors import TransformError
+from anyformer.transforming.operation import Copied, Fresh, MadeWeight, Operation
 
 
 @dataclass(frozen=True)
@@ -32,9 +32,9 @@ def origins(old: Stack, new: Stack, given: tuple[int, ...] | None, where: str) -
 
 def _checked(given: tuple[int, ...], old: Stack, new: Stack, where: str) -> tuple[int, ...]:
     if len(given) != new.depth:
-        raise SurgeryError(f"{where}: {len(given)} layers are chosen, and the new stack has {new.depth}; choose as many")
+        raise TransformError(f"{where}: {len(given)} layers are chosen, and the new stack has {new.depth}; choose as many")
     if max(given) >= old.depth:
-        raise SurgeryError(f"{where}: layer {max(given)} is chosen, and the last of {old.depth} is {old.depth - 1}")
+        raise TransformError(f"{where}: layer {max(given)} is chosen, and the last of {old.depth} is {old.depth - 1}")
     return given
 
 
@@ -50,7 +50,7 @@ def _spread(old: Stack, new: Stack, where: str) -> tuple[Origin, ...]:
     else:
         found = _embedded(theirs, ours, [i * new.depth // old.depth for i in range(old.depth)])
     if found is None:
-        raise SurgeryError(
+        raise TransformError(
             f"{where}: {old.order!r} -> {new.order!r}: the shorter order does not stand within the longer one; choose the old "
             "layer of each new one (`layers`, or --layers)"
         )
@@ -98,7 +98,7 @@ def check_silent(old: Stack, new: Stack, sublayer_reasons: Sequence[str], where:
     if new.streams is not None:
         reasons.append("several streams that each layer mixes")
     if reasons:
-        raise SurgeryError(
+        raise TransformError(
             f"{where}: an added layer cannot be silent, for it has {' and '.join(reasons)}; take plain copies "
             "(grow = 'copied', or --grow copied)"
         )

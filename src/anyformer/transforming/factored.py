@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from anyformer.parts.layout import HeadsLayout, LatentLayout
-from anyformer.surgery.operation import ROUNDING, Fresh, MadeWeight, judged, relative_error
+from anyformer.transforming.operation import ROUNDING, Fresh, MadeWeight, judged, relative_error
 
 Pair = tuple[int, int]
 

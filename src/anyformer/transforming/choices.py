@@ -9,7 +9,7 @@ from typing import Literal
 from anyformer.describe import change
 from anyformer.model import Architecture
 from anyformer.parts.layers.order import write_order
-from anyformer.surgery.errors import SurgeryError
+from anyformer.transforming.errors import TransformError
 
 _RUN = re.compile(r"(\d+)(?:-(\d+))?")
 MOST = 10_000
@@ -33,17 +33,17 @@ class TransformChoices:
 
     def __post_init__(self) -> None:
         if self.noise < 0:
-            raise SurgeryError(f"noise = {self.noise}: should be 0 or more standard deviations")
+            raise TransformError(f"noise = {self.noise}: should be 0 or more standard deviations")
 
 
 def chosen(architecture: Architecture, layers: tuple[int, ...]) -> Architecture:
     """The architecture with these of its layers, in this order, in the stack that the head reads."""
     stack = architecture.output_stack
     if max(layers) >= stack.depth:
-        raise SurgeryError(f"layer {max(layers)} is chosen, and the last of {stack.depth} is {stack.depth - 1}")
+        raise TransformError(f"layer {max(layers)} is chosen, and the last of {stack.depth} is {stack.depth - 1}")
     names = [stack.layers[i] for i in layers]
     if idle := sorted(set(stack.variants) - set(names)):
-        raise SurgeryError(f"no layer of the variant {idle[0]!r} is chosen; choose one, or set the order and the variants")
+        raise TransformError(f"no layer of the variant {idle[0]!r} is chosen; choose one, or set the order and the variants")
     (path,) = (f"{name}.order" for name, each in architecture.stacks.items() if each is stack)
     return change(architecture, path, write_order(names))
 
@@ -54,9 +54,9 @@ def parse_layers(text: str) -> tuple[int, ...]:
     for item in text.split(","):
         run = _RUN.fullmatch(item.strip())
         if run is None:
-            raise SurgeryError(f"layers {text!r}: {item.strip()!r} is no number of a layer and no run such as 0-3")
+            raise TransformError(f"layers {text!r}: {item.strip()!r} is no number of a layer and no run such as 0-3")
         first, last = int(run[1]), int(run[2] or run[1])
         if abs(last - first) >= MOST:
-            raise SurgeryError(f"layers {text!r}: {item.strip()!r} has more than {MOST:,} layers")
+            raise TransformError(f"layers {text!r}: {item.strip()!r} has more than {MOST:,} layers")
         numbers += range(first, last + 1) if first <= last else range(first, last - 1, -1)
     return tuple(numbers)

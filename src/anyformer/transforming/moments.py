@@ -12,27 +12,27 @@ from torch import Tensor, nn
 
 from anyformer.data import IGNORED, Split, windows
 from anyformer.model import Transformer
-from anyformer.surgery.errors import SurgeryError
-from anyformer.surgery.planned import Surgery
+from anyformer.transforming.errors import TransformError
+from anyformer.transforming.planned import Transformation
 
 LENGTH, BATCH, WINDOWS = 256, 8, 64
 """Up to so many tokens in each of so many windows, spread evenly over the text."""
 
 
-def check_moments(surgery: Surgery) -> None:
+def check_moments(transformation: Transformation) -> None:
     """Refuse a change for which no activations are read, or none can be."""
-    if not any(step.inputs for step in surgery.steps):
-        raise SurgeryError("no operation of this change reads activations; leave --calibrate out")
-    if surgery.old.two_inputs or surgery.old.embedding.symbols is None:
-        raise SurgeryError(
+    if not any(step.inputs for step in transformation.steps):
+        raise TransformError("no operation of this change reads activations; leave --calibrate out")
+    if transformation.old.two_inputs or transformation.old.embedding.symbols is None:
+        raise TransformError(
             "activations are read on text alone, and this model reads more or something else; leave --calibrate out"
         )
 
 
-def moments_of(model: Transformer, surgery: Surgery, text: Split) -> Mapping[str, Tensor]:
+def moments_of(model: Transformer, transformation: Transformation, text: Split) -> Mapping[str, Tensor]:
     """E[x x^T], (D, D) in fp64, of the inputs of every module that a step can use them of, on a text in the model's tokens."""
-    check_moments(surgery)
-    names = [step.inputs for step in surgery.steps if step.inputs]
+    check_moments(transformation)
+    names = [step.inputs for step in transformation.steps if step.inputs]
     tables = [stack.max_length for stack in model.architecture.stacks.values()]
     length = min(LENGTH, len(text) - 1, *(table or LENGTH for table in tables))
     sums = [_Sum(torch.zeros((), dtype=torch.float64, device=model.device)) for _ in names]

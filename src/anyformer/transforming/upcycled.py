@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from anyformer.parts.layout import NetworkLayout, WeightLayout
-from anyformer.surgery.errors import SurgeryError
-from anyformer.surgery.operation import Fresh, Keep, MadeWeight, TransformStep, Zero
+from anyformer.transforming.errors import TransformError
+from anyformer.transforming.operation import Fresh, Keep, MadeWeight, TransformStep, Zero
 
 
 def upcycling(old: WeightLayout, new: WeightLayout, where: str, writes: frozenset[str]) -> tuple[TransformStep, ...] | None:
     """Steps from a dense network to experts, names within the sublayer; None if it is another change.
 
-    `writes`: the names of the new weights that write to the stream. Raises `SurgeryError` if experts that equal the network
+    `writes`: the names of the new weights that write to the stream. Raises `TransformError` if experts that equal the network
     would not compute what it does.
     """
     dense, mixture = old.network, new.network
@@ -24,16 +24,16 @@ def upcycling(old: WeightLayout, new: WeightLayout, where: str, writes: frozense
     if dense.function != mixture.function:
         names = dict.fromkeys([*dense.function, *mixture.function])
         fields = [name for name in names if dense.function.get(name) != mixture.function.get(name)]
-        raise SurgeryError(
+        raise TransformError(
             f"{where}: experts that are copies of the network need its own {' and '.join(fields)}; set them alike"
         )
     if dense.width != mixture.width:
-        raise SurgeryError(
+        raise TransformError(
             f"{where}: each expert is a copy of the network, {dense.width} features wide, not {mixture.width}; "
             f"set width = {dense.width}"
         )
     if mixture.unequal:
-        raise SurgeryError(
+        raise TransformError(
             f"{where}: experts that are copies of the network would not compute what it does: {'; '.join(mixture.unequal)}"
         )
     steps = [

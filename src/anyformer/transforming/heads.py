@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from anyformer.surgery.choices import TransformChoices
-from anyformer.surgery.errors import SurgeryError
-from anyformer.surgery.operation import Fresh, MadeWeight, judged, relative_error
-from anyformer.surgery.resized import Resized
+from anyformer.transforming.choices import TransformChoices
+from anyformer.transforming.errors import TransformError
+from anyformer.transforming.operation import Fresh, MadeWeight, judged, relative_error
+from anyformer.transforming.resized import Resized
 
 
 def regrouped(change: Resized, choices: TransformChoices) -> Pooled | Repeated:
@@ -18,7 +18,7 @@ def regrouped(change: Resized, choices: TransformChoices) -> Pooled | Repeated:
         return Pooled(change.old // change.new)
     if change.new % change.old == 0:
         return Repeated(change.new // change.old)
-    raise SurgeryError(
+    raise TransformError(
         f"{change.where}: {change.old} -> {change.new} heads of keys and values: neither divides the other, so heads cannot be "
         f"averaged in equal groups or copied; take a divisor or a multiple of {change.old}"
     )

@@ -6,9 +6,9 @@ import torch
 
 from anyformer.parts.layout import HeadsLayout, LatentLayout, WeightLayout
 from anyformer.parts.positions.rotary import Rotary
-from anyformer.surgery.errors import SurgeryError
-from anyformer.surgery.factored import Factored, Turn
-from anyformer.surgery.operation import TransformStep
+from anyformer.transforming.errors import TransformError
+from anyformer.transforming.factored import Factored, Turn
+from anyformer.transforming.operation import TransformStep
 
 INPUTS = "sublayer"
 
@@ -16,7 +16,7 @@ INPUTS = "sublayer"
 def factoring(old: WeightLayout, new: WeightLayout, where: str, writes: frozenset[str]) -> tuple[TransformStep, ...] | None:
     """The step from attention over heads to attention through a latent; None if it is another change.
 
-    Raises `SurgeryError` for what the new attention has no place for.
+    Raises `TransformError` for what the new attention has no place for.
     """
     heads, latent = old.heads, new.latent
     if heads is None or latent is None:
@@ -31,12 +31,12 @@ def factoring(old: WeightLayout, new: WeightLayout, where: str, writes: frozense
 
 def _check(heads: HeadsLayout, latent: LatentLayout, where: str) -> None:
     if heads.beyond:
-        raise SurgeryError(
+        raise TransformError(
             f"{where}: attention through a latent has no place for {', '.join(heads.beyond)}; only attention without them can "
             "be factored"
         )
     if latent.inexact:
-        raise SurgeryError(
+        raise TransformError(
             f"{where}: {', '.join(latent.inexact)} changes the latent by its size, which no weights undo; leave it out, and "
             "put it back in by training"
         )
@@ -44,9 +44,9 @@ def _check(heads: HeadsLayout, latent: LatentLayout, where: str) -> None:
         ("heads", heads.heads, latent.heads), ("value_width", heads.value_width, latent.value_width),
     ):  # fmt: skip
         if here != there:
-            raise SurgeryError(f"{where}: {name} {here} -> {there}; factoring keeps the heads, so set {name} = {here}")
+            raise TransformError(f"{where}: {name} {here} -> {there}; factoring keeps the heads, so set {name} = {here}")
     if latent.rotary is None and heads.rotary is not None:
-        raise SurgeryError(f"{where}: the keys are rotated, and without rotary no position would be told; set rotary")
+        raise TransformError(f"{where}: the keys are rotated, and without rotary no position would be told; set rotary")
 
 
 def _turns(heads: HeadsLayout, latent: LatentLayout, where: str) -> tuple[Turn, ...]:
@@ -55,18 +55,18 @@ def _turns(heads: HeadsLayout, latent: LatentLayout, where: str) -> tuple[Turn, 
     if old is None or new is None:
         return ()
     if old.scaling != new.scaling:
-        raise SurgeryError(f"{where}: rotary.scaling differs; keep it, and change it in a step of its own")
+        raise TransformError(f"{where}: rotary.scaling differs; keep it, and change it in a step of its own")
     if new.rotated(latent.rope_width) != latent.rope_width:
-        raise SurgeryError(f"{where}: rotary.fraction = {new.fraction}: all of rope_width is rotated; set it to 1")
+        raise TransformError(f"{where}: rotary.fraction = {new.fraction}: all of rope_width is rotated; set it to 1")
     theirs, ours = _frequencies(old, heads.head_width), _frequencies(new, latent.rope_width)
     if len(ours) > len(theirs) or len(theirs) % len(ours):
-        raise SurgeryError(
+        raise TransformError(
             f"{where}: a head has {2 * len(theirs)} rotated features, and rope_width = {latent.rope_width} must divide them"
         )
     fold = len(theirs) // len(ours)
     # Where neighbours are folded into one, it turns as fast as one of them, and the frequencies stay those of the paper.
     if not torch.allclose(ours, theirs[::fold], rtol=1e-4):
-        raise SurgeryError(
+        raise TransformError(
             f"{where}: rotary turns the {latent.rope_width} features at other frequencies than the head's; keep rotary.theta"
         )
     of_head, of_key = old.pairs(heads.head_width), new.pairs(latent.rope_width)

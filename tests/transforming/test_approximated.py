@@ -8,8 +8,8 @@ import torch
 
 import anyformer as af
 from anyformer.parts import Rotary
-from anyformer.surgery import TransformChoices, transform
-from surgery.changed import apart, tiny, trained
+from anyformer.transforming import TransformChoices, transform
+from transforming.changed import apart, tiny, trained
 
 ATTENTION = "decoder.layer.attention.sublayer"
 

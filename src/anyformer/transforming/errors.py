@@ -5,5 +5,5 @@ from __future__ import annotations
 from anyformer.describe import UserError
 
 
-class SurgeryError(UserError):
+class TransformError(UserError):
     """A change of architecture that no operation carries weights over; the message names the place and the remedy."""

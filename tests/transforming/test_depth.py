@@ -9,9 +9,9 @@ import torch
 
 import anyformer as af
 from anyformer.parts.layers.order import parse_order
-from anyformer.surgery import TransformChoices, transform
-from anyformer.surgery.depth import _embedded, origins
-from surgery.changed import tiny, trained
+from anyformer.transforming import TransformChoices, transform
+from anyformer.transforming.depth import _embedded, origins
+from transforming.changed import tiny, trained
 
 GEMMA = tiny("gemma-3-4b")
 

@@ -20,11 +20,11 @@ from anyformer.objectives import CausalObjective
 from anyformer.objectives.feed import TextFeed
 from anyformer.plan import Plan
 from anyformer.precision import Fp32
-from anyformer.surgery.errors import SurgeryError
-from anyformer.surgery.report import Loss
 from anyformer.text import Tokenizer
 from anyformer.training.evaluate import evaluate
 from anyformer.training.run import load_run
+from anyformer.transforming.errors import TransformError
+from anyformer.transforming.report import Loss
 
 LENGTH, BATCH, WINDOWS = 256, 8, 64
 """Sizes of the text that is read: up to so many tokens in each of so many windows."""
@@ -35,7 +35,7 @@ def check(architecture: Architecture, option: str = "data") -> None:
     try:
         CausalObjective().check(architecture)
     except ValueError as error:
-        raise SurgeryError(f"{option}: text is read for its next tokens; {error}. Leave --{option} out") from None
+        raise TransformError(f"{option}: text is read for its next tokens; {error}. Leave --{option} out") from None
 
 
 def text_of(data: str, tokenizer: Tokenizer, model: Path) -> Split:

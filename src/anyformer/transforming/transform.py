@@ -11,11 +11,11 @@ from torch import Tensor
 
 from anyformer import checkpoint
 from anyformer.model import Architecture, Transformer
-from anyformer.surgery.choices import TransformChoices
-from anyformer.surgery.matched import places
-from anyformer.surgery.operation import MadeWeight, TransformStep
-from anyformer.surgery.planned import Surgery, planned
-from anyformer.surgery.report import TransformReport, reported
+from anyformer.transforming.choices import TransformChoices
+from anyformer.transforming.matched import places
+from anyformer.transforming.operation import MadeWeight, TransformStep
+from anyformer.transforming.planned import Transformation, planned
+from anyformer.transforming.report import TransformReport, reported
 
 Performed = Mapping[str, tuple[TransformStep, MadeWeight]]
 """Each new weight by name, with the step that made it."""
@@ -27,37 +27,37 @@ def transform(
     """A model of `architecture` from the weights of `model`, in evaluation mode, and what became of every weight.
 
     Weights stay in their number format, on the CPU or wherever they are; the model given is left as it is. Raises
-    `SurgeryError`, before any work, for a change that no operation carries weights over.
+    `TransformError`, before any work, for a change that no operation carries weights over.
     """
     return performed(model, planned(model.architecture, architecture, choices))
 
 
 def performed(
-    model: Transformer, surgery: Surgery, moments: Mapping[str, Tensor] | None = None
+    model: Transformer, transformation: Transformation, moments: Mapping[str, Tensor] | None = None
 ) -> tuple[Transformer, TransformReport]:
     """The new model and its report, by steps that were planned for the model's architecture. `moments`: see `moments_of`."""
     old = {name: parameter.detach() for name, parameter in model.named_parameters()}
-    made = made_by(surgery, old, moments or {})
+    made = made_by(transformation, old, moments or {})
     with torch.device("meta"):
-        new = Transformer(surgery.new, model.plan)
+        new = Transformer(transformation.new, model.plan)
     # A copy each: no weight of the new model shares its numbers with another, or with the old model.
     values = {name: each.value.clone(memory_format=torch.contiguous_format) for name, (_, each) in made.items()}
     checkpoint.fill(new, values, Path("the new model"), model.device)
-    report = reported(surgery, made, old)
+    report = reported(transformation, made, old)
     return new.eval(), replace(report, logits_error=logits_error(model, new))
 
 
-def made_by(surgery: Surgery, old: Mapping[str, Tensor], moments: Mapping[str, Tensor]) -> Performed:
+def made_by(transformation: Transformation, old: Mapping[str, Tensor], moments: Mapping[str, Tensor]) -> Performed:
     """The new weights from the old ones, in fp64 where they are computed and in the old format when done."""
-    declared = {name: place.weight for name, place in places(surgery.new).items()}
-    rules = surgery.new.initialisation.of_depth(surgery.new.output_stack.depth)
+    declared = {name: place.weight for name, place in places(transformation.new).items()}
+    rules = transformation.new.initialisation.of_depth(transformation.new.output_stack.depth)
     like = next(iter(old.values()))
 
     def fresh(name: str) -> Callable[[], Tensor]:
-        return lambda: rules.fill(declared[name], name, surgery.choices.seed).to(like)
+        return lambda: rules.fill(declared[name], name, transformation.choices.seed).to(like)
 
     made: dict[str, tuple[TransformStep, MadeWeight]] = {}
-    for step in surgery.steps:
+    for step in transformation.steps:
         given = [old[name] for name in step.sources] + [moments[name] for name in (step.inputs,) if name in moments]
         results = step.operation(given, [fresh(name) for name in step.targets])
         made |= {name: (step, each) for name, each in zip(step.targets, results, strict=True)}

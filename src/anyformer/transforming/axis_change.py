@@ -11,14 +11,14 @@ import torch
 from torch import Tensor
 
 from anyformer.operations import AxisName, Dimension, Weight
-from anyformer.surgery.choices import TransformChoices
-from anyformer.surgery.errors import SurgeryError
-from anyformer.surgery.heads import regrouped
-from anyformer.surgery.operation import Fresh, MadeWeight
-from anyformer.surgery.positions import stretched
-from anyformer.surgery.resized import Resized
-from anyformer.surgery.vocabulary import rewritten
-from anyformer.surgery.widened import widened
+from anyformer.transforming.choices import TransformChoices
+from anyformer.transforming.errors import TransformError
+from anyformer.transforming.heads import regrouped
+from anyformer.transforming.operation import Fresh, MadeWeight
+from anyformer.transforming.positions import stretched
+from anyformer.transforming.resized import Resized
+from anyformer.transforming.vocabulary import rewritten
+from anyformer.transforming.widened import widened
 
 
 class ResizingRule(Protocol):
@@ -34,7 +34,7 @@ class ResizingRule(Protocol):
 
 def _refusing(reason: str) -> Callable[[Resized, TransformChoices], ResizingRule]:
     def refuse(change: Resized, choices: TransformChoices) -> ResizingRule:
-        raise SurgeryError(f"{change.where}: {change.old} -> {change.new} {reason}")
+        raise TransformError(f"{change.where}: {change.old} -> {change.new} {reason}")
 
     return refuse
 
@@ -54,7 +54,7 @@ RULES: Mapping[AxisName, Callable[[Resized, TransformChoices], ResizingRule]] = 
 
 
 @dataclass(frozen=True)
-class Along:
+class AxisChange:
     """A rule applied to the factor `place` of dimension `dim`; `old` and `new`: all factors, with the rows in front first."""
 
     rule: ResizingRule
@@ -87,8 +87,8 @@ def _unfolded(x: Tensor, dim: int, sizes: tuple[int, ...]) -> Tensor:
     return x.reshape(*x.shape[:dim], *sizes, *x.shape[dim + 1 :])
 
 
-def along(old: Weight, new: Weight, where: str, path: str, choices: TransformChoices) -> Along | None:
-    """The operation between two comparable weights; None if their factors are alike. `SurgeryError` if it is refused."""
+def axis_change(old: Weight, new: Weight, where: str, path: str, choices: TransformChoices) -> AxisChange | None:
+    """The operation between two comparable weights; None if their factors are alike. `TransformError` if it is refused."""
     changes = [
         (dim, place, name, size, after)
         for (dim, place, name, size), (_, _, _, after) in zip(old.factors, new.factors, strict=True)
@@ -96,16 +96,18 @@ def along(old: Weight, new: Weight, where: str, path: str, choices: TransformCho
     ]
     for dim in range(len(old.axes)):
         if _front(old, dim) != _front(new, dim):
-            raise SurgeryError(f"{where}: {_front(old, dim)} -> {_front(new, dim)} rows in front of the first; keep the offset")
+            raise TransformError(
+                f"{where}: {_front(old, dim)} -> {_front(new, dim)} rows in front of the first; keep the offset"
+            )
     rules = [RULES[name](Resized(where, path, size, after, writes=new.writes), choices) for _, _, name, size, after in changes]
     if not changes:
         return None
     if len(changes) > 1:
         both = " and ".join(f"{name} {size} -> {after}" for _, _, name, size, after in changes)
-        raise SurgeryError(f"{where}: {both} at once; make one change after the other")
+        raise TransformError(f"{where}: {both} at once; make one change after the other")
     ((dim, place, *_),) = changes
     sizes, sizes_after = (tuple(size for _, size in weight.axes[dim]) for weight in (old, new))
-    return Along(rules[0], dim, place, sizes, sizes_after, _front(old, dim))
+    return AxisChange(rules[0], dim, place, sizes, sizes_after, _front(old, dim))
 
 
 def comparable(old: Weight, new: Weight) -> bool:

@@ -7,16 +7,16 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from anyformer.surgery.choices import TransformChoices
-from anyformer.surgery.errors import SurgeryError
-from anyformer.surgery.operation import Fresh, MadeWeight
-from anyformer.surgery.resized import Resized
+from anyformer.transforming.choices import TransformChoices
+from anyformer.transforming.errors import TransformError
+from anyformer.transforming.operation import Fresh, MadeWeight
+from anyformer.transforming.resized import Resized
 
 
 def widened(change: Resized, choices: TransformChoices) -> NewFeatures:
     """The rule from F to more features."""
     if not change.grows:
-        raise SurgeryError(
+        raise TransformError(
             f"{change.where}: {change.old} -> {change.new} features of the network: none are taken away, since which "
             "ones matter depends on the data; keep the width, or make it larger"
         )

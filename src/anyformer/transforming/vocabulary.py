@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from anyformer.surgery.choices import TransformChoices
-from anyformer.surgery.operation import Fresh, MadeWeight
-from anyformer.surgery.resized import Resized
+from anyformer.transforming.choices import TransformChoices
+from anyformer.transforming.operation import Fresh, MadeWeight
+from anyformer.transforming.resized import Resized
 
 
 def rewritten(change: Resized, choices: TransformChoices) -> VocabularyRows:

@@ -1,4 +1,4 @@
-"""What the tests of surgery share: models whose weights are far from their initial values, and how far outputs lie apart."""
+"""What tests of `transforming` share: models whose weights are far from their initial values, and how far outputs lie apart."""
 
 from __future__ import annotations
 
