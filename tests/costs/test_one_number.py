@@ -13,7 +13,7 @@ from anyformer.cli.summary import short_costs
 from anyformer.costs import budget_of, peak_memory, step_time
 from anyformer.costs.figures import flops, size
 from anyformer.costs.fine_tuning import FineTuning, Method
-from anyformer.costs.foretold import TOKEN_BYTES, _Request
+from anyformer.costs.memory_check import TOKEN_BYTES, _Request
 from anyformer.costs.named_hardware import hardware_of
 from anyformer.costs.step import PricedStep
 from anyformer.measuring.measure import predicted_saved

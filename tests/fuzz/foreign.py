@@ -14,8 +14,8 @@ from tokenizers import models
 from zoo import ZOO
 
 from anyformer.describe import read_data, to_toml
+from anyformer.huggingface.digests import DIGESTS, check_digests
 from anyformer.huggingface.registry import family
-from anyformer.huggingface.seal import DIGESTS, check_seal
 from anyformer.resolving import architecture
 from anyformer.text import Tokenizer
 from anyformer.text.beside import Beside
@@ -127,7 +127,7 @@ def digests(seed: int) -> Case:
             (inside / "config.json").write_bytes(b"{}")
             (inside / "folder").mkdir()
             (inside / DIGESTS).write_bytes(text.encode("utf-8", "surrogatepass"))
-            check_seal(inside)
+            check_digests(inside)
 
     return run
 

@@ -20,7 +20,7 @@ from anyformer import checkpoint, huggingface
 from anyformer.data import Bytes
 from anyformer.data.vocabulary import make_tokenizer
 from anyformer.describe import UserError, change
-from anyformer.huggingface.seal import DIGESTS
+from anyformer.huggingface.digests import DIGESTS
 from anyformer.loading import trained_length
 from anyformer.model import build
 from huggingface.cases.llama import BASE

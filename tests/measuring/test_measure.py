@@ -11,7 +11,7 @@ from anyformer.costs import hardware_of
 from anyformer.costs.available import free_memory
 from anyformer.costs.counted import CountComparison
 from anyformer.costs.counts import located
-from anyformer.costs.foretold import NotEnoughMemoryError
+from anyformer.costs.memory_check import NotEnoughMemoryError
 from anyformer.costs.saved import saved_by_label, saved_bytes
 from anyformer.measuring.measure import measure
 from anyformer.measuring.trial import TrainingStep, trial_of

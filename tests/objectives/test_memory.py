@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from anyformer import checkpoint
-from anyformer.costs.foretold import TOKEN_BYTES, NotEnoughMemoryError, foretell_training
+from anyformer.costs.memory_check import TOKEN_BYTES, NotEnoughMemoryError, memory_warnings
 from anyformer.model import build
 from anyformer.plan import Plan
 from anyformer.training import Run
@@ -73,6 +73,6 @@ def test_a_run_is_refused_by_the_figure_of_its_summary(run):
     step, (_, peak) = step_of(run), update_figures(step_of(run), run.piece, run.accumulation, run.plan)
     asked = {"batch": run.batch, "length": run.length, "plan": run.plan}
     need = peak + run.piece.batch * (run.length + 1) * TOKEN_BYTES
-    assert list(foretell_training(step, **asked, free=need))
+    assert list(memory_warnings(step, **asked, free=need))
     with pytest.raises(NotEnoughMemoryError):
-        list(foretell_training(step, **asked, free=need - 1))
+        list(memory_warnings(step, **asked, free=need - 1))

@@ -10,7 +10,7 @@ import pytest
 import torch
 from rich.console import Console
 
-from anyformer.costs.foretold import NotEnoughMemoryError
+from anyformer.costs.memory_check import NotEnoughMemoryError
 from anyformer.plan import Plan
 from anyformer.studies import Arm, resolve_arms, running
 from anyformer.studies.live import View, in_time

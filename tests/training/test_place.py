@@ -11,7 +11,7 @@ from rich.console import Console
 from safetensors import SafetensorError
 
 from anyformer import checkpoint
-from anyformer.costs.foretold import NotEnoughMemoryError
+from anyformer.costs.memory_check import NotEnoughMemoryError
 from anyformer.describe import UserError, change_all
 from anyformer.files import PlaceError
 from anyformer.training import loop, place, resume, train

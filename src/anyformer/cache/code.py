@@ -10,7 +10,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from anyformer.cache.kept import Cache
+from anyformer.cache.folder import Cache
 
 PACKAGE = Path(__file__).parents[1]
 SHIPPED = PACKAGE / "answers.zip"

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from anyformer.cache.code import SHIPPED
-from anyformer.cache.kept import opened
+from anyformer.cache.folder import opened
 from anyformer.files import writing
 
 

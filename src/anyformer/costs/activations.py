@@ -85,12 +85,12 @@ def _forward(trace: Saved, tensors: Iterable[SavedTensor]) -> int:
     for tensor in tensors:
         if tensor.layer and not tensor.copies:
             saved[tensor.layer] += tensor.bytes
-    own = {stand.layer: stand for stand in trace.standing}
+    own = {one.layer: one for one in trace.live}
     stacks, most = Counter[str](), 0
     for layer, traced in trace.like.items():
         stack = layer.partition(".")[0]
         if traced in own:
             most = max(most, own[traced].bytes + stacks[stack] + sum(stacks[name] for name in own[traced].before))
         stacks[stack] += saved[layer]
-    outside = (stand.bytes + sum(stacks[name] for name in stand.before) for stand in trace.standing if not stand.layer)
+    outside = (one.bytes + sum(stacks[name] for name in one.before) for one in trace.live if not one.layer)
     return max(most, *outside, 0)

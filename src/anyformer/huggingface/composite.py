@@ -8,11 +8,11 @@ from typing import Any
 
 from anyformer.describe import change_all
 from anyformer.huggingface.composite_row import Composite
+from anyformer.huggingface.composite_texts import COMPOSITE_TEXTS, TextType
 from anyformer.huggingface.composites import BESIDE, OUTSIDE
 from anyformer.huggingface.config import FEW_BITS, Config
 from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.family import Family
-from anyformer.huggingface.spelled import SPELLED, Spelled
 from anyformer.model import Architecture
 
 _SECTIONS = ("mrope_section", "mrope_interleaved", "xdrope_section")
@@ -32,14 +32,14 @@ def text_family(
     """
     table, _ = text_table(composite, config)
     named = str(table.get("model_type", composite.text))
-    spelled = SPELLED.get(named, Spelled(named))
+    own_type = COMPOSITE_TEXTS.get(named, TextType(named))
     try:
-        text = family(spelled.family)
+        text = family(own_type.family)
     except HuggingFaceError as error:
         raise HuggingFaceError(f"{config.where}: the text model of {composite.model_type}: {error}") from None
 
     def read(config: Config) -> Architecture:
-        return _read(composite, spelled, text, config, sections)
+        return _read(composite, own_type, text, config, sections)
 
     return replace(
         text,
@@ -52,7 +52,7 @@ def text_family(
     )
 
 
-def _read(composite: Composite, spelled: Spelled, text: Family, config: Config, sections: Sequence[int]) -> Architecture:
+def _read(composite: Composite, own_type: TextType, text: Family, config: Config, sections: Sequence[int]) -> Architecture:
     """The architecture of the text model; every key of both tables is read, known to change nothing of text, or refused."""
     table, nested = text_table(composite, config)
     plain = {
@@ -68,10 +68,10 @@ def _read(composite: Composite, spelled: Spelled, text: Family, config: Config, 
     inner.expect_all(**composite.said)
     inner = Config({key: value for key, value in plain.items() if key not in composite.said}, inner.where)
     inner.assume(**composite.absent)
-    inner.assume(**spelled.absent)
-    if spelled.implied:
+    inner.assume(**own_type.absent)
+    if own_type.implied:
         inner.assume(head_dim=inner("hidden_size") // inner("num_attention_heads"))
-    inner.expect_all(**spelled.only)
+    inner.expect_all(**own_type.only)
     with inner.naming():
         architecture = text.read(inner)
     inner.finish((*text.inert, *OUTSIDE))

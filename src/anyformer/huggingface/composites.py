@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from anyformer.huggingface.composite_row import Composite
-from anyformer.huggingface.spelled import sized
+from anyformer.huggingface.composite_texts import sized
 from anyformer.huggingface.text_alone import TEXT_ALONE
 
 _COSMOS: Mapping[str, str] = {

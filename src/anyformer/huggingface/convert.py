@@ -15,6 +15,7 @@ from anyformer.data.progress import meter
 from anyformer.describe import Notice, UserError, change
 from anyformer.huggingface.choices import ExpertTable
 from anyformer.huggingface.config import Config, read_config
+from anyformer.huggingface.digests import check_digests
 from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.files import Stored, WeightSource
@@ -23,7 +24,6 @@ from anyformer.huggingface.fused import as_stored
 from anyformer.huggingface.gguf import GgufFile, beside_of, is_gguf
 from anyformer.huggingface.registry import read_architecture, stored_format
 from anyformer.huggingface.rules import WeightRule, rules
-from anyformer.huggingface.seal import check_seal
 from anyformer.huggingface.stored import PLAIN, RestoredWeights, TensorFiles
 from anyformer.huggingface.target import nowhere
 from anyformer.model import Architecture, Transformer
@@ -57,7 +57,7 @@ def opened(path: Path, dtype: torch.dtype | None = None) -> tuple[Config, Weight
         return file.config, file
     if not isdir(path):
         raise HuggingFaceError(f"{path}: no such directory; give one of Hugging Face's layout, or a GGUF file")
-    check_seal(path, only=["config.json"])
+    check_digests(path, only=["config.json"])
     config = read_config(path)
     format = stored_format(config)
     return config, RestoredWeights(TensorFiles(path), format, dtype or (torch.bfloat16 if format is None else _dtype(config)))
@@ -80,7 +80,7 @@ def load(
     read; `images`: with its tower and projector for images.
     """
     directory = Path(directory)
-    check_seal(directory)
+    check_digests(directory)
     architecture, family, stored = architecture_of(directory, dtype, images=images)
     with torch.device("meta"):
         model = Transformer(architecture, plan)

@@ -10,7 +10,7 @@ from typing import Any
 
 from anyformer.describe import get
 from anyformer.huggingface.composite_row import Composite
-from anyformer.huggingface.spelled import sized
+from anyformer.huggingface.composite_texts import sized
 from anyformer.model import Architecture
 from anyformer.parts import Prefix
 

@@ -14,17 +14,17 @@ from torch import Tensor
 from anyformer.describe import Notice
 from anyformer.files import check_directory, writing_directory
 from anyformer.huggingface.card import Facts, card
-from anyformer.huggingface.carrying import export_composite
 from anyformer.huggingface.class_heads import of_class
+from anyformer.huggingface.composite_export import export_composite
 from anyformer.huggingface.convert import shapes_of, tensors_of
 from anyformer.huggingface.describing import completed, described
+from anyformer.huggingface.digests import write_digests
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.files import write_json, write_shards
 from anyformer.huggingface.number_types import came_in, in_type
 from anyformer.huggingface.outside import KEY, plugins_of
 from anyformer.huggingface.registry import own
 from anyformer.huggingface.rules import rules
-from anyformer.huggingface.seal import seal
 from anyformer.model import Architecture, Transformer
 from anyformer.model.mup import computed
 from anyformer.quantising import dense
@@ -88,7 +88,7 @@ def export(
         beside.but(files).write(partial)
         if tokens and CONFIG not in beside and GENERATION not in beside:
             write_json(partial / GENERATION, {**tokens, "pad_token_id": tokens["eos_token_id"]})
-        seal(partial)
+        write_digests(partial)
     for change in changes:
         warnings.warn(f"{directory}: {change}", Notice, stacklevel=2)
     return family

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from anyformer.costs.examples import examples
-from anyformer.costs.foretold import NotEnoughMemoryError
+from anyformer.costs.memory_check import NotEnoughMemoryError
 from anyformer.costs.peak import peak_memory
 from anyformer.describe import DescriptionError, change_all
 from anyformer.model import Architecture, Transformer, build

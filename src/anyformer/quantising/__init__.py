@@ -4,7 +4,7 @@ from anyformer.quantising.calibrated import calibrated
 from anyformer.quantising.format import MatrixFormat, Quantising
 from anyformer.quantising.formats import FORMATS, HALF, SINGLE, USUAL, plain_of
 from anyformer.quantising.grouped import Grouped
-from anyformer.quantising.joined import OutputSlice, joined, read_together
+from anyformer.quantising.joint import OutputSlice, joined, read_together
 from anyformer.quantising.model import WHOLE, QuantisingReport, dense, format_of, held_as, hold, quantisable, quantised
 from anyformer.quantising.normal_float import NormalFloat
 from anyformer.quantising.plain import Plain

@@ -10,9 +10,9 @@ from contextlib import contextmanager
 import torch
 
 from anyformer.costs import step_time
-from anyformer.costs.foretold import training_bytes
 from anyformer.costs.hardware import Hardware
 from anyformer.costs.kernels import kernels
+from anyformer.costs.memory_check import training_bytes
 from anyformer.training import Run
 from anyformer.training.priced import step_of
 from anyformer.training.remembered import known

@@ -12,7 +12,7 @@ from typing import Any
 from rich.console import Console
 
 from anyformer.costs.available import free_memory
-from anyformer.costs.foretold import NotEnoughMemoryError
+from anyformer.costs.memory_check import NotEnoughMemoryError
 from anyformer.describe import UserError, from_toml, to_toml
 from anyformer.files import check_parents, disk_errors, locked, read_text, write_text
 from anyformer.plan import Plan

@@ -22,7 +22,7 @@ from torch import Tensor
 from anyformer import checkpoint
 from anyformer.costs import scaled
 from anyformer.costs.available import free_memory
-from anyformer.costs.foretold import NotEnoughMemoryError
+from anyformer.costs.memory_check import NotEnoughMemoryError
 from anyformer.costs.step import STILL
 from anyformer.data import IGNORED, Corpus
 from anyformer.data.progress import meter

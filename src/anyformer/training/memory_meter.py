@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from anyformer.costs.allocated import watching_allocations
 from anyformer.costs.available import free_memory
-from anyformer.costs.foretold import CLOSE, foretell_training, training_bytes
+from anyformer.costs.memory_check import CLOSE, memory_warnings, training_bytes
 from anyformer.quantising import stored_bytes
 from anyformer.training.place import checkpoint_bytes
 from anyformer.training.priced import step_of
@@ -61,7 +61,7 @@ class MemoryMeter:
 
 def check_memory(run: Run, directory: Path, device: torch.device, console: Console) -> None:
     """Raise an error if the updates do not fit into free memory, and print a warning if they nearly fill it."""
-    for line in foretell_training(
+    for line in memory_warnings(
         step_of(run, directory), batch=run.batch, length=run.length, plan=run.plan, accumulation=run.accumulation, device=device
     ):
         console.out(line, highlight=False)

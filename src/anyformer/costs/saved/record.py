@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from anyformer.costs.saved.standing import Standing
+from anyformer.costs.saved.live_bytes import LiveBytes
 from anyformer.plan import Checkpointing
 
 Reason = Literal["saved", "copy", "input", "product", "recomputed", "recomputed product", "recomputed copy"]
@@ -63,11 +63,11 @@ class SavedTensor(NamedTuple):
 @dataclass(frozen=True)
 class Saved:
     """`tensors` in the order of the call; `like`: for each layer, in order, the traced layer that stands for it;
-    `standing`: the most bytes at once in each traced layer, and outside of all."""
+    `live`: the most bytes at once in each traced layer, and outside of all."""
 
     tensors: tuple[SavedTensor, ...]
     like: Mapping[str, str]
-    standing: tuple[Standing, ...] = ()
+    live: tuple[LiveBytes, ...] = ()
 
     def of(self, *reasons: Reason) -> Iterator[SavedTensor]:
         """Tensors of the whole model held for these reasons, in the order of the call, a stack's layers at its first."""

@@ -10,10 +10,10 @@ from typing import Any
 import torch
 
 from anyformer.cache import Cache, digest, files
+from anyformer.costs.saved.live_bytes import LiveBytes
 from anyformer.costs.saved.question import TraceQuestion
 from anyformer.costs.saved.record import Saved, SavedTensor
 from anyformer.costs.saved.sizes import LONG, MANY, at_batch, at_length, follows_batch
-from anyformer.costs.saved.standing import Standing
 from anyformer.describe import UserError, Value
 
 KEPT = Cache("saved")
@@ -127,12 +127,12 @@ def _read(key: str) -> Saved | None:
     if written is None:
         return None
     tensors = tuple(SavedTensor(*fields) for fields in written["tensors"])
-    return Saved(tensors, written["like"], _standing(written["standing"]))
+    return Saved(tensors, written["like"], _live(written["live"]))
 
 
-def _standing(written: list[Any]) -> tuple[Standing, ...]:
-    return tuple(Standing(layer, tuple(before), size) for layer, before, size in written)
+def _live(written: list[Any]) -> tuple[LiveBytes, ...]:
+    return tuple(LiveBytes(layer, tuple(before), size) for layer, before, size in written)
 
 
 def _write(key: str, traced: Saved) -> None:
-    KEPT.write(key, {"tensors": traced.tensors, "like": dict(traced.like), "standing": traced.standing})
+    KEPT.write(key, {"tensors": traced.tensors, "like": dict(traced.like), "live": traced.live})

@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 
+from anyformer.costs.saved.live_bytes import LiveBytes
 from anyformer.costs.saved.record import Saved, SavedTensor
-from anyformer.costs.saved.standing import Standing
 
 MANY = 1 << 16
 """The largest batch that is traced: beyond, sizes overflow."""
@@ -57,17 +57,17 @@ def _combined(saved: Sequence[Saved], grown: Callable[..., int]) -> Saved:
             same[0]._replace(bytes=grown(*(tensor.bytes for tensor in same)))
             for same in zip(*(trace.tensors for trace in saved), strict=True)
         ]
-        return Saved(tuple(tensors), first.like, _stand(saved, grown))
+        return Saved(tuple(tensors), first.like, _live(saved, grown))
     sums = [_by_kind(trace) for trace in saved]
     kinds = dict.fromkeys(kind for kinds in sums for kind in kinds)
     made = [kind._replace(bytes=grown(*(bytes[kind] for bytes in sums))) for kind in kinds]
-    return Saved(tuple(made), first.like, _stand(saved, grown))
+    return Saved(tuple(made), first.like, _live(saved, grown))
 
 
-def _stand(saved: Sequence[Saved], grown: Callable[..., int]) -> tuple[Standing, ...]:
-    sizes = [{(one.layer, one.before): one.bytes for one in trace.standing} for trace in saved]
+def _live(saved: Sequence[Saved], grown: Callable[..., int]) -> tuple[LiveBytes, ...]:
+    sizes = [{(one.layer, one.before): one.bytes for one in trace.live} for trace in saved]
     places = [place for place in sizes[0] if all(place in others for others in sizes)]
-    return tuple(Standing(*place, grown(*(each[place] for each in sizes))) for place in places)
+    return tuple(LiveBytes(*place, grown(*(each[place] for each in sizes))) for place in places)
 
 
 def _by_kind(saved: Saved) -> Counter[SavedTensor]:

@@ -53,7 +53,7 @@ def _trace(question: TraceQuestion, small: Reduced) -> Saved:
             else:
                 output = _own_loss(question, question.signal, model, call)
             call.walk(output)
-    found = Saved(tuple(call.recomputed() if question.recomputed else call.saved()), small.like, tuple(call.standing()))
+    found = Saved(tuple(call.recomputed() if question.recomputed else call.saved()), small.like, tuple(call.live()))
     call.release()
     return found
 

@@ -12,12 +12,12 @@ from torch import Tensor, nn
 
 from anyformer.costs.saved.adapters import add_adapters
 from anyformer.costs.saved.dividing import Dividing
+from anyformer.costs.saved.live_bytes import LiveBytes, LiveTensors
 from anyformer.costs.saved.nodes import OF_A_WEIGHT, saved_by, tensors, word
 from anyformer.costs.saved.paper import Paper, PaperTensor, address, put_on_paper
 from anyformer.costs.saved.question import TraceQuestion
 from anyformer.costs.saved.record import RESIDUAL, Reason, SavedTensor
 from anyformer.costs.saved.reduced import Reduced
-from anyformer.costs.saved.standing import Alive, Standing
 from anyformer.model import Transformer
 from anyformer.parts.call.context import Context
 from anyformer.parts.layers.recompute import PRODUCTS
@@ -60,7 +60,7 @@ class Watched(Paper):  # type: ignore[no-untyped-call]
         self._logits: set[int] = set()
         self._count = 0
         self._unread: set[int] = set()
-        self._alive = Alive()
+        self._alive = LiveTensors()
         self._stacks: list[str] = []
         self._flow: list[tuple[list[Tensor], list[Tensor]]] = []
 
@@ -108,12 +108,12 @@ class Watched(Paper):  # type: ignore[no-untyped-call]
         before = tuple(name for name in self._stacks if name != stack)
         self._alive.begins(x, address(x.meta), storage.nbytes(), self.layer, before)
 
-    def standing(self) -> Iterator[Standing]:
+    def live(self) -> Iterator[LiveBytes]:
         """The most bytes at once in each layer, and outside of all; without copies of weights."""
         saved: dict[int, str] = {}
         for note in self._saved_notes():
             saved.setdefault(note.at, note.layer)
-        return self._alive.standing(saved, self._copies | set(self._weights))
+        return self._alive.most(saved, self._copies | set(self._weights))
 
     def attended(self, read: tuple[Tensor, ...], made: tuple[Tensor, ...], unread: list[Tensor]) -> None:
         """Note the inputs and outputs of an attention that is no operator of torch's, and the inputs that it did not read."""

@@ -2,7 +2,7 @@
 
 from anyformer.huggingface.stored.files import INDEX, PLAIN, WHOLE, TensorFiles
 from anyformer.huggingface.stored.formats import READERS, StoredFormat, format_of
-from anyformer.huggingface.stored.joined import Held, RestoredWeights, held_in
+from anyformer.huggingface.stored.restored import Held, RestoredWeights, held_in
 from anyformer.huggingface.stored.scheme import filled
 
 __all__ = [

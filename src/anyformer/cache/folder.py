@@ -62,8 +62,8 @@ def sealed(data: Any) -> str:
 
 
 def opened(text: str) -> Any:
-    """The data of a sealed text. Raises `ValueError` if it is damaged."""
-    seal, _, data = text.partition("\n")
-    if sha256(data.encode()).hexdigest() != seal:
+    """The data of a text that `sealed` made. Raises `ValueError` if it is damaged."""
+    digest, _, data = text.partition("\n")
+    if sha256(data.encode()).hexdigest() != digest:
         raise ValueError("damaged")
     return json.loads(data)

@@ -8,8 +8,8 @@ import re
 import pytest
 
 from anyformer.files import sha256
+from anyformer.huggingface.digests import DIGESTS, check_digests, write_digests
 from anyformer.huggingface.errors import HuggingFaceError
-from anyformer.huggingface.seal import DIGESTS, check_seal, seal
 
 NONE = {"bytes": 0, "sha256": ""}
 OUTSIDE = ("../secret", "folder/../../secret", "/etc/hostname", "..", "", ".", "a//b", "nul\0")
@@ -37,7 +37,7 @@ def digests(directory, text):
 )
 def test_damaged_digests_are_refused(text, tmp_path):
     with pytest.raises(HuggingFaceError, match=digests(tmp_path, text)):
-        check_seal(tmp_path)
+        check_digests(tmp_path)
 
 
 @pytest.mark.parametrize("name", OUTSIDE)
@@ -47,20 +47,20 @@ def test_a_file_outside_the_directory_is_not_opened(name, tmp_path):
     (tmp_path / "secret").write_text("secret")
     entry = {"bytes": 6, "sha256": sha256(tmp_path / "secret")}
     with pytest.raises(HuggingFaceError, match=digests(inside, {"format": 1, "files": {name: entry}})):
-        check_seal(inside)
+        check_digests(inside)
 
 
 def test_a_name_too_long_for_any_file_is_missing(tmp_path):
     digests(tmp_path, {"format": 1, "files": {"x" * 5000: NONE}})
     with pytest.raises(HuggingFaceError, match=r"xxx: missing, and digests\.json names it"):
-        check_seal(tmp_path)
+        check_digests(tmp_path)
 
 
 def test_what_seal_writes_is_read_again(tmp_path):
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "a").write_text("a")
-    seal(tmp_path)
-    check_seal(tmp_path)
+    write_digests(tmp_path)
+    check_digests(tmp_path)
     (tmp_path / "folder" / "a").write_text("b")
     with pytest.raises(HuggingFaceError, match="its SHA-256 differs"):
-        check_seal(tmp_path)
+        check_digests(tmp_path)

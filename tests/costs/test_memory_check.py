@@ -10,7 +10,7 @@ from zoo import DECODERS
 
 from anyformer.catalogue import architecture as catalogue
 from anyformer.costs.available import left_to_the_group
-from anyformer.costs.foretold import NotEnoughMemoryError, foretell_training
+from anyformer.costs.memory_check import NotEnoughMemoryError, memory_warnings
 from anyformer.costs.peak import peak_memory
 from anyformer.costs.step import PricedStep
 from anyformer.plan import Plan
@@ -25,7 +25,7 @@ def peak(**more) -> int:
 
 
 def training(free: int, **more) -> list[str]:
-    return list(foretell_training(PricedStep(TINY), **{"batch": 64, "length": 32, "plan": PLAN, "free": free, **more}))
+    return list(memory_warnings(PricedStep(TINY), **{"batch": 64, "length": 32, "plan": PLAN, "free": free, **more}))
 
 
 def test_what_fits_passes_and_what_nearly_fills_the_memory_is_said():
@@ -57,10 +57,10 @@ def test_what_fits_in_no_way_is_said_so():
 def test_a_huge_batch_is_refused_by_arithmetic():
     gpt2 = catalogue("gpt2")
     with pytest.raises(NotEnoughMemoryError, match=r"1,000,000,000 x 1,024 tokens needs .* GB"):
-        list(foretell_training(PricedStep(gpt2), batch=10**9, length=1024, plan=PLAN, free=23 * 10**9))
+        list(memory_warnings(PricedStep(gpt2), batch=10**9, length=1024, plan=PLAN, free=23 * 10**9))
     # In pieces of a row the tokens alone are too many.
     with pytest.raises(NotEnoughMemoryError):
-        list(foretell_training(PricedStep(gpt2), batch=10**9, length=1024, plan=PLAN, accumulation=10**9, free=23 * 10**9))
+        list(memory_warnings(PricedStep(gpt2), batch=10**9, length=1024, plan=PLAN, accumulation=10**9, free=23 * 10**9))
 
 
 @pytest.mark.parametrize(

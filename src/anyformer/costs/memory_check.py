@@ -1,4 +1,4 @@
-"""Memory foretold: the bytes of a training step against the free memory of a device, before anything is allocated."""
+"""The bytes of a training step against the free memory of a device, before anything is allocated."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class NotEnoughMemoryError(UserError):
     """A step does not fit into the free memory."""
 
 
-def foretell_training(
+def memory_warnings(
     step: PricedStep,
     *,
     batch: int,
@@ -55,7 +55,7 @@ def foretell_training(
 
 @lru_cache(maxsize=16)
 def training_bytes(step: PricedStep, *, batch: int, length: int, plan: Plan, accumulation: int = 1) -> int:
-    """Bytes of a training step at its peak, with its tokens; see `foretell_training`."""
+    """Bytes of a training step at its peak, with its tokens; see `memory_warnings`."""
     shape = step.shape(batch // accumulation, length)
     positions = accumulation * shape.batch * (length + 1)
     return step.peak(shape, plan, accumulation).total + positions * (TOKEN_BYTES + step.position_bytes)

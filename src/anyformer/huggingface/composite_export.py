@@ -15,6 +15,7 @@ from anyformer.files import writing_directory
 from anyformer.huggingface.canonical import canonical
 from anyformer.huggingface.config import FEW_BITS, FEW_BITS_BESIDE, read_table
 from anyformer.huggingface.convert import architecture_of, shapes_of, tensors_of
+from anyformer.huggingface.digests import check_digests, write_digests
 from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.files import Stored, write_shards
@@ -22,7 +23,6 @@ from anyformer.huggingface.find import find_family
 from anyformer.huggingface.fused import as_stored
 from anyformer.huggingface.number_types import in_type
 from anyformer.huggingface.rules import WeightRule, rules
-from anyformer.huggingface.seal import check_seal, seal
 from anyformer.model import Architecture, Transformer
 from anyformer.quantising import dense
 from anyformer.text.beside import CONFIG, Beside
@@ -48,7 +48,7 @@ def export_composite(
             f"{source}: no such directory, and the towers stand in it; give the directory that the model was imported from as "
             f"towers (--towers DIRECTORY), or export the text model alone (--family, or no --towers)"
         )
-    check_seal(source)
+    check_digests(source)
     architecture, family, stored = architecture_of(source, images=model.architecture.images is not None)
     if family.text is None:
         raise HuggingFaceError(f"{source}: {family.model_type} is no composite, so it has no towers; export without towers")
@@ -69,7 +69,7 @@ def export_composite(
     with writing_directory(directory) as partial:
         write_shards(partial, _tensors(of_weights, parameters, stored, dtype))
         files.write(partial)
-        seal(partial)
+        write_digests(partial)
     return family
 
 

@@ -17,7 +17,7 @@ DIGESTS = "digests.json"
 FORMAT = 1
 
 
-def seal(directory: Path) -> None:
+def write_digests(directory: Path) -> None:
     """Write the size and SHA-256 of every file into `digests.json`; all files get the mode of a new file."""
     names = sorted(path.relative_to(directory).as_posix() for path in directory.rglob("*") if path.is_file())
     files = {name: {"bytes": (directory / name).stat().st_size, "sha256": sha256(directory / name)} for name in names}
@@ -26,7 +26,7 @@ def seal(directory: Path) -> None:
         shutil.copymode(directory / DIGESTS, directory / name)
 
 
-def check_seal(directory: Path, only: Iterable[str] | None = None) -> None:
+def check_digests(directory: Path, only: Iterable[str] | None = None) -> None:
     """Refuse a directory in which a file, or one of `only`, differs from its `digests.json`; without that file, accept it.
 
     This reads the files once more at the speed of SHA-256, 0.5 to 2 GB/s.

@@ -1,4 +1,4 @@
-"""Bytes that stand at once in a forward pass: what it saves so far, and what it needs for a moment, such as drawn noise."""
+"""The most bytes that live at once in a forward pass: what it saves, and what it needs for a moment, such as drawn noise."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 
-class Standing(NamedTuple):
+class LiveBytes(NamedTuple):
     """The most bytes at once while a `layer` computes, or outside of all (empty) after the stacks `before`.
 
     `bytes`: saved outside of layers and in this one so far, and alive for a moment; layers before save theirs beside.
@@ -27,7 +27,7 @@ class _Event(NamedTuple):
     before: tuple[str, ...]
 
 
-class Alive:
+class LiveTensors:
     """The tensors of a pass as they begin and end; `on`: whether they are noted."""
 
     def __init__(self) -> None:
@@ -47,7 +47,7 @@ class Alive:
 
         self._watched.add(weakref.ref(x, ends))
 
-    def standing(self, saved: Mapping[int, str], left_out: set[int]) -> Iterator[Standing]:
+    def most(self, saved: Mapping[int, str], left_out: set[int]) -> Iterator[LiveBytes]:
         """The most bytes in each layer, and outside of all; `saved`: the layer of every storage that stays to the end, by
         address; `left_out`: addresses of storages that are not counted."""
         tensors, stays, most = Counter[int](), Counter[str](), dict[tuple[str, tuple[str, ...]], int]()
@@ -64,7 +64,7 @@ class Alive:
             if bytes:
                 own = stays[layer] if layer else 0
                 most[layer, before] = max(most.get((layer, before), 0), stays[""] + own + stays[_MOMENT])
-        return (Standing(layer, before, size) for (layer, before), size in most.items())
+        return (LiveBytes(layer, before, size) for (layer, before), size in most.items())
 
 
 _MOMENT = "moment"
