@@ -27,7 +27,7 @@ from torch.distributed.device_mesh import init_device_mesh
 
 from anyformer.model.collectives import Group, gathered, scattered
 from anyformer.parts.experts.dispatch import ExpertRows
-from anyformer.testing.exchanged import Counting
+from anyformer.testing.collective_bytes import Counting
 from anyformer.training.parallel.experts import AllToAll
 from anyformer.training.parallel.launch import connect
 

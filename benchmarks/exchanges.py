@@ -23,7 +23,7 @@ from benchmarks.equality import MODES, Case, asked, by_mode, every_case, found, 
 from anyformer.model.divided import local
 from anyformer.parts.call.noise import Noise
 from anyformer.planning.collectives import Workload, exchanged, held
-from anyformer.testing.exchanged import Counting
+from anyformer.testing.collective_bytes import Counting
 from anyformer.training.held_out import corpus_of
 from anyformer.training.parallel import joined
 from anyformer.training.parallel.together import Together

@@ -29,7 +29,7 @@ from anyformer.evaluation.choices import answer, read_questions
 from anyformer.evaluation.fill import fill
 from anyformer.evaluation.measure import measure, task_of
 from anyformer.evaluation.subject import described
-from anyformer.generation.authors import decoding_of
+from anyformer.generation.generation_config import decoding_of
 from anyformer.generation.text import generated
 from anyformer.objectives import Examples
 from anyformer.training.held_out import corpus_of

@@ -20,7 +20,7 @@ from anyformer.measuring.trial import NotEnoughMemoryError
 def at_once(monkeypatch, tmp_path):
     """No five seconds of calibration."""
     monkeypatch.setenv("ANYFORMER_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr("anyformer.training.remembered.calibrated", lambda device: hardware_of("h100"))
+    monkeypatch.setattr("anyformer.training.measured_hardware.calibrated", lambda device: hardware_of("h100"))
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 from anyformer.cli import app
 from anyformer.costs.figures import count
-from anyformer.costs.narrow import narrow
+from anyformer.costs.narrow_pages import narrow
 from anyformer.costs.rows import FigureRow, Section
 from anyformer.costs.text import lines
 

@@ -223,7 +223,7 @@ def test_what_lacks_its_kind_is_told_where_it_stands_what_it_is_and_which_kinds_
 
 def test_a_base_class_between_takes_any_of_its_own_kinds_and_no_other():
     from anyformer.data import Chats
-    from anyformer.data.kinds.spoken import ChatRecords
+    from anyformer.data.kinds.chat_records import ChatRecords
 
     assert isinstance(ChatRecords.parse({"kind": "chats", "paths": ["x"]}), Chats)
     with pytest.raises(

@@ -14,7 +14,7 @@ from anyformer.describe import change
 from anyformer.generation import decode, prefill
 from anyformer.generation.decode import pad_left, reads_whole
 from anyformer.model import build
-from anyformer.testing.close import equal
+from anyformer.testing.comparisons import equal
 from covering import kinds, others_slow
 
 EVERY = {**DECODERS, **PROMPTED_DECODERS, **LIMITED}

@@ -15,9 +15,9 @@ from anyformer.generation.compiled import compiled
 from anyformer.generation.decode import decode, prefill, read_source
 from anyformer.generation.memory import grown
 from anyformer.generation.recorded import RecordedDecode
+from anyformer.generation.recorded_step import RecordedStep, spanning
 from anyformer.generation.recorder import Recorder
 from anyformer.generation.steps import stepper
-from anyformer.generation.written import RecordedStep, spanning
 from anyformer.model import build
 from anyformer.parts.call.state import Slots
 from covering import kinds, others_slow

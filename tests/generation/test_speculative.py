@@ -28,7 +28,7 @@ from anyformer.generation.drafting import DRAFTED, Proposal
 from anyformer.generation.recorded import RecordedDecode
 from anyformer.generation.speculative import accepted, speculated
 from anyformer.model import InputError, build
-from anyformer.testing.close import equal
+from anyformer.testing.comparisons import equal
 from covering import kinds, others_slow
 
 GREEDY = Sampling(temperature=0)

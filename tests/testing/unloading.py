@@ -12,7 +12,7 @@ from unittest import mock
 
 from anyformer.describe import Value, plugins
 from anyformer.describe.value import subclasses
-from anyformer.huggingface import outside
+from anyformer.huggingface import plugin_families
 
 PAGE = Path(__file__).parents[2] / "docs" / "extend.md"
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.S | re.M)
@@ -28,7 +28,7 @@ def forgetting() -> Iterator[None]:
     """At the end everything is as before: modules, names of plug-ins, kinds, families."""
     before, modules = {id(each) for each in known()}, set(sys.modules)
     with contextlib.ExitStack() as stack:
-        stack.enter_context(mock.patch.dict(outside._REGISTERED))
+        stack.enter_context(mock.patch.dict(plugin_families._REGISTERED))
         stack.enter_context(mock.patch.dict(os.environ, {plugins.VARIABLE: ""}))
         stack.enter_context(mock.patch.object(plugins, "_tried", set()))
         stack.enter_context(mock.patch.object(sys, "path", list(sys.path)))

@@ -14,8 +14,8 @@ import torch
 from rich.console import Console
 
 from anyformer import checkpoint
-from anyformer.data import BytePairs, learning
-from anyformer.data.learning import learn, learn_in_process
+from anyformer.data import BytePairs, tokenizer_training
+from anyformer.data.tokenizer_training import learn, learn_in_process
 from anyformer.describe import change_all, to_toml
 from anyformer.training import Stopped, loop, resume, train, trainer
 from anyformer.training.journal import read_metrics
@@ -141,10 +141,10 @@ def test_a_signal_while_something_is_cleared_up_is_obeyed(capfd):
 def test_learning_tokens_ends_with_a_signal_and_leaves_no_process(monkeypatch):
     """The child stands in for the library, which hears nothing while it counts; the signal comes once it has all texts."""
     code = "import os, signal, sys, time; sys.stdin.buffer.read(); os.kill(os.getppid(), signal.SIGINT); time.sleep(600)"
-    monkeypatch.setattr(learning, "CODE", code)
+    monkeypatch.setattr(tokenizer_training, "CODE", code)
     started = []
     real = subprocess.Popen
-    monkeypatch.setattr(learning.subprocess, "Popen", lambda *a, **k: started.append(real(*a, **k)) or started[-1])
+    monkeypatch.setattr(tokenizer_training.subprocess, "Popen", lambda *a, **k: started.append(real(*a, **k)) or started[-1])
     with pytest.raises(KeyboardInterrupt):
         learn_in_process(BytePairs(vocab=300), ["some text"])
     assert started[0].returncode == -signal.SIGKILL

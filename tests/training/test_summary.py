@@ -22,10 +22,10 @@ from anyformer.training import summary as summary_module
 from anyformer.training.allocator import keep_freed_memory
 from anyformer.training.display import COMPILING, Display
 from anyformer.training.journal import read_metrics, read_summary
+from anyformer.training.measured_hardware import known, remember, remembered
 from anyformer.training.memory_meter import MemoryMeter
 from anyformer.training.precision import Host, thread_hint
 from anyformer.training.priced import step_of
-from anyformer.training.remembered import known, remember, remembered
 from anyformer.training.summary import Prediction, summarise
 
 QUIET = Console(quiet=True)
@@ -83,7 +83,7 @@ def test_a_long_run_calibrates_and_remembers(tiny, tmp_path, monkeypatch):
         asked.append(device)
         return SLOW
 
-    monkeypatch.setattr("anyformer.training.remembered.calibrated", measured)
+    monkeypatch.setattr("anyformer.training.measured_hardware.calibrated", measured)
     monkeypatch.setattr(summary_module, "LONG_SECONDS", 0.0)
     assert train(wide(tiny), tmp_path / "run", console=QUIET).summary.tokens_per_second.predicted is not None
     assert known(CPU) == SLOW

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from anyformer.cli.generated import safe, shown
 from anyformer.cli.terminal import tell
+from anyformer.cli.text_on_screen import safe, shown
 
 if TYPE_CHECKING:
     from anyformer.generation import GenerationSettings

@@ -189,7 +189,7 @@ def _parts(tokenizer: Tokenizer | None, given: dict[str, Any]) -> list[Processor
 def _settings(settings: list[str] | None) -> dict[str, Any]:
     """Settings as KEY=VALUE."""
     from anyformer.describe import UserError, did_you_mean, json_data
-    from anyformer.generation.authors import KEYS
+    from anyformer.generation.generation_config import KEYS
 
     found = {}
     for text in settings or ():

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 import typer
 
-from anyformer.cli import help_page, measuring, storing, training_on
+from anyformer.cli import help_page, layout_section, measuring, storing
 from anyformer.cli.amounts import tokens
 from anyformer.cli.answering import Answer, answering
 from anyformer.cli.arguments import (
@@ -195,7 +195,7 @@ def run(
         from anyformer.pictures.costs import draw_costs
 
         draw_costs(sheets, plot)
-    plans = {name: training_on.planned(sheet, gpus, checkpointing) for name, sheet in sheets.items() if gpus is not None}
+    plans = {name: layout_section.planned(sheet, gpus, checkpointing) for name, sheet in sheets.items() if gpus is not None}
     lasting = hardware != HERE
     if json:
         text = jsons.dumps([_data(name, sheet, modes, plans) for name, sheet in sheets.items()], indent=2)
@@ -221,7 +221,7 @@ def _pages(sheets: dict[str, CostSheet], modes: Sequence[Mode], plans: dict[str,
     from anyformer.costs.text import side_by_side
 
     (first, *others) = sheets
-    laid_out = {name: (training_on.section(sheets[name], plan),) for name, plan in plans.items()}
+    laid_out = {name: (layout_section.section(sheets[name], plan),) for name, plan in plans.items()}
     forms = {name: storing.stored_form(name) for name in sheets}
     stored = {name: (storing.section(form),) for name, form in forms.items() if form is not None}
     pages = [
@@ -269,7 +269,7 @@ def _warnings(name: str, sheet: CostSheet, modes: Sequence[Mode], plan: Planned 
 def _data(name: str, sheet: CostSheet, modes: Sequence[Mode], plans: dict[str, Planned]) -> dict[str, Any]:
     """One architecture as plain data, for JSON: a sheet of each mode that it has."""
     priced = [sheet.of(mode).data() for mode in modes if mode in sheet.modes]
-    laid_out = {"training_on": training_on.data(plans[name])} if name in plans else {}
+    laid_out = {"training_on": layout_section.data(plans[name])} if name in plans else {}
     form = storing.stored_form(name)
     stored = {} if form is None else {"stored": storing.data(form)}
     return {

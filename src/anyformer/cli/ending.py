@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from anyformer.generation import Sampling
     from anyformer.training import Trained
-    from anyformer.training.before import Before
+    from anyformer.training.starting_loss import Before
 
 _ANSWER = 64
 """Tokens of an answer to a held-out question, or behind a text, at most."""
@@ -55,7 +55,7 @@ def finish(trained: Trained) -> None:
 
 def print_sample(trained: Trained, console: Console) -> bool:
     """Print how the model continues the run's prompt, until the run's minutes end; if it cannot generate, say why: False."""
-    from anyformer.cli.generated import safe, shown
+    from anyformer.cli.text_on_screen import safe, shown
     from anyformer.generation import stream
     from anyformer.model import InputError
 
@@ -104,7 +104,7 @@ def print_answers(trained: Trained, before: Before, console: Console) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from anyformer.cli.generated import safe
+    from anyformer.cli.text_on_screen import safe
     from anyformer.generation import GREEDY, generate
 
     sampling = GREEDY if trained.chat else draws()

@@ -146,7 +146,7 @@ def run(
     With --against it says whether the model is better, worse, or whether nobody can tell: the interval holds the difference in
     95 of 100 cases, found by drawing the rows (or documents, or questions) again.
     """
-    from anyformer.cli import evaluated
+    from anyformer.cli import evaluation_page
     from anyformer.describe import UserError
     from anyformer.evaluation import (
         Asking,
@@ -164,7 +164,7 @@ def run(
 
     asks_more = bool(choices or fill or retrieval or tasks)
     measures = bool(data) or not asks_more
-    evaluated.check(
+    evaluation_page.check(
         model, against, draw=draw is not None, measures=measures, asks=choices is not None, limits=limit is not None,
         tasks=bool(tasks), changes=bool(changes), reading=by_document is not None or stride is not None,
     )  # fmt: skip
@@ -187,17 +187,17 @@ def run(
         task = task_of(subject, tuple(data or ()), arguments.assigned(changes), by_document=by_document, stride=stride)
         _measured(task, other, draw, report, lines)
     if questions is not None:
-        with evaluated.progress("choices", sum(len(each.choices) for each in questions)) as done:
+        with evaluation_page.progress("choices", sum(len(each.choices) for each in questions)) as done:
             mine = answer(subject, questions, done)
             theirs = None if other is None else answer(other, questions)
-        evaluated.add_choices(mine, theirs, report, lines)
+        evaluation_page.add_choices(mine, theirs, report, lines)
     for text in fill or ():
-        evaluated.add_filled(text, filled(subject, text), report, lines)
+        evaluation_page.add_filled(text, filled(subject, text), report, lines)
     if pairs is not None:
-        with evaluated.progress("embedding", 2 * len(pairs)) as done:
-            evaluated.add_retrieval(retrieve(subject, pairs, pool, done), report, lines)
+        with evaluation_page.progress("embedding", 2 * len(pairs)) as done:
+            evaluation_page.add_retrieval(retrieve(subject, pairs, pool, done), report, lines)
     if tasks:
-        evaluated.add_tasks(run_tasks(subject, tasks, limit=limit, asking=asking), report, lines)
+        evaluation_page.add_tasks(run_tasks(subject, tasks, limit=limit, asking=asking), report, lines)
     print(json.dumps(report, indent=2, ensure_ascii=False) if as_json else "\n".join(lines).lstrip("\n"))
 
 
@@ -227,19 +227,19 @@ def _measured(
     lines: list[str],
 ) -> None:
     """The figures of data, and beside another model."""
-    from anyformer.cli import evaluated
+    from anyformer.cli import evaluation_page
     from anyformer.describe import UserError
     from anyformer.evaluation import against, measure
 
     if draw is not None and not task.objective.likelihood:
         raise UserError(f"--draw: there is a picture of next-token prediction, and the objective is {task.objective.kind!r}")
     total = task.feed.whole
-    with evaluated.progress("evaluating", total) as done:
+    with evaluation_page.progress("evaluating", total) as done:
         found = measure(task, done)
-    evaluated.add_measured(task, found, report, lines)
+    evaluation_page.add_measured(task, found, report, lines)
     if other is not None:
-        with evaluated.progress(f"evaluating {other.path}", total) as done:
-            evaluated.add_difference(against(task, found, other, done), other.path, report, lines)
+        with evaluation_page.progress(f"evaluating {other.path}", total) as done:
+            evaluation_page.add_difference(against(task, found, other, done), other.path, report, lines)
     if draw is None or found.text is None:
         return
     from anyformer.evaluation.chart import draw_figures

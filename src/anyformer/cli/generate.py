@@ -174,8 +174,8 @@ def run(
     with _kept():
         import torch
 
-        from anyformer.cli.generated import told
         from anyformer.cli.prompts import prompts_of
+        from anyformer.cli.text_on_screen import told
         from anyformer.describe import UserError
         from anyformer.generation import Acceptance, check_weights, generating
         from anyformer.loading import load, pixels

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.text import Text
 
-from anyformer.cli.generated import safe
+from anyformer.cli.text_on_screen import safe
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -38,7 +38,7 @@ def run(
 
     from anyformer.describe import UserError
     from anyformer.measuring.measure import measure
-    from anyformer.training.remembered import calibrated_now
+    from anyformer.training.measured_hardware import calibrated_now
 
     if device == "cuda" and not torch.cuda.is_available():
         raise UserError("--device cuda: torch sees no CUDA device here; leave --device out, or install torch with CUDA")

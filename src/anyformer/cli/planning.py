@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
 import typer
 
-from anyformer.cli import failing
+from anyformer.cli import failure_options
 from anyformer.cli.amounts import tokens
 from anyformer.cli.answering import Answer, answering
 from anyformer.cli.arguments import (
@@ -24,8 +24,8 @@ from anyformer.cli.arguments import (
     workload_option,
 )
 from anyformer.cli.pages import Item, Verbatim
+from anyformer.cli.run_file import RunFile
 from anyformer.cli.terminal import tell
-from anyformer.cli.written import RunFile
 from anyformer.costs.rows import PageLine
 from anyformer.precision import Kind
 
@@ -125,17 +125,17 @@ def run(
             metavar="PATH",
         ),
     ] = None,
-    mtbf: failing.Mtbf = None,
-    detect: failing.Detect = None,
-    restart: failing.Restart = None,
-    storage: failing.Storage = None,
-    background: failing.Background = False,
-    save: failing.Save = None,
-    save_every: failing.SaveEvery = None,
-    spares: failing.Spares = None,
-    repair: failing.Repair = None,
-    causes: failing.Causes = None,
-    tokens: failing.Tokens = None,
+    mtbf: failure_options.Mtbf = None,
+    detect: failure_options.Detect = None,
+    restart: failure_options.Restart = None,
+    storage: failure_options.Storage = None,
+    background: failure_options.Background = False,
+    save: failure_options.Save = None,
+    save_every: failure_options.SaveEvery = None,
+    spares: failure_options.Spares = None,
+    repair: failure_options.Repair = None,
+    causes: failure_options.Causes = None,
+    tokens: failure_options.Tokens = None,
     users: Annotated[int, serving_option(help="Serve this many users at once.", min=1, metavar="COUNT")] = 1,
     weights: Annotated[
         Literal["bf16", "fp8", "int8", "int4"],
@@ -161,7 +161,9 @@ def run(
     With --mtbf accelerators fail: it adds the goodput (the share of the time that is new progress), the best interval between
     saves, what the time is lost to, and the wall time of the whole run, by formula and by simulated runs.
     """
-    asked = failing.FailureOptions(mtbf, detect, restart, storage, background, save, save_every, spares, repair, causes, tokens)
+    asked = failure_options.FailureOptions(
+        mtbf, detect, restart, storage, background, save, save_every, spares, repair, causes, tokens
+    )
     failures = asked.failures()
     made = {name: resolve_architecture(name, changes, tiny=tiny) for name in names}
 
@@ -256,7 +258,7 @@ def _train(
     length: int,
     plan: Plan,
     show: int,
-    asked: failing.FailureOptions,
+    asked: failure_options.FailureOptions,
     failures: Failures | None,
     into: RunFile | None,
     *,
@@ -279,7 +281,7 @@ def _train(
     else:
         advice = None if planned.fastest else advise(architecture, planned, plan)
         page += layouts.page(what, planned, [] if advice is None else list(advice.lines()))
-        page += [] if found is None else forecasts.page(found, asked.tokens or failing.TOKENS)
+        page += [] if found is None else forecasts.page(found, asked.tokens or failure_options.TOKENS)
     if into is not None and planned.fastest:
         line = into.write(architecture, planned, plan)
         if json:

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from anyformer.costs.rows import Section
-    from anyformer.huggingface.form import StoredForm
+    from anyformer.huggingface.stored_form import StoredForm
 
 
 def stored_form(name: str) -> StoredForm | None:
     """The form of what an argument names; None where it names no weights, or plain numbers."""
     if not exists(name):
         return None
-    from anyformer.huggingface.form import form_of
+    from anyformer.huggingface.stored_form import form_of
 
     return form_of(name)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from anyformer.costs.figures import NOTHING, Figure
-from anyformer.costs.narrow import narrow
+from anyformer.costs.narrow_pages import narrow
 from anyformer.costs.rows import FigureRow, PageLine, Section
 
 STRONG_RATIO = 2.0

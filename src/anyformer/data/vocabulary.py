@@ -9,7 +9,6 @@ from typing import Any
 import tokenizers
 from tokenizers import decoders, models, processors
 
-from anyformer.data.learning import NONE, learn, learn_in_process
 from anyformer.data.recipes import alphabet, byte_level, check_room
 from anyformer.data.tokenizer_specs import (
     Bytes,
@@ -21,6 +20,7 @@ from anyformer.data.tokenizer_specs import (
     WordPiece,
     WordTokenizer,
 )
+from anyformer.data.tokenizer_training import NONE, learn, learn_in_process
 from anyformer.text.errors import DataError
 from anyformer.text.lookup import byte_letters
 from anyformer.text.specials import FRAMING, ROLES, UNKNOWN, Specials

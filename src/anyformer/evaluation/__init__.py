@@ -4,13 +4,13 @@ from anyformer.evaluation.choices import ChoiceQuestion, ChoiceResults, answer, 
 from anyformer.evaluation.decoder_likelihood import target_scores
 from anyformer.evaluation.fill import Filled, fill
 from anyformer.evaluation.gaps import CandidateScores, Gap, by_left_side, by_mask, by_sentinel, by_whole_text
+from anyformer.evaluation.harness_tasks import Asking, Result, check_harness, run_tasks
 from anyformer.evaluation.intervals import Interval, PairedDifference, paired, share
 from anyformer.evaluation.likelihood import Request, Score, scores
 from anyformer.evaluation.masked_likelihood import filled_scores
 from anyformer.evaluation.measure import EvaluationResult, EvaluationTask, against, measure, task_of
 from anyformer.evaluation.retrieval import Retrieval, embeddings, read_pairs, retrieve
 from anyformer.evaluation.subject import Subject, open_subject
-from anyformer.evaluation.tasks import Asking, Result, check_harness, run_tasks
 from anyformer.evaluation.text_figures import ContextBucket, Sums, TextFigures, text_figures
 
 __all__ = [

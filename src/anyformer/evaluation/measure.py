@@ -15,10 +15,10 @@ from anyformer.data import Corpus
 from anyformer.describe import UserError
 from anyformer.evaluation.intervals import PairedDifference, paired
 from anyformer.evaluation.likelihood import BATCH_TOKENS
+from anyformer.evaluation.one_split import whole
 from anyformer.evaluation.readings import ByDocument, SideBySide, TextReading
 from anyformer.evaluation.subject import PLAN, Subject, described, own_data
 from anyformer.evaluation.text_figures import TextFigures, text_figures
-from anyformer.evaluation.whole import whole
 from anyformer.loading import labels_of
 from anyformer.objectives import Feed, Objective, Partners, Setting
 from anyformer.objectives.feed import TextFeed

@@ -1,12 +1,12 @@
 """Running a model: prefill, decode, the choice of tokens, beams, text."""
 
-from anyformer.generation.authors import AuthorsError, decoding_of
 from anyformer.generation.beams import Beams
 from anyformer.generation.chances import Chances
 from anyformer.generation.conversation import Conversation
 from anyformer.generation.decode import continuations, decode, prefill
 from anyformer.generation.decoding import Decoding
 from anyformer.generation.drafting import Draft, Drafter, Lookup
+from anyformer.generation.generation_config import AuthorsError, decoding_of
 from anyformer.generation.rows import Continuation
 from anyformer.generation.sampling import GREEDY, Sampling
 from anyformer.generation.settings import GenerationSettings, authors_decoding

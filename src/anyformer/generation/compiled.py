@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from anyformer.generation.program import RecordedCall, RecordedTensor, program
+from anyformer.generation.recorded_step import Bind
 from anyformer.generation.recorder import Recorder
-from anyformer.generation.written import Bind
 from anyformer.parts.experts.chosen import CHOSEN, chosen_product
 from anyformer.parts.experts.grouped import PRODUCT, grouped_products
 from anyformer.quantising import PackedMatrix

@@ -15,8 +15,8 @@ from weakref import WeakKeyDictionary
 from torch import Tensor
 
 from anyformer.generation.decode import decode
+from anyformer.generation.recorded_step import Bind, RecordedStep, Repeat, spanning
 from anyformer.generation.recorder import Recorder
-from anyformer.generation.written import Bind, RecordedStep, Repeat, spanning
 from anyformer.model import Transformer
 from anyformer.parts.call.stack_state import StackState
 from anyformer.parts.call.state import Slots

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from anyformer.generation.program import RecordedCall, RecordedTensor, found_in
-from anyformer.generation.written import RecordedStep
+from anyformer.generation.recorded_step import RecordedStep
 from anyformer.parts.experts.chosen import chosen_product
 from anyformer.parts.experts.grouped import grouped_products
 from anyformer.quantising import PackedMatrix

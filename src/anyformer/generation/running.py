@@ -8,10 +8,10 @@ from typing import Any
 
 from anyformer.generation.beams import Beams, Hypothesis, searched
 from anyformer.generation.chances import Token, chances
+from anyformer.generation.continuous_batching import served
 from anyformer.generation.decode import continued
 from anyformer.generation.drafting import Draft, Drafter
 from anyformer.generation.images import joined, of_prompts, on
-from anyformer.generation.places import served
 from anyformer.generation.sampling import Sampling
 from anyformer.generation.speculative import Acceptance, check_verifies, speculated
 from anyformer.generation.steps import stepper

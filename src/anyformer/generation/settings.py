@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypedDict
 
-from anyformer.generation.authors import MANNERS, decoding_of
 from anyformer.generation.beams import Beams
 from anyformer.generation.decoding import Decoding
 from anyformer.generation.drafting import Drafter
+from anyformer.generation.generation_config import MANNERS, decoding_of
 from anyformer.generation.processors import WithinVocabulary
 from anyformer.generation.sampling import GREEDY, Sampling
 from anyformer.generation.speculative import Acceptance

@@ -7,7 +7,6 @@ from anyformer.huggingface.convert import architecture_of, load
 from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.find import find_family
-from anyformer.huggingface.form import StoredForm, form_of
 from anyformer.huggingface.missing import MISSING
 from anyformer.huggingface.peft_files import read_adapter, write_adapter
 from anyformer.huggingface.peft_merging import merge_adapter
@@ -23,6 +22,7 @@ from anyformer.huggingface.registry import (
     register,
     text_keys,
 )
+from anyformer.huggingface.stored_form import StoredForm, form_of
 from anyformer.huggingface.towers import CompositeTower, aside, left_aside, told_of
 from anyformer.huggingface.verify import Verdict, verify
 from anyformer.huggingface.writing import export

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from anyformer.describe import DescriptionError, UserError, Value, diff
-from anyformer.huggingface import outside
+from anyformer.huggingface import plugin_families
 from anyformer.huggingface.canonical import canonical
 from anyformer.huggingface.config import Config
 from anyformer.huggingface.errors import HuggingFaceError
@@ -48,7 +48,7 @@ def _all() -> Iterator[Family]:
     """Every family, those of plug-ins last, which are loaded where no other has expressed the architecture."""
     for file in FAMILIES:
         yield from families_of(file)
-    yield from outside.families()
+    yield from plugin_families.families()
 
 
 Outcome = dict[str, Any] | tuple[int, list[str]]

@@ -9,7 +9,7 @@ from typing import Any
 
 from anyformer.describe import PLUGINS, UserError, did_you_mean, without_plugins
 from anyformer.describe.plugins import SHORT
-from anyformer.huggingface import outside
+from anyformer.huggingface import plugin_families
 from anyformer.huggingface.class_heads import beside, check_head
 from anyformer.huggingface.composite import text_family, text_table
 from anyformer.huggingface.composites import COMPOSITES
@@ -194,7 +194,7 @@ def family(model_type: str) -> Family:
             f"{model_type} is a composite of a text model and towers, which only its own files name: give its directory or its "
             f"config.json to read it, and anyformer export --towers DIRECTORY to write it"
         )
-    if model_type not in _FILES and (found := outside.found(model_type)):
+    if model_type not in _FILES and (found := plugin_families.found(model_type)):
         return found
     if model_type in MISSING:
         raise HuggingFaceError(f"model type {model_type!r} is not read: it needs {MISSING[model_type]}")
@@ -209,15 +209,15 @@ def register(*families: Family) -> None:
     for each in families:
         if each.model_type in {*_FILES, *ALIASES, *COMPOSITES}:
             raise UserError(f"model type {each.model_type!r} is read here already: give the family another model type")
-        outside.enter(each)
+        plugin_families.enter(each)
 
 
 def family_of(config: Config, *, images: bool = False) -> Family:
     """The family of a configuration: of a composite, the family of the text model in it, with its `images` if asked for."""
     composite = COMPOSITES.get(config.model_type)
-    _, named = without_plugins({PLUGINS: config(outside.KEY, [], nowhere)}, config.where)
-    if named and config.model_type not in _FILES and outside.found(config.model_type) is None:
-        outside.check_plugins(config.model_type, named)
+    _, named = without_plugins({PLUGINS: config(plugin_families.KEY, [], nowhere)}, config.where)
+    if named and config.model_type not in _FILES and plugin_families.found(config.model_type) is None:
+        plugin_families.check_plugins(config.model_type, named)
     if not images:
         return family(config.model_type) if composite is None else text_family(composite, config, family)
     if composite is None:

@@ -17,12 +17,12 @@ from anyformer.huggingface.card import Facts, card
 from anyformer.huggingface.class_heads import of_class
 from anyformer.huggingface.composite_export import export_composite
 from anyformer.huggingface.convert import shapes_of, tensors_of
-from anyformer.huggingface.describing import completed, described
 from anyformer.huggingface.digests import write_digests
+from anyformer.huggingface.export_config import completed, described
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.files import write_json, write_shards
 from anyformer.huggingface.number_types import came_in, in_type
-from anyformer.huggingface.outside import KEY, plugins_of
+from anyformer.huggingface.plugin_families import KEY, plugins_of
 from anyformer.huggingface.registry import own
 from anyformer.huggingface.rules import rules
 from anyformer.model import Architecture, Transformer

@@ -13,7 +13,7 @@ from anyformer.describe import Count, DescriptionError, Problem, change_all, num
 from anyformer.dims import LARGEST
 from anyformer.model.fitting import check_images, check_mtp, check_sources, check_virtual_tokens
 from anyformer.model.lengths import behind, decoder_shape
-from anyformer.model.shown import Shown, layers
+from anyformer.model.summaries import Shown, layers
 from anyformer.operations import Limit, Shape, Tally, Weight, total
 from anyformer.parts.attention.latents import Latents
 from anyformer.parts.embedding.embedding import Embedding, Input

@@ -16,9 +16,9 @@ from anyformer.describe.value import Value, as_data
 from anyformer.evaluation.intervals import Interval
 from anyformer.files import write_text
 from anyformer.studies.arms import ResolvedArm
-from anyformer.studies.beyond import AtLength, at_lengths
 from anyformer.studies.forecast import predicted_bytes
 from anyformer.studies.ladders import Climb, climb
+from anyformer.studies.length_verdicts import AtLength, at_lengths
 from anyformer.studies.outcome import TrialOutcome
 from anyformer.studies.running import Ran
 from anyformer.studies.statistics import ArmComparison, compare, interval

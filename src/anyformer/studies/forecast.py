@@ -14,8 +14,8 @@ from anyformer.costs.hardware import Hardware
 from anyformer.costs.kernels import kernels
 from anyformer.costs.memory_check import training_bytes
 from anyformer.training import Run
+from anyformer.training.measured_hardware import known
 from anyformer.training.priced import step_of
-from anyformer.training.remembered import known
 from anyformer.training.summary import OVERHEAD
 
 PROCESS = {"cpu": 400_000_000, "cuda": 600_000_000}

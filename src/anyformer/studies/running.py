@@ -21,9 +21,9 @@ from anyformer.studies.arms import ResolvedArm, resolve_arms, smaller_arms
 from anyformer.studies.engines import engine_of
 from anyformer.studies.forecast import cores, predicted_bytes
 from anyformer.studies.live import watching
+from anyformer.studies.matched_time import kept_in
 from anyformer.studies.outcome import TrialOutcome
 from anyformer.studies.runner import Room, Runner, place_of
-from anyformer.studies.seconds import kept_in
 from anyformer.studies.study import Study
 from anyformer.studies.trials import StudyStage, Trial, sizes_of, stage
 from anyformer.training.loop import lasts

@@ -13,7 +13,7 @@ from anyformer.describe import from_json, from_toml, to_json, to_toml
 from anyformer.model import Architecture, build, materialise
 from anyformer.operations import Shape
 from anyformer.plan import Plan
-from anyformer.testing.close import equal
+from anyformer.testing.comparisons import equal
 from anyformer.testing.inputs import inputs
 
 

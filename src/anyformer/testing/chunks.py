@@ -7,7 +7,7 @@ from torch import Tensor
 
 from anyformer.model import Architecture, build
 from anyformer.plan import Plan
-from anyformer.testing.close import equal
+from anyformer.testing.comparisons import equal
 from anyformer.testing.inputs import B, T, inputs, tokens
 from anyformer.testing.traits import decodes_tokens
 

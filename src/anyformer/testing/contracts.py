@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from anyformer.model import Architecture
-from anyformer.testing import ahead, built, chunks, decoding, divided, flops, learning, order, rows, saved
+from anyformer.testing import built, chunks, decoding, divided, flops, learning, multi_token, order, rows, saved
 from anyformer.testing.traits import (
     anything,
     decodes_tokens,
@@ -50,10 +50,10 @@ CONTRACTS = (
     Contract(flops.exact_flops_never_exceed_dense_ones),
     Contract(saved.saved_bytes_are_a_polynomial_of_the_length, recurrent),
     Contract(order.no_token_sees_a_later_one, one_text),
-    Contract(ahead.first_prediction_is_the_forward_pass, predicts_later),
-    Contract(ahead.no_prediction_sees_its_token, predicts_later),
-    Contract(ahead.packed_predictions_equal_each_alone, predicts_later),
-    Contract(ahead.predictions_in_bf16_stay_near_fp32, predicts_later),
+    Contract(multi_token.first_prediction_is_the_forward_pass, predicts_later),
+    Contract(multi_token.no_prediction_sees_its_token, predicts_later),
+    Contract(multi_token.packed_predictions_equal_each_alone, predicts_later),
+    Contract(multi_token.predictions_in_bf16_stay_near_fp32, predicts_later),
     Contract(chunks.any_chunk_equals_the_default_chunk, recurrent),
     Contract(rows.padded_row_equals_the_row_alone, one_text),
     Contract(rows.padded_source_equals_the_source_alone, two_texts),

@@ -9,7 +9,7 @@ from anyformer.operations import Shape
 from anyformer.parts.call.state import Slots
 from anyformer.plan import Plan
 from anyformer.precision import Bf16, Fp32
-from anyformer.testing.close import equal, refusal, unequal
+from anyformer.testing.comparisons import equal, refusal, unequal
 from anyformer.testing.inputs import B, S, T, inputs, padded, tokens
 from anyformer.testing.traits import limits
 

@@ -16,7 +16,7 @@ from anyformer.parts.call.reports import Auxiliary
 from anyformer.parts.layers.branch import BranchModule
 from anyformer.parts.layers.stack import StackModule
 from anyformer.plan import Plan
-from anyformer.testing.close import equal
+from anyformer.testing.comparisons import equal
 from anyformer.testing.inputs import inputs
 
 WAYS = 2

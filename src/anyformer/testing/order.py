@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from anyformer.model import Architecture, build
-from anyformer.testing.close import equal_unless
+from anyformer.testing.comparisons import equal_unless
 from anyformer.testing.inputs import tokens
 from anyformer.testing.traits import decodes_tokens, limits
 

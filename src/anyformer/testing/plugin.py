@@ -13,7 +13,7 @@ from anyformer.catalogue import architecture as published
 from anyformer.describe import DescriptionError, Value, from_toml, nested, to_toml
 from anyformer.describe.value import subclasses
 from anyformer.huggingface import Family
-from anyformer.huggingface.outside import families_of_module
+from anyformer.huggingface.plugin_families import families_of_module
 from anyformer.model import Architecture
 from anyformer.objectives import Objective
 from anyformer.resizing.tiny import tiny

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from anyformer.model import Architecture, build
-from anyformer.testing.close import equal, equal_unless, refusal
+from anyformer.testing.comparisons import equal, equal_unless, refusal
 from anyformer.testing.inputs import T, inputs, padded, tokens
 from anyformer.testing.traits import limits
 

@@ -9,7 +9,6 @@ from anyformer.costs import scaled
 from anyformer.files import write_text
 from anyformer.objectives.mixing import prompt_of
 from anyformer.training import journal
-from anyformer.training.before import before
 from anyformer.training.chart import draw_losses
 from anyformer.training.evaluate import Evaluated
 from anyformer.training.instability import Past
@@ -17,6 +16,7 @@ from anyformer.training.memory_meter import MemoryMeter
 from anyformer.training.metrics import Metrics
 from anyformer.training.precision import Host
 from anyformer.training.priced import step_of
+from anyformer.training.starting_loss import before
 from anyformer.training.summary import Waiting, summarise
 from anyformer.training.trained import Trained
 from anyformer.training.trainer import Trainer, windows_of

@@ -16,10 +16,10 @@ from anyformer.model import Architecture
 from anyformer.operations import Shape
 from anyformer.plan import Plan
 from anyformer.training.loss_scale import scale_note
+from anyformer.training.measured_hardware import known, remembered
 from anyformer.training.memory_meter import MemoryMeter
 from anyformer.training.precision import Host
 from anyformer.training.priced import counted_flops
-from anyformer.training.remembered import known, remembered
 from anyformer.training.run import Run
 
 LONG_SECONDS = 60.0

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from anyformer.model import Transformer
 from anyformer.text import Tokenizer
-from anyformer.training.before import Before
 from anyformer.training.evaluate import Evaluated
+from anyformer.training.starting_loss import Before
 from anyformer.training.summary import Summary
 
 

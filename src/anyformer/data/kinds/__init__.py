@@ -1,6 +1,7 @@
 """Kinds of data, one in each file; a class enters the registry of `Data` by being defined."""
 
 from anyformer.data.kinds.answers import AnswerSpans
+from anyformer.data.kinds.chat_records import ChatRecords, Dialogue
 from anyformer.data.kinds.chats import Chats
 from anyformer.data.kinds.completions import Completions
 from anyformer.data.kinds.images import Images
@@ -11,7 +12,6 @@ from anyformer.data.kinds.preferences import Preferences
 from anyformer.data.kinds.prompts import Prompts
 from anyformer.data.kinds.scored import Scored
 from anyformer.data.kinds.similar import Similar
-from anyformer.data.kinds.spoken import ChatRecords, Dialogue
 from anyformer.data.kinds.vectors import Arrays, Pixels, Vectors
 from anyformer.data.kinds.word_labels import WordLabels
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from anyformer.data.kinds.spoken import Dialogue, FieldName
+from anyformer.data.kinds.chat_records import Dialogue, FieldName
 from anyformer.data.row import BadRecord, RecordRow
 from anyformer.data.turns import refuse_blank, turns_field
 

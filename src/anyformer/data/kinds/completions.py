@@ -8,7 +8,7 @@ from typing import Any, Literal
 from numpy.typing import ArrayLike
 
 from anyformer.data.fields import field_of, text_field
-from anyformer.data.kinds.spoken import Dialogue, FieldName
+from anyformer.data.kinds.chat_records import Dialogue, FieldName
 from anyformer.data.records import Names
 from anyformer.data.row import BadRecord, RecordRow
 from anyformer.data.turns import one_turn, refuse_blank

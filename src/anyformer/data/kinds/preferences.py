@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from anyformer.data.columns import FLAGS, TOKENS, ColumnType
 from anyformer.data.fields import field_of, text_field
-from anyformer.data.kinds.spoken import ChatRecords, FieldName
+from anyformer.data.kinds.chat_records import ChatRecords, FieldName
 from anyformer.data.records import Names
 from anyformer.data.row import BadRecord, RecordRow
 from anyformer.data.turns import is_turns, one_turn, refuse_blank

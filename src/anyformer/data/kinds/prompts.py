@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from anyformer.data.fields import field_of, text_field
-from anyformer.data.kinds.spoken import Dialogue, FieldName
+from anyformer.data.kinds.chat_records import Dialogue, FieldName
 from anyformer.data.row import RecordRow
 from anyformer.data.turns import refuse_blank
 

@@ -14,8 +14,8 @@ from transformers.modeling_outputs import BaseModelOutputWithPast
 from anyformer.huggingface.auto.arguments import check_positions, padding_of, positions_of, refuse_others, types_of
 from anyformer.huggingface.auto.cache import AnyformerCache
 from anyformer.huggingface.auto.configuration import AnyformerConfig
+from anyformer.huggingface.auto.hidden_states import embedded_as, layers_of, states_of
 from anyformer.huggingface.auto.tables import resized
-from anyformer.huggingface.auto.watching import embedded_as, layers_of, states_of
 from anyformer.model import Architecture, InputError, Transformer
 
 

@@ -10,7 +10,7 @@ from transformers.modeling_outputs import Seq2SeqLMOutput
 
 from anyformer.huggingface.auto.arguments import padding_of
 from anyformer.huggingface.auto.base import AnyformerPreTrainedModel
-from anyformer.huggingface.auto.watching import layers_of, states_of
+from anyformer.huggingface.auto.hidden_states import layers_of, states_of
 from anyformer.model import Architecture, InputError
 
 

@@ -11,7 +11,7 @@ from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.rules import Names
 from anyformer.huggingface.vocabulary import SIZE
-from anyformer.huggingface.words.later import as_layers, later_tokens
+from anyformer.huggingface.words.multi_token import as_layers, later_tokens
 from anyformer.huggingface.words.names import CORRECTION, FEEDFORWARD, NORMS, ROUTED, SHARED, decoder_names
 from anyformer.model import Architecture
 from anyformer.parts import Experts, Groups, LatentAttention, Router, TopK, pre_norm

@@ -9,9 +9,9 @@ from anyformer.huggingface.config import Config
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.rules import Names
 from anyformer.huggingface.target import nowhere
-from anyformer.huggingface.words.chosen import EARLIER, INDEXERS, OWN, sharing_layers
+from anyformer.huggingface.words.indexers import EARLIER, INDEXERS, OWN, sharing_layers
 from anyformer.huggingface.words.latent import indexer
-from anyformer.huggingface.words.later import as_layers, later_tokens
+from anyformer.huggingface.words.multi_token import as_layers, later_tokens
 from anyformer.huggingface.words.names import CORRECTION, FEEDFORWARD, NORMS, ROUTED, SHARED, decoder_names
 from anyformer.model import Architecture
 from anyformer.parts import Indexer, LatentAttention, Router, pre_norm

@@ -12,7 +12,7 @@ from anyformer.huggingface.family import Family
 from anyformer.huggingface.places import has_experts
 from anyformer.huggingface.rules import Shaped, To
 from anyformer.huggingface.target import Target
-from anyformer.huggingface.words.later import apart, later_tokens
+from anyformer.huggingface.words.multi_token import apart, later_tokens
 from anyformer.huggingface.words.names import ATTENTION, FEEDFORWARD, NORMS, ROUTED, SHARED, decoder_names
 from anyformer.model import Architecture
 from anyformer.parts import Renormalise, Router, ScoreCorrectionBias, TopK, pre_norm

@@ -12,7 +12,7 @@ from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.places import FULL, SLIDING
 from anyformer.huggingface.vocabulary import NAME, SIZE
-from anyformer.huggingface.words.later import as_layers, later_tokens
+from anyformer.huggingface.words.multi_token import as_layers, later_tokens
 from anyformer.huggingface.words.names import (
     ATTENTION,
     CORRECTION,

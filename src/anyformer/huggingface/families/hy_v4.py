@@ -8,7 +8,7 @@ from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.rules import Names, Rows, Table, To
 from anyformer.huggingface.vocabulary import SIZE
-from anyformer.huggingface.words.chosen import EARLIER, INDEXERS, OWN, sharing_layers
+from anyformer.huggingface.words.indexers import EARLIER, INDEXERS, OWN, sharing_layers
 from anyformer.huggingface.words.latent import indexer
 from anyformer.huggingface.words.names import CORRECTION, FEEDFORWARD, NORMS, OUTSIDE, SHARED, decoder_names
 from anyformer.model import Architecture

@@ -13,7 +13,7 @@ from anyformer.huggingface.places import FULL
 from anyformer.huggingface.rules import GroupedRows, Names, Rows, Table, To
 from anyformer.huggingface.target import Target
 from anyformer.huggingface.words import DELTA, SIDES
-from anyformer.huggingface.words.later import apart, later_tokens
+from anyformer.huggingface.words.multi_token import apart, later_tokens
 from anyformer.huggingface.words.names import (
     ATTENTION,
     FEEDFORWARD,

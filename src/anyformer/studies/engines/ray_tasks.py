@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from anyformer.describe import UserError
-from anyformer.studies.engines.there import run_there
+from anyformer.studies.engines.worker import run_there
 
 PAUSE = 0.2
 

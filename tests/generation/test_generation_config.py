@@ -11,7 +11,7 @@ from transformers import GenerationConfig
 
 from anyformer.describe import Notice, UserError
 from anyformer.generation import GREEDY, Beams, Decoding, decoding_of
-from anyformer.generation.authors import DRAWN, INERT, PARTS, REFUSED, STRATEGY
+from anyformer.generation.generation_config import DRAWN, INERT, PARTS, REFUSED, STRATEGY
 from anyformer.generation.prefixes import Prefixes
 from anyformer.text.conventions import IDS
 from as_transformers import VOCABULARY, both

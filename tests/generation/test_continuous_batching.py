@@ -12,17 +12,17 @@ from anyformer.describe import change
 from anyformer.generation import (
     Sampling,
     continuations,
+    continuous_batching,
     generate,
     generate_tokens,
     generating,
     memory,
-    places,
     recorded,
     stream,
 )
-from anyformer.generation.places import served
+from anyformer.generation.continuous_batching import served
 from anyformer.model import InputError, build
-from anyformer.testing.close import equal
+from anyformer.testing.comparisons import equal
 from covering import kinds, others_slow
 
 GREEDY = Sampling(temperature=0)
@@ -89,7 +89,7 @@ def test_a_recorded_step_serves_rows_that_come_and_go(name):
 
 def test_slots_that_no_row_holds_are_given_up(monkeypatch):
     model, used = build(DECODERS["window"]).eval(), []
-    plain = places.decode
+    plain = continuous_batching.decode
 
     def step(*given):
         used.append(given[2].slots.used)

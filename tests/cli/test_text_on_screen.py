@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from anyformer.cli.generated import safe, shown
+from anyformer.cli.text_on_screen import safe, shown
 
 HOSTILE = "a\x00\x07\x1b[2J\x7f\x9b\r\tb\né"
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from anyformer.cli.aligned import aligned
 from anyformer.cli.bars import bar as progress
-from anyformer.cli.generated import safe
+from anyformer.cli.text_on_screen import safe
 
 if TYPE_CHECKING:
     from anyformer.evaluation import (

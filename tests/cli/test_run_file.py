@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from anyformer.api import architecture
-from anyformer.cli.written import RunFile
+from anyformer.cli.run_file import RunFile
 from anyformer.describe import UserError
 from anyformer.mesh import Mesh
 from anyformer.plan import Plan
@@ -13,7 +13,7 @@ from anyformer.planning.layout import Layout
 from anyformer.planning.planner import plan_training
 from anyformer.training import load_run
 from anyformer.training.parallel import Alone, check_mesh
-from anyformer.training.written import line_of, mesh_of, run_of
+from anyformer.training.planned_run import line_of, mesh_of, run_of
 
 
 @pytest.fixture(scope="module")

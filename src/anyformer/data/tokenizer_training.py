@@ -15,7 +15,7 @@ from anyformer.describe import Value, from_json, to_json
 from anyformer.text.errors import DataError
 from anyformer.text.specials import Specials
 
-CODE = "from anyformer.data.learning import serve; serve()"
+CODE = "from anyformer.data.tokenizer_training import serve; serve()"
 NONE = Specials()
 """No special token but the one that ends a text."""
 

@@ -10,7 +10,7 @@ import pytest
 
 from anyformer.describe import UserError
 from anyformer.evaluation import Asking, check_harness, open_subject, run_tasks
-from anyformer.evaluation.tasks import Result, figures
+from anyformer.evaluation.harness_tasks import Result, figures
 from evaluation.authors import authors_model
 
 harness = pytest.mark.skipif(importlib.util.find_spec("lm_eval") is None, reason="the extra eval is not installed")

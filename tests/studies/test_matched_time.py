@@ -8,8 +8,8 @@ import pytest
 
 from anyformer.costs import UnmatchedError, budget_of
 from anyformer.describe import DescriptionError
-from anyformer.studies import Matching, SizeGate, forecast, resolve_arms, seconds
-from anyformer.studies.seconds import KEPT, Turns, aim, in_turns, kept_in, matched_in_seconds
+from anyformer.studies import Matching, SizeGate, forecast, matched_time, resolve_arms
+from anyformer.studies.matched_time import KEPT, Turns, aim, in_turns, kept_in, matched_in_seconds
 
 
 def clock(slower=1.3, calls=1e-5, rate=2e9, noise=()):
@@ -78,7 +78,7 @@ def test_sizes_are_measured_once_for_a_directory(timed, tmp_path):
 
 
 def test_this_machine_is_measured_in_turns(timed, monkeypatch):
-    monkeypatch.setattr(seconds, "ROUNDS", 3)
+    monkeypatch.setattr(matched_time, "ROUNDS", 3)
     order = []
 
     class Step:
@@ -93,7 +93,7 @@ def test_this_machine_is_measured_in_turns(timed, monkeypatch):
     )
     found = in_turns(timed.base, deep)
     assert min(found.base, found.arm, found.ratio) > 0
-    monkeypatch.setattr(seconds, "TrainingStep", Step)
+    monkeypatch.setattr(matched_time, "TrainingStep", Step)
     in_turns(timed.base, deep)
     assert order == [4, 2, 2, 4] * 2 + [4, 2]
 

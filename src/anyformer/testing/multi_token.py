@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from anyformer.model import Architecture, build
-from anyformer.testing.close import equal
+from anyformer.testing.comparisons import equal
 from anyformer.testing.inputs import tokens
 from anyformer.testing.rows import DOCUMENTS
 from anyformer.testing.traits import limits

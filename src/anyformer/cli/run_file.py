@@ -22,7 +22,7 @@ class RunFile:
     def write(self, architecture: Architecture, planned: Planned, plan: Plan) -> str:
         """Write the run of the fastest layout; gives the line that starts it."""
         from anyformer.describe import to_toml
-        from anyformer.training.written import line_of, run_of
+        from anyformer.training.planned_run import line_of, run_of
 
         layout = planned.fastest[0].layout
         run = run_of(architecture, layout, length=planned.length, paths=self.paths, plan=plan)
