@@ -136,7 +136,7 @@ def test_figures_whose_library_is_not_asked_for_trace_nothing(monkeypatch, keepi
         raise AssertionError("traced")
 
     monkeypatch.setattr("anyformer.costs.saved.tracing.trace", refused)
-    monkeypatch.setattr("anyformer.costs.saved.remembered._known", {})
+    monkeypatch.setattr("anyformer.costs.saved.trace_cache._known", {})
     for question in ("show gpt2", "diff gpt2 llama-3-8b", "match gpt2 --params 60M"):
         assert said(question)[0] == 0
     assert isinstance(CliRunner().invoke(app, ["cost", "gpt2", "--mode", "train"]).exception, AssertionError)

@@ -3,7 +3,7 @@
 from anyformer.costs.saved.measured import SavedStorages, saved_by_label, saved_bytes, watching_saved
 from anyformer.costs.saved.question import Learning, TracedLoss, TraceQuestion
 from anyformer.costs.saved.record import RESIDUAL, SavedTensor
-from anyformer.costs.saved.remembered import saved
+from anyformer.costs.saved.trace_cache import saved
 
 __all__ = [
     "RESIDUAL",

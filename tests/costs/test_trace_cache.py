@@ -8,7 +8,7 @@ import pytest
 from zoo import ZOO
 
 from anyformer.cache import Cache
-from anyformer.costs.saved import TraceQuestion, remembered, saved, sizes
+from anyformer.costs.saved import TraceQuestion, saved, sizes, trace_cache
 from anyformer.costs.saved.tracing import trace
 from anyformer.describe import change_all
 from anyformer.operations import Shape
@@ -22,8 +22,8 @@ BF16 = Plan(precision="bf16", attention="sdpa")
 def fresh(monkeypatch, tmp_path):
     """Nothing remembered, and a place of its own."""
     monkeypatch.setenv("ANYFORMER_CACHE", str(tmp_path))
-    monkeypatch.setattr(remembered, "_known", {})
-    monkeypatch.setattr(remembered, "_batches", {})
+    monkeypatch.setattr(trace_cache, "_known", {})
+    monkeypatch.setattr(trace_cache, "_batches", {})
     return tmp_path
 
 
@@ -37,8 +37,8 @@ def refuse(question):
 
 def forget(monkeypatch):
     """As another process would begin."""
-    monkeypatch.setattr(remembered, "_known", {})
-    monkeypatch.setattr(remembered, "_batches", {})
+    monkeypatch.setattr(trace_cache, "_known", {})
+    monkeypatch.setattr(trace_cache, "_batches", {})
 
 
 def test_a_question_is_traced_once_on_a_machine(fresh, monkeypatch):
@@ -67,7 +67,7 @@ def test_parts_of_others_are_not_remembered_between_processes(fresh):
 def test_another_version_of_the_code_is_another_question(fresh, monkeypatch):
     saved(asked())
     forget(monkeypatch)
-    monkeypatch.setattr(remembered, "_code", lambda: "other")
+    monkeypatch.setattr(trace_cache, "_code", lambda: "other")
     monkeypatch.setattr("anyformer.costs.saved.tracing.trace", refuse)
     with pytest.raises(AssertionError, match="traced again"):
         saved(asked())
@@ -90,7 +90,7 @@ def test_a_cache_that_cannot_be_written_is_none(monkeypatch, fresh):
 
 
 def test_the_oldest_go(fresh, monkeypatch):
-    monkeypatch.setattr(remembered, "KEPT", Cache("saved", files=2))
+    monkeypatch.setattr(trace_cache, "KEPT", Cache("saved", files=2))
     for length in (5, 6, 7):
         saved(asked(length=length))
     assert len([*(fresh / "saved").iterdir()]) == 2
@@ -130,7 +130,7 @@ def test_long_sequences_follow_from_three_shorter_ones(name, fresh, monkeypatch)
     if name == "window":
         architecture = change_all(architecture, {"decoder.layer.attention.mask": Window(size=8)})
     monkeypatch.setattr(sizes, "STEP", 512)
-    monkeypatch.setattr(remembered, "LONG", 2048)
+    monkeypatch.setattr(trace_cache, "LONG", 2048)
     for length in (3000, 3001, 4096):
         question = TraceQuestion(architecture, Shape(batch=2, length=length), plan)
         assert totals(saved(question)) == totals(trace(question))
