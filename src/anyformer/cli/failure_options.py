@@ -100,7 +100,7 @@ Tokens = Annotated[
 
 @dataclass(frozen=True)
 class FailureOptions:
-    """The options as they are typed; None and False where they are left out."""
+    """The options about failures as they are typed; None and False where they are left out."""
 
     mtbf: float | None
     detect: float | None

@@ -28,7 +28,7 @@ from anyformer.plan import Plan
 
 @dataclass(frozen=True)
 class CountComparison:
-    """One quantity of a component, or of the whole model (``); `tolerance`: allowed difference, 0 for none, None for any."""
+    """A quantity, predicted and counted, of a component or the whole model (``); `tolerance`: the difference allowed, None: any."""
 
     quantity: str
     component: str

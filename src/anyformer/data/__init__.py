@@ -5,7 +5,6 @@ from anyformer.data.batches import IGNORED, Batch, Batches, spread, window_count
 from anyformer.data.columns import Record, RecordTable
 from anyformer.data.corpus import Corpus, Endless, Mixed, Split
 from anyformer.data.description import Data, Files, Text
-from anyformer.data.generated import Generated
 from anyformer.data.kinds import (
     AnswerSpans,
     Arrays,
@@ -63,7 +62,6 @@ __all__ = [
     "Dialogue",
     "Endless",
     "Files",
-    "Generated",
     "Images",
     "Labelled",
     "LearntTokenizer",

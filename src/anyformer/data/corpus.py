@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from anyformer.data.columns import RecordTable, open_table
+from anyformer.data.description import Data
 from anyformer.data.reading import Skipped, documents
 from anyformer.data.shards import Tokens, in_memory, open_numbers, token_dtype
 from anyformer.data.splitting import SPLITS
@@ -214,3 +215,11 @@ def _open_split(
 
 def _checksum(value: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+
+
+class MadeData(Data):
+    """Examples that are made from a seed, and not read. The base of every such kind."""
+
+    def corpus(self, cache: Path) -> Corpus:
+        """Its splits and their tokenizer; nothing is written into `cache`."""
+        raise NotImplementedError

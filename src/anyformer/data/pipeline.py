@@ -13,9 +13,8 @@ from typing import Any
 
 import tokenizers
 
-from anyformer.data.corpus import FORMAT, Corpus, PreparedFiles, write_corpus
+from anyformer.data.corpus import FORMAT, Corpus, MadeData, PreparedFiles, write_corpus
 from anyformer.data.description import Data, Files, Text
-from anyformer.data.generated import Generated
 from anyformer.data.kinds.mixture import Mixture
 from anyformer.data.mixed import mixed_corpus
 from anyformer.data.record_pipeline import RecordSurvey, make_records, record_sources
@@ -62,7 +61,7 @@ def prepare(
                 return mixed_corpus(data, parts, cache)
             case Files():
                 return _prepared(data, cache, workers, progress, verify, special)
-            case Generated():
+            case MadeData():
                 return data.corpus(cache)
     except OSError as error:
         raise DataError(

@@ -21,7 +21,7 @@ NONE = Specials()
 
 
 class TokenizerTraining(Value):
-    """What is to be learnt."""
+    """A tokenizer to be learnt: its description, its special tokens, and the alphabet of the text."""
 
     spec: LearntSpec
     special: Specials

@@ -48,7 +48,7 @@ class Answered:
 
 @dataclass(frozen=True)
 class ChoiceResults:
-    """All questions, answered."""
+    """A model's answers to all questions, and the shares of them that are right."""
 
     answered: tuple[Answered, ...]
 

@@ -164,7 +164,7 @@ class AnyformerLM(TemplateLM):  # type: ignore[misc]
 
 
 class ContinuationRequest:
-    """How a task wants texts continued."""
+    """How the harness wants texts continued: where they end, their greatest length, and the choice of tokens."""
 
     def __init__(self, until: tuple[str, ...], most: int, sampling: Sampling) -> None:
         self.until, self.most, self.sampling = until, most, sampling

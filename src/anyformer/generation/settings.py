@@ -24,7 +24,7 @@ OWN = Sampling(temperature=0.8)
 
 
 class GenerationSettings(TypedDict, total=False):
-    """All may be left out."""
+    """The keyword arguments of a generation; all may be left out."""
 
     max_tokens: int | None
     """New tokens at most; by default what the model's authors say, or 128."""

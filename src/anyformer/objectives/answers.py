@@ -12,7 +12,6 @@ import torch
 from torch import Tensor
 
 from anyformer.data import IGNORED, Corpus, Data, Endless
-from anyformer.data.generated import numbers_of, vocabulary_of
 from anyformer.data.packing import Ints
 from anyformer.model import Architecture
 from anyformer.model.loss import likeliest
@@ -22,6 +21,7 @@ from anyformer.objectives.task_feed import TaskFeed
 from anyformer.objectives.token_loss import TokenObjective
 from anyformer.operations import Shape
 from anyformer.tasks import TaskBatch, TaskData
+from anyformer.tasks.symbols import numbers_of, vocabulary_of
 
 _FIRST = np.zeros(1, dtype=np.int64)
 NUMBER, CHANCE, DISTANCE = 0, 1, 2

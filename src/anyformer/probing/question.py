@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from anyformer.data import Symbols
-from anyformer.data.generated import tokenizer_of
 from anyformer.describe import UserError
 from anyformer.evaluation.subject import Subject, own_data
 from anyformer.model import Architecture
@@ -14,6 +13,7 @@ from anyformer.objectives import Setting, TaskObjective, TaskSeq2SeqObjective
 from anyformer.objectives.answers import AnswersObjective
 from anyformer.objectives.task_feed import TaskFeed
 from anyformer.tasks import Task, TaskData
+from anyformer.tasks.symbols import tokenizer_of
 from anyformer.text import Tokenizer
 
 FACTORS = (0.5, 1, 2, 4)

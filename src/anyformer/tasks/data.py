@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Mapping
 from math import ceil
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
-from anyformer.data import Generated
+from anyformer.data.corpus import ENDLESS, Corpus, Endless, MadeData
 from anyformer.data.order import hashed
+from anyformer.data.tokenizer_specs import Symbols, TokenizerFile, TokenizerSpec
 from anyformer.describe import Count, UserError, parse_assignment
 from anyformer.tasks.draws import Draws, Ints
+from anyformer.tasks.symbols import tokenizer_of
 from anyformer.tasks.task import NOTHING, Task, TaskBatch
 from anyformer.text import DataError
 
@@ -24,7 +29,7 @@ _TRIES = 50.0
 """The chance that a sequence of the right split is not found, if a share p of all is right, is e^-50: 50 / p tries."""
 
 
-class TaskData(Generated):
+class TaskData(MadeData):
     """Sequences of a task, made from the run's seed and their number, without end.
 
     Train and test are drawn apart: a hash of a sequence's own symbols, which no seed changes, says whether it is one that is
@@ -32,6 +37,8 @@ class TaskData(Generated):
     Some tasks hold out more: `regression` the function of a row.
     """
 
+    tokenizer: TokenizerSpec = Symbols()
+    """The data's own symbols; or a file that has them all, as a model that was trained on them keeps."""
     kind: Literal["task"] = "task"
     task: Task
     """The task, by its kind or as a table: `task = "parity"`, `task = { kind = "mqar", pairs = 16 }`."""
@@ -43,6 +50,13 @@ class TaskData(Generated):
     """The share of all sequences that is only tested."""
     test: Count = 1024
     """Sequences that an evaluation on all held-out ones reads."""
+
+    @field_validator("tokenizer")
+    @classmethod
+    def _of_symbols(cls, tokenizer: TokenizerSpec) -> TokenizerSpec:
+        if not isinstance(tokenizer, Symbols | TokenizerFile):
+            raise ValueError(f"kind = {tokenizer.kind!r} is for text, and this data has symbols of its own: leave it out")
+        return tokenizer
 
     @model_validator(mode="after")
     def _in_order(self) -> TaskData:
@@ -66,16 +80,27 @@ class TaskData(Generated):
         return self.but(shortest=None, longest=None)
 
     @property
-    def called(self) -> str:
-        return f"task {self.task.kind}"
+    def components(self) -> Mapping[str, Self]:
+        return {"": self}
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        return (f"task {self.task.kind}",)
+
+    @property
+    def holds_out(self) -> bool:
+        return True
 
     @property
     def symbols(self) -> tuple[str, ...]:
+        """The names of its symbols: words without a space."""
         return self.task.symbols
 
-    @property
-    def read_at_once(self) -> int:
-        return self.test
+    def corpus(self, cache: Path) -> Corpus:
+        tokenizer = tokenizer_of(self.tokenizer, self.symbols)
+        digest = hashlib.sha256(f"{self.but(tokenizer=Symbols()).digest} {tokenizer.digest}".encode()).hexdigest()
+        train, held_out = Endless("train", ENDLESS), Endless("validation", self.test)
+        return Corpus(cache, tokenizer, train, held_out, (), digest, {}, {})
 
     def lengths(self, length: int) -> tuple[int, int]:
         """The shortest and the longest sequences in rows of T = `length`. `DataError` where the task has none of these."""

@@ -1,4 +1,4 @@
-"""Comparisons: equal up to the rounding of fp32, or visibly different; refused, or taken."""
+"""Comparisons of numbers: equal up to the rounding of fp32, or visibly different; refused, or taken."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a model that is trained further was before: the one that it started from, and its loss on the same held-out data."""
+"""The loss that a run starts from: that of the model which it trains further, on the same held-out data."""
 
 from __future__ import annotations
 

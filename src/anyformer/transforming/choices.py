@@ -17,7 +17,7 @@ MOST = 10_000
 
 @dataclass(frozen=True)
 class TransformChoices:
-    """How layers, tables and new weights are made."""
+    """The choices of a change: which layers are taken, how added ones, longer tables and new weights are made."""
 
     layers: tuple[int, ...] | None = None
     """For each layer of the result, the old layer that it comes from; of a number's occurrences all but the first are added

@@ -1,4 +1,4 @@
-"""What an engine calls on its machine: the process of one trial, to its end."""
+"""The call that an engine makes on its machine: it runs the process of one trial to its end."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ class TemplateLimit(DataError):  # noqa: N818 (what happened, not what failed)
 
 
 class TemplateBudget:
-    """What is left."""
+    """The steps, the memory and the time that a template may still take."""
 
     def __init__(self, given: int) -> None:
         self.steps = STEPS + 100 * given
