@@ -28,7 +28,7 @@ from anyformer.plan import Plan
 
 @dataclass(frozen=True)
 class CountComparison:
-    """A quantity, predicted and counted, of a component or the whole model (``); `tolerance`: the difference allowed, None any."""
+    """A quantity, predicted and counted, of a component or the whole model (``); `tolerance`: difference allowed, if any."""
 
     quantity: str
     component: str
