@@ -13,12 +13,8 @@ from torch import Tensor
 from anyformer.operations import AxisName, Dimension, Weight
 from anyformer.surgery.choices import Choices
 from anyformer.surgery.errors import SurgeryError
-from anyformer.surgery.heads import regrouped
 from anyformer.surgery.operation import Fresh, Made
-from anyformer.surgery.positions import stretched
-from anyformer.surgery.resized import Resized
-from anyformer.surgery.vocabulary import rewritten
-from anyformer.surgery.widened import widened
+from anyformer.surgery.resized import Resized, regrouped, rewritten, stretched, widened
 
 
 class Rule(Protocol):
