@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from anyformer.data import BytePairs
 from anyformer.data.vocabulary import make_tokenizer
 from anyformer.objectives import DenoisingObjective
-from anyformer.objectives.infilling import Draws, infilled, poisson
+from anyformer.objectives.denoising import Draws, infilled, poisson
 from anyformer.objectives.sentences import Sentences
 from anyformer.text import Specials
 from objectives.windows import TEXT, batch, setting, small, tokenizer, whole

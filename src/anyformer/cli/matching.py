@@ -13,7 +13,6 @@ from anyformer.cli.amounts import metric, tokens
 from anyformer.cli.answering import Answer, answering
 from anyformer.cli.arguments import Changes, Json, Tiny, What, output_option, resolve_architecture
 from anyformer.cli.as_json import json_of
-from anyformer.cli.descriptions import check_description, write_description
 from anyformer.cli.pages import Figures, Item, Paragraph, Verbatim
 from anyformer.costs.rows import Line
 
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from anyformer.costs.budget import Budget
     from anyformer.costs.match import Match
     from anyformer.costs.sizing import Sizing
+    from anyformer.describe import Value
     from anyformer.model import Architecture
     from anyformer.resizing.sizes import Knob
 
@@ -209,3 +209,26 @@ def _written(name: str, start: Architecture, budget: Budget, matched: Match) -> 
         Section(f"Costs, length {budget.length:,}", ("before", "after", "budget", "off"), tuple(costs)),
     )
     yield Figures(sizes_and_costs)
+
+
+def check_description(path: Path) -> None:
+    """Raise `UserError`, before any work, if a file for a description has another format or exists.
+
+    A picture may be overwritten; a description may have been written by hand.
+    """
+    from anyformer.describe import UserError
+    from anyformer.files import check_file
+
+    if path.suffix not in (".toml", ".json"):
+        raise UserError(f"{path}: a description is written as TOML or JSON: give a name that ends in .toml or .json")
+    check_file(path)
+    if path.exists():
+        raise UserError(f"{path}: exists, and may have been written by hand; remove it or give another name")
+
+
+def write_description(path: Path, value: Value) -> None:
+    """Write a description in the format of the file's suffix."""
+    from anyformer.describe import to_json, to_toml
+    from anyformer.files import write_text
+
+    write_text(path, to_json(value) if path.suffix == ".json" else to_toml(value))
