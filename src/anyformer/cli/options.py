@@ -31,7 +31,7 @@ def grouped(run: Callable[..., T]) -> Callable[..., T]:
     Fields are annotated and have defaults as parameters do; the command gets the value that they make.
     """
     own = _parameters(run)
-    groups = {each.name: each.annotation for each in own if is_dataclass(each.annotation)}
+    groups: dict[str, Any] = {each.name: each.annotation for each in own if is_dataclass(each.annotation)}
 
     def command(*arguments: Any, **options: Any) -> T:
         for name, group in groups.items():
