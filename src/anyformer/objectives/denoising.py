@@ -3,40 +3,35 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Annotated, ClassVar, Literal, NamedTuple, assert_never
+from typing import Annotated, Literal, NamedTuple, assert_never
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from pydantic import Field
-from torch import Tensor
 
-from anyformer.data import IGNORED, Batch, Corpus, Data
+from anyformer.data import Batch, Data
 from anyformer.data.packing import Ints
-from anyformer.model import Architecture, Transformer
+from anyformer.model import Architecture
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.objective import Setting
-from anyformer.objectives.requirements import needs_hidden_targets, needs_source, needs_token_logits, needs_whole_rows
 from anyformer.objectives.sentences import sentences_of
-from anyformer.objectives.seq2seq import target_logits
 from anyformer.objectives.source_target import NOTHING, padded_pairs, pairs, sides_of
-from anyformer.objectives.text import TextObjective, Window, lengths_of
-from anyformer.objectives.token_loss import TokenObjective
+from anyformer.objectives.text import Window, lengths_of
+from anyformer.objectives.text_to_text import TextToText
 from anyformer.operations import Shape
 from anyformer.parts.call.noise import Noise, uniform
-from anyformer.parts.call.reports import Auxiliary
 from anyformer.text import Specials, Tokenizer
 from anyformer.text.sides import Sides
 
 
-class DenoisingObjective(TextObjective, TokenObjective):
+class DenoisingObjective(TextToText):
     """Cross-entropy of a text given its corruption: -sum_i log p(x_i | corrupt(x), x_1 ... x_{i-1}).
 
     The sentences are put in another order, then some tokens are hidden (Lewis et al. 2019, arXiv 1910.13461, section 2.2).
     Unlike its released code, spans are of tokens and not of whole words, and none runs into another.
     """
 
-    two_inputs: ClassVar[bool] = True
     kind: Literal["denoising"] = "denoising"
     rate: Annotated[float, Field(ge=0, lt=1)] = 0.3
     """Share of the tokens that are hidden."""
@@ -48,25 +43,12 @@ class DenoisingObjective(TextObjective, TokenObjective):
     permuted: Annotated[float, Field(ge=0, le=1)] = 1.0
     """Share of the rows whose sentences are put in another order."""
 
-    def check(self, architecture: Architecture) -> None:
-        """Refuse an architecture without a source of text."""
-        needs_source("denoising", architecture)
-        needs_token_logits("denoising", architecture)
-        needs_hidden_targets("denoising", architecture)
-
-    def check_data(self, data: Data) -> None:
-        super().check_data(data)
-        needs_whole_rows("denoising", data)
-
     def check_batch(self, length: int, batch: int, accumulation: int) -> None:
         if length < 2:
             raise ValueError(f"length = {length} has no room for a token and the end: at least 2 are needed")
 
     def window(self, length: int) -> int:
         return length - 1
-
-    def beyond(self, tokenizer: Tokenizer) -> int:
-        return Sides.of_running_text(tokenizer).beyond
 
     def special(self, length: int) -> Specials:
         return Specials(rows=True, roles=() if self.hiding == "deletion" else ("mask",))
@@ -101,16 +83,6 @@ class DenoisingObjective(TextObjective, TokenObjective):
                 return text[~hidden]
             case _ as never:
                 assert_never(never)
-
-    def counted(self, examples: Examples) -> Tensor | None:
-        return examples.targets != IGNORED
-
-    def logits(self, model: Transformer, examples: Examples, noise: Noise | None, auxiliary: Auxiliary) -> Tensor:
-        return target_logits(model, examples, noise, auxiliary)
-
-    def prompt(self, corpus: Corpus, number: int = 0) -> str:
-        """None: a text without noise is its own answer."""
-        return ""
 
 
 Floats = NDArray[np.float32]
