@@ -6,9 +6,8 @@ from anyformer.surgery.held_out import check as check_loss
 from anyformer.surgery.held_out import loss_of, newest, read, text_of, tokenizer_beside
 from anyformer.surgery.moments import check_moments, moments_of
 from anyformer.surgery.planned import Surgery, planned
-from anyformer.surgery.recovery import recovery
 from anyformer.surgery.report import Line, Loss, Report
-from anyformer.surgery.transform import performed, transform
+from anyformer.surgery.transform import performed, recovery, transform
 
 __all__ = [
     "Choices",
