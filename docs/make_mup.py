@@ -5,6 +5,7 @@ python docs/make_mup.py
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 from anyformer.model import Architecture, decoder_only
@@ -21,8 +22,10 @@ from anyformer.parts import (
     UnitScaledUpdate,
     pre_norm,
 )
-from anyformer.studies.coordinates import LOGITS, coordinate_check, depth_check, draw_coordinates
 from anyformer.tuning import AdamW
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "model"))
+from coordinates import LOGITS, coordinate_check, depth_check, draw_coordinates  # noqa: E402
 
 PICTURES = Path(__file__).parent / "pictures"
 WIDTHS, DEPTHS = (32, 64, 128, 256, 512), (2, 4, 8, 16, 32)

@@ -45,6 +45,8 @@ PARTS = [
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
 FILES = sorted(path for path in SOURCE.rglob("*.py") if path.parent != SOURCE or path.name[:2] != "__")
 LONGEST = 300
+LONGEST_FUNCTION = 60
+MOST_OPTIONS = 12
 
 
 def room_of(path: Path) -> str:
@@ -144,3 +146,30 @@ def test_descriptions_need_no_torch(room):
 def test_files_hold_one_thing():
     lines = {str(path.relative_to(SOURCE)): len(path.read_text().splitlines()) for path in FILES}
     assert {path: count for path, count in lines.items() if count > LONGEST} == {}
+
+
+def functions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    return (node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+
+
+def test_functions_are_read_at_once():
+    """From `def` to the end, with parameters and docstring."""
+    lines = {
+        f"{path.relative_to(SOURCE)}: {node.name}": count
+        for path in FILES
+        for node in functions(path)
+        if (count := (node.end_lineno or 0) - node.lineno + 1) > LONGEST_FUNCTION
+    }
+    assert lines == {}
+
+
+def test_commands_take_their_options_in_groups():
+    """A command of thirty parameters was one function that nobody reads: see `grouped` of `cli/options.py`."""
+    counts = {
+        path.stem: len([*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs])
+        for path in (SOURCE / "cli").glob("*.py")
+        for node in functions(path)
+        if node.name == "run"
+    }
+    assert len(counts) > 15, "every command has a `run`"
+    assert {name: count for name, count in counts.items() if count > MOST_OPTIONS} == {}

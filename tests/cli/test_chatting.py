@@ -110,7 +110,7 @@ def test_what_is_wrong_is_named(model, tmp_path):
     with pytest.raises(DataError, match="should be a list of JSON schemas"):
         chatting.tools_of(tmp_path / "a.json")
     with pytest.raises(UserError, match="should be NAME=VALUE"):
-        chatting.begun(None, None, None, None, ["enable_thinking"])
+        chatting.ChatOptions(chat=True, template_set=["enable_thinking"]).begun()
     for options, words in (
         (["hi", "--system", "x"], "add --chat"),
         ([], "or none with --chat"),
@@ -121,6 +121,6 @@ def test_what_is_wrong_is_named(model, tmp_path):
 
 
 def test_values_of_variables():
-    chat = chatting.begun(None, None, None, None, ["enable_thinking=false", "mood=calm", "n=3"])
+    chat = chatting.ChatOptions(chat=True, template_set=["enable_thinking=false", "mood=calm", "n=3"]).begun()
     assert chat is not None
     assert chat.variables == {"enable_thinking": False, "mood": "calm", "n": 3}

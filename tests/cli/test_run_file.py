@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from anyformer.api import architecture
-from anyformer.cli.run_file import RunFile
+from anyformer.cli.run_file import TrainingOptions
 from anyformer.describe import UserError
 from anyformer.mesh import Mesh
 from anyformer.plan import Plan
@@ -24,7 +24,7 @@ def planned():
 
 def test_a_layout_becomes_a_run_that_starts(planned, tmp_path):
     file = tmp_path / "run.toml"
-    said = RunFile(file, ("python-stdlib",)).write(architecture("mixtral-8x7b", tiny=True), planned, Plan())
+    said = TrainingOptions(write=file).written(architecture("mixtral-8x7b", tiny=True), planned, Plan())
     run, layout = load_run(file), planned.fastest[0].layout
     assert f"torchrun --nproc-per-node 8 -m anyformer train {file}" in said
     assert (run.batch, run.length, run.accumulation) == (32, 32, layout.micro_batches)

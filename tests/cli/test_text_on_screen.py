@@ -38,7 +38,7 @@ def test_generate_and_the_sample_show_what_a_model_makes_safely(monkeypatch, cap
     )
     assert capsys.readouterr().out == "x\\x00\\x1b[2J\\x07\n"
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
-    generate.run("model", ["p"], max_tokens=1, temperature=0.0, seed=[0])
+    generate.run("model", prompts=["p"], max_tokens=1, temperature=0.0, seed=[0])
     assert capsys.readouterr().out == "\x1b[1mp\x1b[0m\\x1b[2J\\x07\n"
 
 

@@ -6,6 +6,7 @@ import json
 
 import pytest
 import torch
+from coordinates import LOGITS, depth_check, draw_coordinates, growth
 
 import anyformer as af
 from anyformer.describe import DescriptionError, change, change_all
@@ -23,7 +24,6 @@ from anyformer.parts import (
     post_norm,
     pre_norm,
 )
-from anyformer.studies.coordinates import LOGITS, depth_check, draw_coordinates, growth
 from anyformer.training.optimiser import build_optimiser
 from anyformer.tuning import SGD, Adafactor, AdamW, Lion, Muon, Optimiser
 

@@ -6,6 +6,7 @@ import math
 
 import pytest
 import torch
+from coordinates import LOGITS, coordinate_check, draw_coordinates, growth
 
 import anyformer as af
 from anyformer.describe import DescriptionError, change
@@ -27,7 +28,6 @@ from anyformer.parts import (
     Rotary,
     pre_norm,
 )
-from anyformer.studies.coordinates import LOGITS, coordinate_check, draw_coordinates, growth
 from anyformer.training.optimiser import build_optimiser
 from anyformer.tuning import SGD, Adafactor, AdamW, AdamW8bit, Lion, Muon, Optimiser
 

@@ -7,6 +7,7 @@ import math
 import pytest
 import torch
 import torch.nn.functional as F
+from coordinates import LOGITS, coordinate_check, depth_check, growth
 
 from anyformer.describe import DescriptionError
 from anyformer.model import Architecture, build, decoder_only
@@ -21,7 +22,6 @@ from anyformer.parts import (
     UnitScaledUpdate,
     pre_norm,
 )
-from anyformer.studies.coordinates import LOGITS, coordinate_check, depth_check, growth
 from anyformer.training.optimiser import build_optimiser
 from anyformer.tuning import AdamW
 

@@ -14,7 +14,7 @@ from anyformer.describe import UserError
 from anyformer.files import PlaceError
 from anyformer.parts import Causal, Chunk, Fixed, GlobalTokens, Prefix, Strided, VerticalStride, Window
 from anyformer.pictures import draw_masks, masks_of
-from anyformer.pictures.coverage import coverage, edges
+from anyformer.pictures.masks import coverage, edges
 from anyformer.pictures.patterns import patterns_of, telling_length
 
 SINGLE = st.one_of(
@@ -44,7 +44,7 @@ def test_a_cell_is_the_mean_of_its_pairs(mask, queries, keys, prefix, cells):
 
 def test_queries_looked_at_in_several_bands_are_the_same(monkeypatch):
     whole = coverage(Window(size=9), 100, 100, cells=16)
-    monkeypatch.setattr("anyformer.pictures.coverage.ROWS", 20)
+    monkeypatch.setattr("anyformer.pictures.masks.ROWS", 20)
     assert np.array_equal(coverage(Window(size=9), 100, 100, cells=16), whole)
 
 

@@ -36,7 +36,7 @@ from anyformer.cli import (
 )
 from anyformer.cli.aligned import folded
 from anyformer.cli.help_page import HelpCommand, HelpGroup
-from anyformer.cli.plugins import with_plugins
+from anyformer.cli.options import with_plugins
 from anyformer.cli.quiet import with_quiet
 from anyformer.cli.terminal import tell, terminals
 from anyformer.describe import Notice, UserError, printable

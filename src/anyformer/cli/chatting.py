@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -21,51 +22,66 @@ if TYPE_CHECKING:
     from anyformer.text.chat import Chat
 
 _option = partial(typer.Option, rich_help_panel="Chat (with --chat)")
-System = Annotated[str | None, _option(help="Begin the chat with these words of the system.", metavar="TEXT")]
-Messages = Annotated[
-    Path | None,
-    _option(
-        help="Begin the chat with the turns of this file: a JSON list of them, an object with such a list as messages, or one "
-        "turn a line in a .jsonl file.",
-        metavar="FILE",
-    ),
-]
-Tools = Annotated[
-    Path | None, _option(help="Tell the template of these tools: a JSON list of the schemas of functions.", metavar="FILE")
-]
-Template = Annotated[
-    str | None,
-    _option(
-        help="Write the chat by this template: a name among the tokenizer's, or the path of a file. By default its tool_use "
-        "with --tools, else its default.",
-        metavar="NAME|FILE",
-    ),
-]
-TemplateSet = Annotated[
-    list[str] | None,
-    _option(
-        "--template-set",
-        help="Give the template this variable, whose value is JSON or a bare word, as in --template-set "
-        "enable_thinking=false. Repeat it for more.",
-        metavar="NAME=VALUE",
-    ),
-]
 EXIT = "/exit"
 
 
-def begun(
-    system: str | None, messages: Path | None, tools: Path | None, template: str | None, variables: Sequence[str] | None
-) -> Chat | None:
-    """The chat that the options begin; None where there is none of them."""
-    from anyformer.text.chat import Chat
+@dataclass(frozen=True)
+class ChatOptions:
+    """The options as they are typed; None and False where they are left out."""
 
-    if all(option is None for option in (system, messages, tools, template, variables)):
-        return None
-    turns = [] if messages is None else turns_of(messages)
-    if system is not None:
-        turns = [{"role": "system", "content": system}, *turns]
-    given = dict(_variable(each) for each in variables or ())
-    return Chat(turns, None if tools is None else tools_of(tools), variables=given, template=template)
+    chat: Annotated[
+        bool,
+        typer.Option(
+            "--chat",
+            help="Take each prompt as what a user says: write it by the tokenizer's chat template, and stop where the answer "
+            "ends. Without a prompt, chat in several turns: each line is answered, and /exit ends it.",
+        ),
+    ] = False
+    system: Annotated[str | None, _option(help="Begin the chat with these words of the system.", metavar="TEXT")] = None
+    messages: Annotated[
+        Path | None,
+        _option(
+            help="Begin the chat with the turns of this file: a JSON list of them, an object with such a list as messages, or "
+            "one turn a line in a .jsonl file.",
+            metavar="FILE",
+        ),
+    ] = None
+    tools: Annotated[
+        Path | None, _option(help="Tell the template of these tools: a JSON list of the schemas of functions.", metavar="FILE")
+    ] = None
+    template: Annotated[
+        str | None,
+        _option(
+            help="Write the chat by this template: a name among the tokenizer's, or the path of a file. By default its "
+            "tool_use with --tools, else its default.",
+            metavar="NAME|FILE",
+        ),
+    ] = None
+    template_set: Annotated[
+        list[str] | None,
+        _option(
+            "--template-set",
+            help="Give the template this variable, whose value is JSON or a bare word, as in --template-set "
+            "enable_thinking=false. Repeat it for more.",
+            metavar="NAME=VALUE",
+        ),
+    ] = None
+
+    def begun(self) -> Chat | None:
+        """The chat that the options begin; None where there is none of them. `UserError` for one without --chat."""
+        from anyformer.describe import UserError
+        from anyformer.text.chat import Chat
+
+        if all(option is None for option in (self.system, self.messages, self.tools, self.template, self.template_set)):
+            return None
+        turns = [] if self.messages is None else turns_of(self.messages)
+        if self.system is not None:
+            turns = [{"role": "system", "content": self.system}, *turns]
+        given = dict(_variable(each) for each in self.template_set or ())
+        begun = Chat(turns, None if self.tools is None else tools_of(self.tools), variables=given, template=self.template)
+        if not self.chat:
+            raise UserError("--system, --messages, --tools, --template and --template-set say how a chat begins: add --chat")
+        return begun
 
 
 def turns_of(path: Path) -> list[dict[str, Any]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,102 +17,124 @@ if TYPE_CHECKING:
 choice_option = partial(typer.Option, rich_help_panel="Choice of tokens")
 search_option = partial(typer.Option, rich_help_panel="Several texts")
 
-Authors = Annotated[
-    bool,
-    choice_option(
-        "--authors/--no-authors",
-        help="Begin with the settings of the model's authors (generation_config.json, else config.json), as transformers does; "
-        "options override single ones. Without such a file, or with --no-authors, tokens are drawn at a temperature of 0.8.",
-    ),
-]
-Temperature = Annotated[
-    float | None,
-    choice_option(
-        help="Divide the logits by this: 0 always takes the likeliest token, higher values vary more.",
-        min=0.0,
-        metavar="NUMBER",
-    ),
-]
-TopK = Annotated[
-    int | None, choice_option(help="Draw among this many of the likeliest tokens; 0: among all.", min=0, metavar="COUNT")
-]
-TopP = Annotated[
-    float | None, choice_option(help="Draw among the likeliest tokens whose probabilities add up to this.", metavar="SHARE")
-]
-MinP = Annotated[
-    float | None,
-    choice_option(help="Draw among tokens with at least this share of the likeliest token's probability.", metavar="SHARE"),
-]
-TypicalP = Annotated[
-    float | None,
-    choice_option(help="Draw among the tokens nearest to the expected information that add up to this.", metavar="SHARE"),
-]
-RepetitionPenalty = Annotated[
-    float | None,
-    choice_option(help="Weaken tokens of the prompt and the text by this factor; above 1 repeats less.", metavar="FACTOR"),
-]
-FrequencyPenalty = Annotated[
-    float | None,
-    choice_option(help="Take this from a token's logit for each time that it was written here.", metavar="NUMBER"),
-]
-PresencePenalty = Annotated[
-    float | None, choice_option(help="Take this from the logit of every token that was written here.", metavar="NUMBER")
-]
-NoRepeat = Annotated[
-    int | None, choice_option("--no-repeat", help="Never write so many tokens in a row twice.", min=0, metavar="TOKENS")
-]
-Bias = Annotated[
-    list[str] | None,
-    choice_option(
-        help="Add a number to the logit of the token that would complete this text, as in ' yes=2.5'. Repeat it for more.",
-        metavar="TEXT=NUMBER",
-    ),
-]
-Ban = Annotated[list[str] | None, choice_option(help="Never write this text. Repeat it for more texts.", metavar="TEXT")]
-MinTokens = Annotated[int | None, choice_option(help="Do not end before this many new tokens.", min=0, metavar="TOKENS")]
-Setting = Annotated[
-    list[str] | None,
-    choice_option(
-        "--setting",
-        help="Any other setting by the name that it has in a generation_config.json, with its value in JSON, as in "
-        "typical_p=0.9 or suppress_tokens=[1,2]. Repeat it for more.",
-        metavar="KEY=VALUE",
-    ),
-]
-Seed = Annotated[
-    list[int] | None,
-    choice_option(
-        help="The same seed gives the same text; by default 0. Repeat it to give each text one of its own.",
-        min=0,
-        metavar="SEED",
-    ),
-]
-Beams = Annotated[
-    int | None,
-    search_option(
-        help="Search for the likeliest text among this many beginnings; with a --temperature, among drawn ones.",
-        min=1,
-        metavar="COUNT",
-    ),
-]
-LengthPenalty = Annotated[
-    float | None,
-    search_option(help="With beams: divide a text's log-probability by its length to this power.", metavar="NUMBER"),
-]
-EarlyStopping = Annotated[
-    str | None,
-    search_option(
-        help="With beams: end when as many texts are finished (true), when better ones are unlikely (false, the default), or "
-        "when none can come (never).",
-        metavar="true|false|never",
-    ),
-]
-Answers = Annotated[int | None, search_option(help="Write this many texts for each prompt.", min=1, metavar="COUNT")]
 DRAWN = ("top_k", "top_p", "min_p", "typical_p")
 """Settings that shape draws: who gives one wants tokens drawn."""
 
 
-def early(word: str | None) -> bool | str | None:
+@dataclass(frozen=True)
+class ChoiceOptions:
+    """The options as they are typed; None where they are left out."""
+
+    authors: Annotated[
+        bool,
+        choice_option(
+            "--authors/--no-authors",
+            help="Begin with the settings of the model's authors (generation_config.json, else config.json), as transformers "
+            "does; options override single ones. Without such a file, or with --no-authors, tokens are drawn at a temperature "
+            "of 0.8.",
+        ),
+    ] = True
+    temperature: Annotated[
+        float | None,
+        choice_option(
+            help="Divide the logits by this: 0 always takes the likeliest token, higher values vary more.",
+            min=0.0,
+            metavar="NUMBER",
+        ),
+    ] = None
+    top_k: Annotated[
+        int | None, choice_option(help="Draw among this many of the likeliest tokens; 0: among all.", min=0, metavar="COUNT")
+    ] = None
+    top_p: Annotated[
+        float | None, choice_option(help="Draw among the likeliest tokens whose probabilities add up to this.", metavar="SHARE")
+    ] = None
+    min_p: Annotated[
+        float | None,
+        choice_option(help="Draw among tokens with at least this share of the likeliest token's probability.", metavar="SHARE"),
+    ] = None
+    typical_p: Annotated[
+        float | None,
+        choice_option(help="Draw among the tokens nearest to the expected information that add up to this.", metavar="SHARE"),
+    ] = None
+    repetition_penalty: Annotated[
+        float | None,
+        choice_option(help="Weaken tokens of the prompt and the text by this factor; above 1 repeats less.", metavar="FACTOR"),
+    ] = None
+    frequency_penalty: Annotated[
+        float | None,
+        choice_option(help="Take this from a token's logit for each time that it was written here.", metavar="NUMBER"),
+    ] = None
+    presence_penalty: Annotated[
+        float | None, choice_option(help="Take this from the logit of every token that was written here.", metavar="NUMBER")
+    ] = None
+    no_repeat: Annotated[
+        int | None, choice_option("--no-repeat", help="Never write so many tokens in a row twice.", min=0, metavar="TOKENS")
+    ] = None
+    bias: Annotated[
+        list[str] | None,
+        choice_option(
+            help="Add a number to the logit of the token that would complete this text, as in ' yes=2.5'. Repeat it for more.",
+            metavar="TEXT=NUMBER",
+        ),
+    ] = None
+    ban: Annotated[list[str] | None, choice_option(help="Never write this text. Repeat it for more texts.", metavar="TEXT")] = (
+        None
+    )
+    min_tokens: Annotated[
+        int | None, choice_option(help="Do not end before this many new tokens.", min=0, metavar="TOKENS")
+    ] = None
+    setting: Annotated[
+        list[str] | None,
+        choice_option(
+            "--setting",
+            help="Any other setting by the name that it has in a generation_config.json, with its value in JSON, as in "
+            "typical_p=0.9 or suppress_tokens=[1,2]. Repeat it for more.",
+            metavar="KEY=VALUE",
+        ),
+    ] = None
+    seed: Annotated[
+        list[int] | None,
+        choice_option(
+            help="The same seed gives the same text; by default 0. Repeat it to give each text one of its own.",
+            min=0,
+            metavar="SEED",
+        ),
+    ] = None
+    beams: Annotated[
+        int | None,
+        search_option(
+            help="Search for the likeliest text among this many beginnings; with a --temperature, among drawn ones.",
+            min=1,
+            metavar="COUNT",
+        ),
+    ] = None
+    length_penalty: Annotated[
+        float | None,
+        search_option(help="With beams: divide a text's log-probability by its length to this power.", metavar="NUMBER"),
+    ] = None
+    early_stopping: Annotated[
+        str | None,
+        search_option(
+            help="With beams: end when as many texts are finished (true), when better ones are unlikely (false, the default), "
+            "or when none can come (never).",
+            metavar="true|false|never",
+        ),
+    ] = None
+    answers: Annotated[int | None, search_option(help="Write this many texts for each prompt.", min=1, metavar="COUNT")] = None
+
+    def asked(self) -> dict[str, Any]:
+        """The options by the names of transformers' settings, but for `setting`, the authors' and the seeds."""
+        return {
+            "temperature": self.temperature, "top_k": self.top_k, "top_p": self.top_p, "min_p": self.min_p,
+            "typical_p": self.typical_p, "repetition_penalty": self.repetition_penalty,
+            "frequency_penalty": self.frequency_penalty, "presence_penalty": self.presence_penalty,
+            "no_repeat_ngram_size": self.no_repeat, "bias": self.bias, "ban": self.ban, "min_new_tokens": self.min_tokens,
+            "num_beams": self.beams, "length_penalty": self.length_penalty, "early_stopping": _early(self.early_stopping),
+            "num_return_sequences": self.answers,
+        }  # fmt: skip
+
+
+def _early(word: str | None) -> bool | str | None:
     """What --early-stopping says."""
     from anyformer.describe import UserError
 
@@ -120,21 +144,18 @@ def early(word: str | None) -> bool | str | None:
     return words[word]
 
 
-def decoding_asked(
-    tokenizer: Tokenizer | None, asked: dict[str, Any], settings: list[str] | None, *, authors: bool, seeds: list[int] | None
-) -> tuple[Decoding, str]:
-    """How texts are continued, from options by transformers' names over the authors' settings; and this in a line, if any.
+def decoding_asked(tokenizer: Tokenizer | None, options: ChoiceOptions, more: Mapping[str, Any]) -> tuple[Decoding, str]:
+    """How texts are continued, from options over the authors' settings; and this in a line, if any.
 
-    `asked`: of options that were not given None; penalties of frequency and presence, `bias` and `ban` among them.
+    `more`: other options by transformers' names; of those that were not given None.
     """
-    from dataclasses import replace
-
     from anyformer.describe import UserError
     from anyformer.generation import decoding_of
     from anyformer.generation.settings import authors_table
 
-    table, where = authors_table(tokenizer) if authors else (None, "")
-    given = {key: value for key, value in asked.items() if value is not None} | _settings(settings)
+    asked, seeds = {**more, **options.asked()}, options.seed
+    table, where = authors_table(tokenizer) if options.authors else (None, "")
+    given = {key: value for key, value in asked.items() if value is not None} | _settings(options.setting)
     parts = _parts(tokenizer, {key: given.pop(key) for key in _OWN if key in given})
     temperature = given.get("temperature")
     if temperature == 0:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,10 +12,13 @@ from anyformer.cli import arguments
 from anyformer.cli.aligned import table, wrapped
 from anyformer.cli.arguments import Compile, Json
 from anyformer.cli.as_json import print_json
+from anyformer.cli.options import grouped
 from anyformer.cli.terminal import tell
 
 if TYPE_CHECKING:
+    from anyformer.studies import Study
     from anyformer.studies.comparing import Expected, StudyForecast
+    from anyformer.studies.findings import Findings
 
 EXAMPLES = """
 anyformer compare recipes/studies/norms.toml --dry-run
@@ -24,6 +28,37 @@ anyformer compare recipes/studies/norms.toml --engine slurm --engine-set slurm_p
 """
 
 
+@dataclass(frozen=True)
+class TrialOptions:
+    """Where trials run, and how many at once; no number depends on it."""
+
+    jobs: Annotated[
+        int | None,
+        typer.Option(
+            help="Trials side by side, at most. By default as many as cores and memory allow; no number depends on it.",
+            min=1,
+            metavar="COUNT",
+        ),
+    ] = None
+    engine: Annotated[
+        str | None,
+        typer.Option(
+            help="Run trials as Ray tasks (ray) or as one Slurm array by submitit (slurm), which all see this directory.",
+            metavar="ray|slurm",
+        ),
+    ] = None
+    options: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--engine-set",
+            help="An option of the engine: of ray.init, as in address=auto, or of submitit, as in slurm_partition=long, "
+            "timeout_min=600 or cluster=local. Repeat it for more.",
+            metavar="NAME=VALUE",
+        ),
+    ] = None
+
+
+@grouped
 def run(
     study: Annotated[
         Path, typer.Argument(help="The TOML file of a study: base, arms, matching, tuning, seeds.", metavar="STUDY.toml")
@@ -44,30 +79,8 @@ def run(
             metavar="PATH=VALUE",
         ),
     ] = None,
-    jobs: Annotated[
-        int | None,
-        typer.Option(
-            help="Trials side by side, at most. By default as many as cores and memory allow; no number depends on it.",
-            min=1,
-            metavar="COUNT",
-        ),
-    ] = None,
-    engine: Annotated[
-        str | None,
-        typer.Option(
-            help="Run trials as Ray tasks (ray) or as one Slurm array by submitit (slurm), which all see this directory.",
-            metavar="ray|slurm",
-        ),
-    ] = None,
-    options: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--engine-set",
-            help="An option of the engine: of ray.init, as in address=auto, or of submitit, as in slurm_partition=long, "
-            "timeout_min=600 or cluster=local. Repeat it for more.",
-            metavar="NAME=VALUE",
-        ),
-    ] = None,
+    *,
+    trials: TrialOptions,
     compile: Compile = None,
     dry_run: Annotated[
         bool,
@@ -84,32 +97,44 @@ def run(
     Ctrl-C saves every trial that runs; the same command goes on, and so does a second process beside the first.
     """
     tell(f"anyformer compare {study}: loading torch")
-    from rich.console import Console
-
-    from anyformer.studies import compare, forecast, load_study
+    from anyformer.studies import forecast, load_study
     from anyformer.studies.findings import REPORT
-    from anyformer.studies.words import further, verdict
-    from anyformer.training import Stopped
 
     value = load_study(study, arguments.compiled(compile, arguments.assigned(changes), "base.plan.compile"))
     if dry_run:
-        expected = forecast(value, jobs=jobs)
+        expected = forecast(value, jobs=trials.jobs)
         if json:
             print_json(data(expected))
         else:
             show(expected)
         return
     directory = Path("runs") / study.stem if out is None else out
-    try:
-        found = compare(
-            value, directory, jobs=jobs, console=Console(stderr=True), engine=engine, options=arguments.assigned(options)
-        )
-    except Stopped as stopped:
-        tell(f"anyformer: {stopped}")
-        raise typer.Exit(stopped.exit_code) from None
+    found = _compared(value, directory, trials)
     if json:
         print((directory / REPORT).read_text(encoding="utf-8"), end="")
         return
+    tell_findings(found, directory)
+
+
+def _compared(study: Study, directory: Path, trials: TrialOptions) -> Findings:
+    """What a study found; where it is stopped, the command ends."""
+    from rich.console import Console
+
+    from anyformer.studies import compare
+    from anyformer.training import Stopped
+
+    console, options = Console(stderr=True), arguments.assigned(trials.options)
+    try:
+        return compare(study, directory, jobs=trials.jobs, console=console, engine=trials.engine, options=options)
+    except Stopped as stopped:
+        tell(f"anyformer: {stopped}")
+        raise typer.Exit(stopped.exit_code) from None
+
+
+def tell_findings(found: Findings, directory: Path) -> None:
+    """Print the verdicts, what else was found, and where the report is."""
+    from anyformer.studies.words import further, verdict
+
     print(found.title)
     for each in found.comparisons:
         print("\n".join(wrapped(verdict(each, found).replace("**", ""), 100, "  ")))

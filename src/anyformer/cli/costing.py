@@ -4,40 +4,36 @@ from __future__ import annotations
 
 import json as jsons
 from collections.abc import Iterable, Sequence
-from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from anyformer.cli import help_page, layout_section, measuring, storing
-from anyformer.cli.amounts import tokens
+from anyformer.cli import help_page, measuring, storing, training_on
 from anyformer.cli.answering import Answer, answering
 from anyformer.cli.arguments import (
     WHAT,
     Changes,
     Json,
-    Length,
     Tiny,
-    machine_option,
     output_option,
     picture_option,
     resolve_architecture,
     stand_in_warnings,
-    workload_option,
 )
+from anyformer.cli.cost_options import Machine, Measurement, Workload
+from anyformer.cli.options import grouped
 from anyformer.cli.pages import Figures, Item, Verbatim
 from anyformer.costs.rows import PageLine
-from anyformer.precision import Kind
 
 if TYPE_CHECKING:
     from anyformer.costs.kernel import Mode
     from anyformer.costs.sheet import CostSheet
+    from anyformer.model import Architecture
     from anyformer.planning.planner import Planned
 
 LENGTH = 4096
-measuring_option = partial(typer.Option, rich_help_panel="Measurement on this machine")
 EXAMPLES = """
 anyformer cost llama-3-8b --length 8k --batch 4
 anyformer cost llama-3-8b --mode decode --batch 64
@@ -61,68 +57,14 @@ class CostCommand(help_page.HelpCommand):
 
 
 @answering("torch")
+@grouped
 def run(
     names: Annotated[list[str], typer.Argument(help=f"{WHAT} Several are shown side by side.", metavar="NAME|PATH")],
     changes: Changes = None,
     tiny: Tiny = False,
-    mode: Annotated[
-        Literal["train", "prefill", "decode"] | None,
-        workload_option(
-            help="Price only a training step (train), reading a prompt (prefill), or one more token after --length cached "
-            "ones (decode). By default all three.",
-            metavar="train|prefill|decode",
-        ),
-    ] = None,
-    batch: Annotated[
-        int | None,
-        workload_option(help="Sequences computed together. By default 1, with --measure 2.", parser=tokens, metavar="COUNT"),
-    ] = None,
-    length: Length = None,
-    source_length: Annotated[
-        int | None,
-        workload_option(
-            help="Positions of the encoder's input, in models with an encoder and a decoder. By default --length.",
-            parser=tokens,
-            metavar="TOKENS",
-        ),
-    ] = None,
-    prefix: Annotated[
-        int,
-        workload_option(
-            help="Positions at the start that all see each other, in a prefix language model.", min=0, metavar="TOKENS"
-        ),
-    ] = 0,
-    hardware: Annotated[
-        str,
-        machine_option(
-            help="The accelerator: h100, a100, h200, b200, mi300x, rtx4090, tpu-v5p and others. `here` measures this machine.",
-            metavar="NAME",
-        ),
-    ] = "h100",
-    gpus: Annotated[
-        int | None,
-        machine_option(
-            help="Also lay a training step out on this many accelerators, and show the fastest layout that fits.",
-            min=1,
-            metavar="COUNT",
-        ),
-    ] = None,
-    precision: Annotated[
-        Kind,
-        machine_option(
-            help="The number formats of training: of products, their inputs and outputs, of weights and gradients. auto takes "
-            "16 bits where the hardware has them.",
-            metavar="|".join(get_args(Kind)),
-        ),
-    ] = "auto",
-    checkpointing: Annotated[
-        Literal["none", "selective", "full"] | None,
-        machine_option(
-            help="What the backward pass computes again instead of storing it: nothing, everything but matrix products and "
-            "attention, or every layer. By default none; --gpus takes the fastest that fits.",
-            metavar="none|selective|full",
-        ),
-    ] = None,
+    *,
+    workload: Workload,
+    machine: Machine,
     explain: Annotated[
         str | None,
         output_option(
@@ -136,17 +78,7 @@ def run(
         picture_option(help="Draw memory, decode state and FLOPs against length, and the roofline of the hardware."),
     ] = None,
     json: Json = False,
-    measured: Annotated[
-        bool,
-        measuring_option(
-            "--measure",
-            help="Build the model, or as many of its layers as fit, run it, and print predicted beside measured figures.",
-        ),
-    ] = False,
-    device: Annotated[
-        Literal["cpu", "cuda"] | None,
-        measuring_option(help="Where --measure runs. By default the accelerator, where there is one.", metavar="cpu|cuda"),
-    ] = None,
+    measurement: Measurement,
 ) -> Answer | None:
     """Say what architectures cost before they are built: parameters, FLOPs, memory, and time on given hardware.
 
@@ -155,48 +87,29 @@ def run(
     made = {name: resolve_architecture(name, changes, tiny=tiny) for name in names}
 
     from anyformer.costs.hardware import HERE
-    from anyformer.costs.named_hardware import hardware_of
-    from anyformer.costs.page import longest
-    from anyformer.costs.pricing import cost
     from anyformer.costs.sheet import MODES
-    from anyformer.describe import UserError
-    from anyformer.plan import Plan
 
     if plot is not None:
         from anyformer.pictures.style import check_picture
 
         check_picture(plot)
-    plan = Plan.parse({"precision": precision, "checkpointing": checkpointing or "none"})
-    if measured:
+    if measurement.measured:
         for name, architecture in made.items():
-            measuring.run(name, architecture, batch, length, source_length, plan, device, json=json)
+            measuring.run(name, architecture, workload, machine.plan(), measurement.device, json=json)
         return None
-    on = hardware_of(hardware)
-    sheets = {
-        name: cost(
-            architecture,
-            batch=1 if batch is None else batch,
-            length=length or min(LENGTH, *(longest(model) or LENGTH for model in made.values())),
-            source_length=source_length,
-            prefix=prefix,
-            mode=mode or "train",
-            plan=plan,
-            hardware=on,
-        )
-        for name, architecture in made.items()
-    }
-    modes = MODES if mode is None else (mode,)
-    _refuse_idle(sheets, mode)
-    if gpus is not None and mode not in (None, "train"):
-        raise UserError(
-            f"--gpus lays a training step out, and --mode is {mode}: `anyformer plan NAME --serve` lays serving out"
-        )
+    sheets = _sheets(made, workload, machine)
+    modes = MODES if workload.mode is None else (workload.mode,)
+    _refuse_idle(sheets, workload.mode, machine.gpus)
     if plot is not None:
         from anyformer.pictures.costs import draw_costs
 
         draw_costs(sheets, plot)
-    plans = {name: layout_section.planned(sheet, gpus, checkpointing) for name, sheet in sheets.items() if gpus is not None}
-    lasting = hardware != HERE
+    plans = {
+        name: training_on.planned(sheet, machine.gpus, machine.checkpointing)
+        for name, sheet in sheets.items()
+        if machine.gpus is not None
+    }
+    lasting = machine.hardware != HERE
     if json:
         text = jsons.dumps([_data(name, sheet, modes, plans) for name, sheet in sheets.items()], indent=2)
         return Answer([Verbatim(text)], lasting=lasting)
@@ -205,7 +118,31 @@ def run(
     return Answer(chain(page, drawn), lasting=lasting)
 
 
-def _refuse_idle(sheets: dict[str, CostSheet], mode: Mode | None) -> None:
+def _sheets(made: dict[str, Architecture], workload: Workload, machine: Machine) -> dict[str, CostSheet]:
+    """The sheet of each architecture, all at one length."""
+    from anyformer.costs.named_hardware import hardware_of
+    from anyformer.costs.page import longest
+    from anyformer.costs.pricing import cost
+
+    plan, on = machine.plan(), hardware_of(machine.hardware)
+    length = workload.length or min(LENGTH, *(longest(model) or LENGTH for model in made.values()))
+    return {
+        name: cost(
+            architecture,
+            batch=1 if workload.batch is None else workload.batch,
+            length=length,
+            source_length=workload.source_length,
+            prefix=workload.prefix,
+            mode=workload.mode or "train",
+            plan=plan,
+            hardware=on,
+        )
+        for name, architecture in made.items()
+    }
+
+
+def _refuse_idle(sheets: dict[str, CostSheet], mode: Mode | None, gpus: int | None) -> None:
+    """Refuse a mode that an architecture has not, and accelerators of no training."""
     from anyformer.describe import UserError
 
     for name, sheet in sheets.items():
@@ -213,6 +150,10 @@ def _refuse_idle(sheets: dict[str, CostSheet], mode: Mode | None) -> None:
             raise UserError(
                 f"{name} decodes no tokens ({sheet.architecture.shape_of_model}): --mode is one of {', '.join(sheet.modes)}"
             )
+    if gpus is not None and mode not in (None, "train"):
+        raise UserError(
+            f"--gpus lays a training step out, and --mode is {mode}: `anyformer plan NAME --serve` lays serving out"
+        )
 
 
 def _pages(sheets: dict[str, CostSheet], modes: Sequence[Mode], plans: dict[str, Planned]) -> Iterable[Item]:
@@ -221,7 +162,7 @@ def _pages(sheets: dict[str, CostSheet], modes: Sequence[Mode], plans: dict[str,
     from anyformer.costs.text import side_by_side
 
     (first, *others) = sheets
-    laid_out = {name: (layout_section.section(sheets[name], plan),) for name, plan in plans.items()}
+    laid_out = {name: (training_on.section(sheets[name], plan),) for name, plan in plans.items()}
     forms = {name: storing.stored_form(name) for name in sheets}
     stored = {name: (storing.section(form),) for name, form in forms.items() if form is not None}
     pages = [
@@ -269,7 +210,7 @@ def _warnings(name: str, sheet: CostSheet, modes: Sequence[Mode], plan: Planned 
 def _data(name: str, sheet: CostSheet, modes: Sequence[Mode], plans: dict[str, Planned]) -> dict[str, Any]:
     """One architecture as plain data, for JSON: a sheet of each mode that it has."""
     priced = [sheet.of(mode).data() for mode in modes if mode in sheet.modes]
-    laid_out = {"training_on": layout_section.data(plans[name])} if name in plans else {}
+    laid_out = {"training_on": training_on.data(plans[name])} if name in plans else {}
     form = storing.stored_form(name)
     stored = {} if form is None else {"stored": storing.data(form)}
     return {

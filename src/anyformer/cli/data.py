@@ -16,6 +16,8 @@ from anyformer.cli.as_json import print_json
 from anyformer.cli.quiet import progress_aside
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from anyformer.data import Corpus
     from anyformer.training import Run
     from anyformer.training.inspection import Seen
@@ -71,10 +73,9 @@ def run(
     """
     from rich.console import Console
 
-    from anyformer.cli.inspecting import LEGEND, print_seen
     from anyformer.cli.train import check, resolve_run
     from anyformer.training.held_out import corpus_of
-    from anyformer.training.inspection import inspected, planned
+    from anyformer.training.inspection import inspected
 
     if not (tiny or objective) and isfile(Path(what) / "run.toml"):
         what = str(Path(what) / "run.toml")
@@ -86,15 +87,23 @@ def run(
     if json:
         print_json(found(described, corpus, [] if action == "prepare" else inspected(described, corpus, step, rows)))
         return
+    _show(console, described, corpus, (step, rows) if action == "inspect" else None)
+
+
+def _show(console: Console, run: Run, corpus: Corpus, samples: tuple[int, int] | None) -> None:
+    """Print the corpus, and so many samples of an update; or where it is kept."""
+    from anyformer.cli.inspecting import LEGEND, print_seen
+    from anyformer.training.inspection import inspected, planned
+
     console.out(corpus.summary(), highlight=False)
-    for line in planned(described, corpus):
+    for line in planned(run, corpus):
         console.out(line, highlight=False)
-    if action == "prepare":
+    if samples is None:
         kept = f"kept in {corpus.directory}" if corpus.sources else "nothing is kept: this data is made as it is read"
         console.out(kept, highlight=False)
         return
     console.print(f"\n[dim]{LEGEND}[/dim]")
-    for seen in inspected(described, corpus, step, rows):
+    for seen in inspected(run, corpus, *samples):
         print_seen(console, seen)
 
 

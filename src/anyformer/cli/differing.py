@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json as jsons
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from anyformer.cli.abreast import abreast
 from anyformer.cli.aligned import aligned
 from anyformer.cli.answering import Answer, answering
 from anyformer.cli.arguments import (
@@ -41,9 +40,10 @@ anyformer diff llama-3-8b gemma-3-4b --diagram both.svg
 LENGTH = 4096
 HEADLINES = ("parameters", "FLOPs of prefill per token", "decode state")
 SAME = "as before"
+AS_FIRST = "same"
 
 if TYPE_CHECKING:
-    from anyformer.costs.difference import Difference
+    from anyformer.costs.difference import Change, Difference
     from anyformer.model import Architecture
 
 
@@ -142,3 +142,29 @@ def times(ratio: float) -> str:
     if 0.5 <= ratio < 2:
         return f"{ratio - 1:+.1%}" if abs(ratio - 1) >= 5e-4 else f"{ratio - 1:+.2%}"
     return f"x {ratio:,.3g}" if ratio > 1 else f"/ {1 / ratio:,.3g}" if ratio else "gone"
+
+
+def abreast(first: str, others: Mapping[str, Difference], title: str) -> Iterator[Item]:
+    """More than two architectures: columns of the catalogue, then every value, then costs; of the first, then of the others."""
+    yield Paragraph(f"From {first} to {', '.join(others)}, in this order; {AS_FIRST} is as in {first}.")
+    found = list(others.values())
+    for heading, parts in (
+        ("What they are", [each.summary for each in found]),
+        ("What differs", [each.details for each in found]),
+    ):
+        if rows := _rows(parts):
+            yield from (PageLine(""), PageLine(heading, strong=True))
+        for what, start, ends in rows:
+            yield Paragraph(f"{what}: {start} -> {' | '.join(ends)}", "  ")
+    yield from (PageLine(""), PageLine(title, strong=True))
+    costs = [(what, start, *ends) for what, start, ends in _rows([each.costs for each in found])]
+    for line in aligned([("", first, *others), *costs], (False, *(True for _ in range(len(others) + 1)))):
+        yield PageLine(f"  {line}")
+
+
+def _rows(parts: list[tuple[Change, ...]]) -> list[tuple[str, str, list[str]]]:
+    """(what differs anywhere, its value in the first, its values in the others), in the order of first mention."""
+    starts = {change.what: change.left for changes in reversed(parts) for change in changes}
+    ends = [{change.what: change.right for change in changes} for changes in parts]
+    order = dict.fromkeys(change.what for changes in parts for change in changes)
+    return [(what, starts[what], [each.get(what, AS_FIRST) for each in ends]) for what in order]

@@ -32,36 +32,9 @@ __all__ = [
     "add_measured",
     "add_retrieval",
     "add_tasks",
-    "check",
     "progress",
 ]
 Report = dict[str, Any]
-
-
-def check(
-    model: Path,
-    against: Path | None,
-    *,
-    draw: bool,
-    measures: bool,
-    asks: bool,
-    limits: bool,
-    tasks: bool,
-    changes: bool,
-    reading: bool,
-) -> None:
-    """Refuse options that have nothing to act on, before any work."""
-    from anyformer.describe import UserError
-
-    if limits and not tasks:
-        raise UserError("--limit cuts the questions of tasks: give --tasks too")
-    for name, given in (("--draw", draw), ("--set", changes), ("--by-document and --stride", reading)):
-        if given and not measures:
-            raise UserError(f"{name} is of an evaluation on data: give --data too")
-    if against is not None and not (measures or asks):
-        raise UserError("--against compares losses on data, or choices: give --data or --choices too")
-    if against is not None and against.resolve() == model.resolve():
-        raise UserError(f"--against {against}: is the same model; give another one")
 
 
 def add_measured(task: EvaluationTask, found: EvaluationResult, report: Report, lines: list[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -9,10 +10,12 @@ import typer
 
 from anyformer.cli.arguments import Json, Model
 from anyformer.cli.as_json import print_json
+from anyformer.cli.options import grouped
 
 if TYPE_CHECKING:
     import torch
 
+    from anyformer.huggingface import Family
     from anyformer.model import Transformer
     from anyformer.text.beside import Beside
 
@@ -23,6 +26,24 @@ anyformer export checkpoint exported --towers path/to/gemma3
 """
 
 
+@dataclass(frozen=True)
+class AdapterOptions:
+    """Whether the adapter of a run is written alone, and where its base is."""
+
+    adapter: Annotated[
+        bool,
+        typer.Option(
+            "--adapter",
+            help="Write the adapter of a run alone, in PEFT's files, and the model beside which it stands into OUT/base.",
+        ),
+    ] = False
+    base: Annotated[
+        Path | None,
+        typer.Option(help="With --adapter: where that model is already, so that it is not written.", metavar="DIRECTORY"),
+    ] = None
+
+
+@grouped
 def run(
     model: Model,
     out: Annotated[Path, typer.Argument(help="The new directory to write.", metavar="OUT")],
@@ -48,17 +69,8 @@ def run(
             metavar="stored|fp32|bf16|fp16",
         ),
     ] = "stored",
-    adapter: Annotated[
-        bool,
-        typer.Option(
-            "--adapter",
-            help="Write the adapter of a run alone, in PEFT's files, and the model beside which it stands into OUT/base.",
-        ),
-    ] = False,
-    base: Annotated[
-        Path | None,
-        typer.Option(help="With --adapter: where that model is already, so that it is not written.", metavar="DIRECTORY"),
-    ] = None,
+    *,
+    alone: AdapterOptions,
     json: Json = False,
 ) -> None:
     """Write a model as a directory that transformers loads: configuration, weights, tokenizer, and a digest of each file.
@@ -68,15 +80,16 @@ def run(
     one with the weights that they stand beside, unless --adapter asks for them alone.
     """
     from anyformer import checkpoint, huggingface
-    from anyformer.describe import UserError, plugin_of
+    from anyformer.describe import UserError
     from anyformer.files import check_directory
     from anyformer.loading import beside, imported_towers, labels_of, load, trained_length, training_facts
 
     check_directory(out)
-    if base is not None and not adapter:
+    if alone.base is not None and not alone.adapter:
         raise UserError("--base says where the model beside an adapter is: give --adapter too, or leave it out")
-    if adapter:
-        return export_adapter(model, out, family, base, dtype, json=json)
+    if alone.adapter:
+        export_adapter(model, out, family, alone.base, dtype, json=json)
+        return
     if towers is None and (family is None or family in huggingface.COMPOSITES):
         towers = imported_towers(model)
     loaded, tokenizer = load(model)
@@ -86,18 +99,25 @@ def run(
         loaded, out, tokenizer=tokenizer, beside=kept, model_type=family, length=trained_length(model),
         labels=labels_of(place), facts=training_facts(place), towers=towers, dtype=_type(dtype, kept, loaded),
     )  # fmt: skip
-    is_own = exported is huggingface.own()
     if json:
-        print_json({"directory": out, "model_type": exported.model_type, "own_layout": is_own})
-        return None
+        print_json({"directory": out, "model_type": exported.model_type, "own_layout": exported is huggingface.own()})
+    else:
+        _tell(out, exported)
+
+
+def _tell(out: Path, exported: Family) -> None:
+    """Print what was written, and how it is loaded."""
+    from anyformer import huggingface
+    from anyformer.describe import plugin_of
+
+    is_own = exported is huggingface.own()
     print(f"{out}: {exported.model_type}{'; load it after `import anyformer.huggingface.auto`' if is_own else ''}")
     if plugin_of(exported.home):  # a model type that transformers has not
         print(f"try next, in Python:\n  import anyformer\n  model, tokenizer = anyformer.load({str(out)!r})")
-        return None
+        return
     (name, *_) = huggingface.read_config(out)("architectures", None) or ("AutoModel",)
     home = "anyformer.huggingface.auto" if is_own else "transformers"
     print(f"try next, in Python:\n  from {home} import {name}\n  model = {name}.from_pretrained({str(out)!r})")
-    return None
 
 
 def export_adapter(model: Path, out: Path, model_type: str | None, base: Path | None, dtype: str, *, json: bool) -> None:

@@ -23,96 +23,88 @@ TOKENS = 10**12
 """Tokens of the run by default: days are per trillion tokens elsewhere too."""
 MINUTE, HOUR, DAY = 60.0, 3600.0, 86400.0
 _option = partial(typer.Option, rich_help_panel="Failures (with --mtbf)")
-Mtbf = Annotated[
-    float | None,
-    _option(
-        help="Let accelerators fail: mean time between failures of one of them, not of a node, in hours; whatever stops the "
-        "job counts, in hosts, network and software too. 50,000 is what Llama 3 reports, so that 16,384 fail every 3 hours.",
-        metavar="HOURS",
-    ),
-]
-Detect = Annotated[
-    float | None,
-    _option(
-        help="From a failure until it is noticed. By default 10, PyTorch's timeout of a collective over NCCL.",
-        metavar="MINUTES",
-    ),
-]
-Restart = Annotated[
-    float | None,
-    _option(help="From then until the checkpoint is read: scheduling, starting processes. By default 5.", metavar="MINUTES"),
-]
-Storage = Annotated[
-    float | None,
-    _option(
-        help="Bandwidth of the storage of checkpoints for the whole job, in GB/s. By default 0.1 for each accelerator.",
-        metavar="GB",
-    ),
-]
-Background = Annotated[
-    bool,
-    _option(
-        "--background",
-        help="Save in the background: training waits for the copy to the host alone, at 1 GB/s for each accelerator, and a "
-        "save counts from the moment that the storage has it.",
-    ),
-]
-Save = Annotated[
-    float | None,
-    _option(
-        help="Training waits this long for a save. By default as long as the storage takes, or the copy to the host.",
-        metavar="SECONDS",
-    ),
-]
-SaveEvery = Annotated[
-    float | None,
-    _option(help="Minutes of work between saves. By default the best: Daly's, in whole steps.", metavar="MINUTES"),
-]
-Spares = Annotated[
-    int | None,
-    _option(
-        help="Nodes that stand by: one replaces a failed node at once, and without one the job waits for a repair. By default "
-        "there is always one, and the answer says how many are enough.",
-        metavar="COUNT",
-    ),
-]
-Repair = Annotated[
-    float | None, _option(help="Mean time until a failed node is back. By default 24, an assumption.", metavar="HOURS")
-]
-Causes = Annotated[
-    str | None,
-    _option(
-        help="Split failures by the causes that the authors of a run report, llama-3.1-405b: those in network and software "
-        "take no node out.",
-        metavar="NAME",
-    ),
-]
-Tokens = Annotated[
-    int | None,
-    _option(
-        "--tokens",
-        help="Tokens of the whole run, as in 15.6T. By default 1T, 10^12.",
-        parser=metric,
-        metavar="TOKENS",
-    ),
-]
 
 
 @dataclass(frozen=True)
 class FailureOptions:
-    """The options about failures as they are typed; None and False where they are left out."""
+    """The options as they are typed; None and False where they are left out."""
 
-    mtbf: float | None
-    detect: float | None
-    restart: float | None
-    storage: float | None
-    background: bool
-    save: float | None
-    save_every: float | None
-    spares: int | None
-    repair: float | None
-    causes: str | None
-    tokens: int | None
+    mtbf: Annotated[
+        float | None,
+        _option(
+            help="Let accelerators fail: mean time between failures of one of them, not of a node, in hours; whatever stops "
+            "the job counts, in hosts, network and software too. 50,000 is what Llama 3 reports, so that 16,384 fail every 3 "
+            "hours.",
+            metavar="HOURS",
+        ),
+    ] = None
+    detect: Annotated[
+        float | None,
+        _option(
+            help="From a failure until it is noticed. By default 10, PyTorch's timeout of a collective over NCCL.",
+            metavar="MINUTES",
+        ),
+    ] = None
+    restart: Annotated[
+        float | None,
+        _option(
+            help="From then until the checkpoint is read: scheduling, starting processes. By default 5.", metavar="MINUTES"
+        ),
+    ] = None
+    storage: Annotated[
+        float | None,
+        _option(
+            help="Bandwidth of the storage of checkpoints for the whole job, in GB/s. By default 0.1 for each accelerator.",
+            metavar="GB",
+        ),
+    ] = None
+    background: Annotated[
+        bool,
+        _option(
+            "--background",
+            help="Save in the background: training waits for the copy to the host alone, at 1 GB/s for each accelerator, and a "
+            "save counts from the moment that the storage has it.",
+        ),
+    ] = False
+    save: Annotated[
+        float | None,
+        _option(
+            help="Training waits this long for a save. By default as long as the storage takes, or the copy to the host.",
+            metavar="SECONDS",
+        ),
+    ] = None
+    save_every: Annotated[
+        float | None,
+        _option(help="Minutes of work between saves. By default the best: Daly's, in whole steps.", metavar="MINUTES"),
+    ] = None
+    spares: Annotated[
+        int | None,
+        _option(
+            help="Nodes that stand by: one replaces a failed node at once, and without one the job waits for a repair. By "
+            "default there is always one, and the answer says how many are enough.",
+            metavar="COUNT",
+        ),
+    ] = None
+    repair: Annotated[
+        float | None, _option(help="Mean time until a failed node is back. By default 24, an assumption.", metavar="HOURS")
+    ] = None
+    causes: Annotated[
+        str | None,
+        _option(
+            help="Split failures by the causes that the authors of a run report, llama-3.1-405b: those in network and software "
+            "take no node out.",
+            metavar="NAME",
+        ),
+    ] = None
+    tokens: Annotated[
+        int | None,
+        _option(
+            "--tokens",
+            help="Tokens of the whole run, as in 15.6T. By default 1T, 10^12.",
+            parser=metric,
+            metavar="TOKENS",
+        ),
+    ] = None
 
     def failures(self) -> Failures | None:
         """What fails, None without --mtbf; an option that cannot be is refused by its name, as it was typed."""

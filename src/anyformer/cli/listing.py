@@ -6,7 +6,7 @@ import json as jsons
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -15,6 +15,7 @@ import typer
 from anyformer.cli import accelerators
 from anyformer.cli.aligned import Column, fitting, table
 from anyformer.cli.arguments import Json, output_option
+from anyformer.cli.options import grouped
 
 if TYPE_CHECKING:
     from anyformer.catalogue.row import Listed
@@ -50,34 +51,40 @@ PLACES: dict[str, Callable[[Listed], str]] = {
 _filter = partial(typer.Option, rich_help_panel="Filters", metavar="WORD")
 
 
-def run(
-    contains: Annotated[
-        str, typer.Argument(help="Show only what has this in its name, organisation, summary or source.", metavar="TEXT")
-    ] = "",
-    since: Annotated[
-        int | None, _filter(help="Show only architectures published in this year or later.", metavar="YEAR")
-    ] = None,
+@dataclass(frozen=True)
+class Filters:
+    """Words that an entry must have in their places; empty where they are left out."""
+
+    since: Annotated[int | None, _filter(help="Show only architectures published in this year or later.", metavar="YEAR")] = (
+        None
+    )
     shape: Annotated[
         str, _filter(help="Show only models of this shape: decoder-only, encoder-only, encoder-decoder, latent.")
-    ] = "",
+    ] = ""
     norm: Annotated[
         str, _filter(help="Show only models with this norm (rms, layer), or with norms placed so: pre, post, sandwich, output.")
-    ] = "",
+    ] = ""
     position: Annotated[
         str, _filter(help="Show only models with these positions: rope, alibi, learned, relative, sinusoidal, nope.")
-    ] = "",
-    activation: Annotated[str, _filter(help="Show only models with this activation: swiglu, geglu, gelu, relu.")] = "",
+    ] = ""
+    activation: Annotated[str, _filter(help="Show only models with this activation: swiglu, geglu, gelu, relu.")] = ""
     attention: Annotated[
         str, _filter(help="Show only models with this attention: mha, gqa, mqa, mla, delta, lightning, convolution, local.")
-    ] = "",
-    moe: Annotated[bool, _filter("--moe", help="Show only mixtures of experts.")] = False,
+    ] = ""
+    moe: Annotated[bool, _filter("--moe", help="Show only mixtures of experts.")] = False
+
+
+@dataclass(frozen=True)
+class Output:
+    """What of the entries is printed, and how."""
+
     sort: Annotated[
         Literal["parameters", "active", "year", "name"] | None,
         output_option(
             help="Sort by this column, smallest first. By default the models of a family stand together.",
             metavar="parameters|active|year|name",
         ),
-    ] = None,
+    ] = None
     exact: Annotated[
         bool | None,
         output_option(
@@ -85,19 +92,29 @@ def run(
             help="Print every column with exact counts, or as many columns as fit with short counts. By default short in a "
             "terminal and exact in a pipe.",
         ),
-    ] = None,
+    ] = None
     sources: Annotated[
         bool,
         output_option(
             "--sources",
             help="Print a sentence on each architecture, the source of its figures, and what stands in for unpublished ones.",
         ),
-    ] = False,
-    names: Annotated[bool, output_option("--names", help="Print names only, one on each line.")] = False,
+    ] = False
+    names: Annotated[bool, output_option("--names", help="Print names only, one on each line.")] = False
     hardware: Annotated[
         bool, output_option("--hardware", help="List the accelerators that costs can be priced on, with all of their peaks.")
-    ] = False,
-    json: Json = False,
+    ] = False
+    json: Json = False
+
+
+@grouped
+def run(
+    contains: Annotated[
+        str, typer.Argument(help="Show only what has this in its name, organisation, summary or source.", metavar="TEXT")
+    ] = "",
+    *,
+    filters: Filters,
+    output: Output,
 ) -> None:
     """List the architectures of the catalogue: what they are made of, and how many parameters they have.
 
@@ -107,23 +124,24 @@ def run(
     A terminal shows as many columns as fit. A pipe gets every column, with exact counts and one line for each architecture.
     """
     wanted = {
-        "text": contains, "shape": shape, "norm": norm, "position": position, "activation": activation, "attention": attention,
+        "text": contains, "shape": filters.shape, "norm": filters.norm, "position": filters.position,
+        "activation": filters.activation, "attention": filters.attention,
     }  # fmt: skip
-    entries = filtered({place: word for place, word in wanted.items() if word}, since=since, moe=moe)
-    if sort is not None:
-        entries.sort(key=KEYS[sort])
-    if hardware:
-        print(jsons.dumps(accelerators.rows(), indent=2) if json else "\n".join(accelerators.page()))
-    elif json:
+    entries = filtered({place: word for place, word in wanted.items() if word}, since=filters.since, moe=filters.moe)
+    if output.sort is not None:
+        entries.sort(key=KEYS[output.sort])
+    if output.hardware:
+        print(jsons.dumps(accelerators.rows(), indent=2) if output.json else "\n".join(accelerators.page()))
+    elif output.json:
         print(jsons.dumps([asdict(entry) for entry in entries], indent=2, ensure_ascii=False))
-    elif names:
+    elif output.names:
         print("\n".join(entry.name for entry in entries))
-    elif sources:
+    elif output.sources:
         print("\n\n".join(map(_source, entries)))
-    elif exact or (exact is None and not sys.stdout.isatty()):
+    elif output.exact or (output.exact is None and not sys.stdout.isatty()):
         print("\n".join(table(ALL, entries, NUMBERS)))
     else:
-        typer.echo("\n".join(page(entries, shutil.get_terminal_size().columns, grouped=sort is None)))
+        typer.echo("\n".join(page(entries, shutil.get_terminal_size().columns, grouped=output.sort is None)))
 
 
 def filtered(wanted: dict[str, str], *, since: int | None = None, moe: bool = False) -> list[Listed]:

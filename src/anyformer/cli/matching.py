@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,7 +14,7 @@ from anyformer.cli.amounts import metric, tokens
 from anyformer.cli.answering import Answer, answering
 from anyformer.cli.arguments import Changes, Json, Tiny, What, output_option, resolve_architecture
 from anyformer.cli.as_json import json_of
-from anyformer.cli.descriptions import check_description, write_description
+from anyformer.cli.options import grouped
 from anyformer.cli.pages import Figures, Item, Paragraph, Verbatim
 from anyformer.costs.rows import PageLine
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from anyformer.costs.budget import Budget
     from anyformer.costs.match import Match
     from anyformer.costs.sizing import Sizing
+    from anyformer.describe import Value
     from anyformer.model import Architecture
     from anyformer.resizing.sizes import Knob
 
@@ -46,32 +48,33 @@ MEANING = {
 }
 
 
-@answering()
-def run(
-    name: What,
-    params: Annotated[int | None, budget_option(help="Parameters in all, as in 1.3B.", parser=metric)] = None,
-    active_params: Annotated[
-        int | None, budget_option(help="Parameters that one token uses, as in 1.3B.", parser=metric)
-    ] = None,
+@dataclass(frozen=True)
+class BudgetOptions:
+    """What the architecture may cost, as numbers or as another one costs."""
+
+    params: Annotated[int | None, budget_option(help="Parameters in all, as in 1.3B.", parser=metric)] = None
+    active_params: Annotated[int | None, budget_option(help="Parameters that one token uses, as in 1.3B.", parser=metric)] = (
+        None
+    )
     flops: Annotated[
         int | None,
         budget_option(help="Training FLOPs per token, forward and backward, at --length, as in 8G.", parser=metric),
-    ] = None,
+    ] = None
     decode_bytes: Annotated[
         int | None,
         budget_option(help="Bytes read to decode a token after --length others, in 16 bits, as in 2G.", parser=metric),
-    ] = None,
+    ] = None
     like: Annotated[
         str | None,
         budget_option(help="Take the budget from this architecture; --by says of which quantity.", metavar="NAME|PATH"),
-    ] = None,
+    ] = None
     by: Annotated[
         str,
         budget_option(
             help="The quantity of --like: params, active-params, flops or decode-bytes, or two of them with a comma between.",
             metavar="QUANTITY",
         ),
-    ] = "params",
+    ] = "params"
     compute_optimal: Annotated[
         int | None,
         budget_option(
@@ -79,21 +82,36 @@ def run(
             "active parameter (Hoffmann et al. 2022).",
             parser=metric,
         ),
-    ] = None,
+    ] = None
     length: Annotated[
         int,
         budget_option(
             help="Tokens of each sequence that FLOPs and decoding are counted for, as in 8k.", parser=tokens, metavar="TOKENS"
         ),
-    ] = 2048,
+    ] = 2048
+
+
+@dataclass(frozen=True)
+class Search:
+    """Which sizes change, in which steps."""
+
     move: Annotated[
         str,
         search_option(
             help="The sizes that may change: width, depth, ffn, with commas between. The last one is adjusted most finely.",
             metavar="SIZES",
         ),
-    ] = "width,ffn",
-    multiple: Annotated[int, search_option(help="Make widths multiples of this.", min=1, metavar="COUNT")] = 8,
+    ] = "width,ffn"
+    multiple: Annotated[int, search_option(help="Make widths multiples of this.", min=1, metavar="COUNT")] = 8
+
+
+@answering()
+@grouped
+def run(
+    name: What,
+    *,
+    wanted: BudgetOptions,
+    search: Search,
     changes: Changes = None,
     tiny: Tiny = False,
     output: Annotated[
@@ -108,34 +126,18 @@ def run(
     if output is not None:
         check_description(output)
     start = resolve_architecture(name, changes, tiny=tiny)
-    other = None if like is None else resolve_architecture(like, tiny=tiny)
+    other = None if wanted.like is None else resolve_architecture(wanted.like, tiny=tiny)
 
-    from anyformer.costs.budget import Budget, budget_of
     from anyformer.costs.match import match
-    from anyformer.costs.sizing import BESIROGLU, HOFFMANN
-    from anyformer.costs.sizing import compute_optimal as optimum
-    from anyformer.describe import UserError
 
-    targets = {"parameters": params, "active": active_params, "training_flops": flops, "decode_bytes": decode_bytes}
-    if other is not None:
-        theirs = budget_of(other, length=length)
-        targets |= {BUDGETS[quantity]: getattr(theirs, BUDGETS[quantity]) for quantity in listed("--by", by, BUDGETS)}
-    optimal: list[Sizing] = []
-    if compute_optimal is not None:
-        optimal = [optimum(compute_optimal), BESIROGLU.best(compute_optimal), HOFFMANN.best(compute_optimal)]
-        targets["active"] = round(optimal[0].parameters)
-    budget = Budget(**targets, length=length)
-    if not budget.targets:
-        raise UserError(
-            "nothing to match: give --params, --active-params, --flops, --decode-bytes, --like or --compute-optimal"
-        )
+    budget, optimal = _budget(wanted, other)
     knobs: dict[str, Knob] = {"width": "width", "depth": "depth", "ffn": "ffn"}
-    moved = [knobs[size] for size in listed("--move", move, knobs)]
+    moved = [knobs[size] for size in listed("--move", search.move, knobs)]
 
     def page() -> Iterator[Item]:
         if not json:
             yield from _optimal(optimal)
-        matched = match(start, budget, move=moved, multiple=multiple)
+        matched = match(start, budget, move=moved, multiple=search.multiple)
         if output is not None:
             write_description(output, matched.architecture)
         if json:
@@ -146,6 +148,31 @@ def run(
             yield Verbatim(str(output))
 
     return Answer(page())
+
+
+def _budget(wanted: BudgetOptions, other: Architecture | None) -> tuple[Budget, list[Sizing]]:
+    """The budget, what `other` costs in it, and the sizes that are best for a training, if one was asked for."""
+    from anyformer.costs.budget import Budget, budget_of
+    from anyformer.costs.sizing import BESIROGLU, HOFFMANN, compute_optimal
+    from anyformer.describe import UserError
+
+    targets = {
+        "parameters": wanted.params, "active": wanted.active_params, "training_flops": wanted.flops,
+        "decode_bytes": wanted.decode_bytes,
+    }  # fmt: skip
+    if other is not None:
+        theirs = budget_of(other, length=wanted.length)
+        targets |= {BUDGETS[quantity]: getattr(theirs, BUDGETS[quantity]) for quantity in listed("--by", wanted.by, BUDGETS)}
+    optimal: list[Sizing] = []
+    if (flops := wanted.compute_optimal) is not None:
+        optimal = [compute_optimal(flops), BESIROGLU.best(flops), HOFFMANN.best(flops)]
+        targets["active"] = round(optimal[0].parameters)
+    budget = Budget(**targets, length=wanted.length)
+    if not budget.targets:
+        raise UserError(
+            "nothing to match: give --params, --active-params, --flops, --decode-bytes, --like or --compute-optimal"
+        )
+    return budget, optimal
 
 
 def data(start: Architecture, budget: Budget, matched: Match, optimal: Sequence[Sizing]) -> dict[str, Any]:
@@ -209,3 +236,26 @@ def _written(name: str, start: Architecture, budget: Budget, matched: Match) -> 
         Section(f"Costs, length {budget.length:,}", ("before", "after", "budget", "off"), tuple(costs)),
     )
     yield Figures(sizes_and_costs)
+
+
+def check_description(path: Path) -> None:
+    """Raise `UserError`, before any work, if a file for a description has another format or exists.
+
+    A picture may be overwritten; a description may have been written by hand.
+    """
+    from anyformer.describe import UserError
+    from anyformer.files import check_file
+
+    if path.suffix not in (".toml", ".json"):
+        raise UserError(f"{path}: a description is written as TOML or JSON: give a name that ends in .toml or .json")
+    check_file(path)
+    if path.exists():
+        raise UserError(f"{path}: exists, and may have been written by hand; remove it or give another name")
+
+
+def write_description(path: Path, value: Value) -> None:
+    """Write a description in the format of the file's suffix."""
+    from anyformer.describe import to_json, to_toml
+    from anyformer.files import write_text
+
+    write_text(path, to_json(value) if path.suffix == ".json" else to_toml(value))

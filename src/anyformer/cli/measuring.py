@@ -12,6 +12,7 @@ import typer
 from anyformer.cli.aligned import aligned
 
 if TYPE_CHECKING:
+    from anyformer.cli.cost_options import Workload
     from anyformer.costs.counted import CountComparison
     from anyformer.measuring.measure import Measurement
     from anyformer.model import Architecture
@@ -25,9 +26,7 @@ BATCH, LENGTH = 2, 128
 def run(
     name: str,
     architecture: Architecture,
-    batch: int | None,
-    length: int | None,
-    source_length: int | None,
+    asked: Workload,
     plan: Plan,
     device: Device | None,
     *,
@@ -42,6 +41,7 @@ def run(
 
     if device == "cuda" and not torch.cuda.is_available():
         raise UserError("--device cuda: torch sees no CUDA device here; leave --device out, or install torch with CUDA")
+    batch, length = asked.batch, asked.length
     place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
     longest = min((stack.max_length for stack in architecture.stacks.values() if stack.max_length is not None), default=None)
     if longest is not None and length is not None and length > longest:
@@ -51,7 +51,7 @@ def run(
             architecture,
             batch=BATCH if batch is None else batch,
             length=min(each for each in (LENGTH if length is None else length, longest) if each is not None),
-            source_length=source_length,
+            source_length=asked.source_length,
             plan=plan,
             device=place,
             hardware=lambda: calibrated_now(place),

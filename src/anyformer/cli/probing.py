@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,6 +13,7 @@ import typer
 from anyformer.cli.aligned import aligned
 from anyformer.cli.arguments import Json, Model, output_option, picture_option
 from anyformer.cli.bars import bar
+from anyformer.cli.options import grouped
 
 if TYPE_CHECKING:
     from anyformer.evaluation import Subject
@@ -30,8 +32,10 @@ MOST_HEADS = 8
 """Heads that are printed; JSON has all of them."""
 
 
-def run(
-    model: Model,
+@dataclass(frozen=True)
+class QuestionOptions:
+    """Which tasks are asked, at which lengths, and how often."""
+
     task: Annotated[
         list[str] | None,
         typer.Option(
@@ -39,17 +43,23 @@ def run(
             "for more. By default the one that the run was trained on, or else induction.",
             metavar="KIND|TABLE|all",
         ),
-    ] = None,
+    ] = None
     lengths: Annotated[
         str | None,
         typer.Option(
             help="Ask at these lengths, as in 64,128. By default half, once, twice and four times the trained one.",
             metavar="COUNTS",
         ),
-    ] = None,
-    sequences: Annotated[
-        int, typer.Option(help="Ask this many held-out sequences of each length.", min=1, metavar="COUNT")
-    ] = 256,
+    ] = None
+    sequences: Annotated[int, typer.Option(help="Ask this many held-out sequences of each length.", min=1, metavar="COUNT")] = (
+        256
+    )
+
+
+@dataclass(frozen=True)
+class Looks:
+    """What is looked at inside the model, and where pictures go."""
+
     attention: Annotated[
         bool,
         picture_option(
@@ -57,14 +67,22 @@ def run(
             help="Tell the induction score of each head; with --out draw the attention maps of one sequence.",
             metavar=None,
         ),
-    ] = False,
+    ] = False
     lens: Annotated[
         bool,
         picture_option("--lens", help="Tell what the head would say after each layer; with --out draw it.", metavar=None),
-    ] = False,
+    ] = False
     out: Annotated[
         Path | None, output_option(help="Write pictures and probe.json into this directory.", metavar="DIRECTORY")
-    ] = None,
+    ] = None
+
+
+@grouped
+def run(
+    model: Model,
+    *,
+    asked: QuestionOptions,
+    looks: Looks,
     as_json: Json = False,
 ) -> None:
     """Ask a trained model generated tasks: what it reaches by length, by position and by distance, beside the chance.
@@ -78,25 +96,26 @@ def run(
     from anyformer.probing import attending, draw_probed, probe
 
     subject = open_subject(model)
-    seen = written_out(subject) if attention else None
+    seen = written_out(subject) if looks.attention else None
     if seen is not None:
         attending(seen.model)
-    asked, wanted = questions(subject, task), None if lengths is None else lengths_of(lengths)
+    out = looks.out
+    tasks, wanted = questions(subject, asked.task), None if asked.lengths is None else lengths_of(asked.lengths)
     if out is not None:
         check_directory(out)
         out.mkdir(parents=True, exist_ok=True)
     report: dict[str, Any] = {"model": str(model), "tasks": []}
     lines: list[str] = []
-    for each in asked:
+    for each in tasks:
         kind = each.data.task.kind
         steps = len(each.lengths(subject.model.architecture) if wanted is None else wanted)
         with bar(kind, steps) as done:
-            found = probe(subject.model, each, wanted, sequences, done)
+            found = probe(subject.model, each, wanted, asked.sequences, done)
         report["tasks"].append(found.facts)
         lines += ["", *page(found)]
         if out is not None and found.levels:
             draw_probed(found, out / f"{kind}.png", title=f"{subject.path.name}: {kind}")
-        if lens:
+        if looks.lens:
             _lens(subject, each, out, report["tasks"][-1], lines)
         if seen is not None and out is not None:
             _maps(seen, each, out)
@@ -189,8 +208,6 @@ def _buckets(what: str, found: Sequence[DistanceBucket]) -> Iterator[str]:
 
 def _heads(subject: Subject, report: dict[str, Any], lines: list[str]) -> None:
     """The scores of every head, the greatest first."""
-    from dataclasses import asdict
-
     from anyformer.probing import head_scores
 
     vocab = min(subject.model.architecture.vocabularies.values())

@@ -1,11 +1,65 @@
-"""Prompts in a file."""
+"""Prompts of `anyformer generate`: its options, and prompts in a file."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from anyformer.describe import UserError, json_data
 from anyformer.files import read_text
+
+
+@dataclass(frozen=True)
+class Prompts:
+    """The options as they are typed; None where they are left out."""
+
+    prompts: Annotated[
+        list[str] | None, typer.Argument(help="One prompt or several, which are computed together.", metavar="PROMPT")
+    ] = None
+    tokens: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A prompt as token numbers, as in 1,2,3, for a model without a tokenizer. Repeat it for more prompts.",
+            metavar="NUMBERS",
+        ),
+    ] = None
+    file: Annotated[
+        Path | None,
+        typer.Option(
+            help="Read prompts from this file, one a line; of a .jsonl file, each line is a string, or has one as prompt.",
+            metavar="FILE",
+        ),
+    ] = None
+    image: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="A file of an image, for a model imported with --images; the prompt has the token for images where it stands. "
+            "Repeat it for more images.",
+            metavar="FILE",
+        ),
+    ] = None
+
+    @property
+    def ways(self) -> int:
+        """In how many ways prompts are given: one at most makes sense."""
+        return sum(map(bool, (self.prompts, self.tokens, self.file)))
+
+    def texts(self) -> list[str]:
+        return (self.prompts or []) if self.file is None else prompts_of(self.file)
+
+    def numbers(self) -> list[list[int]]:
+        return [_numbers(text) for text in self.tokens or []]
+
+
+def _numbers(text: str) -> list[int]:
+    """Token numbers with commas between them."""
+    try:
+        return [int(word) for word in text.split(",")]
+    except ValueError:
+        raise UserError(f"--tokens: {text!r} should be whole numbers with commas between them, as in 1,2,3") from None
 
 
 def prompts_of(path: Path) -> list[str]:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
-import inspect
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -13,21 +11,19 @@ from typing import Annotated, Any
 
 import typer
 
+from anyformer.cli.options import also_taking
+
 Quiet = Annotated[bool, typer.Option("--quiet", help="Print the answer and errors alone: no progress, no notes, no warnings.")]
 
 
 def with_quiet(run: Callable[..., Any]) -> Callable[..., Any]:
     """A command with the option: what it says on standard error goes nowhere; an error leaves it and is shown."""
 
-    @functools.wraps(run)
     def command(*arguments: Any, quiet: bool = False, **options: Any) -> Any:
         with _silence() if quiet else contextlib.nullcontext():
             return run(*arguments, **options)
 
-    own = inspect.signature(run, eval_str=True)
-    option = inspect.Parameter("quiet", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Quiet)
-    command.__signature__ = own.replace(parameters=[*own.parameters.values(), option])  # type: ignore[attr-defined]
-    return command
+    return also_taking(run, "quiet", Quiet, False, command)
 
 
 _QUIET = ContextVar("quiet", default=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from os import environ
 from os.path import exists, isfile  # which no name is too long for
 from pathlib import Path
@@ -13,9 +14,11 @@ import typer
 from anyformer.cli import arguments
 from anyformer.cli.arguments import WHAT, Compile, Tiny
 from anyformer.cli.ending import finish
+from anyformer.cli.options import grouped
 from anyformer.cli.quiet import progress_aside
 from anyformer.cli.terminal import tell, with_bars
 from anyformer.cli.threads import wait_briefly
+from anyformer.describe import UserError
 
 if TYPE_CHECKING:
     from anyformer.training import Run
@@ -32,11 +35,14 @@ anyformer train recipes/stdlib.toml --logger tensorboard
 """
 
 
-def run(
+@dataclass(frozen=True)
+class RunOptions:
+    """What is trained, on what, from which weights."""
+
     what: Annotated[
         str | None,
         typer.Argument(help=f"The TOML file of a run; or, with --data, an architecture. {WHAT}", metavar="RUN.toml|NAME|PATH"),
-    ] = None,
+    ] = None
     data: Annotated[
         list[str] | None,
         typer.Option(
@@ -44,7 +50,7 @@ def run(
             "Repeat it for more. Or on a generated task, by its kind (parity, mqar, copying, ...) or a table of its fields.",
             metavar="PATH|TASK",
         ),
-    ] = None,
+    ] = None
     changes: Annotated[
         list[str] | None,
         typer.Option(
@@ -54,7 +60,7 @@ def run(
             "evaluation.*, checkpoints.*, loggers and sample. The learning rate then follows a schedule over the new total.",
             metavar="PATH=VALUE",
         ),
-    ] = None,
+    ] = None
     start_from: Annotated[
         str | None,
         typer.Option(
@@ -64,9 +70,9 @@ def run(
             "tuning.*: --set 'tuning.adapter={kind=\"lora\"}', --set 'tuning.train_only=[\"head.*\"]'.",
             metavar="PATH",
         ),
-    ] = None,
-    tiny: Tiny = False,
-    compile: Compile = None,
+    ] = None
+    tiny: Tiny = False
+    compile: Compile = None
     objective: Annotated[
         str | None,
         typer.Option(
@@ -74,18 +80,24 @@ def run(
             "the usual one of the architecture's shape, which `anyformer show` says.",
             metavar="KIND",
         ),
-    ] = None,
+    ] = None
+
+
+@dataclass(frozen=True)
+class Keeping:
+    """Where a run is kept or taken up again, and what is told of it."""
+
     out: Annotated[
         Path | None,
         typer.Option(help="Write the run into this new directory. By default runs/ and the time.", metavar="DIRECTORY"),
-    ] = None,
+    ] = None
     resume: Annotated[
         Path | None,
         typer.Option(
             help="Continue the run of this directory. It ends with the same weights as a run that was never stopped.",
             metavar="RUN",
         ),
-    ] = None,
+    ] = None
     logger: Annotated[
         list[str] | None,
         typer.Option(
@@ -95,7 +107,7 @@ def run(
             '--set \'loggers=[{kind="wandb",project="mine"}]\'.',
             metavar="KIND",
         ),
-    ] = None,
+    ] = None
     verify_resume: Annotated[
         bool,
         typer.Option(
@@ -103,12 +115,15 @@ def run(
             help="Train nothing: prove on a few updates of this run, in about a minute, that a run which is killed and resumed "
             "ends with the same bits as one that is left alone. Says what differs; the exit code is then 1.",
         ),
-    ] = False,
+    ] = False
     json: Annotated[
         bool,
         arguments.output_option("--json", help="Print summary.json at the end, and progress on standard error."),
-    ] = False,
-) -> None:
+    ] = False
+
+
+@grouped
+def run(*, asked: RunOptions, keeping: Keeping) -> None:
     """Train a model on text. Ctrl-C saves and stops, and --resume continues.
 
     The directory of the run holds run.toml with every setting, metrics.jsonl, checkpoints, and at the end loss.png and
@@ -118,31 +133,13 @@ def run(
     (a loss that is not finite, a full disk), and with 130 after Ctrl-C or 143 after SIGTERM, with everything trained saved.
     """
     began = time.monotonic()
-    from anyformer.describe import UserError
-
-    what = start_from if what is None else what
-    if (resume is None) == (what is None):
-        raise UserError("give either a run to start (RUN.toml, NAME or --start-from PATH) or --resume RUN_DIR")
-    if resume is not None and (data or out or tiny or objective):
-        raise UserError(
-            "--resume continues a run with its own data and architecture, in its own directory: leave out --data, --tiny, "
-            "--objective and --out"
-        )
-    if verify_resume and (resume or out):
-        raise UserError(
-            "--verify-resume keeps nothing and begins anew: leave out --out, and of a run that exists give RUN/run.toml"
-        )
-    if verify_resume and json:
-        raise UserError("--json prints the summary of a run, and --verify-resume keeps none: leave one of them out")
-    assigned = arguments.compiled(compile, arguments.assigned(changes))
-    if logger:
-        if "loggers" in assigned:
-            raise UserError("give either --logger or --set loggers=...")
-        assigned["loggers"] = logger
+    what, resume = asked.start_from if asked.what is None else asked.what, keeping.resume
+    _refuse(what, asked, keeping)
+    assigned = _assigned(asked, keeping)
     if resume is not None and not isfile(resume / "run.toml"):
         raise UserError(f"{resume}: not a run directory, it has no run.toml")
     if what is not None:
-        check(what, tuple(data or ()))
+        check(what, tuple(asked.data or ()))
     arguments.check_counts(assigned)
     first = environ.get("RANK", "0") == "0"  # of several processes the first one speaks
     if first:
@@ -154,26 +151,53 @@ def run(
 
     try:
         if resume is not None:
-            with progress_aside(json):
+            with progress_aside(keeping.json):
                 trained = resume_run(resume, assigned, began=began, console=with_bars())
         else:
             assert what is not None
-            if start_from is not None:
-                assigned = {"start_from": start_from, **assigned}
-            resolved = resolve_run(what, tuple(data or ()), assigned, tiny=tiny, objective=objective)
-            if verify_resume:
+            if asked.start_from is not None:
+                assigned = {"start_from": asked.start_from, **assigned}
+            resolved = resolve_run(what, tuple(asked.data or ()), assigned, tiny=asked.tiny, objective=asked.objective)
+            if keeping.verify_resume:
                 raise typer.Exit(verify(resolved))
-            with progress_aside(json):
-                trained = train(resolved, out, began=began, console=with_bars())
+            with progress_aside(keeping.json):
+                trained = train(resolved, keeping.out, began=began, console=with_bars())
     except Stopped as stopped:
         tell(f"anyformer: {stopped}: nothing was trained yet")
         raise typer.Exit(stopped.exit_code) from None
     if trained.exit_code:
         raise typer.Exit(trained.exit_code)
-    if first and json:
+    if first and keeping.json:
         print((trained.directory / SUMMARY).read_text(encoding="utf-8"), end="")
     elif first:
         finish(trained)
+
+
+def _refuse(what: str | None, asked: RunOptions, keeping: Keeping) -> None:
+    """Refuse options that do not go together."""
+    if (keeping.resume is None) == (what is None):
+        raise UserError("give either a run to start (RUN.toml, NAME or --start-from PATH) or --resume RUN_DIR")
+    if keeping.resume is not None and (asked.data or keeping.out or asked.tiny or asked.objective):
+        raise UserError(
+            "--resume continues a run with its own data and architecture, in its own directory: leave out --data, --tiny, "
+            "--objective and --out"
+        )
+    if keeping.verify_resume and (keeping.resume or keeping.out):
+        raise UserError(
+            "--verify-resume keeps nothing and begins anew: leave out --out, and of a run that exists give RUN/run.toml"
+        )
+    if keeping.verify_resume and keeping.json:
+        raise UserError("--json prints the summary of a run, and --verify-resume keeps none: leave one of them out")
+
+
+def _assigned(asked: RunOptions, keeping: Keeping) -> dict[str, object]:
+    """The values of the run that options give, by path."""
+    found = arguments.compiled(asked.compile, arguments.assigned(asked.changes))
+    if keeping.logger:
+        if "loggers" in found:
+            raise UserError("give either --logger or --set loggers=...")
+        found["loggers"] = keeping.logger
+    return found
 
 
 def verify(run: Run) -> int:
@@ -190,7 +214,7 @@ def check(what: str, paths: tuple[str, ...]) -> None:
     from anyformer import catalogue
     from anyformer.cli.recognising import task_in
     from anyformer.data.rows import find_records
-    from anyformer.describe import UserError, did_you_mean
+    from anyformer.describe import did_you_mean
 
     path = Path(what)
     if not exists(path) and path.suffix not in (".toml", ".json"):
@@ -211,7 +235,7 @@ def resolve_run(
     `objective`: its kind; by default the usual one of the architecture.
     """
     from anyformer.cli.recognising import data_of_kind, objective_for, objective_of, say, task_in
-    from anyformer.describe import DescriptionError, UserError, change_all, leads_to
+    from anyformer.describe import DescriptionError, change_all, leads_to
     from anyformer.objectives.choice import usual_objective
     from anyformer.resolving import architecture, is_run
     from anyformer.training import default_run, load_run
@@ -267,8 +291,6 @@ _OBJECTIVE = "objective."
 
 
 def _no_data(what: str) -> Exception:
-    from anyformer.describe import UserError
-
     return UserError(
         f"what should {what} be trained on? Give --data PATH, or --data python-stdlib for the text on this machine"
     )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json as jsons
 import shutil
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -13,11 +13,13 @@ import typer
 
 from anyformer.cli.aligned import wrapped
 from anyformer.cli.arguments import WHAT, Changes, HeldOutText, Json, Model, assigned, change_option
+from anyformer.cli.options import grouped
 
 if TYPE_CHECKING:
     from anyformer.data import Split
     from anyformer.model import Architecture
-    from anyformer.transforming import TransformReport, WeightFates
+    from anyformer.text import Tokenizer
+    from anyformer.transforming import Transformation, TransformChoices, TransformReport, WeightFates
 
 EXAMPLES = """
 anyformer transform runs/2026-01-01-120000 --set decoder.layer.attention.kv_heads=2 --out grouped
@@ -37,18 +39,18 @@ SAME = 1e-5
 """Relative difference of logits up to which it is that of rounding in fp32."""
 
 
-def run(
-    model: Model,
-    out: Annotated[Path, typer.Option("--out", "-o", help="The new directory to write, a checkpoint.", metavar="DIR")],
-    changes: Changes = None,
+@dataclass(frozen=True)
+class Change:
+    """What changes beside values by path, and how weights are made for it."""
+
     to: Annotated[
         str | None,
         change_option(help=f"The whole architecture to change to; --set changes it further. {WHAT}", metavar="NAME|PATH"),
-    ] = None,
+    ] = None
     pad_vocab: Annotated[
         int | None,
         change_option(help="Round the rows of the vocabulary up to a multiple of this.", min=1, metavar="MULTIPLE"),
-    ] = None,
+    ] = None
     layers: Annotated[
         str | None,
         change_option(
@@ -56,7 +58,7 @@ def run(
             "one. By default they are spread evenly; without another order, the order follows from them.",
             metavar="NUMBERS",
         ),
-    ] = None,
+    ] = None
     grow: Annotated[
         Literal["silent", "copied"],
         change_option(
@@ -64,21 +66,46 @@ def run(
             "copies.",
             metavar="silent|copied",
         ),
-    ] = "silent",
+    ] = "silent"
     positions: Annotated[
         Literal["copied", "interpolated"],
         change_option(
             help="A longer table of positions repeats the old one, which keeps old lengths as they are, or stretches it.",
             metavar="copied|interpolated",
         ),
-    ] = "copied",
+    ] = "copied"
     noise: Annotated[
         float,
         change_option(
             help="Add so many standard deviations of noise to new rows of the vocabulary.", min=0.0, metavar="NUMBER"
         ),
-    ] = 0.0,
-    seed: Annotated[int, change_option(help="Seed of new weights and of noise.", min=0, metavar="NUMBER")] = 0,
+    ] = 0.0
+    seed: Annotated[int, change_option(help="Seed of new weights and of noise.", min=0, metavar="NUMBER")] = 0
+
+    def choices(self) -> TransformChoices:
+        from anyformer import transforming
+
+        numbers = None if self.layers is None else transforming.parse_layers(self.layers)
+        return transforming.TransformChoices(numbers, self.grow, self.positions, self.noise, self.seed)
+
+    def planned(self, old: Architecture, changes: dict[str, object]) -> Transformation:
+        """The steps from an architecture to the changed one."""
+        from anyformer import transforming
+
+        choices = self.choices()
+        new = target(old, self.to, changes, self.pad_vocab)
+        if choices.layers is not None and new.output_stack.order == old.output_stack.order:
+            new = transforming.chosen(new, choices.layers)
+        return transforming.planned(old, new, choices)
+
+
+@grouped
+def run(
+    model: Model,
+    out: Annotated[Path, typer.Option("--out", "-o", help="The new directory to write, a checkpoint.", metavar="DIR")],
+    changes: Changes = None,
+    *,
+    change: Change,
     data: HeldOutText = None,
     calibrate: Annotated[
         str | None,
@@ -108,29 +135,18 @@ def run(
     if not model.is_dir():
         load(model)  # which says what is wrong
     old = architecture(transforming.newest(model))
-    numbers = None if layers is None else transforming.parse_layers(layers)
-    new = target(old, to, assigned(changes), pad_vocab)
-    if numbers is not None and new.output_stack.order == old.output_stack.order:
-        new = transforming.chosen(new, numbers)
-    choices = transforming.TransformChoices(numbers, grow, positions, noise, seed)
-    planned = transforming.planned(old, new, choices)
+    planned = change.planned(old, assigned(changes))
     tokenizer = transforming.tokenizer_beside(transforming.newest(model))
-    check(old, new, planned.choices.layers, tokenizer.vocab_size if tokenizer else None)
+    check(old, planned.new, planned.choices.layers, tokenizer.vocab_size if tokenizer else None)
     if calibrate is not None:
         transforming.check_moments(planned)
     if data is not None:
         transforming.check_loss(old)
-        transforming.check_loss(new)
-    texts: dict[str, Split] = {}
-    for path in filter(None, (data, calibrate)):
-        if tokenizer is None:
-            raise transforming.TransformError(
-                f"{model}: has no tokenizer, so it reads no text; leave --data and --calibrate out"
-            )
-        texts[path] = transforming.text_of(path, tokenizer, model)
+        transforming.check_loss(planned.new)
+    texts = _texts(model, tokenizer, filter(None, (data, calibrate)))
     before, tokenizer = load(model)
     if before.architecture != old:
-        planned = transforming.planned(before.architecture, new, choices)
+        planned = transforming.planned(before.architecture, planned.new, change.choices())
     moments = None if calibrate is None else transforming.moments_of(before, planned, texts[calibrate])
     after, report = transforming.performed(before, planned, moments)
     if data is not None:
@@ -144,6 +160,18 @@ def run(
     count = sum(parameter.numel() for parameter in after.parameters())
     lines = page(out, count, report, transforming.recovery(model, out, data), shutil.get_terminal_size().columns)
     typer.echo("\n".join(lines))
+
+
+def _texts(model: Path, tokenizer: Tokenizer | None, paths: Iterable[str]) -> dict[str, Split]:
+    """The texts at paths, as a model reads them."""
+    from anyformer import transforming
+
+    texts: dict[str, Split] = {}
+    for path in paths:
+        if tokenizer is None:
+            raise transforming.TransformError(f"{model}: has no tokenizer, so it reads no text; leave --data and --calibrate out")
+        texts[path] = transforming.text_of(path, tokenizer, model)
+    return texts
 
 
 def target(old: Architecture, to: str | None, changes: dict[str, object], pad: int | None) -> Architecture:

@@ -3,29 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
-from torch import Tensor
 
-from anyformer.data import IGNORED, Batch, Corpus, Data
-from anyformer.model import Architecture, Transformer
+from anyformer.data import Batch
+from anyformer.model import Architecture
 from anyformer.objectives.corruption import Spans, corrupted, sizes, span_mask, spans_of
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.objective import Setting
-from anyformer.objectives.requirements import needs_hidden_targets, needs_source, needs_token_logits, needs_whole_rows
-from anyformer.objectives.seq2seq import target_logits
 from anyformer.objectives.source_target import pairs, resized_to, sides_of
-from anyformer.objectives.text import TextObjective, WindowBatch, lengths_of
-from anyformer.objectives.token_loss import TokenObjective
+from anyformer.objectives.text import WindowBatch, lengths_of
+from anyformer.objectives.text_to_text import TextToText
 from anyformer.operations import Shape
 from anyformer.parts.call.noise import Noise, uniform
-from anyformer.parts.call.reports import Auxiliary
-from anyformer.text import Specials, Tokenizer
+from anyformer.text import Specials
 from anyformer.text.sides import Sides
 
 
-class SpanCorruptionObjective(TextObjective, TokenObjective):
+class SpanCorruptionObjective(TextToText):
     """Cross-entropy of the spans left out of a text, given the rest: -sum_i log p(y_i | x, y_1 ... y_{i-1}).
 
     x is the text with sentinel n for its n-th span of noise, y all spans, each behind its sentinel; both framed as the
@@ -34,22 +30,11 @@ class SpanCorruptionObjective(TextObjective, TokenObjective):
     3.1.4, and its released code, in which a text ends with noise, so that the target has no sentinel behind its last span).
     """
 
-    two_inputs: ClassVar[bool] = True
     kind: Literal["span_corruption"] = "span_corruption"
     rate: Annotated[float, Field(gt=0, lt=1)] = 0.15
     """Share of the tokens that are left out."""
     span: Annotated[float, Field(ge=1)] = 3.0
     """Mean length of a span in tokens."""
-
-    def check(self, architecture: Architecture) -> None:
-        """Refuse an architecture without a source of text."""
-        needs_source("span_corruption", architecture)
-        needs_token_logits("span_corruption", architecture)
-        needs_hidden_targets("span_corruption", architecture)
-
-    def check_data(self, data: Data) -> None:
-        super().check_data(data)
-        needs_whole_rows("span_corruption", data)
 
     def check_batch(self, length: int, batch: int, accumulation: int) -> None:
         if self.window(length) < 2:
@@ -62,9 +47,6 @@ class SpanCorruptionObjective(TextObjective, TokenObjective):
             if max(sizes(tokens, self.spans(tokens))) <= length:
                 fitting = tokens
         return fitting
-
-    def beyond(self, tokenizer: Tokenizer) -> int:
-        return Sides.of_running_text(tokenizer).beyond
 
     def special(self, length: int) -> Specials:
         return Specials(rows=True, sentinels=self.spans(self.window(length)).spans)
@@ -92,13 +74,3 @@ class SpanCorruptionObjective(TextObjective, TokenObjective):
         window = self.window(length)
         source, target = sizes(window, self.spans(window))
         return Shape(batch=samples, length=target, source=source)
-
-    def counted(self, examples: Examples) -> Tensor | None:
-        return examples.targets != IGNORED
-
-    def logits(self, model: Transformer, examples: Examples, noise: Noise | None, auxiliary: Auxiliary) -> Tensor:
-        return target_logits(model, examples, noise, auxiliary)
-
-    def prompt(self, corpus: Corpus, number: int = 0) -> str:
-        """None: a prompt of text has no sentinel to answer to."""
-        return ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -22,7 +22,6 @@ from anyformer.objectives.objective import Partners, Setting, Totals
 from anyformer.objectives.records import RecordObjective
 from anyformer.objectives.requirements import needs_one_sequence
 from anyformer.objectives.sequences import FRAME, around, outputs, sequences
-from anyformer.objectives.windows import TokenSpan, windows_of
 from anyformer.operations import Shape
 from anyformer.parts.call.noise import Noise
 from anyformer.parts.call.reports import Auxiliary
@@ -173,7 +172,7 @@ class SpansObjective(RecordObjective):
         return answers
 
 
-def _target(answer: list[int], window: TokenSpan, begin: int) -> tuple[int, int]:
+def _target(answer: list[int], window: Window, begin: int) -> tuple[int, int]:
     """First and last position of the answer in its row, `begin` that of the window; (0, 0) where it is not all there."""
     first, last = answer
     if first < window.start or last >= window.stop or first < 0:
@@ -196,3 +195,19 @@ def overlap_f1(real: list[int], said: list[int]) -> float:
         return float(real == said)
     shared = (Counter(real) & Counter(said)).total()
     return 2 * shared / (len(real) + len(said))
+
+
+class Window(NamedTuple):
+    """Tokens start ... stop - 1 of a text."""
+
+    start: int
+    stop: int
+
+
+def windows_of(length: int, size: int, overlap: int) -> list[Window]:
+    """Windows of at most `size` tokens that cover a text, each beginning `size - overlap` after the one before."""
+    found = [Window(0, min(size, length))]
+    while found[-1].stop < length:
+        start = found[-1].start + max(size - overlap, 1)
+        found.append(Window(start, min(start + size, length)))
+    return found

@@ -8,10 +8,12 @@ from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from anyformer.describe import UserError
 from anyformer.model import Architecture
-from anyformer.pictures.coverage import coverage
+from anyformer.parts.masks.mask import Mask
+from anyformer.parts.masks.ranges import Integers, Ranges
 from anyformer.pictures.patterns import Pattern, Patterns, Strip, patterns_of, telling_length
 from anyformer.pictures.style import FAINT, HUES, check_picture, drawing, in_tokens, token_ticks
 
@@ -25,6 +27,8 @@ LONGEST = 1 << 22
 """Positions that are still counted in seconds."""
 COLUMNS, TITLE = 3, 38
 """Panels in a row, and letters in a line of their titles."""
+ROWS = 1 << 16
+"""Queries counted together, which bounds the memory."""
 DARKER = 0.6
 """Exponent of a cell's share, so that a stride of one position in many is visible."""
 
@@ -135,3 +139,27 @@ def _nothing(patterns: Patterns) -> str:
     mixers = dict.fromkeys(kind for strip in patterns.strips for kinds in strip.unmasked for kind in kinds)
     mixed = f": {', '.join(mixers)} attention reads positions in order and has none" if mixers else ""
     return f"this architecture has no attention whose mask could be drawn{mixed}"
+
+
+def edges(positions: int, cells: int) -> Integers:
+    """Starts of cells, and the end: as many cells as positions, at most `cells`, as even as possible."""
+    cells = min(cells, positions)
+    return np.arange(cells + 1, dtype=np.int64) * positions // cells
+
+
+def coverage(mask: Mask, queries: int, keys: int, prefix: int = 0, cells: int = 128) -> NDArray[np.float64]:
+    """(rows, columns) shares between 0 and 1, from the mask's key ranges: a (T, S) matrix is never written."""
+    rows, columns = edges(queries, cells), edges(keys, cells)
+    together = max(1, ROWS * (len(rows) - 1) // queries)
+    bands = [rows[i : i + together + 1] for i in range(0, len(rows) - 1, together)]
+    pairs = np.concatenate([_pairs(mask, band, columns, keys, prefix) for band in bands])
+    shares: NDArray[np.float64] = pairs / (np.diff(rows)[:, None] * np.diff(columns)[None])
+    return shares
+
+
+def _pairs(mask: Mask, rows: Integers, columns: Integers, keys: int, prefix: int) -> Integers:
+    """Allowed pairs of each cell between edges of rows and columns."""
+    query = np.arange(rows[0], rows[-1], dtype=np.int64)
+    allowed, start = mask.ranges(query, keys, prefix), np.zeros_like(query)
+    below = [(allowed & Ranges.plain(start, np.full_like(query, end), keys)).counts() for end in columns]
+    return np.diff(np.stack([np.add.reduceat(counts, rows[:-1] - rows[0]) for counts in below], 1), axis=1)

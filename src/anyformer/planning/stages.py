@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 
@@ -162,23 +162,7 @@ def row_of(architecture: Architecture, length: int, plan: Plan, source_length: i
     before = tuple(name for name, nodes in groups.items() if nodes[0].address.layer is None and name != EXIT)
     entrance = {how: sum((saved.get(name, NOTHING)[how] for name in before), SavedBytes()) for how in CHECKPOINTING}
     units = [PipelineUnit(ENTRANCE, before, ENTRANCE, sum(flops[name] for name in before), entrance, 1, (), False)]
-    for name, stack in architecture.stacks.items():
-        for i, (variant, owner) in enumerate(zip(stack.layers, stack.owners, strict=True)):
-            layer, holder = _layer(name, i), _layer(name, owner)
-            sums, routed = _sums_and_experts(groups[layer], len(stack.variants[variant].steps))
-            units.append(
-                PipelineUnit(
-                    layer,
-                    (holder,),
-                    _layer(name, variant),
-                    flops[layer],
-                    saved.get(layer, NOTHING),
-                    sums,
-                    routed,
-                    recomputed=recomputed.get(layer, NOTHING),
-                    heaviest=_heaviest(groups[holder]),
-                )
-            )
+    units += _layers(architecture, groups, flops, saved, recomputed)
     logits = plan.activation_bytes * architecture.trained_logits(shape)
     last = [at for at in saved if at == EXIT or place(find(at)[0], architecture) == EXIT]
     exit = dict.fromkeys(CHECKPOINTING, sum((saved[at]["none"] for at in last), SavedBytes(logits)))
@@ -216,6 +200,23 @@ def row_of(architecture: Architecture, length: int, plan: Plan, source_length: i
         unsharded,
         states_of(plan.precision),
     )
+
+
+def _layers(
+    architecture: Architecture,
+    groups: Mapping[str, list[Node]],
+    flops: Mapping[str, int],
+    saved: Mapping[str, ByCheckpointing],
+    recomputed: Mapping[str, ByCheckpointing],
+) -> Iterator[PipelineUnit]:
+    for name, stack in architecture.stacks.items():
+        for i, (variant, owner) in enumerate(zip(stack.layers, stack.owners, strict=True)):
+            layer, holder = _layer(name, i), _layer(name, owner)
+            sums, routed = _sums_and_experts(groups[layer], len(stack.variants[variant].steps))
+            yield PipelineUnit(
+                layer, (holder,), _layer(name, variant), flops[layer], saved.get(layer, NOTHING), sums, routed,
+                recomputed=recomputed.get(layer, NOTHING), heaviest=_heaviest(groups[holder]),
+            )  # fmt: skip
 
 
 def place(at: Address, architecture: Architecture) -> str:

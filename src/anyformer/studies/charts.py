@@ -8,12 +8,13 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from anyformer.evaluation.intervals import Interval
 from anyformer.pictures.labels import Point, label
 from anyformer.pictures.style import FAINT, INK, MARKERS, band, drawing, line_of, through
 from anyformer.studies.findings import ArmFindings, Costs, Findings, mean_curve
-from anyformer.studies.ladder_chart import ladder
-from anyformer.studies.length_chart import lengths
+from anyformer.studies.ladders import Climb
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -201,3 +202,56 @@ def sensitivity(figure: Figure, findings: Findings) -> None:
 
 def _number(findings: Findings, name: str) -> int:
     return next(at for at, arm in enumerate(findings.arms) if arm.name == name)
+
+
+def ladder(figure: Figure, climb: Climb) -> None:
+    """A dot for each seed, the law through the means, dotted beyond the largest FLOPs; a line at a crossing."""
+    from matplotlib.ticker import EngFormatter
+
+    axes = figure.add_subplot(title="loss = E + A / C^a", xlabel="C, FLOPs of training", ylabel="held-out loss", xscale="log")
+    for number, arm in enumerate(climb.arms):
+        colour = line_of(number)["color"]
+        for rung in arm.rungs:
+            axes.plot(
+                [rung.flops] * len(rung.numbers), list(rung.numbers.values()), MARKERS[number % len(MARKERS)],
+                color=colour, alpha=0.5, markersize=4,
+            )  # fmt: skip
+        axes.plot([], [], MARKERS[number % len(MARKERS)], color=colour, label=arm.name)
+        if arm.law is None:
+            continue
+        measured = np.geomspace(arm.rungs[0].flops, arm.rungs[-1].flops, 100)
+        further = np.geomspace(arm.rungs[-1].flops, climb.beyond * climb.largest, 100)
+        axes.plot(measured, arm.law.at(measured), "-", color=colour, linewidth=1.6)
+        axes.plot(further, arm.law.at(further), ":", color=colour, linewidth=1.4)
+        if arm.crossing is not None and arm.crossing.at is not None:
+            axes.axvline(arm.crossing.at.value, color=colour, linewidth=0.8, linestyle="--")
+    axes.axvspan(climb.largest, climb.beyond * climb.largest, color=FAINT, alpha=0.12, linewidth=0)
+    axes.annotate(
+        "extrapolated", (climb.largest, 0.02), xycoords=("data", "axes fraction"), xytext=(4, 0), textcoords="offset points",
+        color=FAINT,
+    )  # fmt: skip
+    axes.set_xlim(right=climb.beyond * climb.largest)
+    axes.xaxis.set_major_formatter(EngFormatter())
+    axes.grid()
+    axes.legend()
+
+
+def lengths(figure: Figure, findings: Findings) -> None:
+    """The mean over seeds of each arm at each length, and the band between the lowest and the highest."""
+    trained = next(iter(findings.runs.values()))["length"]
+    axes = figure.add_subplot(title=f"{findings.metric} by length", xlabel="length", ylabel=findings.metric, xscale="log")
+    for number, arm in enumerate(findings.arms):
+        numbers = {trained: arm.numbers, **{each.length: each.numbers[arm.name] for each in findings.lengths}}
+        finite = {at: [one for one in found.values() if one is not None] for at, found in sorted(numbers.items())}
+        points = [(at, sum(ones) / len(ones), min(ones), max(ones)) for at, ones in finite.items() if ones]
+        if not points:
+            continue
+        at, means, low, high = zip(*points, strict=True)
+        axes.plot(at, means, label=arm.name, **through(number, len(points)))
+        band(axes, number, at, low, high)
+    ticks = [trained, *(each.length for each in findings.lengths)]
+    axes.axvline(trained, color=FAINT, linestyle=":")
+    axes.set_xticks(ticks, [str(tick) for tick in ticks])
+    axes.minorticks_off()
+    axes.grid()
+    axes.legend()

@@ -9,7 +9,6 @@ from anyformer.costs.figures import scaled
 from anyformer.evaluation.intervals import Interval
 from anyformer.files import write_text
 from anyformer.studies.findings import ArmFindings, Findings
-from anyformer.studies.length_words import lengths_said, lengths_table
 from anyformer.studies.size_words import Table, gates_said, gates_table, ladder_said, ladder_table
 from anyformer.studies.statistics import ArmComparison
 
@@ -200,3 +199,30 @@ def _lines(table: Table) -> Iterator[str]:
 
 def _line(cells: Sequence[str]) -> str:
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def lengths_table(findings: Findings) -> Table | None:
+    """The metric of every arm at every length, the trained one first; None where no other was asked."""
+    if not findings.lengths:
+        return None
+    trained = next(iter(findings.runs.values()))["length"]
+    rows = [
+        (arm.name, _shown(arm.quality), *(_shown(each.quality[arm.name]) for each in findings.lengths)) for arm in findings.arms
+    ]
+    return ("arm", f"length {trained} (trained)", *(f"length {each.length}" for each in findings.lengths)), tuple(rows)
+
+
+def _shown(quality: Interval | None) -> str:
+    return "-" if quality is None else f"{quality.value:.4f} ({quality.low:.4f} to {quality.high:.4f})"
+
+
+def lengths_said(findings: Findings) -> Iterator[str]:
+    """A sentence for each length: which arms are better, which worse, and of which nobody can tell."""
+    for each in findings.lengths:
+        by_verdict: dict[str, list[str]] = {"better": [], "worse": [], "cannot tell": []}
+        for found in each.comparisons:
+            between = found.interval
+            by = "" if between is None else f" ({between.value:+.4f}, {between.low:+.4f} to {between.high:+.4f})"
+            by_verdict[found.verdict].append(f"{found.name}{by}")
+        said = "; ".join(f"**{verdict}**: {', '.join(names)}" for verdict, names in by_verdict.items() if names)
+        yield f"At length {each.length}, beside {findings.base}: {said}"

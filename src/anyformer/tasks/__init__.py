@@ -1,7 +1,7 @@
 """Generated tasks that tell architectures apart, one in each file; a class enters the registry of `Task` by being defined."""
 
 from anyformer.tasks.compression import Compression
-from anyformer.tasks.copying import Copying
+from anyformer.tasks.copying import Copying, Reversal
 from anyformer.tasks.data import TaskData, named_task
 from anyformer.tasks.draws import Draws
 from anyformer.tasks.dyck import Dyck
@@ -13,7 +13,6 @@ from anyformer.tasks.mqar import MQAR
 from anyformer.tasks.needle import Needle
 from anyformer.tasks.parity import Parity
 from anyformer.tasks.regression import Regression
-from anyformer.tasks.reversal import Reversal
 from anyformer.tasks.selective_copying import SelectiveCopying
 from anyformer.tasks.sorting import Sorting
 from anyformer.tasks.task import NOTHING, Task, TaskBatch

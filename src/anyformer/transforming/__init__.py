@@ -6,9 +6,8 @@ from anyformer.transforming.held_out import check as check_loss
 from anyformer.transforming.held_out import loss_of, newest, read, text_of, tokenizer_beside
 from anyformer.transforming.moments import check_moments, moments_of
 from anyformer.transforming.planned import Transformation, planned
-from anyformer.transforming.recovery import recovery
 from anyformer.transforming.report import Loss, TransformReport, WeightFates
-from anyformer.transforming.transform import performed, transform
+from anyformer.transforming.transform import performed, recovery, transform
 
 __all__ = [
     "Loss",

@@ -13,12 +13,8 @@ from torch import Tensor
 from anyformer.operations import AxisName, Dimension, Weight
 from anyformer.transforming.choices import TransformChoices
 from anyformer.transforming.errors import TransformError
-from anyformer.transforming.heads import regrouped
 from anyformer.transforming.operation import Fresh, MadeWeight
-from anyformer.transforming.positions import stretched
-from anyformer.transforming.resized import Resized
-from anyformer.transforming.vocabulary import rewritten
-from anyformer.transforming.widened import widened
+from anyformer.transforming.resized import Resized, regrouped, rewritten, stretched, widened
 
 
 class ResizingRule(Protocol):
@@ -88,7 +84,7 @@ def _unfolded(x: Tensor, dim: int, sizes: tuple[int, ...]) -> Tensor:
 
 
 def axis_change(old: Weight, new: Weight, where: str, path: str, choices: TransformChoices) -> AxisChange | None:
-    """The operation between two comparable weights; None if their factors are alike. `TransformError` if it is refused."""
+    """The operation between two comparable weights; None if their factors are alike. `SurgeryError` if it is refused."""
     changes = [
         (dim, place, name, size, after)
         for (dim, place, name, size), (_, _, _, after) in zip(old.factors, new.factors, strict=True)

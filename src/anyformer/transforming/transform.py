@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -90,3 +91,10 @@ def logits_error(old: Transformer, new: Transformer, rows: int = 2, length: int 
     here, there = here[..., :count], there[..., :count]
     size = here.abs().max().clamp(min=torch.finfo(here.dtype).tiny)
     return float((there - here).abs().max() / size) if here.shape == there.shape else None
+
+
+def recovery(teacher: Path, student: Path, data: str | None) -> str:
+    """One command that trains the checkpoint `student` to give what `teacher` gives, on `data`."""
+    settings = (f"start_from={student}", "objective.kind=distillation", f"objective.teacher={teacher}", "steps=200")
+    words = ["anyformer", "train", str(student), "--data", data or "TEXT"]
+    return shlex.join([*words, *(word for setting in settings for word in ("--set", setting))])

@@ -1,4 +1,4 @@
-"""What the layers of a stack must find of each other."""
+"""What the layers of a stack must find of each other, and which of them a gradient reaches."""
 
 from __future__ import annotations
 
@@ -50,3 +50,21 @@ def check_sharers(layers: Sequence[str], shared: Mapping[str, Block]) -> None:
             most, count = branch.sublayer.sharers, layers.count(variant)
             if most is not None and count > most:
                 raise ValueError(f"{variant}.{name} has low-rank matrices for {most} layers, and {count} share its weights")
+
+
+def reached(layers: Sequence[str], variants: Mapping[str, Block]) -> tuple[bool, ...]:
+    """For each layer, by the name of its variant, whether a gradient passes it: from the next layer, or from one that reads it.
+
+    A layer that detaches passes none to the layer before, as in truncated backpropagation (Williams & Peng 1990, doi
+    10.1162/neco.1990.2.4.490), while values that layers read of others, by name, have theirs.
+    """
+    if not any(block.detaches for block in variants.values()):
+        return (True,) * len(layers)
+    found = {len(layers) - 1}
+    for i in reversed(range(len(layers))):
+        block = variants[layers[i]]
+        if i in found:
+            found |= set() if block.detaches or i == 0 else {i - 1}
+            read = {each.variant for each in block.reads if each.variant is not None and not each.constant}
+            found |= {max(j for j in range(i) if layers[j] == variant) for variant in read}
+    return tuple(i in found for i in range(len(layers)))

@@ -24,9 +24,8 @@ from anyformer.parts.embedding.input_projection import InputProjection
 from anyformer.parts.embedding.layer_inputs import LAYER_INPUTS, LayerInputs
 from anyformer.parts.layers.block import Block
 from anyformer.parts.layers.order import parse_order
-from anyformer.parts.layers.reach import reached
 from anyformer.parts.layers.recompute import recomputed
-from anyformer.parts.layers.sharing import check_reads, check_sharers, check_streams
+from anyformer.parts.layers.sharing import check_reads, check_sharers, check_streams, reached
 from anyformer.parts.layers.spread import Relay, Spread
 from anyformer.parts.layers.streams import Streams, places
 from anyformer.parts.norms.norm import Norm

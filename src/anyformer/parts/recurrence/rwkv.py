@@ -16,13 +16,15 @@ from anyformer.parts.pointwise.activation import ACTIVATIONS, activation_name
 from anyformer.parts.recurrence.channel_mix import ChannelMix
 from anyformer.parts.recurrence.document_places import document_starts
 from anyformer.parts.recurrence.recurrence import exact, exactly, recurrent
+from anyformer.parts.recurrence.scan import running_largest, scan
 from anyformer.parts.recurrence.short_convolution import latest_input, previous
-from anyformer.parts.recurrence.wkv import wkv
 from anyformer.parts.sketch import Cell, Sketch, chain, fan, number
 from anyformer.parts.sublayer import Sublayer, Traits
 from anyformer.plan import Plan
 
 SIDES = ("key", "value", "receptance")
+NOTHING = -1e30
+"""The exponent of an empty sum: exp(NOTHING - anything) is 0, and sums of many of them stay finite."""
 
 
 def _mixes(names: tuple[str, ...], width: int) -> Tally:
@@ -173,3 +175,46 @@ class RWKVChannelMixModule(nn.Module):
         inner_BTF = F.relu(self.key(_mixed(x_BTD, before_BTD, self.key_mix))).square()
         opened_BTD = self.receptance(_mixed(x_BTD, before_BTD, self.receptance_mix)).sigmoid()
         return opened_BTD * self.value(inner_BTF)  # type: ignore[no-any-return]
+
+
+def wkv(
+    key: Tensor,
+    value: Tensor,
+    rate: Tensor,
+    bonus: Tensor,
+    state: Tensor | None,
+    *,
+    starts: Tensor | None,
+    padding: Tensor | None,
+) -> tuple[Tensor, Tensor]:
+    """An average of values with weights exp(key) that decay, in scans whose exponents never overflow.
+
+        o_t = (sum_{s<t} exp(k_s - (t-1-s) rate) v_s + exp(bonus + k_t) v_t) / (the same sum of ones in place of v)
+
+    The outputs (B, T, W) and the state after them, from k and v (B, T, W), rate and bonus (W,); `starts`, `padding` (B, T):
+    first tokens of documents, no tokens. A state is two sums, of values and of ones, times exp(exponent): (B, 3, W), the
+    exponent the largest that entered, so that every factor is at most 1. One scan finds the exponents of all positions, and one
+    adds up the sums.
+    """
+    decay, entering = (-rate).expand_as(key), key
+    if starts is not None:
+        decay = decay.masked_fill(starts[..., None], NOTHING)
+    if padding is not None:
+        decay, entering = decay.masked_fill(padding[..., None], 0), entering.masked_fill(padding[..., None], NOTHING)
+    before = torch.zeros_like(key[:, :1]).expand(-1, 3, -1) if state is None else state
+    sums, exponent = before[:, :2], before[:, 2:].masked_fill(before[:, 1:2] == 0, NOTHING)
+    # Exponents only keep numbers in range, and cancel: they take no gradient, and the sums take all of it.
+    first = torch.maximum(exponent + decay[:, :1], entering[:, :1])
+    exponents = running_largest(decay[:, 1:], torch.cat([first, entering[:, 1:]], 1))
+    earlier = torch.cat([exponent.detach(), exponents[:, :-1]], 1)
+    fade, share = (earlier + decay - exponents).exp(), (entering - exponents).exp()
+    writes = torch.stack([share * value, share], 2)
+    writes = torch.cat([writes[:, :1] + (fade[:, :1] * sums)[:, None], writes[:, 1:]], 1)
+    states = scan(fade[:, 1:, None], writes)
+    read, counts = torch.cat([sums[:, None], states[:, :-1]], 1).unbind(2)
+    earlier = earlier if starts is None else earlier.masked_fill(starts[..., None], NOTHING)
+    own = bonus + key
+    largest = torch.maximum(earlier, own.detach())
+    old, new = (earlier - largest).exp(), (own - largest).exp()
+    mixed = (old * read + new * value) / (old * counts + new)
+    return mixed, torch.cat([states[:, -1], exponents[:, -1:]], 1)

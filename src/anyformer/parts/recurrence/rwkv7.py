@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Literal, Self
 
 import torch
@@ -11,14 +12,14 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from anyformer.describe import Count, Positive, Value
-from anyformer.operations import Shape, Tally, Weight, matrix, total
+from anyformer.operations import Fill, Shape, Tally, Weight, matrix, total
 from anyformer.parts.attention.heads_sketch import heads_cell
 from anyformer.parts.call.context import Context
 from anyformer.parts.call.recurrent_state import SUM_BYTES, RecurrentState
 from anyformer.parts.call.shared import Read
 from anyformer.parts.norms.layer_norm import LayerNorm, of_each_head
+from anyformer.parts.pointwise.activation import ACTIVATIONS, built_activation
 from anyformer.parts.recurrence.generalised_delta import generalised_delta, generalised_delta_flops
-from anyformer.parts.recurrence.low_rank import LowRank
 from anyformer.parts.recurrence.recurrence import exact, exactly, recurrent
 from anyformer.parts.recurrence.recurrent_heads import heads_first, split_heads, time_first
 from anyformer.parts.recurrence.short_convolution import latest_input, previous
@@ -29,6 +30,47 @@ from anyformer.plan import Plan
 PROJECTIONS = ("receptance", "key", "value")
 SIDES = (*PROJECTIONS, "decay", "rate", "gate")
 """What reads a mix of its own of a token and the one before."""
+
+
+@dataclass(frozen=True)
+class LowRank:
+    """outer(inner(x A) B + bias), A (D, P) and B (P, W): (B, T, D) -> (B, T, W), in fp32 at least behind B."""
+
+    inner: str | None = None
+    """Activation by name; None: none."""
+    outer: str | None = None
+    start: Fill | None = None
+    """The initial value of the bias; None: there is none."""
+
+    def build(self, width: int, rank: int, outputs: int) -> LowRankModule:
+        return LowRankModule(self, width, rank, outputs)
+
+    def cost(self, width: int, rank: int, outputs: int, rows: int) -> Tally:
+        """Weights and work for `rows` rows; processes divide the W outputs."""
+        parts = matrix("down", width, rank, rows, role="replicate") + matrix("up", rank, outputs, rows, role="column")
+        if self.start is not None:
+            parts += Tally({"bias": Weight((outputs,), "column", self.start)})
+        activations = {"inner": (self.inner, rank), "outer": (self.outer, outputs)}
+        return parts + total(
+            {name: ACTIVATIONS[each].cost(features, rows) for name, (each, features) in activations.items() if each is not None}
+        )
+
+
+class LowRankModule(nn.Module):
+    """(B, T, D) -> (B, T, W)."""
+
+    def __init__(self, part: LowRank, width: int, rank: int, outputs: int) -> None:
+        super().__init__()
+        self.down = nn.Linear(width, rank, bias=False)
+        self.up = nn.Linear(rank, outputs, bias=False)
+        self.bias = None if part.start is None else nn.Parameter(torch.empty(outputs))
+        self.inner, self.outer = built_activation(part.inner, rank), built_activation(part.outer, outputs)
+
+    def forward(self, x_BTD: Tensor) -> Tensor:
+        y = exact(self.up(self.inner(self.down(x_BTD))))
+        return self.outer(y if self.bias is None else y + exact(self.bias))  # type: ignore[no-any-return]
+
+
 GATES = {
     "decay": LowRank("tanh", "sigmoid", "time_step"),
     "rate": LowRank(None, "sigmoid", "zeros"),

@@ -2,8 +2,7 @@
 
 from anyformer.text.chat.choosing import named_template, templates
 from anyformer.text.chat.conversation import Chat, Message, Turns
-from anyformer.text.chat.question import first_question
-from anyformer.text.chat.tokens import answer_end, chat_tokens, completion_tokens, prompt_tokens
+from anyformer.text.chat.tokens import answer_end, chat_tokens, completion_tokens, first_question, prompt_tokens
 
 __all__ = [
     "Chat",

@@ -4,9 +4,8 @@ The metrics in the run's directory are the only truth. Every logger follows them
 delay nor end the run nor change its numbers; and what it missed, it is told when the run goes on.
 """
 
-from anyformer.training.loggers.check import check_loggers
 from anyformer.training.loggers.following import Following
-from anyformer.training.loggers.logger import Ending, Logger, LoggerList, Start, Writer
+from anyformer.training.loggers.logger import Ending, Logger, LoggerList, Start, Writer, check_loggers
 from anyformer.training.loggers.mlflow import Mlflow
 from anyformer.training.loggers.tensorboard import Tensorboard
 from anyformer.training.loggers.wandb import Wandb

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, BeforeValidator
 
-from anyformer.describe import Registry, Value
+from anyformer.describe import Registry, UserError, Value
 
 Ending = Literal["finished", "stopped", "failed"]
 """How a process that trains a run ended: every update is made, it can be continued, or an error ended it."""
@@ -103,3 +105,20 @@ def _once(loggers: tuple[Logger, ...]) -> tuple[Logger, ...]:
 
 LoggerList = Annotated[tuple[Logger, ...], BeforeValidator(_listed), AfterValidator(_once)]
 """Loggers, each at most once; one alone needs no list."""
+
+
+def check_loggers(loggers: Iterable[Logger]) -> None:
+    """Raise `UserError` for a logger whose package is not installed or cannot be imported, or that lacks anything else."""
+    for logger in loggers:
+        name, remedy = logger.package, f"pip install 'anyformer[{logger.kind}]', or leave it out of loggers"
+        found = importlib.util.find_spec(name)
+        # A folder of this name in the working directory is a module too, without an origin: `wandb/` of earlier runs is one.
+        if found is None or found.origin is None:
+            raise UserError(f"loggers: {logger.kind!r} needs the package {name}, which is not installed: {remedy}")
+        try:
+            importlib.import_module(name)
+        except Exception as error:  # a package beside versions that it does not know may raise anything
+            raise UserError(
+                f"loggers: {logger.kind!r} needs the package {name}, which cannot be imported ({error}): {remedy}"
+            ) from error
+        logger.check()
