@@ -17,6 +17,7 @@ from anyformer.objectives import (
     Objective,
     TaskObjective,
     TokenLabelsObjective,
+    divides_logits,
     of_divided_logits,
 )
 from anyformer.training.journal import read_metrics
@@ -44,8 +45,8 @@ def test_an_override_has_divided_logits_only_where_it_says_so():
 
         divided = {CausalObjective: True, MultiTokenObjective: True, TaskObjective: True, PlainObjective: False, Marked: True,
                    Inherited: False, ClassificationObjective: False, TokenLabelsObjective: False}  # fmt: skip
-        assert {each: each().divides_vocabulary for each in divided} == divided
-    assert not DistillationObjective(teacher="gpt2").divides_vocabulary, "its divergence is of all logits"
+        assert {each: divides_logits(each()) for each in divided} == divided
+    assert not divides_logits(DistillationObjective(teacher="gpt2")), "its divergence is of all logits"
 
 
 @pytest.mark.slow

@@ -130,7 +130,7 @@ def test_each_learns_a_repeated_batch(name):
 def test_only_averaged_weights_are_seen_outside(tiny, tmp_path, monkeypatch):
     """Evaluation, checkpoint, the model returned and its sample have x; training has y, to the bit."""
     run = change_all(tiny, {"optimiser": ScheduleFree(learning_rate=1e-2), "schedule": Constant(warmup=2)})
-    kept, real = {}, Trainer.update
+    kept, real = {}, Trainer.micro_batches
 
     def spied(self, step, *rest):
         if step == 7:
@@ -138,7 +138,7 @@ def test_only_averaged_weights_are_seen_outside(tiny, tmp_path, monkeypatch):
             kept["trainer"] = self
         return real(self, step, *rest)
 
-    monkeypatch.setattr(Trainer, "update", spied)
+    monkeypatch.setattr(Trainer, "micro_batches", spied)
     trained = train(run, tmp_path / "run", console=QUIET)
     stored, tokenizer = load(tmp_path / "run")
     assert digest(stored.parameters()) == digest(trained.model.parameters())

@@ -18,6 +18,7 @@ from anyformer.training.held_out import corpus_of
 from anyformer.training.journal import read_metrics
 from anyformer.training.parallel import ranks
 from anyformer.training.precision import Host
+from anyformer.training.step import Updates
 from anyformer.training.timing import timed
 from anyformer.training.trainer import Trainer
 
@@ -152,13 +153,13 @@ def test_a_run_of_200_updates_or_two_minutes_is_worth_compiling(tiny, changes, e
 
 
 def test_a_machine_that_gets_slower_shortens_the_run_in_the_open(two_minutes, clock, tmp_path, monkeypatch):
-    began, update = clock.now, trainer.update
+    began, update = clock.now, Updates.update
 
-    def slower(*args, step, **more):
-        clock.micro_batch = 0.5 if step < 30 else 1.5
-        return update(*args, step=step, **more)
+    def slower(self, batch, *more):
+        clock.micro_batch = 0.5 if batch.step < 30 else 1.5
+        return update(self, batch, *more)
 
-    monkeypatch.setattr(trainer, "update", slower)
+    monkeypatch.setattr(Updates, "update", slower)
     run = change_all(two_minutes, {"checkpoints.keep": 50, "checkpoints.every": 5})
     console = Console(record=True, quiet=False, width=200, file=open("/dev/null", "w"))  # noqa: SIM115
     trained = train(run, tmp_path / "run", console=console)

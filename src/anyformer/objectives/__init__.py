@@ -14,7 +14,7 @@ from anyformer.objectives.image_classification import ImageClassificationObjecti
 from anyformer.objectives.instruction import InstructionObjective
 from anyformer.objectives.masked import MaskedObjective
 from anyformer.objectives.multi_token import MultiTokenObjective
-from anyformer.objectives.objective import Objective, Partner, Partners, Setting, added, of_divided_logits
+from anyformer.objectives.objective import Objective, Partner, Partners, Setting, added, divides_logits, of_divided_logits
 from anyformer.objectives.orpo import ORPOObjective
 from anyformer.objectives.preference import PreferenceObjective
 from anyformer.objectives.prefix import PrefixObjective
@@ -67,5 +67,6 @@ __all__ = [
     "VectorClassificationObjective",
     "added",
     "default_objective",
+    "divides_logits",
     "of_divided_logits",
 ]

@@ -14,16 +14,14 @@ from anyformer.data.packing import Ints
 from anyformer.model import Architecture, Transformer
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.infilling import Draws, infilled
-from anyformer.objectives.objective import Setting
+from anyformer.objectives.objective import Inputs, Setting
 from anyformer.objectives.requirements import needs_hidden_targets, needs_source, needs_token_logits, needs_whole_rows
 from anyformer.objectives.sentences import sentences_of
-from anyformer.objectives.seq2seq import target_logits
-from anyformer.objectives.source_target import NOTHING, padded_pairs, pairs, sides_of
+from anyformer.objectives.source_target import NOTHING, padded_pairs, pair_inputs, pairs, sides_of
 from anyformer.objectives.text import TextObjective, Window, lengths_of
 from anyformer.objectives.token_loss import TokenObjective
 from anyformer.operations import Shape
 from anyformer.parts.call.noise import Noise, uniform
-from anyformer.parts.call.reports import Auxiliary
 from anyformer.text import Specials, Tokenizer
 from anyformer.text.sides import Sides
 
@@ -104,8 +102,8 @@ class DenoisingObjective(TextObjective, TokenObjective):
     def counted(self, examples: Examples) -> Tensor | None:
         return examples.targets != IGNORED
 
-    def logits(self, model: Transformer, examples: Examples, noise: Noise | None, auxiliary: Auxiliary) -> Tensor:
-        return target_logits(model, examples, noise, auxiliary)
+    def inputs(self, model: Transformer, examples: Examples) -> Inputs:
+        return pair_inputs(examples)
 
     def prompt(self, corpus: Corpus, number: int = 0) -> str:
         """None: a text without noise is its own answer."""

@@ -19,11 +19,10 @@ from anyformer.model import Architecture, Transformer
 from anyformer.objectives.classes import ClassObjective, needs_classes
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.feed import Feed, remade
-from anyformer.objectives.objective import Setting
+from anyformer.objectives.objective import Inputs, Setting
 from anyformer.objectives.requirements import needs_images
 from anyformer.operations import Shape
 from anyformer.parts.call.noise import Noise, uniform
-from anyformer.parts.call.reports import Auxiliary
 from anyformer.parts.embedding.head import at_last
 
 PerChannel = Annotated[tuple[float, ...], Field(min_length=1)]
@@ -95,9 +94,11 @@ class ImageClassificationObjective(ClassObjective):
         images = torch.zeros(shape.batch, data.channels, data.height, data.width)
         return replace(super().made_up(architecture, data, shape), tokens=images, padding=None)
 
-    def logits(self, model: Transformer, examples: Examples, noise: Noise | None, auxiliary: Auxiliary) -> Tensor:
-        logits: Tensor = model(examples.tokens, noise=noise, auxiliary=auxiliary)
-        return logits if logits.dim() == 2 else at_last(logits, None)
+    def inputs(self, model: Transformer, examples: Examples) -> Inputs:
+        return {}
+
+    def of_targets(self, outputs: Tensor, examples: Examples) -> Tensor:
+        return outputs if outputs.dim() == 2 else at_last(outputs, None)
 
     def _varied(self, images: Tensor, noise: Noise) -> Tensor:
         """(B, I, height, width), moved and mirrored."""

@@ -7,14 +7,13 @@ from typing import ClassVar, Literal
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from anyformer.data import IGNORED, Corpus, Data, Dialogue, RecordBatch, Rows, Table
 from anyformer.data.packing import Ints
 from anyformer.model import Architecture, Transformer
 from anyformer.model.prefix import reads_prefix
 from anyformer.objectives.examples import Examples
-from anyformer.objectives.objective import Setting
+from anyformer.objectives.objective import Inputs, Setting
 from anyformer.objectives.records import RecordObjective
 from anyformer.objectives.requirements import (
     needs_hidden_targets,
@@ -25,8 +24,6 @@ from anyformer.objectives.requirements import (
 )
 from anyformer.objectives.token_loss import TokenObjective
 from anyformer.operations import Shape
-from anyformer.parts.call.noise import Noise
-from anyformer.parts.call.reports import Auxiliary
 from anyformer.text.chat import first_question
 
 
@@ -103,9 +100,6 @@ class InstructionObjective(RecordObjective, TokenObjective):
         made = super().made_up(architecture, data, shape)
         return replace(made, documents=torch.zeros(made.targets.shape, dtype=torch.int64)) if self.pack else made
 
-    def logits(self, model: Transformer, examples: Examples, noise: Noise | None, auxiliary: Auxiliary) -> Tensor:
+    def inputs(self, model: Transformer, examples: Examples) -> Inputs:
         # Padding comes last, where no target sees it: it needs no mask.
-        logits: Tensor = model(
-            examples.tokens, documents=examples.documents, prefix=examples.prefix, noise=noise, auxiliary=auxiliary
-        )
-        return logits
+        return {"documents": examples.documents, "prefix": examples.prefix}

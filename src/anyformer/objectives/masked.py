@@ -6,19 +6,17 @@ from typing import Annotated, Literal
 
 import torch
 from pydantic import Field, model_validator
-from torch import Tensor
 
 from anyformer.data import IGNORED, Batch
 from anyformer.model import Architecture, Transformer
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.framing import MASKED, USUAL, beyond_usual, framed
-from anyformer.objectives.objective import Setting
+from anyformer.objectives.objective import Inputs, Setting
 from anyformer.objectives.requirements import needs_both_sides, needs_one_sequence, needs_token_logits
 from anyformer.objectives.selection import chosen, ordinary_tokens
 from anyformer.objectives.text import TextObjective, Window
 from anyformer.objectives.token_loss import TokenObjective
 from anyformer.parts.call.noise import Noise, uniform
-from anyformer.parts.call.reports import Auxiliary
 from anyformer.text import Specials, Tokenizer
 from anyformer.text.row_frame import row_frame
 
@@ -91,8 +89,5 @@ class MaskedObjective(TextObjective, TokenObjective):
         targets_BT = torch.where(predicted_BT, given.tokens, IGNORED)
         return Examples(tokens_BT, targets_BT, given.documents, given.rows, padding=given.padding)
 
-    def logits(self, model: Transformer, examples: Examples, noise: Noise | None, auxiliary: Auxiliary) -> Tensor:
-        logits: Tensor = model(
-            examples.tokens, padding=examples.padding, documents=examples.documents, noise=noise, auxiliary=auxiliary
-        )
-        return logits
+    def inputs(self, model: Transformer, examples: Examples) -> Inputs:
+        return {"padding": examples.padding, "documents": examples.documents}

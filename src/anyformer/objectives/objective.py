@@ -22,6 +22,8 @@ from anyformer.parts.call.noise import Noise
 from anyformer.parts.call.reports import Auxiliary
 from anyformer.text import Specials, Tokenizer
 
+Inputs = Mapping[str, Tensor | None]
+"""Arguments of `Transformer.forward` beside the tokens, by name."""
 Totals = Mapping[str, Tensor]
 """Sums over examples, from which metrics are computed: 0-d or of any fixed shape, so that batches add up."""
 
@@ -73,6 +75,14 @@ def of_divided_logits(method: M) -> M:
     return method
 
 
+def divides_logits(objective: Objective) -> bool:
+    """Whether processes may divide the logits: `signal`, `statistics` and every method that a base marks are
+    `of_divided_logits`. Otherwise each process has all logits as a plain tensor, with which anything can be computed."""
+    own = type(objective)
+    marked = {name for base in own.__mro__ for name, value in vars(base).items() if callable(value) and value in _OF_PARTS}
+    return all(getattr(own, name) in _OF_PARTS for name in {"signal", "statistics", *marked})
+
+
 class Objective(Value):
     """What a model is trained to do: examples from data, and their loss. The base of every objective.
 
@@ -86,8 +96,6 @@ class Objective(Value):
     """The kind of data that examples are made of."""
     of_tokens: ClassVar[bool] = False
     """Whether the loss is -log p of tokens, whose exponential is a perplexity."""
-    seeing_logits: ClassVar[tuple[str, ...]] = ("signal", "statistics")
-    """The methods that compute with logits."""
     two_inputs: ClassVar[bool] = False
     """Whether it gives the model a source beside a target."""
     likelihood: ClassVar[bool] = False
@@ -106,12 +114,6 @@ class Objective(Value):
     index_loss: NotNegative = 1.0
     """Factor of the loss of index scores, summed over the layers whose attention chooses its keys; no other weights get a
     gradient from it. 0: the choice stays as it is."""
-
-    @property
-    def divides_vocabulary(self) -> bool:
-        """Whether processes may divide the logits: every method that sees them is one `of_divided_logits`. Otherwise each
-        process has all logits as a plain tensor, with which anything can be computed."""
-        return all(getattr(type(self), name) in _OF_PARTS for name in self.seeing_logits)
 
     def check(self, architecture: Architecture) -> None:
         """Refuse an architecture that cannot be trained so, with the reason; before any work."""
@@ -223,13 +225,13 @@ class Objective(Value):
         auxiliary: Auxiliary | None = None,
         partners: Partners | None = None,
     ) -> Tensor:
-        """The summed loss, penalties included: a 0-d tensor in fp32. `auxiliary` receives the layers' reports.
-
-        Penalties, those of experts and of index scores, are means over the micro-batch's tokens, here multiplied by the
-        micro-batch's count.
-        """
+        """The summed loss, penalties included: a 0-d tensor in fp32. `auxiliary` receives the layers' reports."""
         auxiliary = auxiliary or Auxiliary(self.counted(examples))
-        total = self.signal(model, examples, noise, auxiliary, partners or {})
+        return self.penalised(self.signal(model, examples, noise, auxiliary, partners or {}), examples, auxiliary)
+
+    def penalised(self, total: Tensor, examples: Examples, auxiliary: Auxiliary) -> Tensor:
+        """A summed loss and the penalties on what the layers reported, those of experts and of index scores: means over the
+        micro-batch's tokens, times the micro-batch's count."""
         count = (examples.targets != IGNORED).sum() if examples.counts is None else examples.counts.sum().to(total.dtype)
         if self.balance_loss:
             total = total + self.balance_loss * auxiliary.balance * count

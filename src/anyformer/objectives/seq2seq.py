@@ -13,14 +13,12 @@ from anyformer.data.columns import padded
 from anyformer.data.packing import Ints
 from anyformer.model import Architecture, Transformer
 from anyformer.objectives.examples import Examples
-from anyformer.objectives.objective import Setting
+from anyformer.objectives.objective import Inputs, Setting
 from anyformer.objectives.records import RecordObjective
 from anyformer.objectives.requirements import needs_source, needs_token_logits
-from anyformer.objectives.source_target import NOTHING, padded_pairs, pairs
+from anyformer.objectives.source_target import NOTHING, padded_pairs, pair_inputs, pairs
 from anyformer.objectives.token_loss import TokenObjective
 from anyformer.operations import Shape
-from anyformer.parts.call.noise import Noise
-from anyformer.parts.call.reports import Auxiliary
 from anyformer.text.sides import Sides
 
 _FEW = 16
@@ -68,14 +66,5 @@ class Seq2SeqObjective(RecordObjective, TokenObjective):
     def counted(self, examples: Examples) -> Tensor | None:
         return examples.targets != IGNORED
 
-    def logits(self, model: Transformer, examples: Examples, noise: Noise | None, auxiliary: Auxiliary) -> Tensor:
-        return target_logits(model, examples, noise, auxiliary)
-
-
-def target_logits(model: Transformer, examples: Examples, noise: Noise | None, auxiliary: Auxiliary) -> Tensor:
-    """The logits of the target's tokens, (B, T, V)."""
-    logits: Tensor = model(
-        examples.tokens, examples.decoder_tokens, padding=examples.padding, decoder_padding=examples.decoder_padding,
-        noise=noise, auxiliary=auxiliary,
-    )  # fmt: skip
-    return logits
+    def inputs(self, model: Transformer, examples: Examples) -> Inputs:
+        return pair_inputs(examples)

@@ -12,15 +12,13 @@ from anyformer.data import IGNORED, Batch, Corpus, Data
 from anyformer.model import Architecture, Transformer
 from anyformer.objectives.corruption import Spans, corrupted, sizes, span_mask, spans_of
 from anyformer.objectives.examples import Examples
-from anyformer.objectives.objective import Setting
+from anyformer.objectives.objective import Inputs, Setting
 from anyformer.objectives.requirements import needs_hidden_targets, needs_source, needs_token_logits, needs_whole_rows
-from anyformer.objectives.seq2seq import target_logits
-from anyformer.objectives.source_target import pairs, resized_to, sides_of
+from anyformer.objectives.source_target import pair_inputs, pairs, resized_to, sides_of
 from anyformer.objectives.text import TextObjective, Window, lengths_of
 from anyformer.objectives.token_loss import TokenObjective
 from anyformer.operations import Shape
 from anyformer.parts.call.noise import Noise, uniform
-from anyformer.parts.call.reports import Auxiliary
 from anyformer.text import Specials, Tokenizer
 from anyformer.text.sides import Sides
 
@@ -96,8 +94,8 @@ class SpanCorruptionObjective(TextObjective, TokenObjective):
     def counted(self, examples: Examples) -> Tensor | None:
         return examples.targets != IGNORED
 
-    def logits(self, model: Transformer, examples: Examples, noise: Noise | None, auxiliary: Auxiliary) -> Tensor:
-        return target_logits(model, examples, noise, auxiliary)
+    def inputs(self, model: Transformer, examples: Examples) -> Inputs:
+        return pair_inputs(examples)
 
     def prompt(self, corpus: Corpus, number: int = 0) -> str:
         """None: a prompt of text has no sentinel to answer to."""

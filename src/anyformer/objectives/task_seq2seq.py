@@ -14,13 +14,10 @@ from anyformer.data.packing import Ints
 from anyformer.model import Architecture, Transformer
 from anyformer.objectives.answers import AnswersObjective, facts_of
 from anyformer.objectives.examples import Examples
-from anyformer.objectives.objective import Setting
+from anyformer.objectives.objective import Inputs, Setting
 from anyformer.objectives.requirements import needs_source, needs_token_logits
-from anyformer.objectives.seq2seq import target_logits
-from anyformer.objectives.source_target import padded_pairs
+from anyformer.objectives.source_target import padded_pairs, pair_inputs
 from anyformer.operations import Shape
-from anyformer.parts.call.noise import Noise
-from anyformer.parts.call.reports import Auxiliary
 from anyformer.tasks import Drawn, Task, TaskData, Transduction
 
 
@@ -74,5 +71,5 @@ class TaskSeq2SeqObjective(AnswersObjective):
     def made_up(self, architecture: Architecture, data: Data, shape: Shape) -> Examples:
         return padded_pairs(super().made_up(architecture, data, shape))
 
-    def logits(self, model: Transformer, examples: Examples, noise: Noise | None, auxiliary: Auxiliary) -> Tensor:
-        return target_logits(model, examples, noise, auxiliary)
+    def inputs(self, model: Transformer, examples: Examples) -> Inputs:
+        return pair_inputs(examples)

@@ -16,13 +16,12 @@ from anyformer.model import Architecture, Transformer
 from anyformer.objectives.classes import check_classes, macro_f1, needs_classes
 from anyformer.objectives.entities import codes_of, entity_counts
 from anyformer.objectives.examples import Examples
-from anyformer.objectives.objective import Partners, Setting, Totals
+from anyformer.objectives.objective import Inputs, Partners, Setting, Totals
 from anyformer.objectives.records import RecordObjective
 from anyformer.objectives.requirements import needs_one_sequence
-from anyformer.objectives.sequences import FRAME, around, outputs, sequences
+from anyformer.objectives.sequences import FRAME, around, sequence_inputs, sequences
 from anyformer.objectives.token_loss import TokenObjective
 from anyformer.operations import Shape
-from anyformer.parts.call.noise import Noise
 from anyformer.parts.call.reports import Auxiliary
 from anyformer.text import Specials
 
@@ -74,8 +73,8 @@ class TokenLabelsObjective(RecordObjective, TokenObjective):
         made = super().made_up(architecture, data, shape)
         return replace(made, types=torch.zeros(shape.batch, shape.length, dtype=torch.int64))
 
-    def logits(self, model: Transformer, examples: Examples, noise: Noise | None, auxiliary: Auxiliary) -> Tensor:
-        return outputs(model, examples, noise, auxiliary)
+    def inputs(self, model: Transformer, examples: Examples) -> Inputs:
+        return sequence_inputs(model, examples)
 
     def statistics(self, model: Transformer, examples: Examples, auxiliary: Auxiliary, partners: Partners) -> dict[str, Tensor]:
         logits = self.logits(model, examples, None, auxiliary)

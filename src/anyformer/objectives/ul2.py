@@ -14,7 +14,7 @@ from anyformer.describe import Positive, Value
 from anyformer.model import Architecture, Transformer
 from anyformer.objectives.corruption import Spans, Texts, corrupted, sizes, span_mask, spans_of
 from anyformer.objectives.examples import Examples
-from anyformer.objectives.objective import Setting
+from anyformer.objectives.objective import Inputs, Setting
 from anyformer.objectives.requirements import (
     needs_hidden_targets,
     needs_one_sequence,
@@ -23,13 +23,11 @@ from anyformer.objectives.requirements import (
     needs_token_logits,
     needs_whole_rows,
 )
-from anyformer.objectives.seq2seq import target_logits
-from anyformer.objectives.source_target import moved_left, padded_pairs, pairs, resized_to, sides_of
+from anyformer.objectives.source_target import moved_left, padded_pairs, pair_inputs, pairs, resized_to, sides_of
 from anyformer.objectives.text import TextObjective, Window, lengths_of
 from anyformer.objectives.token_loss import TokenObjective
 from anyformer.operations import Shape
 from anyformer.parts.call.noise import Noise, uniform
-from anyformer.parts.call.reports import Auxiliary
 from anyformer.text import RoleName, Specials, Tokenizer
 from anyformer.text.sides import Sides
 
@@ -160,13 +158,10 @@ class UL2Objective(TextObjective, TokenObjective):
         point_B = uniform(Noise.at(seed, 0, rows), 2, torch.Size((len(rows), 1)))[:, 0] * shares[-1]
         return [self.denoisers[place] for place in torch.searchsorted(shares, point_B.double(), right=True).tolist()]
 
-    def logits(self, model: Transformer, examples: Examples, noise: Noise | None, auxiliary: Auxiliary) -> Tensor:
+    def inputs(self, model: Transformer, examples: Examples) -> Inputs:
         if self.target == "decoder":
-            return target_logits(model, examples, noise, auxiliary)
-        logits: Tensor = model(
-            examples.tokens, padding=examples.padding, prefix=examples.prefix, noise=noise, auxiliary=auxiliary
-        )
-        return logits
+            return pair_inputs(examples)
+        return {"padding": examples.padding, "prefix": examples.prefix}
 
     def counted(self, examples: Examples) -> Tensor | None:
         padding = examples.padding if examples.decoder_padding is None else examples.decoder_padding

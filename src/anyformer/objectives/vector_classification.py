@@ -13,11 +13,9 @@ from anyformer.data.packing import Ints
 from anyformer.model import Architecture, Transformer
 from anyformer.objectives.classes import ClassObjective, needs_classes
 from anyformer.objectives.examples import Examples
-from anyformer.objectives.objective import Setting
+from anyformer.objectives.objective import Inputs, Setting
 from anyformer.objectives.requirements import needs_vectors
 from anyformer.objectives.sequences import pooled
-from anyformer.parts.call.noise import Noise
-from anyformer.parts.call.reports import Auxiliary
 
 
 class VectorClassificationObjective(ClassObjective):
@@ -69,6 +67,8 @@ class VectorClassificationObjective(ClassObjective):
     def counted(self, examples: Examples) -> Tensor | None:
         return None
 
-    def logits(self, model: Transformer, examples: Examples, noise: Noise | None, auxiliary: Auxiliary) -> Tensor:
-        logits: Tensor = model(examples.tokens, padding=examples.padding, noise=noise, auxiliary=auxiliary)
-        return pooled(logits, examples)
+    def inputs(self, model: Transformer, examples: Examples) -> Inputs:
+        return {"padding": examples.padding}
+
+    def of_targets(self, outputs: Tensor, examples: Examples) -> Tensor:
+        return pooled(outputs, examples)

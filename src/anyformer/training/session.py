@@ -133,7 +133,8 @@ class Session:
             trainer = self.trainer
             with self.memory.watching(number - self.first, trainer.model, trainer.trainee.optimiser, trainer.kept):
                 try:
-                    outcome = trainer.update(self.step, hold, self.past.passed)
+                    batch = trainer.micro_batches(self.step, self.past.passed)
+                    outcome = trainer.updates.update(batch, trainer.rate(self.step), hold)
                 except NonFiniteError as error:
                     self._skip(number, error)
                     return
