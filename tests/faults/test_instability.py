@@ -11,11 +11,12 @@ from rich.console import Console
 
 from anyformer import checkpoint
 from anyformer.describe import change_all
+from anyformer.objectives import Examples
 from anyformer.objectives.feed import TextFeed
 from anyformer.training import NonFiniteError, resume, train
 from anyformer.training.instability import Past, ReportSpikes, RewindSpikes, SpikeError
 from anyformer.training.journal import read_metrics
-from anyformer.training.parallel import ranks
+from anyformer.training.passes import MicroBatchLoss
 from anyformer.training.step import Updates
 
 QUIET = Console(quiet=True)
@@ -31,19 +32,14 @@ def run(tmp_path):
 @pytest.fixture
 def spoil(monkeypatch):
     """`spoil({batch: factor})` multiplies the loss of these batches of the data."""
-    loss_function = ranks.loss_function
+    summed = MicroBatchLoss.summed
 
     def spoil(factors):
-        def spoilt(*given):
-            loss = loss_function(*given)
+        def spoilt(self, given, key):
+            total, loads = summed(self, given, key)
+            return total * factors.get(int(Examples.of(given).rows[0]) // BATCH, 1.0), loads
 
-            def call(examples, noise):
-                summed, loads = loss(examples, noise)
-                return summed * factors.get(int(examples.rows[0]) // BATCH, 1.0), loads
-
-            return call
-
-        monkeypatch.setattr(ranks, "loss_function", spoilt)
+        monkeypatch.setattr(MicroBatchLoss, "summed", spoilt)
 
     return spoil
 

@@ -54,9 +54,9 @@ def loaded(monkeypatch) -> list[str]:
     """The paths of the models that were loaded to be asked."""
     paths, load = [], asking.at_path
 
-    def watched(name, path, *more):
-        paths.append(path)
-        return load(name, path, *more)
+    def watched(name, partner, *more):
+        paths.append(partner.path)
+        return load(name, partner, *more)
 
     monkeypatch.setattr(asking, "at_path", watched)
     return paths

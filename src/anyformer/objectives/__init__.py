@@ -14,7 +14,21 @@ from anyformer.objectives.image_classification import ImageClassificationObjecti
 from anyformer.objectives.instruction import InstructionObjective
 from anyformer.objectives.masked import MaskedObjective
 from anyformer.objectives.multi_token import MultiTokenObjective
-from anyformer.objectives.objective import Objective, Partner, Partners, Setting, added, divides_logits, of_divided_logits
+from anyformer.objectives.objective import (
+    LossTraits,
+    Objective,
+    Partner,
+    Partners,
+    SampleSizes,
+    Setting,
+    added,
+    asked_of,
+    beside,
+    divides_logits,
+    loss_of,
+    of_divided_logits,
+    without_penalties,
+)
 from anyformer.objectives.orpo import ORPOObjective
 from anyformer.objectives.preference import PreferenceObjective
 from anyformer.objectives.prefix import PrefixObjective
@@ -44,6 +58,7 @@ __all__ = [
     "Feed",
     "ImageClassificationObjective",
     "InstructionObjective",
+    "LossTraits",
     "MaskedObjective",
     "MultiTokenObjective",
     "ORPOObjective",
@@ -55,6 +70,7 @@ __all__ = [
     "PrefixObjective",
     "RegressionObjective",
     "ReplacedTokensObjective",
+    "SampleSizes",
     "Seq2SeqObjective",
     "Setting",
     "SimPOObjective",
@@ -66,7 +82,11 @@ __all__ = [
     "UL2Objective",
     "VectorClassificationObjective",
     "added",
+    "asked_of",
+    "beside",
     "default_objective",
     "divides_logits",
+    "loss_of",
     "of_divided_logits",
+    "without_penalties",
 ]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from dataclasses import replace
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -12,7 +13,7 @@ from anyformer.model import Architecture, Transformer
 from anyformer.model.prefix import reads_prefix
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.feed import Feed, TextFeed
-from anyformer.objectives.objective import Inputs, Setting
+from anyformer.objectives.objective import Inputs, LossTraits, Setting
 from anyformer.objectives.requirements import needs_hidden_targets, needs_one_sequence, needs_token_logits
 from anyformer.objectives.text import TextObjective, Window
 from anyformer.objectives.token_loss import TokenObjective
@@ -33,7 +34,9 @@ def check_next_token(kind: str, architecture: Architecture) -> None:
 class NextToken(TextObjective, TokenObjective):
     """An objective whose targets are the next tokens of running text."""
 
-    likelihood: ClassVar[bool] = True
+    @property
+    def traits(self) -> LossTraits:
+        return replace(super().traits, likelihood=True)
 
     def examples(self, batch: Batch, setting: Setting) -> Examples:
         return self.next_tokens(batch)

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal, assert_never
+from dataclasses import replace
+from typing import Annotated, Literal, assert_never
 
 import numpy as np
 import torch
 from pydantic import Field
 from torch import Tensor
 
-from anyformer.data import IGNORED, Batch, Corpus, Data
+from anyformer.data import IGNORED, Batch, Data
 from anyformer.data.packing import Ints
 from anyformer.model import Architecture, Transformer
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.infilling import Draws, infilled
-from anyformer.objectives.objective import Inputs, Setting
+from anyformer.objectives.objective import Inputs, LossTraits, SampleSizes, Setting, nothing
 from anyformer.objectives.requirements import needs_hidden_targets, needs_source, needs_token_logits, needs_whole_rows
 from anyformer.objectives.sentences import sentences_of
 from anyformer.objectives.source_target import NOTHING, padded_pairs, pair_inputs, pairs, sides_of
@@ -33,7 +34,6 @@ class DenoisingObjective(TextObjective, TokenObjective):
     Unlike its released code, spans are of tokens and not of whole words, and none runs into another.
     """
 
-    two_inputs: ClassVar[bool] = True
     kind: Literal["denoising"] = "denoising"
     rate: Annotated[float, Field(ge=0, lt=1)] = 0.3
     """Share of the tokens that are hidden."""
@@ -51,11 +51,20 @@ class DenoisingObjective(TextObjective, TokenObjective):
         needs_token_logits("denoising", architecture)
         needs_hidden_targets("denoising", architecture)
 
-    def check_data(self, data: Data) -> None:
-        super().check_data(data)
+    def check_data(self, data: Data, architecture: Architecture, length: int) -> None:
+        super().check_data(data, architecture, length)
         needs_whole_rows("denoising", data)
 
-    def check_batch(self, length: int, batch: int, accumulation: int) -> None:
+    @property
+    def traits(self) -> LossTraits:
+        # No prompt: a text without noise is its own answer.
+        return replace(super().traits, two_inputs=True, prompt=nothing)
+
+    @property
+    def sizes(self) -> SampleSizes:
+        return replace(super().sizes, check=self._check_sizes)
+
+    def _check_sizes(self, length: int, batch: int, accumulation: int) -> None:
         if length < 2:
             raise ValueError(f"length = {length} has no room for a token and the end: at least 2 are needed")
 
@@ -104,7 +113,3 @@ class DenoisingObjective(TextObjective, TokenObjective):
 
     def inputs(self, model: Transformer, examples: Examples) -> Inputs:
         return pair_inputs(examples)
-
-    def prompt(self, corpus: Corpus, number: int = 0) -> str:
-        """None: a text without noise is its own answer."""
-        return ""

@@ -19,7 +19,7 @@ from anyformer.model import Architecture, Transformer
 from anyformer.objectives.classes import ClassObjective, needs_classes
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.feed import Feed, remade
-from anyformer.objectives.objective import Inputs, Setting
+from anyformer.objectives.objective import Inputs, SampleSizes, Setting
 from anyformer.objectives.requirements import needs_images
 from anyformer.operations import Shape
 from anyformer.parts.call.noise import Noise, uniform
@@ -51,7 +51,8 @@ class ImageClassificationObjective(ClassObjective):
         needs_images("image_classification", architecture)
         needs_classes("image_classification", architecture)
 
-    def check_sizes(self, architecture: Architecture, data: Data, length: int) -> None:
+    def check_data(self, data: Data, architecture: Architecture, length: int) -> None:
+        super().check_data(data, architecture, length)
         assert isinstance(data, Images), "checked before"
         for name, numbers in (("mean", self.mean), ("deviation", self.deviation)):
             if len(numbers) not in (1, data.channels):
@@ -59,24 +60,23 @@ class ImageClassificationObjective(ClassObjective):
                     f"objective.{name} has {len(numbers)} numbers, and the images {data.channels} channels: give one for "
                     "each, or one for all"
                 )
-        positions = self.usual_length(architecture, data)
+        positions = image_positions(architecture, data)
         if positions != length:
             raise ValueError(
                 f"length = {length}, and an image of {data.height} x {data.width} pixels becomes {positions} positions: set "
                 f"length = {positions}"
             )
 
-    def usual_length(self, architecture: Architecture, data: Data) -> int:
-        """The positions of an image."""
-        assert isinstance(data, Images), "checked before"
-        image = torch.empty((1, data.channels, data.height, data.width), device="meta")
-        return architecture.embedding.check("the images", image, None)
+    @property
+    def sizes(self) -> SampleSizes:
+        return replace(super().sizes, usual_length=image_positions)
 
     def lengths(self, table: Table, setting: Setting) -> Ints:
         return table.lengths("image") * 0 + setting.length
 
-    def feed(self, data: Data, corpus: Corpus, setting: Setting, batch: int) -> Feed:
-        return remade(super().feed(data, corpus, setting, batch), partial(self.examples, setting=setting, training=True))
+    def feed(self, data: Data, corpus: Corpus, setting: Setting, batch: int, *, held_out: bool = False) -> Feed:
+        feed = super().feed(data, corpus, setting, batch, held_out=held_out)
+        return feed if held_out else remade(feed, partial(self.examples, setting=setting, training=True))
 
     def examples(self, batch: RecordBatch, setting: Setting, training: bool = False) -> Examples:
         """`tokens` (B, I, height, width) float32; moved and mirrored only in `training`."""
@@ -114,3 +114,10 @@ class ImageClassificationObjective(ClassObjective):
         columns = (draws_B3[:, 1] * (2 * right + 1)).long()[:, None] + torch.arange(width)
         each = torch.arange(count)[:, None, None, None]
         return padded[each, torch.arange(channels)[:, None, None], rows[:, None, :, None], columns[:, None, None, :]]
+
+
+def image_positions(architecture: Architecture, data: Data) -> int:
+    """The positions of an image."""
+    assert isinstance(data, Images), "checked before"
+    image = torch.empty((1, data.channels, data.height, data.width), device="meta")
+    return architecture.embedding.check("the images", image, None)

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import ClassVar, Literal
 
 import numpy as np
 import torch
 
-from anyformer.data import IGNORED, Corpus, Data, Dialogue, RecordBatch, Rows, Table
+from anyformer.data import IGNORED, Data, Dialogue, RecordBatch, Rows, Table
 from anyformer.data.packing import Ints
 from anyformer.model import Architecture, Transformer
 from anyformer.model.prefix import reads_prefix
 from anyformer.objectives.examples import Examples
-from anyformer.objectives.objective import Inputs, Setting
-from anyformer.objectives.records import RecordObjective
+from anyformer.objectives.objective import Inputs, LossTraits, Setting
+from anyformer.objectives.records import RecordObjective, question_of
 from anyformer.objectives.requirements import (
     needs_hidden_targets,
     needs_no_later,
@@ -24,7 +25,6 @@ from anyformer.objectives.requirements import (
 )
 from anyformer.objectives.token_loss import TokenObjective
 from anyformer.operations import Shape
-from anyformer.text.chat import first_question
 
 
 class InstructionObjective(RecordObjective, TokenObjective):
@@ -36,7 +36,6 @@ class InstructionObjective(RecordObjective, TokenObjective):
     """
 
     reads: ClassVar[type[Data]] = Dialogue
-    chats: ClassVar[bool] = True
     kind: Literal["instruction"] = "instruction"
     pack: bool = True
     """Put as many chats into a row as fit; False: one each."""
@@ -58,9 +57,9 @@ class InstructionObjective(RecordObjective, TokenObjective):
                     "tokens of a row as a prefix: set pack = false, so that each first question is one"
                 )
 
-    def prompt(self, corpus: Corpus, number: int = 0) -> str:
-        assert isinstance(corpus.validation, Table), "records are prepared as a table"
-        return first_question(corpus.tokenizer, corpus.validation[number % len(corpus.validation)]["tokens"])
+    @property
+    def traits(self) -> LossTraits:
+        return replace(super().traits, chats=True, prompt=partial(question_of, "tokens"))
 
     def lengths(self, table: Table, setting: Setting) -> Ints:
         # The last token of a chat is predicted and never read.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, Literal
 
 import torch
@@ -11,7 +12,7 @@ from anyformer.data import IGNORED, Batch
 from anyformer.model import Architecture, Transformer
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.framing import MASKED, USUAL, beyond_usual, framed
-from anyformer.objectives.objective import Inputs, Setting
+from anyformer.objectives.objective import Inputs, SampleSizes, Setting
 from anyformer.objectives.requirements import needs_both_sides, needs_one_sequence, needs_token_logits
 from anyformer.objectives.selection import chosen, ordinary_tokens
 from anyformer.objectives.text import TextObjective, Window
@@ -68,7 +69,11 @@ class MaskedObjective(TextObjective, TokenObjective):
         needs_token_logits("masked", architecture)
         needs_both_sides("masked", architecture)
 
-    def check_batch(self, length: int, batch: int, accumulation: int) -> None:
+    @property
+    def sizes(self) -> SampleSizes:
+        return replace(super().sizes, check=self._check_sizes)
+
+    def _check_sizes(self, length: int, batch: int, accumulation: int) -> None:
         if self.window(length) < 1:
             raise ValueError(f"length = {length} leaves no token between [CLS] and [SEP]: at least 3 are needed")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, Self, TypeVar
+from typing import Annotated, ClassVar, TypeVar
 
 import torch
 from torch import Tensor
@@ -38,13 +38,74 @@ class Setting:
     names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
+def anything(*given: object) -> None:
+    """Refuse nothing."""
+
+
+def nothing(corpus: Corpus, number: int) -> str:
+    """No text."""
+    return ""
+
+
+def usual_length(architecture: Architecture, data: Data) -> int:
+    """256, or the length of a shorter position table."""
+    return min(256, *(stack.max_length or 256 for stack in architecture.stacks.values()))
+
+
+@dataclass(frozen=True)
+class LossTraits:
+    """What the loss of an objective is of, and what its figures say."""
+
+    of_tokens: bool = False
+    """Whether the loss is -log p of tokens, whose exponential is a perplexity."""
+    likelihood: bool = False
+    """Whether the loss is that of every token of running text, of which bits per byte can be told."""
+    two_inputs: bool = False
+    """Whether the model is given a source beside a target."""
+    chats: bool = False
+    """Whether the model answers questions that a chat template writes, and `prompt` gives such a question."""
+    classes: str | None = None
+    """The column of the data whose classes need a logit each."""
+    each_row: frozenset[str] = frozenset()
+    """Names of statistics that hold a number of each row, and no sum."""
+    prompt: Callable[[Corpus, int], str] = nothing
+    """A text that a model so trained can go on with, from a held-out example by its number; empty where none suits."""
+
+
+@dataclass(frozen=True)
+class SampleSizes:
+    """What samples of an objective take."""
+
+    rows: int = 1
+    """The rows of a sample: 2 where two texts of it are read."""
+    least_held_out: int = 1
+    """Tokens, or records, that must be held out at least."""
+    position_bytes: int = 0
+    """Bytes of each position of a batch beside those of tokens, targets and masks."""
+    loss_bytes: Callable[[int, int], int] = backward_bytes
+    """Bytes that the backward pass of the loss takes beside what it saved, of which the logits are the first number; each of
+    those that the model gives has as many bytes as the second says."""
+    usual_length: Callable[[Architecture, Data], int] = usual_length
+    """T where nobody says it."""
+    source_target: Callable[[int], tuple[int, int]] | None = None
+    """S and T of rows of so many positions, where they differ from those of the architecture."""
+    check: Callable[[int, int, int], None] = anything
+    """Refuses a length, a batch and an accumulation under which the examples cannot be made."""
+
+    def shape(self, architecture: Architecture, samples: int, length: int) -> Shape:
+        """The sizes of a micro-batch: its rows, and T and S of rows of `length` positions."""
+        source, target = (architecture.source_of(length), length) if self.source_target is None else self.source_target(length)
+        return Shape(batch=samples * self.rows, length=target, source=source)
+
+
 @dataclass(frozen=True)
 class Partner:
     """A second model of a run: `architecture`, or the one at `path`; without either, the model as it was when the run began.
 
     `derived`: the architecture as a function of the run's own, if `architecture` is not given. `learns`: whether it is trained
-    beside the first (a generator), or stays as it is (a teacher, a reference). `predicted`:
-    how many positions of a row of T its head reads; None: all.
+    beside the first (a generator), or stays as it is (a teacher, a reference). `predicted`: how many positions of a row of T
+    its head reads; None: all. `check` refuses an architecture that does not suit the run's own, the second it is given.
+    `asked`: what it is asked about every training example before the first update, after which it is needed no more.
     """
 
     architecture: Architecture | None = None
@@ -52,6 +113,8 @@ class Partner:
     learns: bool = False
     derived: Callable[[Architecture], Architecture] | None = None
     predicted: Callable[[int], int] | None = None
+    check: Callable[[Architecture, Architecture], None] = anything
+    asked: Asked | None = None
 
     def described(self, own: Architecture) -> Architecture | None:
         """Its architecture beside that of the run; None if it is the run's model itself, or the one at `path`."""
@@ -64,7 +127,11 @@ Partners = Mapping[str, Transformer]
 """The second models of a run, by name."""
 
 
+PENALTY = object()
+"""Marks a field with which a penalty is weighed: without it, at 0, the signal alone is left."""
+Penalty = Annotated[NotNegative, PENALTY]
 M = TypeVar("M", bound=Callable[..., object])
+Own = TypeVar("Own", bound="Objective")
 _OF_PARTS: set[object] = set()
 
 
@@ -94,24 +161,14 @@ class Objective(Value):
     kinds: ClassVar[Registry] = Registry()
     reads: ClassVar[type[Data]]
     """The kind of data that examples are made of."""
-    of_tokens: ClassVar[bool] = False
-    """Whether the loss is -log p of tokens, whose exponential is a perplexity."""
-    two_inputs: ClassVar[bool] = False
-    """Whether it gives the model a source beside a target."""
-    likelihood: ClassVar[bool] = False
-    """Whether the loss is that of every token of running text, of which bits per byte can be told."""
-    chats: ClassVar[bool] = False
-    """Whether the model answers questions that a chat template writes, and `prompt` gives such a question."""
-    each_row: ClassVar[frozenset[str]] = frozenset()
-    """Names of statistics that hold a number of each row, and no sum."""
     kind: str
-    balance_loss: NotNegative = 0.0
+    balance_loss: Penalty = 0.0
     """Factor of the experts' balance loss, summed over layers (`parts.experts.balance`); Switch: 0.01."""
-    sequence_balance_loss: NotNegative = 0.0
+    sequence_balance_loss: Penalty = 0.0
     """Factor of the balance loss within each sequence, summed over layers; DeepSeek-V2: 0.003, DeepSeek-V3: 0.0001."""
-    router_z_loss: NotNegative = 0.0
+    router_z_loss: Penalty = 0.0
     """Factor of the routers' z-loss, summed over layers; ST-MoE: 0.001."""
-    index_loss: NotNegative = 1.0
+    index_loss: Penalty = 1.0
     """Factor of the loss of index scores, summed over the layers whose attention chooses its keys; no other weights get a
     gradient from it. 0: the choice stays as it is."""
 
@@ -119,8 +176,8 @@ class Objective(Value):
         """Refuse an architecture that cannot be trained so, with the reason; before any work."""
         raise NotImplementedError
 
-    def check_data(self, data: Data) -> None:
-        """Refuse data of another kind than the objective reads."""
+    def check_data(self, data: Data, architecture: Architecture, length: int) -> None:
+        """Refuse data of another kind than the objective reads, and a length T that inputs made of it do not have."""
         if not isinstance(data, self.reads):
             wanted = [kind for kind, entry in Data.kinds.items() if issubclass(entry, self.reads)]
             raise ValueError(
@@ -128,32 +185,15 @@ class Objective(Value):
                 f"{data.kind!r}"
             )
 
-    def check_batch(self, length: int, batch: int, accumulation: int) -> None:
-        """Refuse sizes of a run under which the examples cannot be made."""
-
-    def check_sizes(self, architecture: Architecture, data: Data, length: int) -> None:
-        """Refuse a length T that the inputs made of the data do not have."""
-
-    def check_outputs(self, architecture: Architecture, corpus: Corpus) -> None:
-        """Refuse prepared data for which the architecture has too few outputs."""
-
-    def usual_length(self, architecture: Architecture, data: Data) -> int:
-        """T where nobody says it."""
-        return min(256, *(stack.max_length or 256 for stack in architecture.stacks.values()))
+    @property
+    def traits(self) -> LossTraits:
+        """What the loss is of, and what its figures say."""
+        return LossTraits()
 
     @property
-    def least_held_out(self) -> int:
-        """Tokens, or records, that must be held out at least."""
-        return 1
-
-    @property
-    def rows_each(self) -> int:
-        """The rows that a sample takes: 2 where two texts of it are read."""
-        return 1
-
-    def shape(self, architecture: Architecture, samples: int, length: int) -> Shape:
-        """The sizes of a micro-batch: its rows, and T and S of rows of `length` positions."""
-        return Shape(batch=samples * self.rows_each, length=length, source=architecture.source_of(length))
+    def sizes(self) -> SampleSizes:
+        """What samples take, and which sizes of a run do not suit them."""
+        return SampleSizes()
 
     def made_up(self, architecture: Architecture, data: Data, shape: Shape) -> Examples:
         """Examples with the tensors that training on such data has, of the same sizes and types, and of any numbers: memory is
@@ -161,7 +201,7 @@ class Objective(Value):
         """
         tokens, *target = inputs_of(architecture, shape)
         targets = torch.zeros(shape.batch, shape.length, dtype=torch.int64)
-        rows = torch.arange(shape.batch // self.rows_each)
+        rows = torch.arange(shape.batch // self.sizes.rows)
         return Examples(tokens, targets, None, rows, decoder_tokens=target[0] if target else None)
 
     def special(self, length: int) -> Specials:
@@ -173,35 +213,8 @@ class Objective(Value):
         """The second models that the loss needs, by name."""
         return {}
 
-    @property
-    def asked(self) -> Asked | None:
-        """The model that is asked about every training example before the first update; None: there is none."""
-        return None
-
-    @property
-    def position_bytes(self) -> int:
-        """Bytes of each position of a batch beside those of tokens, targets and masks."""
-        return 0
-
-    def loss_bytes(self, logits: int, each: int) -> int:
-        """Bytes that the backward pass of the loss takes beside what it saved, of which the logits are `logits`; each of those
-        that the model gives has `each` bytes."""
-        return backward_bytes(logits, each)
-
-    def check_partner(self, name: str, partner: Architecture, own: Architecture) -> None:
-        """Refuse a second model that does not suit the run's own architecture."""
-
-    @property
-    def without_penalties(self) -> Self:
-        """The same signal alone, as it is evaluated."""
-        return self.but(balance_loss=0.0, sequence_balance_loss=0.0, router_z_loss=0.0, index_loss=0.0)
-
-    def feed(self, data: Data, corpus: Corpus, setting: Setting, batch: int) -> Feed:
-        """The training examples, in batches of `batch` samples."""
-        raise NotImplementedError
-
-    def held_out(self, data: Data, corpus: Corpus, setting: Setting, batch: int) -> Feed:
-        """The held-out examples."""
+    def feed(self, data: Data, corpus: Corpus, setting: Setting, batch: int, *, held_out: bool = False) -> Feed:
+        """The training examples, or those `held_out`, in batches of `batch` samples."""
         raise NotImplementedError
 
     def counted(self, examples: Examples) -> Tensor | None:
@@ -216,18 +229,6 @@ class Objective(Value):
     ) -> Tensor:
         """The summed loss without the experts' penalties: a 0-d tensor in fp32."""
         raise NotImplementedError
-
-    def loss(
-        self,
-        model: Transformer,
-        examples: Examples,
-        noise: Noise | None,
-        auxiliary: Auxiliary | None = None,
-        partners: Partners | None = None,
-    ) -> Tensor:
-        """The summed loss, penalties included: a 0-d tensor in fp32. `auxiliary` receives the layers' reports."""
-        auxiliary = auxiliary or Auxiliary(self.counted(examples))
-        return self.penalised(self.signal(model, examples, noise, auxiliary, partners or {}), examples, auxiliary)
 
     def penalised(self, total: Tensor, examples: Examples, auxiliary: Auxiliary) -> Tensor:
         """A summed loss and the penalties on what the layers reported, those of experts and of index scores: means over the
@@ -245,16 +246,12 @@ class Objective(Value):
 
     def statistics(self, model: Transformer, examples: Examples, auxiliary: Auxiliary, partners: Partners) -> dict[str, Tensor]:
         """Sums over the examples for `metrics`, the summed loss without penalties as `loss` among them; and numbers (B,) of
-        `each_row`."""
-        return {"loss": self.without_penalties.loss(model, examples, None, auxiliary, partners)}
+        `traits.each_row`."""
+        return {"loss": without_penalties(self).signal(model, examples, None, auxiliary, partners)}
 
     def metrics(self, totals: Totals, names: Mapping[str, tuple[str, ...]]) -> dict[str, float]:
         """Figures for people from the summed statistics, such as accuracy; the mean loss is not among them."""
         return {}
-
-    def prompt(self, corpus: Corpus, number: int = 0) -> str:
-        """A text that a model so trained can go on with, from held-out example `number`; empty where none suits."""
-        return ""
 
     def baseline(self, training: Feed, steps: int, held_out: Feed, windows: int, outputs: int) -> tuple[str, float] | None:
         """(What it is, its loss) of a model that knows no more than the frequencies of the targets it was trained on.
@@ -263,6 +260,41 @@ class Objective(Value):
         of logits.
         """
         return None
+
+
+def loss_of(
+    objective: Objective,
+    model: Transformer,
+    examples: Examples,
+    noise: Noise | None = None,
+    auxiliary: Auxiliary | None = None,
+    partners: Partners | None = None,
+) -> Tensor:
+    """The summed loss, penalties included: a 0-d tensor in fp32. `auxiliary` receives the layers' reports."""
+    auxiliary = auxiliary or Auxiliary(objective.counted(examples))
+    return objective.penalised(objective.signal(model, examples, noise, auxiliary, partners or {}), examples, auxiliary)
+
+
+def without_penalties(objective: Own) -> Own:
+    """The same signal alone, as it is evaluated; of an objective within it, too."""
+    changes: dict[str, object] = {}
+    for name, described in type(objective).model_fields.items():
+        value = getattr(objective, name)
+        if PENALTY in described.metadata:
+            changes[name] = 0.0
+        elif isinstance(value, Objective):
+            changes[name] = without_penalties(value)
+    return objective.but(**changes)
+
+
+def beside(objective: Objective) -> dict[str, Partner]:
+    """The partners that are there while the model learns: those that are not asked before."""
+    return {name: partner for name, partner in objective.partners.items() if partner.asked is None}
+
+
+def asked_of(objective: Objective) -> Asked | None:
+    """What a partner is asked before the first update."""
+    return next((partner.asked for partner in objective.partners.values() if partner.asked is not None), None)
 
 
 def added(totals: Iterable[Mapping[str, Tensor]], each_row: Collection[str] = ()) -> dict[str, Tensor]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -13,7 +14,7 @@ from anyformer.data.columns import padded
 from anyformer.data.packing import Ints
 from anyformer.model import Architecture, Transformer
 from anyformer.objectives.examples import Examples
-from anyformer.objectives.objective import Inputs, Setting
+from anyformer.objectives.objective import Inputs, LossTraits, Setting
 from anyformer.objectives.records import RecordObjective
 from anyformer.objectives.requirements import needs_source, needs_token_logits
 from anyformer.objectives.source_target import NOTHING, padded_pairs, pair_inputs, pairs
@@ -34,7 +35,6 @@ class Seq2SeqObjective(RecordObjective, TokenObjective):
     """
 
     reads: ClassVar[type[Data]] = Pairs
-    two_inputs: ClassVar[bool] = True
     kind: Literal["seq2seq"] = "seq2seq"
 
     def check(self, architecture: Architecture) -> None:
@@ -55,16 +55,21 @@ class Seq2SeqObjective(RecordObjective, TokenObjective):
     def made_up(self, architecture: Architecture, data: Data, shape: Shape) -> Examples:
         return padded_pairs(super().made_up(architecture, data, shape))
 
-    def prompt(self, corpus: Corpus, number: int = 0) -> str:
-        """The source of a held-out record, the shortest of a few."""
-        table = corpus.validation
-        assert isinstance(table, Table), "records are prepared as a table"
-        few: list[list[int]] = [table[(number * _FEW + place) % len(table)]["source"].tolist() for place in range(_FEW)]
-        shortest = min(few, key=len)
-        return corpus.tokenizer.decode(shortest)
+    @property
+    def traits(self) -> LossTraits:
+        return replace(super().traits, two_inputs=True, prompt=source_of)
 
     def counted(self, examples: Examples) -> Tensor | None:
         return examples.targets != IGNORED
 
     def inputs(self, model: Transformer, examples: Examples) -> Inputs:
         return pair_inputs(examples)
+
+
+def source_of(corpus: Corpus, number: int) -> str:
+    """The source of a held-out record, the shortest of a few."""
+    table = corpus.validation
+    assert isinstance(table, Table), "records are prepared as a table"
+    few: list[list[int]] = [table[(number * _FEW + place) % len(table)]["source"].tolist() for place in range(_FEW)]
+    shortest = min(few, key=len)
+    return corpus.tokenizer.decode(shortest)

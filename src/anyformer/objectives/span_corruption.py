@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 from torch import Tensor
 
-from anyformer.data import IGNORED, Batch, Corpus, Data
+from anyformer.data import IGNORED, Batch, Data
 from anyformer.model import Architecture, Transformer
 from anyformer.objectives.corruption import Spans, corrupted, sizes, span_mask, spans_of
 from anyformer.objectives.examples import Examples
-from anyformer.objectives.objective import Inputs, Setting
+from anyformer.objectives.objective import Inputs, LossTraits, SampleSizes, Setting, nothing
 from anyformer.objectives.requirements import needs_hidden_targets, needs_source, needs_token_logits, needs_whole_rows
 from anyformer.objectives.source_target import pair_inputs, pairs, resized_to, sides_of
 from anyformer.objectives.text import TextObjective, Window, lengths_of
 from anyformer.objectives.token_loss import TokenObjective
-from anyformer.operations import Shape
 from anyformer.parts.call.noise import Noise, uniform
 from anyformer.text import Specials, Tokenizer
 from anyformer.text.sides import Sides
@@ -32,7 +31,6 @@ class SpanCorruptionObjective(TextObjective, TokenObjective):
     3.1.4, and its released code, in which a text ends with noise, so that the target has no sentinel behind its last span).
     """
 
-    two_inputs: ClassVar[bool] = True
     kind: Literal["span_corruption"] = "span_corruption"
     rate: Annotated[float, Field(gt=0, lt=1)] = 0.15
     """Share of the tokens that are left out."""
@@ -45,11 +43,20 @@ class SpanCorruptionObjective(TextObjective, TokenObjective):
         needs_token_logits("span_corruption", architecture)
         needs_hidden_targets("span_corruption", architecture)
 
-    def check_data(self, data: Data) -> None:
-        super().check_data(data)
+    def check_data(self, data: Data, architecture: Architecture, length: int) -> None:
+        super().check_data(data, architecture, length)
         needs_whole_rows("span_corruption", data)
 
-    def check_batch(self, length: int, batch: int, accumulation: int) -> None:
+    @property
+    def traits(self) -> LossTraits:
+        # No prompt: a prompt of text has no sentinel to answer to.
+        return replace(super().traits, two_inputs=True, prompt=nothing)
+
+    @property
+    def sizes(self) -> SampleSizes:
+        return replace(super().sizes, source_target=self._source_target, check=self._check_sizes)
+
+    def _check_sizes(self, length: int, batch: int, accumulation: int) -> None:
         if self.window(length) < 2:
             raise ValueError(f"length = {length} has no room for a token, a sentinel and the end: at least 3 are needed")
 
@@ -86,17 +93,13 @@ class SpanCorruptionObjective(TextObjective, TokenObjective):
         # Rows of whole windows have no padding; said so, they take the faster kernels.
         return replace(examples, padding=None, decoder_padding=None) if given.padding is None else examples
 
-    def shape(self, architecture: Architecture, samples: int, length: int) -> Shape:
+    def _source_target(self, length: int) -> tuple[int, int]:
+        """The tokens of the source and of the target in rows of `length` positions."""
         window = self.window(length)
-        source, target = sizes(window, self.spans(window))
-        return Shape(batch=samples, length=target, source=source)
+        return sizes(window, self.spans(window))
 
     def counted(self, examples: Examples) -> Tensor | None:
         return examples.targets != IGNORED
 
     def inputs(self, model: Transformer, examples: Examples) -> Inputs:
         return pair_inputs(examples)
-
-    def prompt(self, corpus: Corpus, number: int = 0) -> str:
-        """None: a prompt of text has no sentinel to answer to."""
-        return ""

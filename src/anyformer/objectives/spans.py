@@ -18,7 +18,7 @@ from anyformer.model import Architecture, Transformer
 from anyformer.model.loss import token_losses
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.feed import Feed
-from anyformer.objectives.objective import Partners, Setting, Totals
+from anyformer.objectives.objective import Partners, SampleSizes, Setting, Totals
 from anyformer.objectives.records import RecordObjective
 from anyformer.objectives.requirements import needs_one_sequence
 from anyformer.objectives.sequences import FRAME, around, outputs, sequences
@@ -53,8 +53,8 @@ class SpansObjective(RecordObjective):
         return FRAME
 
     @property
-    def rows_each(self) -> int:
-        return self.windows
+    def sizes(self) -> SampleSizes:
+        return SampleSizes(self.windows, check=self._check_sizes)
 
     def check(self, architecture: Architecture) -> None:
         """Refuse an architecture that does not give two logits at every position."""
@@ -66,7 +66,7 @@ class SpansObjective(RecordObjective):
                 "head = {outputs = 2}"
             )
 
-    def check_batch(self, length: int, batch: int, accumulation: int) -> None:
+    def _check_sizes(self, length: int, batch: int, accumulation: int) -> None:
         if length <= self.overlap + 4 and self.windows > 1:
             raise ValueError(f"windows of length = {length} that share overlap = {self.overlap} tokens do not get on: lower it")
 

@@ -3,20 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, ClassVar, Self
+from dataclasses import replace
+from typing import Annotated, ClassVar
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
 from anyformer.data import IGNORED
-from anyformer.describe import NotNegative
 from anyformer.model import Transformer
 from anyformer.model.loss import likeliest, mean_logits, token_losses
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.feed import Feed
 from anyformer.objectives.frequencies import frequency_loss
-from anyformer.objectives.objective import Inputs, Objective, Partners, Totals, of_divided_logits
+from anyformer.objectives.objective import (
+    PENALTY,
+    Inputs,
+    LossTraits,
+    Objective,
+    Partners,
+    Penalty,
+    Totals,
+    of_divided_logits,
+    without_penalties,
+)
 from anyformer.parts.call.noise import Noise
 from anyformer.parts.call.reports import Auxiliary
 
@@ -31,16 +41,15 @@ class TokenObjective(Objective):
 
     teachable: ClassVar[bool] = True
     """Whether `logits` are all that the loss is of, so that a teacher's can stand beside them."""
-    of_tokens: ClassVar[bool] = True
-    z_loss: NotNegative = 0.0
+    z_loss: Penalty = 0.0
     """Factor of log(Z)^2; PaLM: 0.0001."""
-    label_smoothing: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    label_smoothing: Annotated[float, Field(ge=0, lt=1), PENALTY] = 0.0
     """Share of each target's probability that is spread over all tokens (Szegedy et al. 2016, arXiv 1512.00567); Vaswani:
     0.1."""
 
     @property
-    def without_penalties(self) -> Self:
-        return super().without_penalties.but(z_loss=0.0, label_smoothing=0.0)
+    def traits(self) -> LossTraits:
+        return replace(super().traits, of_tokens=True)
 
     def inputs(self, model: Transformer, examples: Examples) -> Inputs:
         """What the model reads of the examples beside their tokens: arguments of `Transformer.forward`."""
@@ -87,7 +96,7 @@ class TokenObjective(Objective):
         """The statistics of logits (B, T, V) or (B, V)."""
         valid = examples.targets != IGNORED
         return {
-            "loss": self.without_penalties.token_loss(logits, examples),
+            "loss": without_penalties(self).token_loss(logits, examples),
             "targets": valid.sum(),
             "correct": ((likeliest(logits) == examples.targets) & valid).sum(),
         }

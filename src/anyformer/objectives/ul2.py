@@ -9,12 +9,12 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from anyformer.data import IGNORED, Batch, Corpus, Data
+from anyformer.data import IGNORED, Batch, Data
 from anyformer.describe import Positive, Value
 from anyformer.model import Architecture, Transformer
 from anyformer.objectives.corruption import Spans, Texts, corrupted, sizes, span_mask, spans_of
 from anyformer.objectives.examples import Examples
-from anyformer.objectives.objective import Inputs, Setting
+from anyformer.objectives.objective import Inputs, LossTraits, SampleSizes, Setting, nothing
 from anyformer.objectives.requirements import (
     needs_hidden_targets,
     needs_one_sequence,
@@ -95,11 +95,22 @@ class UL2Objective(TextObjective, TokenObjective):
         needs_token_logits("ul2", architecture)
         needs_hidden_targets("ul2", architecture)
 
-    def check_data(self, data: Data) -> None:
-        super().check_data(data)
+    def check_data(self, data: Data, architecture: Architecture, length: int) -> None:
+        super().check_data(data, architecture, length)
         needs_whole_rows("ul2", data)
 
-    def check_batch(self, length: int, batch: int, accumulation: int) -> None:
+    @property
+    def traits(self) -> LossTraits:
+        # No prompt: a prompt of text has no sentinel to answer to.
+        return replace(super().traits, prompt=nothing)
+
+    @property
+    def sizes(self) -> SampleSizes:
+        return replace(
+            super().sizes, source_target=self._source_target if self.target == "decoder" else None, check=self._check_sizes
+        )
+
+    def _check_sizes(self, length: int, batch: int, accumulation: int) -> None:
         if self.window(length) < 2:
             least = next(enough for enough in range(1, 16) if self.window(enough) >= 2)
             raise ValueError(
@@ -139,11 +150,9 @@ class UL2Objective(TextObjective, TokenObjective):
             case _ as never:
                 assert_never(never)
 
-    def shape(self, architecture: Architecture, samples: int, length: int) -> Shape:
-        if self.target == "same_sequence":
-            return super().shape(architecture, samples, length)
-        source, target = self._longest(self.window(length))
-        return Shape(batch=samples, length=target, source=source)
+    def _source_target(self, length: int) -> tuple[int, int]:
+        """The tokens of the longest source and of the longest target in rows of `length` positions."""
+        return self._longest(self.window(length))
 
     def made_up(self, architecture: Architecture, data: Data, shape: Shape) -> Examples:
         made = super().made_up(architecture, data, shape)
@@ -166,10 +175,6 @@ class UL2Objective(TextObjective, TokenObjective):
     def counted(self, examples: Examples) -> Tensor | None:
         padding = examples.padding if examples.decoder_padding is None else examples.decoder_padding
         return None if padding is None else ~padding
-
-    def prompt(self, corpus: Corpus, number: int = 0) -> str:
-        """None: a prompt of text has no sentinel to answer to."""
-        return ""
 
     def _longest(self, tokens: int) -> tuple[int, int]:
         """The tokens of the longest source and of the longest target of a text of `tokens` tokens."""

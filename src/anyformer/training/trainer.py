@@ -17,7 +17,7 @@ from anyformer.model import Transformer, build
 from anyformer.model.adapters import plain
 from anyformer.model.divided import copy_in, whole
 from anyformer.model.narrow import histories
-from anyformer.objectives import Feed, Setting, divides_logits
+from anyformer.objectives import Feed, Setting, beside, divides_logits
 from anyformer.objectives.mixing import baseline_of, held_out_feed, training_feed
 from anyformer.precision.running import Running
 from anyformer.training.adapting import rest, tune
@@ -92,7 +92,7 @@ class Trainer:
         rest(model, run.tuning)
         told = (run, model, corpus.tokenizer)
         partners = start_partners(*told) if begun is None else restored_partners(*told, begun)
-        learning = {name: partners[name] for name, one in run.objective.partners.items() if one.learns}
+        learning = {name: partners[name] for name, one in beside(run.objective).items() if one.learns}
         within = ranks.divide([model, *learning.values()], run.plan, vocabulary=divides_logits(run.objective))
         passes = ranks.passes(MicroBatchLoss(model, run.objective, run.plan, partners), within)
         trainee, scale = Trainee.of(model, run, run.tuning), LossScale.of(run.plan.precision)
