@@ -97,7 +97,7 @@ def trip_of(act: Callable[[], object], *, warm: bool = True) -> Trip:
 
 
 def update_of(architecture: Architecture, directory: Path) -> Trip:
-    """The trip of the second update of a run, with its line in the metrics."""
+    """The trip of a run's last update, with its line in the metrics; the memory of the first ones is measured."""
     file, found = directory / "text.py", list[Trip]()
     file.write_text(TEXT)
     whole = Session._update
@@ -108,8 +108,8 @@ def update_of(architecture: Architecture, directory: Path) -> Trip:
         found.append(travel.trip)
 
     run = Run(
-        steps=2, batch=2, length=16, data=Text(paths=(str(file),), tokenizer=Bytes(), validation=0.1),
-        evaluation=Evaluation(every=2, batches=1, final_tokens=32, baseline=False), checkpoints=Checkpoints(every=2),
+        steps=7, batch=2, length=16, data=Text(paths=(str(file),), tokenizer=Bytes(), validation=0.1),
+        evaluation=Evaluation(every=7, batches=1, final_tokens=32, baseline=False), checkpoints=Checkpoints(every=7),
         plan=Plan(precision="fp32", compile="off"), architecture=architecture,
     )  # fmt: skip
     Session._update = watched  # type: ignore[method-assign]

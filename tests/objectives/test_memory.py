@@ -47,7 +47,7 @@ def test_the_predicted_peak_is_the_measured_one(run):
     trainer = Trainer.start(run, corpus_of(run), Host(CPU, {"fp32": 1e9}))
     meter = MemoryMeter(CPU)
     for number in range(1, TENSORS_AT + 1):
-        with meter.watching(number, trainer.model, trainer.trainee.optimiser, trainer.kept):
+        with meter.watching(number, trainer.held):
             trainer.updates.update(trainer.micro_batches(number - 1), trainer.rate(number - 1))
     flops, peak = update_figures(step_of(run), run.piece, run.accumulation, run.plan)
     assert peak == pytest.approx(meter.tensors, rel=0.05)

@@ -47,9 +47,9 @@ class Trainee:
         return Trainee(model, optimiser, Still.of(model, tuning), average, averages)
 
     @property
-    def learning(self) -> Iterator[nn.Parameter]:
+    def learning(self) -> list[nn.Parameter]:
         """The weights that the optimiser moves."""
-        return (weight for group in self.optimiser.param_groups for weight in group["params"])
+        return [weight for group in self.optimiser.param_groups for weight in group["params"]]
 
     def begin(self) -> None:
         """Take note of an update that begins."""

@@ -152,12 +152,11 @@ class Trainer:
         kept = {} if self.scale is None else self.scale.tensors()
         return kept | {path: running.maxima for path, running in self._histories()}
 
-    @property
-    def kept(self) -> int:
-        """Bytes of tensors that stay between updates beside weights and moments of the run's model."""
-        learning = sum(state_bytes(one.model, one.optimiser) for one in self.learning.values())
+    def held(self) -> int:
+        """Bytes of tensors that stay between updates: weights, moments, and what is kept beside them."""
+        trainees = self._trainees.values()
         still = (weight for name, model in self.partners.items() if name not in self.learning for weight in model.parameters())
-        return sum(one.kept for one in self._trainees.values()) + learning + sum(weight.nbytes for weight in still)
+        return sum(state_bytes(one.model, one.optimiser) + one.kept for one in trainees) + sum(x.nbytes for x in still)
 
     def evaluate(self, rows: int, progress: Callable[[int], None] = lambda done: None) -> Evaluated:
         """The loss over `rows` rows spread evenly over the validation split, or all of it. `progress`: see `evaluate`."""
