@@ -1,5 +1,6 @@
 """Training objectives, one in each file; a class enters the registry of `Objective` by being defined."""
 
+from anyformer.objectives.aspects import LossTraits, Partner, SampleSizes
 from anyformer.objectives.causal import CausalObjective
 from anyformer.objectives.choice import default_objective
 from anyformer.objectives.classification import ClassificationObjective
@@ -15,11 +16,8 @@ from anyformer.objectives.instruction import InstructionObjective
 from anyformer.objectives.masked import MaskedObjective
 from anyformer.objectives.multi_token import MultiTokenObjective
 from anyformer.objectives.objective import (
-    LossTraits,
     Objective,
-    Partner,
     Partners,
-    SampleSizes,
     Setting,
     added,
     asked_of,

@@ -11,9 +11,10 @@ from torch import Tensor
 from anyformer.data import IGNORED, Batch, interpolated_bigram_loss
 from anyformer.model import Architecture, Transformer
 from anyformer.model.prefix import reads_prefix
+from anyformer.objectives.aspects import LossTraits
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.feed import Feed, TextFeed
-from anyformer.objectives.objective import Inputs, LossTraits, Setting
+from anyformer.objectives.objective import Inputs, Setting
 from anyformer.objectives.requirements import needs_hidden_targets, needs_one_sequence, needs_token_logits
 from anyformer.objectives.text import TextObjective, Window
 from anyformer.objectives.token_loss import TokenObjective

@@ -11,8 +11,9 @@ from torch import Tensor
 from anyformer.data import Corpus, Data
 from anyformer.describe import UserError
 from anyformer.model import Architecture, Transformer
+from anyformer.objectives.aspects import LossTraits
 from anyformer.objectives.examples import Examples
-from anyformer.objectives.objective import LossTraits, Partners, Totals, without_penalties
+from anyformer.objectives.objective import Partners, Totals, without_penalties
 from anyformer.objectives.records import RecordObjective
 from anyformer.objectives.token_loss import TokenObjective
 from anyformer.operations import Shape

@@ -13,9 +13,10 @@ from torch import Tensor
 from anyformer.data import IGNORED, Batch, Data
 from anyformer.data.packing import Ints
 from anyformer.model import Architecture, Transformer
+from anyformer.objectives.aspects import LossTraits, SampleSizes, nothing
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.infilling import Draws, infilled
-from anyformer.objectives.objective import Inputs, LossTraits, SampleSizes, Setting, nothing
+from anyformer.objectives.objective import Inputs, Setting
 from anyformer.objectives.requirements import needs_hidden_targets, needs_source, needs_token_logits, needs_whole_rows
 from anyformer.objectives.sentences import sentences_of
 from anyformer.objectives.source_target import NOTHING, padded_pairs, pair_inputs, pairs, sides_of

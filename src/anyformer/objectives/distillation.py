@@ -14,21 +14,12 @@ from torch import Tensor
 from anyformer.data import IGNORED, Corpus, Data, Text
 from anyformer.describe import Count, with_kind
 from anyformer.model import Architecture, Transformer
+from anyformer.objectives.aspects import LossTraits, Partner, SampleSizes
 from anyformer.objectives.causal import CausalObjective
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.feed import Feed
 from anyformer.objectives.kept import ANSWER_BYTES, Asked, kept_divergence
-from anyformer.objectives.objective import (
-    PENALTY,
-    LossTraits,
-    Objective,
-    Partner,
-    Partners,
-    SampleSizes,
-    Setting,
-    Totals,
-    without_penalties,
-)
+from anyformer.objectives.objective import PENALTY, Objective, Partners, Setting, Totals, without_penalties
 from anyformer.objectives.token_loss import TokenObjective
 from anyformer.operations import Shape
 from anyformer.parts.call.noise import Noise

@@ -16,10 +16,11 @@ from anyformer.data import Corpus, Data, Images, RecordBatch, Table
 from anyformer.data.packing import Ints
 from anyformer.describe import NotNegative
 from anyformer.model import Architecture, Transformer
+from anyformer.objectives.aspects import SampleSizes
 from anyformer.objectives.classes import ClassObjective, needs_classes
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.feed import Feed, remade
-from anyformer.objectives.objective import Inputs, SampleSizes, Setting
+from anyformer.objectives.objective import Inputs, Setting
 from anyformer.objectives.requirements import needs_images
 from anyformer.operations import Shape
 from anyformer.parts.call.noise import Noise, uniform

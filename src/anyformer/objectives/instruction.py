@@ -13,8 +13,9 @@ from anyformer.data import IGNORED, Data, Dialogue, RecordBatch, Rows, Table
 from anyformer.data.packing import Ints
 from anyformer.model import Architecture, Transformer
 from anyformer.model.prefix import reads_prefix
+from anyformer.objectives.aspects import LossTraits
 from anyformer.objectives.examples import Examples
-from anyformer.objectives.objective import Inputs, LossTraits, Setting
+from anyformer.objectives.objective import Inputs, Setting
 from anyformer.objectives.records import RecordObjective, question_of
 from anyformer.objectives.requirements import (
     needs_hidden_targets,

@@ -10,9 +10,10 @@ from pydantic import Field, model_validator
 
 from anyformer.data import IGNORED, Batch
 from anyformer.model import Architecture, Transformer
+from anyformer.objectives.aspects import SampleSizes
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.framing import MASKED, USUAL, beyond_usual, framed
-from anyformer.objectives.objective import Inputs, SampleSizes, Setting
+from anyformer.objectives.objective import Inputs, Setting
 from anyformer.objectives.requirements import needs_both_sides, needs_one_sequence, needs_token_logits
 from anyformer.objectives.selection import chosen, ordinary_tokens
 from anyformer.objectives.text import TextObjective, Window

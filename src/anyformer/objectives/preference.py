@@ -15,9 +15,10 @@ from anyformer.data.columns import padded
 from anyformer.data.packing import Ints
 from anyformer.model import Architecture, Transformer
 from anyformer.model.loss import token_losses
+from anyformer.objectives.aspects import LossTraits, SampleSizes
 from anyformer.objectives.causal import check_next_token
 from anyformer.objectives.examples import Examples
-from anyformer.objectives.objective import LossTraits, Partners, SampleSizes, Setting, Totals
+from anyformer.objectives.objective import Partners, Setting, Totals
 from anyformer.objectives.records import RecordObjective, question_of
 from anyformer.objectives.requirements import needs_no_later
 from anyformer.parts.call.noise import Noise

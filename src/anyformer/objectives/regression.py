@@ -14,9 +14,10 @@ from torch import Tensor
 from anyformer.data import Corpus, Data, RecordBatch, Scored, Table
 from anyformer.data.packing import Ints
 from anyformer.model import Architecture, Transformer
+from anyformer.objectives.aspects import LossTraits
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.feed import Feed, remade
-from anyformer.objectives.objective import LossTraits, Partners, Setting, Totals
+from anyformer.objectives.objective import Partners, Setting, Totals
 from anyformer.objectives.records import RecordObjective
 from anyformer.objectives.requirements import needs_one_sequence
 from anyformer.objectives.sequences import FRAME, lengths_of, outputs, pooled, sequences, texts_of

@@ -15,11 +15,12 @@ from anyformer.data import IGNORED, Batch, Data
 from anyformer.describe import Count, DescriptionError, Positive, change_all
 from anyformer.model import Architecture, Transformer
 from anyformer.model.loss import token_losses
+from anyformer.objectives.aspects import Partner, SampleSizes
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.feed import Feed
 from anyformer.objectives.framing import MASKED, USUAL, beyond_usual, framed
 from anyformer.objectives.frequencies import chance, target_counts
-from anyformer.objectives.objective import Partner, Partners, SampleSizes, Setting, Totals
+from anyformer.objectives.objective import Partners, Setting, Totals
 from anyformer.objectives.requirements import needs_both_sides, needs_one_sequence, needs_token_logits
 from anyformer.objectives.selection import exactly, ordinary_tokens
 from anyformer.objectives.text import TextObjective, Window

@@ -13,8 +13,9 @@ from anyformer.data import IGNORED, Corpus, Data, Pairs, RecordBatch, Table
 from anyformer.data.columns import padded
 from anyformer.data.packing import Ints
 from anyformer.model import Architecture, Transformer
+from anyformer.objectives.aspects import LossTraits
 from anyformer.objectives.examples import Examples
-from anyformer.objectives.objective import Inputs, LossTraits, Setting
+from anyformer.objectives.objective import Inputs, Setting
 from anyformer.objectives.records import RecordObjective
 from anyformer.objectives.requirements import needs_source, needs_token_logits
 from anyformer.objectives.source_target import NOTHING, padded_pairs, pair_inputs, pairs

@@ -10,9 +10,10 @@ from torch import Tensor
 
 from anyformer.data import IGNORED, Batch, Data
 from anyformer.model import Architecture, Transformer
+from anyformer.objectives.aspects import LossTraits, SampleSizes, nothing
 from anyformer.objectives.corruption import Spans, corrupted, sizes, span_mask, spans_of
 from anyformer.objectives.examples import Examples
-from anyformer.objectives.objective import Inputs, LossTraits, SampleSizes, Setting, nothing
+from anyformer.objectives.objective import Inputs, Setting
 from anyformer.objectives.requirements import needs_hidden_targets, needs_source, needs_token_logits, needs_whole_rows
 from anyformer.objectives.source_target import pair_inputs, pairs, resized_to, sides_of
 from anyformer.objectives.text import TextObjective, Window, lengths_of

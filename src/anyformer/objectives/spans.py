@@ -16,9 +16,10 @@ from anyformer.data.packing import Ints
 from anyformer.describe import Count
 from anyformer.model import Architecture, Transformer
 from anyformer.model.loss import token_losses
+from anyformer.objectives.aspects import SampleSizes
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.feed import Feed
-from anyformer.objectives.objective import Partners, SampleSizes, Setting, Totals
+from anyformer.objectives.objective import Partners, Setting, Totals
 from anyformer.objectives.records import RecordObjective
 from anyformer.objectives.requirements import needs_one_sequence
 from anyformer.objectives.sequences import FRAME, around, outputs, sequences

@@ -14,8 +14,9 @@ from anyformer.data.columns import padded
 from anyformer.data.packing import Ints
 from anyformer.model import Architecture, Transformer
 from anyformer.objectives.answers import AnswersObjective, facts_of
+from anyformer.objectives.aspects import LossTraits
 from anyformer.objectives.examples import Examples
-from anyformer.objectives.objective import Inputs, LossTraits, Setting
+from anyformer.objectives.objective import Inputs, Setting
 from anyformer.objectives.requirements import needs_source, needs_token_logits
 from anyformer.objectives.source_target import padded_pairs, pair_inputs
 from anyformer.operations import Shape

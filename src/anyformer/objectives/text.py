@@ -12,9 +12,10 @@ from torch import Tensor
 from anyformer.data import Batch, Corpus, Data, Split, Text
 from anyformer.data.openings import opening
 from anyformer.model import Architecture
+from anyformer.objectives.aspects import LossTraits, SampleSizes
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.feed import TextFeed
-from anyformer.objectives.objective import LossTraits, Objective, SampleSizes, Setting
+from anyformer.objectives.objective import Objective, Setting
 from anyformer.operations import Shape
 from anyformer.text import DataError, Tokenizer
 

@@ -13,10 +13,11 @@ from anyformer.data import IGNORED, Data, RecordBatch, Table, WordLabels
 from anyformer.data.columns import padded
 from anyformer.data.packing import Ints
 from anyformer.model import Architecture, Transformer
+from anyformer.objectives.aspects import LossTraits
 from anyformer.objectives.classes import macro_f1, needs_classes
 from anyformer.objectives.entities import codes_of, entity_counts
 from anyformer.objectives.examples import Examples
-from anyformer.objectives.objective import Inputs, LossTraits, Partners, Setting, Totals, without_penalties
+from anyformer.objectives.objective import Inputs, Partners, Setting, Totals, without_penalties
 from anyformer.objectives.records import RecordObjective
 from anyformer.objectives.requirements import needs_one_sequence
 from anyformer.objectives.sequences import FRAME, around, sequence_inputs, sequences

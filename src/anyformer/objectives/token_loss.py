@@ -13,13 +13,13 @@ from torch import Tensor
 from anyformer.data import IGNORED
 from anyformer.model import Transformer
 from anyformer.model.loss import likeliest, mean_logits, token_losses
+from anyformer.objectives.aspects import LossTraits
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.feed import Feed
 from anyformer.objectives.frequencies import frequency_loss
 from anyformer.objectives.objective import (
     PENALTY,
     Inputs,
-    LossTraits,
     Objective,
     Partners,
     Penalty,

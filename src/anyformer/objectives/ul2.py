@@ -12,9 +12,10 @@ from torch import Tensor
 from anyformer.data import IGNORED, Batch, Data
 from anyformer.describe import Positive, Value
 from anyformer.model import Architecture, Transformer
+from anyformer.objectives.aspects import LossTraits, SampleSizes, nothing
 from anyformer.objectives.corruption import Spans, Texts, corrupted, sizes, span_mask, spans_of
 from anyformer.objectives.examples import Examples
-from anyformer.objectives.objective import Inputs, LossTraits, SampleSizes, Setting, nothing
+from anyformer.objectives.objective import Inputs, Setting
 from anyformer.objectives.requirements import (
     needs_hidden_targets,
     needs_one_sequence,

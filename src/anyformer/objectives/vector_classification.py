@@ -12,9 +12,10 @@ from torch import Tensor
 from anyformer.data import Data, RecordBatch, Table, Vectors
 from anyformer.data.packing import Ints
 from anyformer.model import Architecture, Transformer
+from anyformer.objectives.aspects import SampleSizes, usual_length
 from anyformer.objectives.classes import ClassObjective, needs_classes
 from anyformer.objectives.examples import Examples
-from anyformer.objectives.objective import Inputs, SampleSizes, Setting, usual_length
+from anyformer.objectives.objective import Inputs, Setting
 from anyformer.objectives.requirements import needs_vectors
 from anyformer.objectives.sequences import pooled
 

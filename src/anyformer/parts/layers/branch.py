@@ -84,10 +84,7 @@ class BranchModule(nn.Module):
 
     def forward(self, x_BTD: Tensor, context: Context, state: State | None) -> Tensor:
         x_BTD = self.norm_before(x_BTD)
-        if self.crossing is None:
-            y_BTD = self.sublayer(x_BTD, context, state)
-        else:
-            y_BTD = self.crossing(self.sublayer, x_BTD, context)
+        y_BTD = self.sublayer(x_BTD, context, state) if self.crossing is None else self.crossing(self.sublayer, x_BTD, context)
         y_BTD = y_BTD if self.output_bias is None else y_BTD + self.output_bias.to(y_BTD.dtype)
         y_BTD = self.norm_after(y_BTD)
         y_BTD = self.dropout(y_BTD, context.noise)
