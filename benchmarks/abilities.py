@@ -147,7 +147,7 @@ def write_records(word: str, fields: tuple[str, str], tokenizer: Tokenizer, fold
 def classified(run: Run, subject: Subject) -> list[int]:
     """Whether the class of each held-out record is told rightly; by T5, whose name of all classes is the likeliest target."""
     corpus = corpus_of(run)
-    if run.objective.two_inputs:
+    if run.objective.traits.two_inputs:
         records = [json.loads(line) for line in Path(run.data.validation_paths[0]).read_text().splitlines()]  # type: ignore[attr-defined]
         names = sorted({record["label"] for record in records})
         targets = [(*subject.text.encode(name), subject.text.end) for name in names]
@@ -158,7 +158,7 @@ def classified(run: Run, subject: Subject) -> list[int]:
     right: list[int] = []
     setting = Setting(corpus.tokenizer, run.length, run.seed, corpus.names)
     with torch.inference_mode():
-        for part in run.objective.held_out(run.data, corpus, setting, run.batch).once():
+        for part in run.objective.feed(run.data, corpus, setting, run.batch, held_out=True).once():
             logits = run.objective.logits(subject.model, part, None, Auxiliary())  # type: ignore[attr-defined]
             right += (logits.argmax(-1) == part.targets).int().tolist()
     return right

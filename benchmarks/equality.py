@@ -34,7 +34,6 @@ from anyformer.describe import change_all
 from anyformer.mesh import Mesh
 from anyformer.model.divided import whole
 from anyformer.objectives import default_objective
-from anyformer.parts.call.noise import Noise
 from anyformer.plan import Plan
 from anyformer.planning.layout import bounds
 from anyformer.training import ConstantSchedule, Run
@@ -149,12 +148,11 @@ def trained(run: Run, ranks: Ranks) -> tuple[list[float], dict[str, Tensor], dic
     models = {"": trainer.model, **{f"{name}/": one.model for name, one in trainer.learning.items()}}
     weights = {prefix + name: weight for prefix, model in models.items() for name, weight in model.named_parameters()}
     with deterministic():
-        pieces, count = trainer.micro_batches(0)
-        trainer.passes(pieces, lambda examples: Noise.at(run.seed, 0, examples.rows), count)
+        trainer.passes.add_gradients(trainer.micro_batches(0))
         gradients = {name: whole(weight.grad).clone() for name, weight in weights.items() if weight.grad is not None}
         for one in (trainer.trainee, *trainer.learning.values()):
             one.optimiser.zero_grad(set_to_none=True)
-        made = [trainer.update(step) for step in range(UPDATES)]
+        made = [trainer.updates.update(trainer.micro_batches(step), trainer.rate(step)) for step in range(UPDATES)]
     after = {name: whole(weight.detach()).clone() for name, weight in weights.items()}
     norm = torch.tensor(made[0].gradient_norm)
     return [each.loss for each in made], {**ranks.of_stages(gradients), NORM: norm}, ranks.of_stages(after)

@@ -21,7 +21,7 @@ import torch
 from benchmarks.equality import MODES, Case, asked, by_mode, every_case, found, run_of, written
 
 from anyformer.model.divided import local
-from anyformer.parts.call.noise import Noise
+from anyformer.objectives import divides_logits
 from anyformer.planning.collectives import Workload, exchanged, held
 from anyformer.testing.collective_bytes import Counting
 from anyformer.training.held_out import corpus_of
@@ -58,20 +58,20 @@ def counted(case: Case, text: Path, ranks: Together) -> Exchange:
     """What the processes send in one forward and backward pass."""
     run = run_of(case, text, ranks.asked.pipeline, ranks.asked.pipeline)
     trainer = Trainer.start(run, corpus_of(run), Host(torch.device("cpu"), {"fp32": 1e9}), ranks=ranks)
-    pieces, count = trainer.micro_batches(0)
+    batch = trainer.micro_batches(0)
     weights = {p.untyped_storage().data_ptr(): p.untyped_storage().nbytes() for p in map(local, learned(trainer))}
     # A pipeline asks in the first passes of what size its stream is.
-    trainer.passes(pieces, lambda examples: Noise.at(run.seed, 0, examples.rows), count)
+    trainer.passes.add_gradients(batch)
     with Counting(*ranks.meshes) as counting:
-        trainer.passes(pieces, lambda examples: Noise.at(run.seed, 0, examples.rows), count)
+        trainer.passes.add_gradients(batch)
     assert not counting.unknown, counting.unknown
-    first, total = pieces[0], Counter[str]()
+    first, total = batch.pieces[0], Counter[str]()
     for each in ranks.every(dict(counting.bytes)):
         total.update({" ".join(key): size for key, size in each.items()})
     source = 0 if first.decoder_tokens is None else first.tokens.shape[1]
     length = first.tokens.shape[1] if first.decoder_tokens is None else first.decoder_tokens.shape[1]
-    sizes = Workload(len(pieces) * ranks.replicas, first.tokens.shape[0], length, source)
-    vocabulary = run.objective.divides_vocabulary
+    sizes = Workload(len(batch.pieces) * ranks.replicas, first.tokens.shape[0], length, source)
+    vocabulary = divides_logits(run.objective)
     foretold = exchanged(run.architecture, ranks.asked, sizes, vocabulary=vocabulary)
     return Exchange(
         str(case), ranks.size, dict(sorted(total.items())), {" ".join(key): size for key, size in sorted(foretold.items())},

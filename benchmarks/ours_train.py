@@ -31,9 +31,10 @@ from anyformer.training import AdamW
 from anyformer.training.allocator import keep_freed_memory
 from anyformer.training.memory_meter import state_bytes
 from anyformer.training.optimiser import build_optimiser
-from anyformer.training.passes import computing, loss_function, one_by_one
+from anyformer.training.passes import MicroBatches, MicroBatchLoss, OneByOne
 from anyformer.training.precision import deterministic
-from anyformer.training.step import update
+from anyformer.training.step import Updates
+from anyformer.training.trainee import Trainee
 
 GATE = 3
 """Steps whose losses are compared."""
@@ -52,7 +53,8 @@ class Trainer:
     def __init__(self, plan: Plan, seed: int, sizes: Training = TRAININGS["small"]) -> None:
         self.model = build_model(trained(sizes), plan, seed=seed).train()
         self.optimiser = build_optimiser(AdamW(learning_rate=RATE), self.model)
-        self.loss = loss_function(computing(self.model, OBJECTIVES[sizes.kind], plan), plan)
+        self.passes = OneByOne(MicroBatchLoss(self.model, OBJECTIVES[sizes.kind], plan))
+        self.updates = Updates(self.passes, (Trainee(self.model, self.optimiser),), clip=1.0)
         given = fixed_batch(sizes, seed)
         self.batch = Examples(given.tokens, given.targets, None, torch.arange(sizes.batch), given.decoder)
         self.losses: list[float] = []
@@ -60,10 +62,8 @@ class Trainer:
     def step(self) -> float:
         begin = time.perf_counter()
         with deterministic():
-            outcome = update(
-                one_by_one(self.loss), self.model, self.optimiser, [self.batch],
-                count=self.batch.count, seed=0, step=len(self.losses), rate=RATE, clip=1.0,
-            )  # fmt: skip
+            batch = MicroBatches([self.batch], self.batch.count, step=len(self.losses))
+            outcome = self.updates.update(batch, RATE)
         self.losses.append(outcome.loss)
         return time.perf_counter() - begin
 

@@ -42,7 +42,7 @@ from anyformer.training import AdamW, Checkpoints, ConstantSchedule, Evaluation,
 from anyformer.training.journal import SUMMARY
 from anyformer.training.saving import Saver
 from anyformer.training.session import Session
-from anyformer.training.trainer import Trainer
+from anyformer.training.step import Updates
 
 RESULT = RESULTS / "saves.json"
 WAYS = {"background": True, "waiting": False}
@@ -114,7 +114,7 @@ def watched() -> Iterator[Watch]:
     """Within, the calls of the loop that save or wait, its updates and its writes are noted."""
     watch = Watch()
     calls = (
-        ("wait", Saver, "save"), ("wait", Saver, "then"), ("wait", Saver, "__exit__"), ("update", Trainer, "update"),
+        ("wait", Saver, "save"), ("wait", Saver, "then"), ("wait", Saver, "__exit__"), ("update", Updates, "update"),
         ("write", checkpoint, "write"), ("train", Session, "_train"),
     )  # fmt: skip
     with ExitStack() as stack:

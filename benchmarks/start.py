@@ -40,7 +40,7 @@ KEPT = (
     "t = Trainer(Plan(precision='{precision}', attention='{attention}', compile='off'), 0); kept = dict();"
     "names = set(p.data_ptr() for p in t.model.parameters());"
     "pack = lambda x: (kept.__setitem__(x.untyped_storage().data_ptr(), x.untyped_storage().nbytes()), x)[1];"
-    "\nwith torch.autograd.graph.saved_tensors_hooks(pack, lambda x: x):\n    loss = t.loss(t.batch, None)\n"
+    "\nwith torch.autograd.graph.saved_tensors_hooks(pack, lambda x: x):\n    loss = t.passes.summed(t.batch.tensors(), None)\n"
     "print(sum(size for pointer, size in kept.items() if pointer not in names))"
 )
 

@@ -82,10 +82,15 @@ def fine_tuned(subject: Subject, place: Path, kind: str) -> dict[str, Any]:
     records = PAIRS if kind == "pairs" else RECORDS[kind]
     path = _lines(place.with_suffix(f".{kind}.jsonl"), records)
     trainer = _trainer(subject, path, kind, len(records))
-    rows = [row for piece in trainer.micro_batches(0)[0] for row in rows_of(piece)]
+    rows = [row for piece in trainer.micro_batches(0).pieces for row in rows_of(piece)]
     # Records share rows, so a batch of as many rows as records has each of them several times.
     rows = [row for at, row in enumerate(rows) if row not in rows[:at]]
-    return {"rows": rows, "losses": [trainer.update(step).loss for step in range(STEPS)]}
+    return {"rows": rows, "losses": [updated(trainer, step) for step in range(STEPS)]}
+
+
+def updated(trainer: Trainer, step: int) -> float:
+    """The loss of an update."""
+    return trainer.updates.update(trainer.micro_batches(step), trainer.rate(step)).loss
 
 
 def _trainer(subject: Subject, path: Path, kind: str, count: int) -> Trainer:
@@ -138,12 +143,12 @@ def hidden(subject: Subject, place: Path) -> dict[str, Any]:
     path = _lines(place.with_suffix(".hidden.jsonl"), [{"text": text} for text in DOCUMENTS * 4])
     own = {"objective.kind": "masked", "length": 32, "batch": 4, "data.validation_paths": _held_out(path), **CHANGES}
     trainer = started(described(subject, (str(path),), own), subject)
-    (piece,), _ = trainer.micro_batches(0)
+    (piece,) = trainer.micro_batches(0).pieces
     padding = torch.ones_like(piece.tokens) if piece.padding is None else piece.padding.long()
     labels = torch.where(piece.targets == IGNORED, -100, piece.targets)
     rows = {"input_ids": piece.tokens.tolist(), "attention_mask": padding.tolist(), "labels": labels.tolist()}
     place.with_suffix(".rows.json").write_text(json.dumps(rows), encoding="utf-8")
-    return {"losses": [trainer.update(0).loss for _ in range(STEPS)]}
+    return {"losses": [updated(trainer, 0) for _ in range(STEPS)]}
 
 
 def told(shape: str, place: Path) -> dict[str, Any]:

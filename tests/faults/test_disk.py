@@ -16,9 +16,10 @@ from rich.console import Console
 
 from anyformer import checkpoint
 from anyformer.files import PlaceError
-from anyformer.training import resume, train, trainer
+from anyformer.training import resume, train
 from anyformer.training.held_out import corpus_of
 from anyformer.training.saving import Saver, UnsavedError
+from anyformer.training.step import Updates
 
 QUIET = Console(quiet=True)
 
@@ -110,7 +111,7 @@ def test_files_are_those_of_the_moment_whether_training_waits_or_not(tmp_path, m
 def test_a_slow_writer_writes_the_weights_of_its_step_though_later_updates_changed_them(tmp_path, monkeypatch):
     run = run_of("dense", tmp_path, steps=6, every=2)
     train(run, tmp_path / "whole", console=QUIET)
-    real, update, updated = checkpoint.write, trainer.update, threading.Event()
+    real, update, updated = checkpoint.write, Updates.update, threading.Event()
 
     def slow(given: checkpoint.Contents, directory: Path) -> None:
         if given.facts["step"] < 6:
@@ -124,7 +125,7 @@ def test_a_slow_writer_writes_the_weights_of_its_step_though_later_updates_chang
         return outcome
 
     monkeypatch.setattr(checkpoint, "write", slow)
-    monkeypatch.setattr(trainer, "update", told)
+    monkeypatch.setattr(Updates, "update", told)
     train(run, tmp_path / "run", console=QUIET)
     assert outcome(tmp_path / "run") == outcome(tmp_path / "whole")
 

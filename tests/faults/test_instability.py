@@ -11,11 +11,13 @@ from rich.console import Console
 
 from anyformer import checkpoint
 from anyformer.describe import change_all
+from anyformer.objectives import Examples
 from anyformer.objectives.feed import TextFeed
-from anyformer.training import NonFiniteError, resume, train, trainer
+from anyformer.training import NonFiniteError, resume, train
 from anyformer.training.instability import Past, ReportSpikes, RewindSpikes, SpikeError
 from anyformer.training.journal import read_metrics
-from anyformer.training.parallel import ranks
+from anyformer.training.passes import MicroBatchLoss
+from anyformer.training.step import Updates
 
 QUIET = Console(quiet=True)
 BATCH = 4
@@ -30,19 +32,14 @@ def run(tmp_path):
 @pytest.fixture
 def spoil(monkeypatch):
     """`spoil({batch: factor})` multiplies the loss of these batches of the data."""
-    loss_function = ranks.loss_function
+    summed = MicroBatchLoss.summed
 
     def spoil(factors):
-        def spoilt(*given):
-            loss = loss_function(*given)
+        def spoilt(self, given, key):
+            total, loads = summed(self, given, key)
+            return total * factors.get(int(Examples.of(given).rows[0]) // BATCH, 1.0), loads
 
-            def call(examples, noise):
-                summed, loads = loss(examples, noise)
-                return summed * factors.get(int(examples.rows[0]) // BATCH, 1.0), loads
-
-            return call
-
-        monkeypatch.setattr(ranks, "loss_function", spoilt)
+        monkeypatch.setattr(MicroBatchLoss, "summed", spoilt)
 
     return spoil
 
@@ -61,7 +58,7 @@ def leave_out(monkeypatch, *batches):
 
 def crash(monkeypatch, call):
     """Let the process break down at one of its updates."""
-    update, calls = trainer.update, []
+    update, calls = Updates.update, []
 
     def breaks(*given, **more):
         calls.append(1)
@@ -69,7 +66,7 @@ def crash(monkeypatch, call):
             raise RuntimeError("crash")
         return update(*given, **more)
 
-    monkeypatch.setattr(trainer, "update", breaks)
+    monkeypatch.setattr(Updates, "update", breaks)
 
 
 def losses(directory):
@@ -119,15 +116,15 @@ def test_one_batch_more_than_may_be_left_out_stops_the_run(run, tmp_path, spoil)
 
 
 def test_weights_that_are_not_finite_stop_the_run_at_once(run, tmp_path, monkeypatch):
-    update, calls = trainer.update, []
+    update, calls = Updates.update, []
 
-    def breaks(loss, model, *given, **more):
+    def breaks(self, *given):
         calls.append(1)
         if len(calls) == 4:
-            next(model.parameters()).data.fill_(math.nan)
-        return update(loss, model, *given, **more)
+            next(self.model.parameters()).data.fill_(math.nan)
+        return update(self, *given)
 
-    monkeypatch.setattr(trainer, "update", breaks)
+    monkeypatch.setattr(Updates, "update", breaks)
     with pytest.raises(NonFiniteError, match=r"the weight embedding\.weight is not finite.*0 batches were left out"):
         train(change_all(run, {"non_finite": {"kind": "skip"}}), tmp_path / "run", console=QUIET)
 

@@ -44,7 +44,7 @@ def made(
     value = Data.kinds[plain.pop("kind")].parse(plain)
     corpus = prepare(value, folder / "cache", 1, progress=False, special=objective.special(length))
     setting = Setting(corpus.tokenizer, length, 0, corpus.names)
-    feed, held_out = (make(value, corpus, setting, batch) for make in (objective.feed, objective.held_out))
+    feed, held_out = (objective.feed(value, corpus, setting, batch, held_out=each) for each in (False, True))
     return Prepared(value, corpus, setting, feed.at(0), list(held_out.once()))
 
 
@@ -63,7 +63,7 @@ class Says:
 def measured(objective: Objective, outputs: Sequence[Tensor], batches: Sequence[Examples], names=None) -> dict[str, float]:
     """The metrics of given outputs, and the mean loss as `loss`."""
     model: Any = Says(*outputs)
-    totals = added((objective.statistics(model, examples, Auxiliary(), {}) for examples in batches), objective.each_row)
+    totals = added((objective.statistics(model, examples, Auxiliary(), {}) for examples in batches), objective.traits.each_row)
     count = sum(examples.count for examples in batches)
     return {**objective.metrics(totals, names or {}), "loss": float(totals["loss"]) / count}
 

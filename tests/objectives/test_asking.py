@@ -15,7 +15,6 @@ from anyformer.describe import DescriptionError, UserError, change_all
 from anyformer.files import PlaceError
 from anyformer.model import build
 from anyformer.objectives import CausalObjective, DistillationObjective, Examples, MaskedObjective
-from anyformer.parts.call.noise import Noise
 from anyformer.plan import Plan
 from anyformer.training import Checkpoints, Evaluation, Run, asking, resume, train
 from anyformer.training.answers import Answers, AnswersError, Part, gaps, token_type, write_part
@@ -55,9 +54,9 @@ def loaded(monkeypatch) -> list[str]:
     """The paths of the models that were loaded to be asked."""
     paths, load = [], asking.at_path
 
-    def watched(name, path, *more):
-        paths.append(path)
-        return load(name, path, *more)
+    def watched(name, partner, *more):
+        paths.append(partner.path)
+        return load(name, partner, *more)
 
     monkeypatch.setattr(asking, "at_path", watched)
     return paths
@@ -85,8 +84,7 @@ def test_all_tokens_kept_learn_as_from_the_teacher_itself(run, inner, tmp_path):
     for objective in objectives:
         trainer, _ = started(run.but(objective=objective))
         for step in (0, 3):
-            pieces, count = trainer.micro_batches(step)
-            loss, _ = trainer.passes(pieces, lambda examples: Noise.at(0, 0, examples.rows), count)
+            loss, _ = trainer.passes.add_gradients(replace(trainer.micro_batches(step), seed=0, step=0))
         found.append((torch.tensor(loss), [p.grad for p in trainer.model.parameters() if p.grad is not None]))
     torch.testing.assert_close(*found, rtol=1e-6, atol=1e-6)
 
@@ -100,9 +98,9 @@ def test_the_teacher_is_asked_once_and_not_held(run, loaded, tmp_path):
     second, said = started(run)
     assert loaded == ["teacher"]
     assert any("16 of 16 rows are reused" in line for line in said), said
-    taught = [one.taught.exp().sum() for step in range(4) for one in second.micro_batches(step)[0]]
+    taught = [one.taught.exp().sum() for step in range(4) for one in second.micro_batches(step).pieces]
     assert said[-1] == f"the teacher's kept tokens: 5, which hold {float(sum(taught)) / 256:.1%} of its probability"
-    assert all(first.micro_batches(step)[0][0].digest == second.micro_batches(step)[0][0].digest for step in range(4))
+    assert all(first.micro_batches(step).data == second.micro_batches(step).data for step in range(4))
     assert len(folders(tmp_path)) == 1
 
 
@@ -123,7 +121,7 @@ def test_a_longer_run_asks_about_its_further_rows_alone(run, loaded):
     longer, said = started(run.but(steps=6))
     assert any("16 of 24 rows are reused" in line for line in said), said
     assert [(part.first, part.stop) for part in longer.answers.parts] == [(0, 16), (16, 24)]
-    batch = longer.micro_batches(5)[0][1]
+    batch = longer.micro_batches(5).pieces[1]
     assert batch.taught.exp().sum(-1).max() <= 1 + 1e-6
     started(run.but(steps=2))
     assert len(loaded) == 2
@@ -236,7 +234,10 @@ def test_the_rows_of_batches_that_may_be_left_out_are_asked_about(run):
     trainer, _ = started(run.but(non_finite=SkipBatch(most=3)))
     assert trainer.answers is not None
     assert trainer.answers.parts[-1].stop == 7 * run.batch
-    assert trainer.update(3, passed=3).data == trainer.answers.beside(trainer.training.at(6)).digest
+    assert (
+        trainer.updates.update(trainer.micro_batches(3, passed=3), trainer.rate(3)).data
+        == trainer.answers.beside(trainer.training.at(6)).digest
+    )
 
 
 def test_a_run_goes_on_without_its_teacher_and_asks_no_other_one(run, tmp_path):

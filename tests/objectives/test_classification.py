@@ -112,9 +112,9 @@ def test_calibration_error_by_its_formula(tmp_path):
 def test_too_few_logits_are_refused_before_any_work(tmp_path):
     objective = ClassificationObjective()
     corpus = made(objective, PAIRED, ROWS, tmp_path, 40).corpus
-    objective.check_outputs(bert(Head(outputs=3, pool="first")), corpus)
+    check_classes(bert(Head(outputs=3, pool="first")), corpus, objective.traits.classes)
     with pytest.raises(UserError, match=r"3 classes \(a, b, c\), and the head 2 logits: set architecture.head.outputs = 3"):
-        objective.check_outputs(bert(Head(outputs=2, pool="first")), corpus)
+        check_classes(bert(Head(outputs=2, pool="first")), corpus, objective.traits.classes)
 
 
 @pytest.mark.parametrize("head", [Head(tied=True), Head(outputs=1, pool="first"), Head(outputs="features", pool="mean")])

@@ -12,7 +12,7 @@ from anyformer.catalogue import architecture
 from anyformer.data import Similar
 from anyformer.describe import change_all
 from anyformer.model import build
-from anyformer.objectives import ContrastiveObjective, default_objective
+from anyformer.objectives import ContrastiveObjective, default_objective, loss_of
 from anyformer.parts import Head
 from anyformer.parts.call.noise import Noise
 from anyformer.parts.call.reports import Auxiliary
@@ -88,7 +88,7 @@ def test_a_head_that_pools_decides(tmp_path):
     objective = ContrastiveObjective()
     examples = made(objective, DATA, ROWS, tmp_path, 24).held_out[0]
     with torch.no_grad():
-        losses = {float(objective.but(pool=pool).loss(model, examples, None)) for pool in ("first", "mean", "last")}
+        losses = {float(loss_of(objective.but(pool=pool), model, examples, None)) for pool in ("first", "mean", "last")}
     assert len(losses) == 1
 
 
@@ -110,7 +110,9 @@ def test_a_text_beside_itself_is_told_apart_by_dropout(tmp_path):
 def test_baseline_is_the_loss_of_equal_features(tmp_path, hard):
     objective = ContrastiveObjective(hard_negatives=hard)
     prepared = made(objective, HARD if hard else DATA, ROWS, tmp_path, 16)
-    feeds = [make(prepared.data, prepared.corpus, prepared.setting, 4) for make in (objective.feed, objective.held_out)]
+    feeds = [
+        objective.feed(prepared.data, prepared.corpus, prepared.setting, 4, held_out=held_out) for held_out in (False, True)
+    ]
     name, loss = objective.baseline(feeds[0], 1, feeds[1], 100, 8)
     same = [torch.ones(len(each.tokens), 8) for each in prepared.held_out]
     assert measured(objective, same, prepared.held_out)["loss"] == pytest.approx(loss, rel=1e-5)
@@ -122,11 +124,13 @@ def test_refusals():
     with pytest.raises(ValueError, match=r"gives logits: take the head out"):
         objective.check(bert(Head(outputs=2, pool="first")))
     with pytest.raises(ValueError, match=r"accumulation = 2 cuts the batch: set accumulation = 1"):
-        objective.check_batch(16, 8, 2)
+        objective.sizes.check(16, 8, 2)
     with pytest.raises(ValueError, match="batch to 2 or more"):
-        objective.check_batch(16, 1, 1)
+        objective.sizes.check(16, 1, 1)
     with pytest.raises(ValueError, match=r"objective.hard_negatives = true and data.negative = None"):
-        ContrastiveObjective(hard_negatives=True).check_data(Similar(paths=("a",)))
+        ContrastiveObjective(hard_negatives=True).check_data(
+            Similar(paths=("a",)), architecture("sentence-bert-base", tiny=True), 16
+        )
 
 
 @pytest.mark.parametrize("name", ["bert-base-uncased-pooled", "sentence-bert-large", "all-minilm-l6-v2", "deberta-v3-base"])

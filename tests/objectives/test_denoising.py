@@ -156,4 +156,4 @@ def test_what_cannot_be_trained_so_is_refused():
     with pytest.raises(ValueError, match="choose an architecture with an encoder"):
         DenoisingObjective().check(small("gpt2"))
     with pytest.raises(ValueError, match="length = 1 has no room"):
-        DenoisingObjective().check_batch(1, 1, 1)
+        DenoisingObjective().sizes.check(1, 1, 1)

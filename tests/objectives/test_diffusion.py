@@ -13,7 +13,7 @@ from anyformer.catalogue import architecture
 from anyformer.data import IGNORED, Batch, Bytes
 from anyformer.data.vocabulary import make_tokenizer
 from anyformer.model import build
-from anyformer.objectives import DiffusionObjective, Setting
+from anyformer.objectives import DiffusionObjective, Setting, loss_of
 from anyformer.text import Specials
 
 OBJECTIVE = DiffusionObjective()
@@ -49,7 +49,7 @@ def test_the_loss_is_the_weighted_cross_entropy_of_the_masks():
         for place in range(64):
             if made.targets[row, place] != IGNORED:
                 total += made.weights[row, 0] * F.cross_entropy(logits[row, place], tokens[row, place])
-    torch.testing.assert_close(OBJECTIVE.loss(model, made, None), total, rtol=1e-5, atol=1e-4)
+    torch.testing.assert_close(loss_of(OBJECTIVE, model, made, None), total, rtol=1e-5, atol=1e-4)
     assert made.count == 6 * 64
 
 

@@ -14,7 +14,14 @@ from anyformer.catalogue.llama import llama
 from anyformer.data import IGNORED, Bytes, Characters, Chats, Text
 from anyformer.describe import DescriptionError, UserError, change_all
 from anyformer.model import build
-from anyformer.objectives import CausalObjective, DistillationObjective, Examples, InstructionObjective, MaskedObjective
+from anyformer.objectives import (
+    CausalObjective,
+    DistillationObjective,
+    Examples,
+    InstructionObjective,
+    MaskedObjective,
+    loss_of,
+)
 from anyformer.objectives.distillation import divergence
 from anyformer.parts.call.reports import Auxiliary
 from anyformer.plan import Plan
@@ -55,9 +62,9 @@ def test_the_loss_mixes_the_data_and_the_teacher():
     partners = {"teacher": teacher}
 
     def loss(**fields: object) -> float:
-        return float(DistillationObjective(teacher="t", **fields).loss(student, given, None, partners=partners).detach())
+        return float(loss_of(DistillationObjective(teacher="t", **fields), student, given, None, partners=partners).detach())
 
-    own = float(CausalObjective().loss(student, given, None).detach())
+    own = float(loss_of(CausalObjective(), student, given, None).detach())
     taught = 9 * float(divergence(teacher(given.tokens), student(given.tokens), given, 3.0).detach())
     assert loss(alpha=0.0) == pytest.approx(own, rel=1e-6)
     assert loss(alpha=1.0, temperature=3.0) == pytest.approx(taught, rel=1e-6)
@@ -66,13 +73,13 @@ def test_the_loss_mixes_the_data_and_the_teacher():
     totals = objective.statistics(student, given, Auxiliary(), partners)
     assert float(totals["loss"].detach()) == pytest.approx(own, rel=1e-6)  # held out: without the teacher and penalties
     assert objective.metrics(totals, {})["teacher_loss"] == pytest.approx(
-        float(CausalObjective().loss(teacher, given, None).detach()) / given.count, rel=1e-6
+        float(loss_of(CausalObjective(), teacher, given, None).detach()) / given.count, rel=1e-6
     )
 
 
 def test_the_teacher_gets_no_gradient():
     student, teacher = build(LLAMA, seed=1), build(LLAMA, seed=2)
-    DistillationObjective(teacher="t", alpha=1.0).loss(student, examples(), None, partners={"teacher": teacher}).backward()
+    loss_of(DistillationObjective(teacher="t", alpha=1.0), student, examples(), None, partners={"teacher": teacher}).backward()
     assert all(parameter.grad is None for parameter in teacher.parameters())
     assert all(parameter.grad is not None for parameter in student.parameters())
 
@@ -84,7 +91,7 @@ def test_what_cannot_be_taught_is_refused():
         DistillationObjective(teacher="t", of=CausalObjective(balance_loss=0.1))
     objective = DistillationObjective(teacher="t")
     with pytest.raises(ValueError, match="gives 11 logits and the student 12"):
-        objective.check_partner("teacher", change_all(LLAMA, {"embedding.vocab": 11}), LLAMA)
+        objective.partners["teacher"].check(change_all(LLAMA, {"embedding.vocab": 11}), LLAMA)
     with pytest.raises(ValueError, match="the masked objective"):
         DistillationObjective(teacher="t", of=MaskedObjective()).check(LLAMA)
 
@@ -135,7 +142,7 @@ def test_as_much_is_held_out_as_the_inner_objective_needs(tmp_path, monkeypatch)
         train_on, held_out = ((str(tmp_path / f"{name}.{suffix}"),) for name in ("given", "held-out"))
         data = kind(paths=train_on, validation_paths=held_out, tokenizer=Bytes())
         run = Run(steps=1, batch=1, length=8, data=data, architecture=model, objective=objective)
-        assert len(corpus_of(run).validation) == objective.least_held_out == least
+        assert len(corpus_of(run).validation) == objective.sizes.least_held_out == least
 
 
 def test_a_teacher_of_other_tokens_is_refused(noisy, tmp_path):

@@ -38,6 +38,7 @@ from anyformer.objectives import (
     Setting,
     SpansObjective,
     TokenLabelsObjective,
+    loss_of,
 )
 from anyformer.plan import Plan
 from anyformer.text import Tokenizer
@@ -107,7 +108,7 @@ def prepared(
 
 def examples(place: Path, data: type[Files], rows: list[dict[str, Any]], objective: Objective, **more: Any) -> Any:
     corpus, value = prepared(place, data, rows, objective, **more)
-    (found,) = objective.held_out(value, corpus, Setting(corpus.tokenizer, LENGTH, 0, corpus.names), 8).once()
+    (found,) = objective.feed(value, corpus, Setting(corpus.tokenizer, LENGTH, 0, corpus.names), 8, held_out=True).once()
     return found
 
 
@@ -166,7 +167,7 @@ def test_words_have_classes_where_transformers_has_them(directory: Callable[...,
     model, _ = af.load(place, plan=Plan(precision="fp32", compile="off"))
     with torch.no_grad():
         loss = theirs(given["input_ids"], attention_mask=given["attention_mask"], labels=labels).loss
-        mine = objective.loss(model.eval(), found, None) / found.count
+        mine = loss_of(objective, model.eval(), found, None) / found.count
     torch.testing.assert_close(mine, loss, rtol=0, atol=1e-5)
 
 
@@ -180,7 +181,7 @@ def test_questions_and_windows_of_contexts_are_those_of_transformers(directory: 
     path.write_text(json.dumps(rows[0]) + "\n")
     data = AnswerSpans(paths=(str(path),), validation=0.0, tokenizer=TokenizerFile(path=str(place)))
     corpus = prepare(data, place / "cache", 1, progress=False, special=objective.special(12))
-    held_out = objective.held_out(data, replace(corpus, validation=corpus.train), Setting(corpus.tokenizer, 12), 8)
+    held_out = objective.feed(data, replace(corpus, validation=corpus.train), Setting(corpus.tokenizer, 12), 8, held_out=True)
     (found,) = held_out.once()
     words = AutoTokenizer.from_pretrained(place)
     given = words(

@@ -16,6 +16,7 @@ from anyformer.data.kinds.vectors import placed
 from anyformer.describe import DescriptionError, UserError, change_all
 from anyformer.model import build
 from anyformer.objectives import ImageClassificationObjective, Setting, VectorClassificationObjective, default_objective
+from anyformer.objectives.classes import check_classes
 from anyformer.parts.call.reports import Auxiliary
 from anyformer.training import default_run
 from objectives.heads import made
@@ -43,7 +44,7 @@ def test_pixels_enter_as_they_are_in_the_file(folder):
     corpus, setting = prepared(objective, data, folder)
     assert corpus.names["label"] == ("a", "b")
     assert objective.lengths(corpus.train, setting).tolist() == [setting.length] * len(corpus.train)
-    examples = next(objective.held_out(data, corpus, setting, 8).once())
+    examples = next(objective.feed(data, corpus, setting, 8, held_out=True).once())
     labelled = zip(examples.targets.tolist(), examples.tokens, strict=True)
     seen = {(label, tuple(pixels.flatten().tolist())) for label, pixels in labelled}
     wanted = set()
@@ -79,7 +80,7 @@ def test_augmentation_is_a_function_of_the_samples_number(folder):
             assert len(matching) == 1
             moved.add(matching[0])
     assert len(moved) > 20
-    apart = [each.held_out(data, corpus, setting, 4).once() for each in (varied, plain)]
+    apart = [each.feed(data, corpus, setting, 4, held_out=True).once() for each in (varied, plain)]
     for found, given in zip(*apart, strict=True):
         assert torch.equal(found.tokens, given.tokens)
     other = varied.feed(data, corpus, Setting(corpus.tokenizer, 8, 4, corpus.names), 4)
@@ -116,10 +117,10 @@ def test_too_many_classes_are_refused(folder):
     objective = ImageClassificationObjective()
     corpus, _ = prepared(objective, Images(paths=(str(folder),), height=6, width=8, validation=0.4), folder)
     model = architecture("vit-base-16", tiny=True)
-    objective.check_outputs(model, corpus)
+    check_classes(model, corpus, objective.traits.classes)
     crowded = type("Crowded", (), {"names": {"label": tuple(map(str, range(13)))}})()
     with pytest.raises(UserError, match=r"13 classes .* the head 12 logits"):
-        objective.check_outputs(model, crowded)
+        check_classes(model, crowded, objective.traits.classes)
     with pytest.raises(ValueError, match="gives the model an image, and this model reads tokens"):
         objective.check(architecture("bert-base-uncased", tiny=True))
     with pytest.raises(ValueError, match="gives the model vectors, and this model reads patches"):

@@ -24,7 +24,7 @@ from anyformer.describe import change_all
 from anyformer.generation import Sampling, generate
 from anyformer.generation.text import generate_tokens
 from anyformer.model import build
-from anyformer.objectives import InstructionObjective, Setting
+from anyformer.objectives import InstructionObjective, Setting, loss_of
 from anyformer.parts import Causal, Experts, Prefix, RowCapacity
 from anyformer.parts.call.reports import Auxiliary
 from anyformer.plan import Plan
@@ -103,7 +103,7 @@ def test_the_loss_is_the_full_loss_restricted_to_the_answers():
             losses = torch.nn.functional.cross_entropy(model(tokens)[0, :-1], tokens[0, 1:], reduction="none")
         expected += float(losses[torch.from_numpy(chat["answers"][1:] == 1)].sum())
     rows = tuple((table[number],) for number in range(len(table)))
-    loss = objective.loss(model, objective.examples(RecordBatch(rows, np.arange(len(table))), setting(16)), None)
+    loss = loss_of(objective, model, objective.examples(RecordBatch(rows, np.arange(len(table))), setting(16)), None)
     assert float(loss) == pytest.approx(expected, rel=1e-6)
 
 
@@ -120,7 +120,7 @@ def test_packed_equals_alone(name):
     with torch.no_grad():
         for rows in (packed, alone):
             batch = RecordBatch(tuple(tuple(table[r] for r in rows[n]) for n in range(len(rows))), np.arange(len(rows)))
-            losses.append(float(objective.loss(model, objective.examples(batch, given), None)))
+            losses.append(float(loss_of(objective, model, objective.examples(batch, given), None)))
     assert losses[0] == pytest.approx(losses[1], rel=1e-6)
 
 

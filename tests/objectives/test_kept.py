@@ -12,7 +12,7 @@ from anyformer.catalogue import architecture
 from anyformer.data import IGNORED
 from anyformer.describe import change_all
 from anyformer.model import build
-from anyformer.objectives import CausalObjective, DistillationObjective, Examples
+from anyformer.objectives import CausalObjective, DistillationObjective, Examples, loss_of, without_penalties
 from anyformer.objectives.distillation import divergence
 from anyformer.objectives.kept import kept_divergence
 from anyformer.parts.call.reports import Auxiliary
@@ -78,18 +78,18 @@ def test_a_rest_of_nothing_is_harmless():
 
 def test_an_evaluation_is_of_the_data_alone():
     model, (_, _, examples) = build(change_all(TINY, {"embedding.vocab": V}), seed=1).eval(), given(2, 1.0)
-    own = float(CausalObjective().loss(model, examples, None).detach())
+    own = float(loss_of(CausalObjective(), model, examples, None).detach())
     bare = replace(examples, taught=None, taught_tokens=None)
     kept = DistillationObjective(teacher="t", kept=2)
     totals = kept.statistics(model, bare, Auxiliary(), {})
     assert float(totals["loss"].detach()) == pytest.approx(own, rel=1e-6)
     assert kept.metrics(totals, {}).keys() == {"accuracy"}
-    assert float(kept.without_penalties.loss(model, bare, None).detach()) == pytest.approx(own, rel=1e-6)
+    assert float(loss_of(without_penalties(kept), model, bare, None).detach()) == pytest.approx(own, rel=1e-6)
 
 
 @pytest.mark.parametrize("k", [1, 4])
 def test_foretold_memory_holds_the_kept_answers_of_every_position(k):
     _, _, examples = given(k, 1.0)
     answers = examples.taught.nbytes + examples.taught_tokens.nbytes
-    assert DistillationObjective(teacher="t", kept=k).position_bytes == answers / examples.targets.numel()
-    assert DistillationObjective(teacher="t").position_bytes == 0
+    assert DistillationObjective(teacher="t", kept=k).sizes.position_bytes == answers / examples.targets.numel()
+    assert DistillationObjective(teacher="t").sizes.position_bytes == 0

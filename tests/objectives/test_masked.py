@@ -176,7 +176,7 @@ def test_what_cannot_be_trained_so_is_refused():
     with pytest.raises(ValueError, match=r"head.outputs = 1: leave head.outputs out"):
         objective.check(small("electra-small"))
     with pytest.raises(ValueError, match="at least 3 are needed"):
-        objective.check_batch(2, 1, 1)
+        objective.sizes.check(2, 1, 1)
     with pytest.raises(ValueError, match="together at most 1"):
         MaskedObjective(masked=0.8, random=0.3)
     bare = Setting(tokenizer(Specials()), LENGTH)

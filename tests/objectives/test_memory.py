@@ -47,8 +47,8 @@ def test_the_predicted_peak_is_the_measured_one(run):
     trainer = Trainer.start(run, corpus_of(run), Host(CPU, {"fp32": 1e9}))
     meter = MemoryMeter(CPU)
     for number in range(1, TENSORS_AT + 1):
-        with meter.watching(number, trainer.model, trainer.trainee.optimiser, trainer.kept):
-            trainer.update(number - 1)
+        with meter.watching(number, trainer.held):
+            trainer.updates.update(trainer.micro_batches(number - 1), trainer.rate(number - 1))
     flops, peak = update_figures(step_of(run), run.piece, run.accumulation, run.plan)
     assert peak == pytest.approx(meter.tensors, rel=0.05)
     assert flops.predicted == flops.measured
@@ -58,7 +58,7 @@ def test_the_predicted_peak_is_the_measured_one(run):
 def test_made_up_examples_have_the_tensors_of_real_ones(run):
     objective, data = run.objective, run.data
     trainer = Trainer.start(run, corpus_of(run), Host(CPU, {"fp32": 1e9}))
-    (real,), _ = trainer.micro_batches(0)
+    (real,) = trainer.micro_batches(0).pieces
     made = objective.made_up(run.architecture, data, run.piece)
     assert made.tokens.shape == real.tokens.shape
     # Numbers of each row or sample, which only metrics or the final division read, are too small to count.

@@ -20,7 +20,15 @@ from anyformer.catalogue import architecture
 from anyformer.data import Bytes, Corpus, Mixture, Text, prepare
 from anyformer.describe import DescriptionError, change_all, from_toml, to_toml
 from anyformer.model import build
-from anyformer.objectives import CausalObjective, ClassificationObjective, MaskedObjective, Objective, Setting
+from anyformer.objectives import (
+    CausalObjective,
+    ClassificationObjective,
+    LossTraits,
+    MaskedObjective,
+    Objective,
+    Setting,
+    loss_of,
+)
 from anyformer.objectives.feed import Feed
 from anyformer.objectives.mixing import MixtureFeed, baseline_of, epochs, held_out_feed, prompt_of, training_feed
 from anyformer.plan import Plan
@@ -155,7 +163,7 @@ def test_held_out_loss_is_by_shares_and_told_of_each(parts, tmp_path):
             rows = None if most is None else {"small": 9, "large": 3}[name]
             with torch.no_grad():
                 sums = [
-                    (float(objective.loss(model, x, None)), x.count, int((x.targets >= 0).any(1).sum()))
+                    (float(loss_of(objective, model, x, None)), x.count, int((x.targets >= 0).any(1).sum()))
                     for x in part.feed.once(rows)
                 ]
             assert sum(each[2] for each in sums) == part.feed.rows_of(rows)
@@ -327,7 +335,7 @@ def test_the_bytes_of_a_tokenizer_are_those_of_each_part(parts, tmp_path):
 
 def test_prompts_are_those_of_the_parts_in_turn():
     corpus = SimpleNamespace(components={"a": "first", "b": "second", "c": "third"})
-    objective = SimpleNamespace(prompt=lambda part, number: f"{part} {number}")
+    objective = SimpleNamespace(traits=LossTraits(prompt=lambda part, number: f"{part} {number}"))
     assert [prompt_of(objective, corpus, n) for n in (0, 1, 2, 3, 7)] == [
         "first 0",
         "second 0",

@@ -9,7 +9,7 @@ from anyformer.catalogue.llama import llama
 from anyformer.data import IGNORED
 from anyformer.model import build
 from anyformer.model.loss import token_losses
-from anyformer.objectives import CausalObjective, Examples, default_objective
+from anyformer.objectives import CausalObjective, Examples, default_objective, loss_of
 from anyformer.objectives.multi_token import MultiTokenObjective, later_losses, later_targets
 from anyformer.parts import ParallelPrediction, RMSNorm, SequentialPrediction
 from anyformer.parts.call.reports import Auxiliary
@@ -48,7 +48,9 @@ def test_the_loss_is_that_of_loops(kind, packed):
     first = float(token_losses(model(text[:, :-1], documents=documents), targets)[0].sum())
     for objective, factor in ((MultiTokenObjective(), 0.15), (MultiTokenObjective(factor=1.0, mean=False), 1.0)):
         objective.check(model.architecture)
-        assert float(objective.loss(model, whole, None)) == pytest.approx(first + factor * sum(map(float, losses)), rel=1e-6)
+        assert float(loss_of(objective, model, whole, None)) == pytest.approx(
+            first + factor * sum(map(float, losses)), rel=1e-6
+        )
     totals = MultiTokenObjective().statistics(model, whole, Auxiliary(), {})
     assert float(totals["loss"]) == pytest.approx(first, rel=1e-6)
     mean = MultiTokenObjective().metrics(totals, {})["loss_later_2"]
@@ -65,7 +67,7 @@ def test_training_learns_what_comes_later(kind):
 
     def loss(tokens, targets):
         examples = Examples(tokens, targets, None, torch.arange(4))
-        return objective.loss(model, examples, None)
+        return loss_of(objective, model, examples, None)
 
     before = loss(tokens, targets)
     torch.testing.assert_close(torch.compile(loss, fullgraph=True, backend="aot_eager")(tokens, targets), before)

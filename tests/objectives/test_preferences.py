@@ -17,7 +17,7 @@ from anyformer.data import IGNORED, Bytes, Preferences, RecordBatch, RecordTable
 from anyformer.data.columns import FLAGS, TOKENS
 from anyformer.describe import change_all
 from anyformer.model import build
-from anyformer.objectives import DPOObjective, Examples, ORPOObjective, PreferenceObjective, Setting, SimPOObjective
+from anyformer.objectives import DPOObjective, Examples, ORPOObjective, PreferenceObjective, Setting, SimPOObjective, loss_of
 from anyformer.parts.call.noise import Noise
 from anyformer.parts.call.reports import Auxiliary
 from anyformer.plan import Plan
@@ -73,7 +73,7 @@ def given() -> tuple[Given, Given, Examples]:
 )
 def test_losses_are_those_of_trl(objective, expected):
     policy, reference, examples = given()
-    loss = objective.loss(policy, examples, None, partners={"reference": reference}) / examples.count
+    loss = loss_of(objective, policy, examples, None, partners={"reference": reference}) / examples.count
     assert float(loss) == pytest.approx(expected, rel=2e-6)
 
 
@@ -117,7 +117,7 @@ def test_losses_are_the_published_formulas_in_loops():
         (SimPOObjective(beta=1.5, gamma=0.4), simpo),
         (ORPOObjective(weight=0.6), orpo),
     ):
-        loss = objective.loss(policy, examples, None, partners={"reference": reference})
+        loss = loss_of(objective, policy, examples, None, partners={"reference": reference})
         assert float(loss) == pytest.approx(expected, rel=1e-5)
 
 
@@ -129,7 +129,7 @@ def test_a_certain_answer_has_a_finite_loss_and_gradient():
         torch.zeros(2, 3, dtype=torch.int64), torch.full((2, 3), 4), None, torch.arange(1), counts=torch.ones(1)
     )
     for objective in (ORPOObjective(), SimPOObjective()):
-        loss = objective.loss(Given(logits), examples, None)
+        loss = loss_of(objective, Given(logits), examples, None)
         (gradient,) = torch.autograd.grad(loss, logits)
         assert loss.isfinite()
         assert gradient.isfinite().all()
@@ -140,7 +140,7 @@ def test_an_answer_without_tokens_is_no_reason_for_a_loss_that_is_no_number():
     targets = examples.targets.clone()
     targets[1] = IGNORED
     for objective in (ORPOObjective(), SimPOObjective()):
-        assert objective.loss(policy, replace(examples, targets=targets), None).isfinite()
+        assert loss_of(objective, policy, replace(examples, targets=targets), None).isfinite()
 
 
 def table(count: int = 4) -> RecordTable:
@@ -183,16 +183,16 @@ def test_the_loss_falls_and_does_not_depend_on_the_cut(objective: PreferenceObje
     model, reference = build(tiny, seed=3).train(), build(tiny, seed=3).eval()
     examples, partners = objective.examples(batch_of(table()), Setting(None, 12)), {"reference": reference}
     noise = Noise.at(0, 0, examples.rows)
-    whole = float(objective.loss(model, examples, noise, partners=partners))
+    whole = float(loss_of(objective, model, examples, noise, partners=partners))
     halves = [examples.slice(0, 1), examples.slice(1, 4)]
-    cut = sum(float(objective.loss(model, part, Noise(noise.key, part.rows), partners=partners)) for part in halves)
+    cut = sum(float(loss_of(objective, model, part, Noise(noise.key, part.rows), partners=partners)) for part in halves)
     assert cut == pytest.approx(whole, rel=1e-5)
     if objective.kind == "dpo":
-        before = objective.loss(reference, examples, None, partners=partners) / examples.count
+        before = loss_of(objective, reference, examples, None, partners=partners) / examples.count
         assert float(before) == pytest.approx(math.log(2), rel=1e-6)
     optimiser = torch.optim.Adam(model.parameters(), lr=1e-2)
     for _ in range(20):
-        loss = objective.loss(model, examples, noise, partners=partners) / examples.count
+        loss = loss_of(objective, model, examples, noise, partners=partners) / examples.count
         optimiser.zero_grad()
         loss.backward()
         optimiser.step()

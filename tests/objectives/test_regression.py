@@ -29,7 +29,7 @@ def test_held_out_values_move_no_moment(tmp_path):
     prepared = made(objective, {"kind": "scored"}, ROWS, tmp_path, 24)
     (tmp_path / "held-out.jsonl").write_text('{"text": "far", "value": 5000}\n')
     corpus = prepare(prepared.data, tmp_path / "cache", 1, progress=False, special=objective.special(24))
-    examples = next(objective.held_out(prepared.data, corpus, prepared.setting, 4).once())
+    examples = next(objective.feed(prepared.data, corpus, prepared.setting, 4, held_out=True).once())
     assert float(examples.targets[0]) == pytest.approx((5000 - VALUES.mean()) / VALUES.std(), rel=1e-6)
 
 
@@ -51,7 +51,9 @@ def test_a_constant_has_no_correlation_and_the_baselines_loss(tmp_path):
     prepared = made(objective, {"kind": "scored"}, ROWS, tmp_path, 24)
     figures = measured(objective, [torch.zeros(len(each.rows), 1) for each in prepared.held_out], prepared.held_out)
     assert figures["pearson"] == 0.0
-    feeds = [make(prepared.data, prepared.corpus, prepared.setting, 4) for make in (objective.feed, objective.held_out)]
+    feeds = [
+        objective.feed(prepared.data, prepared.corpus, prepared.setting, 4, held_out=held_out) for held_out in (False, True)
+    ]
     name, loss = objective.baseline(feeds[0], 3, feeds[1], 100, 1)
     assert name == "the mean of the training targets"
     assert loss == pytest.approx(figures["loss"]) == pytest.approx(1.0, abs=1e-6)
@@ -81,7 +83,7 @@ def test_spearman_is_that_of_scipy(series):
 
 def test_ranks_are_those_within_all_rows_whatever_the_batches():
     said, real = torch.randn(2, 30, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    names = RegressionObjective.each_row
+    names = RegressionObjective().traits.each_row
     rows = [
         {"each_said": a, "each_real": b, "rows": torch.tensor(len(a))}
         for a, b in zip(said.split(7), real.split(7), strict=True)

@@ -12,7 +12,7 @@ import torch
 from anyformer.data import IGNORED
 from anyformer.describe import DescriptionError, change, change_all, get
 from anyformer.model import Architecture, build
-from anyformer.objectives import ReplacedTokensObjective, default_objective
+from anyformer.objectives import ReplacedTokensObjective, default_objective, loss_of
 from anyformer.objectives.replaced_tokens import draw
 from anyformer.parts import Causal, Head
 from anyformer.parts.call.noise import Noise, uniform
@@ -70,7 +70,7 @@ def test_the_loss_is_that_of_plain_loops(models):
     examples = objective.examples(batch([40, 21], 40), setting(objective, LENGTH))
     noise = Noise.at(3, 5, examples.rows)
     with torch.no_grad():
-        found = objective.loss(model, examples, noise, partners={"generator": generator}) / examples.count
+        found = loss_of(objective, model, examples, noise, partners={"generator": generator}) / examples.count
         guesses = generator(examples.tokens, padding=examples.padding)
         uniforms = uniform(noise.other(1), 0, torch.Size((2, 6, guesses.shape[-1])))
         filled, original = examples.tokens.clone(), examples.tokens.clone()
@@ -101,7 +101,7 @@ def test_with_rows_of_one_length_both_losses_are_means(models):
     examples = examples_of(objective)
     with torch.no_grad():
         guess = objective.guess(model, generator, examples, None, None)
-        total = objective.loss(model, examples, None, partners={"generator": generator}) / examples.count
+        total = loss_of(objective, model, examples, None, partners={"generator": generator}) / examples.count
         logits = generator(examples.tokens)
     hidden = examples.targets != IGNORED
     mlm = torch.nn.functional.cross_entropy(logits[hidden], examples.targets[hidden])
@@ -116,7 +116,7 @@ def test_no_gradient_passes_through_the_draw(models):
     def gradients(weight: float) -> list[torch.Tensor]:
         objective = ReplacedTokensObjective(weight=weight)
         return torch.autograd.grad(
-            objective.loss(model, examples, None, partners={"generator": generator}), list(generator.parameters())
+            loss_of(objective, model, examples, None, partners={"generator": generator}), list(generator.parameters())
         )
 
     for one, other in zip(gradients(1e-3), gradients(500.0), strict=True):
@@ -253,7 +253,7 @@ def test_what_cannot_be_trained_so_is_refused():
     with pytest.raises(ValueError, match=r"objective.generator: .*predicts tokens"):
         objective.but(generator=ELECTRA).check(ELECTRA)
     with pytest.raises(ValueError, match=r"longer than the position table of objective.generator"):
-        objective.but(generator=generator_of(ELECTRA)).check_batch(1000, 1, 1)
+        objective.but(generator=generator_of(ELECTRA)).sizes.check(1000, 1, 1)
     with pytest.raises(ValueError, match=r"no generator follows .*set objective.generator"):
         # Five features in one head: no pairs to rotate.
         generator_of(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ import torch
 
 from anyformer.data import IGNORED, RecordBatch, Text, TextPairs
 from anyformer.model import build
-from anyformer.objectives import Seq2SeqObjective, Setting
+from anyformer.objectives import Seq2SeqObjective, Setting, loss_of
 from anyformer.plan import Plan
 from anyformer.text import DataError, Specials
 from objectives.heads import made
@@ -58,7 +59,7 @@ def test_padded_in_a_batch_equals_alone(name):
             torch.testing.assert_close(logits[row : row + 1, : entered.shape[1]], alone, rtol=0, atol=1e-6)
             wanted = torch.tensor([*OURS.encode(target), OURS.end])
             total += torch.nn.functional.cross_entropy(alone[0], wanted, reduction="sum").item()
-        found = objective.loss(model, batch, None).item()
+        found = loss_of(objective, model, batch, None).item()
     assert found == pytest.approx(total, rel=1e-5)
 
 
@@ -78,7 +79,7 @@ def test_a_prompt_is_the_shortest_source_of_sixteen(tmp_path):
     sources = ["a source"] * 15 + ["one", "two"] + ["a source"] * 15
     rows = [{"source": source, "target": "t"} for source in sources]
     corpus = made(Seq2SeqObjective(), {"kind": "pairs"}, rows, tmp_path, 16).corpus
-    assert [Seq2SeqObjective().prompt(corpus, number) for number in range(2)] == ["one", "two"]
+    assert [Seq2SeqObjective().traits.prompt(corpus, number) for number in range(2)] == ["one", "two"]
 
 
 def test_records_that_do_not_fit_are_left_out_and_refused_where_none_does(tmp_path):
@@ -86,7 +87,7 @@ def test_records_that_do_not_fit_are_left_out_and_refused_where_none_does(tmp_pa
     prepared = made(Seq2SeqObjective(), {"kind": "pairs"}, rows, tmp_path, 8)
     assert prepared.held_out[0].targets.shape == (1, 8)
     tight = Setting(prepared.setting.tokenizer, 2, 0, prepared.setting.names)
-    for feed, split in ((Seq2SeqObjective().feed, "train"), (Seq2SeqObjective().held_out, "validation")):
+    for feed, split in ((Seq2SeqObjective().feed, "train"), (partial(Seq2SeqObjective().feed, held_out=True), "validation")):
         with pytest.raises(
             DataError, match=rf"the {split} split has 3 records, and the shortest takes 3 positions: .*length = 2"
         ):
@@ -98,4 +99,4 @@ def test_what_cannot_be_trained_so_is_refused():
     with pytest.raises(ValueError, match="choose an architecture with an encoder"):
         objective.check(small("gpt2"))
     with pytest.raises(ValueError, match=r"trained on data.kind = 'pairs'"):
-        objective.check_data(Text(paths=("x",)))
+        objective.check_data(Text(paths=("x",)), small("t5-small"), 16)

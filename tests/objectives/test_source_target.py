@@ -18,7 +18,7 @@ from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
 import anyformer as af
 from anyformer.data import IGNORED, Batch, TextPairs, TokenizerFile, prepare
-from anyformer.objectives import DenoisingObjective, Seq2SeqObjective, Setting, SpanCorruptionObjective, UL2Objective
+from anyformer.objectives import DenoisingObjective, Seq2SeqObjective, Setting, SpanCorruptionObjective, UL2Objective, loss_of
 from anyformer.objectives.ul2 import Denoiser
 from anyformer.plan import Plan
 from anyformer.text import DataError, Tokenizer
@@ -97,7 +97,7 @@ def test_tokens_shifts_and_losses_are_those_of_transformers(directory, tmp_path,
     data = TextPairs(paths=(str(path),), validation=0.0, tokenizer=TokenizerFile(path=str(place)))
     corpus = prepare(data, tmp_path / "cache", 1, progress=False)
     objective, setting = Seq2SeqObjective(), Setting(tokenizer, 40)
-    (found,) = list(objective.held_out(data, replace(corpus, validation=corpus.train), setting, 8).once())
+    (found,) = list(objective.feed(data, replace(corpus, validation=corpus.train), setting, 8, held_out=True).once())
     for row, (source, target) in enumerate(RECORDS):
         wanted = words(source, text_target=target)
         assert found.tokens[row][~found.padding[row]].tolist() == wanted["input_ids"]
@@ -109,7 +109,7 @@ def test_tokens_shifts_and_losses_are_those_of_transformers(directory, tmp_path,
     theirs.get_decoder().register_forward_pre_hook(lambda _, given, named: entered.append(named["input_ids"]), with_kwargs=True)
     with torch.no_grad():
         loss = theirs(given["input_ids"], attention_mask=given["attention_mask"], labels=wanted).loss
-        mine = objective.loss(model.eval(), found, None) / found.count
+        mine = loss_of(objective, model.eval(), found, None) / found.count
     real, (shifted,) = ~found.decoder_padding[:, : wanted.shape[1]], entered
     assert torch.equal(real, wanted != IGNORED)
     assert torch.equal(found.decoder_tokens[:, : wanted.shape[1]][real], shifted[real])

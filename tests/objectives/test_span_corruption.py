@@ -149,7 +149,7 @@ def test_what_cannot_be_trained_so_is_refused():
     with pytest.raises(ValueError, match="choose an architecture with an encoder"):
         objective.check(small("bert-base-uncased"))
     with pytest.raises(ValueError, match=r"length = 2 has no room .* at least 3"):
-        objective.check_batch(2, 1, 1)
-    objective.check_batch(3, 1, 1)
+        objective.sizes.check(2, 1, 1)
+    objective.sizes.check(3, 1, 1)
     with pytest.raises(ValueError, match="greater than or equal to 1"):
         SpanCorruptionObjective(span=0.5)

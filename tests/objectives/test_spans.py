@@ -6,13 +6,14 @@ import itertools
 
 import pytest
 import torch
+from anyformer.objectives.windows import windows_of
 from tokenizers import Tokenizer, processors
 from transformers import BertConfig, BertForQuestionAnswering, PreTrainedTokenizerFast
 
 from anyformer.describe import change_all
 from anyformer.model import build
-from anyformer.objectives import Examples, SpansObjective
-from anyformer.objectives.spans import overlap_f1, windows_of
+from anyformer.objectives import Examples, SpansObjective, loss_of
+from anyformer.objectives.spans import overlap_f1
 from anyformer.parts import Head
 from anyformer.parts.call.noise import Noise
 from anyformer.parts.call.reports import Auxiliary
@@ -106,9 +107,9 @@ def test_a_padded_row_has_the_loss_it_has_alone(tmp_path):
     objective = SpansObjective(windows=2, overlap=4)
     prepared = made(objective, DATA, [ROWS[4], row("it is blue", "blue")], tmp_path, 64)
     model = build(bert(Head(outputs=2)), seed=3).eval()
-    both = objective.loss(model, prepared.held_out[0], None)
+    both = loss_of(objective, model, prepared.held_out[0], None)
     alone = [
-        objective.loss(model, made(objective, DATA, [each], tmp_path, length).held_out[0], None)
+        loss_of(objective, model, made(objective, DATA, [each], tmp_path, length).held_out[0], None)
         for each, length in ((ROWS[4], 21), (row("it is blue", "blue"), 18))
     ]
     torch.testing.assert_close(both, sum(alone), atol=1e-5, rtol=1e-5)
@@ -201,7 +202,9 @@ def test_baseline_is_that_of_equal_scores(tmp_path):
     """Equal scores of the context's positions and `[CLS]`, and none elsewhere."""
     objective = SpansObjective(windows=2, overlap=10)
     prepared = made(objective, DATA, [ROWS[4], row("a red sea", "red")], tmp_path, T)
-    feeds = [make(prepared.data, prepared.corpus, prepared.setting, 4) for make in (objective.feed, objective.held_out)]
+    feeds = [
+        objective.feed(prepared.data, prepared.corpus, prepared.setting, 4, held_out=held_out) for held_out in (False, True)
+    ]
     _, loss = objective.baseline(feeds[0], 1, feeds[1], 10, 2)
     outputs = []
     for examples in prepared.held_out:
@@ -215,7 +218,7 @@ def test_refusals(tmp_path):
     with pytest.raises(ValueError, match=r"set head = \{outputs = 2\}"):
         SpansObjective().check(bert(Head(outputs=2, pool="first")))
     with pytest.raises(ValueError, match="do not get on"):
-        SpansObjective(windows=2).check_batch(32, 4, 1)
+        SpansObjective(windows=2).sizes.check(32, 4, 1)
     with pytest.raises(DataError, match=r"the answer 'sun' \(str\) is not at character 3 of the context; it begins at 4"):
         made(SpansObjective(), DATA, [{**row(LONG, "sun"), "start": 3}], tmp_path, T)
 

@@ -21,6 +21,7 @@ from anyformer.objectives import (
     Setting,
     SpanCorruptionObjective,
     UL2Objective,
+    loss_of,
 )
 from anyformer.objectives.feed import TextFeed
 from anyformer.objectives.objective import Objective, Partners
@@ -82,8 +83,8 @@ def test_the_loss_of_a_batch_is_that_of_its_micro_batches(case):
     examples = objective.examples(whole(objective, LENGTH, [0, 1, 2, 3]), setting(objective, LENGTH))
     pieces = [examples.slice(0, 1), examples.slice(1, 4)]
     with torch.no_grad():
-        together = objective.loss(model, examples, None, partners=partners)
-        apart = sum(objective.loss(model, piece, None, partners=partners) for piece in pieces)
+        together = loss_of(objective, model, examples, None, partners=partners)
+        apart = sum(loss_of(objective, model, piece, None, partners=partners) for piece in pieces)
     torch.testing.assert_close(together, apart, rtol=1e-5, atol=1e-4)
     assert examples.count == sum(piece.count for piece in pieces) > 0
 
@@ -98,8 +99,8 @@ def test_a_row_that_ends_early_is_the_same_without_its_padding(case):
     shorter = replace(here, length=LENGTH - window + 20) if objective.kind in {"causal", "masked", "replaced_tokens"} else here
     alone = [objective.examples(batch([20], 20, [5]), shorter), objective.examples(batch([window], window, [8]), here)]
     with torch.no_grad():
-        together = objective.loss(model, padded, None, partners=partners)
-        apart = sum(objective.loss(model, each, None, partners=partners) for each in alone)
+        together = loss_of(objective, model, padded, None, partners=partners)
+        apart = sum(loss_of(objective, model, each, None, partners=partners) for each in alone)
     torch.testing.assert_close(together, apart, rtol=1e-5, atol=1e-4)
     assert padded.count == sum(each.count for each in alone)
 
@@ -111,7 +112,7 @@ def test_the_loss_falls_on_one_repeated_batch(case):
     optimiser = torch.optim.Adam(learning, 1e-2)
     losses = []
     for _ in range(20):
-        loss = objective.loss(model, examples, None, partners=partners) / examples.count
+        loss = loss_of(objective, model, examples, None, partners=partners) / examples.count
         optimiser.zero_grad()
         loss.backward()
         optimiser.step()
@@ -127,7 +128,7 @@ def test_statistics_give_the_loss_and_metrics(case):
     examples = objective.examples(whole(objective, LENGTH, [0, 1, 2, 3]), setting(objective, LENGTH))
     with torch.no_grad():
         totals = objective.statistics(model, examples, None, partners)
-        torch.testing.assert_close(totals["loss"], objective.loss(model, examples, None, partners=partners))
+        torch.testing.assert_close(totals["loss"], loss_of(objective, model, examples, None, partners=partners))
     metrics = objective.metrics(totals, {})
     assert 0 <= metrics["accuracy"] <= 1
 
@@ -136,16 +137,16 @@ def test_isolated_documents_are_refused_where_a_row_is_one_text():
     isolated = Text(paths=("x",), isolate=True)
     for objective in (SpanCorruptionObjective(), UL2Objective(), DenoisingObjective()):
         with pytest.raises(ValueError, match="makes a source and a target of each row"):
-            objective.check_data(isolated)
-    MaskedObjective().check_data(isolated)
-    ReplacedTokensObjective().check_data(isolated)
+            objective.check_data(isolated, small("t5-small"), 16)
+    for objective in (MaskedObjective(), ReplacedTokensObjective()):
+        objective.check_data(isolated, small("bert-base-uncased"), 16)
 
 
 def test_an_evaluation_goes_over_every_token_that_has_one_before_it(tmp_path):
     (tmp_path / "text.txt").write_text(TEXT * 5)
     data = Text(paths=(str(tmp_path / "text.txt"),), tokenizer=Bytes(), validation=0.5)
     corpus = prepare(data, tmp_path / "cache", 1, progress=False)
-    feed = CausalObjective().held_out(data, corpus, Setting(corpus.tokenizer, 16, 0), 4)
+    feed = CausalObjective().feed(data, corpus, Setting(corpus.tokenizer, 16, 0), 4, held_out=True)
     assert sum(examples.count for examples in feed.once()) == feed.whole
 
 

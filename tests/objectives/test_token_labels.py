@@ -14,6 +14,7 @@ from transformers import DataCollatorForTokenClassification, PreTrainedTokenizer
 from anyformer.data import IGNORED
 from anyformer.describe import UserError
 from anyformer.objectives import TokenLabelsObjective
+from anyformer.objectives.classes import check_classes
 from anyformer.objectives.entities import OUTSIDE, codes_of, entities
 from anyformer.parts import Head
 from anyformer.text import DataError
@@ -137,7 +138,7 @@ def test_refusals(tmp_path):
         objective.check(bert(Head(outputs=5, pool="first")))
     corpus = made(objective, DATA, ROWS, tmp_path, 48).corpus
     with pytest.raises(UserError, match=r"5 classes .* the head 4 logits"):
-        objective.check_outputs(bert(Head(outputs=4)), corpus)
+        check_classes(bert(Head(outputs=4)), corpus, objective.traits.classes)
     with pytest.raises(DataError, match=r"rows.jsonl:1: 2 words in 'words', and 1 classes in 'labels'"):
         made(objective, {"kind": "word_labels"}, [{"words": ["a", "b"], "labels": ["x"]}], tmp_path, 8)
 

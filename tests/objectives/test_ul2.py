@@ -122,9 +122,9 @@ def test_what_cannot_be_trained_so_is_refused():
     with pytest.raises(ValueError, match="needs attention that reads a prefix both ways"):
         UL2Objective(target="same_sequence").check(small("gpt2"))
     with pytest.raises(ValueError, match=r"length = 3 has no room .* at least 4 are needed"):
-        UL2Objective().check_batch(3, 1, 1)
+        UL2Objective().sizes.check(3, 1, 1)
     with pytest.raises(ValueError, match="at least 6 are needed"):
-        UL2Objective(target="same_sequence").check_batch(5, 1, 1)
-    UL2Objective(target="same_sequence").check_batch(6, 1, 1)
+        UL2Objective(target="same_sequence").sizes.check(5, 1, 1)
+    UL2Objective(target="same_sequence").sizes.check(6, 1, 1)
     with pytest.raises(ValueError, match="at least 1"):
         UL2Objective(denoisers=())

@@ -15,16 +15,18 @@ from anyformer.objectives import CausalObjective, Examples
 from anyformer.training import load_run, train
 
 
-class PlainObjective(CausalObjective):
-    """Cross-entropy of the next token by torch's own function, which knows nothing of divided logits."""
+class FocalObjective(CausalObjective):
+    """-(1 - p)^2 log p of each next token (Lin et al. 2017, arXiv 1708.02002), by torch's own functions, which know nothing of
+    divided logits."""
 
-    kind: Literal["plain_objective"] = "plain_objective"
+    kind: Literal["plain_focal"] = "plain_focal"
 
     def token_loss(self, logits: Tensor, examples: Examples) -> Tensor:
         every = logits.float().flatten(0, 1)
-        return F.cross_entropy(every, examples.targets.flatten(), ignore_index=IGNORED, reduction="sum")
+        nll = F.cross_entropy(every, examples.targets.flatten(), ignore_index=IGNORED, reduction="none")
+        return ((1 - (-nll).exp()).square() * nll).sum()
 
 
 if __name__ == "__main__":
     file, directory, changes = sys.argv[1:]
-    train(load_run(Path(file), {"objective": {"kind": "plain_objective"}, **json.loads(changes)}), Path(directory))
+    train(load_run(Path(file), {"objective": {"kind": "plain_focal"}, **json.loads(changes)}), Path(directory))

@@ -17,6 +17,7 @@ from anyformer.objectives import (
     Objective,
     TaskObjective,
     TokenLabelsObjective,
+    divides_logits,
     of_divided_logits,
 )
 from anyformer.training.journal import read_metrics
@@ -26,9 +27,9 @@ SCRIPT = Path(__file__).with_name("plain_objective.py")
 
 def test_an_override_has_divided_logits_only_where_it_says_so():
     with mock.patch.dict(Objective.kinds._classes):  # kinds that no other test should find
-        from parallel.plain_objective import PlainObjective
+        from parallel.plain_objective import FocalObjective
 
-        class Marked(PlainObjective):
+        class Marked(FocalObjective):
             """One that says of its own method that it can."""
 
             kind: Literal["marked_objective"] = "marked_objective"
@@ -42,14 +43,14 @@ def test_an_override_has_divided_logits_only_where_it_says_so():
             def statistics(self, *given, **named):
                 return super().statistics(*given, **named)
 
-        divided = {CausalObjective: True, MultiTokenObjective: True, TaskObjective: True, PlainObjective: False, Marked: True,
+        divided = {CausalObjective: True, MultiTokenObjective: True, TaskObjective: True, FocalObjective: False, Marked: True,
                    Inherited: False, ClassificationObjective: False, TokenLabelsObjective: False}  # fmt: skip
-        assert {each: each().divides_vocabulary for each in divided} == divided
-    assert not DistillationObjective(teacher="gpt2").divides_vocabulary, "its divergence is of all logits"
+        assert {each: divides_logits(each()) for each in divided} == divided
+    assert not divides_logits(DistillationObjective(teacher="gpt2")), "its divergence is of all logits"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("way", ["tensor", "context"])
+@pytest.mark.parametrize("way", ["tensor", "context", "shard", "pipeline"])
 def test_a_loss_in_plain_torch_is_that_of_one_process(way, run_of, start, tmp_path):
     losses = {}
     for processes in (1, 2):

@@ -11,31 +11,28 @@ from pathlib import Path
 from typing import Any
 
 from anyformer.training import load_run, train
-from anyformer.training.trainer import Trainer
+from anyformer.training.passes import MicroBatches
+from anyformer.training.step import Updates
 
 file, directory, trouble = sys.argv[1:]
 TROUBLED = 2
 """The update, from 0."""
-real, seen = Trainer.update, []
+real, seen = Updates.update, []
 
 
-def update(self: Trainer, step: int, *rest: Any) -> Any:
-    if step != TROUBLED or os.environ["RANK"] != "1" or seen:
-        return real(self, step, *rest)
+def update(self: Updates, batch: MicroBatches, *rest: Any) -> Any:
+    if batch.step != TROUBLED or os.environ["RANK"] != "1" or seen:
+        return real(self, batch, *rest)
     if trouble == "dies":
         os._exit(3)
     if trouble == "hangs":
         print(f"{os.getpid()} hangs", flush=True)
         while True:
             time.sleep(1)
-    seen.append(step)  # the batch after it is whole
-
-    def passes(pieces: Any, noise: Any, count: float, scale: Any = None) -> Any:
-        return self.passes(pieces, noise, math.nan, scale)
-
-    return real(replace(self, passes=passes), step, *rest)
+    seen.append(batch.step)  # the batch after it is whole
+    return real(self, replace(batch, count=math.nan), *rest)
 
 
-Trainer.update = update  # type: ignore[method-assign]
+Updates.update = update  # type: ignore[method-assign]
 changes = {"non_finite": {"kind": "skip"}, "plan.mesh.timeout": 5 if trouble == "hangs" else 600}
 train(load_run(Path(file), changes), directory)

@@ -11,7 +11,7 @@ from zoo import ZOO
 from anyformer.data import IGNORED
 from anyformer.describe import UserError
 from anyformer.model import build
-from anyformer.objectives import CausalObjective
+from anyformer.objectives import CausalObjective, loss_of, without_penalties
 from anyformer.parts import (
     Capacity,
     Router,
@@ -98,7 +98,7 @@ def test_the_sequence_balance_loss_does_not_depend_on_how_a_batch_is_cut():
 
     def summed(rows: int, **penalties) -> float:
         objective, cuts = CausalObjective(**penalties), zip(x.split(rows), targets.split(rows), strict=True)
-        return sum(objective.loss(model, examples(*cut), None).item() for cut in cuts)
+        return sum(loss_of(objective, model, examples(*cut), None).item() for cut in cuts)
 
     assert summed(4, sequence_balance_loss=1.0) == pytest.approx(summed(1, sequence_balance_loss=1.0), rel=1e-5)
     assert summed(4, balance_loss=1.0) != pytest.approx(summed(1, balance_loss=1.0), rel=1e-5)
@@ -134,11 +134,11 @@ def test_the_objective_adds_means_weighed_by_tokens():
     targets = x.roll(-1, 1)
     targets[:, -3:] = IGNORED
     given, found = examples(x, targets), Auxiliary(targets != IGNORED)
-    plain = CausalObjective().loss(model, given, None, found)
+    plain = loss_of(CausalObjective(), model, given, None, found)
     all_three = CausalObjective(balance_loss=0.1, sequence_balance_loss=0.3, router_z_loss=0.02)
     penalties = 0.1 * found.balance + 0.3 * found.sequence_balance + 0.02 * found.router_z
-    torch.testing.assert_close(all_three.loss(model, given, None), plain + (targets != IGNORED).sum() * penalties)
-    assert all_three.without_penalties.loss(model, given, None) == plain
+    torch.testing.assert_close(loss_of(all_three, model, given, None), plain + (targets != IGNORED).sum() * penalties)
+    assert loss_of(without_penalties(all_three), model, given, None) == plain
 
 
 @pytest.mark.parametrize(
@@ -152,9 +152,9 @@ def test_the_objective_adds_means_weighed_by_tokens():
 )
 def test_gradients_reach_the_router(objective):
     model, x = build(of()).train(), tokens()
-    (objective.loss(model, examples(x), None) / x.numel()).backward()
+    (loss_of(objective, model, examples(x), None) / x.numel()).backward()
     plain = build(of()).train()
-    (CausalObjective().loss(plain, examples(x), None) / x.numel()).backward()
+    (loss_of(CausalObjective(), plain, examples(x), None) / x.numel()).backward()
     gradient, without = experts_of(model).router.weight.grad, experts_of(plain).router.weight.grad
     assert gradient.isfinite().all()
     assert gradient.abs().max() > 0
@@ -174,7 +174,7 @@ def test_recomputation_doubles_neither_penalties_nor_counts():
                 block.forward = lambda *given, f=inner: checkpoint(f, *given, use_reentrant=False)
         auxiliary, routed = Auxiliary(), []
         experts_of(model).router.register_forward_hook(lambda *given, count=routed: count.append(1))
-        loss = objective.loss(model, examples(x), None, auxiliary)
+        loss = loss_of(objective, model, examples(x), None, auxiliary)
         loss.backward()
         assert len(routed) == (2 if recompute else 1)
         found.append((loss, [load.counts for load in auxiliary.loads.values()], [p.grad for p in model.parameters()]))
@@ -187,7 +187,7 @@ def test_recomputation_doubles_neither_penalties_nor_counts():
 def test_penalties_without_routers_are_refused():
     dense = ZOO["llama"]
     with pytest.raises(UserError, match="balance_loss"):
-        CausalObjective(balance_loss=0.1).loss(build(dense), examples(tokens()), None)
+        loss_of(CausalObjective(balance_loss=0.1), build(dense), examples(tokens()), None)
 
 
 def test_the_correction_moves_the_load_to_balance():

@@ -8,7 +8,7 @@ import pytest
 from benchmarks.equality import BATCH, LENGTH, MODES, Case, run_of, written
 from benchmarks.exchanges import RESULT, Exchange
 
-from anyformer.objectives import Setting
+from anyformer.objectives import Setting, divides_logits
 from anyformer.objectives.mixing import training_feed
 from anyformer.planning.collectives import Workload, exchanged, held
 from anyformer.training.held_out import corpus_of
@@ -47,7 +47,7 @@ def test_every_committed_count_is_foretold(lengths, tmp_path):
         length, source = lengths[case.architecture]
         count = mesh.pipeline * mesh.replicas
         pieces = Workload(count, BATCH // count, length, source)
-        vocabulary = run.objective.divides_vocabulary
+        vocabulary = divides_logits(run.objective)
         foretold = exchanged(run.architecture, mesh, pieces, vocabulary=vocabulary)
         assert {" ".join(key): size for key, size in foretold.items()} == dict(each.counted), (each.ranks, each.case)
         assert held(run.architecture, mesh, vocabulary=vocabulary) == each.held, (each.ranks, each.case)

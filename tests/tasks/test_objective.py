@@ -14,7 +14,7 @@ from anyformer.catalogue import architecture
 from anyformer.data import IGNORED, prepare
 from anyformer.describe import DescriptionError, change_all
 from anyformer.model import build
-from anyformer.objectives import Setting, added
+from anyformer.objectives import Setting, added, loss_of
 from anyformer.objectives.mixing import held_out_feed, training_feed
 from anyformer.parts.call.reports import Auxiliary
 from anyformer.training import Run
@@ -98,7 +98,7 @@ def test_packed_sequences_give_the_losses_of_each_alone():
     assert together.tokens.shape == (2, 24)
     assert together.count == each.count
     with torch.no_grad():
-        losses = [float(run.objective.loss(model, examples, None)) for run, examples in ((packed, together), (alone, each))]
+        losses = [float(loss_of(run.objective, model, examples, None)) for run, examples in ((packed, together), (alone, each))]
         mixed = model(together.tokens) - model(together.tokens, documents=together.documents)
     assert losses[0] == pytest.approx(losses[1], rel=1e-5)
     assert float(mixed.abs().max()) > 1e-3, "sequences that saw each other would give others"
@@ -113,7 +113,7 @@ def test_padding_changes_no_loss():
     assert not examples.padding[:, :6].any()
     other = examples.tokens.masked_fill(examples.padding, 2)
     with torch.no_grad():
-        losses = [float(run.objective.loss(model, each, None)) for each in (examples, replace(examples, tokens=other))]
+        losses = [float(loss_of(run.objective, model, each, None)) for each in (examples, replace(examples, tokens=other))]
     assert losses[0] == losses[1]
 
 

@@ -14,6 +14,7 @@ from anyformer.training import read_run, resume, train, trainer
 from anyformer.training.changes import ChangedError, check_data
 from anyformer.training.evaluate import Evaluated
 from anyformer.training.journal import read_metrics
+from anyformer.training.step import Updates
 
 QUIET = Console(quiet=True)
 
@@ -67,7 +68,7 @@ def test_before_the_first_update_the_same_may_not_change(tiny, tmp_path, monkeyp
     def stopped(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(trainer.Trainer, "update", stopped)
+    monkeypatch.setattr(Updates, "update", stopped)
     with pytest.raises(KeyboardInterrupt):
         train(tiny, tmp_path / "run", console=QUIET)
     assert not checkpoint.steps(tmp_path / "run")

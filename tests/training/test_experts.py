@@ -30,8 +30,8 @@ from anyformer.parts import (
     pre_norm,
 )
 from anyformer.training import resume, train
-from anyformer.training import trainer as trainer_module
 from anyformer.training.journal import read_metrics
+from anyformer.training.step import Updates
 
 QUIET = Console(quiet=True)
 PATH = "decoder.layers.{}.experts.sublayer"
@@ -95,7 +95,7 @@ def test_the_optimiser_leaves_corrections_alone(mixed, tmp_path):
 
 def test_resuming_a_mixture_gives_the_same_weights(mixed, tmp_path, monkeypatch):
     whole = train(mixed, tmp_path / "whole", console=QUIET)
-    real, calls = trainer_module.update, []
+    real, calls = Updates.update, []
 
     def failing(*given, **more):
         calls.append(1)
@@ -103,10 +103,10 @@ def test_resuming_a_mixture_gives_the_same_weights(mixed, tmp_path, monkeypatch)
             raise RuntimeError("pulled the plug")
         return real(*given, **more)
 
-    monkeypatch.setattr(trainer_module, "update", failing)
+    monkeypatch.setattr(Updates, "update", failing)
     with pytest.raises(RuntimeError):
         train(mixed, tmp_path / "cut", console=QUIET)
-    monkeypatch.setattr(trainer_module, "update", real)
+    monkeypatch.setattr(Updates, "update", real)
     again = weights(resume(tmp_path / "cut", console=QUIET))
     assert all(torch.equal(value, again[name]) for name, value in weights(whole).items())
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import replace
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -17,6 +18,7 @@ from anyformer.describe import UserError, change_all
 from anyformer.training import resume, train
 from anyformer.training.journal import read_metrics
 from anyformer.training.loggers import Mlflow, Start, Tensorboard, Wandb, check_loggers
+from anyformer.training.step import Updates
 
 QUIET = Console(quiet=True)
 SETTINGS = {"steps": 8, "data": {"paths": ["a"]}, "plan": {"compile": "off"}}
@@ -91,18 +93,16 @@ def test_a_real_event_file_says_what_the_metrics_say(tiny, tmp_path, monkeypatch
     pytest.importorskip("tensorboard")
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-    from anyformer.training import trainer
+    real, sent = Updates.update, []
 
-    real, sent = trainer.update, []
-
-    def update(*given, step, **more):
-        found = real(*given, step=step, **more)
-        if step == 12 and not sent:
-            sent.append(step)
-            return trainer.replace(found, loss=50.0)
+    def update(self, batch, *more):
+        found = real(self, batch, *more)
+        if batch.step == 12 and not sent:
+            sent.append(batch.step)
+            return replace(found, loss=50.0)
         return found
 
-    monkeypatch.setattr(trainer, "update", update)
+    monkeypatch.setattr(Updates, "update", update)
     spikes = {"kind": "rewind", "window": 8, "above": 8.0}
     train(change_all(tiny, {"steps": 14, "spikes": spikes, "loggers": "tensorboard"}), tmp_path / "run", console=QUIET)
     resume(tmp_path / "run", {"steps": 16}, console=QUIET)

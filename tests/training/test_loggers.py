@@ -23,12 +23,12 @@ from rich.console import Console
 from anyformer import checkpoint
 from anyformer.describe import DescriptionError, UserError, change_all, from_toml, parse_assignment, to_toml
 from anyformer.training import Run, resume, train
-from anyformer.training import trainer as trainer_module
 from anyformer.training.journal import read_metrics
 from anyformer.training.loggers import Mlflow, Start, Tensorboard, Wandb, Writer, check_loggers, follower, following
 from anyformer.training.loggers.follower import Follower, whole
 from anyformer.training.loggers.scalars import flat, named, scalars, words
 from anyformer.training.metrics import Metrics
+from anyformer.training.step import Updates
 from anyformer.training.verification import shortened
 
 LOGGED = {"loggers": "wandb"}
@@ -117,15 +117,15 @@ def stop_at(monkeypatch):
     """Ctrl-C before the update of this number, from 0, once."""
 
     def stopping(stop: int) -> None:
-        real, sent = trainer_module.update, []
+        real, sent = Updates.update, []
 
-        def update(*given, step, **more):
-            if step == stop and not sent:
-                sent.append(step)
+        def update(self, batch, *more):
+            if batch.step == stop and not sent:
+                sent.append(batch.step)
                 os.kill(os.getpid(), signal.SIGINT)
-            return real(*given, step=step, **more)
+            return real(self, batch, *more)
 
-        monkeypatch.setattr(trainer_module, "update", update)
+        monkeypatch.setattr(Updates, "update", update)
 
     return stopping
 
@@ -135,16 +135,16 @@ def spike_at(monkeypatch):
     """A loss of 50 in the update of this number, from 0, once."""
 
     def spiking(spiked: int) -> None:
-        real, sent = trainer_module.update, []
+        real, sent = Updates.update, []
 
-        def update(*given, step, **more):
-            found = real(*given, step=step, **more)
-            if step != spiked or sent:
+        def update(self, batch, *more):
+            found = real(self, batch, *more)
+            if batch.step != spiked or sent:
                 return found
-            sent.append(step)
+            sent.append(batch.step)
             return replace(found, loss=50.0)
 
-        monkeypatch.setattr(trainer_module, "update", update)
+        monkeypatch.setattr(Updates, "update", update)
 
     return spiking
 
@@ -355,10 +355,10 @@ def test_a_finished_run_tells_what_was_missed_and_nothing_twice(tiny, place, tmp
 
 
 def test_an_error_of_the_run_is_how_its_loggers_end(logged, place, tmp_path, monkeypatch):
-    def fail(*given, step, **more):
+    def fail(*given):
         raise UserError("broken")
 
-    monkeypatch.setattr(trainer_module, "update", fail)
+    monkeypatch.setattr(Updates, "update", fail)
     with pytest.raises(UserError, match="broken"):
         train(logged, tmp_path / "run", console=Console(quiet=True))
     assert place.told == [("close", -1, {"ending": "failed"})]

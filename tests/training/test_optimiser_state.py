@@ -14,7 +14,7 @@ from safetensors.torch import load_file, save_file
 
 from anyformer import checkpoint
 from anyformer.costs import peak_memory
-from anyformer.costs.memory_check import TOKEN_BYTES, NotEnoughMemoryError, memory_warnings
+from anyformer.costs.memory_check import TOKEN_BYTES, NotEnoughMemoryError, foretell_training
 from anyformer.costs.step import PricedStep
 from anyformer.describe import DescriptionError, UserError, change_all, from_toml, to_toml
 from anyformer.generation import generate
@@ -130,7 +130,7 @@ def test_each_learns_a_repeated_batch(name):
 def test_only_averaged_weights_are_seen_outside(tiny, tmp_path, monkeypatch):
     """Evaluation, checkpoint, the model returned and its sample have x; training has y, to the bit."""
     run = change_all(tiny, {"optimiser": ScheduleFree(learning_rate=1e-2), "schedule": ConstantSchedule(warmup=2)})
-    kept, real = {}, Trainer.update
+    kept, real = {}, Trainer.micro_batches
 
     def spied(self, step, *rest):
         if step == 7:
@@ -138,7 +138,7 @@ def test_only_averaged_weights_are_seen_outside(tiny, tmp_path, monkeypatch):
             kept["trainer"] = self
         return real(self, step, *rest)
 
-    monkeypatch.setattr(Trainer, "update", spied)
+    monkeypatch.setattr(Trainer, "micro_batches", spied)
     trained = train(run, tmp_path / "run", console=QUIET)
     stored, tokenizer = load(tmp_path / "run")
     assert digest(stored.parameters()) == digest(trained.model.parameters())
@@ -184,9 +184,9 @@ def test_memory_is_foretold_with_the_runs_optimiser(tiny):
     assert peak_memory(tiny.architecture, **asked, optimiser=AdamW()) == peak_memory(tiny.architecture, **asked)
     less = peak_memory(tiny.architecture, **asked, optimiser=SGD(momentum=0.0)).total
     figures = {**asked, "free": less + 4 * 33 * TOKEN_BYTES}
-    assert list(memory_warnings(PricedStep(tiny.architecture, SGD(momentum=0.0)), **figures))
+    assert list(foretell_training(PricedStep(tiny.architecture, SGD(momentum=0.0)), **figures))
     with pytest.raises(NotEnoughMemoryError):
-        list(memory_warnings(PricedStep(tiny.architecture, AdamW()), **figures))
+        list(foretell_training(PricedStep(tiny.architecture, AdamW()), **figures))
 
 
 def test_a_rate_that_falls_is_refused_where_weights_are_averaged_instead(tiny):

@@ -11,7 +11,7 @@ import pytest
 from benchmarks import saves
 
 from anyformer import checkpoint
-from anyformer.training.trainer import Trainer
+from anyformer.training.step import Updates
 
 DOCS = Path(__file__).parents[2] / "docs"
 UPDATES, EVERY = 6, 2
@@ -32,7 +32,7 @@ def test_waiting_for_each_write_counts_all_of_it_and_no_update_runs_beside_one(r
 
 def test_in_the_background_an_update_runs_beside_a_write_and_is_not_waited_for(run, tmp_path, monkeypatch):
     """Every write but the last ends only after another update, for which nothing that waited for the write would let it go."""
-    real, update, updated = checkpoint.write, Trainer.update, threading.Event()
+    real, update, updated = checkpoint.write, Updates.update, threading.Event()
 
     def slow(given, directory):
         if given.facts["step"] < UPDATES:
@@ -47,7 +47,7 @@ def test_in_the_background_an_update_runs_beside_a_write_and_is_not_waited_for(r
             updated.set()
 
     monkeypatch.setattr(checkpoint, "write", slow)
-    monkeypatch.setattr(Trainer, "update", told)
+    monkeypatch.setattr(Updates, "update", told)
     found = saves.attempt(run, tmp_path / "run", background=True)
     assert found["saves"] == UPDATES // EVERY
     assert found["updates_beside_a_write"] >= UPDATES // EVERY - 1

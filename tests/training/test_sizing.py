@@ -76,13 +76,13 @@ def test_a_run_in_steps_is_trained_as_it_stands(sizes, rates):
 
 
 def test_the_rate_is_measured_on_updates_of_the_run(sizes, monkeypatch):
-    seen, loss = [], type(sizes.objective).loss
+    seen, signal = [], type(sizes.objective).signal
 
     def watched(objective, model, examples, *more):
         seen.append((model.architecture.width, tuple(examples.targets.shape)))
-        return loss(objective, model, examples, *more)
+        return signal(objective, model, examples, *more)
 
-    monkeypatch.setattr(type(sizes.objective), "loss", watched)
+    monkeypatch.setattr(type(sizes.objective), "signal", watched)
     assert tokens_per_second(sizes, HOST) > 0
     assert 2 <= len(seen) <= sizing.TIMED + 1
     assert set(seen) == {(32, (2, 32))}, "micro-batches of the run"

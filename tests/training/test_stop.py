@@ -19,6 +19,7 @@ from anyformer.data.tokenizer_training import learn, learn_in_process
 from anyformer.describe import change_all, to_toml
 from anyformer.training import Stopped, loop, resume, train, trainer
 from anyformer.training.journal import read_metrics
+from anyformer.training.step import Updates
 from anyformer.training.stop import listening
 
 QUIET = Console(quiet=True)
@@ -97,7 +98,7 @@ def test_an_update_whose_weights_have_changed_is_finished_with_its_line(tiny, tm
 
 
 def test_in_the_first_update_nothing_was_trained(tiny, tmp_path, monkeypatch):
-    signalling(monkeypatch, trainer, "update")
+    signalling(monkeypatch, Updates, "update")
     console = Console(record=True, width=300, file=io.StringIO())
     assert train(tiny, tmp_path / "run", console=console).step == 0
     assert "stopped before the first update; nothing was trained yet; continue with: " in console.export_text()

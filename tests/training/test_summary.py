@@ -8,6 +8,7 @@ import platform
 import subprocess
 import sys
 from dataclasses import replace
+from functools import partial
 from statistics import median
 
 import pytest
@@ -23,7 +24,7 @@ from anyformer.training.allocator import keep_freed_memory
 from anyformer.training.display import COMPILING, Display
 from anyformer.training.journal import read_metrics, read_summary
 from anyformer.training.measured_hardware import known, remember, remembered
-from anyformer.training.memory_meter import MemoryMeter
+from anyformer.training.memory_meter import MemoryMeter, state_bytes
 from anyformer.training.precision import Host, thread_hint
 from anyformer.training.priced import step_of
 from anyformer.training.summary import Prediction, summarise
@@ -201,7 +202,7 @@ def test_only_the_second_update_s_tensors_are_counted():
     model = torch.nn.Linear(1000, 1000)
     optimiser, meter = torch.optim.AdamW(model.parameters()), MemoryMeter(CPU)
     for update in range(1, 4):
-        with meter.watching(update, model, optimiser):
+        with meter.watching(update, partial(state_bytes, model, optimiser)):
             kept = torch.ones(update * 1_000_000)
     assert kept.nbytes == 12_000_000
     # The tensor of the first update goes after that of the second is there.

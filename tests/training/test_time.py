@@ -16,8 +16,9 @@ from anyformer.training.budget import Durations, TimeBudget, fit
 from anyformer.training.display import COMPILING
 from anyformer.training.held_out import corpus_of
 from anyformer.training.journal import read_metrics
-from anyformer.training.parallel import ranks
+from anyformer.training.passes import MicroBatchLoss
 from anyformer.training.precision import Host
+from anyformer.training.step import Updates
 from anyformer.training.timing import timed
 from anyformer.training.trainer import Trainer
 
@@ -38,16 +39,11 @@ def clock(monkeypatch) -> Clock:
     """A micro-batch takes half a second, a batch of evaluation 3 s, the data 10 s."""
     clock = Clock()
     clock.micro_batch = 0.5
-    loss_function, evaluate, corpus_of = ranks.loss_function, trainer.evaluate, loop.corpus_of
+    summed, evaluate, corpus_of = MicroBatchLoss.summed, trainer.evaluate, loop.corpus_of
 
-    def slow_loss(*args):
-        loss = loss_function(*args)
-
-        def timed(*more):
-            clock.now += clock.micro_batch
-            return loss(*more)
-
-        return timed
+    def slow_loss(*given):
+        clock.now += clock.micro_batch
+        return summed(*given)
 
     def slow_evaluate(model, objective, feed, plan, *, most, **more):
         clock.now += 3 * -(-most // feed.batch)
@@ -59,7 +55,7 @@ def clock(monkeypatch) -> Clock:
 
     monkeypatch.setattr(budget, "clock", clock)
     monkeypatch.setattr(budget, "worked", clock)
-    monkeypatch.setattr(ranks, "loss_function", slow_loss)
+    monkeypatch.setattr(MicroBatchLoss, "summed", slow_loss)
     monkeypatch.setattr(trainer, "evaluate", slow_evaluate)
     monkeypatch.setattr(loop, "corpus_of", slow_corpus)
     return clock
@@ -117,18 +113,17 @@ def test_the_whole_command_ends_within_its_minutes(two_minutes, clock, tmp_path)
 
 def test_the_seconds_of_compiling_are_no_pace(two_minutes, clock, tmp_path, monkeypatch):
     """The first micro-batch takes 40 s, which is not what an update takes."""
-    loss_function = ranks.loss_function
 
-    def compiled(compute, plan, within):
-        loss, compiling = loss_function(compute, plan.but(compile="off"), within), [40.0]
+    def compiled(summed, **how):
+        compiling = [40.0]
 
         def call(*given):
             clock.now += compiling.pop() if compiling else 0.0
-            return loss(*given)
+            return summed(*given)
 
         return call
 
-    monkeypatch.setattr(ranks, "loss_function", compiled)
+    monkeypatch.setattr(torch, "compile", compiled)
     monkeypatch.setattr(loop, "resolve", lambda plan, machine, base, long: (plan, []))
     run = change_all(two_minutes, {"plan.compile": "on", "plan.precision": "fp32"})
     console = Console(record=True, width=200, file=io.StringIO())
@@ -152,13 +147,13 @@ def test_a_run_of_200_updates_or_two_minutes_is_worth_compiling(tiny, changes, e
 
 
 def test_a_machine_that_gets_slower_shortens_the_run_in_the_open(two_minutes, clock, tmp_path, monkeypatch):
-    began, update = clock.now, trainer.update
+    began, update = clock.now, Updates.update
 
-    def slower(*args, step, **more):
-        clock.micro_batch = 0.5 if step < 30 else 1.5
-        return update(*args, step=step, **more)
+    def slower(self, batch, *more):
+        clock.micro_batch = 0.5 if batch.step < 30 else 1.5
+        return update(self, batch, *more)
 
-    monkeypatch.setattr(trainer, "update", slower)
+    monkeypatch.setattr(Updates, "update", slower)
     run = change_all(two_minutes, {"checkpoints.keep": 50, "checkpoints.every": 5})
     console = Console(record=True, quiet=False, width=200, file=open("/dev/null", "w"))  # noqa: SIM115
     trained = train(run, tmp_path / "run", console=console)

@@ -28,7 +28,7 @@ from anyformer.training.journal import read_metrics
 from anyformer.training.optimiser import build_optimiser
 from anyformer.training.parallel import Alone
 from anyformer.training.precision import Host
-from anyformer.training.step import locate
+from anyformer.training.step import Updates, locate
 
 QUIET = Console(quiet=True)
 
@@ -84,7 +84,7 @@ def test_two_runs_of_one_seed_are_equal_to_the_bit_and_another_seed_is_not(tiny,
 
 def test_after_an_update_gradients_take_no_memory(tiny):
     trainer = trainer_module.Trainer.start(tiny, corpus_of(tiny), Host(torch.device("cpu"), {"fp32": 1e9}))
-    trainer.update(0)
+    trainer.updates.update(trainer.micro_batches(0), trainer.rate(0))
     assert all(parameter.grad is None for parameter in trainer.model.parameters())
 
 
@@ -130,17 +130,17 @@ def test_only_matrices_decay(tiny):
 @pytest.mark.parametrize("stop", [1, 3, 5])
 def test_ctrl_c_saves_and_resuming_gives_the_same_weights(tiny, tmp_path, stop, monkeypatch):
     whole = train(tiny, tmp_path / "whole", console=QUIET)
-    real = trainer_module.update
+    real = Updates.update
 
-    def interrupting(*args, step, **more):
-        if step == stop:
+    def interrupting(self, batch, *more):
+        if batch.step == stop:
             os.kill(os.getpid(), signal.SIGINT)
-        return real(*args, step=step, **more)
+        return real(self, batch, *more)
 
     assert threading.current_thread() is threading.main_thread()
-    monkeypatch.setattr(trainer_module, "update", interrupting)
+    monkeypatch.setattr(Updates, "update", interrupting)
     halted = train(tiny, tmp_path / "halted", console=QUIET)
-    monkeypatch.setattr(trainer_module, "update", real)
+    monkeypatch.setattr(Updates, "update", real)
     assert not halted.finished
     assert (halted.step, halted.exit_code) == (stop, 130)
     resumed = resume(tmp_path / "halted", console=QUIET)
@@ -229,18 +229,18 @@ def test_a_run_is_never_started_over_another(tiny, tmp_path):
 
 
 def test_a_loss_that_is_not_finite_stops_before_the_update(tiny, tmp_path, monkeypatch):
-    real, trained = trainer_module.update, []
+    real, trained = Updates.update, []
 
-    def poison(loss, model, optimiser, micro_batches, *, step, **more):
-        if step == 5:
-            trained.append(model)
-            ffn = model.decoder.layers[1].feedforward.sublayer
+    def poison(self, batch, *more):
+        if batch.step == 5:
+            trained.append(self.model)
+            ffn = self.model.decoder.layers[1].feedforward.sublayer
             with torch.no_grad():
                 for projection in (ffn.up, ffn.down):
                     projection.weight.fill_(1e30)
-        return real(loss, model, optimiser, micro_batches, step=step, **more)
+        return real(self, batch, *more)
 
-    monkeypatch.setattr(trainer_module, "update", poison)
+    monkeypatch.setattr(Updates, "update", poison)
     with pytest.raises(NonFiniteError, match=r"step 5.*decoder\.layers\.1\.feedforward.*Nothing was updated"):
         train(tiny, tmp_path / "run", console=QUIET)
     assert all(parameter.grad is None for parameter in trained[0].parameters()), "their memory is free"

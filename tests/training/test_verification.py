@@ -16,6 +16,7 @@ from anyformer.training import loop, resume, train, trainee, verification
 from anyformer.training import step as step_module
 from anyformer.training import trainer as trainer_module
 from anyformer.training.precision import Host
+from anyformer.training.step import Updates
 from anyformer.training.verification import compare, verify_resume
 
 QUIET = Console(quiet=True)
@@ -37,15 +38,15 @@ def here(monkeypatch):
             train(words[0], words[2], console=QUIET)
 
     def killed_after(count, directory, *words):
-        real = trainer_module.update
+        real = Updates.update
 
-        def update(*arguments, step, **more):
-            if step == count:
+        def update(self, batch, *more):
+            if batch.step == count:
                 raise Killed
-            return real(*arguments, step=step, **more)
+            return real(self, batch, *more)
 
         with monkeypatch.context() as patch:
-            patch.setattr(trainer_module, "update", update)
+            patch.setattr(Updates, "update", update)
             with pytest.raises(Killed):
                 train(words[0], directory, console=QUIET)
         return count

@@ -111,7 +111,7 @@ def _measured(
     from anyformer.describe import UserError
     from anyformer.evaluation import against, measure
 
-    if draw is not None and not task.objective.likelihood:
+    if draw is not None and not task.objective.traits.likelihood:
         raise UserError(f"--draw: there is a picture of next-token prediction, and the objective is {task.objective.kind!r}")
     total = task.feed.whole
     with evaluated.progress("evaluating", total) as done:

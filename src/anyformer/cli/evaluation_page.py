@@ -51,7 +51,7 @@ def add_measured(task: EvaluationTask, found: EvaluationResult, report: Report, 
         f"{task.reading.words}"
     )
     rows = [("loss", f"{result.loss:.4f}")]
-    if task.objective.likelihood:
+    if task.objective.traits.likelihood:
         table |= {"perplexity": result.perplexity, "bits_per_byte": result.bits_per_byte}
         rows.append(("perplexity", f"{result.perplexity:.2f}"))
         rows += [] if result.bits_per_byte is None else [("bits per byte", f"{result.bits_per_byte:.4f}")]

@@ -169,7 +169,9 @@ def _texts(model: Path, tokenizer: Tokenizer | None, paths: Iterable[str]) -> di
     texts: dict[str, Split] = {}
     for path in paths:
         if tokenizer is None:
-            raise transforming.TransformError(f"{model}: has no tokenizer, so it reads no text; leave --data and --calibrate out")
+            raise transforming.TransformError(
+                f"{model}: has no tokenizer, so it reads no text; leave --data and --calibrate out"
+            )
         texts[path] = transforming.text_of(path, tokenizer, model)
     return texts
 

@@ -20,7 +20,7 @@ from anyformer.evaluation.readings import ByDocument, SideBySide, TextReading
 from anyformer.evaluation.subject import PLAN, Subject, described, own_data
 from anyformer.evaluation.text_figures import TextFigures, text_figures
 from anyformer.loading import labels_of
-from anyformer.objectives import Feed, Objective, Partners, Setting
+from anyformer.objectives import Feed, Objective, Partners, Setting, beside, without_penalties
 from anyformer.objectives.feed import TextFeed
 from anyformer.objectives.token_loss import TokenObjective
 from anyformer.operations import Shape
@@ -80,12 +80,12 @@ class EvaluationTask:
         """The examples, each once."""
         corpus = self.corpus
         setting = Setting(corpus.tokenizer, self.run.length, self.run.seed, corpus.names)
-        return self.objective.held_out(self.run.data, corpus, setting, self.run.batch)
+        return self.objective.feed(self.run.data, corpus, setting, self.run.batch, held_out=True)
 
     @property
     def partners(self) -> Partners:
         """The second models that the objective needs."""
-        if not self.objective.partners:
+        if not beside(self.objective):
             return {}
         model, run = self.subject.model, self.run.but(plan=PLAN)
         if self.subject.run is None:
@@ -117,7 +117,7 @@ def task_of(
     windows of a document, None: windows that follow each other.
     """
     run = described(subject, paths, changes)
-    likely = run.objective.likelihood
+    likely = run.objective.traits.likelihood
     if (by_document or stride is not None) and not likely:
         raise UserError(
             f"documents are read one by one for the likelihood of text, and the objective is {run.objective.kind!r}"
@@ -135,7 +135,7 @@ def task_of(
 def measure(task: EvaluationTask, progress: Progress = lambda done: None) -> EvaluationResult:
     """The loss and metrics over all of the data. `progress` is called after each batch with what was read so far."""
     objective, feed, model = task.objective, task.feed, task.subject.model
-    if objective.likelihood and isinstance(objective, TokenObjective) and isinstance(feed, TextFeed):
+    if objective.traits.likelihood and isinstance(objective, TokenObjective) and isinstance(feed, TextFeed):
         reading = task.reading.of(feed, task.subject, task.corpus.tokenizer)
         text = text_figures(model, objective, reading, PLAN, progress)
         return EvaluationResult(_of_text(text, reading.whole), text)
@@ -206,14 +206,14 @@ def _check(task: EvaluationTask, other: Subject) -> None:
 def _retokenised(task: EvaluationTask, other: Subject) -> EvaluationTask:
     """The same documents in the tokens of `other`; refused where no documents can be compared."""
     paths = task.run.data.places
-    if not task.objective.likelihood or task.run.data.holds_out:
+    if not task.objective.traits.likelihood or task.run.data.holds_out:
         raise UserError(
             f"{other.path}: has another tokenizer than {task.subject.path}; such models are compared by the likelihood of "
             "whole documents, under next-token prediction, of text given by --data"
         )
     own = {"length": task.run.length, "data.validation": 0.0}
     theirs = task_of(other, paths, own, by_document=task.reading.by_document, stride=task.reading.stride)
-    if not theirs.objective.likelihood:
+    if not theirs.objective.traits.likelihood:
         raise UserError(f"{other.path}: was trained with the {theirs.objective.kind} objective, which predicts no whole text")
     return theirs
 
@@ -223,7 +223,7 @@ def unit_losses(task: EvaluationTask, progress: Progress = lambda done: None) ->
 
     A unit is a row; a batch, where the loss of a row depends on the others.
     """
-    objective, feed, model, units = task.objective.without_penalties, task.feed, task.subject.model, []
+    objective, feed, model, units = without_penalties(task.objective), task.feed, task.subject.model, []
     seen, partners, alone = 0, task.partners, isinstance(objective, TokenObjective)
     with torch.no_grad():
         for part in feed.once():
@@ -232,7 +232,7 @@ def unit_losses(task: EvaluationTask, progress: Progress = lambda done: None) ->
             for at in range(0, len(examples.rows), size):
                 row = examples.slice(at, at + size)
                 if row.count:
-                    loss = objective.loss(model, row, None, Auxiliary(objective.counted(row)), partners)
+                    loss = objective.signal(model, row, None, Auxiliary(objective.counted(row)), partners)
                     units.append((float(row.count), float(loss)))
             seen += len(examples.rows)
             progress(min(seen * feed.each, feed.whole))

@@ -34,7 +34,7 @@ def whole(run: Run, trained: Run | None, *, labels: Sequence[str] = (), progress
     described = any(part.order for part in run.data.components.values() if isinstance(part, Records))
     if corpus.names and not described:
         corpus = renumbered(corpus, corpus_of(trained).names) if trained is not None else numbered(corpus, labels)
-    if len(corpus.train) < run.objective.least_held_out:
+    if len(corpus.train) < run.objective.sizes.least_held_out:
         raise DataError(f"{', '.join(run.data.places)}: has {corpus.train.words}: too little to evaluate")
     return replace(corpus, validation=corpus.train)
 

@@ -22,8 +22,9 @@ from anyformer.parts.call.noise import Noise
 from anyformer.parts.call.reports import Auxiliary
 from anyformer.plan import Plan
 from anyformer.training.optimiser import build_optimiser
-from anyformer.training.passes import computing, loss_function, one_by_one
-from anyformer.training.step import update
+from anyformer.training.passes import MicroBatches, MicroBatchLoss, OneByOne
+from anyformer.training.step import Updates
+from anyformer.training.trainee import Trainee
 from anyformer.tuning import AdamW, Optimiser
 
 SHARE = 0.8
@@ -78,19 +79,17 @@ class LogitsObjective:
     def counted(self, examples: Examples) -> Tensor | None:
         return None
 
-    def loss(
-        self,
-        model: Transformer,
-        examples: Examples,
-        noise: Noise | None,
-        auxiliary: Auxiliary | None = None,
-        partners: Partners | None = None,
+    def signal(
+        self, model: Transformer, examples: Examples, noise: Noise | None, auxiliary: Auxiliary, partners: Partners
     ) -> Tensor:
         first, *later = model.predictions(examples.tokens, examples.decoder_tokens, documents=examples.documents, noise=noise)
         if model.head is None:
             return first.sum()
         losses = [token_losses(first, examples.targets)[0].sum(), *later_losses(later, examples.targets, None)]
         return torch.stack(losses).sum()
+
+    def penalised(self, total: Tensor, examples: Examples, auxiliary: Auxiliary) -> Tensor:
+        return total
 
 
 class TrainingStep:
@@ -106,20 +105,19 @@ class TrainingStep:
     ) -> None:
         self.model = build(architecture, plan, device).train()
         self.optimiser = build_optimiser(optimiser, self.model)
-        self.compute = loss_function(computing(self.model, LogitsObjective(), plan), plan)
+        self.passes = OneByOne(MicroBatchLoss(self.model, LogitsObjective(), plan))
         tokens, *target = (x.to(device) for x in examples(architecture, shape))
         targets, rows = _targets(architecture, shape).to(device), torch.arange(shape.batch, device=device)
         self.examples = Examples(tokens, targets, None, rows, target[0] if target else None)
 
     def loss(self) -> Tensor:
         """The loss, by a forward pass alone."""
-        return self.compute(self.examples, None)[0]
+        return self.passes.summed(self.examples.tensors(), None)[0]
 
     def update(self) -> None:
         """One step: forward, backward, and the optimiser's update, after which gradients are freed."""
-        count = self.examples.targets.numel()
-        passes = one_by_one(self.compute)
-        update(passes, self.model, self.optimiser, [self.examples], count=count, seed=0, step=0, rate=RATE, clip=1.0)
+        batch = MicroBatches([self.examples], self.examples.targets.numel())
+        Updates(self.passes, (Trainee(self.model, self.optimiser),), clip=1.0).update(batch, RATE)
 
 
 def _pieces(architecture: Architecture) -> Iterator[tuple[Architecture, str]]:

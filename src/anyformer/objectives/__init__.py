@@ -1,5 +1,6 @@
 """Training objectives, one in each file; a class enters the registry of `Objective` by being defined."""
 
+from anyformer.objectives.aspects import LossTraits, Partner, SampleSizes
 from anyformer.objectives.causal import CausalObjective
 from anyformer.objectives.choice import default_objective
 from anyformer.objectives.classification import ClassificationObjective
@@ -14,7 +15,18 @@ from anyformer.objectives.image_classification import ImageClassificationObjecti
 from anyformer.objectives.instruction import InstructionObjective
 from anyformer.objectives.masked import MaskedObjective
 from anyformer.objectives.multi_token import MultiTokenObjective
-from anyformer.objectives.objective import Objective, Partner, Partners, Setting, added, of_divided_logits
+from anyformer.objectives.objective import (
+    Objective,
+    Partners,
+    Setting,
+    added,
+    asked_of,
+    beside,
+    divides_logits,
+    loss_of,
+    of_divided_logits,
+    without_penalties,
+)
 from anyformer.objectives.orpo import ORPOObjective
 from anyformer.objectives.preference import PreferenceObjective
 from anyformer.objectives.prefix import PrefixObjective
@@ -44,6 +56,7 @@ __all__ = [
     "Feed",
     "ImageClassificationObjective",
     "InstructionObjective",
+    "LossTraits",
     "MaskedObjective",
     "MultiTokenObjective",
     "ORPOObjective",
@@ -55,6 +68,7 @@ __all__ = [
     "PrefixObjective",
     "RegressionObjective",
     "ReplacedTokensObjective",
+    "SampleSizes",
     "Seq2SeqObjective",
     "Setting",
     "SimPOObjective",
@@ -66,6 +80,11 @@ __all__ = [
     "UL2Objective",
     "VectorClassificationObjective",
     "added",
+    "asked_of",
+    "beside",
     "default_objective",
+    "divides_logits",
+    "loss_of",
     "of_divided_logits",
+    "without_penalties",
 ]

@@ -34,8 +34,9 @@ class AnswersObjective(TokenObjective):
 
     reads: ClassVar[type[Data]] = TaskData
 
-    def check_sizes(self, architecture: Architecture, data: Data, length: int) -> None:
-        """Refuse a vocabulary with too few rows for the task's symbols, and a length that the task does not have."""
+    def check_data(self, data: Data, architecture: Architecture, length: int) -> None:
+        """As the base, and refuse a vocabulary with too few rows for the task's symbols."""
+        super().check_data(data, architecture, length)
         assert isinstance(data, TaskData), "checked before"
         needed = vocabulary_of(data.symbols)
         for name, vocab in architecture.vocabularies.items():
@@ -54,13 +55,8 @@ class AnswersObjective(TokenObjective):
         """The examples of sequences: `each` to a row; symbol i is token `numbers[i]`, and nothing is `numbers[-1]`."""
         raise NotImplementedError
 
-    def feed(self, data: Data, corpus: Corpus, setting: Setting, batch: int) -> TaskFeed:
-        return self._feed(data, corpus.train, setting, batch, held_out=False)
-
-    def held_out(self, data: Data, corpus: Corpus, setting: Setting, batch: int) -> TaskFeed:
-        return self._feed(data, corpus.validation, setting, batch, held_out=True)
-
-    def _feed(self, data: Data, split: object, setting: Setting, batch: int, *, held_out: bool) -> TaskFeed:
+    def feed(self, data: Data, corpus: Corpus, setting: Setting, batch: int, *, held_out: bool = False) -> TaskFeed:
+        split = corpus.validation if held_out else corpus.train
         assert isinstance(data, TaskData), "checked when the run was described"
         assert isinstance(split, Endless), "a task has no end"
         _, longest = data.lengths(setting.length)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from dataclasses import replace
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -10,14 +11,13 @@ from torch import Tensor
 from anyformer.data import IGNORED, Batch, interpolated_bigram_loss
 from anyformer.model import Architecture, Transformer
 from anyformer.model.prefix import reads_prefix
+from anyformer.objectives.aspects import LossTraits
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.feed import Feed, TextFeed
-from anyformer.objectives.objective import Setting
+from anyformer.objectives.objective import Inputs, Setting
 from anyformer.objectives.requirements import needs_hidden_targets, needs_one_sequence, needs_token_logits
 from anyformer.objectives.text import TextObjective, WindowBatch
 from anyformer.objectives.token_loss import TokenObjective
-from anyformer.parts.call.noise import Noise
-from anyformer.parts.call.reports import Auxiliary
 
 
 def check_next_token(kind: str, architecture: Architecture) -> None:
@@ -35,7 +35,9 @@ def check_next_token(kind: str, architecture: Architecture) -> None:
 class NextToken(TextObjective, TokenObjective):
     """An objective whose targets are the next tokens of running text."""
 
-    likelihood: ClassVar[bool] = True
+    @property
+    def traits(self) -> LossTraits:
+        return replace(super().traits, likelihood=True)
 
     def examples(self, batch: Batch, setting: Setting) -> Examples:
         return self.next_tokens(batch)
@@ -49,9 +51,8 @@ class NextToken(TextObjective, TokenObjective):
     def counted(self, examples: Examples) -> Tensor | None:
         return examples.targets != IGNORED
 
-    def logits(self, model: Transformer, examples: Examples, noise: Noise | None, auxiliary: Auxiliary) -> Tensor:
-        logits: Tensor = model(examples.tokens, documents=examples.documents, noise=noise, auxiliary=auxiliary)
-        return logits
+    def inputs(self, model: Transformer, examples: Examples) -> Inputs:
+        return {"documents": examples.documents}
 
     def baseline(self, training: Feed, steps: int, held_out: Feed, windows: int, outputs: int) -> tuple[str, float] | None:
         assert isinstance(training, TextFeed)

@@ -47,7 +47,7 @@ def default_objective(architecture: Architecture) -> Objective:
             continue
         return objective
     # The reasons that tell most come first: of objectives that give a model as many inputs as this one reads.
-    nearest = sorted(refusals, key=lambda objective: objective.two_inputs != architecture.two_inputs)
+    nearest = sorted(refusals, key=lambda objective: objective.traits.two_inputs != architecture.two_inputs)
     raise UserError("no objective trains this architecture:\n" + "\n".join(refusals[objective] for objective in nearest))
 
 

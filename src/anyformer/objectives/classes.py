@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -12,8 +11,9 @@ from torch import Tensor
 from anyformer.data import Corpus, Data
 from anyformer.describe import UserError
 from anyformer.model import Architecture, Transformer
+from anyformer.objectives.aspects import LossTraits
 from anyformer.objectives.examples import Examples
-from anyformer.objectives.objective import Partners, Totals
+from anyformer.objectives.objective import Partners, Totals, without_penalties
 from anyformer.objectives.records import RecordObjective
 from anyformer.objectives.token_loss import TokenObjective
 from anyformer.operations import Shape
@@ -29,18 +29,17 @@ CONFUSABLE = 256
 class ClassObjective(RecordObjective, TokenObjective):
     """Cross-entropy of the class of each row: -log softmax(logits)[class]. The base of such objectives."""
 
-    of_tokens: ClassVar[bool] = False
+    @property
+    def traits(self) -> LossTraits:
+        return replace(super().traits, of_tokens=False, classes="label")
 
     def made_up(self, architecture: Architecture, data: Data, shape: Shape) -> Examples:
         made = super().made_up(architecture, data, shape)
         return replace(made, targets=torch.zeros(shape.batch, dtype=torch.int64))
 
-    def check_outputs(self, architecture: Architecture, corpus: Corpus) -> None:
-        check_classes(architecture, corpus, "label")
-
     def statistics(self, model: Transformer, examples: Examples, auxiliary: Auxiliary, partners: Partners) -> dict[str, Tensor]:
         logits = self.logits(model, examples, None, auxiliary)
-        return {"loss": self.without_penalties.token_loss(logits, examples)} | class_statistics(logits, examples.targets)
+        return {"loss": without_penalties(self).token_loss(logits, examples)} | class_statistics(logits, examples.targets)
 
     def metrics(self, totals: Totals, names: Mapping[str, tuple[str, ...]]) -> dict[str, float]:
         return class_metrics(totals)

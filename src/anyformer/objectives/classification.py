@@ -13,12 +13,10 @@ from anyformer.data.packing import Ints
 from anyformer.model import Architecture, Transformer
 from anyformer.objectives.classes import ClassObjective, needs_classes
 from anyformer.objectives.examples import Examples
-from anyformer.objectives.objective import Setting
+from anyformer.objectives.objective import Inputs, Setting
 from anyformer.objectives.requirements import needs_one_sequence
-from anyformer.objectives.sequences import FRAME, lengths_of, outputs, pooled, sequences, texts_of
+from anyformer.objectives.sequences import FRAME, lengths_of, pooled, sequence_inputs, sequences, texts_of
 from anyformer.operations import Shape
-from anyformer.parts.call.noise import Noise
-from anyformer.parts.call.reports import Auxiliary
 from anyformer.text import Specials
 
 
@@ -57,5 +55,8 @@ class ClassificationObjective(ClassObjective):
         made = super().made_up(architecture, data, shape)
         return replace(made, types=torch.zeros(shape.batch, shape.length, dtype=torch.int64))
 
-    def logits(self, model: Transformer, examples: Examples, noise: Noise | None, auxiliary: Auxiliary) -> Tensor:
-        return pooled(outputs(model, examples, noise, auxiliary), examples)
+    def inputs(self, model: Transformer, examples: Examples) -> Inputs:
+        return sequence_inputs(model, examples)
+
+    def of_targets(self, outputs: Tensor, examples: Examples) -> Tensor:
+        return pooled(outputs, examples)

@@ -16,6 +16,7 @@ from torch import Tensor
 from anyformer.data import Data, RecordBatch, RecordTable, Similar
 from anyformer.data.packing import Ints
 from anyformer.model import Architecture, Transformer
+from anyformer.objectives.aspects import SampleSizes
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.feed import Feed
 from anyformer.objectives.objective import Partners, Setting, Totals
@@ -56,17 +57,13 @@ class ContrastiveObjective(RecordObjective):
         return FRAME if self.frame else Specials()
 
     @property
-    def least_held_out(self) -> int:
-        return 2
-
-    @property
     def texts(self) -> tuple[str, ...]:
         """The texts of a sample; each takes a row."""
         return TEXTS if self.hard_negatives else TEXTS[:2]
 
     @property
-    def rows_each(self) -> int:
-        return len(self.texts)
+    def sizes(self) -> SampleSizes:
+        return SampleSizes(len(self.texts), least_held_out=2, check=self._check_sizes)
 
     def check(self, architecture: Architecture) -> None:
         """Refuse an architecture that gives logits."""
@@ -78,8 +75,8 @@ class ContrastiveObjective(RecordObjective):
                 "head = {outputs = 'features', pool = 'mean'}"
             )
 
-    def check_data(self, data: Data) -> None:
-        super().check_data(data)
+    def check_data(self, data: Data, architecture: Architecture, length: int) -> None:
+        super().check_data(data, architecture, length)
         assert isinstance(data, Similar), "checked above"
         if (data.negative is not None) != self.hard_negatives:
             raise ValueError(
@@ -87,7 +84,7 @@ class ContrastiveObjective(RecordObjective):
                 "both or neither"
             )
 
-    def check_batch(self, length: int, batch: int, accumulation: int) -> None:
+    def _check_sizes(self, length: int, batch: int, accumulation: int) -> None:
         if accumulation > 1:
             raise ValueError(
                 f"the contrastive objective finds its negatives in the micro-batch, and accumulation = {accumulation} cuts the "

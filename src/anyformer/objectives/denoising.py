@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 from typing import Annotated, Literal, NamedTuple, assert_never
 
@@ -13,6 +14,7 @@ from pydantic import Field
 from anyformer.data import Batch, Data
 from anyformer.data.packing import Ints
 from anyformer.model import Architecture
+from anyformer.objectives.aspects import SampleSizes
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.objective import Setting
 from anyformer.objectives.sentences import sentences_of
@@ -43,7 +45,11 @@ class DenoisingObjective(TextToText):
     permuted: Annotated[float, Field(ge=0, le=1)] = 1.0
     """Share of the rows whose sentences are put in another order."""
 
-    def check_batch(self, length: int, batch: int, accumulation: int) -> None:
+    @property
+    def sizes(self) -> SampleSizes:
+        return replace(super().sizes, check=self._check_sizes)
+
+    def _check_sizes(self, length: int, batch: int, accumulation: int) -> None:
         if length < 2:
             raise ValueError(f"length = {length} has no room for a token and the end: at least 2 are needed")
 

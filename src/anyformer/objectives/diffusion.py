@@ -7,18 +7,16 @@ from typing import Annotated, Literal
 
 import torch
 from pydantic import Field
-from torch import Tensor
 
 from anyformer.data import IGNORED, Batch, Data
 from anyformer.model import Architecture, Transformer
 from anyformer.objectives.examples import Examples
-from anyformer.objectives.objective import Setting
+from anyformer.objectives.objective import Inputs, Setting
 from anyformer.objectives.requirements import needs_both_sides, needs_one_sequence, needs_token_logits
 from anyformer.objectives.text import TextObjective, WindowBatch
 from anyformer.objectives.token_loss import TokenObjective
 from anyformer.operations import Shape
 from anyformer.parts.call.noise import Noise, uniform
-from anyformer.parts.call.reports import Auxiliary
 from anyformer.text import Specials
 
 
@@ -63,8 +61,5 @@ class DiffusionObjective(TextObjective, TokenObjective):
         made = super().made_up(architecture, data, shape)
         return replace(made, weights=torch.ones(made.targets.shape), counts=torch.ones(shape.batch, dtype=torch.float64))
 
-    def logits(self, model: Transformer, examples: Examples, noise: Noise | None, auxiliary: Auxiliary) -> Tensor:
-        logits: Tensor = model(
-            examples.tokens, padding=examples.padding, documents=examples.documents, noise=noise, auxiliary=auxiliary
-        )
-        return logits
+    def inputs(self, model: Transformer, examples: Examples) -> Inputs:
+        return {"padding": examples.padding, "documents": examples.documents}

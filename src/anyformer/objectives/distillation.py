@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
@@ -14,11 +14,12 @@ from torch import Tensor
 from anyformer.data import IGNORED, Corpus, Data, Text
 from anyformer.describe import Count, with_kind
 from anyformer.model import Architecture, Transformer
+from anyformer.objectives.aspects import LossTraits, Partner, SampleSizes
 from anyformer.objectives.causal import CausalObjective
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.feed import Feed
 from anyformer.objectives.kept import ANSWER_BYTES, Asked, kept_divergence
-from anyformer.objectives.objective import Objective, Partner, Partners, Setting, Totals
+from anyformer.objectives.objective import PENALTY, Objective, Partners, Setting, Totals, without_penalties
 from anyformer.objectives.token_loss import TokenObjective
 from anyformer.operations import Shape
 from anyformer.parts.call.noise import Noise
@@ -43,8 +44,8 @@ class DistillationObjective(Objective):
     """The teacher: a run, a checkpoint, or a directory of Hugging Face's layout, with the tokenizer of the data."""
     temperature: Annotated[float, Field(gt=0)] = 2.0
     """T, by which the logits of both are divided; a higher one shows more of what the teacher finds unlikely."""
-    alpha: Annotated[float, Field(ge=0, le=1)] = 0.5
-    """The teacher's share of the loss; 1 leaves the data's own targets out."""
+    alpha: Annotated[float, Field(ge=0, le=1), PENALTY] = 0.5
+    """The teacher's share of the loss; 1 leaves the data's own targets out. An evaluation has none of it."""
     of: Annotated[Objective, BeforeValidator(with_kind("causal"))] = CausalObjective()
     """The objective whose examples the teacher is asked about, such as `causal`, `masked` or `instruction`."""
 
@@ -68,29 +69,27 @@ class DistillationObjective(Objective):
         return self.of
 
     @property
-    def least_held_out(self) -> int:
-        return self.of.least_held_out
-
-    @property
     def partners(self) -> Mapping[str, Partner]:
-        return {"teacher": Partner(path=self.teacher)} if self.kept is None else {}
+        asked = None
+        if self.kept is not None:
+            facts = {"of": without_penalties(self.of).plain()}
+            asked = Asked(self.teacher, self.kept, self.temperature, facts, self._logits_of)
+        return {"teacher": Partner(path=self.teacher, check=self._check_teacher, asked=asked)}
 
     @property
-    def asked(self) -> Asked | None:
-        if self.kept is None:
-            return None
-        facts = {"of": self.of.without_penalties.plain()}
-        return Asked(self.teacher, self.kept, self.temperature, facts, self._logits_of)
+    def traits(self) -> LossTraits:
+        return LossTraits(prompt=self.of.traits.prompt)
 
     @property
-    def position_bytes(self) -> int:
-        return self.of.position_bytes + ANSWER_BYTES * (self.kept or 0)
+    def sizes(self) -> SampleSizes:
+        own = self.of.sizes
+        return replace(own, position_bytes=own.position_bytes + ANSWER_BYTES * (self.kept or 0), loss_bytes=self._loss_bytes)
 
-    def loss_bytes(self, logits: int, each: int) -> int:
+    def _loss_bytes(self, logits: int, each: int) -> int:
         # Of all tokens, the gradients of both logarithms and what they are made of; of the likeliest, those of log Z alone.
         return logits * (4 if self.kept is None else 3)
 
-    def check_partner(self, name: str, partner: Architecture, own: Architecture) -> None:
+    def _check_teacher(self, partner: Architecture, own: Architecture) -> None:
         """Refuse a teacher that gives other logits than the student, or cannot be asked about these examples."""
         if partner.outputs != own.outputs:
             raise ValueError(
@@ -110,28 +109,14 @@ class DistillationObjective(Objective):
                 f"objective.kept = {self.kept} is more than the {architecture.outputs} tokens: give fewer, or leave it out"
             )
 
-    def check_data(self, data: Data) -> None:
-        self.of.check_data(data)
-
-    def check_batch(self, length: int, batch: int, accumulation: int) -> None:
-        self.of.check_batch(length, batch, accumulation)
+    def check_data(self, data: Data, architecture: Architecture, length: int) -> None:
+        self.of.check_data(data, architecture, length)
 
     def special(self, length: int) -> Specials:
         return self.of.special(length)
 
-    @property
-    def without_penalties(self) -> Self:
-        # An evaluation has the data's own loss alone, and no teacher.
-        return super().without_penalties.but(of=self.of.without_penalties, alpha=0.0)
-
-    def feed(self, data: Data, corpus: Corpus, setting: Setting, batch: int) -> Feed:
-        return self.of.feed(data, corpus, setting, batch)
-
-    def held_out(self, data: Data, corpus: Corpus, setting: Setting, batch: int) -> Feed:
-        return self.of.held_out(data, corpus, setting, batch)
-
-    def shape(self, architecture: Architecture, samples: int, length: int) -> Shape:
-        return self.of.shape(architecture, samples, length)
+    def feed(self, data: Data, corpus: Corpus, setting: Setting, batch: int, *, held_out: bool = False) -> Feed:
+        return self.of.feed(data, corpus, setting, batch, held_out=held_out)
 
     def made_up(self, architecture: Architecture, data: Data, shape: Shape) -> Examples:
         made = self.of.made_up(architecture, data, shape)
@@ -161,7 +146,7 @@ class DistillationObjective(Objective):
         if self.kept is not None:
             return own
         logits, taught = self._tokens.logits(model, examples, None, auxiliary), self._taught(examples, partners)
-        alone = self._tokens.without_penalties.token_loss(taught, examples)
+        alone = without_penalties(self._tokens).token_loss(taught, examples)
         return {
             **own,
             "examples": torch.tensor(examples.count),
@@ -179,9 +164,6 @@ class DistillationObjective(Objective):
             "teacher_loss": float(totals["teacher"] / count),
             "divergence": float(totals["divergence"] / count),
         }
-
-    def prompt(self, corpus: Corpus, number: int = 0) -> str:
-        return self.of.prompt(corpus, number)
 
     def baseline(self, training: Feed, steps: int, held_out: Feed, windows: int, outputs: int) -> tuple[str, float] | None:
         return self.of.baseline(training, steps, held_out, windows, outputs)

@@ -11,9 +11,10 @@ import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor
 
+from anyformer.objectives.aspects import Partner
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.feed import Feed
-from anyformer.objectives.objective import Partner, Partners
+from anyformer.objectives.objective import Partners
 from anyformer.objectives.preference import Likelihoods, PreferenceObjective
 from anyformer.parts.call.reports import Auxiliary
 

@@ -16,14 +16,14 @@ from anyformer.data import Corpus, Data, Images, RecordBatch, RecordTable
 from anyformer.data.packing import Ints
 from anyformer.describe import NotNegative
 from anyformer.model import Architecture, Transformer
+from anyformer.objectives.aspects import SampleSizes
 from anyformer.objectives.classes import ClassObjective, needs_classes
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.feed import Feed, remade
-from anyformer.objectives.objective import Setting
+from anyformer.objectives.objective import Inputs, Setting
 from anyformer.objectives.requirements import needs_images
 from anyformer.operations import Shape
 from anyformer.parts.call.noise import Noise, uniform
-from anyformer.parts.call.reports import Auxiliary
 from anyformer.parts.embedding.head import at_last
 
 PerChannel = Annotated[tuple[float, ...], Field(min_length=1)]
@@ -52,7 +52,8 @@ class ImageClassificationObjective(ClassObjective):
         needs_images("image_classification", architecture)
         needs_classes("image_classification", architecture)
 
-    def check_sizes(self, architecture: Architecture, data: Data, length: int) -> None:
+    def check_data(self, data: Data, architecture: Architecture, length: int) -> None:
+        super().check_data(data, architecture, length)
         assert isinstance(data, Images), "checked before"
         for name, numbers in (("mean", self.mean), ("deviation", self.deviation)):
             if len(numbers) not in (1, data.channels):
@@ -60,24 +61,23 @@ class ImageClassificationObjective(ClassObjective):
                     f"objective.{name} has {len(numbers)} numbers, and the images {data.channels} channels: give one for "
                     "each, or one for all"
                 )
-        positions = self.usual_length(architecture, data)
+        positions = image_positions(architecture, data)
         if positions != length:
             raise ValueError(
                 f"length = {length}, and an image of {data.height} x {data.width} pixels becomes {positions} positions: set "
                 f"length = {positions}"
             )
 
-    def usual_length(self, architecture: Architecture, data: Data) -> int:
-        """The positions of an image."""
-        assert isinstance(data, Images), "checked before"
-        image = torch.empty((1, data.channels, data.height, data.width), device="meta")
-        return architecture.embedding.check("the images", image, None)
+    @property
+    def sizes(self) -> SampleSizes:
+        return replace(super().sizes, usual_length=image_positions)
 
     def lengths(self, table: RecordTable, setting: Setting) -> Ints:
         return table.lengths("image") * 0 + setting.length
 
-    def feed(self, data: Data, corpus: Corpus, setting: Setting, batch: int) -> Feed:
-        return remade(super().feed(data, corpus, setting, batch), partial(self.examples, setting=setting, training=True))
+    def feed(self, data: Data, corpus: Corpus, setting: Setting, batch: int, *, held_out: bool = False) -> Feed:
+        feed = super().feed(data, corpus, setting, batch, held_out=held_out)
+        return feed if held_out else remade(feed, partial(self.examples, setting=setting, training=True))
 
     def examples(self, batch: RecordBatch, setting: Setting, training: bool = False) -> Examples:
         """`tokens` (B, I, height, width) float32; moved and mirrored only in `training`."""
@@ -95,9 +95,11 @@ class ImageClassificationObjective(ClassObjective):
         images = torch.zeros(shape.batch, data.channels, data.height, data.width)
         return replace(super().made_up(architecture, data, shape), tokens=images, padding=None)
 
-    def logits(self, model: Transformer, examples: Examples, noise: Noise | None, auxiliary: Auxiliary) -> Tensor:
-        logits: Tensor = model(examples.tokens, noise=noise, auxiliary=auxiliary)
-        return logits if logits.dim() == 2 else at_last(logits, None)
+    def inputs(self, model: Transformer, examples: Examples) -> Inputs:
+        return {}
+
+    def of_targets(self, outputs: Tensor, examples: Examples) -> Tensor:
+        return outputs if outputs.dim() == 2 else at_last(outputs, None)
 
     def _varied(self, images: Tensor, noise: Noise) -> Tensor:
         """(B, I, height, width), moved and mirrored."""
@@ -113,3 +115,10 @@ class ImageClassificationObjective(ClassObjective):
         columns = (draws_B3[:, 1] * (2 * right + 1)).long()[:, None] + torch.arange(width)
         each = torch.arange(count)[:, None, None, None]
         return padded[each, torch.arange(channels)[:, None, None], rows[:, None, :, None], columns[:, None, None, :]]
+
+
+def image_positions(architecture: Architecture, data: Data) -> int:
+    """The positions of an image."""
+    assert isinstance(data, Images), "checked before"
+    image = torch.empty((1, data.channels, data.height, data.width), device="meta")
+    return architecture.embedding.check("the images", image, None)

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import ClassVar, Literal
 
 import numpy as np
 import torch
-from torch import Tensor
 
-from anyformer.data import IGNORED, Corpus, Data, Dialogue, PackedRows, RecordBatch, RecordTable
+from anyformer.data import IGNORED, Data, Dialogue, PackedRows, RecordBatch, RecordTable
 from anyformer.data.packing import Ints
 from anyformer.model import Architecture, Transformer
 from anyformer.model.prefix import reads_prefix
+from anyformer.objectives.aspects import LossTraits
 from anyformer.objectives.examples import Examples
-from anyformer.objectives.objective import Setting
-from anyformer.objectives.records import RecordObjective
+from anyformer.objectives.objective import Inputs, Setting
+from anyformer.objectives.records import RecordObjective, question_of
 from anyformer.objectives.requirements import (
     needs_hidden_targets,
     needs_no_later,
@@ -25,9 +26,6 @@ from anyformer.objectives.requirements import (
 )
 from anyformer.objectives.token_loss import TokenObjective
 from anyformer.operations import Shape
-from anyformer.parts.call.noise import Noise
-from anyformer.parts.call.reports import Auxiliary
-from anyformer.text.chat import first_question
 
 
 class InstructionObjective(RecordObjective, TokenObjective):
@@ -39,7 +37,6 @@ class InstructionObjective(RecordObjective, TokenObjective):
     """
 
     reads: ClassVar[type[Data]] = Dialogue
-    chats: ClassVar[bool] = True
     kind: Literal["instruction"] = "instruction"
     pack: bool = True
     """Put as many chats into a row as fit; False: one each."""
@@ -61,9 +58,9 @@ class InstructionObjective(RecordObjective, TokenObjective):
                     "tokens of a row as a prefix: set pack = false, so that each first question is one"
                 )
 
-    def prompt(self, corpus: Corpus, number: int = 0) -> str:
-        assert isinstance(corpus.validation, RecordTable), "records are prepared as a table"
-        return first_question(corpus.tokenizer, corpus.validation[number % len(corpus.validation)]["tokens"])
+    @property
+    def traits(self) -> LossTraits:
+        return replace(super().traits, chats=True, prompt=partial(question_of, "tokens"))
 
     def lengths(self, table: RecordTable, setting: Setting) -> Ints:
         # The last token of a chat is predicted and never read.
@@ -103,9 +100,6 @@ class InstructionObjective(RecordObjective, TokenObjective):
         made = super().made_up(architecture, data, shape)
         return replace(made, documents=torch.zeros(made.targets.shape, dtype=torch.int64)) if self.pack else made
 
-    def logits(self, model: Transformer, examples: Examples, noise: Noise | None, auxiliary: Auxiliary) -> Tensor:
+    def inputs(self, model: Transformer, examples: Examples) -> Inputs:
         # Padding comes last, where no target sees it: it needs no mask.
-        logits: Tensor = model(
-            examples.tokens, documents=examples.documents, prefix=examples.prefix, noise=noise, auxiliary=auxiliary
-        )
-        return logits
+        return {"documents": examples.documents, "prefix": examples.prefix}

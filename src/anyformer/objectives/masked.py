@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, Literal
 
 import torch
 from pydantic import Field, model_validator
-from torch import Tensor
 
 from anyformer.data import IGNORED, Batch
 from anyformer.model import Architecture, Transformer
+from anyformer.objectives.aspects import SampleSizes
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.framing import MASKED, USUAL, beyond_usual, framed
-from anyformer.objectives.objective import Setting
+from anyformer.objectives.objective import Inputs, Setting
 from anyformer.objectives.requirements import needs_both_sides, needs_one_sequence, needs_token_logits
 from anyformer.objectives.selection import chosen, ordinary_tokens
 from anyformer.objectives.text import TextObjective, WindowBatch
 from anyformer.objectives.token_loss import TokenObjective
 from anyformer.parts.call.noise import Noise, uniform
-from anyformer.parts.call.reports import Auxiliary
 from anyformer.text import Specials, Tokenizer
 from anyformer.text.row_frame import row_frame
 
@@ -70,7 +70,11 @@ class MaskedObjective(TextObjective, TokenObjective):
         needs_token_logits("masked", architecture)
         needs_both_sides("masked", architecture)
 
-    def check_batch(self, length: int, batch: int, accumulation: int) -> None:
+    @property
+    def sizes(self) -> SampleSizes:
+        return replace(super().sizes, check=self._check_sizes)
+
+    def _check_sizes(self, length: int, batch: int, accumulation: int) -> None:
         if self.window(length) < 1:
             raise ValueError(f"length = {length} leaves no token between [CLS] and [SEP]: at least 3 are needed")
 
@@ -91,8 +95,5 @@ class MaskedObjective(TextObjective, TokenObjective):
         targets_BT = torch.where(predicted_BT, given.tokens, IGNORED)
         return Examples(tokens_BT, targets_BT, given.documents, given.rows, padding=given.padding)
 
-    def logits(self, model: Transformer, examples: Examples, noise: Noise | None, auxiliary: Auxiliary) -> Tensor:
-        logits: Tensor = model(
-            examples.tokens, padding=examples.padding, documents=examples.documents, noise=noise, auxiliary=auxiliary
-        )
-        return logits
+    def inputs(self, model: Transformer, examples: Examples) -> Inputs:
+        return {"padding": examples.padding, "documents": examples.documents}

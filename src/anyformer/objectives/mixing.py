@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from math import floor
 
@@ -109,7 +110,7 @@ def training_feed(objective: Objective, data: Data, corpus: Corpus, setting: Set
 
 def held_out_feed(objective: Objective, data: Data, corpus: Corpus, setting: Setting, batch: int) -> Feed:
     """The held-out examples of any data."""
-    feeds = _each(objective.held_out, data, corpus, setting, batch)
+    feeds = _each(partial(objective.feed, held_out=True), data, corpus, setting, batch)
     match data:
         case Mixture():
             return _mixture(data, feeds, [None] * len(feeds), setting, batch)
@@ -148,9 +149,9 @@ def baseline_of(
 
 
 def prompt_of(objective: Objective, corpus: Corpus, number: int) -> str:
-    """`Objective.prompt`; of a mixture's parts in turn."""
+    """`LossTraits.prompt`; of a mixture's parts in turn."""
     parts = list(corpus.components.values())
-    return objective.prompt(parts[number % len(parts)], number // len(parts))
+    return objective.traits.prompt(parts[number % len(parts)], number // len(parts))
 
 
 def epochs(feed: Feed, rows: int) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, Self, TypeVar
+from typing import Annotated, ClassVar, TypeVar
 
 import torch
 from torch import Tensor
@@ -13,7 +13,7 @@ from anyformer.costs.examples import examples as inputs_of
 from anyformer.data import IGNORED, Corpus, Data
 from anyformer.describe import NotNegative, Registry, Value
 from anyformer.model import Architecture, Transformer
-from anyformer.model.cross_entropy import backward_bytes
+from anyformer.objectives.aspects import LossTraits, Partner, SampleSizes
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.feed import Feed
 from anyformer.objectives.kept import Asked
@@ -22,6 +22,8 @@ from anyformer.parts.call.noise import Noise
 from anyformer.parts.call.reports import Auxiliary
 from anyformer.text import Specials, Tokenizer
 
+Inputs = Mapping[str, Tensor | None]
+"""Arguments of `Transformer.forward` beside the tokens, by name."""
 Totals = Mapping[str, Tensor]
 """Sums over examples, from which metrics are computed: 0-d or of any fixed shape, so that batches add up."""
 
@@ -36,33 +38,15 @@ class Setting:
     names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class Partner:
-    """A second model of a run: `architecture`, or the one at `path`; without either, the model as it was when the run began.
-
-    `derived`: the architecture as a function of the run's own, if `architecture` is not given. `learns`: whether it is trained
-    beside the first (a generator), or stays as it is (a teacher, a reference). `predicted`:
-    how many positions of a row of T its head reads; None: all.
-    """
-
-    architecture: Architecture | None = None
-    path: str | None = None
-    learns: bool = False
-    derived: Callable[[Architecture], Architecture] | None = None
-    predicted: Callable[[int], int] | None = None
-
-    def described(self, own: Architecture) -> Architecture | None:
-        """Its architecture beside that of the run; None if it is the run's model itself, or the one at `path`."""
-        if self.architecture is not None or self.derived is None:
-            return self.architecture
-        return self.derived(own)
-
-
 Partners = Mapping[str, Transformer]
 """The second models of a run, by name."""
 
 
+PENALTY = object()
+"""Marks a field with which a penalty is weighed: without it, at 0, the signal alone is left."""
+Penalty = Annotated[NotNegative, PENALTY]
 M = TypeVar("M", bound=Callable[..., object])
+Own = TypeVar("Own", bound="Objective")
 _OF_PARTS: set[object] = set()
 
 
@@ -71,6 +55,14 @@ def of_divided_logits(method: M) -> M:
     functions of `model.loss` alone. A method that overrides it has no mark but its own."""
     _OF_PARTS.add(method)
     return method
+
+
+def divides_logits(objective: Objective) -> bool:
+    """Whether processes may divide the logits: `signal`, `statistics` and every method that a base marks are
+    `of_divided_logits`. Otherwise each process has all logits as a plain tensor, with which anything can be computed."""
+    own = type(objective)
+    marked = {name for base in own.__mro__ for name, value in vars(base).items() if callable(value) and value in _OF_PARTS}
+    return all(getattr(own, name) in _OF_PARTS for name in {"signal", "statistics", *marked})
 
 
 class Objective(Value):
@@ -84,41 +76,23 @@ class Objective(Value):
     kinds: ClassVar[Registry] = Registry()
     reads: ClassVar[type[Data]]
     """The kind of data that examples are made of."""
-    of_tokens: ClassVar[bool] = False
-    """Whether the loss is -log p of tokens, whose exponential is a perplexity."""
-    seeing_logits: ClassVar[tuple[str, ...]] = ("signal", "statistics")
-    """The methods that compute with logits."""
-    two_inputs: ClassVar[bool] = False
-    """Whether it gives the model a source beside a target."""
-    likelihood: ClassVar[bool] = False
-    """Whether the loss is that of every token of running text, of which bits per byte can be told."""
-    chats: ClassVar[bool] = False
-    """Whether the model answers questions that a chat template writes, and `prompt` gives such a question."""
-    each_row: ClassVar[frozenset[str]] = frozenset()
-    """Names of statistics that hold a number of each row, and no sum."""
     kind: str
-    balance_loss: NotNegative = 0.0
+    balance_loss: Penalty = 0.0
     """Factor of the experts' balance loss, summed over layers (`parts.experts.balance`); Switch: 0.01."""
-    sequence_balance_loss: NotNegative = 0.0
+    sequence_balance_loss: Penalty = 0.0
     """Factor of the balance loss within each sequence, summed over layers; DeepSeek-V2: 0.003, DeepSeek-V3: 0.0001."""
-    router_z_loss: NotNegative = 0.0
+    router_z_loss: Penalty = 0.0
     """Factor of the routers' z-loss, summed over layers; ST-MoE: 0.001."""
-    index_loss: NotNegative = 1.0
+    index_loss: Penalty = 1.0
     """Factor of the loss of index scores, summed over the layers whose attention chooses its keys; no other weights get a
     gradient from it. 0: the choice stays as it is."""
-
-    @property
-    def divides_vocabulary(self) -> bool:
-        """Whether processes may divide the logits: every method that sees them is one `of_divided_logits`. Otherwise each
-        process has all logits as a plain tensor, with which anything can be computed."""
-        return all(getattr(type(self), name) in _OF_PARTS for name in self.seeing_logits)
 
     def check(self, architecture: Architecture) -> None:
         """Refuse an architecture that cannot be trained so, with the reason; before any work."""
         raise NotImplementedError
 
-    def check_data(self, data: Data) -> None:
-        """Refuse data of another kind than the objective reads."""
+    def check_data(self, data: Data, architecture: Architecture, length: int) -> None:
+        """Refuse data of another kind than the objective reads, and a length T that inputs made of it do not have."""
         if not isinstance(data, self.reads):
             wanted = [kind for kind, entry in Data.kinds.items() if issubclass(entry, self.reads)]
             raise ValueError(
@@ -126,32 +100,15 @@ class Objective(Value):
                 f"{data.kind!r}"
             )
 
-    def check_batch(self, length: int, batch: int, accumulation: int) -> None:
-        """Refuse sizes of a run under which the examples cannot be made."""
-
-    def check_sizes(self, architecture: Architecture, data: Data, length: int) -> None:
-        """Refuse a length T that the inputs made of the data do not have."""
-
-    def check_outputs(self, architecture: Architecture, corpus: Corpus) -> None:
-        """Refuse prepared data for which the architecture has too few outputs."""
-
-    def usual_length(self, architecture: Architecture, data: Data) -> int:
-        """T where nobody says it."""
-        return min(256, *(stack.max_length or 256 for stack in architecture.stacks.values()))
+    @property
+    def traits(self) -> LossTraits:
+        """What the loss is of, and what its figures say."""
+        return LossTraits()
 
     @property
-    def least_held_out(self) -> int:
-        """Tokens, or records, that must be held out at least."""
-        return 1
-
-    @property
-    def rows_each(self) -> int:
-        """The rows that a sample takes: 2 where two texts of it are read."""
-        return 1
-
-    def shape(self, architecture: Architecture, samples: int, length: int) -> Shape:
-        """The sizes of a micro-batch: its rows, and T and S of rows of `length` positions."""
-        return Shape(batch=samples * self.rows_each, length=length, source=architecture.source_of(length))
+    def sizes(self) -> SampleSizes:
+        """What samples take, and which sizes of a run do not suit them."""
+        return SampleSizes()
 
     def made_up(self, architecture: Architecture, data: Data, shape: Shape) -> Examples:
         """Examples with the tensors that training on such data has, of the same sizes and types, and of any numbers: memory is
@@ -159,7 +116,7 @@ class Objective(Value):
         """
         tokens, *target = inputs_of(architecture, shape)
         targets = torch.zeros(shape.batch, shape.length, dtype=torch.int64)
-        rows = torch.arange(shape.batch // self.rows_each)
+        rows = torch.arange(shape.batch // self.sizes.rows)
         return Examples(tokens, targets, None, rows, decoder_tokens=target[0] if target else None)
 
     def special(self, length: int) -> Specials:
@@ -171,35 +128,8 @@ class Objective(Value):
         """The second models that the loss needs, by name."""
         return {}
 
-    @property
-    def asked(self) -> Asked | None:
-        """The model that is asked about every training example before the first update; None: there is none."""
-        return None
-
-    @property
-    def position_bytes(self) -> int:
-        """Bytes of each position of a batch beside those of tokens, targets and masks."""
-        return 0
-
-    def loss_bytes(self, logits: int, each: int) -> int:
-        """Bytes that the backward pass of the loss takes beside what it saved, of which the logits are `logits`; each of those
-        that the model gives has `each` bytes."""
-        return backward_bytes(logits, each)
-
-    def check_partner(self, name: str, partner: Architecture, own: Architecture) -> None:
-        """Refuse a second model that does not suit the run's own architecture."""
-
-    @property
-    def without_penalties(self) -> Self:
-        """The same signal alone, as it is evaluated."""
-        return self.but(balance_loss=0.0, sequence_balance_loss=0.0, router_z_loss=0.0, index_loss=0.0)
-
-    def feed(self, data: Data, corpus: Corpus, setting: Setting, batch: int) -> Feed:
-        """The training examples, in batches of `batch` samples."""
-        raise NotImplementedError
-
-    def held_out(self, data: Data, corpus: Corpus, setting: Setting, batch: int) -> Feed:
-        """The held-out examples."""
+    def feed(self, data: Data, corpus: Corpus, setting: Setting, batch: int, *, held_out: bool = False) -> Feed:
+        """The training examples, or those `held_out`, in batches of `batch` samples."""
         raise NotImplementedError
 
     def counted(self, examples: Examples) -> Tensor | None:
@@ -215,21 +145,9 @@ class Objective(Value):
         """The summed loss without the experts' penalties: a 0-d tensor in fp32."""
         raise NotImplementedError
 
-    def loss(
-        self,
-        model: Transformer,
-        examples: Examples,
-        noise: Noise | None,
-        auxiliary: Auxiliary | None = None,
-        partners: Partners | None = None,
-    ) -> Tensor:
-        """The summed loss, penalties included: a 0-d tensor in fp32. `auxiliary` receives the layers' reports.
-
-        Penalties, those of experts and of index scores, are means over the micro-batch's tokens, here multiplied by the
-        micro-batch's count.
-        """
-        auxiliary = auxiliary or Auxiliary(self.counted(examples))
-        total = self.signal(model, examples, noise, auxiliary, partners or {})
+    def penalised(self, total: Tensor, examples: Examples, auxiliary: Auxiliary) -> Tensor:
+        """A summed loss and the penalties on what the layers reported, those of experts and of index scores: means over the
+        micro-batch's tokens, times the micro-batch's count."""
         count = (examples.targets != IGNORED).sum() if examples.counts is None else examples.counts.sum().to(total.dtype)
         if self.balance_loss:
             total = total + self.balance_loss * auxiliary.balance * count
@@ -243,16 +161,12 @@ class Objective(Value):
 
     def statistics(self, model: Transformer, examples: Examples, auxiliary: Auxiliary, partners: Partners) -> dict[str, Tensor]:
         """Sums over the examples for `metrics`, the summed loss without penalties as `loss` among them; and numbers (B,) of
-        `each_row`."""
-        return {"loss": self.without_penalties.loss(model, examples, None, auxiliary, partners)}
+        `traits.each_row`."""
+        return {"loss": without_penalties(self).signal(model, examples, None, auxiliary, partners)}
 
     def metrics(self, totals: Totals, names: Mapping[str, tuple[str, ...]]) -> dict[str, float]:
         """Figures for people from the summed statistics, such as accuracy; the mean loss is not among them."""
         return {}
-
-    def prompt(self, corpus: Corpus, number: int = 0) -> str:
-        """A text that a model so trained can go on with, from held-out example `number`; empty where none suits."""
-        return ""
 
     def baseline(self, training: Feed, steps: int, held_out: Feed, windows: int, outputs: int) -> tuple[str, float] | None:
         """(What it is, its loss) of a model that knows no more than the frequencies of the targets it was trained on.
@@ -261,6 +175,41 @@ class Objective(Value):
         of logits.
         """
         return None
+
+
+def loss_of(
+    objective: Objective,
+    model: Transformer,
+    examples: Examples,
+    noise: Noise | None = None,
+    auxiliary: Auxiliary | None = None,
+    partners: Partners | None = None,
+) -> Tensor:
+    """The summed loss, penalties included: a 0-d tensor in fp32. `auxiliary` receives the layers' reports."""
+    auxiliary = auxiliary or Auxiliary(objective.counted(examples))
+    return objective.penalised(objective.signal(model, examples, noise, auxiliary, partners or {}), examples, auxiliary)
+
+
+def without_penalties(objective: Own) -> Own:
+    """The same signal alone, as it is evaluated; of an objective within it, too."""
+    changes: dict[str, object] = {}
+    for name, described in type(objective).model_fields.items():
+        value = getattr(objective, name)
+        if PENALTY in described.metadata:
+            changes[name] = 0.0
+        elif isinstance(value, Objective):
+            changes[name] = without_penalties(value)
+    return objective.but(**changes)
+
+
+def beside(objective: Objective) -> dict[str, Partner]:
+    """The partners that are there while the model learns: those that are not asked before."""
+    return {name: partner for name, partner in objective.partners.items() if partner.asked is None}
+
+
+def asked_of(objective: Objective) -> Asked | None:
+    """What a partner is asked before the first update."""
+    return next((partner.asked for partner in objective.partners.values() if partner.asked is not None), None)
 
 
 def added(totals: Iterable[Mapping[str, Tensor]], each_row: Collection[str] = ()) -> dict[str, Tensor]:

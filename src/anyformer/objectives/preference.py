@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from anyformer.data import IGNORED, Corpus, Data, Preferences, RecordBatch, RecordTable
+from anyformer.data import IGNORED, Data, Preferences, RecordBatch, RecordTable
 from anyformer.data.columns import padded
 from anyformer.data.packing import Ints
 from anyformer.model import Architecture, Transformer
 from anyformer.model.loss import token_losses
+from anyformer.objectives.aspects import LossTraits, SampleSizes
 from anyformer.objectives.causal import check_next_token
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.objective import Partners, Setting, Totals
-from anyformer.objectives.records import RecordObjective
+from anyformer.objectives.records import RecordObjective, question_of
 from anyformer.objectives.requirements import needs_no_later
 from anyformer.parts.call.noise import Noise
 from anyformer.parts.call.reports import Auxiliary
-from anyformer.text.chat import first_question
 
 ANSWERS = ("chosen", "rejected")
 
@@ -45,20 +46,19 @@ class PreferenceObjective(RecordObjective):
     """
 
     reads: ClassVar[type[Data]] = Preferences
-    chats: ClassVar[bool] = True
 
     @property
-    def rows_each(self) -> int:
-        return len(ANSWERS)
+    def traits(self) -> LossTraits:
+        return LossTraits(chats=True, prompt=partial(question_of, "chosen"))
+
+    @property
+    def sizes(self) -> SampleSizes:
+        return SampleSizes(len(ANSWERS))
 
     def check(self, architecture: Architecture) -> None:
         """Refuse an architecture without logits of the next token, or in which a token sees its target."""
         check_next_token(self.kind, architecture)
         needs_no_later(self.kind, architecture)
-
-    def prompt(self, corpus: Corpus, number: int = 0) -> str:
-        assert isinstance(corpus.validation, RecordTable), "records are prepared as a table"
-        return first_question(corpus.tokenizer, corpus.validation[number % len(corpus.validation)]["chosen"])
 
     def lengths(self, table: RecordTable, setting: Setting) -> Ints:
         return np.maximum(table.lengths("chosen"), table.lengths("rejected")) - 1

@@ -7,18 +7,16 @@ from typing import Annotated, Literal
 
 import torch
 from pydantic import Field, model_validator
-from torch import Tensor
 
 from anyformer.data import IGNORED, Batch, Data
 from anyformer.model import Architecture, Transformer
 from anyformer.objectives.examples import Examples
-from anyformer.objectives.objective import Setting
+from anyformer.objectives.objective import Inputs, Setting
 from anyformer.objectives.requirements import needs_hidden_targets, needs_one_sequence, needs_prefix, needs_token_logits
 from anyformer.objectives.text import TextObjective, WindowBatch
 from anyformer.objectives.token_loss import TokenObjective
 from anyformer.operations import Shape
 from anyformer.parts.call.noise import Noise, uniform
-from anyformer.parts.call.reports import Auxiliary
 
 Share = Annotated[float, Field(ge=0, le=1)]
 
@@ -65,8 +63,5 @@ class PrefixObjective(TextObjective, TokenObjective):
         made = super().made_up(architecture, data, shape)
         return replace(made, prefix=torch.ones(shape.batch, dtype=torch.int64))
 
-    def logits(self, model: Transformer, examples: Examples, noise: Noise | None, auxiliary: Auxiliary) -> Tensor:
-        logits: Tensor = model(
-            examples.tokens, documents=examples.documents, prefix=examples.prefix, noise=noise, auxiliary=auxiliary
-        )
-        return logits
+    def inputs(self, model: Transformer, examples: Examples) -> Inputs:
+        return {"documents": examples.documents, "prefix": examples.prefix}

@@ -16,6 +16,7 @@ from anyformer.objectives.feed import Feed, RecordFeed
 from anyformer.objectives.objective import Objective, Setting
 from anyformer.operations import Shape
 from anyformer.text import DataError
+from anyformer.text.chat import first_question
 
 
 class RecordObjective(Objective):
@@ -42,14 +43,13 @@ class RecordObjective(Objective):
         counts = torch.ones(len(made.rows), dtype=torch.float64)
         return replace(made, padding=torch.zeros(shape.batch, shape.length, dtype=torch.bool), counts=counts)
 
-    def feed(self, data: Data, corpus: Corpus, setting: Setting, batch: int) -> Feed:
+    def feed(self, data: Data, corpus: Corpus, setting: Setting, batch: int, *, held_out: bool = False) -> Feed:
+        if held_out:
+            return self._feed(corpus.validation, setting, batch)
         self.check_corpus(corpus, setting)
         feed = self._feed(corpus.train, setting, batch)
         _ = feed.batches  # refuses a table without a row
         return feed
-
-    def held_out(self, data: Data, corpus: Corpus, setting: Setting, batch: int) -> Feed:
-        return self._feed(corpus.validation, setting, batch)
 
     def _feed(self, table: object, setting: Setting, batch: int) -> RecordFeed:
         assert isinstance(table, RecordTable), "records are prepared as a table"
@@ -62,3 +62,9 @@ class RecordObjective(Objective):
                 f"length = {setting.length:,}; set a greater length"
             )
         return RecordFeed(table, rows, batch, setting.seed, partial(self.examples, setting=setting))
+
+
+def question_of(column: str, corpus: Corpus, number: int) -> str:
+    """The first question of a held-out chat, in this column."""
+    assert isinstance(corpus.validation, RecordTable), "records are prepared as a table"
+    return first_question(corpus.tokenizer, corpus.validation[number % len(corpus.validation)][column])

@@ -14,6 +14,7 @@ from torch import Tensor
 from anyformer.data import Corpus, Data, RecordBatch, RecordTable, Scored
 from anyformer.data.packing import Ints
 from anyformer.model import Architecture, Transformer
+from anyformer.objectives.aspects import LossTraits
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.feed import Feed, remade
 from anyformer.objectives.objective import Partners, Setting, Totals
@@ -34,7 +35,6 @@ class RegressionObjective(RecordObjective):
     """
 
     reads: ClassVar[type[Data]] = Scored
-    each_row: ClassVar[frozenset[str]] = frozenset({"each_said", "each_real"})
     kind: Literal["regression"] = "regression"
     frame: bool = True
     """Put around the texts what the tokenizer puts there, as `[CLS]` before the first and `[SEP]` behind each."""
@@ -65,11 +65,12 @@ class RegressionObjective(RecordObjective):
             facts=torch.full((len(values), 1), deviation, dtype=torch.float64),
         )  # fmt: skip
 
-    def feed(self, data: Data, corpus: Corpus, setting: Setting, batch: int) -> Feed:
-        return self._standardised(super().feed(data, corpus, setting, batch), corpus, setting)
+    @property
+    def traits(self) -> LossTraits:
+        return LossTraits(each_row=frozenset({"each_said", "each_real"}))
 
-    def held_out(self, data: Data, corpus: Corpus, setting: Setting, batch: int) -> Feed:
-        return self._standardised(super().held_out(data, corpus, setting, batch), corpus, setting)
+    def feed(self, data: Data, corpus: Corpus, setting: Setting, batch: int, *, held_out: bool = False) -> Feed:
+        return self._standardised(super().feed(data, corpus, setting, batch, held_out=held_out), corpus, setting)
 
     def made_up(self, architecture: Architecture, data: Data, shape: Shape) -> Examples:
         made = super().made_up(architecture, data, shape)
@@ -99,7 +100,7 @@ class RegressionObjective(RecordObjective):
         Spearman's is Pearson's of the ranks within all rows; rows of a mixture count alike there.
         """
         rows = float(totals["rows"])
-        means = {name: float(totals[name]) / rows for name in totals if name not in self.each_row}
+        means = {name: float(totals[name]) / rows for name in totals if name not in self.traits.each_row}
         product = means["product"] - means["said"] * means["real"]
         spread = [max(0.0, means[f"{name}_squared"] - means[name] ** 2) for name in ("said", "real")]
         scale = (spread[0] * spread[1]) ** 0.5

@@ -15,11 +15,12 @@ from anyformer.data import IGNORED, Batch, Data
 from anyformer.describe import Count, DescriptionError, Positive, change_all
 from anyformer.model import Architecture, Transformer
 from anyformer.model.loss import token_losses
+from anyformer.objectives.aspects import Partner, SampleSizes
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.feed import Feed
 from anyformer.objectives.framing import MASKED, USUAL, beyond_usual, framed
 from anyformer.objectives.frequencies import chance, target_counts
-from anyformer.objectives.objective import Partner, Partners, Setting, Totals
+from anyformer.objectives.objective import Partners, Setting, Totals
 from anyformer.objectives.requirements import needs_both_sides, needs_one_sequence, needs_token_logits
 from anyformer.objectives.selection import exactly, ordinary_tokens
 from anyformer.objectives.text import TextObjective, WindowBatch
@@ -74,7 +75,11 @@ class ReplacedTokensObjective(TextObjective):
 
     @property
     def partners(self) -> Mapping[str, Partner]:
-        return {self.of_generator: Partner(self.generator, derived=self.generator_of, learns=True, predicted=self.places)}
+        return {
+            self.of_generator: Partner(
+                self.generator, derived=self.generator_of, learns=True, predicted=self.places, check=self._check_generator
+            )
+        }
 
     def check(self, architecture: Architecture) -> None:
         """Refuse an architecture without one logit per position, or to which no generator can be made."""
@@ -86,9 +91,9 @@ class ReplacedTokensObjective(TextObjective):
                 "the replaced_tokens objective says of each token whether it was replaced: set head = {outputs = 1} without a "
                 "pool"
             )
-        self.check_partner(self.of_generator, self.generator or self.generator_of(architecture), architecture)
+        self._check_generator(self.generator or self.generator_of(architecture), architecture)
 
-    def check_partner(self, name: str, partner: Architecture, own: Architecture) -> None:
+    def _check_generator(self, partner: Architecture, own: Architecture) -> None:
         try:
             needs_one_sequence("replaced_tokens", partner)
             needs_token_logits("replaced_tokens", partner)
@@ -119,7 +124,11 @@ class ReplacedTokensObjective(TextObjective):
         except DescriptionError as error:
             raise ValueError(f"no generator follows from this architecture, set objective.generator: {error}") from None
 
-    def check_batch(self, length: int, batch: int, accumulation: int) -> None:
+    @property
+    def sizes(self) -> SampleSizes:
+        return replace(super().sizes, check=self._check_sizes)
+
+    def _check_sizes(self, length: int, batch: int, accumulation: int) -> None:
         if self.window(length) < 1:
             raise ValueError(f"length = {length} leaves no token between [CLS] and [SEP]: at least 3 are needed")
         for name, stack in self.generator.stacks.items() if self.generator else ():

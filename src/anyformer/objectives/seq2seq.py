@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -12,15 +13,14 @@ from anyformer.data import IGNORED, Corpus, Data, RecordBatch, RecordTable, Text
 from anyformer.data.columns import padded
 from anyformer.data.packing import Ints
 from anyformer.model import Architecture, Transformer
+from anyformer.objectives.aspects import LossTraits
 from anyformer.objectives.examples import Examples
-from anyformer.objectives.objective import Setting
+from anyformer.objectives.objective import Inputs, Setting
 from anyformer.objectives.records import RecordObjective
 from anyformer.objectives.requirements import needs_source, needs_token_logits
-from anyformer.objectives.source_target import NOTHING, padded_pairs, pairs
+from anyformer.objectives.source_target import NOTHING, padded_pairs, pair_inputs, pairs
 from anyformer.objectives.token_loss import TokenObjective
 from anyformer.operations import Shape
-from anyformer.parts.call.noise import Noise
-from anyformer.parts.call.reports import Auxiliary
 from anyformer.text.sides import Sides
 
 _FEW = 16
@@ -36,7 +36,6 @@ class Seq2SeqObjective(RecordObjective, TokenObjective):
     """
 
     reads: ClassVar[type[Data]] = TextPairs
-    two_inputs: ClassVar[bool] = True
     kind: Literal["seq2seq"] = "seq2seq"
 
     def check(self, architecture: Architecture) -> None:
@@ -57,25 +56,21 @@ class Seq2SeqObjective(RecordObjective, TokenObjective):
     def made_up(self, architecture: Architecture, data: Data, shape: Shape) -> Examples:
         return padded_pairs(super().made_up(architecture, data, shape))
 
-    def prompt(self, corpus: Corpus, number: int = 0) -> str:
-        """The source of a held-out record, the shortest of a few."""
-        table = corpus.validation
-        assert isinstance(table, RecordTable), "records are prepared as a table"
-        few: list[list[int]] = [table[(number * _FEW + place) % len(table)]["source"].tolist() for place in range(_FEW)]
-        shortest = min(few, key=len)
-        return corpus.tokenizer.decode(shortest)
+    @property
+    def traits(self) -> LossTraits:
+        return replace(super().traits, two_inputs=True, prompt=source_of)
 
     def counted(self, examples: Examples) -> Tensor | None:
         return examples.targets != IGNORED
 
-    def logits(self, model: Transformer, examples: Examples, noise: Noise | None, auxiliary: Auxiliary) -> Tensor:
-        return target_logits(model, examples, noise, auxiliary)
+    def inputs(self, model: Transformer, examples: Examples) -> Inputs:
+        return pair_inputs(examples)
 
 
-def target_logits(model: Transformer, examples: Examples, noise: Noise | None, auxiliary: Auxiliary) -> Tensor:
-    """The logits of the target's tokens, (B, T, V)."""
-    logits: Tensor = model(
-        examples.tokens, examples.decoder_tokens, padding=examples.padding, decoder_padding=examples.decoder_padding,
-        noise=noise, auxiliary=auxiliary,
-    )  # fmt: skip
-    return logits
+def source_of(corpus: Corpus, number: int) -> str:
+    """The source of a held-out record, the shortest of a few."""
+    table = corpus.validation
+    assert isinstance(table, RecordTable), "records are prepared as a table"
+    few: list[list[int]] = [table[(number * _FEW + place) % len(table)]["source"].tolist() for place in range(_FEW)]
+    shortest = min(few, key=len)
+    return corpus.tokenizer.decode(shortest)

@@ -60,16 +60,19 @@ def lengths_of(table: RecordTable, tokenizer: Tokenizer, frame: bool) -> Ints:
     return np.asarray(total + around(tokenizer, len(columns), frame).count, dtype=np.int64)
 
 
-def outputs(model: Transformer, examples: Examples, noise: Noise | None, auxiliary: Auxiliary) -> Tensor:
-    """The model's outputs; types of segments are told where its embedding has several.
+def sequence_inputs(model: Transformer, examples: Examples) -> dict[str, Tensor | None]:
+    """What a model reads beside the tokens; types of segments are told where its embedding has several.
 
     All of a row is given, so a mask with a prefix reads all of it both ways.
     """
     types = examples.types if model.architecture.embedding.segments > 1 else None
     prefix = None if examples.padding is None else (~examples.padding).sum(1)
-    result: Tensor = model(
-        examples.tokens, padding=examples.padding, prefix=prefix, types=types, noise=noise, auxiliary=auxiliary
-    )
+    return {"padding": examples.padding, "prefix": prefix, "types": types}
+
+
+def outputs(model: Transformer, examples: Examples, noise: Noise | None, auxiliary: Auxiliary) -> Tensor:
+    """The model's outputs."""
+    result: Tensor = model(examples.tokens, **sequence_inputs(model, examples), noise=noise, auxiliary=auxiliary)
     return result
 
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from anyformer.data import Data
 from anyformer.describe import Value
 from anyformer.model import Architecture, Transformer
-from anyformer.objectives.objective import Objective
+from anyformer.objectives.objective import Objective, beside, loss_of
 from anyformer.operations import Shape
 from anyformer.parts.call.noise import Noise
 
@@ -38,21 +38,21 @@ class ObjectiveSignal:
 
     @property
     def rows_each(self) -> int:
-        return self.objective.rows_each
+        return self.objective.sizes.rows
 
     @property
     def position_bytes(self) -> int:
-        return self.objective.position_bytes
+        return self.objective.sizes.position_bytes
 
     def loss_bytes(self, logits: int, each: int) -> int:
-        return self.objective.loss_bytes(logits, each)
+        return self.objective.sizes.loss_bytes(logits, each)
 
     @property
     def others(self) -> Mapping[str, Architecture]:
         return {name: architecture for name, architecture in self.models.items() if name != self.asked}
 
     def shape(self, samples: int, length: int) -> Shape:
-        return self.objective.shape(self.models[OWN], samples, length)
+        return self.objective.sizes.shape(self.models[OWN], samples, length)
 
     def facts(self, shape: Shape) -> Any:
         sample = Shape(batch=self.rows_each, length=shape.length, source=shape.source)
@@ -67,7 +67,7 @@ class ObjectiveSignal:
     def loss(self, model: Transformer, shape: Shape, others: Mapping[str, Transformer]) -> Tensor:
         models = {**others, self.asked: model}
         own = models.pop(OWN)
-        for name, partner in self.objective.partners.items():
+        for name, partner in beside(self.objective).items():
             models[name].train(partner.learns and own.training)
         examples = self.objective.made_up(self.models[OWN], self.data, shape).to(model.device)
-        return self.objective.loss(own, examples, Noise.at(0, 0, examples.rows), None, models)
+        return loss_of(self.objective, own, examples, Noise.at(0, 0, examples.rows), None, models)

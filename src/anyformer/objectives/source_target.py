@@ -58,3 +58,12 @@ def pairs(source_BT: Tensor, target_BT: Tensor, rows_B: Tensor, start: int | Non
         source_BT.clamp(min=0), torch.where(target_BT < 0, IGNORED, target_BT), None, rows_B,
         decoder_tokens=entered_BT.clamp(min=0), padding=source_BT < 0, decoder_padding=entered_BT < 0,
     )  # fmt: skip
+
+
+def pair_inputs(examples: Examples) -> dict[str, Tensor | None]:
+    """What a model with two inputs reads beside the source's tokens."""
+    return {
+        "decoder_tokens": examples.decoder_tokens,
+        "padding": examples.padding,
+        "decoder_padding": examples.decoder_padding,
+    }

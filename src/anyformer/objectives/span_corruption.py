@@ -8,14 +8,13 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from anyformer.data import Batch
-from anyformer.model import Architecture
+from anyformer.objectives.aspects import SampleSizes
 from anyformer.objectives.corruption import Spans, corrupted, sizes, span_mask, spans_of
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.objective import Setting
 from anyformer.objectives.source_target import pairs, resized_to, sides_of
 from anyformer.objectives.text import WindowBatch, lengths_of
 from anyformer.objectives.text_to_text import TextToText
-from anyformer.operations import Shape
 from anyformer.parts.call.noise import Noise, uniform
 from anyformer.text import Specials
 from anyformer.text.sides import Sides
@@ -36,7 +35,11 @@ class SpanCorruptionObjective(TextToText):
     span: Annotated[float, Field(ge=1)] = 3.0
     """Mean length of a span in tokens."""
 
-    def check_batch(self, length: int, batch: int, accumulation: int) -> None:
+    @property
+    def sizes(self) -> SampleSizes:
+        return replace(super().sizes, source_target=self._source_target, check=self._check_sizes)
+
+    def _check_sizes(self, length: int, batch: int, accumulation: int) -> None:
         if self.window(length) < 2:
             raise ValueError(f"length = {length} has no room for a token, a sentinel and the end: at least 3 are needed")
 
@@ -70,7 +73,7 @@ class SpanCorruptionObjective(TextToText):
         # Rows of whole windows have no padding; said so, they take the faster kernels.
         return replace(examples, padding=None, decoder_padding=None) if given.padding is None else examples
 
-    def shape(self, architecture: Architecture, samples: int, length: int) -> Shape:
+    def _source_target(self, length: int) -> tuple[int, int]:
+        """The tokens of the source and of the target in rows of `length` positions."""
         window = self.window(length)
-        source, target = sizes(window, self.spans(window))
-        return Shape(batch=samples, length=target, source=source)
+        return sizes(window, self.spans(window))

@@ -16,6 +16,7 @@ from anyformer.data.packing import Ints
 from anyformer.describe import Count
 from anyformer.model import Architecture, Transformer
 from anyformer.model.loss import token_losses
+from anyformer.objectives.aspects import SampleSizes
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.feed import Feed
 from anyformer.objectives.objective import Partners, Setting, Totals
@@ -52,8 +53,8 @@ class SpansObjective(RecordObjective):
         return FRAME
 
     @property
-    def rows_each(self) -> int:
-        return self.windows
+    def sizes(self) -> SampleSizes:
+        return SampleSizes(self.windows, check=self._check_sizes)
 
     def check(self, architecture: Architecture) -> None:
         """Refuse an architecture that does not give two logits at every position."""
@@ -65,7 +66,7 @@ class SpansObjective(RecordObjective):
                 "head = {outputs = 2}"
             )
 
-    def check_batch(self, length: int, batch: int, accumulation: int) -> None:
+    def _check_sizes(self, length: int, batch: int, accumulation: int) -> None:
         if length <= self.overlap + 4 and self.windows > 1:
             raise ValueError(f"windows of length = {length} that share overlap = {self.overlap} tokens do not get on: lower it")
 

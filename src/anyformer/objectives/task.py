@@ -14,7 +14,7 @@ from anyformer.data.packing import Ints
 from anyformer.model import Architecture, Transformer
 from anyformer.objectives.answers import AnswersObjective, facts_of
 from anyformer.objectives.examples import Examples
-from anyformer.objectives.objective import Setting
+from anyformer.objectives.objective import Inputs, Setting
 from anyformer.objectives.requirements import (
     needs_hidden_targets,
     needs_no_later,
@@ -23,8 +23,6 @@ from anyformer.objectives.requirements import (
     needs_token_logits,
 )
 from anyformer.operations import Shape
-from anyformer.parts.call.noise import Noise
-from anyformer.parts.call.reports import Auxiliary
 from anyformer.tasks import NOTHING, TaskBatch, TaskData
 
 
@@ -72,10 +70,9 @@ class TaskObjective(AnswersObjective):
         made = super().made_up(architecture, data, shape)
         return replace(made, documents=torch.zeros(made.targets.shape, dtype=torch.int64)) if self.pack else made
 
-    def logits(self, model: Transformer, examples: Examples, noise: Noise | None, auxiliary: Auxiliary) -> Tensor:
+    def inputs(self, model: Transformer, examples: Examples) -> Inputs:
         # Padding comes last in its document, where no target sees it: it needs no mask.
-        logits: Tensor = model(examples.tokens, documents=examples.documents, noise=noise, auxiliary=auxiliary)
-        return logits
+        return {"documents": examples.documents}
 
 
 def _in_rows(x: Tensor, rows: int, length: int, fill: float) -> Tensor:

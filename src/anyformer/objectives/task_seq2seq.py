@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 import torch
@@ -13,14 +14,12 @@ from anyformer.data.columns import padded
 from anyformer.data.packing import Ints
 from anyformer.model import Architecture, Transformer
 from anyformer.objectives.answers import AnswersObjective, facts_of
+from anyformer.objectives.aspects import LossTraits
 from anyformer.objectives.examples import Examples
-from anyformer.objectives.objective import Setting
+from anyformer.objectives.objective import Inputs, Setting
 from anyformer.objectives.requirements import needs_source, needs_token_logits
-from anyformer.objectives.seq2seq import target_logits
-from anyformer.objectives.source_target import padded_pairs
+from anyformer.objectives.source_target import padded_pairs, pair_inputs
 from anyformer.operations import Shape
-from anyformer.parts.call.noise import Noise
-from anyformer.parts.call.reports import Auxiliary
 from anyformer.tasks import Task, TaskBatch, TaskData, Transduction
 
 
@@ -31,7 +30,6 @@ class TaskSeq2SeqObjective(AnswersObjective):
     reads the answer shifted right behind the end-of-text token.
     """
 
-    two_inputs: ClassVar[bool] = True
     kind: Literal["task_seq2seq"] = "task_seq2seq"
 
     def check(self, architecture: Architecture) -> None:
@@ -39,8 +37,8 @@ class TaskSeq2SeqObjective(AnswersObjective):
         needs_source(self.kind, architecture)
         needs_token_logits(self.kind, architecture)
 
-    def check_sizes(self, architecture: Architecture, data: Data, length: int) -> None:
-        super().check_sizes(architecture, data, length)
+    def check_data(self, data: Data, architecture: Architecture, length: int) -> None:
+        super().check_data(data, architecture, length)
         assert isinstance(data, TaskData), "checked before"
         if not isinstance(data.task, Transduction):
             fitting = sorted(kind for kind, task in Task.kinds.items() if issubclass(task, Transduction))
@@ -48,6 +46,10 @@ class TaskSeq2SeqObjective(AnswersObjective):
                 f"the {self.kind} objective needs a question and one answer behind it, which {data.task.kind} has not: "
                 f"choose one of {', '.join(fitting)}, or objective.kind = 'task' and an architecture with one input"
             )
+
+    @property
+    def traits(self) -> LossTraits:
+        return replace(super().traits, two_inputs=True)
 
     def counted(self, examples: Examples) -> Tensor | None:
         return examples.targets != IGNORED
@@ -74,5 +76,5 @@ class TaskSeq2SeqObjective(AnswersObjective):
     def made_up(self, architecture: Architecture, data: Data, shape: Shape) -> Examples:
         return padded_pairs(super().made_up(architecture, data, shape))
 
-    def logits(self, model: Transformer, examples: Examples, noise: Noise | None, auxiliary: Auxiliary) -> Tensor:
-        return target_logits(model, examples, noise, auxiliary)
+    def inputs(self, model: Transformer, examples: Examples) -> Inputs:
+        return pair_inputs(examples)

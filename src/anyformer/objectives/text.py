@@ -12,6 +12,7 @@ from torch import Tensor
 from anyformer.data import Batch, Corpus, Data, Split, Text
 from anyformer.data.openings import opening
 from anyformer.model import Architecture
+from anyformer.objectives.aspects import LossTraits, SampleSizes
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.feed import TextFeed
 from anyformer.objectives.objective import Objective, Setting
@@ -25,8 +26,12 @@ class TextObjective(Objective):
     reads: ClassVar[type[Data]] = Text
 
     @property
-    def least_held_out(self) -> int:
-        return 2
+    def traits(self) -> LossTraits:
+        return replace(super().traits, prompt=opened)
+
+    @property
+    def sizes(self) -> SampleSizes:
+        return replace(super().sizes, least_held_out=2)
 
     def examples(self, batch: Batch, setting: Setting) -> Examples:
         """The examples of a batch of windows: a pure function of the batch and the setting, its seed and `batch.rows`
@@ -46,19 +51,15 @@ class TextObjective(Objective):
         isolated = isinstance(data, Text) and data.isolate
         return replace(made, documents=torch.zeros(made.targets.shape, dtype=torch.int64)) if isolated else made
 
-    def feed(self, data: Data, corpus: Corpus, setting: Setting, batch: int) -> TextFeed:
-        feed = self._feed(data, corpus.train, setting, batch)
-        _ = feed.batches  # refuses a split that is shorter than a window
-        return feed
-
-    def held_out(self, data: Data, corpus: Corpus, setting: Setting, batch: int) -> TextFeed:
-        return self._feed(data, corpus.validation, setting, batch)
-
-    def _feed(self, data: Data, split: object, setting: Setting, batch: int) -> TextFeed:
+    def feed(self, data: Data, corpus: Corpus, setting: Setting, batch: int, *, held_out: bool = False) -> TextFeed:
+        split = corpus.validation if held_out else corpus.train
         assert isinstance(data, Text), "checked when the run was described"
         assert isinstance(split, Split), "text is prepared as running tokens"
         length, make = self._room(setting), partial(self.examples, setting=setting)
-        return TextFeed(split, length, batch, setting.seed, data.isolate, data.sampling, make)
+        feed = TextFeed(split, length, batch, setting.seed, data.isolate, data.sampling, make)
+        if not held_out:
+            _ = feed.batches  # refuses a split that is shorter than a window
+        return feed
 
     def _room(self, setting: Setting) -> int:
         """The tokens of running text in a row."""
@@ -69,9 +70,11 @@ class TextObjective(Objective):
             )
         return room
 
-    def prompt(self, corpus: Corpus, number: int = 0) -> str:
-        assert isinstance(corpus.validation, Split), "text is prepared as running tokens"
-        return opening(corpus.validation, corpus.tokenizer, number)
+
+def opened(corpus: Corpus, number: int) -> str:
+    """How a held-out text opens."""
+    assert isinstance(corpus.validation, Split), "text is prepared as running tokens"
+    return opening(corpus.validation, corpus.tokenizer, number)
 
 
 class WindowBatch(NamedTuple):

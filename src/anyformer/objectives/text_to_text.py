@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from dataclasses import replace
 
 from torch import Tensor
 
-from anyformer.data import IGNORED, Corpus, Data
+from anyformer.data import IGNORED, Data
 from anyformer.model import Architecture, Transformer
+from anyformer.objectives.aspects import LossTraits, nothing
 from anyformer.objectives.examples import Examples
+from anyformer.objectives.objective import Inputs
 from anyformer.objectives.requirements import needs_hidden_targets, needs_source, needs_token_logits, needs_whole_rows
-from anyformer.objectives.seq2seq import target_logits
+from anyformer.objectives.source_target import pair_inputs
 from anyformer.objectives.text import TextObjective
 from anyformer.objectives.token_loss import TokenObjective
-from anyformer.parts.call.noise import Noise
-from anyformer.parts.call.reports import Auxiliary
 from anyformer.text import Tokenizer
 from anyformer.text.sides import Sides
 
@@ -22,7 +22,10 @@ from anyformer.text.sides import Sides
 class TextToText(TextObjective, TokenObjective):
     """Source and target are made of one text, each framed as the tokenizer does it."""
 
-    two_inputs: ClassVar[bool] = True
+    @property
+    def traits(self) -> LossTraits:
+        # No prompt: a whole text is its own answer, or has no gap to answer to.
+        return replace(super().traits, two_inputs=True, prompt=nothing)
 
     def check(self, architecture: Architecture) -> None:
         """Refuse an architecture without a source of text."""
@@ -30,8 +33,8 @@ class TextToText(TextObjective, TokenObjective):
         needs_token_logits(self.kind, architecture)
         needs_hidden_targets(self.kind, architecture)
 
-    def check_data(self, data: Data) -> None:
-        super().check_data(data)
+    def check_data(self, data: Data, architecture: Architecture, length: int) -> None:
+        super().check_data(data, architecture, length)
         needs_whole_rows(self.kind, data)
 
     def beyond(self, tokenizer: Tokenizer) -> int:
@@ -40,9 +43,5 @@ class TextToText(TextObjective, TokenObjective):
     def counted(self, examples: Examples) -> Tensor | None:
         return examples.targets != IGNORED
 
-    def logits(self, model: Transformer, examples: Examples, noise: Noise | None, auxiliary: Auxiliary) -> Tensor:
-        return target_logits(model, examples, noise, auxiliary)
-
-    def prompt(self, corpus: Corpus, number: int = 0) -> str:
-        """None: a whole text is its own answer, or has no gap to answer to."""
-        return ""
+    def inputs(self, model: Transformer, examples: Examples) -> Inputs:
+        return pair_inputs(examples)

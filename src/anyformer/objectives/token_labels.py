@@ -9,20 +9,20 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
-from anyformer.data import IGNORED, Corpus, Data, RecordBatch, RecordTable, WordLabels
+from anyformer.data import IGNORED, Data, RecordBatch, RecordTable, WordLabels
 from anyformer.data.columns import padded
 from anyformer.data.packing import Ints
 from anyformer.model import Architecture, Transformer
-from anyformer.objectives.classes import check_classes, macro_f1, needs_classes
+from anyformer.objectives.aspects import LossTraits
+from anyformer.objectives.classes import macro_f1, needs_classes
 from anyformer.objectives.entities import codes_of, entity_counts
 from anyformer.objectives.examples import Examples
-from anyformer.objectives.objective import Partners, Setting, Totals
+from anyformer.objectives.objective import Inputs, Partners, Setting, Totals, without_penalties
 from anyformer.objectives.records import RecordObjective
 from anyformer.objectives.requirements import needs_one_sequence
-from anyformer.objectives.sequences import FRAME, around, outputs, sequences
+from anyformer.objectives.sequences import FRAME, around, sequence_inputs, sequences
 from anyformer.objectives.token_loss import TokenObjective
 from anyformer.operations import Shape
-from anyformer.parts.call.noise import Noise
 from anyformer.parts.call.reports import Auxiliary
 from anyformer.text import Specials
 
@@ -34,7 +34,6 @@ class TokenLabelsObjective(RecordObjective, TokenObjective):
     """
 
     reads: ClassVar[type[Data]] = WordLabels
-    of_tokens: ClassVar[bool] = False
     kind: Literal["token_labels"] = "token_labels"
     frame: bool = True
     """Put around each text what the tokenizer puts there, as `[CLS]` and `[SEP]`."""
@@ -52,8 +51,9 @@ class TokenLabelsObjective(RecordObjective, TokenObjective):
                 "the token_labels objective gives each word a class, and head.pool gives one output per text: leave it out"
             )
 
-    def check_outputs(self, architecture: Architecture, corpus: Corpus) -> None:
-        check_classes(architecture, corpus, "labels")
+    @property
+    def traits(self) -> LossTraits:
+        return replace(super().traits, of_tokens=False, classes="labels")
 
     def lengths(self, table: RecordTable, setting: Setting) -> Ints:
         return table.lengths("tokens") + around(setting.tokenizer, 1, self.frame).count
@@ -74,15 +74,15 @@ class TokenLabelsObjective(RecordObjective, TokenObjective):
         made = super().made_up(architecture, data, shape)
         return replace(made, types=torch.zeros(shape.batch, shape.length, dtype=torch.int64))
 
-    def logits(self, model: Transformer, examples: Examples, noise: Noise | None, auxiliary: Auxiliary) -> Tensor:
-        return outputs(model, examples, noise, auxiliary)
+    def inputs(self, model: Transformer, examples: Examples) -> Inputs:
+        return sequence_inputs(model, examples)
 
     def statistics(self, model: Transformer, examples: Examples, auxiliary: Auxiliary, partners: Partners) -> dict[str, Tensor]:
         logits = self.logits(model, examples, None, auxiliary)
         valid, classes, said_BT = examples.targets != IGNORED, logits.shape[-1], logits.argmax(-1)
         real, said = examples.targets[valid], said_BT[valid]
         sums = {
-            "loss": self.without_penalties.token_loss(logits, examples),
+            "loss": without_penalties(self).token_loss(logits, examples),
             "right": torch.bincount(real[real == said], minlength=classes),
             "real": torch.bincount(real, minlength=classes),
             "said": torch.bincount(said, minlength=classes),

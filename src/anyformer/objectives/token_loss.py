@@ -3,20 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, ClassVar, Self
+from dataclasses import replace
+from typing import Annotated, ClassVar
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
 from anyformer.data import IGNORED
-from anyformer.describe import NotNegative
 from anyformer.model import Transformer
 from anyformer.model.loss import likeliest, mean_logits, token_losses
+from anyformer.objectives.aspects import LossTraits
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.feed import Feed
 from anyformer.objectives.frequencies import frequency_loss
-from anyformer.objectives.objective import Objective, Partners, Totals, of_divided_logits
+from anyformer.objectives.objective import (
+    PENALTY,
+    Inputs,
+    Objective,
+    Partners,
+    Penalty,
+    Totals,
+    of_divided_logits,
+    without_penalties,
+)
 from anyformer.parts.call.noise import Noise
 from anyformer.parts.call.reports import Auxiliary
 
@@ -31,27 +41,36 @@ class TokenObjective(Objective):
 
     teachable: ClassVar[bool] = True
     """Whether `logits` are all that the loss is of, so that a teacher's can stand beside them."""
-    of_tokens: ClassVar[bool] = True
-    seeing_logits: ClassVar[tuple[str, ...]] = ("signal", "statistics", "token_loss", "token_statistics")
-    z_loss: NotNegative = 0.0
+    z_loss: Penalty = 0.0
     """Factor of log(Z)^2; PaLM: 0.0001."""
-    label_smoothing: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    label_smoothing: Annotated[float, Field(ge=0, lt=1), PENALTY] = 0.0
     """Share of each target's probability that is spread over all tokens (Szegedy et al. 2016, arXiv 1512.00567); Vaswani:
     0.1."""
 
     @property
-    def without_penalties(self) -> Self:
-        return super().without_penalties.but(z_loss=0.0, label_smoothing=0.0)
+    def traits(self) -> LossTraits:
+        return replace(super().traits, of_tokens=True)
+
+    def inputs(self, model: Transformer, examples: Examples) -> Inputs:
+        """What the model reads of the examples beside their tokens: arguments of `Transformer.forward`."""
+        raise NotImplementedError
+
+    @of_divided_logits
+    def of_targets(self, outputs: Tensor, examples: Examples) -> Tensor:
+        """Of the model's outputs the logits of all targets, (B, T, V) or (B, V)."""
+        return outputs
 
     def logits(self, model: Transformer, examples: Examples, noise: Noise | None, auxiliary: Auxiliary) -> Tensor:
-        """The logits of all targets, (B, T, V) or (B, V)."""
-        raise NotImplementedError
+        """The logits of all targets, as a teacher or an evaluation is asked for them."""
+        outputs = model(examples.tokens, **self.inputs(model, examples), noise=noise, auxiliary=auxiliary)
+        return self.of_targets(outputs, examples)
 
     @of_divided_logits
     def signal(
         self, model: Transformer, examples: Examples, noise: Noise | None, auxiliary: Auxiliary, partners: Partners
     ) -> Tensor:
-        return self.token_loss(self.logits(model, examples, noise, auxiliary), examples)
+        outputs = model(examples.tokens, **self.inputs(model, examples), noise=noise, auxiliary=auxiliary)
+        return self.token_loss(self.of_targets(outputs, examples), examples)
 
     @of_divided_logits
     def token_loss(self, logits: Tensor, examples: Examples) -> Tensor:
@@ -77,7 +96,7 @@ class TokenObjective(Objective):
         """The statistics of logits (B, T, V) or (B, V)."""
         valid = examples.targets != IGNORED
         return {
-            "loss": self.without_penalties.token_loss(logits, examples),
+            "loss": without_penalties(self).token_loss(logits, examples),
             "targets": valid.sum(),
             "correct": ((likeliest(logits) == examples.targets) & valid).sum(),
         }

@@ -9,12 +9,13 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from anyformer.data import IGNORED, Batch, Corpus, Data
+from anyformer.data import IGNORED, Batch, Data
 from anyformer.describe import Positive, Value
 from anyformer.model import Architecture, Transformer
+from anyformer.objectives.aspects import LossTraits, SampleSizes, nothing
 from anyformer.objectives.corruption import Spans, Texts, corrupted, sizes, span_mask, spans_of
 from anyformer.objectives.examples import Examples
-from anyformer.objectives.objective import Setting
+from anyformer.objectives.objective import Inputs, Setting
 from anyformer.objectives.requirements import (
     needs_hidden_targets,
     needs_one_sequence,
@@ -23,13 +24,11 @@ from anyformer.objectives.requirements import (
     needs_token_logits,
     needs_whole_rows,
 )
-from anyformer.objectives.seq2seq import target_logits
-from anyformer.objectives.source_target import moved_left, padded_pairs, pairs, resized_to, sides_of
+from anyformer.objectives.source_target import moved_left, padded_pairs, pair_inputs, pairs, resized_to, sides_of
 from anyformer.objectives.text import TextObjective, WindowBatch, lengths_of
 from anyformer.objectives.token_loss import TokenObjective
 from anyformer.operations import Shape
 from anyformer.parts.call.noise import Noise, uniform
-from anyformer.parts.call.reports import Auxiliary
 from anyformer.text import RoleName, Specials, Tokenizer
 from anyformer.text.sides import Sides
 
@@ -97,11 +96,22 @@ class UL2Objective(TextObjective, TokenObjective):
         needs_token_logits("ul2", architecture)
         needs_hidden_targets("ul2", architecture)
 
-    def check_data(self, data: Data) -> None:
-        super().check_data(data)
+    def check_data(self, data: Data, architecture: Architecture, length: int) -> None:
+        super().check_data(data, architecture, length)
         needs_whole_rows("ul2", data)
 
-    def check_batch(self, length: int, batch: int, accumulation: int) -> None:
+    @property
+    def traits(self) -> LossTraits:
+        # No prompt: a prompt of text has no sentinel to answer to.
+        return replace(super().traits, prompt=nothing)
+
+    @property
+    def sizes(self) -> SampleSizes:
+        return replace(
+            super().sizes, source_target=self._source_target if self.target == "decoder" else None, check=self._check_sizes
+        )
+
+    def _check_sizes(self, length: int, batch: int, accumulation: int) -> None:
         if self.window(length) < 2:
             least = next(enough for enough in range(1, 16) if self.window(enough) >= 2)
             raise ValueError(
@@ -141,11 +151,9 @@ class UL2Objective(TextObjective, TokenObjective):
             case _ as never:
                 assert_never(never)
 
-    def shape(self, architecture: Architecture, samples: int, length: int) -> Shape:
-        if self.target == "same_sequence":
-            return super().shape(architecture, samples, length)
-        source, target = self._longest(self.window(length))
-        return Shape(batch=samples, length=target, source=source)
+    def _source_target(self, length: int) -> tuple[int, int]:
+        """The tokens of the longest source and of the longest target in rows of `length` positions."""
+        return self._longest(self.window(length))
 
     def made_up(self, architecture: Architecture, data: Data, shape: Shape) -> Examples:
         made = super().made_up(architecture, data, shape)
@@ -160,21 +168,14 @@ class UL2Objective(TextObjective, TokenObjective):
         point_B = uniform(Noise.at(seed, 0, rows), 2, torch.Size((len(rows), 1)))[:, 0] * shares[-1]
         return [self.denoisers[place] for place in torch.searchsorted(shares, point_B.double(), right=True).tolist()]
 
-    def logits(self, model: Transformer, examples: Examples, noise: Noise | None, auxiliary: Auxiliary) -> Tensor:
+    def inputs(self, model: Transformer, examples: Examples) -> Inputs:
         if self.target == "decoder":
-            return target_logits(model, examples, noise, auxiliary)
-        logits: Tensor = model(
-            examples.tokens, padding=examples.padding, prefix=examples.prefix, noise=noise, auxiliary=auxiliary
-        )
-        return logits
+            return pair_inputs(examples)
+        return {"padding": examples.padding, "prefix": examples.prefix}
 
     def counted(self, examples: Examples) -> Tensor | None:
         padding = examples.padding if examples.decoder_padding is None else examples.decoder_padding
         return None if padding is None else ~padding
-
-    def prompt(self, corpus: Corpus, number: int = 0) -> str:
-        """None: a prompt of text has no sentinel to answer to."""
-        return ""
 
     def _longest(self, tokens: int) -> tuple[int, int]:
         """The tokens of the longest source and of the longest target of a text of `tokens` tokens."""

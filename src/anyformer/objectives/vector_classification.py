@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -11,13 +12,12 @@ from torch import Tensor
 from anyformer.data import Data, RecordBatch, RecordTable, Vectors
 from anyformer.data.packing import Ints
 from anyformer.model import Architecture, Transformer
+from anyformer.objectives.aspects import SampleSizes, usual_length
 from anyformer.objectives.classes import ClassObjective, needs_classes
 from anyformer.objectives.examples import Examples
-from anyformer.objectives.objective import Setting
+from anyformer.objectives.objective import Inputs, Setting
 from anyformer.objectives.requirements import needs_vectors
 from anyformer.objectives.sequences import pooled
-from anyformer.parts.call.noise import Noise
-from anyformer.parts.call.reports import Auxiliary
 
 
 class VectorClassificationObjective(ClassObjective):
@@ -35,7 +35,8 @@ class VectorClassificationObjective(ClassObjective):
         needs_vectors("vector_classification", architecture)
         needs_classes("vector_classification", architecture)
 
-    def check_sizes(self, architecture: Architecture, data: Data, length: int) -> None:
+    def check_data(self, data: Data, architecture: Architecture, length: int) -> None:
+        super().check_data(data, architecture, length)
         assert isinstance(data, Vectors), "checked before"
         reads = architecture.embedding.example(1, 1).shape[2]
         if data.features != reads:
@@ -45,9 +46,9 @@ class VectorClassificationObjective(ClassObjective):
         if data.longest is not None and length != data.longest:
             raise ValueError(f"length = {length}, and each record has {data.longest} vectors: set length = {data.longest}")
 
-    def usual_length(self, architecture: Architecture, data: Data) -> int:
-        assert isinstance(data, Vectors), "checked before"
-        return data.longest or super().usual_length(architecture, data)
+    @property
+    def sizes(self) -> SampleSizes:
+        return replace(super().sizes, usual_length=vectors_each)
 
     def lengths(self, table: RecordTable, setting: Setting) -> Ints:
         features = np.asarray(table.columns["features"].numbers)
@@ -69,6 +70,14 @@ class VectorClassificationObjective(ClassObjective):
     def counted(self, examples: Examples) -> Tensor | None:
         return None
 
-    def logits(self, model: Transformer, examples: Examples, noise: Noise | None, auxiliary: Auxiliary) -> Tensor:
-        logits: Tensor = model(examples.tokens, padding=examples.padding, noise=noise, auxiliary=auxiliary)
-        return pooled(logits, examples)
+    def inputs(self, model: Transformer, examples: Examples) -> Inputs:
+        return {"padding": examples.padding}
+
+    def of_targets(self, outputs: Tensor, examples: Examples) -> Tensor:
+        return pooled(outputs, examples)
+
+
+def vectors_each(architecture: Architecture, data: Data) -> int:
+    """The most vectors of a record, where they are known."""
+    assert isinstance(data, Vectors), "checked before"
+    return data.longest or usual_length(architecture, data)

@@ -36,12 +36,13 @@ class ProbeQuestion:
     def feed(self, architecture: Architecture, length: int, sequences: int) -> TaskFeed:
         """So many held-out sequences of a length. Raises `ValueError` where the task or the model has no such length."""
         objective, data = objective_of(architecture), self.data.but(shortest=None, longest=length, test=sequences)
-        objective.check_sizes(architecture, data, length)
+        objective.check_data(data, architecture, length)
         for name, stack in architecture.stacks.items():
             if stack.max_length is not None and length > stack.max_length:
                 raise UserError(f"length {length:,} is longer than the position table of the {name} ({stack.max_length:,})")
         batch = max(1, min(sequences, BATCH_TOKENS // length))
-        return objective.held_out(data, data.but(tokenizer=Symbols()).corpus(Path()), Setting(self.tokenizer, length), batch)
+        corpus = data.but(tokenizer=Symbols()).corpus(Path())
+        return objective.feed(data, corpus, Setting(self.tokenizer, length), batch, held_out=True)
 
     def lengths(self, architecture: Architecture) -> tuple[int, ...]:
         """Half, once, twice and four times the trained length, as far as the task and the model's position tables go."""

@@ -21,7 +21,6 @@ from anyformer.files import default_cache, write_text
 from anyformer.model import Architecture
 from anyformer.objectives import Objective
 from anyformer.parts import Attention, Rotary
-from anyformer.parts.call.noise import Noise
 from anyformer.resolving import architecture as architecture_of
 from anyformer.resolving import path_beside
 from anyformer.tasks import Task
@@ -115,10 +114,9 @@ def killed_and_resumed_equals_never_interrupted(run: Run) -> Trained:
 def loss_falls_on_one_repeated_batch(run: Run) -> None:
     """Twenty updates on the same batch lower its loss by a twentieth at least, and no loss is infinite."""
     trainer = _trainer(run)
-    pieces, count = trainer.micro_batches(0)
-    seen = []
+    batch, seen = trainer.micro_batches(0), []
     for _ in range(REPEATED):
-        seen.append(float(trainer.passes(pieces, lambda examples: Noise.at(0, 0, examples.rows), count)[0]))
+        seen.append(trainer.passes.add_gradients(batch)[0])
         for each in (trainer.trainee, *trainer.learning.values()):
             for group in each.optimiser.param_groups:
                 group["lr"] = 1e-2
@@ -140,8 +138,7 @@ def loss_does_not_depend_on_the_cut(run: Run) -> None:
 def _first(run: Run) -> tuple[Tensor, dict[str, Tensor]]:
     """Loss and gradients of the first update."""
     trainer = _trainer(run)
-    pieces, count = trainer.micro_batches(0)
-    loss = trainer.passes(pieces, lambda examples: Noise.at(0, 0, examples.rows), count)[0]
+    loss, _ = trainer.passes.add_gradients(trainer.micro_batches(0))
     return torch.as_tensor(loss), {name: p.grad for name, p in trainer.model.named_parameters() if p.grad is not None}
 
 

@@ -29,7 +29,7 @@ from anyformer.data.progress import meter
 from anyformer.describe import UserError, read_json
 from anyformer.files import PlaceError, check_file, default_cache, disk_errors, locked, sha256, write_text
 from anyformer.model import Transformer
-from anyformer.objectives import Examples, Feed
+from anyformer.objectives import Examples, Feed, asked_of
 from anyformer.objectives.kept import Asked
 from anyformer.operations import Shape
 from anyformer.resolving import architecture as resolved
@@ -115,7 +115,7 @@ class _Asking:
 
     def parts(self, folder: Path, missing: Sequence[tuple[int, int]]) -> Iterator[Part]:
         """Write the answers about runs of rows, each into a file."""
-        teacher = at_path("teacher", self.asked.path, self.run, self.device, self.corpus.tokenizer)
+        teacher = at_path("teacher", self.run.objective.partners["teacher"], self.run, self.device, self.corpus.tokenizer)
         size, rows = self.run.batch // self.run.accumulation, sum(stop - first for first, stop in missing)
         with meter("asking the teacher", rows, True, "rows") as advance:
             for first, stop in missing:
@@ -142,9 +142,10 @@ def answered(
 
     `begun`: the directory of a run that goes on, with the teacher that it began with, whose files may be gone.
     """
-    if run.objective.asked is None:
+    asked = asked_of(run.objective)
+    if asked is None:
         return None
-    asking = _Asking(run, run.objective.asked, corpus, feed, device, say)
+    asking = _Asking(run, asked, corpus, feed, device, say)
     before = None if begun is None else _recorded(begun)
     teacher = before or fingerprint(asking.asked.path)
     facts = asking.facts(teacher)

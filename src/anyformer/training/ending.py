@@ -57,6 +57,6 @@ def ended(
     openings = tuple(prompt_of(run.objective, trainer.corpus, number) for number in range(2 if started is None else _ASKED))
     return Trained(
         directory, model, trainer.corpus.tokenizer, step, 0, validation, baseline, summary,
-        prompts=openings if run.sample is None else (run.sample, openings[0]), chat=run.objective.chats, before=started,
+        prompts=openings if run.sample is None else (run.sample, openings[0]), chat=run.objective.traits.chats, before=started,
         deadline=deadline,
     )  # fmt: skip

@@ -95,20 +95,20 @@ def evaluate(
             one.train(training)
     factors = {name: shares[name] * (sum(rows.values()) / max(1, rows[name])) for name in sums}
     weighed = (
-        {key: value if key in objective.each_row else value * factors[name] for key, value in each.totals.items()}
+        {key: value if key in objective.traits.each_row else value * factors[name] for key, value in each.totals.items()}
         for name, each in sums.items()
     )
-    totals = added(weighed, objective.each_row)
+    totals = added(weighed, objective.traits.each_row)
     count = sum(each.count * factors[name] for name, each in sums.items())
     loss = float(totals["loss"]) / count if count else math.nan
-    bits = loss / math.log(2) / feed.bytes_each if objective.likelihood and feed.bytes_each else None
+    bits = loss / math.log(2) / feed.bytes_each if objective.traits.likelihood and feed.bytes_each else None
     losses = {f"loss of {name}": each.loss for name, each in sums.items() if name}
     loads: dict[str, Load] = {}
     for each in sums.values():
         loads = add_loads(loads, each.loads)
     return Evaluated(
         loss, round(sum(each.count for each in sums.values())), seen, feed.whole, feed.unit,
-        bits, {**objective.metrics(totals, names or {}), **losses}, loads, objective.of_tokens,
+        bits, {**objective.metrics(totals, names or {}), **losses}, loads, objective.traits.of_tokens,
     )  # fmt: skip
 
 
@@ -159,7 +159,7 @@ def _summed(
         auxiliary = Auxiliary(objective.counted(examples))
         found = within(partial(objective.statistics, model, examples, auxiliary, partners))
         if counts:
-            totals = added((totals, found), objective.each_row)
+            totals = added((totals, found), objective.traits.each_row)
             loads = add_loads(loads, auxiliary.loads)
             count, rows = count + examples.count, rows + len(examples.rows)
             done(rows)
@@ -171,5 +171,5 @@ def joined(found: Sequence[_Sums], objective: Objective) -> _Sums:
     loads: dict[str, Load] = {}
     for each in found:
         loads = add_loads(loads, each.loads)
-    totals = added((each.totals for each in found), objective.each_row)
+    totals = added((each.totals for each in found), objective.traits.each_row)
     return _Sums(totals, sum(each.count for each in found), loads)

@@ -6,6 +6,7 @@ from math import ceil
 
 from anyformer.data import Corpus, Data, Files, prepare
 from anyformer.describe import DescriptionError
+from anyformer.objectives.classes import check_classes
 from anyformer.text import DataError
 from anyformer.training.run import Run
 
@@ -13,11 +14,12 @@ from anyformer.training.run import Run
 def corpus_of(run: Run) -> Corpus:
     """The run's data, prepared. Raises an error without held-out examples, or if the tokenizer exceeds the embedding's rows."""
     corpus = prepare(run.data, special=run.objective.special(run.length), verify=True)
-    least = run.objective.least_held_out
+    least = run.objective.sizes.least_held_out
     for name, part in corpus.components.items():
         if len(part.validation) < least:
             raise DataError(f"{name}: " * bool(name) + _not_held_out(run, run.data.components[name], part))
-        run.objective.check_outputs(run.architecture, part)
+        if run.objective.traits.classes is not None:
+            check_classes(run.architecture, part, run.objective.traits.classes)
     for name, vocab in run.architecture.vocabularies.items():
         if corpus.tokenizer.vocab_size > vocab:
             raise DescriptionError(
@@ -30,10 +32,10 @@ def corpus_of(run: Run) -> Corpus:
 def _not_held_out(run: Run, data: Data, corpus: Corpus) -> str:
     """The error for too little held-out data, with the amount needed."""
     assert isinstance(data, Files), "of what is made there is always more"
-    share, held, objective = data.validation, len(corpus.validation), run.objective
-    unit = "tokens" if objective.least_held_out > 1 else "records"
+    share, held, sizes = data.validation, len(corpus.validation), run.objective.sizes
+    unit = "tokens" if sizes.least_held_out > 1 else "records"
     if data.validation_paths:
-        return f"validation_paths: {held:,} {unit} are held out, and at least {objective.least_held_out} are needed; give more"
+        return f"validation_paths: {held:,} {unit} are held out, and at least {sizes.least_held_out} are needed; give more"
     if share == 0:
         return "nothing is held out, so nothing can be evaluated; set data.validation above 0, or validation_paths"
     if unit == "records":

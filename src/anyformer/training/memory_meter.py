@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -46,14 +46,14 @@ class MemoryMeter:
             self._before = _status("VmRSS")
 
     @contextmanager
-    def watching(self, update: int, model: nn.Module, optimiser: torch.optim.Optimizer, kept: int = 0) -> Iterator[None]:
-        """Measure update number `update` (from 1) of this process. `kept`: bytes of tensors beside weights and moments."""
-        held = state_bytes(model, optimiser) + kept
+    def watching(self, update: int, held: Callable[[], int]) -> Iterator[None]:
+        """Measure update number `update` (from 1) of this process. `held`: bytes of tensors that stay between updates."""
+        before = held() if update == TENSORS_AT else 0
         reads = update in RESIDENT_AT and self._before is not None and _forget_peak()
         with watching_allocations(self.device) if update == TENSORS_AT else nullcontext() as watched:
             yield
         if watched is not None:
-            self.tensors = held + watched.most
+            self.tensors = before + watched.most
         size = _status("VmHWM") if reads else None
         if size is not None and self._before is not None:
             self.resident = max(self.resident or 0, size - self._before)

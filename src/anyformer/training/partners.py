@@ -11,7 +11,7 @@ from anyformer import checkpoint
 from anyformer.describe import UserError
 from anyformer.loading import load
 from anyformer.model import Transformer, build
-from anyformer.objectives import Partner
+from anyformer.objectives import Partner, beside
 from anyformer.text import Tokenizer
 from anyformer.training.run import Run
 
@@ -22,7 +22,7 @@ FOLDER = "partners"
 def start_partners(run: Run, model: Transformer, tokenizer: Tokenizer) -> dict[str, Transformer]:
     """The second models of a run that begins; `model`: the first one, with the weights that it begins with; `tokenizer`: the
     data's."""
-    return {name: _made(name, partner, run, model, tokenizer) for name, partner in run.objective.partners.items()}
+    return {name: _made(name, partner, run, model, tokenizer) for name, partner in beside(run.objective).items()}
 
 
 def restored_partners(run: Run, model: Transformer, tokenizer: Tokenizer, directory: Path) -> dict[str, Transformer]:
@@ -31,35 +31,36 @@ def restored_partners(run: Run, model: Transformer, tokenizer: Tokenizer, direct
         name: _made(name, partner, run, model, tokenizer)
         if partner.learns
         else _still(_kept(directory / FOLDER / name, run, model))
-        for name, partner in run.objective.partners.items()
+        for name, partner in beside(run.objective).items()
     }
 
 
 def keep_partners(run: Run, partners: Mapping[str, Transformer], directory: Path) -> None:
     """Write the models that do not learn into a run's directory, so that it can go on without the files they came from."""
-    for name, partner in run.objective.partners.items():
+    for name, partner in beside(run.objective).items():
         if not partner.learns:
             checkpoint.save(partners[name], directory / FOLDER / name)
 
 
 def _made(name: str, partner: Partner, run: Run, model: Transformer, tokenizer: Tokenizer) -> Transformer:
     if partner.path is not None:
-        made = at_path(name, partner.path, run, model.device, tokenizer)
+        made = at_path(name, partner, run, model.device, tokenizer)
     else:
         described = partner.described(run.architecture)
         made = build(described or run.architecture, run.plan, model.device, seed=run.seed)
         if described is None:
             # Without the adapter, which has learnt nothing yet.
             made.load_state_dict({name: x for name, x in model.state_dict().items() if name not in model.added})
-        run.objective.check_partner(name, made.architecture, run.architecture)
+        partner.check(made.architecture, run.architecture)
     return made.train() if partner.learns else _still(made)
 
 
-def at_path(name: str, path: str, run: Run, device: torch.device, tokenizer: Tokenizer) -> Transformer:
-    """The model at a path in evaluation mode, refused if it does not suit the run."""
-    made, own = load(path, plan=run.plan, device=device)
-    _check_tokens(f"{name} {path}", own, tokenizer)
-    run.objective.check_partner(name, made.architecture, run.architecture)
+def at_path(name: str, partner: Partner, run: Run, device: torch.device, tokenizer: Tokenizer) -> Transformer:
+    """The model at a partner's path in evaluation mode, refused if it does not suit the run."""
+    assert partner.path is not None, "it is at a path"
+    made, own = load(partner.path, plan=run.plan, device=device)
+    _check_tokens(f"{name} {partner.path}", own, tokenizer)
+    partner.check(made.architecture, run.architecture)
     return made
 
 

@@ -1,8 +1,10 @@
-"""The loss of micro-batches and its gradient: the forward and backward passes of a step."""
+"""The loss of micro-batches and its gradient: what an update is computed from, and the forward and backward passes over it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 import torch
@@ -15,91 +17,105 @@ from anyformer.parts.call.reports import Auxiliary, Load, add_loads, plain
 from anyformer.plan import Plan
 from anyformer.training.loss_scale import LossScale
 from anyformer.training.precision import autocast
-from anyformer.training.within import Within, directly
+from anyformer.training.within import Within
 
-Found = tuple[Tensor, dict[str, tuple[Tensor, Tensor]]]
-"""A summed loss, and the load of the experts by layer: plain tuples, since a compiled function cannot return our classes."""
-Compute = Callable[[tuple[Tensor | None, ...], Tensor | None], Found]
-"""The tensors of a micro-batch and the key of its noise -> its summed loss and loads."""
-LossFunction = Callable[[Examples, Noise | None], tuple[Tensor, dict[str, Load]]]
-"""A micro-batch -> its summed loss, and the load of the experts, by layer."""
+Loads = dict[str, tuple[Tensor, Tensor]]
+"""The load of the experts by layer, as plain tuples: a compiled function cannot return our classes."""
+Found = tuple[float, dict[str, Load]]
+"""The mean loss of an update, unscaled, and the load of the experts by layer."""
 
 
-class Signal(Protocol):
+class TrainingSignal(Protocol):
     """The loss of a step: an objective, or any other function of a model's outputs."""
 
     def counted(self, examples: Examples) -> Tensor | None:
         """(B, T) bool: the positions that count for the experts' penalties; None counts all."""
 
-    def loss(
-        self,
-        model: Transformer,
-        examples: Examples,
-        noise: Noise | None,
-        auxiliary: Auxiliary | None = None,
-        partners: Partners | None = None,
+    def signal(
+        self, model: Transformer, examples: Examples, noise: Noise | None, auxiliary: Auxiliary, partners: Partners
     ) -> Tensor:
-        """The loss summed over the examples, a 0-d tensor in fp32; `auxiliary` receives the experts' reports."""
+        """The loss summed over the examples, a 0-d tensor in fp32; `auxiliary` receives the layers' reports."""
+
+    def penalised(self, total: Tensor, examples: Examples, auxiliary: Auxiliary) -> Tensor:
+        """A summed loss and the penalties on what the layers reported."""
+
+
+@dataclass(frozen=True)
+class MicroBatches:
+    """What update number `step` is computed from: the `pieces` of a batch, and the `count` that their summed loss is divided
+    by. `seed`: of the noise; `data`: the digest of the examples."""
+
+    pieces: Sequence[Examples]
+    count: float
+    seed: int = 0
+    step: int = 0
+    data: str = ""
+
+    def key(self, piece: Examples) -> Tensor:
+        """The key of a piece's noise."""
+        return Noise.at(self.seed, self.step, piece.rows).key
+
+
+class MicroBatchLoss:
+    """The loss of a micro-batch, penalties included, from its tensors."""
+
+    def __init__(self, model: Transformer, objective: TrainingSignal, plan: Plan, partners: Partners | None = None) -> None:
+        self.model, self.objective, self.plan, self.device = model, objective, plan, model.device
+        self.partners: Partners = partners or {}
+
+    def summed(self, given: tuple[Tensor | None, ...], key: Tensor | None) -> tuple[Tensor, Loads]:
+        """The summed loss, and the loads of the experts; `key`: of the noise."""
+        examples = Examples.of(given)
+        noise = None if key is None else Noise(key, examples.rows)
+        auxiliary = Auxiliary(self.objective.counted(examples))
+        with autocast(self.plan, self.device):
+            total = self.objective.signal(self.model, examples, noise, auxiliary, self.partners)
+            total = self.objective.penalised(total, examples, auxiliary)
+        return total, plain(auxiliary.loads)
 
 
 class Passes(Protocol):
-    """The forward and backward passes of a step."""
+    """The forward and backward passes of an update, by the way in which models are divided."""
 
-    def __call__(
-        self,
-        micro_batches: Sequence[Examples],
-        noise: Callable[[Examples], Noise],
-        count: float,
-        scale: LossScale | None = None,
-    ) -> tuple[float, dict[str, Load]]:
-        """Add the gradient of the micro-batches' summed loss / `count`, times `scale`, to the parameters' own; gives that loss,
-        unscaled, and the load of the experts by layer."""
+    def add_gradients(self, batch: MicroBatches, scale: LossScale | None = None) -> Found:
+        """Add the gradient of the micro-batches' mean loss, times `scale`, to the parameters' own."""
 
 
-def computing(model: Transformer, objective: Signal, plan: Plan, partners: Partners | None = None) -> Compute:
-    """The loss of a micro-batch from its tensors."""
-    device = model.device
+class OneByOne:
+    """`Passes` of whole models, one micro-batch after another; the loss is compiled if the plan says so."""
 
-    def compute(given: tuple[Tensor | None, ...], key: Tensor | None) -> Found:
-        examples = Examples.of(given)
-        noise = None if key is None else Noise(key, examples.rows)
-        auxiliary = Auxiliary(objective.counted(examples))
-        with autocast(plan, device):
-            summed = objective.loss(model, examples, noise, auxiliary, partners)
-        return summed, plain(auxiliary.loads)
+    def __init__(self, loss: MicroBatchLoss) -> None:
+        compiled = loss.plan.compile == "on"
+        self.summed = torch.compile(loss.summed, dynamic=False, fullgraph=True) if compiled else loss.summed
 
-    return compute
-
-
-def loss_function(compute: Compute, plan: Plan, within: Within = directly) -> LossFunction:
-    """The loss of a micro-batch, compiled if the plan says so. `within`: see `Ranks.divide`, which compiles layers."""
-    compiled = plan.compile == "on" and within is directly
-    chosen = torch.compile(compute, dynamic=False, fullgraph=True) if compiled else compute
-
-    def loss(examples: Examples, noise: Noise | None) -> tuple[Tensor, dict[str, Load]]:
-        summed, loads = within(lambda: chosen(examples.tensors(), None if noise is None else noise.key))
-        return summed, {path: Load(*load) for path, load in loads.items()}
-
-    return loss
-
-
-def one_by_one(loss: LossFunction, alike: int = 1) -> Passes:
-    """Passes of one micro-batch after another. `alike`: the processes that compute this loss, whose gradients are added."""
-
-    def passes(
-        micro_batches: Sequence[Examples],
-        noise: Callable[[Examples], Noise],
-        count: float,
-        scale: LossScale | None = None,
-    ) -> tuple[float, dict[str, Load]]:
+    def add_gradients(self, batch: MicroBatches, scale: LossScale | None = None) -> Found:
         total, loads = 0.0, dict[str, Load]()
-        for examples in micro_batches:
-            summed, more = loss(examples, noise(examples))
-            mean = summed / count
-            own = mean / alike
-            (own if scale is None else scale.times(own)).backward()  # type: ignore[no-untyped-call]
-            total += mean.item()
-            loads = add_loads(loads, more)
+        for piece in batch.pieces:
+            summed, more = self.summed(piece.tensors(), batch.key(piece))
+            mean = summed / batch.count
+            (mean if scale is None else scale.times(mean)).backward()  # type: ignore[no-untyped-call]
+            total, loads = total + mean.item(), added(loads, more)
         return total, loads
 
-    return passes
+
+class Gathered:
+    """`Passes` of models whose weights are gathered where they compute (`within`), one micro-batch after another; their layers
+    are compiled. `alike`: the processes that compute the same loss, of other positions each, whose gradients are added."""
+
+    def __init__(self, loss: MicroBatchLoss, within: Within, alike: int) -> None:
+        self.loss, self.within, self.alike = loss, within, alike
+
+    def add_gradients(self, batch: MicroBatches, scale: LossScale | None = None) -> Found:
+        total, loads = 0.0, dict[str, Load]()
+        for piece in batch.pieces:
+            summed, more = self.within(partial(self.loss.summed, piece.tensors(), batch.key(piece)))
+            mean = summed / batch.count
+            own = mean / self.alike
+            (own if scale is None else scale.times(own)).backward()  # type: ignore[no-untyped-call]
+            total, loads = total + mean.item(), added(loads, more)
+        return total, loads
+
+
+def added(loads: dict[str, Load], more: Loads) -> dict[str, Load]:
+    """The loads of some micro-batches with those of one more."""
+    return add_loads(loads, {path: Load(*load) for path, load in more.items()})

@@ -14,7 +14,7 @@ from anyformer.costs.fine_tuning import Method
 from anyformer.costs.memory import ADAM
 from anyformer.costs.step import PricedStep, Second
 from anyformer.model import Architecture, Transformer, build
-from anyformer.objectives import ObjectiveSignal, Partner
+from anyformer.objectives import ObjectiveSignal, Partner, beside
 from anyformer.objectives.signal import OWN
 from anyformer.operations import Shape
 from anyformer.plan import Plan
@@ -42,7 +42,7 @@ def method_of(run: Run) -> Method | None:
 def step_of(run: Run, directory: Path | None = None) -> PricedStep:
     """An update of the run, to be priced: its objective's loss, and its second models. `directory`: the run's, once it is
     there."""
-    partners = run.objective.partners
+    partners = beside(run.objective)
     models = {name: _described(run, name, partner, directory) for name, partner in partners.items()}
     data = next(iter(run.data.components.values()))
     signal = ObjectiveSignal(run.objective, data, {OWN: run.architecture, **models})

@@ -14,7 +14,7 @@ from anyformer.describe import PLUGINS, Count, DescriptionError, Value, change_a
 from anyformer.model import Architecture
 from anyformer.model.adapters import adapted
 from anyformer.model.mup import computed
-from anyformer.objectives import CausalObjective, Objective, default_objective
+from anyformer.objectives import CausalObjective, Objective, asked_of, default_objective
 from anyformer.operations import Shape
 from anyformer.plan import Plan
 from anyformer.resolving import architecture, inside, path_beside, pop_changes
@@ -118,14 +118,13 @@ class Run(Value):
             raise ValueError(f"accumulation must divide batch, got accumulation = {self.accumulation} and batch = {self.batch}")
         self.objective.check(self.architecture)
         for part in self.data.components.values():
-            self.objective.check_data(part)
-            self.objective.check_sizes(self.architecture, part, self.length)
-        if self.objective.asked is not None and self.steps is None:
+            self.objective.check_data(part, self.architecture, self.length)
+        if asked_of(self.objective) is not None and self.steps is None:
             raise ValueError(
                 "objective.kept: the teacher is asked about every example before the first update, and minutes do not say "
                 "how many these are: set steps in their place, or leave objective.kept out"
             )
-        self.objective.check_batch(self.length, self.batch, self.accumulation)
+        self.objective.sizes.check(self.length, self.batch, self.accumulation)
         tokenizer = learnt(self.data.tokenizer)
         for name, vocab in self.architecture.vocabularies.items():
             if tokenizer is not None and tokenizer.vocab > vocab:
@@ -166,7 +165,7 @@ class Run(Value):
     @property
     def piece(self) -> Shape:
         """The sizes of a micro-batch."""
-        return self.objective.shape(self.architecture, self.batch // self.accumulation, self.length)
+        return self.objective.sizes.shape(self.architecture, self.batch // self.accumulation, self.length)
 
     @property
     def batches(self) -> int:
@@ -229,7 +228,9 @@ def default_run(
     """A run of five minutes with an objective, by default the usual one, on data at `paths` as it suits the architecture."""
     objective = objective or default_objective(model)
     data = data or objective.reads.usual(model, paths)
-    return Run(minutes=5.0, length=objective.usual_length(model, data), data=data, objective=objective, architecture=model)
+    return Run(
+        minutes=5.0, length=objective.sizes.usual_length(model, data), data=data, objective=objective, architecture=model
+    )
 
 
 def started(run: Run, source: str, *, named: bool = False) -> Run:

@@ -131,9 +131,10 @@ class Session:
         start = budgets.clock()
         with self.stop.window(f"finishing step {number} and saving it") as hold:
             trainer = self.trainer
-            with self.memory.watching(number - self.first, trainer.model, trainer.trainee.optimiser, trainer.kept):
+            with self.memory.watching(number - self.first, trainer.held):
                 try:
-                    outcome = trainer.update(self.step, hold, self.past.passed)
+                    batch = trainer.micro_batches(self.step, self.past.passed)
+                    outcome = trainer.updates.update(batch, trainer.rate(self.step), hold)
                 except NonFiniteError as error:
                     self._skip(number, error)
                     return

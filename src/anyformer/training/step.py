@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -18,8 +19,9 @@ from anyformer.parts.call.reports import Load
 from anyformer.parts.experts.router import rebalance
 from anyformer.training.loss_scale import LossScale
 from anyformer.training.parallel.ranks import ALONE, Ranks
-from anyformer.training.passes import Passes
+from anyformer.training.passes import MicroBatches, Passes
 from anyformer.training.precision import autocast
+from anyformer.training.trainee import Trainee
 from anyformer.training.within import Within, directly
 
 NOWHERE = "every forward output is finite, so it arose in the loss or the backward pass"
@@ -48,66 +50,99 @@ class Outcome:
     skipped: bool = False
     """Whether the scaled gradient overflowed, so that no weight changed."""
 
+    @property
+    def finite(self) -> bool:
+        """Whether the loss and the gradient are."""
+        return math.isfinite(self.loss) and math.isfinite(self.gradient_norm)
 
-def update(
-    passes: Passes,
-    model: Transformer,
-    optimiser: torch.optim.Optimizer,
-    micro_batches: Sequence[Examples],
-    *,
-    count: float,
-    seed: int,
-    step: int,
-    rate: float,
-    clip: float | None,
-    hold: Callable[[], None] = lambda: None,
-    others: Sequence[torch.optim.Optimizer] = (),
-    scale: LossScale | None = None,
-    ranks: Ranks = ALONE,
-    within: Within = directly,
-) -> Outcome:
-    """One update from `micro_batches` of `count` targets in all: the loss is the mean over these, and those of all `ranks`.
 
-    `rate`: of the optimiser, which a group of parameters has times its own factor.
-    `hold` is called before the first weight changes: until then the update may be abandoned, afterwards it must be finished.
-    `others`: optimisers of second models that learn from the same loss; the gradient's norm is that of all.
-    `scale`: the loss is multiplied by it before the backward pass, and an update whose gradient overflows is skipped.
+@dataclass(frozen=True)
+class Updates:
+    """All that the updates of a run are made with.
+
+    `trainees`: the models that learn from one loss, the run's own first; the gradient's norm is that of all. `scale`: the loss
+    is multiplied by it before the backward pass, and an update whose gradient overflows is skipped. `within`: where models
+    compute whose weights are divided.
     """
 
-    def passed() -> tuple[float, dict[str, Load]]:
-        return passes(micro_batches, lambda examples: Noise.at(seed, step, examples.rows), count, scale)
+    passes: Passes
+    trainees: Sequence[Trainee]
+    clip: float | None = None
+    scale: LossScale | None = None
+    ranks: Ranks = ALONE
+    within: Within = directly
 
-    total, loads = passed()
-    optimisers = (optimiser, *others)
-    parameters = [p for one in optimisers for group in one.param_groups for p in group["params"] if p.grad is not None]
-    if scale is not None:
-        scale.undo(parameters)
-    total, loads = ranks.total(total), summed_loads(ranks, loads)
-    norm = clipped(model, parameters, clip if clip is not None else math.inf, ranks)
-    if scale is not None and math.isfinite(total) and not (math.isfinite(norm) or scale.exhausted):
+    def update(self, batch: MicroBatches, rate: float, hold: Callable[[], None] = lambda: None) -> Outcome:
+        """One update: the loss is the mean over the targets of the batch, and those of all ranks.
+
+        `rate`: of the optimisers, which a group of parameters has times its own factor. `hold` is called before the first
+        weight changes: until then the update may be abandoned, afterwards it must be finished.
+        """
+        for one in self.trainees:
+            one.begin()
+        total, loads = self.passes.add_gradients(batch, self.scale)
+        weights = [p for one in self.trainees for p in one.learning if p.grad is not None]
+        if self.scale is not None:
+            self.scale.undo(weights)
+        total, loads = self.ranks.total(total), summed_loads(self.ranks, loads)
+        norm = clipped(self.model, weights, self.clip if self.clip is not None else math.inf, self.ranks)
+        outcome = Outcome(total, norm, rate, loads, batch.data)
+        if not outcome.finite:
+            if self.scale is None or not math.isfinite(total) or self.scale.exhausted:
+                raise self._trouble(batch, outcome)
+            hold()
+            self._forget()
+            self.scale.overflowed()
+            return replace(outcome, skipped=True)
         hold()
-        _forget(optimisers)
-        scale.overflowed()
-        return Outcome(total, norm, rate, loads, skipped=True)
-    if not (math.isfinite(total) and math.isfinite(norm)):
-        at = "" if scale is None else f" at a loss scale of {scale.value:g}"
-        what = f"step {step}: the loss is {total} and the gradient's norm {norm}{at}"
-        where = first_trouble(ranks.every(within(lambda: locate(model, micro_batches))))
-        _forget(optimisers)
-        remedy = _remedy(model, ranks, passed, narrow=scale is not None)
-        _forget(optimisers)
-        raise _not_finite(model, ranks, f"{what}; {where}", remedy)
-    hold()
-    for one in optimisers:
-        for group in one.param_groups:
-            group["lr"] = rate * group["factor"]
-        one.step()
-    _forget(optimisers)
-    if scale is not None:
-        scale.passed()
-    here = dict(model.named_modules()) if loads else {}
-    rebalance(model, {path: load.counts for path, load in loads.items() if path in here})
-    return Outcome(total, norm, rate, loads)
+        for one in self.trainees:
+            one.step(rate)
+        if self.scale is not None:
+            self.scale.passed()
+        here = dict(self.model.named_modules()) if loads else {}
+        rebalance(self.model, {path: load.counts for path, load in loads.items() if path in here})
+        for one in self.trainees:
+            one.updated()
+        return outcome
+
+    @property
+    def model(self) -> Transformer:
+        """The run's own model."""
+        return self.trainees[0].model
+
+    def _forget(self) -> None:
+        """Free the gradients."""
+        for one in self.trainees:
+            one.optimiser.zero_grad(set_to_none=True)
+
+    def _trouble(self, batch: MicroBatches, outcome: Outcome) -> NonFiniteError:
+        """The error about an update, with what is to blame and what to do; gradients are freed."""
+        at = "" if self.scale is None else f" at a loss scale of {self.scale.value:g}"
+        what = f"step {batch.step}: the loss is {outcome.loss} and the gradient's norm {outcome.gradient_norm}{at}"
+        where = first_trouble(self.ranks.every(self.within(partial(locate, self.model, batch.pieces))))
+        self._forget()
+        remedy = self._remedy(batch)
+        self._forget()
+        error = NonFiniteError(f"{what}; {where}. Nothing was updated. {remedy}")
+        finite = all(bool(local(parameter).isfinite().all()) for parameter in self.model.parameters())
+        error.lasting = not all(self.ranks.every(finite))
+        return error
+
+    def _remedy(self, batch: MicroBatches) -> str:
+        """What to do, in words. A model without gradients may have some afterwards."""
+        if self.model.plan.compile == "on":
+            with torch.compiler.set_stance("force_eager"):
+                total = self.ranks.total(self.passes.add_gradients(batch, self.scale)[0])
+            gradients = [parameter.grad for parameter in self.model.parameters() if parameter.grad is not None]
+            finite = math.isfinite(total) and all(bool(local(each).isfinite().all()) for each in gradients)
+            if all(self.ranks.every(finite)):
+                return "Computed without torch.compile both are finite, so compiled code is at fault: set plan.compile = 'off'"
+        # A loss is scaled where the precision's range is narrow.
+        wider = "'fp32'" if self.scale is None else "'bf16', whose range is that of fp32"
+        return (
+            "Remedies: a lower optimiser.learning_rate, a longer schedule.warmup, clip, "
+            f"plan.precision = {wider}, or non_finite = {{kind = 'skip'}}, which leaves such batches out"
+        )
 
 
 def clipped(model: Transformer, parameters: Sequence[nn.Parameter], most: float, ranks: Ranks) -> float:
@@ -135,38 +170,6 @@ def first_trouble(found: Sequence[str]) -> str:
     """What is not finite, of what each process found in its own part: the first that is more than `NOWHERE`."""
     rank = next((rank for rank, where in enumerate(found) if where != NOWHERE), 0)
     return found[rank] + (f", on rank {rank}" if len(found) > 1 else "")
-
-
-def _forget(optimisers: Sequence[torch.optim.Optimizer]) -> None:
-    """Free the gradients."""
-    for one in optimisers:
-        one.zero_grad(set_to_none=True)
-
-
-def _not_finite(model: Transformer, ranks: Ranks, what: str, remedy: str) -> NonFiniteError:
-    """The error about an update."""
-    error = NonFiniteError(f"{what}. Nothing was updated. {remedy}")
-    finite = all(bool(local(parameter).isfinite().all()) for parameter in model.parameters())
-    error.lasting = not all(ranks.every(finite))
-    return error
-
-
-def _remedy(model: Transformer, ranks: Ranks, passed: Callable[[], tuple[float, object]], *, narrow: bool) -> str:
-    """What to do, in words. `passed`: the passes of the update; `narrow`: the precision's range is, so the loss is scaled.
-
-    A model without gradients may have some afterwards.
-    """
-    if model.plan.compile == "on":
-        with torch.compiler.set_stance("force_eager"):
-            total = ranks.total(passed()[0])
-        gradients = [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
-        if all(ranks.every(math.isfinite(total) and all(bool(local(each).isfinite().all()) for each in gradients))):
-            return "Computed without torch.compile both are finite, so compiled code is at fault: set plan.compile = 'off'"
-    wider = "'bf16', whose range is that of fp32" if narrow else "'fp32'"
-    return (
-        "Remedies: a lower optimiser.learning_rate, a longer schedule.warmup, clip, "
-        f"plan.precision = {wider}, or non_finite = {{kind = 'skip'}}, which leaves such batches out"
-    )
 
 
 @torch.no_grad()

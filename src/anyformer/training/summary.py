@@ -117,7 +117,7 @@ def summarise(
     of more than a minute; memory by `costs.step`, from `update`; both for eager mode.
     """
     seconds = [row["seconds"] for row in rows if row["kind"] == "train" and row["seconds"] > 0]
-    tokens, spent = run.batch * run.objective.rows_each * run.length, median(seconds) if seconds else None
+    tokens, spent = run.batch * run.objective.sizes.rows * run.length, median(seconds) if seconds else None
     rate = None if spent is None else tokens / spent
     flops, peak_bytes = update_figures(update, run.piece, run.accumulation, run.plan)
     assert flops.predicted is not None

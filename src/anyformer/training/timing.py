@@ -9,7 +9,6 @@ from statistics import median
 import torch
 
 from anyformer.objectives.feed import MOST_TOKENS
-from anyformer.parts.call.noise import Noise
 from anyformer.training import budget
 from anyformer.training.budget import Durations
 from anyformer.training.optimiser import build_optimiser
@@ -30,10 +29,10 @@ def timed(trainer: Trainer, left: float) -> Durations:
 
     Gradients are thrown away, so that no weight changes.
     """
-    pieces, count = trainer.micro_batches(0)
+    batch = trainer.micro_batches(0)
 
     def gradients() -> None:
-        trainer.passes(pieces, lambda examples: Noise.at(trainer.run.seed, 0, examples.rows), count)
+        trainer.passes.add_gradients(batch)
         for each in (trainer.trainee, *trainer.learning.values()):
             each.optimiser.zero_grad(set_to_none=True)
 
@@ -50,10 +49,12 @@ def timed(trainer: Trainer, left: float) -> Durations:
     if trainer.ranks.size == 1:
         gradient += optimiser_seconds(trainer)
     worked = budget.worked()
-    batch = seconds(lambda: trainer.evaluate(trainer.run.batch))
-    shared = max(1.0, batch / max(budget.worked() - worked, TICK))
+    evaluation = seconds(lambda: trainer.evaluate(trainer.run.batch))
+    shared = max(1.0, evaluation / max(budget.worked() - worked, TICK))
     counted = min(trainer.training.whole, MOST_TOKENS) if trainer.run.evaluation.baseline else 0
-    return Durations(gradient, batch, checkpoint_bytes(trainer.run) / DISK_RATE, counted, trainer.ranks.same(lambda: shared))
+    return Durations(
+        gradient, evaluation, checkpoint_bytes(trainer.run) / DISK_RATE, counted, trainer.ranks.same(lambda: shared)
+    )
 
 
 def optimiser_seconds(trainer: Trainer) -> float:

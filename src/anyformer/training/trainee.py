@@ -8,17 +8,20 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from anyformer.model import Transformer
+from anyformer.model.narrow import histories
 from anyformer.training.adapting import Still
 from anyformer.training.average import RunningAverage
-from anyformer.training.averaging import Averages, averaged, restore_trained, trained_tensors
+from anyformer.training.averaging import Averages, averaged, none, restore_trained, trained_tensors
 from anyformer.training.optimiser import averages_of, build_optimiser, load_state_tensors, state_tensors
 from anyformer.tuning import Tuning
 
 if TYPE_CHECKING:
     from anyformer.training.run import Run
+
+UNHELD = Still({})
 
 
 @dataclass(frozen=True)
@@ -31,9 +34,9 @@ class Trainee:
 
     model: Transformer
     optimiser: torch.optim.Optimizer
-    still: Still
-    average: RunningAverage | None
-    averages: Averages
+    still: Still = UNHELD
+    average: RunningAverage | None = None
+    averages: Averages = none
 
     @staticmethod
     def of(model: Transformer, run: Run, tuning: Tuning) -> Trainee:
@@ -43,11 +46,30 @@ class Trainee:
         averages = averages_of(run.optimiser, optimiser) if average is None else average.weights
         return Trainee(model, optimiser, Still.of(model, tuning), average, averages)
 
+    @property
+    def learning(self) -> list[nn.Parameter]:
+        """The weights that the optimiser moves."""
+        return [weight for group in self.optimiser.param_groups for weight in group["params"]]
+
+    def begin(self) -> None:
+        """Take note of an update that begins."""
+        for _, running in histories(self.model):
+            running.begin()
+
+    def step(self, rate: float) -> None:
+        """Let the optimiser move the weights at a rate, and free their gradients."""
+        for group in self.optimiser.param_groups:
+            group["lr"] = rate * group["factor"]
+        self.optimiser.step()
+        self.optimiser.zero_grad(set_to_none=True)
+
     def updated(self) -> None:
         """Take note of an update that was just made."""
         self.still.put_back(self.model)
         if self.average is not None:
             self.average.updated()
+        for _, running in histories(self.model):
+            running.end()
 
     @property
     def kept(self) -> int:

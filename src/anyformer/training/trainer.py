@@ -17,7 +17,7 @@ from anyformer.model import Transformer, build
 from anyformer.model.adapters import plain
 from anyformer.model.divided import copy_in, whole
 from anyformer.model.narrow import histories
-from anyformer.objectives import Examples, Feed, Setting
+from anyformer.objectives import Feed, Setting, beside, divides_logits
 from anyformer.objectives.mixing import baseline_of, held_out_feed, training_feed
 from anyformer.precision.running import Running
 from anyformer.training.adapting import rest, tune
@@ -32,10 +32,10 @@ from anyformer.training.loss_scale import LossScale
 from anyformer.training.memory_meter import state_bytes
 from anyformer.training.parallel.ranks import ALONE, Ranks
 from anyformer.training.partners import restored_partners, start_partners
-from anyformer.training.passes import Passes, computing
+from anyformer.training.passes import MicroBatches, MicroBatchLoss, Passes
 from anyformer.training.precision import Host
 from anyformer.training.run import Run
-from anyformer.training.step import Outcome, update
+from anyformer.training.step import Updates
 from anyformer.training.trainee import Trainee, all_evaluated
 from anyformer.training.within import Within, directly
 from anyformer.tuning import Tuning
@@ -92,9 +92,9 @@ class Trainer:
         rest(model, run.tuning)
         told = (run, model, corpus.tokenizer)
         partners = start_partners(*told) if begun is None else restored_partners(*told, begun)
-        learning = {name: partners[name] for name, one in run.objective.partners.items() if one.learns}
-        within = ranks.divide([model, *learning.values()], run.plan, vocabulary=run.objective.divides_vocabulary)
-        passes = ranks.passes(computing(model, run.objective, run.plan, partners), model, run.plan, within)
+        learning = {name: partners[name] for name, one in beside(run.objective).items() if one.learns}
+        within = ranks.divide([model, *learning.values()], run.plan, vocabulary=divides_logits(run.objective))
+        passes = ranks.passes(MicroBatchLoss(model, run.objective, run.plan, partners), within)
         trainee, scale = Trainee.of(model, run, run.tuning), LossScale.of(run.plan.precision)
         trainees = {name: Trainee.of(one, run, Tuning()) for name, one in learning.items()}
         return Trainer(run, corpus, trainee, partners, trainees, passes, training, held_out, scale, answers, ranks, within)
@@ -118,43 +118,28 @@ class Trainer:
         """The trainer with other fields of the run, none of which an update is computed with."""
         return replace(self, run=self.run.but(**fields))
 
-    def micro_batches(self, step: int) -> tuple[list[Examples], float]:
-        """The pieces of the global batch of `step`, and the number that its summed loss is divided by."""
-        return self._cut(self._batch(step))
-
-    def _batch(self, step: int) -> Examples:
-        """This process's part of the batch of a step."""
-        found = self.training.at(step, self.ranks.replica, self.ranks.replicas)
-        return found if self.answers is None else self.answers.beside(found)
-
-    def _cut(self, own: Examples) -> tuple[list[Examples], float]:
-        rows = self.run.batch // self.ranks.replicas
-        size = rows // self.run.accumulation
-        device = self.model.device
-        pieces = [own.slice(at, at + size).to(device) for at in range(0, rows, size)]
+    def micro_batches(self, step: int, passed: int = 0) -> MicroBatches:
+        """What update number `step` (from 0) is computed from: this process's part of the batch `passed` places further on."""
+        run, ranks = self.run, self.ranks
+        own = self.training.at(step + passed, ranks.replica, ranks.replicas)
+        own = own if self.answers is None else self.answers.beside(own)
+        rows = run.batch // ranks.replicas
+        size = rows // run.accumulation
+        pieces = [own.slice(at, at + size).to(self.model.device) for at in range(0, rows, size)]
         # A batch without a single target has a loss of 0.
-        return pieces, max(self.ranks.total(own.count), 1.0)
+        count = max(ranks.total(own.count), 1.0)
+        return MicroBatches(pieces, count, run.seed, step, "".join(ranks.of_replicas(own.digest)))
 
-    def update(self, step: int, hold: Callable[[], None] = lambda: None, passed: int = 0) -> Outcome:
-        """Update number `step` (from 0), with the batch `passed` places further on. `hold`: see `step.update`."""
-        run = self.run
-        own = self._batch(step + passed)
-        pieces, count = self._cut(own)
+    def rate(self, step: int) -> float:
+        """The rate of update number `step` (from 0)."""
         # An update that changes nothing is no step of the schedule: behind a scale that was too large, warm-up comes whole.
-        rate = run.learning_rate(step - (0 if self.scale is None else self.scale.skipped))
-        for _, running in self._histories():
-            running.begin()
-        outcome = update(
-            self.passes, self.model, self.trainee.optimiser, pieces, others=[one.optimiser for one in self.learning.values()],
-            count=count, seed=run.seed, step=step, rate=rate, clip=run.clip, hold=hold, scale=self.scale,
-            ranks=self.ranks, within=self.within,
-        )  # fmt: skip
-        if not outcome.skipped:
-            for one in self._trainees.values():
-                one.updated()
-            for _, running in self._histories():
-                running.end()
-        return replace(outcome, data="".join(self.ranks.of_replicas(own.digest)))
+        return self.run.learning_rate(step - (0 if self.scale is None else self.scale.skipped))
+
+    @property
+    def updates(self) -> Updates:
+        """What updates are made with."""
+        trainees = tuple(self._trainees.values())
+        return Updates(self.passes, trainees, self.run.clip, self.scale, self.ranks, self.within)
 
     def _histories(self) -> Iterator[tuple[str, Running]]:
         """Scales of the updates before, of every model that learns, by name."""
@@ -167,12 +152,11 @@ class Trainer:
         kept = {} if self.scale is None else self.scale.tensors()
         return kept | {path: running.maxima for path, running in self._histories()}
 
-    @property
-    def kept(self) -> int:
-        """Bytes of tensors that stay between updates beside weights and moments of the run's model."""
-        learning = sum(state_bytes(one.model, one.optimiser) for one in self.learning.values())
+    def held(self) -> int:
+        """Bytes of tensors that stay between updates: weights, moments, and what is kept beside them."""
+        trainees = self._trainees.values()
         still = (weight for name, model in self.partners.items() if name not in self.learning for weight in model.parameters())
-        return sum(one.kept for one in self._trainees.values()) + learning + sum(weight.nbytes for weight in still)
+        return sum(state_bytes(one.model, one.optimiser) + one.kept for one in trainees) + sum(x.nbytes for x in still)
 
     def evaluate(self, rows: int, progress: Callable[[int], None] = lambda done: None) -> Evaluated:
         """The loss over `rows` rows spread evenly over the validation split, or all of it. `progress`: see `evaluate`."""

@@ -66,7 +66,7 @@ def check_mesh(run: Run, ranks: Ranks) -> None:
         )
     try:
         # A process computes a piece of the batch, as one process does with accumulation.
-        run.objective.check_batch(run.length, run.batch, pieces)
+        run.objective.sizes.check(run.length, run.batch, pieces)
     except ValueError as error:
         raise UserError(f"{_groups(ranks)} cut the batch into {pieces} pieces: {error}") from None
     if run.accumulation < run.plan.mesh.pipeline:

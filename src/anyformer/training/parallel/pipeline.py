@@ -7,35 +7,32 @@ What stands beside the layers every process has, and gradients of it are added u
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed.pipelining import PipelineStage, Schedule1F1B
 
-from anyformer.model import Transformer
 from anyformer.model.divided import local
 from anyformer.objectives import Examples
-from anyformer.parts.call.noise import Noise
-from anyformer.parts.call.reports import Load, add_loads
+from anyformer.parts.call.reports import Load
 from anyformer.parts.layers.stack import StackModule
 from anyformer.training.loss_scale import LossScale
-from anyformer.training.parallel.relay import Arrived, Asked, Departed, Line, Loads
+from anyformer.training.parallel.relay import Arrived, Asked, Departed, Line
 from anyformer.training.parallel.sharding import Root
-from anyformer.training.passes import Compute
+from anyformer.training.passes import Found, Loads, MicroBatches, MicroBatchLoss, added
 
 Outputs = Tensor | tuple[Tensor, Tensor]
 
 
 @dataclass(frozen=True)
 class Pieces:
-    """The micro-batches of a step, and what is done with their losses."""
+    """The micro-batches of an update on their way through a stage, and what was found of them."""
 
-    examples: Sequence[Examples]
-    noise: Callable[[Examples], Noise]
-    count: float
+    batch: MicroBatches
     scale: LossScale | None
     means: list[float] = field(default_factory=list)
     loads: list[Loads] = field(default_factory=list)
@@ -44,15 +41,16 @@ class Pieces:
 class Stage(nn.Module):
     """What a process computes of micro-batch `number`: the stream and penalties that go on, or in the last stage the loss."""
 
-    def __init__(self, root: Root, compute: Compute, line: Line) -> None:
+    def __init__(self, root: Root, loss: MicroBatchLoss, line: Line) -> None:
         super().__init__()
-        self.root, self.compute, self.line = root, compute, line
+        self.root, self.loss, self.line = root, loss, line
         self.pieces: Pieces | None = None
 
     def forward(self, *given: Tensor, number: Tensor) -> Outputs:
         assert self.pieces is not None, "a schedule runs within `Pipelined`"
-        examples = self.pieces.examples[int(number)]
-        outputs, loads = self._computed(Arrived(given), examples, self.pieces.noise(examples).key)
+        batch = self.pieces.batch
+        examples = batch.pieces[int(number)]
+        outputs, loads = self._computed(Arrived(given), examples, batch.key(examples))
         self.pieces.loads.append(loads)
         return outputs
 
@@ -63,50 +61,41 @@ class Stage(nn.Module):
         return torch.empty_like(stream, device="meta", requires_grad=True)
 
     def _computed(self, given: Arrived | Asked, examples: Examples, key: Tensor) -> tuple[Outputs, Loads]:
-        def part() -> tuple[Outputs, Loads]:
-            try:
-                return self.compute(examples.tensors(), key)
-            except Departed as departed:
-                return (departed.stream, departed.penalties), departed.loads
-
         self.line.given = given
         try:
-            found: tuple[Outputs, Loads] = self.root(part)
+            found: tuple[Outputs, Loads] = self.root(partial(self._part, examples, key))
             return found
         finally:
             self.line.given = None
 
+    def _part(self, examples: Examples, key: Tensor) -> tuple[Outputs, Loads]:
+        """The loss, or in an earlier stage the stream on its way to the next."""
+        try:
+            return self.loss.summed(examples.tensors(), key)
+        except Departed as departed:
+            return (departed.stream, departed.penalties), departed.loads
+
 
 class Pipelined:
-    """`Passes` over the stages of a line. `beside`: the weights that learn and that every process has; `alike`: the processes
+    """`Passes` of a model whose layers stand in stages, beside which others may learn in the same root. `alike`: the processes
     of a stage that compute the same loss, whose gradients are added."""
 
-    def __init__(self, stage: Stage, beside: Sequence[nn.Parameter], alike: int) -> None:
-        self.stage, self.beside, self.alike = stage, beside, alike
+    def __init__(self, loss: MicroBatchLoss, root: Root, alike: int) -> None:
+        stack = loss.model.get_submodule(loss.model.output)
+        assert isinstance(stack, StackModule), "it is the stack of the head"
+        assert isinstance(stack.relay, Line), "its layers are divided"
+        staged = {weight for name, weight in loss.model.named_parameters() if name in loss.model.stage_of}
+        self.beside = [weight for weight in root.parameters() if weight.requires_grad and weight not in staged]
+        """The weights that learn and that every process has."""
+        self.stage, self.alike = Stage(root, loss, stack.relay), alike
         self.learning: Sequence[nn.Parameter] | None = None
         self.schedules: dict[tuple[object, ...], Schedule1F1B] = {}
 
-    @staticmethod
-    def of(compute: Compute, model: Transformer, root: Root, alike: int) -> Pipelined:
-        """The passes of a model whose layers and weights are divided, beside which others may learn in the same root."""
-        stack = model.get_submodule(model.output)
-        assert isinstance(stack, StackModule), "it is the stack of the head"
-        assert isinstance(stack.relay, Line), "its layers are divided"
-        staged = {weight for name, weight in model.named_parameters() if name in model.stage_of}
-        beside = [weight for weight in root.parameters() if weight.requires_grad and weight not in staged]
-        return Pipelined(Stage(root, compute, stack.relay), beside, alike)
-
-    def __call__(
-        self,
-        micro_batches: Sequence[Examples],
-        noise: Callable[[Examples], Noise],
-        count: float,
-        scale: LossScale | None = None,
-    ) -> tuple[float, dict[str, Load]]:
-        pieces = self.stage.pieces = Pieces(micro_batches, noise, count, scale)
-        numbers = torch.arange(len(micro_batches))
+    def add_gradients(self, batch: MicroBatches, scale: LossScale | None = None) -> Found:
+        pieces = self.stage.pieces = Pieces(batch, scale)
+        numbers = torch.arange(len(batch.pieces))
         try:
-            self._schedule(pieces).step(number=numbers, target=numbers, return_outputs=False)
+            self._schedule(batch).step(number=numbers, target=numbers, return_outputs=False)
         finally:
             self.stage.pieces = None
         self._add_up()
@@ -114,15 +103,15 @@ class Pipelined:
         dist.all_reduce(total, group=self.stage.line.group.group)
         loads: dict[str, Load] = {}
         for each in pieces.loads:
-            loads = add_loads(loads, {path: Load(*load) for path, load in each.items()})
+            loads = added(loads, each)
         return float(total), loads
 
-    def _schedule(self, pieces: Pieces) -> Schedule1F1B:
+    def _schedule(self, batch: MicroBatches) -> Schedule1F1B:
         """The schedule of as many micro-batches of this size."""
-        first = pieces.examples[0]
-        key = (len(pieces.examples), *(None if given is None else given.shape for given in first.tensors()))
+        first = batch.pieces[0]
+        key = (len(batch.pieces), *(None if given is None else given.shape for given in first.tensors()))
         if key not in self.schedules:
-            self.schedules[key] = self._made(len(pieces.examples), self.stage.like(first, pieces.noise(first).key))
+            self.schedules[key] = self._made(len(batch.pieces), self.stage.like(first, batch.key(first)))
         return self.schedules[key]
 
     def _made(self, count: int, stream: Tensor) -> Schedule1F1B:
@@ -138,8 +127,8 @@ class Pipelined:
     def _mean(self, summed: Tensor, number: Tensor) -> Tensor:
         """The loss of a micro-batch that its backward pass begins with."""
         pieces = self.stage.pieces
-        assert pieces is not None, "a schedule runs within `__call__`"
-        mean = summed / pieces.count
+        assert pieces is not None, "a schedule runs within `add_gradients`"
+        mean = summed / pieces.batch.count
         pieces.means.append(mean.item())
         own = mean / self.alike
         return own if pieces.scale is None else pieces.scale.times(own)

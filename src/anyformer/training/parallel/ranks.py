@@ -18,7 +18,7 @@ from anyformer.checkpoint import Contents, Take
 from anyformer.model import Transformer
 from anyformer.plan import Plan
 from anyformer.training.lines import Lines
-from anyformer.training.passes import Compute, Passes, loss_function, one_by_one
+from anyformer.training.passes import MicroBatchLoss, OneByOne, Passes
 from anyformer.training.place import held
 from anyformer.training.stop import Stop
 from anyformer.training.within import Within, directly
@@ -92,9 +92,9 @@ class Alone:
         """Divide models; gives a function within which they can compute. `vocabulary`: their logits may be divided too."""
         return directly
 
-    def passes(self, compute: Compute, model: Transformer, plan: Plan, within: Within) -> Passes:
-        """The passes of a step of `model`, whose loss `compute` gives, after `divide` gave `within`."""
-        return one_by_one(loss_function(compute, plan, within))
+    def passes(self, loss: MicroBatchLoss, within: Within) -> Passes:
+        """The passes of an update by a loss of models, after `divide` gave `within`."""
+        return OneByOne(loss)
 
     def taking(self, take: Take) -> Take:
         """`take` for whole tensors, in the process that writes them."""

@@ -20,9 +20,9 @@ from anyformer.parts.call.context import Context
 from anyformer.parts.call.reports import Auxiliary, Report, plain
 from anyformer.parts.layers.stack import StackModule
 from anyformer.planning.staged import stages_of
+from anyformer.training.passes import Loads
 
 Run = Callable[[range, Tensor], Tensor]
-Loads = dict[str, tuple[Tensor, Tensor]]
 EARLIER = "earlier stages"
 """The path of a report that stands for all layers of the stages before."""
 

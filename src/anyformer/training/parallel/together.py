@@ -29,7 +29,7 @@ from anyformer.training.parallel.relay import divide_stages
 from anyformer.training.parallel.sharding import Apart, Root, sharded
 from anyformer.training.parallel.tensor import divide_layers
 from anyformer.training.parallel.vocabulary import divide_vocabulary
-from anyformer.training.passes import Compute, Passes, loss_function, one_by_one
+from anyformer.training.passes import Gathered, MicroBatchLoss, Passes
 from anyformer.training.place import held
 from anyformer.training.stop import Stop, Stopped
 from anyformer.training.within import Within
@@ -176,11 +176,11 @@ class Together:
         over = self.weights["data", "weights"]
         return sharded(models, over, apart, compiled=plan.compile == "on")
 
-    def passes(self, compute: Compute, model: Transformer, plan: Plan, within: Within) -> Passes:
+    def passes(self, loss: MicroBatchLoss, within: Within) -> Passes:
         if self.asked.pipeline == 1:
-            return one_by_one(loss_function(compute, plan, within), self.asked.context)
+            return Gathered(loss, within, self.asked.context)
         assert isinstance(within, Root), "`divide` gave it"
-        return Pipelined.of(compute, model, within, self.asked.context)
+        return Pipelined(loss, within, self.asked.context)
 
     def taking(self, take: Take) -> Take:
         takes = self.rank % self._stage == 0

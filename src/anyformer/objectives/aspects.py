@@ -1,0 +1,97 @@
+"""What an objective says of itself, in values: what its loss is of, what its samples take, and which models it needs beside."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from anyformer.data import Corpus, Data
+from anyformer.model import Architecture
+from anyformer.model.cross_entropy import backward_bytes
+from anyformer.objectives.kept import Asked
+from anyformer.operations import Shape
+
+
+def anything(*given: object) -> None:
+    """Refuse nothing."""
+
+
+def nothing(corpus: Corpus, number: int) -> str:
+    """No text."""
+    return ""
+
+
+def usual_length(architecture: Architecture, data: Data) -> int:
+    """256, or the length of a shorter position table."""
+    return min(256, *(stack.max_length or 256 for stack in architecture.stacks.values()))
+
+
+@dataclass(frozen=True)
+class LossTraits:
+    """What the loss of an objective is of, and what its figures say."""
+
+    of_tokens: bool = False
+    """Whether the loss is -log p of tokens, whose exponential is a perplexity."""
+    likelihood: bool = False
+    """Whether the loss is that of every token of running text, of which bits per byte can be told."""
+    two_inputs: bool = False
+    """Whether the model is given a source beside a target."""
+    chats: bool = False
+    """Whether the model answers questions that a chat template writes, and `prompt` gives such a question."""
+    classes: str | None = None
+    """The column of the data whose classes need a logit each."""
+    each_row: frozenset[str] = frozenset()
+    """Names of statistics that hold a number of each row, and no sum."""
+    prompt: Callable[[Corpus, int], str] = nothing
+    """A text that a model so trained can go on with, from a held-out example by its number; empty where none suits."""
+
+
+@dataclass(frozen=True)
+class SampleSizes:
+    """What samples of an objective take."""
+
+    rows: int = 1
+    """The rows of a sample: 2 where two texts of it are read."""
+    least_held_out: int = 1
+    """Tokens, or records, that must be held out at least."""
+    position_bytes: int = 0
+    """Bytes of each position of a batch beside those of tokens, targets and masks."""
+    loss_bytes: Callable[[int, int], int] = backward_bytes
+    """Bytes that the backward pass of the loss takes beside what it saved, of which the logits are the first number; each of
+    those that the model gives has as many bytes as the second says."""
+    usual_length: Callable[[Architecture, Data], int] = usual_length
+    """T where nobody says it."""
+    source_target: Callable[[int], tuple[int, int]] | None = None
+    """S and T of rows of so many positions, where they differ from those of the architecture."""
+    check: Callable[[int, int, int], None] = anything
+    """Refuses a length, a batch and an accumulation under which the examples cannot be made."""
+
+    def shape(self, architecture: Architecture, samples: int, length: int) -> Shape:
+        """The sizes of a micro-batch: its rows, and T and S of rows of `length` positions."""
+        source, target = (architecture.source_of(length), length) if self.source_target is None else self.source_target(length)
+        return Shape(batch=samples * self.rows, length=target, source=source)
+
+
+@dataclass(frozen=True)
+class Partner:
+    """A second model of a run: `architecture`, or the one at `path`; without either, the model as it was when the run began.
+
+    `derived`: the architecture as a function of the run's own, if `architecture` is not given. `learns`: whether it is trained
+    beside the first (a generator), or stays as it is (a teacher, a reference). `predicted`: how many positions of a row of T
+    its head reads; None: all. `check` refuses an architecture that does not suit the run's own, the second it is given.
+    `asked`: what it is asked about every training example before the first update, after which it is needed no more.
+    """
+
+    architecture: Architecture | None = None
+    path: str | None = None
+    learns: bool = False
+    derived: Callable[[Architecture], Architecture] | None = None
+    predicted: Callable[[int], int] | None = None
+    check: Callable[[Architecture, Architecture], None] = anything
+    asked: Asked | None = None
+
+    def described(self, own: Architecture) -> Architecture | None:
+        """Its architecture beside that of the run; None if it is the run's model itself, or the one at `path`."""
+        if self.architecture is not None or self.derived is None:
+            return self.architecture
+        return self.derived(own)
