@@ -17,7 +17,7 @@ from anyformer.parts import (
     Causal,
     Chunk,
     CrossAttention,
-    DifferentialAttention,
+    Differential,
     DynamicTanh,
     Embedding,
     Experts,
@@ -40,6 +40,7 @@ from anyformer.parts import (
     Llama3Scaling,
     LogTemperature,
     Normal,
+    Projection,
     Proportional,
     QKNorm,
     RelativeBuckets,
@@ -48,6 +49,7 @@ from anyformer.parts import (
     RMSNorm,
     Rotary,
     Router,
+    Score,
     SharedExpert,
     SigmoidWeights,
     SinusoidalPosition,
@@ -56,6 +58,7 @@ from anyformer.parts import (
     TopK,
     TransformerXL,
     VerticalStride,
+    VirtualTokens,
     Window,
     YaRN,
     output_norm,
@@ -148,8 +151,8 @@ class Draw:
         if shared["sink"] is None:
             shared["weights"] = self.maybe(self.one(SigmoidWeights(), Softpick()), 0.2)
         if kv_heads > 1 and self.random.random() < 0.2:
-            return DifferentialAttention(**{k: v for k, v in shared.items() if k != "sub_norm"}, lambda_init=0.4)
-        return Attention(**shared, virtual_tokens=self.maybe(2, 0.2))
+            return Attention(**{k: v for k, v in shared.items() if k != "sub_norm"}, weigh=Differential(lambda_init=0.4))
+        return Attention(**shared, memory=VirtualTokens.of(self.maybe(2, 0.2)))
 
     def latent(self, causal: bool):
         return LatentAttention(
@@ -211,7 +214,10 @@ class Draw:
         if kind == "encoder":
             return encoder_only(embedding, WIDTH, **self.stack(False), head=head, initialisation=start)
         cross = CrossAttention(
-            heads=4, kv_heads=self.one(2, 4), softcap=self.maybe(4.0, 0.2), qk_norm=self.maybe(QKNorm(norm=RMSNorm()))
+            heads=4,
+            kv_heads=self.one(2, 4),
+            project=Projection(adjust=self.maybe(QKNorm(norm=RMSNorm()))),
+            score=Score(softcap=self.maybe(4.0, 0.2)),
         )
         return encoder_decoder(
             embedding, WIDTH, stack(**self.stack(False)), stack(**self.stack(True, cross)), head=head, initialisation=start

@@ -51,7 +51,7 @@ def model(width: int = BASE, *, mup: bool = True, tied: bool = False, experts: b
     network = (
         Experts(experts=4, chosen=2, width=BASE) if experts else FeedForward(width=2 * BASE, activation="silu", gated=True)
     )
-    block = pre_norm(RMSNorm(), Attention(heads=4, rotary=Rotary()), network)
+    block = pre_norm(RMSNorm(), Attention(heads=4, place=Rotary()), network)
     made = decoder_only(
         Embedding(vocab=64), BASE, [block] * 2, final_norm=RMSNorm(), head=Head(tied=tied), initialisation=starts
     )

@@ -9,14 +9,25 @@ from torch import Tensor
 import anyformer as af
 from anyformer.model import build, decoder_only
 from anyformer.operations import Shape
-from anyformer.parts import BlockSparseAttention, Embedding, FeedForward, Head, MeanKeys, RMSNorm, Rotary, pre_norm
+from anyformer.parts import (
+    Attention,
+    BlockSparseAttention,
+    Embedding,
+    FeedForward,
+    Head,
+    MeanKeys,
+    RMSNorm,
+    Rotary,
+    Score,
+    pre_norm,
+)
 from anyformer.parts.attention import block_sparse_attention, mean_keys
 from anyformer.parts.attention.chosen_blocks import Places
 from anyformer.parts.call.reports import Auxiliary
 from anyformer.plan import Plan
 
 B, T, H, K, E, SIZE, KEEP = 2, 23, 4, 2, 6, 4, 3
-ATTENTION = BlockSparseAttention(heads=H, kv_heads=K, head_width=8, rotary=Rotary(), choice=MeanKeys(block=SIZE, keep=KEEP))
+ATTENTION = Attention(heads=H, kv_heads=K, head_width=8, place=Rotary(), score=Score(choice=MeanKeys(block=SIZE, keep=KEEP)))
 
 
 def model_of(attention: BlockSparseAttention = ATTENTION, depth: int = 1) -> af.Architecture:

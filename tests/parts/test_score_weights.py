@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 import torch
+from anyformer.parts.attention.score_weights import ScoreWeights
 from torch import Tensor
 
 from anyformer.describe import DescriptionError
 from anyformer.parts import Attention, SigmoidWeights, Softpick
 from anyformer.parts.attention.attend import PLAIN_LIMIT, attend
-from anyformer.parts.attention.score_weights import ScoreWeights
 from anyformer.parts.call.context import Visible
 
 KINDS = [SigmoidWeights(), SigmoidWeights(length=5), Softpick(), Softpick(eps=0.2)]
@@ -99,4 +99,4 @@ def test_sixteen_bits_are_weighed_in_fp32():
 
 def test_a_sink_needs_a_softmax():
     with pytest.raises(DescriptionError, match="weights = softpick has none: leave sink or weights out"):
-        Attention(heads=2, sink="head", weights=Softpick())
+        Attention(heads=2, weigh=Softpick(sink="head"))

@@ -3,9 +3,11 @@
 from anyformer.describe.bounds import Count, Moderate, NotNegative, Positive, Probability
 from anyformer.describe.brief import brief
 from anyformer.describe.choice import Choice
+from anyformer.describe.digested import Digested
 from anyformer.describe.errors import DescriptionError, Notice, Problem, UserError, did_you_mean
 from anyformer.describe.foreign import ForeignError, json_data, read_foreign, read_json, text_in, toml_data
 from anyformer.describe.named import Named
+from anyformer.describe.part_set import Part, PartSet
 from anyformer.describe.path import change, change_all, diff, get, parse_assignment
 from anyformer.describe.plugins import PluginError, load_plugin, load_plugins, naming, plugin_of
 from anyformer.describe.printable import printable
@@ -19,11 +21,14 @@ __all__ = [
     "Choice",
     "Count",
     "DescriptionError",
+    "Digested",
     "ForeignError",
     "Moderate",
     "Named",
     "NotNegative",
     "Notice",
+    "Part",
+    "PartSet",
     "PluginError",
     "Positive",
     "Probability",

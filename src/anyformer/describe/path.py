@@ -10,6 +10,7 @@ from pydantic import BaseModel
 
 from anyformer.describe.errors import DescriptionError, did_you_mean
 from anyformer.describe.foreign import toml_data
+from anyformer.describe.part_set import PartSet
 from anyformer.describe.problems import bare_type, classes_of, kinds_of
 from anyformer.describe.spelling import spelled
 from anyformer.describe.value import PLUGINS, Value, as_data
@@ -83,8 +84,8 @@ def resolve(value: Value, path: str) -> list[Key]:
         ways = list(_find(here, word))
         if not ways:
             above = ".".join(words[:index])
-            if here is None and isinstance(key := keys[-1], str) and isinstance(owner := _at(value, keys[:-1]), Value):
-                raise DescriptionError(f"{path}: {_absent(above, type(owner).model_fields[key].annotation, word)}")
+            if here is None and isinstance(key := keys[-1], str) and (annotation := _annotation(_at(value, keys[:-1]), key)):
+                raise DescriptionError(f"{path}: {_absent(above, annotation, word)}")
             at = f" in {above}" if index else ""
             raise DescriptionError(f"{path}: nothing is called {word!r}{at}{did_you_mean(word, sorted(set(_names(here))))}")
         if len(ways) > 1:
@@ -104,6 +105,13 @@ def _absent(path: str, annotation: Any, word: str) -> str:
     return f"{path} is absent: set it as a whole, as in {path}={{kind=...,{word}=...}}, of kind {' or '.join(map(repr, kinds))}"
 
 
+def _annotation(owner: Any, key: str) -> Any:
+    """What may stand at a key of a value or of a set of parts; None of anything else."""
+    if isinstance(owner, PartSet):
+        return owner.members[key]
+    return type(owner).model_fields[key].annotation if isinstance(owner, Value) else None
+
+
 def _find(here: Any, word: str) -> Iterator[list[Key]]:
     """The keys of every way from `here` to `word`: a field or name of its own, or one behind the plumbing."""
     if isinstance(here, Value):
@@ -113,6 +121,9 @@ def _find(here: Any, word: str) -> Iterator[list[Key]]:
         for field in type(here).through:
             for way in _find(getattr(here, field), word):
                 yield [field, *way]
+    elif isinstance(here, PartSet):
+        if (name := spelled(word, here.members)) in here.members:
+            yield [name]
     elif isinstance(here, Mapping):
         if word in here:
             yield [word]
@@ -159,6 +170,8 @@ def _names(here: Any) -> Iterator[str]:
         yield from type(here).model_fields
         for field in type(here).through:
             yield from _names(getattr(here, field))
+    elif isinstance(here, PartSet):
+        yield from here.members
     elif isinstance(here, Mapping):
         yield from here
     elif isinstance(here, tuple):
@@ -167,6 +180,8 @@ def _names(here: Any) -> Iterator[str]:
 
 
 def _child(here: Any, key: Key) -> Any:
+    if isinstance(here, PartSet):
+        return here.get(str(key))
     return getattr(here, str(key)) if isinstance(here, Value) else None if here is None else here[key]
 
 

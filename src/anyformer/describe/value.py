@@ -23,7 +23,19 @@ GREATEST = 2**63 - 1
 """The greatest whole number of a description: TOML and tensors hold signed 64-bit integers."""
 
 
-class Value(BaseModel):
+class Holder:
+    """What holds things by names, and gives copies of itself that hold others."""
+
+    def takes(self, name: str) -> bool:
+        """Whether something is held, or may be, under a name."""
+        raise NotImplementedError
+
+    def but(self, **changes: Any) -> Self:
+        """A copy that holds other things under some names."""
+        raise NotImplementedError
+
+
+class Value(BaseModel, Holder):
     """A frozen description: no coercion, no unknown field, no copy that skips validation.
 
     `through`: the fields that a path may leave out, so that `decoder.layer.attention.heads` finds its way through `variants`,
@@ -108,10 +120,25 @@ class Value(BaseModel):
         except ValidationError as error:
             raise DescriptionError(problems_of(error, cls, data, named), where=where) from None
 
+    def takes(self, name: str) -> bool:
+        return spelled(name, type(self).model_fields) in type(self).model_fields or self._behind(name) is not None
+
+    def _behind(self, name: str) -> str | None:
+        """The field, which a path may leave out, that holds something under a name; None of one of its own."""
+        held = {field: getattr(self, field) for field in type(self).through}
+        return next((field for field, inner in held.items() if isinstance(inner, Holder) and inner.takes(name)), None)
+
     def but(self, **changes: Any) -> Self:
-        """A copy with some fields changed, validated like any other value."""
+        """A copy with some fields changed, validated like any other value; names may skip the plumbing, as in paths."""
         fields = type(self).model_fields
-        return type(self)(**{name: getattr(self, name) for name in fields} | {spelled(n, fields): changes[n] for n in changes})
+        new = {name: getattr(self, name) for name in fields}
+        for written, item in changes.items():
+            name = spelled(written, fields)
+            if name not in fields and (field := self._behind(name)) is not None:
+                new[field] = new[field].but(**{name: item})
+            else:
+                new[name] = item
+        return type(self)(**new)
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """`but`: pydantic's own copy would skip validation."""
@@ -126,7 +153,12 @@ class Value(BaseModel):
         """Plain dicts, lists, numbers and strings: `kind` first, then the fields in order; absent parts are left out."""
         # The kind comes first, wherever a class declares it.
         names = sorted(type(self).model_fields, key=lambda name: name != "kind")
-        return {name: as_data(item) for name in names if (item := getattr(self, name)) is not None}
+        given = {name: getattr(self, name) for name in names}
+        return {name: as_data(item) for name, item in given.items() if item is not None and not self._empty(name, item)}
+
+    def _empty(self, name: str, item: Any) -> bool:
+        """Whether a field holds no part, or one without anything to write, where that is its default."""
+        return as_data(item) == {} and type(self).model_fields[name].default == item
 
     def with_plugins(self) -> dict[str, Any]:
         """Plain data as it is written to a file: before it `plugins`, the names of those that define some of its classes."""

@@ -52,13 +52,13 @@ def _attention(**fields: Any) -> Architecture:
 
 def _experts(choice: Selection) -> Architecture:
     experts = Experts(experts=4, chosen=2, width=12, router=Router(choice=choice))
-    return decoder_of(Attention(heads=4, rotary=Rotary()), experts)
+    return decoder_of(Attention(heads=4, place=Rotary()), experts)
 
 
 PLACES: Mapping[type[Value], Callable[[Any], Architecture]] = {
     Architecture: lambda whole: whole,
-    Sublayer: lambda part: decoder_of(part, Attention(heads=4, rotary=Rotary()), part),
-    Norm: lambda norm: decoder_of(*[Attention(heads=4, rotary=Rotary())] * 2, norm=norm),
+    Sublayer: lambda part: decoder_of(part, Attention(heads=4, place=Rotary()), part),
+    Norm: lambda norm: decoder_of(*[Attention(heads=4, place=Rotary())] * 2, norm=norm),
     Mask: lambda mask: _attention(mask=mask),
     ScoreBias: lambda bias: _attention(score_bias=bias, rotary=None),
     ScoreWeights: lambda weights: _attention(weights=weights),

@@ -12,7 +12,18 @@ from anyformer.huggingface.target import Target
 from anyformer.huggingface.words.gpt_line import gpt_names
 from anyformer.huggingface.words.names import QKV
 from anyformer.model import Architecture
-from anyformer.parts import ALiBi, Attention, Block, FeedForward, LayerNorm, parallel, pre_norm
+from anyformer.parts import (
+    ALiBi,
+    Attention,
+    Block,
+    FeedForward,
+    LayerNorm,
+    Projection,
+    Score,
+    Softmax,
+    parallel,
+    pre_norm,
+)
 
 
 def read(config: Config) -> Architecture:
@@ -39,12 +50,10 @@ def _attention(config: Config) -> Attention:
     return Attention(
         heads=heads,
         kv_heads=None if groups == heads else groups,
-        bias=words.biases(config, "bias"),
-        # Its class rounds slopes and distances, whatever the dtype of the model.
-        score_bias=ALiBi(before_scale=True, rounded_to="bfloat16") if alibi else None,
-        rotary=None if alibi else words.from_table(table),
-        # With rotary positions its class has no dropout of attention weights.
-        dropout=dropout if alibi else 0.0,
+        project=Projection(bias=words.biases(config, "bias")),
+        place=None if alibi else words.from_table(table),
+        score=Score(terms=ALiBi(before_scale=True, rounded_to="bfloat16") if alibi else None),
+        weigh=Softmax(dropout=dropout if alibi else 0.0),
     )
 
 

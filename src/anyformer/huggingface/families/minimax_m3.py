@@ -18,7 +18,18 @@ from anyformer.huggingface.words.activations import ALPHA
 from anyformer.huggingface.words.layers import NETWORKS
 from anyformer.huggingface.words.names import ATTENTION, CORRECTION, FUSED_GATE, NORMS, QK_NORM, decoder_names
 from anyformer.model import Architecture
-from anyformer.parts import Attention, BlockIndexer, BlockSparseAttention, Branch, FeedForward, QKNorm, RMSNorm, Step, pre_norm
+from anyformer.parts import (
+    Attention,
+    BlockIndexer,
+    BlockSparseAttention,
+    Branch,
+    FeedForward,
+    QKNorm,
+    RMSNorm,
+    Score,
+    Step,
+    pre_norm,
+)
 from anyformer.parts.attention.self_attention import SelfAttention
 from anyformer.parts.layers.block import Block
 from anyformer.parts.sublayer import Sublayer
@@ -108,8 +119,8 @@ def _sparse(config: Config, full: Attention, norm: RMSNorm) -> BlockSparseAttent
         norm=norm,
         rotary=rotary.but(fraction=share),
     )
-    return BlockSparseAttention(
-        **{name: getattr(full, name) for name in Attention.model_fields if name != "kind"}, choice=choice
+    return Attention(
+        **{name: getattr(full, name) for name in Attention.model_fields if name != "kind"}, score=Score(choice=choice)
     )
 
 

@@ -202,7 +202,7 @@ class FeedForward(PositionwiseNetwork):
         if self.sparse is not None:
             inner["sparse"] = self.sparse.cost(self.width, rows)
         if self.lora is not None:
-            inner["lora"] = self.lora.cost(width, dict.fromkeys(self.projections[:-1], self.width), rows)
+            inner["lora"] = self.lora.work(width, dict.fromkeys(self.projections[:-1], self.width), rows)
         down = self._matrix("down", self.width, width, rows, role="row", fill="residual", inputs_as=features)
         return sum((*into, total(inner), down), Tally())
 
@@ -225,7 +225,7 @@ class FeedForwardModule(nn.Module):
         self.sub_norm = ffn.sub_norm.build(ffn.width) if ffn.sub_norm else nn.Identity()
         self.down = _linear(ffn, "down", ffn.width, width)
         self.dropout = Dropout(ffn.dropout, f"{name}.dropout", dimension=2)
-        self.lora = ffn.lora.build(width, dict.fromkeys(ffn.projections[:-1], ffn.width)) if ffn.lora else None
+        self.lora = ffn.lora.module(width, dict.fromkeys(ffn.projections[:-1], ffn.width)) if ffn.lora else None
 
     def extra_repr(self) -> str:
         return f"activation={self.ffn.activation}"
