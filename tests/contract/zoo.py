@@ -201,7 +201,16 @@ BLOCKY = Attention(
     score=Score(choice=BlockIndexer(block=2, keep=3, head_width=6, norm=RMS, rotary=Rotary(fraction=0.67))),
     combine=SubNorm.of(RMS),
 )
-BLOCKY_HEADS = Attention(heads=4, head_width=5, value_width=7, project=Projection(bias=ALL, adjust=(Clip(bound=0.8), ValueNorm.of(RMS), ValueScale(factor=0.7), ProjectionLoRA(rank=3, layers=1))), score=Score(scale=0.4, choice=BlockIndexer(block=3, keep=2, local=0, head_width=5)), combine=(OutputGate(), Exclusive()))  # fmt: skip
+BLOCKY_HEADS = Attention(
+    heads=4,
+    head_width=5,
+    value_width=7,
+    project=Projection(
+        bias=ALL, adjust=(Clip(bound=0.8), ValueNorm.of(RMS), ValueScale(factor=0.7), ProjectionLoRA(rank=3, layers=1))
+    ),
+    score=Score(scale=0.4, choice=BlockIndexer(block=3, keep=2, local=0, head_width=5)),
+    combine=(OutputGate(), Exclusive()),
+)
 BLOCKY_VALUES = Attention(
     heads=4,
     kv_heads=2,
@@ -281,7 +290,9 @@ def _cycles(first: Constant, order: str) -> Architecture:
 
 
 OWN_RANKS = LayerLoRA(rank=3, layers=2)
-BESIDE = Attention(heads=4, head_width=6, project=Projection(adjust=(Joined(norm=RMS), OWN_RANKS)), score=Score(scale=0.5))
+BESIDE = Attention(
+    heads=4, head_width=6, project=Projection(adjust=(Joined(norm=RMS), ProjectionLoRA.of(OWN_RANKS))), score=Score(scale=0.5)
+)
 ASIDE = Block(
     steps=(
         Step(residual="none", branches=Named(attention=Branch(sublayer=BESIDE))),
@@ -621,7 +632,7 @@ DECODERS = {
             variants=Named(
                 first=pre_norm(
                     RMS,
-                    Attention(heads=4, project=Projection(adjust=OWN_RANKS), weigh=Differential()),
+                    Attention(heads=4, project=Projection(adjust=ProjectionLoRA.of(OWN_RANKS)), weigh=Differential()),
                     PLAIN_FEED.but(lora=OWN_RANKS),
                 ),
                 own=pre_norm(RMS, SELF.but(lora=OWN_RANKS.but(layers=1), values="keys"), FEED),
@@ -853,13 +864,13 @@ DECODERS = {
         pre_norm(RMS, SELF.but(forget=ForgettingGate(initial=-1.0), softcap=3.0, sink="head", dropout=0.1), FEED),
         pre_norm(RMS, Attention(heads=4, kv_heads=2, score=Score(terms=ForgettingGate()), weigh=Differential()), FEED),
     ),
-    "sigmoid_weights": _llama(**_at(weights=SigmoidWeights(), kv_heads=2)),
+    "sigmoid_weights": _llama(**_at(weigh=SigmoidWeights(), kv_heads=2)),
     "sigmoid_weights_length": _llama(
-        **_at(rotary=None, weights=SigmoidWeights(length=7), score_bias=ALiBi(), mask=Window(size=4), virtual_tokens=2)
+        **_at(rotary=None, weigh=SigmoidWeights(length=7), score_bias=ALiBi(), mask=Window(size=4), virtual_tokens=2)
     ),
-    "softpick": _llama(**_at(weights=Softpick(), kv_heads=2)),
+    "softpick": _llama(**_at(weigh=Softpick(), kv_heads=2)),
     "softpick_options": _decoder(
-        pre_norm(RMS, SELF.but(weights=Softpick(eps=0.3), mask=Window(size=3), softcap=3.0), FEED),
+        pre_norm(RMS, SELF.but(weigh=Softpick(eps=0.3), mask=Window(size=3), softcap=3.0), FEED),
         pre_norm(RMS, Attention(heads=4, kv_heads=2, weigh=Differential(maps=Softpick(dropout=0.1))), FEED),
     ),
     "value_embedding": _llama(**_at(value_embedding=GATED_ROWS, kv_heads=2, value_width=3)),
@@ -1045,7 +1056,7 @@ ENCODERS = {
         *[post_norm(LAYER, BOTH.but(kv_heads=2, value_convolution=ValueConvolution(kernel=5)), PLAIN_FEED)] * 2, head=Head()
     ),
     "encoder_forgetting": _encoder(*[post_norm(LAYER, BOTH.but(forget=ForgettingGate()), PLAIN_FEED)] * 2, head=Head()),
-    "encoder_sigmoid_weights": _encoder(*[post_norm(LAYER, BOTH.but(weights=SigmoidWeights()), PLAIN_FEED)] * 2, head=Head()),
+    "encoder_sigmoid_weights": _encoder(*[post_norm(LAYER, BOTH.but(weigh=SigmoidWeights()), PLAIN_FEED)] * 2, head=Head()),
     "encoder_fourier": _encoder(
         *[post_norm(LAYER, FourierMixing(), PLAIN_FEED)] * 2,
         position=LearnedPosition(length=32),

@@ -43,7 +43,7 @@ def blip(*, width: int, depth: int, heads: int, image: int, patch: int, vocab: i
     `depth` layers on each side, FFN 4 D. The image's norms have eps 1e-5, the text's 1e-12.
     """
     feedforward = FeedForward(width=4 * width, activation="gelu", gated=False, bias=("up", "down"))
-    own, read = (kind(heads=heads, bias=PROJECTIONS) for kind in (Attention, CrossAttention))
+    own, read = (kind(heads=heads, project=Projection(bias=PROJECTIONS)) for kind in (Attention, CrossAttention))
     seen, text = LayerNorm(eps=1e-5), LayerNorm(eps=1e-12)
     return encoder_decoder(
         Patches(size=patch, class_tokens=1),

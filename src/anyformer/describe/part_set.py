@@ -16,7 +16,7 @@ from anyformer.describe.registry import REFERENCE
 from anyformer.describe.spelling import spelled
 from anyformer.describe.value import Holder, Value, as_data
 
-P_co = TypeVar("P_co", bound="Part", covariant=True)
+P = TypeVar("P", bound="Part")
 
 
 class Part(Value):
@@ -31,7 +31,8 @@ class Part(Value):
     order: ClassVar[int] = 0
     """Its place in the order in which the parts of a set are applied: lower ones first, equal ones by name."""
     short: ClassVar[str | None] = None
-    """The field for which a number or a word stands that is given in the place of the whole part: `clip = 8.0`."""
+    """The field for which a number, a word or a table with a kind stands that is given in the place of the whole part:
+    `clip = 8.0`, `sub_norm = {kind = "rms_norm"}`."""
 
     @classmethod
     def of(cls, value: Any) -> Self | None:
@@ -50,7 +51,7 @@ class Part(Value):
             cls.members[cls.name] = cls
 
 
-class PartSet(Mapping[str, P_co], Holder, Generic[P_co]):
+class PartSet(Mapping[str, P], Holder, Generic[P]):
     """Parts by name, in their order: `PartSet(Exclusive(), None, Gate())` leaves out what is None.
 
     A field annotated `PartSet[Combine]` takes a part or None, some of these in a list, or a table of names.
@@ -61,7 +62,7 @@ class PartSet(Mapping[str, P_co], Holder, Generic[P_co]):
     base: type[Part] | None
     """The class of the parts that it may hold, once it is a field of a description."""
 
-    def __init__(self, *parts: P_co | None, base: type[Part] | None = None) -> None:
+    def __init__(self, *parts: P | None, base: type[Part] | None = None) -> None:
         given = sorted((part for part in parts if part is not None), key=lambda part: (part.order, part.name))
         for first, second in pairwise(given):
             if first.name == second.name:
@@ -80,8 +81,8 @@ class PartSet(Mapping[str, P_co], Holder, Generic[P_co]):
         """The classes by name that it may hold."""
         return {name: type(part) for name, part in self._items.items()} if self.base is None else members_of(self.base)
 
-    def __getitem__(self, name: str) -> P_co:
-        part: P_co = self._items[name]
+    def __getitem__(self, name: str) -> P:
+        part: P = self._items[name]
         return part
 
     def __iter__(self) -> Iterator[str]:
@@ -148,9 +149,9 @@ class _Item:
     data: Any
 
     def value(self) -> Any:
-        short = self.part.short
-        table = short is None or isinstance(self.data, Mapping | Value)
-        return self.part.model_validate(self.data if table else {short: self.data})
+        part, data, short = self.part, self.data, self.part.short
+        own = isinstance(data, part) or (isinstance(data, Mapping) and ("kind" not in data or "kind" in part.model_fields))
+        return part.model_validate(data if own or short is None else {short: data})
 
 
 def _by_name(base: type[Part], data: Any) -> dict[str, _Item]:

@@ -121,7 +121,9 @@ class Value(BaseModel, Holder):
             raise DescriptionError(problems_of(error, cls, data, named), where=where) from None
 
     def takes(self, name: str) -> bool:
-        return spelled(name, type(self).model_fields) in type(self).model_fields or self._behind(name) is not None
+        fields = type(self).model_fields
+        own: bool = spelled(name, fields) in fields
+        return own or self._behind(name) is not None
 
     def _behind(self, name: str) -> str | None:
         """The field, which a path may leave out, that holds something under a name; None of one of its own."""
@@ -158,7 +160,7 @@ class Value(BaseModel, Holder):
 
     def _empty(self, name: str, item: Any) -> bool:
         """Whether a field holds no part, or one without anything to write, where that is its default."""
-        return as_data(item) == {} and type(self).model_fields[name].default == item
+        return bool(as_data(item) == {} and type(self).model_fields[name].default == item)
 
     def with_plugins(self) -> dict[str, Any]:
         """Plain data as it is written to a file: before it `plugins`, the names of those that define some of its classes."""

@@ -31,7 +31,7 @@ def read(config: Config) -> Architecture:
     config.assume(hidden_size=width, num_hidden_layers=32)
     config.expect("ff_factor", 4, why="its class reads ffn_hidden_size only")
     attention, wide = _attention(config), words.four_times(config, width, "ffn_hidden_size")
-    network = words.plain(config, "gelu", "activation", size=None, width=wide, bias=bool(attention.bias))
+    network = words.plain(config, "gelu", "activation", size=None, width=wide, bias=bool(attention.project.bias))
     norm = words.layer_norm(config, key="layer_norm_epsilon")
     layers = words.repeated(config, _block(config, norm, attention, network))
     return words.decoder(config, layers, norm, tied=True, vocab=65024)

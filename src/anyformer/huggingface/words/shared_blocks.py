@@ -22,8 +22,8 @@ from anyformer.parts import (
     Branch,
     FeedForward,
     Joined,
-    Projection,
     RMSNorm,
+    Score,
     Skip,
     Stack,
     Step,
@@ -60,8 +60,9 @@ def types_of_layers(target: Target) -> list[str]:
 
 def beside_embeddings(norm: RMSNorm, *, heads: int, kv_heads: int, head_width: int, **fields: Any) -> Attention:
     """Attention that reads the stream and the embeddings side by side; the factor of its scores is that of half a head."""
-    given = {"heads": heads, "kv_heads": kv_heads, "head_width": head_width, "scale": (max(head_width, 1) / 2) ** -0.5}
-    return Attention(**given, **fields, project=Projection(adjust=Joined(norm=norm)))
+    scale = (max(head_width, 1) / 2) ** -0.5
+    made = Attention(heads=heads, kv_heads=kv_heads, head_width=head_width, score=Score(scale=scale))
+    return made.but(joined=Joined(norm=norm), **fields)
 
 
 def shared_block(heads: Attention, norm: RMSNorm, network: FeedForward) -> Block:

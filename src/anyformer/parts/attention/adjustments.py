@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 from torch import Tensor
 
@@ -20,12 +20,17 @@ class ProjectionLoRA(Adjustment, LayerLoRA):
     """Low-rank matrices beside the projections of queries, keys and values, of each layer that shares these."""
 
     name: ClassVar[str] = "lora"
+    short: ClassVar[str] = "rank"
     order: ClassVar[int] = -3
     rules_out: ClassVar[frozenset[Way]] = frozenset({"latent"})
 
     @property
     def notes(self) -> tuple[str, ...]:
-        return (self.in_words,)
+        return (self.beside,)
+
+    @classmethod
+    def of(cls, value: Any) -> Self | None:
+        return cls(**value.plain()) if isinstance(value, LayerLoRA) else super().of(value)
 
     @property
     def sharers(self) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from math import prod
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import torch
 from pydantic import model_validator
@@ -24,6 +24,7 @@ from anyformer.parts.layout import HeadsLayout, Layout
 from anyformer.parts.masks.mask import Mask
 from anyformer.parts.masks.simple import Bidirectional, Causal
 from anyformer.parts.positions.place import Place
+from anyformer.parts.positions.rotary import Rotary
 from anyformer.parts.sketch import Sketch
 from anyformer.parts.slot import SlotPart
 from anyformer.parts.sublayer import Traits
@@ -46,6 +47,10 @@ class Attention(Heads):
     """What positions do to queries and keys."""
     memory: PartSet[Remembered] = PartSet()
     """What stands in the place of its own keys and values, or beside them."""
+
+    if TYPE_CHECKING:  # a slot takes a part, None, or a tuple of these
+
+        def __init__(self, *, heads: int, **fields: Any) -> None: ...
 
     @model_validator(mode="after")
     def _makes_sense(self) -> Attention:
@@ -134,8 +139,10 @@ class Attention(Heads):
         reads = [Read(SCORE_BIAS, size=self.heads, required=False)]
         for term in self.score.terms.values():
             reads += term.reads
-        for part in (*self.memory.values(), *self.project.adjust.values()):
-            reads += part.reads(self.groups)
+        for recalled in self.memory.values():
+            reads += recalled.reads(self.groups)
+        for adjustment in self.project.adjust.values():
+            reads += adjustment.reads(self.groups)
         return tuple(reads)
 
     @property
@@ -163,10 +170,11 @@ class Attention(Heads):
     def layout(self, width: int) -> Layout:
         if self.in_the_way("layout") or not self.own_keys:
             return Layout()
+        rotary = next((part for part in self.place.values() if isinstance(part, Rotary)), None)
         scale = prod(part.value_factor for part in self.project.adjust.values())
         heads = HeadsLayout(
             self.heads, self.groups, self.width_of_head(width), self.width_of_value(width), self.scale_of(width), scale,
-            self.place.get("rotary"), "query.weight", "key.weight", "value.weight", "output.weight", self.in_the_way("latent"),
+            rotary, "query.weight", "key.weight", "value.weight", "output.weight", self.in_the_way("latent"),
         )  # fmt: skip
         return Layout(heads=heads)
 

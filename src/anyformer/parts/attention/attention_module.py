@@ -10,6 +10,7 @@ from anyformer.parts.attention.heads_module import HeadsModule
 from anyformer.parts.attention.score_bias import SCORE_BIAS
 from anyformer.parts.attention.slots import AttentionCall
 from anyformer.parts.call.context import Context, Memory
+from anyformer.parts.call.ring_state import RingState
 from anyformer.parts.call.shared import MEMORY, VALUES
 from anyformer.parts.call.state import FullState, State
 from anyformer.parts.slot import Side
@@ -70,7 +71,7 @@ class AttentionModule(HeadsModule):
         k, v = (context.gathered(x).transpose(1, 2) for x in (self.placed("key", k, call), v))
         keys = context.keys
         if state is not None:
-            assert isinstance(state, FullState), "made by the description"
+            assert isinstance(state, FullState | RingState), "made by the description"
             assert context.chunk is not None, "a stack with state enters its chunk first"
             k, v, keys = state.extend(k, v, context.chunk)
         memory = Memory(k, v, keys)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import Any, ClassVar, Self
 
 from torch import Tensor
 
@@ -20,7 +20,12 @@ class OutputGate(Combine, Gate):
     """The mixed heads times a nonlinearity of what queries read (Qiu et al. 2025, arXiv 2505.06708)."""
 
     name: ClassVar[str] = "gate"
+    short: ClassVar[str] = "per"
     rules_out: ClassVar[frozenset[Way]] = frozenset({"two inputs"})
+
+    @classmethod
+    def of(cls, value: Any) -> Self | None:
+        return cls(**value.plain()) if isinstance(value, Gate) else super().of(value)
 
     @property
     def technique(self) -> str:

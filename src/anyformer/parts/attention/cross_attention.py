@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from pydantic import model_validator
@@ -31,6 +31,10 @@ class CrossAttention(Heads):
     kind: Literal["cross_attention"] = "cross_attention"
     source_norm: Norm | None = None
     """Norm of the source before keys and values, of this layer alone (Perceiver); an encoder that ends in a norm needs none."""
+
+    if TYPE_CHECKING:  # a slot takes a part, None, or a tuple of these
+
+        def __init__(self, *, heads: int, **fields: Any) -> None: ...
 
     @model_validator(mode="after")
     def _of_a_source(self) -> CrossAttention:

@@ -77,7 +77,7 @@ class HeadsModule(Attends):
         if self.sizes.own_values:
             return self.projected("key", of_keys, call), self.projected("value", of_values, call)
         # The values are the projected keys, before their norm.
-        y: Tensor = self.key(of_keys)
+        y: Tensor = self.get_submodule("key")(of_keys)
         flat = self.flat("value", y, of_keys, call)
         return self.split("key", self.flat("key", y, of_keys, call), call), self.split("value", flat, call)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import model_validator
 
@@ -30,6 +30,10 @@ class Projection(SlotPart):
     """`keys`: the values are the projected keys, before norm and rotation (Gemma 4's global layers)."""
     adjust: PartSet[Adjustment] = PartSet()
     """What changes queries, keys and values after, or x before."""
+
+    if TYPE_CHECKING:  # a slot takes a part, None, or a tuple of these
+
+        def __init__(self, **fields: Any) -> None: ...
 
     @model_validator(mode="after")
     def _own_values(self) -> Projection:

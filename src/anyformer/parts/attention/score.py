@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -40,6 +40,10 @@ class Score(SlotPart):
     """What is added to scores."""
     choice: BlockChoice | None = None
     """How the keys of a query are chosen among those that it sees; None: all."""
+
+    if TYPE_CHECKING:  # a slot takes a part, None, or a tuple of these
+
+        def __init__(self, **fields: Any) -> None: ...
 
     @property
     def technique(self) -> str | None:

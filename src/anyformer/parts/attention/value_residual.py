@@ -40,4 +40,5 @@ class ValueResidual(Adjustment):
     def split(self, y_BTHE: Tensor, side: Side, call: AttentionCall) -> Tensor:
         if side != "value":
             return y_BTHE
-        return self.own * y_BTHE + self.other * call.context.shared[self.variant, VALUES]
+        other: Tensor = call.context.shared[self.variant, VALUES]
+        return self.own * y_BTHE + self.other * other

@@ -186,7 +186,8 @@ class FeedForward(PositionwiseNetwork):
         if self.gated:
             inner = fan(chain(Cell(f"gate {F}"), acted), Cell(f"up {F}"), join="×")
         norm = None if self.sub_norm is None else Cell("norm", "norm")
-        extra = [part.words for part in (self.grouped, self.lora, self.sparse) if part is not None]
+        extra = [part.words for part in (self.grouped, self.sparse) if part is not None]
+        extra += [] if self.lora is None else [self.lora.beside]
         return Sketch(f"Feed-forward, {self.title}", (*self.facts, *extra), chain(inner, norm, Cell(f"down {number(width)}")))
 
     def build(self, width: int, plan: Plan, name: str) -> FeedForwardModule:

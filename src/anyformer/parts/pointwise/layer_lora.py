@@ -23,7 +23,7 @@ class LayerLoRA(Value):
     """The most layers that share the weights."""
 
     @property
-    def in_words(self) -> str:
+    def beside(self) -> str:
         """For pictures."""
         return f"rank {self.rank} of each layer's own"
 
