@@ -53,12 +53,12 @@ from anyformer.parts import (
     SharedExpert,
     SigmoidWeights,
     SinusoidalPosition,
+    Softmax,
     Softpick,
     Strided,
     TopK,
     TransformerXL,
     VerticalStride,
-    VirtualTokens,
     Window,
     YaRN,
     output_norm,
@@ -139,8 +139,9 @@ class Draw:
     def attention(self, causal: bool):
         heads, kv_heads, E = self.one((4, 4, 4), (4, 2, 8), (2, 2, 8), (4, 1, 4), (6, 2, 4))
         mask = self.mask(causal)
+        plain = Attention(heads=heads, kv_heads=kv_heads, head_width=E, mask=mask)
         shared = {
-            "heads": heads, "kv_heads": kv_heads, "head_width": E, "mask": mask, **self.position(causal),
+            **self.position(causal),
             "forget": self.maybe(ForgettingGate(), 0.3 if mask.window is None else 0.0),
             "qk_norm": self.maybe(QKNorm(norm=self.per_head_norm())), "softcap": self.maybe(4.0), "clip": self.maybe(1.5),
             "sink": self.maybe("head"), "gate": self.maybe(Gate(per=self.one("feature", "head"))),
@@ -148,11 +149,13 @@ class Draw:
             "value_norm": self.maybe(RMSNorm(gain="none"), 0.2),
             "temperature": self.maybe(self.one(LogTemperature(span=3), LengthTemperature(trained=4)), 0.2),
         }  # fmt: skip
-        if shared["sink"] is None:
-            shared["weights"] = self.maybe(self.one(SigmoidWeights(), Softpick()), 0.2)
+        maps = Softmax(sink=shared.pop("sink"))
+        if maps.sink is None:
+            maps = self.maybe(self.one(SigmoidWeights(), Softpick()), 0.2) or maps
         if kv_heads > 1 and self.random.random() < 0.2:
-            return Attention(**{k: v for k, v in shared.items() if k != "sub_norm"}, weigh=Differential(lambda_init=0.4))
-        return Attention(**shared, memory=VirtualTokens.of(self.maybe(2, 0.2)))
+            shared.pop("sub_norm")
+            return plain.but(**shared, weigh=Differential(lambda_init=0.4, maps=maps))
+        return plain.but(**shared, weigh=maps, virtual_tokens=self.maybe(2, 0.2))
 
     def latent(self, causal: bool):
         return LatentAttention(

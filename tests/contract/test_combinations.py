@@ -130,7 +130,7 @@ RWKV = RWKV7(heads=2, head_width=4, decay_rank=2, rate_rank=2, gate_rank=2)
 SENSELESS = {
     "late norm without rotation": (
         lambda: CrossAttention(heads=2, project=Projection(adjust=QKNorm(norm=RMSNorm(), at="after_rotary"))),
-        "rotates nothing",
+        "reads a source, whose positions it does not know: leave qk_norm.at out",
     ),
     "keys of nobody": (
         lambda: stack([pre_norm(RMSNorm(), Attention(heads=2, memory=KeysFrom(variant="other")), FEED)]),

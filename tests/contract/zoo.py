@@ -253,6 +253,7 @@ MIXED_VALUES = pre_norm(
     ),
     FEED,
 )
+PAIRED = Attention(heads=4, kv_heads=2, mask=Window(size=4), place=Rotary(), weigh=Differential())
 GOOSE = RWKV7(heads=4, head_width=5, decay_rank=4, rate_rank=4, gate_rank=6, eps=0.1)
 GOOSE_FIRST = pre_norm(LAYER, GOOSE, RWKV7ChannelMix(width=20))
 ROWS = ValueEmbedding(vocab=VOCAB)
@@ -864,7 +865,7 @@ DECODERS = {
         pre_norm(RMS, SELF.but(forget=ForgettingGate(initial=-1.0), softcap=3.0, sink="head", dropout=0.1), FEED),
         pre_norm(RMS, Attention(heads=4, kv_heads=2, score=Score(terms=ForgettingGate()), weigh=Differential()), FEED),
     ),
-    "sigmoid_weights": _llama(**_at(weigh=SigmoidWeights(), kv_heads=2)),
+    "sigmoid_weights": _llama(**_at(weigh=SigmoidWeights(dropout=0.1), kv_heads=2)),
     "sigmoid_weights_length": _llama(
         **_at(rotary=None, weigh=SigmoidWeights(length=7), score_bias=ALiBi(), mask=Window(size=4), virtual_tokens=2)
     ),
@@ -894,6 +895,19 @@ DECODERS = {
     "cycles": _cycles(Constant(), "begin fast_a fast_b again slow back fast_a fast_b cut fast_a fast_b join slow"),
     "cycles_detached": _cycles(Constant(learned=False), "begin fast_a fast_b first slow kept fast_a fast_b join slow"),
     "cycles_stored": _cycles(Constant(learned=False), "begin fast_a fast_b first fast_a fast_b again slow"),
+    "differential_shared": _decoder(OWN_KEYS).but(
+        decoder=Stack(
+            variants=Named(
+                first=OWN_KEYS,
+                layer=pre_norm(
+                    RMS, SELF.but(kv_heads=2, weigh=Differential(), value_residual=ValueResidual(variant="first")), FEED
+                ),
+                keys=pre_norm(RMS, SELF.but(kv_heads=2, weigh=Differential(), keys_from="first"), FEED),
+            ),
+            order="first layer keys",
+            final_norm=RMS,
+        )
+    ),
     "value_residual": _decoder(OWN_KEYS).but(
         decoder=Stack(variants=Named(first=OWN_KEYS, layer=MIXED_VALUES), order="first layer*2", final_norm=RMS)
     ),
@@ -1082,7 +1096,24 @@ ENCODERS = {
 }
 
 CROSS = CrossAttention(heads=4, kv_heads=2, head_width=5, project=Projection(bias=ALL, adjust=QKNorm(norm=RMS)))
-CROSS_EVERYTHING = CrossAttention(heads=2, value_width=5, source_norm=LAYER, project=Projection(grouped=HeadGroups(key=3, output=2), adjust=(Clip(bound=0.8), QKNorm(norm=RMS, over="projection"), ValueNorm.of(RMS), ValueScale(factor=0.7), ProjectionLoRA(rank=3, layers=1))), score=Score(scale=0.4), weigh=Softmax(sink="head"), combine=(OutputGate(), SubNorm.of(RMS)))  # fmt: skip
+CROSS_EVERYTHING = CrossAttention(
+    heads=2,
+    value_width=5,
+    source_norm=LAYER,
+    project=Projection(
+        grouped=HeadGroups(key=3, output=2),
+        adjust=(
+            Clip(bound=0.8),
+            QKNorm(norm=RMS, over="projection"),
+            ValueNorm.of(RMS),
+            ValueScale(factor=0.7),
+            ProjectionLoRA(rank=3, layers=1),
+        ),
+    ),
+    score=Score(scale=0.4),
+    weigh=Softmax(sink="head"),
+    combine=(OutputGate(), SubNorm.of(RMS)),
+)
 PAIRS = {
     "original": original(width=WIDTH, depth=2, heads=4, ffn=20, vocab=VOCAB, dropout=0.0).but(initialisation=LOUD),
     "pair_pre_norm": encoder_decoder(

@@ -15,9 +15,11 @@ from anyformer.describe.registry import Registry, with_kind
 from anyformer.describe.spelling import leads_to, spelled
 from anyformer.describe.text import from_json, from_toml, read_data, schema, to_json, to_toml
 from anyformer.describe.value import PLUGINS, Value, nested, numbers, without_plugins
+from anyformer.describe.versions import VERSION, upgrade
 
 __all__ = [
     "PLUGINS",
+    "VERSION",
     "Choice",
     "Count",
     "DescriptionError",
@@ -63,6 +65,7 @@ __all__ = [
     "to_json",
     "to_toml",
     "toml_data",
+    "upgrade",
     "with_kind",
     "without_plugins",
 ]

@@ -16,6 +16,7 @@ from anyformer.describe.plugins import NAME, plugin_of
 from anyformer.describe.problems import problems_of
 from anyformer.describe.registry import Registry
 from anyformer.describe.spelling import spelled
+from anyformer.describe.versions import KEY, VERSION, upgraded
 
 PLUGINS = "plugins"
 """The key of a written description that names the plug-ins it needs."""
@@ -47,6 +48,8 @@ class Value(BaseModel, Holder):
     through: ClassVar[tuple[str, ...]] = ()
     kinds: ClassVar[Registry | None] = None
     bare: ClassVar[bool] = False
+    versioned: ClassVar[bool] = False
+    """Whether a file of it says the version of descriptions in which it was written."""
 
     @classmethod
     def __pydantic_init_subclass__(cls, **_: Any) -> None:
@@ -115,6 +118,7 @@ class Value(BaseModel, Holder):
         `plugins` in the data names the plug-ins that it was written with, for errors alone: none is loaded because of it.
         """
         data, named = without_plugins(data, where)
+        data = upgraded(data, where)
         try:
             return cls.model_validate(data)
         except ValidationError as error:
@@ -163,9 +167,11 @@ class Value(BaseModel, Holder):
         return bool(as_data(item) == {} and type(self).model_fields[name].default == item)
 
     def with_plugins(self) -> dict[str, Any]:
-        """Plain data as it is written to a file: before it `plugins`, the names of those that define some of its classes."""
+        """Plain data as it is written to a file: before it the version of descriptions, and `plugins`, the names of those that
+        define some of its classes."""
         named = sorted({name for value in nested(self) if (name := plugin_of(type(value).__module__))})
-        return {PLUGINS: named, **self.plain()} if named else self.plain()
+        version = {KEY: VERSION} if self.versioned else {}
+        return {**version, **({PLUGINS: named} if named else {}), **self.plain()}
 
     @property
     def digest(self) -> str:

@@ -53,7 +53,6 @@ LIMITS = {
     "span": 8,
     "trained": 16,
     "points": 4,
-    "virtual_tokens": 2,
     "rows": 32,
     "multiple": 8,
     "passed_over": 287,
@@ -89,8 +88,9 @@ def _shrunk(node: Any, width: int) -> Any:
         small["outputs"] = _limited("vocab", node["outputs"])  # of every position: tokens, of which the text has them all
     if "heads" in small:
         _fit_heads(small, node)
-    if "rotary" in small:
-        _fit_rotary(small["rotary"], small.get("rope_width") or small.get("head_width") or width // small["heads"])
+    for rotary in (small.get("rotary"), small.get("place", {}).get("rotary") if "heads" in small else None):
+        if rotary is not None:
+            _fit_rotary(rotary, small.get("rope_width") or small.get("head_width") or width // small["heads"])
     if "order" in small:
         _fit_layers(small)
     return small
@@ -138,7 +138,7 @@ def _fit_layers(stack: dict[str, Any]) -> None:
     variants: dict[str, Any] = stack["variants"]
     order = parse_order(stack["order"])
     behind = _always_behind(order)
-    read = {name for field in ("keys_from", "variant") for name in _values_of(field, variants)}
+    read = _values_of("variant", variants)
     kind_of: dict[str, str] = {}
     for name in dict.fromkeys(order):
         alike = str(_without_numbers(variants[name]))

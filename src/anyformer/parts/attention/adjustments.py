@@ -44,8 +44,7 @@ class ProjectionLoRA(Adjustment, LayerLoRA):
         return total({f"{n}_lora": self.work(sizes.inputs, {"up": sizes.features(n)}, rows[n]) for n in sizes.projected})
 
     def projected(self, y: Tensor, x: Tensor, side: Side, call: AttentionCall) -> Tensor:
-        own = side if side in call.own.sizes.projected else "key"  # whose projection the values are
-        added: Tensor = call.built(f"{own}_lora")(x, call.context.turn)[0]
+        added: Tensor = call.built(f"{side}_lora")(x, call.context.turn)[0]
         return y + added
 
 

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import torch
 from pydantic import model_validator
 
-from anyformer.describe import PartSet
+from anyformer.describe import PartSet, upgrade
 from anyformer.operations import Limit, Shape, State, Tally
 from anyformer.parts.attention.attention_module import AttentionModule
 from anyformer.parts.attention.heads import Heads
 from anyformer.parts.attention.heads_sketch import attention_sketch, heads_title
+from anyformer.parts.attention.moved import in_slots
 from anyformer.parts.attention.score_bias import SCORE_BIAS
 from anyformer.parts.attention.slots import Remembered
 from anyformer.parts.call.recurrent_state import SUM_BYTES
@@ -67,6 +68,8 @@ class Attention(Heads):
         for part in self.combine.values():
             if part.looks_ahead and not isinstance(self.mask, Bidirectional):
                 raise ValueError(f"{part.name} looks ahead: it needs a bidirectional mask, got {self.mask.kind}")
+        if self.weigh.mixed(self.heads, 1)[0] != self.heads and (given := self.in_the_way("pairs of heads")):
+            raise ValueError(f"{self.weigh.kind} mixes values in pairs of heads: leave {' and '.join(given)} out")
         if self.score.choice is not None:
             if not isinstance(self.mask, Causal):
                 raise ValueError(f"a choice of blocks needs all of the past: leave the mask {self.mask.kind!r} out")
@@ -191,3 +194,6 @@ class Attention(Heads):
         features, kept = (self.width_of_head(width), self.width_of_value(width)), self.mask.cache_length(capacity)
         state = empty_keys_and_values(batch, self.groups, features, kept, capacity, dtype, device)
         return self.score.state(state, self.sizes(width), capacity)
+
+
+upgrade(in_slots)

@@ -23,7 +23,7 @@ class Exclusive(Combine):
 
     name: ClassVar[str] = "exclusive"
     order: ClassVar[int] = -2
-    rules_out: ClassVar[frozenset[Way]] = frozenset({"source", "latent"})
+    rules_out: ClassVar[frozenset[Way]] = frozenset({"pairs of heads", "source", "latent"})
     needs_own_keys: ClassVar[bool] = True
     strength: Literal["whole", "learned"] = "whole"
 

@@ -57,16 +57,18 @@ class HeadsModule(Attends):
     def projected(self, side: Side, x: Tensor, call: AttentionCall) -> Tensor:
         """Queries, keys or values of x: (B, S, D) -> (B, S, heads, E), adjusted."""
         y: Tensor = getattr(self, side)(x)
-        return self.split(side, self.flat(side, y, x, call), call)
+        return self.split(side, self.own(side, y, x, call), call)
 
-    def flat(self, side: Side, y: Tensor, x: Tensor, call: AttentionCall) -> Tensor:
-        """A projection y of x, adjusted while its heads stand side by side."""
+    def own(self, side: Side, y: Tensor, x: Tensor, call: AttentionCall) -> Tensor:
+        """A projection y of x with what belongs to it alone, such as low-rank matrices beside its weight."""
         for part in self.adjust:
             y = part.projected(y, x, side, call)
         return y
 
     def split(self, side: Side, y: Tensor, call: AttentionCall) -> Tensor:
-        """(B, S, heads * E) -> (B, S, heads, E), each head adjusted."""
+        """(B, S, heads * E) -> (B, S, heads, E), adjusted while heads stand side by side, then head by head."""
+        for part in self.adjust:
+            y = part.side_by_side(y, side, call)
         y = y.view(*y.shape[:-1], -1, self.value_width if side == "value" else self.head_width)
         for part in self.adjust:
             y = part.split(y, side, call)
@@ -77,9 +79,8 @@ class HeadsModule(Attends):
         if self.sizes.own_values:
             return self.projected("key", of_keys, call), self.projected("value", of_values, call)
         # The values are the projected keys, before their norm.
-        y: Tensor = self.get_submodule("key")(of_keys)
-        flat = self.flat("value", y, of_keys, call)
-        return self.split("key", self.flat("key", y, of_keys, call), call), self.split("value", flat, call)
+        y = self.own("key", self.get_submodule("key")(of_keys), of_keys, call)
+        return self.split("key", y, call), self.split("value", y, call)
 
     def finished(self, mixed_BHTU: Tensor, call: AttentionCall) -> Tensor:
         """What follows once heads are mixed: the combination, then the output projection of the heads side by side."""

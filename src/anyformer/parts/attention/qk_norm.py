@@ -77,7 +77,7 @@ class QKNorm(Adjustment):
             inner["key_norm"] = work if self.over == "head" else work.counted(keys)
         return total(inner)
 
-    def projected(self, y: Tensor, x: Tensor, side: Side, call: AttentionCall) -> Tensor:
+    def side_by_side(self, y: Tensor, side: Side, call: AttentionCall) -> Tensor:
         return self._normed(y, side, call) if self.over != "head" else y
 
     def split(self, y_BTHE: Tensor, side: Side, call: AttentionCall) -> Tensor:

@@ -76,7 +76,11 @@ class Adjustment(Part, SlotPart):
         return x_BTD
 
     def projected(self, y: Tensor, x: Tensor, side: Side, call: AttentionCall) -> Tensor:
-        """A projection (B, T, heads * E) of x, its heads side by side."""
+        """A projection (B, T, heads * E) of x, as values that are keys get it too."""
+        return y
+
+    def side_by_side(self, y: Tensor, side: Side, call: AttentionCall) -> Tensor:
+        """What was projected, (B, T, heads * E)."""
         return y
 
     def split(self, y_BTHE: Tensor, side: Side, call: AttentionCall) -> Tensor:
