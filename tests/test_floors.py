@@ -32,6 +32,7 @@ FLOORS = [
 ]
 PARTS = [
     {"sketch", "lookup", "derived", "parametrisation"},
+    {"slot"},
     {"pointwise"},
     {"initialisation", "masks", "positions", "norms"},
     {"call", "layout"},

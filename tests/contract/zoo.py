@@ -86,6 +86,7 @@ from anyformer.parts import (
     ManifoldConnections,
     MaximalUpdate,
     MeanKeys,
+    MultiTokenWeights,
     NetworkGroups,
     Ngrams,
     Normal,
@@ -127,6 +128,7 @@ from anyformer.parts import (
     Step,
     Strided,
     SubNorm,
+    TalkingHeads,
     TokenTable,
     TopK,
     TransformerXL,
@@ -869,6 +871,7 @@ DECODERS = {
     "sigmoid_weights_length": _llama(
         **_at(rotary=None, weigh=SigmoidWeights(length=7), score_bias=ALiBi(), mask=Window(size=4), virtual_tokens=2)
     ),
+    "talking_heads": _llama(**_at(weigh=TalkingHeads(), kv_heads=2, softcap=3.0)),
     "softpick": _llama(**_at(weigh=Softpick(), kv_heads=2)),
     "softpick_options": _decoder(
         pre_norm(RMS, SELF.but(weigh=Softpick(eps=0.3), mask=Window(size=3), softcap=3.0), FEED),
@@ -899,10 +902,8 @@ DECODERS = {
         decoder=Stack(
             variants=Named(
                 first=OWN_KEYS,
-                layer=pre_norm(
-                    RMS, SELF.but(kv_heads=2, weigh=Differential(), value_residual=ValueResidual(variant="first")), FEED
-                ),
-                keys=pre_norm(RMS, SELF.but(kv_heads=2, weigh=Differential(), keys_from="first"), FEED),
+                layer=pre_norm(RMS, PAIRED.but(value_residual=ValueResidual(variant="first")), FEED),
+                keys=pre_norm(RMS, PAIRED.but(keys_from="first"), FEED),
             ),
             order="first layer keys",
             final_norm=RMS,
@@ -1186,6 +1187,7 @@ LATENTS = {
 }
 
 LIMITED = {
+    "multi_token_weights": _llama(**_at(weigh=MultiTokenWeights(queries=3, keys=4), kv_heads=2)),
     "capacity": _decoder(
         *[
             pre_norm(RMS, SELF, Experts(experts=4, chosen=2, width=12, capacity=capacity))

@@ -46,7 +46,7 @@ def test_values_are_frozen_all_the_way_down():
         TINY.decoder.variants._items = {}
     with pytest.raises(TypeError):
         TINY.decoder.variants["layer"] = None
-    assert Attention(heads=2, project=Projection(bias=["key"])).bias == ("key",), "a list is taken as a tuple"
+    assert Attention(heads=2, project=Projection(bias=["key"])).project.bias == ("key",), "a list is taken as a tuple"
 
 
 def test_equal_values_hash_and_digest_alike():

@@ -107,7 +107,7 @@ def test_rates_initial_values_scores_and_logits_are_those_of_the_table():
     assert numbers.initialisation.mup is None
     assert numbers.head.scale == pytest.approx(1 / M)
     attention = numbers.decoder.variants["layer"].branches["attention"].sublayer
-    assert attention.scale == pytest.approx((BASE // 4) ** 0.5 / head_width)
+    assert attention.score.scale == pytest.approx((BASE // 4) ** 0.5 / head_width)
 
 
 def test_each_optimiser_has_the_rates_of_its_steps():

@@ -95,7 +95,7 @@ def test_rates_are_those_of_the_papers_table_in_its_symmetric_form():
     assert branches["feedforward"].multiplier == pytest.approx(other * 1.6765, rel=1e-4)
     share = 64 / (64 + 1.7**2)
     assert branches["attention"].multiplier == pytest.approx(other * 0.6 * (16 / math.log(16)) ** (share / 2))
-    assert branches["attention"].sublayer.scale == pytest.approx(1.7 / 16)
+    assert branches["attention"].sublayer.score.scale == pytest.approx(1.7 / 16)
     assert numbers.head.scale == pytest.approx(2 / 64)
 
 

@@ -107,9 +107,9 @@ def test_no_band_where_it_does_not_fit(facts, monkeypatch):
 
     monkeypatch.setattr("anyformer.parts.attention.attend._banded", refuse)
     plan = Plan()
-    part = Attention(**{"heads": 2, "mask": Window(size=3), **facts})
+    part = Attention(heads=2, mask=Window(size=3)).but(**facts)
     context, _ = contexts(plan, None)
-    if part.dropout:
+    if part.weigh.dropped:
         from anyformer.parts.call.noise import Noise
 
         context = replace(context, noise=Noise.fresh(2, torch.device("cpu")))

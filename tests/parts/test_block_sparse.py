@@ -12,7 +12,6 @@ from anyformer.operations import Shape
 from anyformer.parts import (
     Attention,
     BlockIndexer,
-    BlockSparseAttention,
     Embedding,
     FeedForward,
     Head,
@@ -32,7 +31,7 @@ CHOICE = BlockIndexer(block=SIZE, keep=KEEP, head_width=E, norm=RMSNorm(), rotar
 ATTENTION = Attention(heads=4, kv_heads=K, head_width=8, score=Score(choice=CHOICE))
 
 
-def model_of(attention: BlockSparseAttention, depth: int = 1) -> af.Architecture:
+def model_of(attention: Attention, depth: int = 1) -> af.Architecture:
     return decoder_only(Embedding(vocab=17), 16, [pre_norm(RMSNorm(), attention, FeedForward(width=24))] * depth, head=Head())
 
 

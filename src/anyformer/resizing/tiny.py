@@ -88,9 +88,10 @@ def _shrunk(node: Any, width: int) -> Any:
         small["outputs"] = _limited("vocab", node["outputs"])  # of every position: tokens, of which the text has them all
     if "heads" in small:
         _fit_heads(small, node)
-    for rotary in (small.get("rotary"), small.get("place", {}).get("rotary") if "heads" in small else None):
-        if rotary is not None:
-            _fit_rotary(rotary, small.get("rope_width") or small.get("head_width") or width // small["heads"])
+    if rotary := small.get("rotary") or ("heads" in small and small.get("place", {}).get("rotary")):
+        features = small.get("rope_width") or small.get("head_width") or ("heads" in small and width // small["heads"])
+        if features:  # else it stands in a slot of the attention around
+            _fit_rotary(rotary, features)
     if "order" in small:
         _fit_layers(small)
     return small

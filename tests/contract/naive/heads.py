@@ -31,6 +31,8 @@ class Seen:
     values: list = field(default_factory=list)
     keys: list = field(default_factory=list)
     gates: list = field(default_factory=list)
+    scored: list = field(default_factory=list)
+    """The scores of each query so far, by head: a dict from the keys that it sees."""
 
     def __getitem__(self, name):
         return self.weights[f"{self.name}.{name}"]
@@ -180,7 +182,32 @@ def difference(part, a, scores, values):
     return mixed
 
 
-WEIGH = {**dict.fromkeys(MAPS, each_head), "differential": difference}
+def talking(part, a, scores, values):
+    """Each score, and then each weight, as a sum over the heads of the same pair of positions."""
+    every = [scores(h) for h in range(a.H)]
+    said = [sum(a["talking_before"][g, h] * every[h] for h in range(a.H)) for g in range(a.H)]
+    shares = [s.exp() / s.exp().sum() for s in said]
+    return [sum(a["talking_after"][g, h] * shares[h] for h in range(a.H)) @ values(g, a.group(g)) for g in range(a.H)]
+
+
+def around(part, a, scores, values):
+    """Each score as a weighted sum of those of the keys around, of this query and the ones before it."""
+    mixed, t = [], len(a.scored) - 1
+    for h in range(a.H):
+        new = []
+        for s in a.scored[t][h]:
+            near = [
+                a["around"][h, i, j] * a.scored[t - i][h].get(s + j - (part.keys - 1) // 2, 0.0)
+                for i in range(min(part.queries, t + 1))
+                for j in range(part.keys)
+            ]
+            new.append(sum(near))
+        shares = torch.stack(new).exp()
+        mixed.append(shares / shares.sum() @ values(h, a.group(h)))
+    return mixed
+
+
+WEIGH = {**dict.fromkeys(MAPS, each_head), "differential": difference, "talking_heads": talking, "multi_token_weights": around}
 
 
 def projected(a, side, v, s):
@@ -238,6 +265,8 @@ def over_heads(part, name, weights, x, run, *, source=None, chosen=None, of_valu
             each = [(q @ a.keys[s][a.group(h)]) * scale + sum(terms(a, q, h, t, s)) for s in of[h]]
             each += [(q @ a["virtual_key"][a.group(h), s]) * scale for s in virtual]
             return torch.stack(each if cap is None else [cap * torch.tanh(score / cap) for score in each])
+
+        a.scored.append([dict(zip(of[h], scores(h), strict=False)) for h in range(a.H)])
 
         def values(h, g, of=of):
             return torch.stack([a.values[s][g] for s in of[h]] + [a["virtual_value"][g, s] for s in virtual])

@@ -97,7 +97,8 @@ class Attention(Heads):
         return self.weigh.called or ("attention" if self.score.choice is None else "block_sparse_attention")
 
     def sketch(self, width: int) -> Sketch:
-        return attention_sketch(self, width)
+        title = f"{self.title} attention" if self.called == "attention" else self.title
+        return attention_sketch(self, width, title, self.facts, self.place.values(), self.memory.values())
 
     @property
     def title(self) -> str:
@@ -110,7 +111,7 @@ class Attention(Heads):
         return (self.mask.words, *(word for part in self.parts if part is not self.weigh for word in part.words))
 
     def cost(self, width: int, shape: Shape, plan: Plan) -> Tally:
-        sizes, P = self.sizes(width), self.more
+        sizes = self.sizes(width)
         gates = shape.batch * self.score.beside(sizes) * SUM_BYTES
         held, read = self.score.kept(self.mask, sizes, shape, plan)
         number = shape.batch * plan.activation_bytes
@@ -121,14 +122,14 @@ class Attention(Heads):
             read * number + gates * self.mask.pairs(shape),
             1 if self.score.choice else self.groups,
         )
-        pairs, seen = self.score.pairs(self.mask, shape, plan)
-        products = self.products(width, shape, pairs + shape.length * P, seen + shape.length * P)
+        products = self.products(width, shape, *self.pairs(shape, plan))
         return self.declared(width, shape, shape.rows) + products + Tally(own_state=state, own_limits=self.limits)
 
-    @property
-    def more(self) -> int:
-        """Keys that every query sees beside those of positions."""
-        return sum(part.more() for part in self.memory.values())
+    def pairs(self, shape: Shape, plan: Plan) -> tuple[int, int]:
+        """The (query, key) pairs of a head and row that are computed, and those that are allowed."""
+        pairs, seen = self.score.pairs(self.mask, shape, plan)
+        beside = shape.length * sum(part.more() for part in self.memory.values())
+        return pairs + beside, seen + beside
 
     @property
     def traits(self) -> Traits:
@@ -182,7 +183,12 @@ class Attention(Heads):
         return Layout(heads=heads)
 
     def build(self, width: int, plan: Plan, name: str) -> AttentionModule:
-        return AttentionModule(self, width, plan, name)
+        return AttentionModule(self, width, plan, name, **self.told)
+
+    @property
+    def told(self) -> dict[str, Any]:
+        """What its module is told beside what every attention over heads is."""
+        return {"mask": self.mask, "place": self.place.values(), "memory": self.memory.values()}
 
     def state(
         self, width: int, batch: int, capacity: int, source: int, dtype: torch.dtype, device: torch.device

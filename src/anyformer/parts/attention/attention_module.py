@@ -2,31 +2,41 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 from torch import Tensor
 
+from anyformer.parts.attention.heads import Heads
 from anyformer.parts.attention.heads_module import HeadsModule
 from anyformer.parts.attention.score_bias import SCORE_BIAS
-from anyformer.parts.attention.slots import AttentionCall
+from anyformer.parts.attention.slots import AttentionCall, Remembered
 from anyformer.parts.call.context import Context, Memory
 from anyformer.parts.call.ring_state import RingState
 from anyformer.parts.call.shared import MEMORY, VALUES
 from anyformer.parts.call.state import FullState, State
+from anyformer.parts.masks.mask import Mask
+from anyformer.parts.positions.place import Place
 from anyformer.parts.slot import Side
 from anyformer.plan import Plan
-
-if TYPE_CHECKING:
-    from anyformer.parts.attention.attention import Attention
 
 
 class AttentionModule(HeadsModule):
     """(B, T, D) -> (B, T, D)."""
 
-    def __init__(self, attention: Attention, width: int, plan: Plan, name: str) -> None:
-        super().__init__(attention, width, plan, name, mask=attention.mask)
-        self.score, self.place = attention.score, tuple(attention.place.values())
-        self.memory, self.bands = tuple(attention.memory.values()), not attention.in_the_way("bands")
+    def __init__(
+        self,
+        heads: Heads,
+        width: int,
+        plan: Plan,
+        name: str,
+        *,
+        mask: Mask,
+        place: Iterable[Place] = (),
+        memory: Iterable[Remembered] = (),
+    ) -> None:
+        super().__init__(heads, width, plan, name, mask=mask)
+        self.score, self.place, self.memory = heads.score, tuple(place), tuple(memory)
+        self.bands = not heads.in_the_way("bands")
 
     def forward(self, x_BTD: Tensor, context: Context, state: State | None = None) -> Tensor:
         call = AttentionCall(self, x_BTD, x_BTD, context, state)

@@ -52,7 +52,8 @@ class CrossAttention(Heads):
         return (SOURCE,)
 
     def sketch(self, width: int) -> Sketch:
-        return cross_sketch(self, width)
+        facts = ("all of the source", *(word for part in self.parts if part is not self.weigh for word in part.words))
+        return cross_sketch(self, width, facts, self.source_norm)
 
     def build(self, width: int, plan: Plan, name: str) -> CrossAttentionModule:
         return CrossAttentionModule(self, width, plan, name)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import ClassVar, Literal, Self
 
 import torch
+from pydantic import model_validator
 from torch import Tensor, nn
 
 from anyformer.operations import Shape, Tally, Weight, total
@@ -40,6 +41,12 @@ class Differential(Weigh):
     head_norm: Norm = RMSNorm(gain="none")
     """Norm of each output, over 2 U."""
 
+    @model_validator(mode="after")
+    def _of_half(self) -> Differential:
+        if given := self.maps.in_the_way("pairs of heads"):
+            raise ValueError(f"each map has half of the heads: leave {' and '.join(given)} out")
+        return self
+
     @property
     def each(self) -> int:
         return self.maps.each
@@ -66,6 +73,9 @@ class Differential(Weigh):
 
     def of_layer(self, layer: int, depth: int) -> Self:
         return self.but(lambda_init=0.8 - 0.6 * math.exp(-0.3 * layer)) if self.lambda_init == "by_layer" else self
+
+    def of_pairs(self, sizes: HeadSizes, shape: Shape, pairs: int) -> Tally:
+        return self.maps.of_pairs(sizes, shape, pairs)
 
     def check(self, sizes: HeadSizes) -> None:
         if sizes.heads % 2 or sizes.groups % 2:

@@ -170,4 +170,5 @@ class Heads(Sublayer):
     def products(self, width: int, shape: Shape, pairs: int, exact: int) -> Tally:
         """Scores, weights and mixing over `pairs` (query, key) pairs per head and row, `exact` of them allowed by the mask."""
         E, (_, features) = self.width_of_head(width), self.weigh.mixed(self.heads, self.width_of_value(width))
-        return pair_work(shape, self.heads, E, features, pairs, exact, self.weigh.each)
+        more = self.weigh.of_pairs(self.sizes(width), shape, pairs)
+        return pair_work(shape, self.heads, E, features, pairs, exact, self.weigh.each) + more

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from anyformer.parts.norms.norm import Norm
 from anyformer.parts.pointwise.gate import Gate
 from anyformer.parts.positions.rotary import Rotary
 from anyformer.parts.sketch import Cell, Flow, SideInput, Sketch, biases, chain, fan, number
+from anyformer.parts.slot import SlotPart
 
 if TYPE_CHECKING:
-    from anyformer.parts.attention.attention import Attention
-    from anyformer.parts.attention.cross_attention import CrossAttention
     from anyformer.parts.attention.heads import Heads
 
 
@@ -32,27 +33,26 @@ def gated(flow: Flow, gate: Gate | None) -> Flow:
     return fan(flow, chain(Cell(f"gate per {gate.per}{rank}"), Cell(gate.activation, "pointwise")), join="×")
 
 
-def attention_sketch(part: Attention, width: int) -> Sketch:
-    """The picture of a self-attention, slot by slot."""
+def attention_sketch(
+    part: Heads, width: int, title: str, facts: Iterable[str], place: Iterable[SlotPart], memory: Iterable[SlotPart]
+) -> Sketch:
+    """The picture of a self-attention, slot by slot; `facts`: the rules of its scores."""
     query, key, value = _heads(part, width)
-    adjust, place = part.project.adjust.values(), [each.cell for each in part.place.values() if each.cell is not None]
+    adjust, turned = part.project.adjust.values(), [each.cell for each in place if each.cell is not None]
     before, after = ([each.cell for each in adjust if each.cell_at == at] for at in ("heads", "placed"))
-    cells = [*before, *place, *after]
-    recalled = [cell for each in part.memory.values() if (cell := each.cell) is not None]
+    cells = [*before, *turned, *after]
+    recalled = [SideInput(each.cell) for each in memory if each.cell is not None]
     if recalled:
-        read = fan(chain(query, *cells), *(SideInput(cell) for cell in recalled))
-    else:
-        read = fan(chain(fan(query, key), *cells), value)
-    return _mixed(part, width, f"{part.title} attention" if part.called == "attention" else part.title, read, part.facts)
+        return _mixed(part, width, title, fan(chain(query, *cells), *recalled), facts)
+    return _mixed(part, width, title, fan(chain(fan(query, key), *cells), value), facts)
 
 
-def cross_sketch(part: CrossAttention, width: int) -> Sketch:
+def cross_sketch(part: Heads, width: int, facts: Iterable[str], source_norm: Norm | None) -> Sketch:
     """The picture of a cross-attention, whose keys and values come from the source, after a norm if there is one."""
     query, key, value = _heads(part, width)
     norms = [each.cell for each in part.project.adjust.values() if each.cell_at == "heads"]
-    before = None if part.source_norm is None else Cell("norm of the source", "norm")
+    before = None if source_norm is None else Cell("norm of the source", "norm")
     read = fan(SideInput(chain(before, fan(chain(key, *norms), value)), source=True), chain(query, *norms))
-    facts = ("all of the source", *(word for each in part.parts if each is not part.weigh for word in each.words))
     return _mixed(part, width, f"{heads_title(part)} cross-attention", read, facts)
 
 
@@ -66,7 +66,7 @@ def _heads(part: Heads, width: int) -> tuple[Cell, Cell, Flow]:
     return query, key, chain(value, *(each.cell for each in part.project.adjust.values() if each.cell_at == "values"))
 
 
-def _mixed(part: Heads, width: int, title: str, read: Flow, facts: tuple[str, ...]) -> Sketch:
+def _mixed(part: Heads, width: int, title: str, read: Flow, facts: Iterable[str]) -> Sketch:
     """What was read, weighed, combined and projected."""
     weights, *more = part.weigh.words
     flow: Flow = chain(read, Cell(" · ".join([weights, *facts, *more]), "mix"))

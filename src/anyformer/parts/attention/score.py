@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import torch
+from pydantic import BeforeValidator
 from torch import Tensor
 
-from anyformer.describe import PartSet, Positive
+from anyformer.describe import PartSet, Positive, with_kind
 from anyformer.operations import Shape, Tally, total
 from anyformer.parts.attention.attend_choice import attend_choice
 from anyformer.parts.attention.block_choice import BlockChoice
@@ -38,8 +39,8 @@ class Score(SlotPart):
     """Bound c of the scores: c * tanh(s / c)."""
     terms: PartSet[Term] = PartSet()
     """What is added to scores."""
-    choice: BlockChoice | None = None
-    """How the keys of a query are chosen among those that it sees; None: all."""
+    choice: Annotated[BlockChoice | None, BeforeValidator(with_kind("block_indexer"))] = None
+    """How the keys of a query are chosen among those that it sees, a table without a kind by a `BlockIndexer`; None: all."""
 
     if TYPE_CHECKING:  # a slot takes a part, None, or a tuple of these
 

@@ -6,7 +6,7 @@ The forward pass goes through them in order: project, place, score, weigh, combi
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Protocol
 
 from torch import Tensor
 
@@ -16,16 +16,32 @@ from anyformer.parts.call.shared import Read
 from anyformer.parts.call.state import State
 from anyformer.parts.sketch import Flow
 from anyformer.parts.slot import HeadSizes, Side, SlotPart, Way
+from anyformer.plan import Plan
 
-if TYPE_CHECKING:
-    from anyformer.parts.attention.heads_module import HeadsModule
+
+class Attending(Protocol):
+    """The attention that parts stand in, as far as they see it."""
+
+    heads: Any
+    """Its description."""
+    sizes: HeadSizes
+    plan: Plan
+    path: str
+    """Its path in the model."""
+
+    @property
+    def drops(self) -> bool:
+        """Whether attention weights are dropped in this mode."""
+
+    def scoring(self, call: AttentionCall) -> dict[str, Any]:
+        """What the kernels are told of it."""
 
 
 @dataclass
 class AttentionCall:
     """One forward pass of an attention, as the parts of its slots see it."""
 
-    own: HeadsModule
+    own: Attending
     """The attention, which has what the parts built."""
     stream: Tensor
     """(B, T, D): the layer's input."""

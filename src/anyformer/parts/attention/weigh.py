@@ -55,6 +55,10 @@ class Weigh(SlotPart):
         """The number and the width of the heads that it mixes, of H heads and values of U features."""
         return heads, value_width
 
+    def of_pairs(self, sizes: HeadSizes, shape: Shape, pairs: int) -> Tally:
+        """The products, beside those of scores and of mixing, over `pairs` (query, key) pairs of a head and row."""
+        return Tally()
+
     def of_layer(self, layer: int, depth: int) -> Self:
         """A copy for layer `layer` of `depth`, counted from 0."""
         return self

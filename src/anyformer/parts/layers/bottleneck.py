@@ -128,7 +128,7 @@ class _OfTwoInputs(AttentionModule):
     """(B, T, P + D), what queries and keys read and what values read -> (B, T, P)."""
 
     def __init__(self, attention: Attention, narrow: int, width: int, plan: Plan, name: str) -> None:
-        super().__init__(attention, narrow, plan, name)
+        super().__init__(attention, narrow, plan, name, **attention.told)
         self.inputs = [narrow, width]
         self.value = nn.Linear(width, self.sizes.features("value"), bias="value" in attention.project.bias)
 
