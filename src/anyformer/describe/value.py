@@ -156,15 +156,16 @@ class Value(BaseModel, Holder):
         return cls(**values)
 
     def plain(self) -> dict[str, Any]:
-        """Plain dicts, lists, numbers and strings: `kind` first, then the fields in order; absent parts are left out."""
+        """Plain dicts, lists, numbers and strings: `kind` first, then the fields in order; absent parts are left out, and what has nothing to
+        write where that is the default."""
         # The kind comes first, wherever a class declares it.
-        names = sorted(type(self).model_fields, key=lambda name: name != "kind")
-        given = {name: getattr(self, name) for name in names}
-        return {name: as_data(item) for name, item in given.items() if item is not None and not self._empty(name, item)}
-
-    def _empty(self, name: str, item: Any) -> bool:
-        """Whether a field holds no part, or one without anything to write, where that is its default."""
-        return bool(as_data(item) == {} and type(self).model_fields[name].default == item)
+        written = dict[str, Any]()
+        for name, field in sorted(type(self).model_fields.items(), key=lambda item: item[0] != "kind"):
+            item = getattr(self, name)
+            if item is None or ((data := as_data(item)) == {} and field.default == item):
+                continue
+            written[name] = data
+        return written
 
     def with_plugins(self) -> dict[str, Any]:
         """Plain data as it is written to a file: before it the version of descriptions, and `plugins`, the names of those that
