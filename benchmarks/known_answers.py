@@ -89,7 +89,7 @@ def arm(
 def recall(steps: int = 1500) -> Mapping[str, Arm]:
     """Attention and linear attention, with few pairs and with many."""
     attention, linear = (
-        Attention(heads=2, kv_heads=2, rotary=Rotary()),
+        Attention(heads=2, kv_heads=2, place=Rotary()),
         LinearAttention(heads=2, feature_map=EluPlusOne(), eps=1e-6),
     )
     found = {}
@@ -107,7 +107,7 @@ def parity(steps: int = 1000, length: int = 32) -> Mapping[str, Arm]:
     arms: dict[str, list[Sublayer]] = {
         "gated delta, beta up to 2": [delta.but(beta_scale=2.0)] * 2,
         "gated delta, beta up to 1": [delta] * 2,
-        "attention": [Attention(heads=2, kv_heads=2, rotary=Rotary())] * 2,
+        "attention": [Attention(heads=2, kv_heads=2, place=Rotary())] * 2,
     }
     lengths = tuple(length * factor for factor in (1, 2, 4, 8))
     return {name: arm(mixers, data, length, steps, lengths) for name, mixers in arms.items()}
@@ -115,7 +115,7 @@ def parity(steps: int = 1000, length: int = 32) -> Mapping[str, Arm]:
 
 def induction(steps: int = 1500) -> Mapping[str, Arm]:
     """One layer of attention, and two."""
-    attention = Attention(heads=2, kv_heads=2, rotary=Rotary())
+    attention = Attention(heads=2, kv_heads=2, place=Rotary())
     data = TaskData(task=Induction(letters=32))
     return {f"{depth} layer{'s' * (depth > 1)}": arm([attention] * depth, data, 32, steps) for depth in (1, 2)}
 

@@ -36,7 +36,7 @@ RATE, UNIT_RATE = 5e-3, 0.2
 
 def model(mup: Parametrisation | None, deviation: float = 0.1) -> Architecture:
     """A decoder of two layers whose logits are 0 at first."""
-    block = pre_norm(RMSNorm(), Attention(heads=4, rotary=Rotary()), FeedForward(width=2 * WIDTH, activation="silu", gated=True))
+    block = pre_norm(RMSNorm(), Attention(heads=4, place=Rotary()), FeedForward(width=2 * WIDTH, activation="silu", gated=True))
     starts = Initialisation(matrix=Normal(std=deviation), embedding=Normal(std=1.0), head=Normal(std=0.0), mup=mup)
     return decoder_only(Embedding(vocab=64), WIDTH, [block] * DEPTH, final_norm=RMSNorm(), initialisation=starts)
 

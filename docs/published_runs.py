@@ -32,7 +32,7 @@ _LAYOUT = {field.name for field in fields(Layout)}
 
 def _plain(*, width: int, depth: int, heads: int, head_width: int, ffn: int, vocab: int) -> Architecture:
     """Rotary positions and a feed-forward network without a gate."""
-    attention = Attention(heads=heads, head_width=head_width, rotary=Rotary(theta=10_000.0))
+    attention = Attention(heads=heads, head_width=head_width, place=Rotary(theta=10_000.0))
     block = pre_norm(RMSNorm(), attention, FeedForward(width=ffn, activation="relu", gated=False))
     return decoder_only(Embedding(vocab=vocab), width, [block] * depth, final_norm=RMSNorm())
 

@@ -33,6 +33,7 @@ FLOORS = [
 ]
 PARTS = [
     {"sketch", "lookup", "derived", "parametrisation"},
+    {"slot"},
     {"pointwise"},
     {"initialisation", "masks", "positions", "norms"},
     {"call", "layout"},

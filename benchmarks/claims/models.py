@@ -29,7 +29,7 @@ LOUD = Initialisation(matrix=FanIn(), embedding=Normal(std=1.0), head=FanIn())
 
 def small(depth: int, width: int = 64, *, place: str = "pre", changes: Mapping[str, object] | None = None) -> af.Architecture:
     """A decoder with rotated heads of 16 features and a network of 4 widths."""
-    attention = Attention(heads=width // 16, rotary=Rotary())
+    attention = Attention(heads=width // 16, place=Rotary())
     network = FeedForward(width=4 * width, activation="gelu", gated=False)
     block = (pre_norm if place == "pre" else post_norm)(RMSNorm(), attention, network)
     final = RMSNorm() if place == "pre" else None

@@ -99,7 +99,7 @@ def grouped(*, compiled: bool) -> Comparison:
         lambda read: {f"{us}.weight": read(f"{them}.weight") for us, them in names.items()},
         lambda x: theirs(x, table, None)[0],
     )  # fmt: skip
-    part = Attention(heads=HEADS, kv_heads=kv_heads, rotary=Rotary())
+    part = Attention(heads=HEADS, kv_heads=kv_heads, place=Rotary())
     others = [peer] if compiled else [peer, twin(Alone(part, WIDTH, PLAIN, padded=True), "every pair written out")]
     shape = f"rotary, {HEADS} heads, {kv_heads} kv heads: {batch} x {length} x {WIDTH}"
     return sides(shape, ours(Alone(part, WIDTH)), others, features(batch, length, WIDTH), compiled=compiled)

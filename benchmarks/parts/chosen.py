@@ -14,13 +14,13 @@ from anyformer.model import build, decoder_only
 from anyformer.parts import (
     Attention,
     BlockIndexer,
-    BlockSparseAttention,
     Embedding,
     Indexer,
     LatentAttention,
     LayerNorm,
     RMSNorm,
     Rotary,
+    Score,
     pre_norm,
 )
 from anyformer.parts.sublayer import Sublayer
@@ -35,11 +35,14 @@ DENSE = LatentAttention(
 INDEXER = Indexer(keep=KEEP, heads=4, head_width=32, norm=LayerNorm(), rotary=Rotary())
 CHOSEN = DENSE.but(choice=INDEXER)
 BLOCK, GROUPS = 64, 4
-GROUPED = Attention(heads=HEADS, kv_heads=GROUPS, head_width=64, rotary=Rotary())
-BLOCKS = BlockSparseAttention(
-    heads=HEADS, kv_heads=GROUPS, head_width=64, rotary=Rotary(),
-    choice=BlockIndexer(block=BLOCK, keep=KEEP // BLOCK, head_width=32, norm=RMSNorm(), rotary=Rotary()),
-)  # fmt: skip
+GROUPED = Attention(heads=HEADS, kv_heads=GROUPS, head_width=64, place=Rotary())
+BLOCKS = Attention(
+    heads=HEADS,
+    kv_heads=GROUPS,
+    head_width=64,
+    place=Rotary(),
+    score=Score(choice=BlockIndexer(block=BLOCK, keep=KEEP // BLOCK, head_width=32, norm=RMSNorm(), rotary=Rotary())),
+)
 
 
 def chosen_keys() -> dict[str, Any]:

@@ -17,7 +17,7 @@ from anyformer.parts import (
     Causal,
     Chunk,
     CrossAttention,
-    DifferentialAttention,
+    Differential,
     DynamicTanh,
     Embedding,
     Experts,
@@ -40,6 +40,7 @@ from anyformer.parts import (
     Llama3Scaling,
     LogTemperature,
     Normal,
+    Projection,
     Proportional,
     QKNorm,
     RelativeBuckets,
@@ -48,9 +49,11 @@ from anyformer.parts import (
     RMSNorm,
     Rotary,
     Router,
+    Score,
     SharedExpert,
     SigmoidWeights,
     SinusoidalPosition,
+    Softmax,
     Softpick,
     Strided,
     TopK,
@@ -136,8 +139,9 @@ class Draw:
     def attention(self, causal: bool):
         heads, kv_heads, E = self.one((4, 4, 4), (4, 2, 8), (2, 2, 8), (4, 1, 4), (6, 2, 4))
         mask = self.mask(causal)
+        plain = Attention(heads=heads, kv_heads=kv_heads, head_width=E, mask=mask)
         shared = {
-            "heads": heads, "kv_heads": kv_heads, "head_width": E, "mask": mask, **self.position(causal),
+            **self.position(causal),
             "forget": self.maybe(ForgettingGate(), 0.3 if mask.window is None else 0.0),
             "qk_norm": self.maybe(QKNorm(norm=self.per_head_norm())), "softcap": self.maybe(4.0), "clip": self.maybe(1.5),
             "sink": self.maybe("head"), "gate": self.maybe(Gate(per=self.one("feature", "head"))),
@@ -145,11 +149,13 @@ class Draw:
             "value_norm": self.maybe(RMSNorm(gain="none"), 0.2),
             "temperature": self.maybe(self.one(LogTemperature(span=3), LengthTemperature(trained=4)), 0.2),
         }  # fmt: skip
-        if shared["sink"] is None:
-            shared["weights"] = self.maybe(self.one(SigmoidWeights(), Softpick()), 0.2)
+        maps = Softmax(sink=shared.pop("sink"))
+        if maps.sink is None:
+            maps = self.maybe(self.one(SigmoidWeights(), Softpick()), 0.2) or maps
         if kv_heads > 1 and self.random.random() < 0.2:
-            return DifferentialAttention(**{k: v for k, v in shared.items() if k != "sub_norm"}, lambda_init=0.4)
-        return Attention(**shared, virtual_tokens=self.maybe(2, 0.2))
+            shared.pop("sub_norm")
+            return plain.but(**shared, weigh=Differential(lambda_init=0.4, maps=maps))
+        return plain.but(**shared, weigh=maps, virtual_tokens=self.maybe(2, 0.2))
 
     def latent(self, causal: bool):
         return LatentAttention(
@@ -211,7 +217,10 @@ class Draw:
         if kind == "encoder":
             return encoder_only(embedding, WIDTH, **self.stack(False), head=head, initialisation=start)
         cross = CrossAttention(
-            heads=4, kv_heads=self.one(2, 4), softcap=self.maybe(4.0, 0.2), qk_norm=self.maybe(QKNorm(norm=RMSNorm()))
+            heads=4,
+            kv_heads=self.one(2, 4),
+            project=Projection(adjust=self.maybe(QKNorm(norm=RMSNorm()))),
+            score=Score(softcap=self.maybe(4.0, 0.2)),
         )
         return encoder_decoder(
             embedding, WIDTH, stack(**self.stack(False)), stack(**self.stack(True, cross)), head=head, initialisation=start

@@ -22,11 +22,14 @@ from anyformer.parts import (
     Fixed,
     GroupedLayerNorm,
     HyperConnections,
+    KeysFrom,
     LayerNorm,
     LongRoPE,
+    Projection,
     QKNorm,
     RMSNorm,
     Rotary,
+    Score,
     SharedBias,
     ValueGate,
     ValueResidual,
@@ -126,19 +129,21 @@ GATE_A = ValueGate(variant="layer_a", rank=2)
 RWKV = RWKV7(heads=2, head_width=4, decay_rank=2, rate_rank=2, gate_rank=2)
 SENSELESS = {
     "late norm without rotation": (
-        lambda: CrossAttention(heads=2, qk_norm=QKNorm(norm=RMSNorm(), at="after_rotary")),
-        "rotates nothing",
+        lambda: CrossAttention(heads=2, project=Projection(adjust=QKNorm(norm=RMSNorm(), at="after_rotary"))),
+        "reads a source, whose positions it does not know: leave qk_norm.at out",
     ),
     "keys of nobody": (
-        lambda: stack([pre_norm(RMSNorm(), Attention(heads=2, keys_from="other"), FEED)]),
+        lambda: stack([pre_norm(RMSNorm(), Attention(heads=2, memory=KeysFrom(variant="other")), FEED)]),
         "no layer of that variant",
     ),
     "values of what has none": (
-        lambda: stack([pre_norm(RMSNorm(), FEED), pre_norm(RMSNorm(), Attention(heads=2, value_residual=LAYER_A))]),
+        lambda: stack([pre_norm(RMSNorm(), FEED), pre_norm(RMSNorm(), Attention(heads=2, project=Projection(adjust=LAYER_A)))]),
         r"layer_b\.attention \(layer 1\) reads 'values' of variant 'layer_a', which leaves 'stream' only",
     ),
     "values of other heads": (
-        lambda: stack([pre_norm(RMSNorm(), part) for part in (Attention(heads=4), Attention(heads=2, value_residual=LAYER_A))]),
+        lambda: stack(
+            [pre_norm(RMSNorm(), part) for part in (Attention(heads=4), Attention(heads=2, project=Projection(adjust=LAYER_A)))]
+        ),
         "reads 'values' of size 2 of variant 'layer_a', where its size is 4",
     ),
     "values of other features": (
@@ -149,9 +154,12 @@ SENSELESS = {
         lambda: stack([pre_norm(RMSNorm(), Attention(heads=2), FEED)], score_bias=SharedBias(heads=4)),
         "reads 'score_bias' of size 2 of its stack, where its size is 4",
     ),
-    "value bias without values": (lambda: Attention(heads=2, values="keys", bias=("value",)), "the keys are the values"),
+    "value bias without values": (
+        lambda: Attention(heads=2, project=Projection(values="keys", bias=("value",))),
+        "the keys are the values",
+    ),
     "a table that is not there": (
-        lambda: stack([pre_norm(RMSNorm(), Attention(heads=2, score_bias=Disentangled()))]),
+        lambda: stack([pre_norm(RMSNorm(), Attention(heads=2, score=Score(terms=Disentangled())))]),
         "relative",
     ),
     "streams and post-norm": (
@@ -166,7 +174,7 @@ SENSELESS = {
     ),
     "rounding by another name": (lambda: ALiBi(rounded_to="half"), "bfloat16"),
     "norm over a projection, late": (
-        lambda: Attention(heads=2, qk_norm=QKNorm(norm=RMSNorm(), over="projection", at="after_rotary")),
+        lambda: Attention(heads=2, project=Projection(adjust=QKNorm(norm=RMSNorm(), over="projection", at="after_rotary"))),
         "each head",
     ),
     "a norm by its former name": (
@@ -174,7 +182,7 @@ SENSELESS = {
         "did you mean 'grouped_rms_norm'",
     ),
     "groups with a gain for each head": (
-        lambda: Attention(heads=2, qk_norm=QKNorm(norm=GroupedLayerNorm(groups=2), over="each_head")),
+        lambda: Attention(heads=2, project=Projection(adjust=QKNorm(norm=GroupedLayerNorm(groups=2), over="each_head"))),
         "rms_norm or layer_norm",
     ),
 }

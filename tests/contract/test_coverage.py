@@ -18,11 +18,18 @@ from anyformer.describe.value import subclasses
 from anyformer.model import Architecture
 from anyformer.parts import (
     ALiBi,
-    Bidirectional,
+    Attention,
     BlockIndexer,
+    CrossAttention,
+    Differential,
     Exclusive,
     ForgettingGate,
     Joined,
+    MeanKeys,
+    QKNorm,
+    RMSNorm,
+    Rotary,
+    Score,
     Softpick,
     SpanConvolution,
     ValueConvolution,
@@ -31,32 +38,17 @@ from anyformer.parts import (
 )
 from covering import moved
 
-REFUSED = {
-    "BlockSparseAttention.keys_from": "own",
-    "BlockSparseAttention.virtual_tokens": 2,
-    "BlockSparseAttention.score_bias": ALiBi(),
-    "BlockSparseAttention.forget": ForgettingGate(),
-    "BlockSparseAttention.softcap": 2.0,
-    "BlockSparseAttention.sink": "head",
-    "BlockSparseAttention.weights": Softpick(),
-    "BlockSparseAttention.convolution": SpanConvolution(),
-    "BlockSparseAttention.joined": Joined(),
-    "BlockSparseAttention.mask": Window(size=3),
-    "BlockSparseAttention.value_convolution": ValueConvolution(),
-    "DifferentialAttention.keys_from": "own",
-    "DifferentialAttention.values": "keys",
-    "DifferentialAttention.value_residual": ValueResidual(variant="first"),
-    "DifferentialAttention.exclusive": Exclusive(),
-    "DifferentialAttention.value_convolution": ValueConvolution(),
-}
-"""Fields inherited from a base class that the class itself refuses to have moved, and a value that it refuses."""
-
 
 def described(annotation: Any) -> Iterator[type[Value]]:
     """The description classes that an annotation names: of a family of parts all of the package's own."""
     if isinstance(annotation, type) and issubclass(annotation, Value):
-        registry = annotation.__dict__.get("kinds")
-        yield from [annotation] if registry is None else (each for each in registry.values() if of_package(each))
+        if "members" in annotation.__dict__:
+            for part in filter(of_package, annotation.members.values()):
+                yield from described(part)
+        elif annotation.kinds is None or annotation.model_fields["kind"].default is not PydanticUndefined:
+            yield annotation
+        else:
+            yield from (each for each in annotation.kinds.values() if of_package(each) and issubclass(each, annotation))
     for inner in get_args(annotation):
         yield from described(inner)
 
@@ -93,11 +85,7 @@ def unmoved(architectures: Mapping[str, Architecture]) -> set[str]:
 
 def test_the_zoo_moves_every_field_of_every_description():
     left = unmoved({**ZOO, **WITH_IMAGES})
-    missing, refused = left - REFUSED.keys(), REFUSED.keys() - left
-    assert not missing, (
-        f"no architecture of tests/contract/zoo*.py has this part, or moves this field from its default: {missing}"
-    )
-    assert not refused, f"the zoo moves fields that REFUSED lists as refused: {refused}"
+    assert not left, f"no architecture of tests/contract/zoo*.py has this part, or moves this field from its default: {left}"
 
 
 def test_every_part_is_imported_with_the_package():
@@ -110,19 +98,40 @@ def test_every_part_is_imported_with_the_package():
     assert not missing, f"import into src/anyformer/parts/__init__.py, and name in its __all__: {missing}"
 
 
-MADE = {
-    "DifferentialAttention": {"heads": 4, "mask": Bidirectional()},
-    "BlockSparseAttention": {"heads": 4, "choice": BlockIndexer()},
-}
+CHOOSING = Attention(heads=4, score=Score(choice=BlockIndexer()))
+DIVIDED = Attention(heads=4, place=Rotary())
 
 
-@pytest.mark.parametrize("field", REFUSED)
-def test_fields_that_nothing_can_move_are_refused(field):
-    kind, name = field.split(".")
-    with pytest.raises(DescriptionError, match=rf"leave .*{name}.* out|leave the {name} .* out|value_convolution looks ahead"):
-        getattr(parts, kind)(**{**MADE[kind], name: REFUSED[field]})
+@pytest.mark.parametrize(
+    ("attention", "name", "part", "named"),
+    [
+        (CHOOSING, "keys_from", "own", "keys_from"),
+        (CHOOSING, "virtual_tokens", 2, "virtual_tokens"),
+        (CHOOSING, "score_bias", ALiBi(), "score_bias"),
+        (CHOOSING, "forget", ForgettingGate(), "forget"),
+        (CHOOSING, "softcap", 2.0, "softcap"),
+        (CHOOSING, "sink", "head", "sink"),
+        (CHOOSING, "weigh", Softpick(), "softpick"),
+        (CHOOSING, "weigh", Differential(), "differential"),
+        (CHOOSING, "convolution", SpanConvolution(), "convolution"),
+        (CHOOSING, "joined", Joined(), "joined"),
+        (CHOOSING, "mask", Window(size=3), "the mask 'window'"),
+        (CHOOSING, "value_convolution", ValueConvolution(), "value_convolution"),
+        (DIVIDED.but(keys_from="own"), "value_residual", ValueResidual(variant="first"), "value_residual"),
+        (DIVIDED.but(keys_from="own"), "exclusive", Exclusive(), "exclusive"),
+        (DIVIDED.but(weigh=Differential()), "exclusive", Exclusive(), "exclusive"),
+        (DIVIDED.but(weigh=Differential()), "value_convolution", ValueConvolution(), "value_convolution"),
+        (CrossAttention(heads=4), "score_bias", ALiBi(), "score_bias"),
+        (CrossAttention(heads=4), "value_residual", ValueResidual(variant="first"), "value_residual"),
+        (CrossAttention(heads=4), "choice", MeanKeys(), "choice"),
+        (CrossAttention(heads=4), "qk_norm", QKNorm(norm=RMSNorm(), at="after_rotary"), "qk_norm.at"),
+    ],
+)
+def test_parts_that_do_not_go_together_are_refused(attention, name, part, named):
+    with pytest.raises(DescriptionError, match=rf"{named}.* out|value_convolution looks ahead"):
+        attention.but(**{name: part})
 
 
 def test_a_field_that_nothing_moves_is_named():
-    assert "Attention.softcap" in unmoved({"llama": ZOO["llama"]})
+    assert "Score.softcap" in unmoved({"llama": ZOO["llama"]})
     assert "LatentAttention" in unmoved({"llama": ZOO["llama"]})

@@ -22,7 +22,6 @@ from anyformer.parts import (
     Bidirectional,
     Block,
     BlockIndexer,
-    BlockSparseAttention,
     BlockWindow,
     Bottleneck,
     Branch,
@@ -30,11 +29,12 @@ from anyformer.parts import (
     Causal,
     ChannelCrossAttention,
     Chunk,
+    Clip,
     CompressedAttention,
     Compressor,
     Constant,
     CrossAttention,
-    DifferentialAttention,
+    Differential,
     Disentangled,
     DynamicScaling,
     DynamicTanh,
@@ -67,6 +67,7 @@ from anyformer.parts import (
     Initialisation,
     InputProjection,
     Joined,
+    KeysFrom,
     LatentAttention,
     Latents,
     LayerEmbedding,
@@ -85,12 +86,16 @@ from anyformer.parts import (
     ManifoldConnections,
     MaximalUpdate,
     MeanKeys,
+    MultiTokenWeights,
     NetworkGroups,
     Ngrams,
     Normal,
+    OutputGate,
     ParallelPrediction,
     PowerTemperature,
     Prefix,
+    Projection,
+    ProjectionLoRA,
     Proportional,
     QKNorm,
     RelativeBuckets,
@@ -103,6 +108,7 @@ from anyformer.parts import (
     RowCapacity,
     RWKV7ChannelMix,
     Sampled,
+    Score,
     ScoreCorrectionBias,
     SequentialPrediction,
     SharedBias,
@@ -112,6 +118,7 @@ from anyformer.parts import (
     SigmoidWeights,
     SinusoidalPosition,
     Skip,
+    Softmax,
     Softpick,
     SpanConvolution,
     SparseMixer,
@@ -120,6 +127,8 @@ from anyformer.parts import (
     StatisticalTopK,
     Step,
     Strided,
+    SubNorm,
+    TalkingHeads,
     TokenTable,
     TopK,
     TransformerXL,
@@ -128,8 +137,11 @@ from anyformer.parts import (
     ValueConvolution,
     ValueEmbedding,
     ValueGate,
+    ValueNorm,
     ValueResidual,
+    ValueScale,
     VerticalStride,
+    VirtualTokens,
     Window,
     Xavier,
     YaRN,
@@ -172,10 +184,10 @@ def _at(**changes) -> dict:
 
 FEED = FeedForward(width=20)
 PLAIN_FEED = FeedForward(width=20, activation="relu", gated=False, bias=("up", "down"))
-SELF, BOTH = Attention(heads=4, rotary=Rotary()), Attention(heads=4, mask=Bidirectional())
+SELF, BOTH = Attention(heads=4, place=Rotary()), Attention(heads=4, mask=Bidirectional())
 SCALED = SELF.but(rotary=None, gate=Gate(bias="head"), temperature=PowerTemperature(power=0.7, span=3, shift=0))
 LOCAL, GLOBAL = (
-    pre_norm(RMS, Attention(heads=4, kv_heads=2, mask=mask, rotary=Rotary()), FEED) for mask in (Window(size=4), Causal())
+    pre_norm(RMS, Attention(heads=4, kv_heads=2, mask=mask, place=Rotary()), FEED) for mask in (Window(size=4), Causal())
 )
 
 LATENT = LatentAttention(
@@ -183,29 +195,38 @@ LATENT = LatentAttention(
 )
 INDEXER = Indexer(keep=3, heads=5, head_width=6, norm=LayerNorm(eps=1e-6), rotary=Rotary(fraction=0.67))
 INDEXED = LATENT.but(q_rank=9, choice=INDEXER)
-BLOCKY = BlockSparseAttention(
+BLOCKY = Attention(
     heads=4,
     kv_heads=2,
-    rotary=Rotary(),
-    qk_norm=QKNorm(norm=RMS),
-    temperature=PowerTemperature(power=0.7, span=3, shift=0),
-    sub_norm=RMS,
-    choice=BlockIndexer(block=2, keep=3, head_width=6, norm=RMS, rotary=Rotary(fraction=0.67)),
+    project=Projection(adjust=QKNorm(norm=RMS)),
+    place=(Rotary(), PowerTemperature(power=0.7, span=3, shift=0)),
+    score=Score(choice=BlockIndexer(block=2, keep=3, head_width=6, norm=RMS, rotary=Rotary(fraction=0.67))),
+    combine=SubNorm.of(RMS),
 )
-BLOCKY_HEADS = BlockSparseAttention(
-    heads=4, head_width=5, value_width=7, bias=ALL, clip=0.8, gate=Gate(), value_norm=RMS, value_scale=0.7, scale=0.4,
-    exclusive=Exclusive(), lora=LayerLoRA(rank=3, layers=1), choice=BlockIndexer(block=3, keep=2, local=0, head_width=5),
-)  # fmt: skip
-BLOCKY_VALUES = BlockSparseAttention(
+BLOCKY_HEADS = Attention(
+    heads=4,
+    head_width=5,
+    value_width=7,
+    project=Projection(
+        bias=ALL, adjust=(Clip(bound=0.8), ValueNorm.of(RMS), ValueScale(factor=0.7), ProjectionLoRA(rank=3, layers=1))
+    ),
+    score=Score(scale=0.4, choice=BlockIndexer(block=3, keep=2, local=0, head_width=5)),
+    combine=(OutputGate(), Exclusive()),
+)
+BLOCKY_VALUES = Attention(
     heads=4,
     kv_heads=2,
-    dropout=0.1,
-    value_residual=ValueResidual(variant="first"),
-    grouped=HeadGroups(query=2),
-    choice=BlockIndexer(block=4, keep=3, head_width=4),
+    project=Projection(grouped=HeadGroups(query=2), adjust=ValueResidual(variant="first")),
+    score=Score(choice=BlockIndexer(block=4, keep=3, head_width=4)),
+    weigh=Softmax(dropout=0.1),
 )
-MEAN_KEYS = BlockSparseAttention(
-    heads=4, kv_heads=2, rotary=Rotary(), qk_norm=QKNorm(norm=RMS), choice=MeanKeys(block=2, keep=3), bias=ALL, gate=Gate()
+MEAN_KEYS = Attention(
+    heads=4,
+    kv_heads=2,
+    project=Projection(bias=ALL, adjust=QKNorm(norm=RMS)),
+    place=Rotary(),
+    score=Score(choice=MeanKeys(block=2, keep=3)),
+    combine=OutputGate(),
 )
 COMPRESSED = CompressedAttention(
     heads=4, head_width=6, window=3, q_rank=9, norm=RMS, head_norm=RMSNorm(gain="none"),
@@ -226,12 +247,15 @@ def _mixer(sublayer, *, beside: bool) -> Architecture:
     return _decoder(block, *([pre_norm(RMS, SELF, FEED)] if beside else []), block)
 
 
-OWN_KEYS = pre_norm(RMS, Attention(heads=4, kv_heads=2, mask=Window(size=4), rotary=Rotary()), FEED)
+OWN_KEYS = pre_norm(RMS, Attention(heads=4, kv_heads=2, mask=Window(size=4), place=Rotary()), FEED)
 MIXED_VALUES = pre_norm(
     RMS,
-    Attention(heads=4, kv_heads=2, rotary=Rotary(), value_residual=ValueResidual(variant="first", own=0.6, other=0.7)),
+    Attention(
+        heads=4, kv_heads=2, project=Projection(adjust=ValueResidual(variant="first", own=0.6, other=0.7)), place=Rotary()
+    ),
     FEED,
 )
+PAIRED = Attention(heads=4, kv_heads=2, mask=Window(size=4), place=Rotary(), weigh=Differential())
 GOOSE = RWKV7(heads=4, head_width=5, decay_rank=4, rate_rank=4, gate_rank=6, eps=0.1)
 GOOSE_FIRST = pre_norm(LAYER, GOOSE, RWKV7ChannelMix(width=20))
 ROWS = ValueEmbedding(vocab=VOCAB)
@@ -269,7 +293,9 @@ def _cycles(first: Constant, order: str) -> Architecture:
 
 
 OWN_RANKS = LayerLoRA(rank=3, layers=2)
-BESIDE = Attention(heads=4, head_width=6, scale=0.5, joined=Joined(norm=RMS), lora=OWN_RANKS)
+BESIDE = Attention(
+    heads=4, head_width=6, project=Projection(adjust=(Joined(norm=RMS), ProjectionLoRA.of(OWN_RANKS))), score=Score(scale=0.5)
+)
 ASIDE = Block(
     steps=(
         Step(residual="none", branches=Named(attention=Branch(sublayer=BESIDE))),
@@ -288,7 +314,16 @@ READS_ASIDE = Block(
     )
 )
 SHARED_KEYS = pre_norm(
-    RMS, Attention(heads=4, kv_heads=2, mask=Window(size=4), rotary=Rotary(), qk_norm=QKNorm(norm=RMS), keys_from="own"), FEED
+    RMS,
+    Attention(
+        heads=4,
+        kv_heads=2,
+        mask=Window(size=4),
+        project=Projection(adjust=QKNorm(norm=RMS)),
+        place=Rotary(),
+        memory=KeysFrom(variant="own"),
+    ),
+    FEED,
 )
 
 DEEPSEEK = Router(
@@ -598,7 +633,11 @@ DECODERS = {
     "low_rank_of_layers": _decoder(LOCAL, final_norm=None).but(
         decoder=Stack(
             variants=Named(
-                first=pre_norm(RMS, DifferentialAttention(heads=4, lora=OWN_RANKS), PLAIN_FEED.but(lora=OWN_RANKS)),
+                first=pre_norm(
+                    RMS,
+                    Attention(heads=4, project=Projection(adjust=ProjectionLoRA.of(OWN_RANKS)), weigh=Differential()),
+                    PLAIN_FEED.but(lora=OWN_RANKS),
+                ),
                 own=pre_norm(RMS, SELF.but(lora=OWN_RANKS.but(layers=1), values="keys"), FEED),
             ),
             order="first own first",
@@ -608,7 +647,11 @@ DECODERS = {
     ),
     "joined": _decoder(
         pre_norm(RMS, SELF.but(joined=Joined(), gate=Gate()), FEED),
-        pre_norm(RMS, DifferentialAttention(heads=4, joined=Joined(variant="layer_a", norm=LAYER)), FEED),
+        pre_norm(
+            RMS,
+            Attention(heads=4, project=Projection(adjust=Joined(variant="layer_a", norm=LAYER)), weigh=Differential()),
+            FEED,
+        ),
     ),
     "virtual_tokens": _llama(**_at(virtual_tokens=3, kv_heads=2)),
     "virtual_tokens_window": _llama(**_at(virtual_tokens=2, mask=Window(size=3), score_bias=ALiBi(), sink="head", softcap=3.0)),
@@ -691,13 +734,15 @@ DECODERS = {
         **{"decoder.relative": RelativeTable(span=4)},
     ),
     "differential": _decoder(
-        *[pre_norm(RMS, DifferentialAttention(heads=4, kv_heads=2, rotary=Rotary(), lambda_init=0.3), FEED)] * 2
+        *[pre_norm(RMS, Attention(heads=4, kv_heads=2, place=Rotary(), weigh=Differential(lambda_init=0.3)), FEED)] * 2
     ),
     "differential_window": _decoder(
         *[
             pre_norm(
                 RMS,
-                DifferentialAttention(heads=6, head_width=5, mask=Window(size=3), lambda_init="by_layer", head_norm=RMS),
+                Attention(
+                    heads=6, head_width=5, mask=Window(size=3), weigh=Differential(lambda_init="by_layer", head_norm=RMS)
+                ),
                 FEED,
             )
         ]
@@ -706,35 +751,41 @@ DECODERS = {
     "differential_scores": _decoder(
         pre_norm(
             RMS,
-            DifferentialAttention(
+            Attention(
                 heads=4,
-                bias=ALL,
-                clip=0.8,
-                gate=Gate(),
-                qk_norm=QKNorm(norm=RMS, over="projection"),
-                scale=0.3,
-                score_bias=ALiBi(),
-                sink="head",
-                softcap=3.0,
+                project=Projection(bias=ALL, adjust=(Clip(bound=0.8), QKNorm(norm=RMS, over="projection"))),
+                score=Score(scale=0.3, softcap=3.0, terms=ALiBi()),
+                weigh=Differential(maps=Softmax(sink="head")),
+                combine=OutputGate(),
             ),
         ),
         pre_norm(
             RMS,
-            DifferentialAttention(
+            Attention(
                 heads=4,
                 kv_heads=2,
-                rotary=Rotary(),
-                qk_norm=QKNorm(norm=RMS, at="after_rotary"),
-                value_norm=RMS,
-                sub_norm=RMS,
-                virtual_tokens=2,
-                grouped=HeadGroups(query=2, output=4),
-                temperature=LogTemperature(strength=0.7, span=3),
+                project=Projection(
+                    grouped=HeadGroups(query=2, output=4), adjust=(QKNorm(norm=RMS, at="after_rotary"), ValueNorm.of(RMS))
+                ),
+                place=(Rotary(), LogTemperature(strength=0.7, span=3)),
+                weigh=Differential(),
+                combine=SubNorm.of(RMS),
+                memory=VirtualTokens(count=2),
             ),
         ),
     ),
     "differential_value_width": _decoder(
-        pre_norm(RMS, DifferentialAttention(heads=4, kv_heads=2, value_width=3, value_scale=0.7, dropout=0.1), FEED)
+        pre_norm(
+            RMS,
+            Attention(
+                heads=4,
+                kv_heads=2,
+                value_width=3,
+                project=Projection(adjust=ValueScale(factor=0.7)),
+                weigh=Differential(maps=Softmax(dropout=0.1)),
+            ),
+            FEED,
+        )
     ),
     "latent": _decoder(*[pre_norm(RMS, LATENT, FEED)] * 2),
     "latent_queries": _decoder(*[pre_norm(RMS, LATENT.but(q_rank=9, bias=("query_down", "kv_down", "output")), FEED)] * 2),
@@ -814,16 +865,17 @@ DECODERS = {
             FEED,
         ),
         pre_norm(RMS, SELF.but(forget=ForgettingGate(initial=-1.0), softcap=3.0, sink="head", dropout=0.1), FEED),
-        pre_norm(RMS, DifferentialAttention(heads=4, kv_heads=2, forget=ForgettingGate()), FEED),
+        pre_norm(RMS, Attention(heads=4, kv_heads=2, score=Score(terms=ForgettingGate()), weigh=Differential()), FEED),
     ),
-    "sigmoid_weights": _llama(**_at(weights=SigmoidWeights(), kv_heads=2)),
+    "sigmoid_weights": _llama(**_at(weigh=SigmoidWeights(dropout=0.1), kv_heads=2)),
     "sigmoid_weights_length": _llama(
-        **_at(rotary=None, weights=SigmoidWeights(length=7), score_bias=ALiBi(), mask=Window(size=4), virtual_tokens=2)
+        **_at(rotary=None, weigh=SigmoidWeights(length=7), score_bias=ALiBi(), mask=Window(size=4), virtual_tokens=2)
     ),
-    "softpick": _llama(**_at(weights=Softpick(), kv_heads=2)),
+    "talking_heads": _llama(**_at(weigh=TalkingHeads(), kv_heads=2, softcap=3.0)),
+    "softpick": _llama(**_at(weigh=Softpick(), kv_heads=2)),
     "softpick_options": _decoder(
-        pre_norm(RMS, SELF.but(weights=Softpick(eps=0.3), mask=Window(size=3), softcap=3.0), FEED),
-        pre_norm(RMS, DifferentialAttention(heads=4, kv_heads=2, weights=Softpick(), dropout=0.1), FEED),
+        pre_norm(RMS, SELF.but(weigh=Softpick(eps=0.3), mask=Window(size=3), softcap=3.0), FEED),
+        pre_norm(RMS, Attention(heads=4, kv_heads=2, weigh=Differential(maps=Softpick(dropout=0.1))), FEED),
     ),
     "value_embedding": _llama(**_at(value_embedding=GATED_ROWS, kv_heads=2, value_width=3)),
     "value_embedding_options": _decoder(OWN_KEYS).but(
@@ -831,7 +883,9 @@ DECODERS = {
             variants=Named(
                 first=pre_norm(RMS, SELF.but(kv_heads=2, values="keys", value_embedding=ROWS), FEED),
                 layer=pre_norm(RMS, SELF.but(kv_heads=2, joined=Joined(), **MIXED_ROWS), FEED),
-                pairs=pre_norm(RMS, DifferentialAttention(heads=4, kv_heads=2, value_embedding=GATED_ROWS), FEED),
+                pairs=pre_norm(
+                    RMS, Attention(heads=4, kv_heads=2, project=Projection(adjust=GATED_ROWS), weigh=Differential()), FEED
+                ),
                 blocks=pre_norm(RMS, BLOCKY.but(value_embedding=ROWS), FEED),
             ),
             order="first layer pairs blocks",
@@ -844,6 +898,17 @@ DECODERS = {
     "cycles": _cycles(Constant(), "begin fast_a fast_b again slow back fast_a fast_b cut fast_a fast_b join slow"),
     "cycles_detached": _cycles(Constant(learned=False), "begin fast_a fast_b first slow kept fast_a fast_b join slow"),
     "cycles_stored": _cycles(Constant(learned=False), "begin fast_a fast_b first fast_a fast_b again slow"),
+    "differential_shared": _decoder(OWN_KEYS).but(
+        decoder=Stack(
+            variants=Named(
+                first=OWN_KEYS,
+                layer=pre_norm(RMS, PAIRED.but(value_residual=ValueResidual(variant="first")), FEED),
+                keys=pre_norm(RMS, PAIRED.but(keys_from="first"), FEED),
+            ),
+            order="first layer keys",
+            final_norm=RMS,
+        )
+    ),
     "value_residual": _decoder(OWN_KEYS).but(
         decoder=Stack(variants=Named(first=OWN_KEYS, layer=MIXED_VALUES), order="first layer*2", final_norm=RMS)
     ),
@@ -1006,7 +1071,7 @@ ENCODERS = {
         *[post_norm(LAYER, BOTH.but(kv_heads=2, value_convolution=ValueConvolution(kernel=5)), PLAIN_FEED)] * 2, head=Head()
     ),
     "encoder_forgetting": _encoder(*[post_norm(LAYER, BOTH.but(forget=ForgettingGate()), PLAIN_FEED)] * 2, head=Head()),
-    "encoder_sigmoid_weights": _encoder(*[post_norm(LAYER, BOTH.but(weights=SigmoidWeights()), PLAIN_FEED)] * 2, head=Head()),
+    "encoder_sigmoid_weights": _encoder(*[post_norm(LAYER, BOTH.but(weigh=SigmoidWeights()), PLAIN_FEED)] * 2, head=Head()),
     "encoder_fourier": _encoder(
         *[post_norm(LAYER, FourierMixing(), PLAIN_FEED)] * 2,
         position=LearnedPosition(length=32),
@@ -1022,7 +1087,7 @@ ENCODERS = {
                 (None, None, SpanConvolution(kernel=3, bias=("key", "kernel", "value"))),
             )
         ],
-        pre_norm(RMS, DifferentialAttention(heads=4, mask=Bidirectional(), convolution=SpanConvolution())),
+        pre_norm(RMS, Attention(heads=4, mask=Bidirectional(), weigh=Differential(), combine=SpanConvolution())),
         head=Head(),
     ),
     "encoder_window": _encoder(
@@ -1031,12 +1096,25 @@ ENCODERS = {
     **NARROW_ENCODERS,
 }
 
-CROSS = CrossAttention(heads=4, kv_heads=2, head_width=5, bias=ALL, qk_norm=QKNorm(norm=RMS))
+CROSS = CrossAttention(heads=4, kv_heads=2, head_width=5, project=Projection(bias=ALL, adjust=QKNorm(norm=RMS)))
 CROSS_EVERYTHING = CrossAttention(
-    heads=2, clip=0.8, gate=Gate(), qk_norm=QKNorm(norm=RMS, over="projection"), scale=0.4, sink="head", sub_norm=RMS,
-    value_norm=RMS, value_scale=0.7, value_width=5, source_norm=LAYER, grouped=HeadGroups(key=3, output=2),
-    lora=LayerLoRA(rank=3, layers=1),
-)  # fmt: skip
+    heads=2,
+    value_width=5,
+    source_norm=LAYER,
+    project=Projection(
+        grouped=HeadGroups(key=3, output=2),
+        adjust=(
+            Clip(bound=0.8),
+            QKNorm(norm=RMS, over="projection"),
+            ValueNorm.of(RMS),
+            ValueScale(factor=0.7),
+            ProjectionLoRA(rank=3, layers=1),
+        ),
+    ),
+    score=Score(scale=0.4),
+    weigh=Softmax(sink="head"),
+    combine=(OutputGate(), SubNorm.of(RMS)),
+)
 PAIRS = {
     "original": original(width=WIDTH, depth=2, heads=4, ffn=20, vocab=VOCAB, dropout=0.0).but(initialisation=LOUD),
     "pair_pre_norm": encoder_decoder(
@@ -1063,8 +1141,10 @@ PAIRS = {
                 pre_norm(RMS, SELF.but(mask=Window(size=3)), cross, FEED)
                 for cross in (
                     CROSS_EVERYTHING,
-                    CrossAttention(heads=2, softcap=3.0, values="keys", dropout=0.1),
-                    CrossAttention(heads=2, weights=SigmoidWeights()),
+                    CrossAttention(
+                        heads=2, project=Projection(values="keys"), score=Score(softcap=3.0), weigh=Softmax(dropout=0.1)
+                    ),
+                    CrossAttention(heads=2, weigh=SigmoidWeights()),
                 )
             ],
             position=LearnedPosition(length=32),
@@ -1107,6 +1187,7 @@ LATENTS = {
 }
 
 LIMITED = {
+    "multi_token_weights": _llama(**_at(weigh=MultiTokenWeights(queries=3, keys=4), kv_heads=2)),
     "capacity": _decoder(
         *[
             pre_norm(RMS, SELF, Experts(experts=4, chosen=2, width=12, capacity=capacity))

@@ -58,7 +58,7 @@ SIGLIP = ImageTower(
 )
 
 
-TURNS = Attention(heads=2, mask=Bidirectional(), rotary=Rotary(axes=Axial(), rotate_in="fp32"))
+TURNS = Attention(heads=2, mask=Bidirectional(), place=Rotary(axes=Axial(), rotate_in="fp32"))
 GRID = GridTower(
     token=3,
     image=8,
@@ -81,7 +81,7 @@ WINDOWED = GridTower(
 
 
 def _text(tower: ImageEncoder, *masks: Window | Causal, rotary: Rotary | None = None) -> Architecture:
-    heads = Attention(heads=4, rotary=rotary or Rotary())
+    heads = Attention(heads=4, place=rotary or Rotary())
     blocks = [pre_norm(RMSNorm(), heads.but(mask=mask), FeedForward(width=20)) for mask in masks]
     embedding = Embedding(vocab=VOCAB, scale=2.0)
     made = decoder_only(embedding, WIDTH, blocks, final_norm=RMSNorm(), head=Head(tied=True), initialisation=LOUD)

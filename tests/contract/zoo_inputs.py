@@ -36,7 +36,7 @@ from anyformer.testing.around import LOUD, VOCAB, WIDTH
 NARROW = 10
 RMS, LAYER = RMSNorm(), LayerNorm()
 FEED, PLAIN_FEED = FeedForward(width=20), FeedForward(width=20, activation="gelu", gated=False, bias=("up", "down"))
-SELF, BOTH = Attention(heads=4, rotary=Rotary()), Attention(heads=4, mask=Bidirectional())
+SELF, BOTH = Attention(heads=4, place=Rotary()), Attention(heads=4, mask=Bidirectional())
 CROSS = CrossAttention(heads=4, kv_heads=2)
 READER = pre_norm(RMS, BOTH.but(rotary=Rotary()), FEED)
 PREFIXED = pre_norm(RMS, SELF.but(mask=Causal() | Prefix()), FEED)

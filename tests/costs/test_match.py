@@ -105,7 +105,7 @@ def test_widths_are_the_multiples_asked_for_and_heads_divide(multiple):
 
 
 def test_heads_as_wide_as_10_stay_even_for_rotary():
-    block = pre_norm(RMSNorm(), Attention(heads=6, rotary=Rotary()), FeedForward(width=160))
+    block = pre_norm(RMSNorm(), Attention(heads=6, place=Rotary()), FeedForward(width=160))
     made = decoder_only(Embedding(vocab=50), 60, [block] * 3)
     widths = lattice(made, "width", multiple=1)
     assert widths.step == 12

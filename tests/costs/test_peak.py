@@ -31,6 +31,7 @@ from anyformer.parts import (
     LearnedPosition,
     RMSNorm,
     Rotary,
+    Score,
     SequentialPrediction,
     Window,
     parallel,
@@ -48,7 +49,7 @@ from anyformer.tuning import AdamW
 CPU = torch.device("cpu")
 D, RMS, LAYER = 128, RMSNorm(), LayerNorm()
 FEED, PLAIN = FeedForward(width=344), FeedForward(width=512, activation="gelu", gated=False, bias=("up", "down"))
-SELF = Attention(heads=4, rotary=Rotary())
+SELF = Attention(heads=4, place=Rotary())
 BOTH = SELF.but(mask=Bidirectional())
 LATENT = LatentAttention(heads=4, kv_rank=48, nope_width=24, rope_width=8, value_width=24, rotary=Rotary())
 
@@ -74,7 +75,7 @@ CASES: dict[str, tuple[Architecture, int, int]] = {
     "later tokens": (
         language_model(*[pre_norm(RMS, SELF, FEED)] * 3, mtp=SequentialPrediction(norm=RMS, depth=2)), 4, 128,
     ),
-    "score bias": (language_model(*[pre_norm(RMS, Attention(heads=4, score_bias=ALiBi()), FEED)] * 3), 4, 128),
+    "score bias": (language_model(*[pre_norm(RMS, Attention(heads=4, score=Score(terms=ALiBi())), FEED)] * 3), 4, 128),
     "learned positions": (
         language_model(*[pre_norm(LAYER, Attention(heads=4), PLAIN)] * 4, position=LearnedPosition(length=128)), 4, 128,
     ),

@@ -24,7 +24,17 @@ from anyformer.describe import (
     to_toml,
 )
 from anyformer.model import Architecture
-from anyformer.parts import Attention, Causal, FeedForward, LayerNorm, QKNorm, RMSNorm, Rotary, Window
+from anyformer.parts import (
+    Attention,
+    Causal,
+    FeedForward,
+    LayerNorm,
+    Projection,
+    QKNorm,
+    RMSNorm,
+    Rotary,
+    Window,
+)
 
 TINY = llama(width=32, depth=4, heads=4, kv_heads=2, ffn=48, vocab=100)
 
@@ -36,7 +46,7 @@ def test_values_are_frozen_all_the_way_down():
         TINY.decoder.variants._items = {}
     with pytest.raises(TypeError):
         TINY.decoder.variants["layer"] = None
-    assert Attention(heads=2, bias=["key"]).bias == ("key",), "a list is taken as a tuple"
+    assert Attention(heads=2, project=Projection(bias=["key"])).project.bias == ("key",), "a list is taken as a tuple"
 
 
 def test_equal_values_hash_and_digest_alike():

@@ -33,7 +33,7 @@ def drawn(*shape: int, seed: int = 0) -> torch.Tensor:
 
 def small(depth: int, width: int = 64):
     block = pre_norm(
-        RMSNorm(), Attention(heads=4, rotary=Rotary()), FeedForward(width=4 * width, activation="gelu", gated=False)
+        RMSNorm(), Attention(heads=4, place=Rotary()), FeedForward(width=4 * width, activation="gelu", gated=False)
     )
     loud = Initialisation(matrix=FanIn(), embedding=Normal(std=1.0), head=FanIn())
     return decoder_only(Embedding(vocab=50), width, [block] * depth, final_norm=RMSNorm(), head=Head(), initialisation=loud)

@@ -12,7 +12,7 @@ from anyformer.parts import Attention, Bidirectional, Causal, FanIn, FeedForward
 V, N = 12, 5
 GREEDY = Sampling(temperature=0)
 NORM, FEED = RMSNorm(), FeedForward(width=64)
-SELF, BOTH = (Attention(heads=4, mask=mask, rotary=Rotary()) for mask in (Causal(), Bidirectional()))
+SELF, BOTH = (Attention(heads=4, mask=mask, place=Rotary()) for mask in (Causal(), Bidirectional()))
 INIT = Initialisation(matrix=FanIn(), embedding=Normal(std=0.5))
 
 

@@ -37,7 +37,7 @@ OPTIMISERS = (
     Adafactor(learning_rate=2e-2),
     Muon(learning_rate=5e-2, others=AdamW(learning_rate=5e-3)),
 )
-BLOCK = pre_norm(RMSNorm(), Attention(heads=4, rotary=Rotary()), FeedForward(width=2 * WIDTH, bias=("down",)))
+BLOCK = pre_norm(RMSNorm(), Attention(heads=4, place=Rotary()), FeedForward(width=2 * WIDTH, bias=("down",)))
 
 
 def model(mup: MaximalUpdate | None, depth: int = BASE, width: int = WIDTH, **starts) -> Architecture:

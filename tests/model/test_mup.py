@@ -51,7 +51,7 @@ def model(width: int = BASE, *, mup: bool = True, tied: bool = False, experts: b
     network = (
         Experts(experts=4, chosen=2, width=BASE) if experts else FeedForward(width=2 * BASE, activation="silu", gated=True)
     )
-    block = pre_norm(RMSNorm(), Attention(heads=4, rotary=Rotary()), network)
+    block = pre_norm(RMSNorm(), Attention(heads=4, place=Rotary()), network)
     made = decoder_only(
         Embedding(vocab=64), BASE, [block] * 2, final_norm=RMSNorm(), head=Head(tied=tied), initialisation=starts
     )
@@ -107,7 +107,7 @@ def test_rates_initial_values_scores_and_logits_are_those_of_the_table():
     assert numbers.initialisation.mup is None
     assert numbers.head.scale == pytest.approx(1 / M)
     attention = numbers.decoder.variants["layer"].branches["attention"].sublayer
-    assert attention.scale == pytest.approx((BASE // 4) ** 0.5 / head_width)
+    assert attention.score.scale == pytest.approx((BASE // 4) ** 0.5 / head_width)
 
 
 def test_each_optimiser_has_the_rates_of_its_steps():

@@ -19,6 +19,8 @@ from anyformer.parts import (
     Initialisation,
     Normal,
     RMSNorm,
+    Score,
+    SubNorm,
     UnitScaledUpdate,
     pre_norm,
 )
@@ -93,7 +95,7 @@ def test_rates_are_those_of_the_papers_table_in_its_symmetric_form():
     assert branches["feedforward"].multiplier == pytest.approx(other * 1.6765, rel=1e-4)
     share = 64 / (64 + 1.7**2)
     assert branches["attention"].multiplier == pytest.approx(other * 0.6 * (16 / math.log(16)) ** (share / 2))
-    assert branches["attention"].sublayer.scale == pytest.approx(1.7 / 16)
+    assert branches["attention"].sublayer.score.scale == pytest.approx(1.7 / 16)
     assert numbers.head.scale == pytest.approx(2 / 64)
 
 
@@ -170,7 +172,7 @@ def test_the_papers_form_is_the_same_function_after_every_step():
 
 
 def test_a_norm_behind_a_nonlinearity_needs_no_factor():
-    normed = pre_norm(RMSNorm(), Attention(heads=4, sub_norm=RMSNorm()), FeedForward(width=64, sub_norm=RMSNorm()))
+    normed = pre_norm(RMSNorm(), Attention(heads=4, combine=SubNorm(norm=RMSNorm())), FeedForward(width=64, sub_norm=RMSNorm()))
     made = computed(
         model(UnitScaledUpdate(length=16), depth=4).but(decoder={"variants": {"layer": normed.plain()}, "order": "layer*4"})
     )
@@ -182,7 +184,7 @@ def test_what_does_not_fit_is_refused():
         Initialisation(mup=UnitScaledUpdate())
     with pytest.raises(DescriptionError, match=r"residual_scale = 0.5: .* leave it out"):
         Initialisation(matrix=Normal(std=1.0), embedding=Normal(std=1.0), residual_scale=0.5, mup=UnitScaledUpdate())
-    scaled = pre_norm(RMSNorm(), Attention(heads=4, scale=0.3), FeedForward(width=64))
+    scaled = pre_norm(RMSNorm(), Attention(heads=4, score=Score(scale=0.3)), FeedForward(width=64))
     with pytest.raises(DescriptionError, match=r"decoder.layer.attention.scale: is 0.3, .* leave it out"):
         computed(model().but(decoder={"variants": {"layer": scaled.plain()}, "order": "layer*4"}))
 

@@ -6,14 +6,22 @@ from dataclasses import replace
 
 import pytest
 import torch
+from anyformer.parts.attention.self_attention import SelfAttention
 
 from anyformer.api import architecture
-from anyformer.describe import UserError, change_all
+from anyformer.describe import Digested, UserError, change_all
 from anyformer.mesh import Mesh
-from anyformer.parts import Attention, ForgettingGate, RMSNorm, ValueResidual, pre_norm
+from anyformer.parts import (
+    Attention,
+    ForgettingGate,
+    Projection,
+    RMSNorm,
+    Score,
+    ValueResidual,
+    pre_norm,
+)
 from anyformer.parts.attention.attend import attend
-from anyformer.parts.attention.self_attention import SelfAttention
-from anyformer.parts.call.context import Context, Digested
+from anyformer.parts.call.context import Context
 from anyformer.parts.call.noise import Dropout, DropPath, Noise, Span, TensorPart, bits
 from anyformer.parts.call.state import EMPTY
 from anyformer.parts.feedforward.feedforward import FeedForward
@@ -147,8 +155,8 @@ def test_adapters_are_refused(run_of):
 
 def test_values_of_all_positions_are_no_values_of_some(run_of):
     """A layer with a forgetting gate computes all positions in every process, and its values are not those of a share."""
-    first = Attention(heads=4, kv_heads=2, forget=ForgettingGate())
-    later = Attention(heads=4, kv_heads=2, value_residual=ValueResidual(variant="first"))
+    first = Attention(heads=4, kv_heads=2, score=Score(terms=ForgettingGate()))
+    later = Attention(heads=4, kv_heads=2, project=Projection(adjust=ValueResidual(variant="first")))
     variants = {name: pre_norm(RMSNorm(), part).plain() for name, part in (("first", first), ("layer", later))}
     changes = {"architecture.decoder.variants": variants, "architecture.decoder.order": "first layer"}
     run = change_all(load_run(run_of("llama-3-8b")), changes)

@@ -9,6 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from anyformer.describe import Digested
 from anyformer.operations import Shape
 from anyformer.parts import (
     ALiBi,
@@ -16,13 +17,15 @@ from anyformer.parts import (
     BlockWindow,
     Causal,
     Chunk,
-    DifferentialAttention,
+    Differential,
     LatentAttention,
     Rotary,
+    Score,
+    Softmax,
     Strided,
     Window,
 )
-from anyformer.parts.call.context import Context, Digested
+from anyformer.parts.call.context import Context
 from anyformer.parts.call.state import Keys
 from anyformer.parts.masks import band as bands
 from anyformer.parts.masks.band import Band, band_of
@@ -83,9 +86,9 @@ def test_a_band_changes_nothing(mask, kernel, documents):
         assert banded.visible(Digested.of(mask), keys, banded=True).band is not None
     assert whole.visible(Digested.of(mask), keys, banded=True).band is None
     for part in (
-        Attention(heads=4, kv_heads=2, mask=mask, rotary=Rotary()),
-        Attention(heads=2, mask=mask, softcap=3.0, sink="head"),
-        DifferentialAttention(heads=4, mask=mask, lambda_init=0.5),
+        Attention(heads=4, kv_heads=2, mask=mask, place=Rotary()),
+        Attention(heads=2, mask=mask, score=Score(softcap=3.0), weigh=Softmax(sink="head")),
+        Attention(heads=4, mask=mask, weigh=Differential(lambda_init=0.5)),
         LatentAttention(heads=2, kv_rank=3, nope_width=2, rope_width=2, value_width=3, mask=mask),
     ):
         module = loud(part.build(D, plan, "part"))
@@ -104,9 +107,9 @@ def test_no_band_where_it_does_not_fit(facts, monkeypatch):
 
     monkeypatch.setattr("anyformer.parts.attention.attend._banded", refuse)
     plan = Plan()
-    part = Attention(**{"heads": 2, "mask": Window(size=3), **facts})
+    part = Attention(heads=2, mask=Window(size=3)).but(**facts)
     context, _ = contexts(plan, None)
-    if part.dropout:
+    if part.weigh.dropped:
         from anyformer.parts.call.noise import Noise
 
         context = replace(context, noise=Noise.fresh(2, torch.device("cpu")))

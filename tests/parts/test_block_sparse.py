@@ -9,7 +9,17 @@ from torch import Tensor
 import anyformer as af
 from anyformer.model import build, decoder_only
 from anyformer.operations import Shape
-from anyformer.parts import BlockIndexer, BlockSparseAttention, Embedding, FeedForward, Head, RMSNorm, Rotary, pre_norm
+from anyformer.parts import (
+    Attention,
+    BlockIndexer,
+    Embedding,
+    FeedForward,
+    Head,
+    RMSNorm,
+    Rotary,
+    Score,
+    pre_norm,
+)
 from anyformer.parts.attention.chosen_blocks import Places, choose_blocks
 from anyformer.parts.attention.index_loss import index_loss
 from anyformer.parts.call.context import Visible
@@ -18,10 +28,10 @@ from anyformer.plan import Plan
 
 B, T, K, E, SIZE, KEEP = 2, 23, 2, 6, 4, 3
 CHOICE = BlockIndexer(block=SIZE, keep=KEEP, head_width=E, norm=RMSNorm(), rotary=Rotary())
-ATTENTION = BlockSparseAttention(heads=4, kv_heads=K, head_width=8, choice=CHOICE)
+ATTENTION = Attention(heads=4, kv_heads=K, head_width=8, score=Score(choice=CHOICE))
 
 
-def model_of(attention: BlockSparseAttention, depth: int = 1) -> af.Architecture:
+def model_of(attention: Attention, depth: int = 1) -> af.Architecture:
     return decoder_only(Embedding(vocab=17), 16, [pre_norm(RMSNorm(), attention, FeedForward(width=24))] * depth, head=Head())
 
 

@@ -292,7 +292,7 @@ def test_one_token_uses_the_experts_it_chose():
 
 def test_mixtral_has_its_published_size():
     """8 x 7B has 46.7 B parameters, of which a token uses 12.9 B (Mixtral, arXiv 2401.04088, section 2)."""
-    attention = Attention(heads=32, kv_heads=8, rotary=Rotary(theta=1e6))
+    attention = Attention(heads=32, kv_heads=8, place=Rotary(theta=1e6))
     experts = Experts(experts=8, chosen=2, width=14_336, router=Router(renormalise=Renormalise()))
     mixtral = decoder_only(Embedding(vocab=32_000), 4096, [pre_norm(RMS, attention, experts)] * 32, final_norm=RMS)
     tally = mixtral.cost(Shape())

@@ -20,6 +20,7 @@ from anyformer.parts import (
     ForgettingGate,
     Prefix,
     RMSNorm,
+    Score,
     Window,
     pre_norm,
 )
@@ -28,7 +29,7 @@ from anyformer.testing.around import LOUD
 
 B, T, D, V = 2, 10, 24, 37
 X = torch.randint(0, V, (B, T), generator=torch.Generator().manual_seed(0))
-FORGETS = Attention(heads=4, kv_heads=2, forget=ForgettingGate())
+FORGETS = Attention(heads=4, kv_heads=2, score=Score(terms=ForgettingGate()))
 
 
 def made(attention: Attention, *others: Attention) -> Transformer:

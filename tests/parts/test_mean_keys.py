@@ -9,17 +9,27 @@ from torch import Tensor
 import anyformer as af
 from anyformer.model import build, decoder_only
 from anyformer.operations import Shape
-from anyformer.parts import BlockSparseAttention, Embedding, FeedForward, Head, MeanKeys, RMSNorm, Rotary, pre_norm
-from anyformer.parts.attention import block_sparse_attention, mean_keys
+from anyformer.parts import (
+    Attention,
+    Embedding,
+    FeedForward,
+    Head,
+    MeanKeys,
+    RMSNorm,
+    Rotary,
+    Score,
+    pre_norm,
+)
+from anyformer.parts.attention import attend_choice, mean_keys
 from anyformer.parts.attention.chosen_blocks import Places
 from anyformer.parts.call.reports import Auxiliary
 from anyformer.plan import Plan
 
 B, T, H, K, E, SIZE, KEEP = 2, 23, 4, 2, 6, 4, 3
-ATTENTION = BlockSparseAttention(heads=H, kv_heads=K, head_width=8, rotary=Rotary(), choice=MeanKeys(block=SIZE, keep=KEEP))
+ATTENTION = Attention(heads=H, kv_heads=K, head_width=8, place=Rotary(), score=Score(choice=MeanKeys(block=SIZE, keep=KEEP)))
 
 
-def model_of(attention: BlockSparseAttention = ATTENTION, depth: int = 1) -> af.Architecture:
+def model_of(attention: Attention = ATTENTION, depth: int = 1) -> af.Architecture:
     return decoder_only(Embedding(vocab=17), 16, [pre_norm(RMSNorm(), attention, FeedForward(width=24))] * depth, head=Head())
 
 
@@ -65,15 +75,14 @@ def test_heads_that_choose_by_themselves_are_gathered_as_they_are_attended_to_by
 
 def gathers(monkeypatch):
     """Attention by blocks does what other devices do."""
-    module = block_sparse_attention.BlockSparseAttentionModule
 
-    def of_blocks(self, q_BHTE, memory, visible, chosen, context):
+    def of_blocks(q_BHTE, memory, visible, chosen, call):
         queries, at_key = q_BHTE.shape[2], memory.keys.positions.expand(len(q_BHTE), -1)
-        chosen, q_BKTGE, at_query = self._by_groups(q_BHTE, chosen, context)
-        mixed, share = self._of_groups(q_BKTGE, memory, *chosen.indices(at_query, at_key))
-        return self._by_heads(mixed, queries), share
+        chosen, q_BKTGE, at_query = attend_choice._by_groups(q_BHTE, memory, chosen, call.context)
+        mixed, share = attend_choice._of_groups(q_BKTGE, memory, *chosen.indices(at_query, at_key), call)
+        return attend_choice._by_heads(mixed, queries), share
 
-    monkeypatch.setattr(module, "_of_blocks", of_blocks)
+    monkeypatch.setattr(attend_choice, "_of_blocks", of_blocks)
 
 
 def test_it_has_no_weights_and_reports_no_loss():
@@ -110,13 +119,12 @@ def test_a_step_reads_the_chosen_blocks_of_each_head_and_the_means_before_its_ow
 @pytest.mark.parametrize("shape", [Shape(length=40), Shape(length=3, past=30), Shape(length=1, past=50), Shape(length=9)])
 def test_whole_blocks_before_a_query_are_counted_query_by_query(shape):
     by_query = [p // SIZE for p in range(shape.past, shape.past + shape.length)]
-    assert ATTENTION.choice.cost(16, H, K, 8, ATTENTION.mask, shape).own_work["scores"].exact == sum(by_query)
+    assert ATTENTION.score.choice.cost(16, H, K, 8, ATTENTION.mask, shape).own_work["scores"].exact == sum(by_query)
 
 
 def test_a_choice_without_a_kind_is_an_indexer():
     described = model_of().model_dump(mode="json")
     attention = described["decoder"]["variants"]["layer"]["steps"][0]["branches"]["block_sparse_attention"]["sublayer"]
-    assert attention["choice"]["kind"] == "mean_keys"
-    del attention["choice"]["kind"]
-    read = BlockSparseAttention.model_validate(attention)
-    assert read.choice.kind == "block_indexer"
+    assert attention["score"]["choice"]["kind"] == "mean_keys"
+    del attention["score"]["choice"]["kind"]
+    assert Attention.model_validate(attention).score.choice.kind == "block_indexer"

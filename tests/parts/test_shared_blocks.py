@@ -15,7 +15,8 @@ from anyformer.parts import (
     FeedForward,
     Head,
     Joined,
-    LayerLoRA,
+    Projection,
+    ProjectionLoRA,
     RMSNorm,
     Skip,
     Stack,
@@ -25,7 +26,7 @@ from anyformer.parts import (
 
 NORM = RMSNorm()
 PLAIN = pre_norm(NORM, FeedForward(width=12))
-ATTENTION = Attention(heads=2, joined=Joined(norm=NORM), lora=LayerLoRA(rank=2, layers=2))
+ATTENTION = Attention(heads=2, project=Projection(adjust=(Joined(norm=NORM), ProjectionLoRA(rank=2, layers=2))))
 ASIDE = Block(steps=(Step(residual="none", branches=Named(attention=Branch(sublayer=ATTENTION))),), output="aside")
 READS = Block(
     steps=(

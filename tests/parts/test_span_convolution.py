@@ -17,12 +17,12 @@ def test_an_even_kernel_is_refused():
 
 
 def test_a_decoder_with_it_generates_nothing():
-    model = build(decoder_of(Attention(heads=4, convolution=SpanConvolution(kernel=3))))
+    model = build(decoder_of(Attention(heads=4, combine=SpanConvolution(kernel=3))))
     with pytest.raises(InputError, match="a convolution of spans reads later positions"):
         model.state(1, 4)
 
 
 def test_its_attention_is_not_divided_and_has_no_layout():
-    attention = Attention(heads=4, convolution=SpanConvolution())
+    attention = Attention(heads=4, combine=SpanConvolution())
     assert attention.narrowed(24, 2) is attention.gathers(24) is attention.layout(24).heads is None
     assert attention.traits.mixing == "MHA+convolution"

@@ -10,14 +10,23 @@ import torch
 from anyformer.describe import DescriptionError
 from anyformer.model import InputError, Transformer, build, decoder_only
 from anyformer.operations import Shape
-from anyformer.parts import Attention, Embedding, FeedForward, Gate, RMSNorm, ValueEmbedding, pre_norm
+from anyformer.parts import (
+    Attention,
+    Embedding,
+    FeedForward,
+    Gate,
+    Projection,
+    RMSNorm,
+    ValueEmbedding,
+    pre_norm,
+)
 from anyformer.plan import Plan
 from anyformer.testing.around import LOUD
 
 D, V = 24, 37
 X = torch.randint(0, V, (2, 9), generator=torch.Generator().manual_seed(0))
 ROWS = ValueEmbedding(vocab=V)
-READS = Attention(heads=4, kv_heads=2, value_embedding=ROWS)
+READS = Attention(heads=4, kv_heads=2, project=Projection(adjust=ROWS))
 
 
 def made(attention: Attention) -> Transformer:

@@ -9,9 +9,10 @@ from torch import nn
 from anyformer.parts import (
     Attention,
     CrossAttention,
-    DifferentialAttention,
+    Differential,
     LatentAttention,
     Rotary,
+    Score,
     SpatialCrossAttention,
     Window,
 )
@@ -21,9 +22,9 @@ from anyformer.plan import Plan
 
 B, T, D = 2, 9, 16
 PARTS = {
-    "attention": Attention(heads=4, kv_heads=2, rotary=Rotary()),
-    "window": Attention(heads=4, mask=Window(size=4), softcap=2.0),
-    "differential": DifferentialAttention(heads=4),
+    "attention": Attention(heads=4, kv_heads=2, place=Rotary()),
+    "window": Attention(heads=4, mask=Window(size=4), score=Score(softcap=2.0)),
+    "differential": Attention(heads=4, weigh=Differential()),
     "latent": LatentAttention(heads=2, kv_rank=6, nope_width=4, rope_width=4, value_width=5, rotary=Rotary()),
     "spatial": SpatialCrossAttention(scales=(8, 8), heads=2),
 }

@@ -124,7 +124,7 @@ def test_the_command_draws_and_still_prints_what_was_asked_for(call, tmp_path):
     """`--toml` beside `--masks` was dropped without a word."""
     both = call("show", "gpt2", "--masks", "m.svg", "--toml", "--length", "1k", cwd=tmp_path)
     assert both.returncode == 0
-    assert both.stdout.startswith("width = 768"), both.stdout[:80]
+    assert both.stdout.startswith("version = 2\nwidth = 768"), both.stdout[:80]
     assert (tmp_path / "m.svg").exists()
     assert call("show", "gpt2", "--masks", "m.png", cwd=tmp_path).stdout == "m.png\n"
 

@@ -144,7 +144,7 @@ def leaky_twin(part: LeakySum, weights: dict[str, Tensor], x: Tensor) -> Tensor:
 
 @pytest.fixture
 def architecture() -> Architecture:
-    return decoder_of(LeakySum(), Attention(heads=4, rotary=Rotary()), LeakySum(keep=0.7, norm=RMSNorm()))
+    return decoder_of(LeakySum(), Attention(heads=4, place=Rotary()), LeakySum(keep=0.7, norm=RMSNorm()))
 
 
 def test_it_is_known_by_being_defined(architecture):

@@ -39,7 +39,7 @@ PATH = "decoder.layers.{}.experts.sublayer"
 
 def model_with(layers=2, **fields):
     experts = Experts(**{"experts": 4, "chosen": 2, "width": 24, "router": ROUTER} | fields)
-    block = pre_norm(RMSNorm(), Attention(heads=4, rotary=Rotary()), experts)
+    block = pre_norm(RMSNorm(), Attention(heads=4, place=Rotary()), experts)
     return decoder_only(Embedding(vocab=257), 32, [block] * layers, final_norm=RMSNorm())
 
 

@@ -18,7 +18,7 @@ from anyformer.parts import (
     Attention,
     Causal,
     Chunk,
-    DifferentialAttention,
+    Differential,
     Disentangled,
     Embedding,
     Experts,
@@ -30,6 +30,7 @@ from anyformer.parts import (
     RelativeTable,
     RMSNorm,
     Rotary,
+    Score,
     Strided,
     TransformerXL,
     Window,
@@ -38,18 +39,18 @@ from anyformer.parts import (
 from anyformer.training import AdamW, Run, train
 from anyformer.training.journal import read_metrics
 
-ATTENTION = Attention(heads=2, rotary=Rotary())
+ATTENTION = Attention(heads=2, place=Rotary())
 KINDS = {
     "window": ATTENTION.but(mask=Window(size=8)),
     "strided": ATTENTION.but(mask=Window(size=4) | (Causal() & Strided(stride=4))),
     "fixed": ATTENTION.but(mask=Causal() & (Chunk(size=8) | Fixed(size=8))),
     "sink": ATTENTION.but(sink="head"),
-    "alibi": Attention(heads=2, score_bias=ALiBi()),
-    "buckets": Attention(heads=2, score_bias=RelativeBuckets()),
-    "transformer_xl": Attention(heads=2, score_bias=TransformerXL()),
-    "disentangled": Attention(heads=2, score_bias=Disentangled(span=16)),
+    "alibi": Attention(heads=2, score=Score(terms=ALiBi())),
+    "buckets": Attention(heads=2, score=Score(terms=RelativeBuckets())),
+    "transformer_xl": Attention(heads=2, score=Score(terms=TransformerXL())),
+    "disentangled": Attention(heads=2, score=Score(terms=Disentangled(span=16))),
     "virtual_tokens": ATTENTION.but(virtual_tokens=2),
-    "differential": DifferentialAttention(heads=4, rotary=Rotary()),
+    "differential": Attention(heads=4, place=Rotary(), weigh=Differential()),
     "latent": LATENT,
     "streams": ATTENTION,
     **{mixer.kind: mixer for mixer in reversed(MIXERS.values())},

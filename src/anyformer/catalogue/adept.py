@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from anyformer.catalogue.entry import Entry
 from anyformer.model import Architecture, decoder_only
-from anyformer.parts import Attention, Embedding, FeedForward, LayerNorm, QKNorm, Rotary, pre_norm
+from anyformer.parts import (
+    Attention,
+    Embedding,
+    FeedForward,
+    LayerNorm,
+    Projection,
+    QKNorm,
+    Rotary,
+    pre_norm,
+)
 
 
 def persimmon() -> Architecture:
@@ -14,9 +23,8 @@ def persimmon() -> Architecture:
         norm,
         Attention(
             heads=64,
-            bias=("query", "key", "value", "output"),
-            qk_norm=QKNorm(norm=norm),
-            rotary=Rotary(theta=25_000.0, fraction=0.5),
+            project=Projection(bias=("query", "key", "value", "output"), adjust=QKNorm(norm=norm)),
+            place=Rotary(theta=25_000.0, fraction=0.5),
         ),
         FeedForward(width=16_384, activation="relu_squared", gated=False, bias=("up", "down")),
     )

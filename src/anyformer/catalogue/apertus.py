@@ -6,7 +6,17 @@ from functools import partial
 
 from anyformer.catalogue.entry import Entry
 from anyformer.model import Architecture, decoder_only
-from anyformer.parts import Attention, Embedding, FeedForward, Llama3Scaling, QKNorm, RMSNorm, Rotary, pre_norm
+from anyformer.parts import (
+    Attention,
+    Embedding,
+    FeedForward,
+    Llama3Scaling,
+    Projection,
+    QKNorm,
+    RMSNorm,
+    Rotary,
+    pre_norm,
+)
 
 
 def apertus(*, width: int, depth: int, heads: int, kv_heads: int, ffn: int, vocab: int = 131_072) -> Architecture:
@@ -15,7 +25,7 @@ def apertus(*, width: int, depth: int, heads: int, kv_heads: int, ffn: int, voca
     rotary = Rotary(theta=12_000_000.0, scaling=Llama3Scaling(factor=8.0, low=1.0, high=4.0, trained=8192))
     block = pre_norm(
         norm,
-        Attention(heads=heads, kv_heads=kv_heads, qk_norm=QKNorm(norm=norm), rotary=rotary),
+        Attention(heads=heads, kv_heads=kv_heads, project=Projection(adjust=QKNorm(norm=norm)), place=rotary),
         FeedForward(width=ffn, activation="xielu", gated=False),
     )
     return decoder_only(Embedding(vocab=vocab), width, [block] * depth, final_norm=norm)

@@ -8,13 +8,27 @@ from anyformer.catalogue.deepseek import by_correction, fine_experts
 from anyformer.catalogue.entry import Entry
 from anyformer.describe import Named
 from anyformer.model import Architecture, decoder_only
-from anyformer.parts import Attention, Block, Embedding, FeedForward, Gate, QKNorm, RMSNorm, Rotary, Window, sandwich
+from anyformer.parts import (
+    Attention,
+    Block,
+    Embedding,
+    FeedForward,
+    OutputGate,
+    Projection,
+    QKNorm,
+    RMSNorm,
+    Rotary,
+    Window,
+    sandwich,
+)
 
 
 def trinity(*, width: int, depth: int, heads: int, kv_heads: int, ffn: int, expert: int, dense: int = 2) -> Architecture:
     """Arcee 2025: three local layers to a global one; embeddings times sqrt(D); experts after the first `dense` layers."""
     norm = RMSNorm(eps=1e-5, cast="after_gain")
-    full = Attention(heads=heads, kv_heads=kv_heads, head_width=128, qk_norm=QKNorm(norm=norm), gate=Gate())
+    full = Attention(
+        heads=heads, kv_heads=kv_heads, head_width=128, project=Projection(adjust=QKNorm(norm=norm)), combine=OutputGate()
+    )
     local = full.but(mask=Window(size=2048), rotary=Rotary(theta=10_000.0))
     network = FeedForward(width=ffn, activation="silu", gated=True)
     routed = fine_experts(experts=128, chosen=8, width=expert, shared=1, router=by_correction(scale=2.826))

@@ -12,7 +12,7 @@ def aria() -> Architecture:
     """Li et al. 2024 (arXiv 2410.05993), section 2.1: 6 of 64 experts weighed by a softmax over them, two shared ones."""
     norm = RMSNorm(eps=1e-6)
     routed = fine_experts(experts=64, chosen=6, width=1664, shared=2, router=Router(over="chosen"))
-    attention = Attention(heads=20, kv_heads=20, head_width=128, rotary=Rotary(theta=5_000_000.0))
+    attention = Attention(heads=20, kv_heads=20, head_width=128, place=Rotary(theta=5_000_000.0))
     block = pre_norm(norm, attention, routed)
     return decoder_only(Embedding(vocab=100_352), 2560, [block] * 28, final_norm=norm)
 

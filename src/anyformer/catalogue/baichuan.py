@@ -7,13 +7,23 @@ from functools import partial
 from anyformer.catalogue.entry import Entry
 from anyformer.catalogue.llama import llama
 from anyformer.model import Architecture, decoder_only
-from anyformer.parts import ALiBi, Attention, Embedding, FeedForward, RMSNorm, pre_norm
+from anyformer.parts import (
+    ALiBi,
+    Attention,
+    Embedding,
+    FeedForward,
+    RMSNorm,
+    Score,
+    pre_norm,
+)
 
 
 def with_alibi(*, width: int, depth: int, heads: int, ffn: int, vocab: int) -> Architecture:
     """Llama's block with ALiBi (arXiv 2309.10305, section 2.4)."""
     norm = RMSNorm(eps=1e-6)
-    block = pre_norm(norm, Attention(heads=heads, score_bias=ALiBi()), FeedForward(width=ffn, activation="silu", gated=True))
+    block = pre_norm(
+        norm, Attention(heads=heads, score=Score(terms=ALiBi())), FeedForward(width=ffn, activation="silu", gated=True)
+    )
     return decoder_only(Embedding(vocab=vocab), width, [block] * depth, final_norm=norm)
 
 

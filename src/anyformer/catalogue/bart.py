@@ -17,6 +17,7 @@ from anyformer.parts import (
     LayerNorm,
     LearnedPosition,
     Normal,
+    Projection,
     post_norm,
     stack,
 )
@@ -27,8 +28,8 @@ def bart(*, width: int, depth: int, heads: int, vocab: int = 50_265, length: int
     norm = LayerNorm(eps=1e-5)
     position = LearnedPosition(length=length, offset=2)
     feedforward = FeedForward(width=4 * width, activation="gelu", gated=False, bias=("up", "down"))
-    past = Attention(heads=heads, bias=("query", "key", "value", "output"))
-    cross = CrossAttention(heads=heads, bias=("query", "key", "value", "output"))
+    past = Attention(heads=heads, project=Projection(bias=("query", "key", "value", "output")))
+    cross = CrossAttention(heads=heads, project=Projection(bias=("query", "key", "value", "output")))
     encoder = post_norm(norm, past.but(mask=Bidirectional()), feedforward, dropout=dropout)
     decoder = post_norm(norm, past, cross, feedforward, dropout=dropout)
     return encoder_decoder(

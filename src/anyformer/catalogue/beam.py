@@ -14,10 +14,11 @@ from anyformer.parts import (
     Embedding,
     Experts,
     FeedForward,
-    Gate,
     Groups,
     Head,
+    OutputGate,
     PowerTemperature,
+    Projection,
     QKNorm,
     RMSNorm,
     Rotary,
@@ -48,7 +49,13 @@ def beam(
     window: int,
 ) -> Architecture:
     """Reflection AI 2026: every sixth layer and the last see everything, without positions, their queries scaled by place."""
-    attention = Attention(heads=heads, kv_heads=kv_heads, head_width=128, qk_norm=QKNorm(norm=_NORM), gate=Gate(bias="head"))
+    attention = Attention(
+        heads=heads,
+        kv_heads=kv_heads,
+        head_width=128,
+        project=Projection(adjust=QKNorm(norm=_NORM)),
+        combine=OutputGate(bias="head"),
+    )
     local, full = attention.but(mask=Window(size=window), rotary=Rotary()), attention.but(temperature=PowerTemperature())
     router = by_correction(scale=2.5, groups=Groups(count=8, keep=4, score="top_2"))
     routed, network = Experts(experts=experts, chosen=chosen, width=expert, router=router), FeedForward(width=ffn)

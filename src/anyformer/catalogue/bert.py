@@ -27,7 +27,10 @@ from anyformer.parts import (
     NarrowTable,
     NetworkGroups,
     Normal,
+    Projection,
     RelativeTable,
+    Score,
+    Softmax,
     SpanConvolution,
     Transform,
     post_norm,
@@ -64,7 +67,7 @@ def bert(
 ) -> Architecture:
     """Devlin et al. 2018 (arXiv 1810.04805), section 3. RoBERTa (1907.11692): one kind of token, positions counted from 2."""
     norm = LayerNorm(eps=eps)
-    attention = Attention(heads=heads, bias=("query", "key", "value", "output"))
+    attention = Attention(heads=heads, project=Projection(bias=("query", "key", "value", "output")))
     return encoder_only(
         Embedding(vocab=vocab, types=types),
         width,
@@ -118,7 +121,12 @@ def convbert(*, width: int, depth: int, heads: int, ffn: int) -> Architecture:
 
 def mobilebert(*, width: int, depth: int, heads: int, ffn: int, inside: int = 128, networks: int = 4) -> Architecture:
     """Sun et al. 2020 (arXiv 2004.02984), section 3: layers of `inside` features, trigrams of narrow embeddings, no norms."""
-    attention = Attention(heads=heads, bias=("query", "key", "value", "output"), mask=Bidirectional(), dropout=0.1)
+    attention = Attention(
+        heads=heads,
+        mask=Bidirectional(),
+        project=Projection(bias=("query", "key", "value", "output")),
+        weigh=Softmax(dropout=0.1),
+    )
     network = FeedForward(width=ffn, activation="relu", gated=False, bias=("up", "down"))
     layer = Bottleneck(width=inside, attention=attention, network=network, networks=networks, norm=Affine(), bias=True)
     return encoder_only(
@@ -140,9 +148,10 @@ def deberta(*, width: int, depth: int, heads: int, ffn: int, vocab: int = 50_265
     norm = LayerNorm(eps=1e-7, cast="before_gain")
     attention = Attention(
         heads=heads,
-        bias=("query", "value", "output"),
-        scale=(3 * width // heads) ** -0.5,
-        score_bias=Disentangled(shared=False, span=512, bias=("position_to_content",)),
+        project=Projection(bias=("query", "value", "output")),
+        score=Score(
+            scale=(3 * width // heads) ** -0.5, terms=Disentangled(shared=False, span=512, bias=("position_to_content",))
+        ),
     )
     return encoder_only(
         Embedding(vocab=vocab),
@@ -161,9 +170,8 @@ def deberta3(*, width: int, depth: int, heads: int, ffn: int, vocab: int = 128_1
     norm = LayerNorm(eps=1e-7)
     attention = Attention(
         heads=heads,
-        bias=("query", "key", "value", "output"),
-        scale=(3 * width // heads) ** -0.5,
-        score_bias=Disentangled(span=256, max_distance=512),
+        project=Projection(bias=("query", "key", "value", "output")),
+        score=Score(scale=(3 * width // heads) ** -0.5, terms=Disentangled(span=256, max_distance=512)),
     )
     return encoder_only(
         Embedding(vocab=vocab),

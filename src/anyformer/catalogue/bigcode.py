@@ -13,6 +13,7 @@ from anyformer.parts import (
     Head,
     LayerNorm,
     LearnedPosition,
+    Projection,
     Rotary,
     Window,
     pre_norm,
@@ -24,7 +25,7 @@ def starcoder(*, width: int, depth: int, heads: int, vocab: int, length: int) ->
     norm = LayerNorm(eps=1e-5)
     block = pre_norm(
         norm,
-        Attention(heads=heads, kv_heads=1, bias=("query", "key", "value", "output")),
+        Attention(heads=heads, kv_heads=1, project=Projection(bias=("query", "key", "value", "output"))),
         FeedForward(width=4 * width, activation="gelu_tanh", gated=False, bias=("up", "down")),
     )
     return decoder_only(
@@ -45,9 +46,9 @@ def starcoder2(*, width: int, depth: int, heads: int, kv_heads: int, theta: floa
         Attention(
             heads=heads,
             kv_heads=kv_heads,
-            bias=("query", "key", "value", "output"),
-            rotary=Rotary(theta=theta),
             mask=Window(size=4096),
+            project=Projection(bias=("query", "key", "value", "output")),
+            place=Rotary(theta=theta),
         ),
         FeedForward(width=4 * width, activation="gelu_tanh", gated=False, bias=("up", "down")),
     )

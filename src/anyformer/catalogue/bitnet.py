@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from anyformer.catalogue.entry import Entry
 from anyformer.model import Architecture, decoder_only
-from anyformer.parts import Attention, Embedding, FeedForward, Head, RMSNorm, Rotary, pre_norm
+from anyformer.parts import (
+    Attention,
+    Embedding,
+    FeedForward,
+    Head,
+    RMSNorm,
+    Rotary,
+    SubNorm,
+    pre_norm,
+)
 
 
 def bitnet() -> Architecture:
@@ -13,7 +22,7 @@ def bitnet() -> Architecture:
     How weights and activations are rounded is left to the precision of a run.
     """
     norm = RMSNorm(eps=1e-5)
-    attention = Attention(heads=20, kv_heads=5, sub_norm=norm, rotary=Rotary(theta=500_000.0))
+    attention = Attention(heads=20, kv_heads=5, place=Rotary(theta=500_000.0), combine=SubNorm.of(norm))
     network = FeedForward(width=6912, activation="relu_squared", gated=True, sub_norm=norm)
     block = pre_norm(norm, attention, network)
     return decoder_only(Embedding(vocab=128_256), 2560, [block] * 30, final_norm=norm, head=Head(tied=True))

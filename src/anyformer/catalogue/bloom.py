@@ -6,7 +6,17 @@ from functools import partial
 
 from anyformer.catalogue.entry import Entry
 from anyformer.model import Architecture, decoder_only
-from anyformer.parts import ALiBi, Attention, Embedding, FeedForward, Head, LayerNorm, pre_norm
+from anyformer.parts import (
+    ALiBi,
+    Attention,
+    Embedding,
+    FeedForward,
+    Head,
+    LayerNorm,
+    Projection,
+    Score,
+    pre_norm,
+)
 
 
 def bloom(*, width: int, depth: int, heads: int, vocab: int = 250_880) -> Architecture:
@@ -14,7 +24,7 @@ def bloom(*, width: int, depth: int, heads: int, vocab: int = 250_880) -> Archit
     norm = LayerNorm(eps=1e-5)
     block = pre_norm(
         norm,
-        Attention(heads=heads, bias=("query", "key", "value", "output"), score_bias=ALiBi()),
+        Attention(heads=heads, project=Projection(bias=("query", "key", "value", "output")), score=Score(terms=ALiBi())),
         FeedForward(width=4 * width, activation="gelu_tanh", gated=False, bias=("up", "down")),
     )
     return decoder_only(Embedding(vocab=vocab), width, [block] * depth, input_norm=norm, final_norm=norm, head=Head(tied=True))

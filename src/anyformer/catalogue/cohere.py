@@ -7,7 +7,18 @@ from functools import partial
 from anyformer.catalogue.entry import Entry
 from anyformer.describe import Named
 from anyformer.model import Architecture, decoder_only
-from anyformer.parts import Attention, Embedding, FeedForward, Head, LayerNorm, QKNorm, Rotary, Window, parallel
+from anyformer.parts import (
+    Attention,
+    Embedding,
+    FeedForward,
+    Head,
+    LayerNorm,
+    Projection,
+    QKNorm,
+    Rotary,
+    Window,
+    parallel,
+)
 
 NORM = LayerNorm(eps=1e-5, bias=False)
 
@@ -28,8 +39,8 @@ def command_r(
     attention = Attention(
         heads=heads,
         kv_heads=kv_heads,
-        qk_norm=QKNorm(norm=NORM, over="each_head") if qk_norm else None,
-        rotary=Rotary(theta=theta, pairing="adjacent", rotate_in="fp32"),
+        project=Projection(adjust=QKNorm(norm=NORM, over="each_head") if qk_norm else None),
+        place=Rotary(theta=theta, pairing="adjacent", rotate_in="fp32"),
     )
     block = parallel(NORM, attention, FeedForward(width=ffn, activation="silu", gated=True))
     return decoder_only(Embedding(vocab=vocab), width, [block] * depth, final_norm=NORM, head=Head(tied=True, scale=logits))
@@ -41,7 +52,7 @@ def command_a(
     """Cohere 2025 (arXiv 2504.00698), section 2: three local layers with rotary positions to one global without any."""
     rotary = Rotary(theta=50_000.0, pairing="adjacent", rotate_in="fp32")
     feedforward = FeedForward(width=ffn, activation="silu", gated=True)
-    local = parallel(NORM, Attention(heads=heads, kv_heads=kv_heads, rotary=rotary, mask=Window(size=window)), feedforward)
+    local = parallel(NORM, Attention(heads=heads, kv_heads=kv_heads, mask=Window(size=window), place=rotary), feedforward)
     global_ = parallel(NORM, Attention(heads=heads, kv_heads=kv_heads), feedforward)
     return decoder_only(
         Embedding(vocab=vocab),

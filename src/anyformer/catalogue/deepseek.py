@@ -105,7 +105,7 @@ def by_correction(*, scale: float, groups: Groups | None = None) -> Router:
 
 _MOE_16B = partial(
     dense_then_experts,
-    Attention(heads=16, rotary=Rotary()),
+    Attention(heads=16, place=Rotary()),
     width=2048,
     depth=28,
     dense=1,

@@ -20,6 +20,7 @@ from anyformer.parts import (
     Indexer,
     LatentAttention,
     LayerNorm,
+    Projection,
     QKNorm,
     RMSNorm,
     Rotary,
@@ -113,7 +114,7 @@ def dots3_note(*, width: int, depth: int, ffn: int, experts: int, chosen: int, e
 
 _DOTS = partial(
     dense_then_experts,
-    Attention(heads=32, qk_norm=QKNorm(norm=RMSNorm(eps=1e-5)), rotary=Rotary(theta=10_000_000.0)),
+    Attention(heads=32, project=Projection(adjust=QKNorm(norm=RMSNorm(eps=1e-5))), place=Rotary(theta=10_000_000.0)),
     width=4096,
     depth=62,
     dense=1,
@@ -124,7 +125,7 @@ _DOTS = partial(
 )
 _SOLAR = partial(
     dense_then_experts,
-    Attention(heads=64, kv_heads=8, head_width=128, rotary=Rotary(theta=1_000_000.0)),
+    Attention(heads=64, kv_heads=8, head_width=128, place=Rotary(theta=1_000_000.0)),
     width=4096,
     depth=48,
     dense=0,

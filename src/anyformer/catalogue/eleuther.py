@@ -14,7 +14,9 @@ from anyformer.parts import (
     Head,
     LayerNorm,
     LearnedPosition,
+    Projection,
     Rotary,
+    Score,
     Window,
     parallel,
     pre_norm,
@@ -25,8 +27,12 @@ def gpt_neo(*, width: int, depth: int, heads: int, vocab: int = 50_257, length: 
     """Alternating global and local layers; scores are not scaled, and only the attention's output has a bias."""
     norm = LayerNorm(eps=1e-5)
     feedforward = FeedForward(width=4 * width, activation="gelu_tanh", gated=False, bias=("up", "down"))
-    dense = pre_norm(norm, Attention(heads=heads, bias=("output",), scale=1.0), feedforward)
-    local = pre_norm(norm, Attention(heads=heads, bias=("output",), scale=1.0, mask=Window(size=window)), feedforward)
+    dense = pre_norm(norm, Attention(heads=heads, project=Projection(bias=("output",)), score=Score(scale=1.0)), feedforward)
+    local = pre_norm(
+        norm,
+        Attention(heads=heads, mask=Window(size=window), project=Projection(bias=("output",)), score=Score(scale=1.0)),
+        feedforward,
+    )
     return decoder_only(
         Embedding(vocab=vocab),
         width,
@@ -43,7 +49,7 @@ def gpt_j(*, width: int, depth: int, heads: int, rotated: float, vocab: int) -> 
     norm = LayerNorm(eps=1e-5)
     block = parallel(
         norm,
-        Attention(heads=heads, rotary=Rotary(fraction=rotated, pairing="adjacent")),
+        Attention(heads=heads, place=Rotary(fraction=rotated, pairing="adjacent")),
         FeedForward(width=4 * width, activation="gelu_tanh", gated=False, bias=("up", "down")),
     )
     return decoder_only(Embedding(vocab=vocab), width, [block] * depth, final_norm=norm, head=Head(bias=True))
@@ -54,7 +60,7 @@ def gpt_neox(*, width: int, depth: int, heads: int, vocab: int = 50_304) -> Arch
     norm = LayerNorm(eps=1e-5)
     block = parallel(
         norm,
-        Attention(heads=heads, bias=("query", "key", "value", "output"), rotary=Rotary(fraction=0.25)),
+        Attention(heads=heads, project=Projection(bias=("query", "key", "value", "output")), place=Rotary(fraction=0.25)),
         FeedForward(width=4 * width, activation="gelu", gated=False, bias=("up", "down")),
         shared_norm=False,
     )

@@ -14,18 +14,19 @@ from anyformer.parts import (
     FeedForward,
     Head,
     LayerNorm,
+    Projection,
     RMSNorm,
     Rotary,
     post_norm,
     pre_norm,
 )
-from anyformer.parts.attention.heads import PROJECTIONS
+from anyformer.parts.attention.projection import PROJECTIONS
 
 
 def nomic() -> Architecture:
     """Nussbaum et al. 2024 (arXiv 2402.01613), section 4.1: BERT with rotary positions and SwiGLU, no biases but the norms'."""
     norm = LayerNorm(eps=1e-12)
-    attention = Attention(heads=12, mask=Bidirectional(), rotary=Rotary(theta=1000.0))
+    attention = Attention(heads=12, mask=Bidirectional(), place=Rotary(theta=1000.0))
     block = post_norm(norm, attention, FeedForward(width=3072, activation="silu", gated=True))
     return encoder_only(
         Embedding(vocab=30_528, types=2),
@@ -40,7 +41,7 @@ def nomic() -> Architecture:
 def gte() -> Architecture:
     """Zhang et al. 2024 (arXiv 2407.19669), section 3.1: BERT with rotary positions and gated GELU, for 8,192 tokens."""
     norm = LayerNorm(eps=1e-12)
-    attention = Attention(heads=12, bias=PROJECTIONS, mask=Bidirectional(), rotary=Rotary(theta=160_000.0))
+    attention = Attention(heads=12, mask=Bidirectional(), project=Projection(bias=PROJECTIONS), place=Rotary(theta=160_000.0))
     network = FeedForward(width=3072, activation="gelu", gated=True, bias=("down",), dropout=0.1)
     return encoder_only(
         Embedding(vocab=250_048, types=1),
@@ -56,7 +57,7 @@ def gte() -> Architecture:
 def jina3() -> Architecture:
     """Sturua et al. 2024 (arXiv 2409.10173), section 3: XLM-RoBERTa with rotary positions; low-rank adapters are left aside."""
     norm = LayerNorm(eps=1e-5)
-    attention = Attention(heads=16, bias=PROJECTIONS, rotary=Rotary(theta=20_000.0))
+    attention = Attention(heads=16, project=Projection(bias=PROJECTIONS), place=Rotary(theta=20_000.0))
     return encoder_only(
         Embedding(vocab=250_002, types=1),
         1024,
@@ -72,7 +73,7 @@ def eurobert(*, width: int, depth: int, heads: int, kv_heads: int, ffn: int) -> 
     """Boizard et al. 2025 (arXiv 2503.05500), section 2.1: Llama's block that sees both ways, a head of its own."""
     norm = RMSNorm(eps=1e-5)
     rotary = Rotary(theta=250_000.0)
-    attention = Attention(heads=heads, kv_heads=kv_heads, mask=Bidirectional(), rotary=rotary)
+    attention = Attention(heads=heads, kv_heads=kv_heads, mask=Bidirectional(), place=rotary)
     block = pre_norm(norm, attention, FeedForward(width=ffn, activation="silu", gated=True))
     return encoder_only(Embedding(vocab=128_256), width, [block] * depth, final_norm=norm, head=Head())
 

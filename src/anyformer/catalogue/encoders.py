@@ -17,22 +17,25 @@ from anyformer.parts import (
     InputProjection,
     LayerNorm,
     LearnedPosition,
+    Projection,
     RelativeBuckets,
     Rotary,
+    Score,
     SharedBias,
+    Softmax,
     Transform,
     TransformerXL,
     Window,
     post_norm,
     pre_norm,
 )
-from anyformer.parts.attention.heads import PROJECTIONS
+from anyformer.parts.attention.projection import PROJECTIONS
 
 
 def xlm_roberta_xl(*, width: int, depth: int, heads: int) -> Architecture:
     """Goyal et al. 2021 (arXiv 2105.00572), section 3: RoBERTa with norms before sublayers and one at the end; FFN 4 D."""
     norm = LayerNorm(eps=1e-5)
-    attention = Attention(heads=heads, bias=PROJECTIONS, mask=Bidirectional(), dropout=0.1)
+    attention = Attention(heads=heads, mask=Bidirectional(), project=Projection(bias=PROJECTIONS), weigh=Softmax(dropout=0.1))
     network = FeedForward(width=4 * width, activation="gelu", gated=False, bias=("up", "down"))
     block = change(pre_norm(norm, attention, network), "attention.dropout", 0.1)
     return encoder_only(
@@ -53,7 +56,7 @@ def mpnet() -> Architecture:
     return encoder_only(
         Embedding(vocab=30_527),
         768,
-        [post_norm_encoder(norm, Attention(heads=12, bias=PROJECTIONS), 3072, "gelu", 0.1)] * 12,
+        [post_norm_encoder(norm, Attention(heads=12, project=Projection(bias=PROJECTIONS)), 3072, "gelu", 0.1)] * 12,
         position=LearnedPosition(length=510, offset=2),
         score_bias=SharedBias(heads=12, buckets=RelativeBuckets(two_sided=True)),
         input_norm=norm,
@@ -69,7 +72,7 @@ def rembert() -> Architecture:
     return encoder_only(
         Embedding(vocab=250_300, types=2),
         1152,
-        [post_norm_encoder(norm, Attention(heads=18, bias=PROJECTIONS), 4608, "gelu", 0.0)] * 32,
+        [post_norm_encoder(norm, Attention(heads=18, project=Projection(bias=PROJECTIONS)), 4608, "gelu", 0.0)] * 32,
         embedding_width=256,
         input_projection=InputProjection(),
         position=LearnedPosition(length=512),
@@ -82,7 +85,7 @@ def rembert() -> Architecture:
 def roformer() -> Architecture:
     """Su et al. 2021 (arXiv 2104.09864), section 4.5: BERT with rotary positions in place of learned ones."""
     norm = LayerNorm(eps=1e-12)
-    attention = Attention(heads=12, bias=PROJECTIONS, rotary=Rotary(theta=10_000.0, pairing="adjacent"))
+    attention = Attention(heads=12, project=Projection(bias=PROJECTIONS), place=Rotary(theta=10_000.0, pairing="adjacent"))
     return encoder_only(
         Embedding(vocab=50_000, types=2),
         768,
@@ -106,7 +109,7 @@ def xlnet(*, width: int, depth: int, heads: int) -> Architecture:
     It learns to predict tokens in any order; whole texts are read both ways.
     """
     norm = LayerNorm(eps=1e-12)
-    attention = Attention(heads=heads, mask=Bidirectional(), score_bias=TransformerXL(), dropout=0.1)
+    attention = Attention(heads=heads, mask=Bidirectional(), score=Score(terms=TransformerXL()), weigh=Softmax(dropout=0.1))
     network = FeedForward(width=4 * width, activation="gelu", gated=False, bias=("up", "down"), dropout=0.1)
     return encoder_only(
         Embedding(vocab=32_000),

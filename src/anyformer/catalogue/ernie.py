@@ -43,7 +43,7 @@ def ernie(
 ) -> Architecture:
     """ERNIE Team 2025, section 2: `experts` take the place of the feed-forward network after the first `dense` layers."""
     rotary = Rotary(theta=500_000.0, pairing="adjacent", rotate_in="fp32")
-    attention = Attention(heads=heads, kv_heads=kv_heads, head_width=head_width, rotary=rotary)
+    attention = Attention(heads=heads, kv_heads=kv_heads, head_width=head_width, place=rotary)
     first = pre_norm(NORM, attention, FeedForward(width=ffn, activation="silu", gated=True))
     routed = pre_norm(NORM, attention, experts) if experts else first
     layers = [first] * dense + [routed] * (depth - dense)

@@ -15,6 +15,7 @@ from anyformer.parts import (
     FeedForward,
     Head,
     Llama3Scaling,
+    Projection,
     QKNorm,
     RMSNorm,
     Rotary,
@@ -34,7 +35,7 @@ def exaone4(
     With `window` three local layers to a global one without positions, else all layers are global and rotated.
     """
     rotary = Rotary(theta=1_000_000.0, scaling=Llama3Scaling(factor=16.0))
-    rotated = Attention(heads=heads, kv_heads=kv_heads, qk_norm=QKNorm(norm=NORM), rotary=rotary)
+    rotated = Attention(heads=heads, kv_heads=kv_heads, project=Projection(adjust=QKNorm(norm=NORM)), place=rotary)
     feedforward = FeedForward(width=ffn, activation="silu", gated=True)
     full = output_norm(NORM, rotated, feedforward)
     layers = [full] * depth
@@ -54,11 +55,11 @@ def k_exaone(
         heads=heads,
         kv_heads=kv_heads,
         head_width=128,
-        qk_norm=QKNorm(norm=NORM),
-        rotary=Rotary(theta=1_000_000.0),
         mask=Window(size=window),
+        project=Projection(adjust=QKNorm(norm=NORM)),
+        place=Rotary(theta=1_000_000.0),
     )
-    full = Attention(heads=heads, kv_heads=kv_heads, head_width=128, qk_norm=QKNorm(norm=NORM))
+    full = Attention(heads=heads, kv_heads=kv_heads, head_width=128, project=Projection(adjust=QKNorm(norm=NORM)))
     routed = fine_experts(experts=experts, chosen=chosen, width=expert, shared=1, router=by_correction(scale=2.5))
     blocks: Named[Block] = Named(
         dense=pre_norm(NORM, local, FeedForward(width=ffn)),

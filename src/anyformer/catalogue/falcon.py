@@ -25,7 +25,7 @@ def falcon(
     norm = LayerNorm(eps=1e-5)
     block = parallel(
         norm,
-        Attention(heads=heads, kv_heads=kv_heads, rotary=Rotary(theta=theta)),
+        Attention(heads=heads, kv_heads=kv_heads, place=Rotary(theta=theta)),
         FeedForward(width=4 * width, activation="gelu", gated=False),
         shared_norm=shared_norm,
     )

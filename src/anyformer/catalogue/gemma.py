@@ -14,9 +14,11 @@ from anyformer.parts import (
     FeedForward,
     Head,
     LinearScaling,
+    Projection,
     QKNorm,
     RMSNorm,
     Rotary,
+    Score,
     ShortConvolution,
     Window,
     pre_norm,
@@ -33,7 +35,7 @@ def gemma(
     """Gemma Team 2024 (arXiv 2403.08295), section 2."""
     block = pre_norm(
         NORM,
-        Attention(heads=heads, kv_heads=kv_heads, head_width=head_width, rotary=Rotary()),
+        Attention(heads=heads, kv_heads=kv_heads, head_width=head_width, place=Rotary()),
         FeedForward(width=ffn, activation="gelu_tanh", gated=True),
     )
     return decoder_only(
@@ -58,7 +60,11 @@ def gemma2(
     Scores are divided by sqrt(`query_scalar`), the paper's head size but for 27B: D / heads.
     """
     global_ = Attention(
-        heads=heads, kv_heads=kv_heads, head_width=head_width, rotary=Rotary(), scale=query_scalar**-0.5, softcap=50.0
+        heads=heads,
+        kv_heads=kv_heads,
+        head_width=head_width,
+        place=Rotary(),
+        score=Score(scale=query_scalar**-0.5, softcap=50.0),
     )
     local = global_.but(mask=Window(size=window))
     feedforward = FeedForward(width=ffn, activation="gelu_tanh", gated=True)
@@ -94,9 +100,9 @@ def gemma3(
         heads=heads,
         kv_heads=kv_heads,
         head_width=head_width,
-        qk_norm=QKNorm(norm=NORM),
-        rotary=Rotary(theta=1_000_000.0, scaling=LinearScaling(factor=8.0) if long else None),
-        scale=query_scalar**-0.5,
+        project=Projection(adjust=QKNorm(norm=NORM)),
+        place=Rotary(theta=1_000_000.0, scaling=LinearScaling(factor=8.0) if long else None),
+        score=Score(scale=query_scalar**-0.5),
     )
     local = global_.but(rotary=Rotary(theta=10_000.0), mask=Window(size=window))
     feedforward = FeedForward(width=ffn, activation="gelu_tanh", gated=True)
@@ -115,7 +121,9 @@ def recurrent_gemma(*, width: int, depth: int, heads: int) -> Architecture:
     """Botev et al. 2024 (arXiv 2404.07839), table 1: two layers of RG-LRU to one of local attention, networks of 3 D."""
     parts = {
         "recurrent": RGLRU(channels=width, heads=heads, convolution=ShortConvolution(kernel=4, bias=True), bias=PROJECTIONS),
-        "local": Attention(heads=heads, kv_heads=1, rotary=Rotary(fraction=0.5), mask=Window(size=2048), bias=("output",)),
+        "local": Attention(
+            heads=heads, kv_heads=1, mask=Window(size=2048), project=Projection(bias=("output",)), place=Rotary(fraction=0.5)
+        ),
     }
     network = FeedForward(width=3 * width, activation="gelu_tanh", gated=True, bias=("gate", "up", "down"))
     blocks = {name: pre_norm(NORM, mixer, network) for name, mixer in parts.items()}

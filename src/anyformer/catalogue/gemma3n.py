@@ -20,11 +20,14 @@ from anyformer.parts import (
     LayerInput,
     LayerInputs,
     LowRankResidual,
+    Projection,
     QKNorm,
     RMSNorm,
     Rotary,
+    Score,
     StatisticalTopK,
     Step,
+    ValueNorm,
     Window,
 )
 
@@ -50,11 +53,10 @@ def gemma3n(*, depth: int, ffn: int, shared: int, width: int = 2048, sparse: int
         heads=8,
         kv_heads=2,
         head_width=256,
-        qk_norm=QKNorm(norm=NORM),
-        value_norm=NORM.but(gain="none"),
-        scale=1.0,
-        rotary=Rotary(theta=10_000.0),
         mask=Window(size=512),
+        project=Projection(adjust=(QKNorm(norm=NORM), ValueNorm.of(NORM.but(gain="none")))),
+        place=Rotary(theta=10_000.0),
+        score=Score(scale=1.0),
     )
     kinds = {"local": local, "full": local.but(mask=Causal(), rotary=Rotary(theta=1_000_000.0))}
     network = FeedForward(width=ffn, activation="gelu_tanh", gated=True)

@@ -20,13 +20,16 @@ from anyformer.parts import (
     Head,
     LayerInput,
     LayerInputs,
+    Projection,
     Proportional,
     QKNorm,
     Renormalise,
     RMSNorm,
     Rotary,
     Router,
+    Score,
     Step,
+    ValueNorm,
     Window,
 )
 
@@ -53,11 +56,10 @@ def gemma4(
         heads=heads,
         kv_heads=kv_heads,
         head_width=256,
-        qk_norm=QKNorm(norm=NORM),
-        value_norm=NORM.but(gain="none"),
-        scale=1.0,
-        rotary=Rotary(theta=10_000.0),
         mask=Window(size=window),
+        project=Projection(adjust=(QKNorm(norm=NORM), ValueNorm.of(NORM.but(gain="none")))),
+        place=Rotary(theta=10_000.0),
+        score=Score(scale=1.0),
     )
     global_ = local.but(
         mask=Causal(),
@@ -120,11 +122,10 @@ def gemma4_small(
         heads=heads,
         kv_heads=kv_heads,
         head_width=256,
-        qk_norm=QKNorm(norm=NORM),
-        value_norm=NORM.but(gain="none"),
-        scale=1.0,
-        rotary=Rotary(theta=10_000.0),
         mask=Window(size=512),
+        project=Projection(adjust=(QKNorm(norm=NORM), ValueNorm.of(NORM.but(gain="none")))),
+        place=Rotary(theta=10_000.0),
+        score=Score(scale=1.0),
     )
     wide = Rotary(theta=1_000_000.0, scaling=Proportional(fraction=0.25))
     kinds = {"local": local, "global": local.but(mask=Causal(), head_width=512, rotary=wide)}

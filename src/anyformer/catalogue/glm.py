@@ -7,7 +7,18 @@ from functools import partial
 from anyformer.catalogue.deepseek import by_correction, chosen_keys, dense_then_experts, fine_experts
 from anyformer.catalogue.entry import Entry
 from anyformer.model import Architecture, decoder_only
-from anyformer.parts import Attention, Embedding, FeedForward, LatentAttention, QKNorm, RMSNorm, Rotary, pre_norm, sandwich
+from anyformer.parts import (
+    Attention,
+    Embedding,
+    FeedForward,
+    LatentAttention,
+    Projection,
+    QKNorm,
+    RMSNorm,
+    Rotary,
+    pre_norm,
+    sandwich,
+)
 
 
 def glm(*, width: int, depth: int, heads: int, kv_heads: int, ffn: int, vocab: int, eps: float, around: bool) -> Architecture:
@@ -19,8 +30,8 @@ def glm(*, width: int, depth: int, heads: int, kv_heads: int, ffn: int, vocab: i
         Attention(
             heads=heads,
             kv_heads=kv_heads,
-            bias=("query", "key", "value"),
-            rotary=Rotary(fraction=0.5, pairing="adjacent"),
+            project=Projection(bias=("query", "key", "value")),
+            place=Rotary(fraction=0.5, pairing="adjacent"),
         ),
         FeedForward(width=ffn, activation="silu", gated=True),
     )
@@ -33,9 +44,8 @@ def glm45_attention(*, heads: int, kv_heads: int, qk_norm: bool) -> Attention:
         heads=heads,
         kv_heads=kv_heads,
         head_width=128,
-        bias=("query", "key", "value"),
-        qk_norm=QKNorm(norm=RMSNorm(eps=1e-5)) if qk_norm else None,
-        rotary=Rotary(theta=1_000_000.0, fraction=0.5),
+        project=Projection(bias=("query", "key", "value"), adjust=QKNorm(norm=RMSNorm(eps=1e-5)) if qk_norm else None),
+        place=Rotary(theta=1_000_000.0, fraction=0.5),
     )
 
 

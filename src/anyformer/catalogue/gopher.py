@@ -6,7 +6,16 @@ from functools import partial
 
 from anyformer.catalogue.entry import Entry
 from anyformer.model import Architecture, decoder_only
-from anyformer.parts import Attention, Embedding, FeedForward, Head, RMSNorm, TransformerXL, pre_norm
+from anyformer.parts import (
+    Attention,
+    Embedding,
+    FeedForward,
+    Head,
+    RMSNorm,
+    Score,
+    TransformerXL,
+    pre_norm,
+)
 
 
 def gopher(*, width: int, depth: int, heads: int, head_width: int, vocab: int = 32_000) -> Architecture:
@@ -14,7 +23,7 @@ def gopher(*, width: int, depth: int, heads: int, head_width: int, vocab: int = 
     norm = RMSNorm(eps=1e-6)
     block = pre_norm(
         norm,
-        Attention(heads=heads, head_width=head_width, score_bias=TransformerXL()),
+        Attention(heads=heads, head_width=head_width, score=Score(terms=TransformerXL())),
         FeedForward(width=4 * width, activation="gelu_tanh", gated=False),
     )
     return decoder_only(Embedding(vocab=vocab), width, [block] * depth, final_norm=norm, head=Head(tied=True))

@@ -21,18 +21,20 @@ from anyformer.parts import (
     LayerNorm,
     LearnedPosition,
     Normal,
+    Projection,
+    Softmax,
     Window,
     post_norm,
     pre_norm,
 )
-from anyformer.parts.attention.heads import PROJECTIONS
+from anyformer.parts.attention.projection import PROJECTIONS
 
 
 def gpt1(*, width: int, depth: int, heads: int, vocab: int, length: int, dropout: float = 0.1) -> Architecture:
     """Radford et al. 2018: a decoder with post-norm and no final norm; FFN 4 D, GELU in its tanh form, tied embedding."""
     block = post_norm(
         LayerNorm(eps=1e-5),
-        Attention(heads=heads, bias=PROJECTIONS, dropout=dropout),
+        Attention(heads=heads, project=Projection(bias=PROJECTIONS), weigh=Softmax(dropout=dropout)),
         FeedForward(width=4 * width, activation="gelu_tanh", gated=False, bias=("up", "down")),
         dropout=dropout,
     )
@@ -62,7 +64,7 @@ def gpt2(
     norm = LayerNorm(eps=1e-5, bias=bias)
     block = pre_norm(
         norm,
-        Attention(heads=heads, bias=PROJECTIONS if bias else (), dropout=dropout),
+        Attention(heads=heads, project=Projection(bias=PROJECTIONS if bias else ()), weigh=Softmax(dropout=dropout)),
         FeedForward(width=4 * width, activation=activation, gated=False, bias=("up", "down") if bias else ()),
         dropout=dropout,
     )
@@ -85,9 +87,11 @@ def gpt3(*, width: int, depth: int, heads: int, head_width: int, band: int = 256
     """
     norm = LayerNorm(eps=1e-5)
     feedforward = FeedForward(width=4 * width, activation="gelu_tanh", gated=False, bias=("up", "down"))
-    dense = pre_norm(norm, Attention(heads=heads, head_width=head_width, bias=PROJECTIONS), feedforward)
+    dense = pre_norm(norm, Attention(heads=heads, head_width=head_width, project=Projection(bias=PROJECTIONS)), feedforward)
     banded = pre_norm(
-        norm, Attention(heads=heads, head_width=head_width, bias=PROJECTIONS, mask=Window(size=band)), feedforward
+        norm,
+        Attention(heads=heads, head_width=head_width, mask=Window(size=band), project=Projection(bias=PROJECTIONS)),
+        feedforward,
     )
     return decoder_only(
         Embedding(vocab=50_257),
@@ -111,7 +115,11 @@ def sparse_transformer(
     norm = LayerNorm(eps=1e-5)
     block = pre_norm(
         norm,
-        Attention(heads=heads, bias=PROJECTIONS, mask=Causal() & (Chunk(size=stride) | Fixed(size=stride, summary=summary))),
+        Attention(
+            heads=heads,
+            mask=Causal() & (Chunk(size=stride) | Fixed(size=stride, summary=summary)),
+            project=Projection(bias=PROJECTIONS),
+        ),
         FeedForward(width=4 * width, activation="quick_gelu", gated=False, bias=("up", "down")),
     )
     return decoder_only(

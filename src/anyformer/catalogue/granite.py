@@ -19,7 +19,9 @@ from anyformer.parts import (
     RMSNorm,
     Rotary,
     Router,
+    Score,
     SharedExpert,
+    Softmax,
     Window,
     pre_norm,
 )
@@ -41,7 +43,7 @@ def granite(
 ) -> Architecture:
     """Granite Team 2024: embeddings times 12, scores times `scale`, each branch times 0.22, logits divided by `logits`."""
     norm = RMSNorm(eps=eps)
-    attention = Attention(heads=heads, kv_heads=kv_heads, rotary=Rotary(theta=theta), scale=scale)
+    attention = Attention(heads=heads, kv_heads=kv_heads, place=Rotary(theta=theta), score=Score(scale=scale))
     block = pre_norm(norm, attention, feedforward, multiplier=0.22)
     return decoder_only(
         Embedding(vocab=vocab, scale=12.0), width, [block] * depth, final_norm=norm, head=Head(tied=True, scale=1 / logits)
@@ -62,7 +64,7 @@ def granite4(
 ) -> Architecture:
     """IBM 2025: Mamba-2 in all layers but those that `attends` names, without positions; scores over E, logits over D / 256."""
     norm = RMSNorm(eps=1e-5)
-    attention = Attention(heads=heads, kv_heads=kv_heads, scale=heads / width)
+    attention = Attention(heads=heads, kv_heads=kv_heads, score=Score(scale=heads / width))
     mixer = dual(width, heads=2 * width // mamba_width).but(head_width=mamba_width)
     linear, full = (pre_norm(norm, mixes, feedforward, multiplier=branches) for mixes in (mixer, attention))
     names: Named[Block] = Named(linear=linear, full=full)
@@ -74,7 +76,9 @@ def granite4(
 def swash() -> Architecture:
     """IBM 2026: a global layer, then three that see 128 tokens, a sink for each head."""
     norm = RMSNorm(eps=1e-5)
-    attention = Attention(heads=20, kv_heads=4, rotary=Rotary(theta=10_000.0), scale=1 / 128, sink="head")
+    attention = Attention(
+        heads=20, kv_heads=4, place=Rotary(theta=10_000.0), score=Score(scale=1 / 128), weigh=Softmax(sink="head")
+    )
     network = FeedForward(width=8192)
     full = pre_norm(norm, attention, network, multiplier=0.28)
     local = pre_norm(norm, attention.but(mask=Window(size=128)), network, multiplier=0.28)

@@ -6,7 +6,16 @@ from functools import partial
 
 from anyformer.catalogue.entry import Entry
 from anyformer.model import Architecture, decoder_only
-from anyformer.parts import Attention, Embedding, Experts, Head, RMSNorm, Rotary, sandwich
+from anyformer.parts import (
+    Attention,
+    Embedding,
+    Experts,
+    Head,
+    RMSNorm,
+    Rotary,
+    Score,
+    sandwich,
+)
 
 
 def grok(
@@ -16,7 +25,7 @@ def grok(
     norm = RMSNorm(eps=1e-5)
     block = sandwich(
         norm,
-        Attention(heads=heads, kv_heads=kv_heads, head_width=128, rotary=Rotary(), softcap=30.0),
+        Attention(heads=heads, kv_heads=kv_heads, head_width=128, place=Rotary(), score=Score(softcap=30.0)),
         Experts(experts=experts, chosen=chosen, width=expert, activation="gelu_tanh"),
     )
     return decoder_only(

@@ -4,13 +4,25 @@ from __future__ import annotations
 
 from anyformer.catalogue.entry import Entry
 from anyformer.model import Architecture
-from anyformer.parts import Attention, Causal, Cycles, Embedding, FeedForward, Gate, Head, Prefix, RMSNorm, Rotary, pre_norm
+from anyformer.parts import (
+    Attention,
+    Causal,
+    Cycles,
+    Embedding,
+    FeedForward,
+    Head,
+    OutputGate,
+    Prefix,
+    RMSNorm,
+    Rotary,
+    pre_norm,
+)
 
 
 def hrm_text_1b() -> Architecture:
     """Sapient Intelligence 2026: of the first cycle's fast passes none has gradients, of the last one's all."""
     norm = RMSNorm(eps=1e-6, gain="none")
-    attention = Attention(heads=12, head_width=128, mask=Causal() | Prefix(), rotary=Rotary(), gate=Gate())
+    attention = Attention(heads=12, head_width=128, mask=Causal() | Prefix(), place=Rotary(), combine=OutputGate())
     block = pre_norm(norm, attention, FeedForward(width=4096, activation="silu", gated=True))
     mixes, thinks = block.steps
     stack = Cycles(layers=16, fast=3, learning=(0, 3)).stack(block, block.but(steps=(mixes, thinks.but(norm_after=norm))))

@@ -19,6 +19,7 @@ from anyformer.parts import (
     Indexer,
     LatentAttention,
     LayerNorm,
+    Projection,
     QKNorm,
     Renormalise,
     RMSNorm,
@@ -42,8 +43,8 @@ def hunyuan(
         heads=heads,
         kv_heads=kv_heads,
         head_width=HEAD_WIDTH,
-        qk_norm=QKNorm(norm=norm, at="after_rotary"),
-        rotary=Rotary(theta=10_000.0 * alpha ** (HEAD_WIDTH / (HEAD_WIDTH - 2))),
+        project=Projection(adjust=QKNorm(norm=norm, at="after_rotary")),
+        place=Rotary(theta=10_000.0 * alpha ** (HEAD_WIDTH / (HEAD_WIDTH - 2))),
     )
     block = pre_norm(norm, attention, feedforward)
     return decoder_only(Embedding(vocab=vocab), width, [block] * depth, final_norm=norm, head=Head(tied=True))
@@ -63,8 +64,8 @@ _HY3 = partial(
         heads=64,
         kv_heads=8,
         head_width=HEAD_WIDTH,
-        qk_norm=QKNorm(norm=RMSNorm(eps=1e-5)),
-        rotary=Rotary(theta=11_158_840.0),
+        project=Projection(adjust=QKNorm(norm=RMSNorm(eps=1e-5))),
+        place=Rotary(theta=11_158_840.0),
     ),
     width=4096,
     depth=80,

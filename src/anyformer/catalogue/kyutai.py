@@ -11,14 +11,14 @@ NORM = RMSNorm(eps=1e-8, cast="after_gain")
 
 def helium() -> Architecture:
     """Kyutai 2025: as Llama, rotated in pairs of neighbours."""
-    attention = Attention(heads=20, kv_heads=20, head_width=128, rotary=Rotary(theta=100_000.0, pairing="adjacent"))
+    attention = Attention(heads=20, kv_heads=20, head_width=128, place=Rotary(theta=100_000.0, pairing="adjacent"))
     block = pre_norm(NORM, attention, FeedForward(width=7040, activation="silu", gated=True))
     return decoder_only(Embedding(vocab=48_000), 2560, [block] * 24, final_norm=NORM)
 
 
 def moshi() -> Architecture:
     """Defossez et al. 2024 (arXiv 2410.00037), section 3.2: Helium of 7 B; one more row for text that is not there yet."""
-    attention = Attention(heads=32, kv_heads=32, head_width=128, rotary=Rotary(theta=10_000.0))
+    attention = Attention(heads=32, kv_heads=32, head_width=128, place=Rotary(theta=10_000.0))
     block = pre_norm(NORM, attention, FeedForward(width=11_264, activation="silu", gated=True))
     return decoder_only(Embedding(vocab=32_001), 4096, [block] * 32, final_norm=NORM, head=Head(outputs=32_000))
 

@@ -18,12 +18,13 @@ from anyformer.parts import (
     InducedAttention,
     Latents,
     LayerNorm,
+    Projection,
     Stack,
     post_norm,
     pre_norm,
     stack,
 )
-from anyformer.parts.attention.heads import PROJECTIONS
+from anyformer.parts.attention.projection import PROJECTIONS
 
 
 def perceiver(*, width: int, latents: int, reads: int, layers: int, heads: int, features: int, classes: int) -> Architecture:
@@ -34,8 +35,8 @@ def perceiver(*, width: int, latents: int, reads: int, layers: int, heads: int, 
     """
     norm = LayerNorm(eps=1e-5)
     feedforward = FeedForward(width=width, activation="gelu", gated=False, bias=("up", "down"))
-    read = pre_norm(norm, CrossAttention(heads=1, bias=PROJECTIONS, source_norm=norm), feedforward)
-    latent = pre_norm(norm, Attention(heads=heads, bias=PROJECTIONS, mask=Bidirectional()), feedforward)
+    read = pre_norm(norm, CrossAttention(heads=1, source_norm=norm, project=Projection(bias=PROJECTIONS)), feedforward)
+    latent = pre_norm(norm, Attention(heads=heads, mask=Bidirectional(), project=Projection(bias=PROJECTIONS)), feedforward)
     inner = [f"latent_{i}" for i in range(layers)]
     blocks: dict[str, Block] = {"first_read": read, "read": read} | dict.fromkeys(inner, latent)
     order = f"first_read {' '.join(inner)} (read {' '.join(inner)})*{reads - 1}"
@@ -54,7 +55,7 @@ def set_transformer(
     """Lee et al. 2019 (arXiv 1810.00825), section 3: `depth` layers through induced `points`, then `seeds` that pool them."""
     norm = LayerNorm(eps=1e-5)
     feedforward = FeedForward(width=width, activation="relu", gated=False, bias=("up", "down"))
-    attention = CrossAttention(heads=heads, bias=PROJECTIONS)
+    attention = CrossAttention(heads=heads, project=Projection(bias=PROJECTIONS))
     induced = post_norm(norm, InducedAttention(points=points, attention=attention), feedforward)
     return Architecture(
         width=width,

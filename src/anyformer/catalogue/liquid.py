@@ -14,9 +14,10 @@ from anyformer.parts import (
     Embedding,
     Experts,
     FeedForward,
-    Gate,
     GatedConvolution,
     Head,
+    OutputGate,
+    Projection,
     Proportional,
     QKNorm,
     Renormalise,
@@ -52,7 +53,9 @@ def lfm2(
     `experts` take the place of the feed-forward network after the first `dense` layers. Queries and keys are normalised head
     by head.
     """
-    attention = Attention(heads=heads, kv_heads=kv_heads, qk_norm=QKNorm(norm=NORM), rotary=Rotary(theta=1_000_000.0))
+    attention = Attention(
+        heads=heads, kv_heads=kv_heads, project=Projection(adjust=QKNorm(norm=NORM)), place=Rotary(theta=1_000_000.0)
+    )
     feedforward = FeedForward(width=ffn, activation="silu", gated=True)
     first = pre_norm(NORM, CONVOLUTION, feedforward)
     convolved, attentive = (pre_norm(NORM, mixer, experts or feedforward) for mixer in (CONVOLUTION, attention))
@@ -74,7 +77,12 @@ def lfm3(*, width: int, depth: int, heads: int, kv_heads: int, ffn: int, vocab: 
     """
     slow = Rotary(theta=1_000_000.0, scaling=Proportional(fraction=0.5))
     full = Attention(
-        heads=heads, kv_heads=kv_heads, head_width=128, qk_norm=QKNorm(norm=NORM), gate=Gate(per="head"), rotary=slow
+        heads=heads,
+        kv_heads=kv_heads,
+        head_width=128,
+        project=Projection(adjust=QKNorm(norm=NORM)),
+        place=slow,
+        combine=OutputGate(per="head"),
     )
     local = full.but(mask=Window(size=256), rotary=Rotary(theta=10_000.0))
     convolution = GatedConvolution(convolution=ShortConvolution(kernel=7))

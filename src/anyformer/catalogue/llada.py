@@ -14,7 +14,7 @@ def llada(*, width: int, depth: int, heads: int, ffn: int, vocab: int) -> Archit
     norm = RMSNorm(eps=1e-5)
     block = pre_norm(
         norm,
-        Attention(heads=heads, mask=Bidirectional(), rotary=Rotary(theta=500_000.0)),
+        Attention(heads=heads, mask=Bidirectional(), place=Rotary(theta=500_000.0)),
         FeedForward(width=ffn, activation="silu", gated=True),
     )
     return encoder_only(Embedding(vocab=vocab), width, [block] * depth, final_norm=norm, head=Head())

@@ -41,7 +41,7 @@ def llama(
     norm = RMSNorm(eps=eps)
     block = pre_norm(
         norm,
-        Attention(heads=heads, kv_heads=kv_heads, head_width=head_width, rotary=Rotary(theta=theta, scaling=scaling)),
+        Attention(heads=heads, kv_heads=kv_heads, head_width=head_width, place=Rotary(theta=theta, scaling=scaling)),
         FeedForward(width=ffn, activation="silu", gated=True),
     )
     return decoder_only(
@@ -58,7 +58,7 @@ def cwm() -> Architecture:
     """FAIR 2025 (arXiv 2510.02387), section 3.1: Llama's block, a global layer, then three that see 8,192 tokens."""
     norm = RMSNorm(eps=1e-5)
     rotary = Rotary(theta=1_000_000.0, scaling=Llama3Scaling(factor=16.0, low=1.0, high=4.0, trained=8192))
-    attention = Attention(heads=48, kv_heads=8, head_width=128, rotary=rotary)
+    attention = Attention(heads=48, kv_heads=8, head_width=128, place=rotary)
     feedforward = FeedForward(width=21_504, activation="silu", gated=True)
     full = pre_norm(norm, attention, feedforward)
     local = pre_norm(norm, attention.but(mask=Window(size=8192)), feedforward)

@@ -18,6 +18,7 @@ from anyformer.parts import (
     Head,
     Llama3Scaling,
     LogTemperature,
+    Projection,
     QKNorm,
     RMSNorm,
     Rotary,
@@ -54,11 +55,11 @@ def llama4(
         kv_heads=kv_heads,
         head_width=head_width,
         mask=Causal() & Chunk(size=chunk),
-        rotary=Rotary(theta=500_000.0, pairing="adjacent", rotate_in="fp32", scaling=scaling),
-        qk_norm=QKNorm(norm=RMSNorm(eps=1e-5, gain="none"), at="after_rotary") if qk_norm else None,
+        project=Projection(adjust=QKNorm(norm=RMSNorm(eps=1e-5, gain="none"), at="after_rotary") if qk_norm else None),
+        place=Rotary(theta=500_000.0, pairing="adjacent", rotate_in="fp32", scaling=scaling),
     )
     global_ = Attention(
-        heads=heads, kv_heads=kv_heads, head_width=head_width, temperature=LogTemperature(strength=0.1, span=8192, shift=1)
+        heads=heads, kv_heads=kv_heads, head_width=head_width, place=LogTemperature(strength=0.1, span=8192, shift=1)
     )
     dense = FeedForward(width=ffn)
     routed = Experts(

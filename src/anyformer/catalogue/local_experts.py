@@ -12,13 +12,15 @@ from anyformer.parts import (
     Embedding,
     Experts,
     FeedForward,
-    Gate,
+    OutputGate,
+    Projection,
     QKNorm,
     Renormalise,
     RMSNorm,
     Rotary,
     Router,
     ScoreCorrectionBias,
+    Softmax,
     TopK,
     Window,
     YaRN,
@@ -32,9 +34,13 @@ NORM = RMSNorm(eps=1e-6)
 def mellum2() -> Architecture:
     """JetBrains 2026: three local layers to a global one, whose positions YaRN stretches from 8,192 by 16."""
     rotary = Rotary(theta=500_000.0)
-    local = Attention(heads=32, kv_heads=4, head_width=128, qk_norm=QKNorm(norm=NORM), rotary=rotary, mask=Window(size=1024))
+    local = Attention(
+        heads=32, kv_heads=4, head_width=128, mask=Window(size=1024), project=Projection(adjust=QKNorm(norm=NORM)), place=rotary
+    )
     scaling = YaRN(factor=16.0, trained=8192)
-    full = Attention(heads=32, kv_heads=4, head_width=128, qk_norm=QKNorm(norm=NORM), rotary=rotary.but(scaling=scaling))
+    full = Attention(
+        heads=32, kv_heads=4, head_width=128, project=Projection(adjust=QKNorm(norm=NORM)), place=rotary.but(scaling=scaling)
+    )
     routed = Experts(experts=64, chosen=8, width=896, router=Router(renormalise=Renormalise(eps=0.0)))
     blocks: Named[Block] = Named(local=pre_norm(NORM, local, routed), full=pre_norm(NORM, full, routed))
     layers = [blocks["full" if layer % 4 == 3 else "local"] for layer in range(28)]
@@ -50,9 +56,9 @@ def laguna() -> Architecture:
         heads=48,
         kv_heads=8,
         head_width=128,
-        qk_norm=QKNorm(norm=NORM),
-        gate=Gate(per="head", activation="softplus"),
-        rotary=Rotary(theta=500_000.0, fraction=0.5, scaling=YaRN(factor=32.0, trained=8192, beta_fast=64.0)),
+        project=Projection(adjust=QKNorm(norm=NORM)),
+        place=Rotary(theta=500_000.0, fraction=0.5, scaling=YaRN(factor=32.0, trained=8192, beta_fast=64.0)),
+        combine=OutputGate(per="head", activation="softplus"),
     )
     local = full.but(heads=64, mask=Window(size=512), rotary=Rotary(theta=10_000.0))
     router = by_correction(scale=2.5).but(renormalise=Renormalise(eps=0.0))
@@ -71,8 +77,15 @@ def kolibri() -> Architecture:
 
     Experts are chosen by their logits, and weighed by a sigmoid of them.
     """
-    local = Attention(heads=48, kv_heads=4, head_width=128, qk_norm=QKNorm(norm=NORM), rotary=Rotary(), mask=Window(size=513))
-    full = Attention(heads=48, kv_heads=4, head_width=128, qk_norm=QKNorm(norm=NORM))
+    local = Attention(
+        heads=48,
+        kv_heads=4,
+        head_width=128,
+        mask=Window(size=513),
+        project=Projection(adjust=QKNorm(norm=NORM)),
+        place=Rotary(),
+    )
+    full = Attention(heads=48, kv_heads=4, head_width=128, project=Projection(adjust=QKNorm(norm=NORM)))
     router = Router(score="sigmoid", choice=TopK(by="logits", correction=ScoreCorrectionBias(rate=0.001)))
     routed = fine_experts(experts=384, chosen=6, width=512, shared=1, router=router)
     blocks: Named[Block] = Named(local=sandwich(NORM, local, routed), full=sandwich(NORM, full, routed))
@@ -86,7 +99,9 @@ def flint() -> Architecture:
     Global layers have no positions.
     """
     norm = RMSNorm(eps=1e-6, cast="after_gain")
-    full = Attention(heads=32, kv_heads=4, head_width=128, qk_norm=QKNorm(norm=norm), sink="head")
+    full = Attention(
+        heads=32, kv_heads=4, head_width=128, project=Projection(adjust=QKNorm(norm=norm)), weigh=Softmax(sink="head")
+    )
     local = full.but(rotary=Rotary(), mask=Window(size=513))
     router = Router(score="sigmoid", renormalise=Renormalise(eps=0.0))
     routed = fine_experts(experts=256, chosen=6, width=512, shared=2, router=router)

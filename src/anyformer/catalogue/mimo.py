@@ -8,7 +8,19 @@ from anyformer.catalogue.deepseek import by_correction
 from anyformer.catalogue.entry import Entry
 from anyformer.describe import Named
 from anyformer.model import Architecture, decoder_only
-from anyformer.parts import Attention, Block, Embedding, Experts, FeedForward, RMSNorm, Rotary, Window, pre_norm
+from anyformer.parts import (
+    Attention,
+    Block,
+    Embedding,
+    Experts,
+    FeedForward,
+    Projection,
+    RMSNorm,
+    Rotary,
+    ValueScale,
+    Window,
+    pre_norm,
+)
 
 
 def mimo_v2(
@@ -24,8 +36,8 @@ def mimo_v2(
         kv_heads=kv_heads,
         head_width=192,
         value_width=128,
-        value_scale=0.707,
-        rotary=Rotary(theta=5_000_000.0, fraction=0.334),
+        project=Projection(adjust=ValueScale(factor=0.707)),
+        place=Rotary(theta=5_000_000.0, fraction=0.334),
     )
     local = full.but(kv_heads=2 * kv_heads, sink="head", mask=Window(size=129), rotary=Rotary(theta=10_000.0, fraction=0.334))
     routed = Experts(experts=experts, chosen=chosen, width=expert, router=by_correction(scale=1.0))

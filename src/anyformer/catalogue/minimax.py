@@ -12,18 +12,19 @@ from anyformer.parts import (
     Attention,
     Block,
     BlockIndexer,
-    BlockSparseAttention,
     Branch,
     Embedding,
     Experts,
     FeedForward,
     Gate,
     LightningAttention,
+    Projection,
     QKNorm,
     Renormalise,
     RMSNorm,
     Rotary,
     Router,
+    Score,
     SharedExpert,
     Step,
     pre_norm,
@@ -58,7 +59,7 @@ def minimax(
         return Block(steps=tuple(steps))
 
     rotary = Rotary(theta=10_000_000.0, fraction=0.5)
-    softmax = block("attention", Attention(heads=heads, kv_heads=kv_heads, head_width=head_width, rotary=rotary))
+    softmax = block("attention", Attention(heads=heads, kv_heads=kv_heads, head_width=head_width, place=rotary))
     mixer = LightningAttention(
         heads=heads,
         head_width=head_width,
@@ -85,8 +86,8 @@ def minimax_m2(
             heads=heads,
             kv_heads=kv_heads,
             head_width=head_width,
-            qk_norm=QKNorm(norm=norm, over="projection"),
-            rotary=Rotary(theta=5_000_000.0, fraction=0.5),
+            project=Projection(adjust=QKNorm(norm=norm, over="projection")),
+            place=Rotary(theta=5_000_000.0, fraction=0.5),
         ),
         Experts(experts=experts, chosen=chosen, width=expert, router=router),
     )
@@ -113,9 +114,14 @@ def minimax_m3(
     norm = RMSNorm(eps=1e-6, gain="one_plus_weight", cast="after_gain")
     rotary = Rotary(theta=5_000_000.0, fraction=0.5)
     indexer = BlockIndexer(norm=norm, rotary=rotary)
-    full = Attention(heads=heads, kv_heads=kv_heads, head_width=128, qk_norm=QKNorm(norm=norm), rotary=rotary)
-    sparse = BlockSparseAttention(
-        heads=heads, kv_heads=kv_heads, head_width=128, qk_norm=QKNorm(norm=norm), rotary=rotary, choice=indexer
+    full = Attention(heads=heads, kv_heads=kv_heads, head_width=128, project=Projection(adjust=QKNorm(norm=norm)), place=rotary)
+    sparse = Attention(
+        heads=heads,
+        kv_heads=kv_heads,
+        head_width=128,
+        project=Projection(adjust=QKNorm(norm=norm)),
+        place=rotary,
+        score=Score(choice=indexer),
     )
     network = FeedForward(width=expert, activation="quick_gelu", gated=True, clamp=7.0, up_offset=1.0)
     routed = Experts(

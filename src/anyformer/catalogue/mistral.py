@@ -51,9 +51,8 @@ def mistral(
         heads=heads,
         kv_heads=kv_heads,
         head_width=head_width,
-        rotary=rotary,
         mask=Window(size=window) if window else Causal(),
-        temperature=temperature,
+        place=(rotary, temperature),
     )
     block = pre_norm(norm, attention, FeedForward(width=ffn, activation="silu", gated=True))
     return decoder_only(Embedding(vocab=vocab), width, [block] * depth, final_norm=norm, head=Head(tied=tied))
@@ -66,7 +65,7 @@ def mixtral(
     norm = RMSNorm(eps=1e-5)
     block = pre_norm(
         norm,
-        Attention(heads=heads, kv_heads=kv_heads, rotary=_ROTARY),
+        Attention(heads=heads, kv_heads=kv_heads, place=_ROTARY),
         Experts(experts=experts, chosen=chosen, width=expert, router=Router(renormalise=Renormalise(eps=0.0))),
     )
     return decoder_only(Embedding(vocab=vocab), width, [block] * depth, final_norm=norm)
@@ -75,7 +74,7 @@ def mixtral(
 def ministral() -> Architecture:
     """Mistral AI 2024: a global layer, then three that see 32,768 tokens."""
     norm = RMSNorm(eps=1e-5)
-    attention = Attention(heads=32, kv_heads=8, head_width=128, rotary=Rotary(theta=100_000_000.0))
+    attention = Attention(heads=32, kv_heads=8, head_width=128, place=Rotary(theta=100_000_000.0))
     network = FeedForward(width=12_288, activation="silu", gated=True)
     full, local = (pre_norm(norm, attention.but(mask=mask), network) for mask in (Causal(), Window(size=32_768)))
     names: Named[Block] = Named(full=full, local=local)

@@ -33,7 +33,7 @@ def modernbert(*, width: int, depth: int, heads: int, ffn: int, causal: bool = F
     """
     norm = LayerNorm(eps=1e-5, bias=False)
     global_ = Attention(
-        heads=heads, mask=Causal() if causal else Bidirectional(), rotary=Rotary(theta=160_000.0, rotate_in="fp32")
+        heads=heads, mask=Causal() if causal else Bidirectional(), place=Rotary(theta=160_000.0, rotate_in="fp32")
     )
     window = Window(size=64) if causal else Window(size=65, after=64)
     local = global_.but(mask=window, rotary=Rotary(theta=10_000.0, rotate_in="fp32"))

@@ -9,14 +9,17 @@ from anyformer.model import Architecture, decoder_only
 from anyformer.parts import (
     ALiBi,
     Attention,
+    Clip,
     Embedding,
     Experts,
     FeedForward,
     Head,
     LayerNorm,
+    Projection,
     Renormalise,
     Rotary,
     Router,
+    Score,
     pre_norm,
 )
 
@@ -26,7 +29,7 @@ def mpt(*, width: int, depth: int, heads: int, vocab: int = 50_432) -> Architect
     norm = LayerNorm(eps=1e-5, bias=False)
     block = pre_norm(
         norm,
-        Attention(heads=heads, score_bias=ALiBi()),
+        Attention(heads=heads, score=Score(terms=ALiBi())),
         FeedForward(width=4 * width, activation="gelu", gated=False),
     )
     return decoder_only(Embedding(vocab=vocab), width, [block] * depth, final_norm=norm, head=Head(tied=True))
@@ -39,7 +42,7 @@ def dbrx(
     norm = LayerNorm(eps=1e-5, bias=False)
     block = pre_norm(
         norm,
-        Attention(heads=heads, kv_heads=kv_heads, clip=8.0, rotary=Rotary(theta=500_000.0)),
+        Attention(heads=heads, kv_heads=kv_heads, project=Projection(adjust=Clip(bound=8.0)), place=Rotary(theta=500_000.0)),
         Experts(experts=experts, chosen=chosen, width=expert, router=Router(renormalise=Renormalise(eps=0.0))),
     )
     return decoder_only(Embedding(vocab=vocab), width, [block] * depth, final_norm=norm)

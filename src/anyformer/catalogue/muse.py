@@ -11,12 +11,14 @@ from anyformer.parts import (
     Branch,
     Embedding,
     FeedForward,
-    Gate,
     Head,
     LayerNorm,
+    OutputGate,
+    Projection,
     QKNorm,
     RMSNorm,
     Rotary,
+    Score,
     Step,
     Window,
     pre_norm,
@@ -26,7 +28,9 @@ from anyformer.parts import (
 def chameleon() -> Architecture:
     """Chameleon Team 2024 (arXiv 2405.09818), section 2.3: Llama's block, a norm for each head of queries and keys."""
     norm = RMSNorm(eps=1e-5)
-    attention = Attention(heads=32, qk_norm=QKNorm(norm=LayerNorm(eps=1e-5), over="each_head"), rotary=Rotary())
+    attention = Attention(
+        heads=32, project=Projection(adjust=QKNorm(norm=LayerNorm(eps=1e-5), over="each_head")), place=Rotary()
+    )
     block = pre_norm(norm, attention, FeedForward(width=11_008, activation="silu", gated=True))
     return decoder_only(Embedding(vocab=65_536), 4096, [block] * 32, final_norm=norm)
 
@@ -38,7 +42,14 @@ def muse_glimmer() -> Architecture:
     """
     norm = RMSNorm(eps=1e-5, gain="one_plus_weight", cast="after_gain")
     plain = RMSNorm(eps=1e-5, gain="none", cast="after_gain")
-    full = Attention(heads=32, kv_heads=2, head_width=128, qk_norm=QKNorm(norm=plain), scale=3.87 / 128**0.5, gate=Gate())
+    full = Attention(
+        heads=32,
+        kv_heads=2,
+        head_width=128,
+        project=Projection(adjust=QKNorm(norm=plain)),
+        score=Score(scale=3.87 / 128**0.5),
+        combine=OutputGate(),
+    )
     local = full.but(mask=Window(size=2048), rotary=Rotary(theta=500_000.0))
     network = FeedForward(width=19_968, activation="silu", gated=True)
 

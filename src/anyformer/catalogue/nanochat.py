@@ -6,7 +6,17 @@ from functools import partial
 
 from anyformer.catalogue.entry import Entry
 from anyformer.model import Architecture, decoder_only
-from anyformer.parts import Attention, Embedding, FeedForward, Head, QKNorm, RMSNorm, Rotary, pre_norm
+from anyformer.parts import (
+    Attention,
+    Embedding,
+    FeedForward,
+    Head,
+    Projection,
+    QKNorm,
+    RMSNorm,
+    Rotary,
+    pre_norm,
+)
 
 
 def nanochat(*, depth: int, vocab: int = 65_536) -> Architecture:
@@ -15,7 +25,9 @@ def nanochat(*, depth: int, vocab: int = 65_536) -> Architecture:
     width = 64 * depth
     block = pre_norm(
         norm,
-        Attention(heads=width // 128, qk_norm=QKNorm(norm=norm, at="after_rotary"), rotary=Rotary(theta=10_000.0)),
+        Attention(
+            heads=width // 128, project=Projection(adjust=QKNorm(norm=norm, at="after_rotary")), place=Rotary(theta=10_000.0)
+        ),
         FeedForward(width=4 * width, activation="relu_squared", gated=False),
     )
     return decoder_only(

@@ -14,7 +14,7 @@ def nemotron(*, width: int, depth: int, heads: int, kv_heads: int, vocab: int = 
     norm = LayerNorm(eps=1e-5, gain="one_plus_weight")
     block = pre_norm(
         norm,
-        Attention(heads=heads, kv_heads=kv_heads, rotary=Rotary(fraction=0.5)),
+        Attention(heads=heads, kv_heads=kv_heads, place=Rotary(fraction=0.5)),
         FeedForward(width=4 * width, activation="relu_squared", gated=False),
     )
     return decoder_only(Embedding(vocab=vocab), width, [block] * depth, final_norm=norm)

@@ -16,6 +16,7 @@ from anyformer.parts import (
     Gate,
     Head,
     LayerNorm,
+    Projection,
     QKNorm,
     RMSNorm,
     Rotary,
@@ -33,7 +34,7 @@ def olmo(*, width: int, depth: int, heads: int, ffn: int, tied: bool, vocab: int
     norm = LayerNorm(eps=1e-5, gain="none", bias=False)
     block = pre_norm(
         norm,
-        Attention(heads=heads, rotary=Rotary(rotate_in="fp32")),
+        Attention(heads=heads, place=Rotary(rotate_in="fp32")),
         FeedForward(width=ffn, activation="silu", gated=True),
     )
     return decoder_only(Embedding(vocab=vocab), width, [block] * depth, final_norm=norm, head=Head(tied=tied))
@@ -47,8 +48,8 @@ def olmo2(
     attention = Attention(
         heads=heads,
         kv_heads=kv_heads,
-        qk_norm=QKNorm(norm=norm, over="projection"),
-        rotary=Rotary(theta=theta, rotate_in="fp32"),
+        project=Projection(adjust=QKNorm(norm=norm, over="projection")),
+        place=Rotary(theta=theta, rotate_in="fp32"),
     )
     block = output_norm(norm, attention, FeedForward(width=ffn, activation="silu", gated=True))
     return decoder_only(Embedding(vocab=vocab), width, [block] * depth, final_norm=norm)
@@ -62,8 +63,8 @@ def olmo3(
     global_ = Attention(
         heads=heads,
         kv_heads=kv_heads,
-        qk_norm=QKNorm(norm=norm, over="projection"),
-        rotary=Rotary(theta=500_000.0, rotate_in="fp32", scaling=YaRN(factor=8.0, trained=8192)),
+        project=Projection(adjust=QKNorm(norm=norm, over="projection")),
+        place=Rotary(theta=500_000.0, rotate_in="fp32", scaling=YaRN(factor=8.0, trained=8192)),
     )
     local = global_.but(rotary=Rotary(theta=500_000.0, rotate_in="fp32"), mask=Window(size=window))
     feedforward = FeedForward(width=ffn, activation="silu", gated=True)
@@ -82,7 +83,7 @@ def olmoe(*, width: int, depth: int, heads: int, experts: int, chosen: int, expe
     norm = RMSNorm(eps=1e-5)
     block = pre_norm(
         norm,
-        Attention(heads=heads, qk_norm=QKNorm(norm=norm, over="projection"), rotary=Rotary()),
+        Attention(heads=heads, project=Projection(adjust=QKNorm(norm=norm, over="projection")), place=Rotary()),
         Experts(experts=experts, chosen=chosen, width=expert),
     )
     return decoder_only(Embedding(vocab=vocab), width, [block] * depth, final_norm=norm)
@@ -92,7 +93,9 @@ def flex_olmo(*, width: int, depth: int, heads: int, ffn: int, experts: int, cho
     """Shi et al. 2025 (arXiv 2507.07024), section 3: OLMo 2 whose experts are trained apart, each on the data of its owner."""
     norm = RMSNorm(eps=1e-6, cast="after_gain")
     attention = Attention(
-        heads=heads, qk_norm=QKNorm(norm=norm, over="projection"), rotary=Rotary(theta=500_000.0, rotate_in="fp32")
+        heads=heads,
+        project=Projection(adjust=QKNorm(norm=norm, over="projection")),
+        place=Rotary(theta=500_000.0, rotate_in="fp32"),
     )
     block = output_norm(norm, attention, Experts(experts=experts, chosen=chosen, width=ffn))
     return decoder_only(Embedding(vocab=100_352), width, [block] * depth, final_norm=norm)
@@ -112,7 +115,9 @@ def olmo_hybrid(*, width: int, depth: int, heads: int, ffn: int) -> Architecture
         gate=Gate(activation="silu"),
     )
     attention = Attention(
-        heads=heads, qk_norm=QKNorm(norm=norm, over="projection"), rotary=Rotary(theta=10_000.0, rotate_in="fp32")
+        heads=heads,
+        project=Projection(adjust=QKNorm(norm=norm, over="projection")),
+        place=Rotary(theta=10_000.0, rotate_in="fp32"),
     )
     network = FeedForward(width=ffn, activation="silu", gated=True)
     linear, full = pre_norm(norm, delta, network), output_norm(norm, attention, network)

@@ -6,8 +6,20 @@ from functools import partial
 
 from anyformer.catalogue.entry import Entry
 from anyformer.model import Architecture, decoder_only
-from anyformer.parts import Attention, Embedding, FeedForward, Head, LayerNorm, LearnedPosition, RMSNorm, pre_norm, stack
-from anyformer.parts.attention.heads import PROJECTIONS
+from anyformer.parts import (
+    Attention,
+    Embedding,
+    FeedForward,
+    Head,
+    LayerNorm,
+    LearnedPosition,
+    Projection,
+    RMSNorm,
+    Softmax,
+    pre_norm,
+    stack,
+)
+from anyformer.parts.attention.projection import PROJECTIONS
 
 
 def image_gpt(*, width: int, depth: int, heads: int) -> Architecture:
@@ -15,7 +27,7 @@ def image_gpt(*, width: int, depth: int, heads: int) -> Architecture:
     norm = RMSNorm(eps=1e-5)
     block = pre_norm(
         norm,
-        Attention(heads=heads, bias=PROJECTIONS, dropout=0.1),
+        Attention(heads=heads, project=Projection(bias=PROJECTIONS), weigh=Softmax(dropout=0.1)),
         FeedForward(width=4 * width, activation="quick_gelu", gated=False, bias=("up", "down")),
         dropout=0.1,
     )
@@ -35,7 +47,7 @@ def clip_text(*, width: int, heads: int) -> Architecture:
     norm = LayerNorm(eps=1e-5)
     block = pre_norm(
         norm,
-        Attention(heads=heads, bias=PROJECTIONS),
+        Attention(heads=heads, project=Projection(bias=PROJECTIONS)),
         FeedForward(width=4 * width, activation="quick_gelu", gated=False, bias=("up", "down")),
     )
     layers = stack([block] * 12, position=LearnedPosition(length=77), final_norm=norm)

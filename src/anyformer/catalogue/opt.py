@@ -14,7 +14,9 @@ from anyformer.parts import (
     InputProjection,
     LayerNorm,
     LearnedPosition,
+    Projection,
     SinusoidalPosition,
+    Softmax,
     Transform,
     post_norm,
     pre_norm,
@@ -40,7 +42,7 @@ def opt(
     wiring = post_norm if embedding else pre_norm
     block = wiring(
         norm,
-        Attention(heads=heads, bias=("query", "key", "value", "output"), dropout=dropout),
+        Attention(heads=heads, project=Projection(bias=("query", "key", "value", "output")), weigh=Softmax(dropout=dropout)),
         FeedForward(width=4 * width, activation="relu", gated=False, bias=("up", "down")),
         dropout=dropout,
     )
@@ -61,7 +63,9 @@ def fairseq(
 ) -> Architecture:
     """XGLM (Lin et al. 2021, arXiv 2112.10668) and BioGPT (Luo et al. 2022, 2210.10341): GELU, embeddings times sqrt(D)."""
     norm = LayerNorm(eps=1e-5)
-    attention = Attention(heads=heads, bias=("query", "key", "value", "output"), dropout=dropout)
+    attention = Attention(
+        heads=heads, project=Projection(bias=("query", "key", "value", "output")), weigh=Softmax(dropout=dropout)
+    )
     network = FeedForward(width=ffn, activation="gelu", gated=False, bias=("up", "down"))
     return decoder_only(
         Embedding(vocab=vocab, scale="sqrt_width"),

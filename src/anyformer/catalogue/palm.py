@@ -45,7 +45,7 @@ def palm(*, width: int, depth: int, heads: int, head_width: int = 256, vocab: in
     norm = LayerNorm(eps=1e-6, bias=False)
     block = parallel(
         norm,
-        Attention(heads=heads, kv_heads=1, head_width=head_width, rotary=Rotary()),
+        Attention(heads=heads, kv_heads=1, head_width=head_width, place=Rotary()),
         FeedForward(width=4 * width, activation="silu", gated=True),
     )
     return decoder_only(

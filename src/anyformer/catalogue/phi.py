@@ -19,8 +19,10 @@ from anyformer.parts import (
     Head,
     LayerNorm,
     LongRoPE,
+    Projection,
     Rotary,
     Router,
+    Score,
     SparseMixer,
     VerticalStride,
     parallel,
@@ -33,7 +35,7 @@ def phi(*, width: int, depth: int, heads: int, rotated: float, vocab: int = 51_2
     norm = LayerNorm(eps=1e-5)
     block = parallel(
         norm,
-        Attention(heads=heads, bias=("query", "key", "value", "output"), rotary=Rotary(fraction=rotated)),
+        Attention(heads=heads, project=Projection(bias=("query", "key", "value", "output")), place=Rotary(fraction=rotated)),
         FeedForward(width=4 * width, activation="gelu_tanh", gated=False, bias=("up", "down")),
     )
     return decoder_only(Embedding(vocab=vocab), width, [block] * depth, final_norm=norm, head=Head(bias=True))
@@ -55,10 +57,10 @@ def phi3_small(*, width: int, depth: int, heads: int, kv_heads: int, ffn: int, v
             Attention(
                 heads=heads,
                 kv_heads=kv_heads,
-                bias=("query", "key", "value", "output"),
-                rotary=Rotary(theta=1_000_000.0),
-                scale=heads / width,  # muP: one over the width of a head, not over its root
                 mask=mask,
+                project=Projection(bias=("query", "key", "value", "output")),
+                place=Rotary(theta=1_000_000.0),
+                score=Score(scale=heads / width),
             ),
             feedforward,
         )
@@ -81,7 +83,7 @@ def phi_moe(
     norm = LayerNorm(eps=1e-5)
     block = pre_norm(
         norm,
-        Attention(heads=heads, kv_heads=kv_heads, bias=("query", "key", "value", "output"), rotary=Rotary()),
+        Attention(heads=heads, kv_heads=kv_heads, project=Projection(bias=("query", "key", "value", "output")), place=Rotary()),
         Experts(experts=experts, chosen=chosen, width=expert, router=Router(choice=SparseMixer(margin=0.02))),
     )
     return decoder_only(Embedding(vocab=vocab), width, [block] * depth, final_norm=norm, head=Head(bias=True))

@@ -14,8 +14,10 @@ from anyformer.parts import (
     Head,
     LayerNorm,
     MaskedTokens,
+    Projection,
     QKNorm,
     Rotary,
+    Softmax,
     Transform,
     pre_norm,
 )
@@ -26,10 +28,10 @@ def esm2(*, width: int, depth: int, heads: int) -> Architecture:
     norm = LayerNorm(eps=1e-5)
     attention = Attention(
         heads=heads,
-        bias=("query", "key", "value", "output"),
         mask=Bidirectional(),
-        rotary=Rotary(theta=10_000.0, rotate_in="fp32"),
-        dropout=0.0,
+        project=Projection(bias=("query", "key", "value", "output")),
+        place=Rotary(theta=10_000.0, rotate_in="fp32"),
+        weigh=Softmax(dropout=0.0),
     )
     network = FeedForward(width=4 * width, activation="gelu", gated=False, bias=("up", "down"))
     return encoder_only(
@@ -46,9 +48,9 @@ def esmc(*, width: int, depth: int, heads: int, ffn: int) -> Architecture:
     norm = LayerNorm(eps=1e-5)
     attention = Attention(
         heads=heads,
-        qk_norm=QKNorm(norm=LayerNorm(eps=1e-5, bias=False), over="projection"),
         mask=Bidirectional(),
-        rotary=Rotary(theta=10_000.0),
+        project=Projection(adjust=QKNorm(norm=LayerNorm(eps=1e-5, bias=False), over="projection")),
+        place=Rotary(theta=10_000.0),
     )
     block = pre_norm(norm, attention, FeedForward(width=ffn, activation="silu", gated=True), multiplier=(36 / depth) ** 0.5)
     return encoder_only(

@@ -6,7 +6,17 @@ from functools import partial
 
 from anyformer.catalogue.entry import Entry
 from anyformer.model import Architecture, decoder_only
-from anyformer.parts import Attention, Embedding, FeedForward, Head, QKNorm, RMSNorm, Rotary, pre_norm
+from anyformer.parts import (
+    Attention,
+    Embedding,
+    FeedForward,
+    Head,
+    Projection,
+    QKNorm,
+    RMSNorm,
+    Rotary,
+    pre_norm,
+)
 
 
 def qwen(
@@ -29,7 +39,9 @@ def qwen(
     norm = RMSNorm(eps=eps)
     block = pre_norm(
         norm,
-        Attention(heads=heads, kv_heads=kv_heads, bias=("query", "key", "value"), rotary=Rotary(theta=theta)),
+        Attention(
+            heads=heads, kv_heads=kv_heads, project=Projection(bias=("query", "key", "value")), place=Rotary(theta=theta)
+        ),
         FeedForward(width=ffn, activation="silu", gated=True),
     )
     return decoder_only(Embedding(vocab=vocab), width, [block] * depth, final_norm=norm, head=Head(tied=tied))
@@ -41,7 +53,11 @@ def qwen3(
     """Yang et al. 2025 (arXiv 2505.09388), section 2: no biases, heads 128 wide, queries and keys normalised head by head."""
     norm = RMSNorm(eps=1e-6)
     attention = Attention(
-        heads=heads, kv_heads=kv_heads, head_width=128, qk_norm=QKNorm(norm=norm), rotary=Rotary(theta=1_000_000.0)
+        heads=heads,
+        kv_heads=kv_heads,
+        head_width=128,
+        project=Projection(adjust=QKNorm(norm=norm)),
+        place=Rotary(theta=1_000_000.0),
     )
     block = pre_norm(norm, attention, FeedForward(width=ffn, activation="silu", gated=True))
     return decoder_only(Embedding(vocab=vocab), width, [block] * depth, final_norm=norm, head=Head(tied=tied))

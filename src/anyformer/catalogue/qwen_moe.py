@@ -11,6 +11,7 @@ from anyformer.parts import (
     Embedding,
     Experts,
     FeedForward,
+    Projection,
     QKNorm,
     Renormalise,
     RMSNorm,
@@ -29,7 +30,7 @@ def qwen_moe(
     rotary = Rotary(theta=1_000_000.0)
     block = pre_norm(
         norm,
-        Attention(heads=heads, kv_heads=kv_heads, bias=("query", "key", "value"), rotary=rotary),
+        Attention(heads=heads, kv_heads=kv_heads, project=Projection(bias=("query", "key", "value")), place=rotary),
         Experts(
             experts=experts,
             chosen=chosen,
@@ -56,7 +57,13 @@ def qwen3_moe(
     norm = RMSNorm(eps=1e-6)
     block = pre_norm(
         norm,
-        Attention(heads=heads, kv_heads=kv_heads, head_width=128, qk_norm=QKNorm(norm=norm), rotary=Rotary(theta=theta)),
+        Attention(
+            heads=heads,
+            kv_heads=kv_heads,
+            head_width=128,
+            project=Projection(adjust=QKNorm(norm=norm)),
+            place=Rotary(theta=theta),
+        ),
         Experts(experts=experts, chosen=chosen, width=expert, router=Router(renormalise=Renormalise(eps=0.0))),
     )
     return decoder_only(Embedding(vocab=vocab), width, [block] * depth, final_norm=norm)

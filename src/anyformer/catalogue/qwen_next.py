@@ -15,6 +15,8 @@ from anyformer.parts import (
     Experts,
     FeedForward,
     Gate,
+    OutputGate,
+    Projection,
     QKNorm,
     Renormalise,
     RMSNorm,
@@ -59,9 +61,9 @@ def gated_delta_net(
         heads=heads,
         kv_heads=kv_heads,
         head_width=256,
-        qk_norm=QKNorm(norm=norm),
-        rotary=Rotary(theta=10_000_000.0, fraction=0.25),
-        gate=Gate(activation="sigmoid"),
+        project=Projection(adjust=QKNorm(norm=norm)),
+        place=Rotary(theta=10_000_000.0, fraction=0.25),
+        combine=OutputGate(activation="sigmoid"),
     )
     linear, full = pre_norm(norm, delta, feedforward), pre_norm(norm, attention, feedforward)
     names: Named[Block] = Named(linear=linear, full=full)

@@ -7,13 +7,22 @@ from functools import partial
 from anyformer.catalogue.eleuther import gpt_j
 from anyformer.catalogue.entry import Entry
 from anyformer.model import Architecture, decoder_only
-from anyformer.parts import Attention, Embedding, FeedForward, Head, LayerNorm, SinusoidalPosition, pre_norm
+from anyformer.parts import (
+    Attention,
+    Embedding,
+    FeedForward,
+    Head,
+    LayerNorm,
+    Projection,
+    SinusoidalPosition,
+    pre_norm,
+)
 
 
 def ctrl() -> Architecture:
     """Keskar et al. 2019 (arXiv 1909.05858), section 3.2: pre-norm, sinusoids, a table of 246,534 tokens for both ends."""
     norm = LayerNorm(eps=1e-6)
-    attention = Attention(heads=16, bias=("query", "key", "value", "output"))
+    attention = Attention(heads=16, project=Projection(bias=("query", "key", "value", "output")))
     network = FeedForward(width=8192, activation="relu", gated=False, bias=("up", "down"))
     return decoder_only(
         Embedding(vocab=246_534, scale="sqrt_width"),

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from anyformer.catalogue.entry import Entry
 from anyformer.model import Architecture, decoder_only
-from anyformer.parts import Attention, Embedding, FeedForward, RMSNorm, Rotary, pre_norm
+from anyformer.parts import (
+    Attention,
+    Embedding,
+    FeedForward,
+    Projection,
+    RMSNorm,
+    Rotary,
+    Softmax,
+    pre_norm,
+)
 
 
 def seed_oss() -> Architecture:
@@ -14,9 +23,9 @@ def seed_oss() -> Architecture:
         heads=80,
         kv_heads=8,
         head_width=128,
-        bias=("query", "key", "value"),
-        rotary=Rotary(theta=10_000_000.0),
-        dropout=0.1,
+        project=Projection(bias=("query", "key", "value")),
+        place=Rotary(theta=10_000_000.0),
+        weigh=Softmax(dropout=0.1),
     )
     block = pre_norm(norm, attention, FeedForward(width=27_648, activation="silu", gated=True), dropout=0.1)
     return decoder_only(Embedding(vocab=155_136), 5120, [block] * 64, final_norm=norm)

@@ -15,7 +15,7 @@ def smollm3(*, width: int, depth: int, heads: int, kv_heads: int, ffn: int, voca
     """Hugging Face 2025: Llama with every fourth layer without positions (NoPE)."""
     norm = RMSNorm(eps=1e-6)
     feedforward = FeedForward(width=ffn, activation="silu", gated=True)
-    rotated = pre_norm(norm, Attention(heads=heads, kv_heads=kv_heads, rotary=Rotary(theta=theta)), feedforward)
+    rotated = pre_norm(norm, Attention(heads=heads, kv_heads=kv_heads, place=Rotary(theta=theta)), feedforward)
     unplaced = pre_norm(norm, Attention(heads=heads, kv_heads=kv_heads), feedforward)
     return decoder_only(
         Embedding(vocab=vocab),

@@ -7,7 +7,17 @@ from typing import Literal
 
 from anyformer.catalogue.entry import Entry
 from anyformer.model import Architecture, decoder_only
-from anyformer.parts import Attention, Embedding, FeedForward, LayerNorm, QKNorm, Rotary, parallel, pre_norm
+from anyformer.parts import (
+    Attention,
+    Embedding,
+    FeedForward,
+    LayerNorm,
+    Projection,
+    QKNorm,
+    Rotary,
+    parallel,
+    pre_norm,
+)
 
 
 def stablelm(
@@ -29,9 +39,10 @@ def stablelm(
     attention = Attention(
         heads=heads,
         kv_heads=kv_heads,
-        bias=bias,
-        qk_norm=QKNorm(norm=LayerNorm(eps=1e-5, bias=False), over="each_head") if together else None,
-        rotary=Rotary(fraction=0.25),
+        project=Projection(
+            bias=bias, adjust=QKNorm(norm=LayerNorm(eps=1e-5, bias=False), over="each_head") if together else None
+        ),
+        place=Rotary(fraction=0.25),
     )
     wiring = parallel if together else pre_norm
     block = wiring(norm, attention, FeedForward(width=ffn, activation="silu", gated=True))

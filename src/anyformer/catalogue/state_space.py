@@ -87,7 +87,7 @@ def jamba() -> Architecture:
 
 def bamba() -> Architecture:
     """IBM, Princeton, CMU and UIUC 2024: Mamba-2 but for three layers of attention, which rotate half of each head."""
-    attention = Attention(heads=32, kv_heads=8, rotary=Rotary(theta=10_000.0, fraction=0.5))
+    attention = Attention(heads=32, kv_heads=8, place=Rotary(theta=10_000.0, fraction=0.5))
     feedforward = FeedForward(width=14_336, activation="silu", gated=True)
     linear, full = (pre_norm(NORM, mixer, feedforward) for mixer in (dual(4096), attention))
     order = [full if i in (9, 18, 27) else linear for i in range(32)]
@@ -127,7 +127,7 @@ def falcon_h1(
 
     The factors of muP, which change no size, are left at 1.
     """
-    attention = Attention(heads=heads, kv_heads=kv_heads, head_width=head_width, rotary=Rotary(theta=1e11))
+    attention = Attention(heads=heads, kv_heads=kv_heads, head_width=head_width, place=Rotary(theta=1e11))
     beside = parallel(NORM, Mamba2(convolution=CONVOLUTION, **mixer), attention)
     after = pre_norm(NORM, FeedForward(width=ffn, activation="silu", gated=True))
     block = Block(steps=(*beside.steps, *after.steps))

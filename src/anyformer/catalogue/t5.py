@@ -17,7 +17,9 @@ from anyformer.parts import (
     Head,
     RelativeBuckets,
     RMSNorm,
+    Score,
     SharedBias,
+    Softmax,
     Stack,
     pre_norm,
     stack,
@@ -46,8 +48,8 @@ def t5(
     """
     norm = RMSNorm(eps=1e-6)
     feedforward = FeedForward(width=ffn, activation="gelu_tanh" if gated else "relu", gated=gated, dropout=dropout)
-    past = Attention(heads=heads, head_width=head_width, scale=1.0, dropout=dropout)
-    cross = CrossAttention(heads=heads, head_width=head_width, scale=1.0, dropout=dropout)
+    past = Attention(heads=heads, head_width=head_width, score=Score(scale=1.0), weigh=Softmax(dropout=dropout))
+    cross = CrossAttention(heads=heads, head_width=head_width, score=Score(scale=1.0), weigh=Softmax(dropout=dropout))
 
     def side(buckets: RelativeBuckets, *attentions: Sublayer) -> Stack:
         dense, sparse = (

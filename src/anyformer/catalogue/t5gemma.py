@@ -18,6 +18,7 @@ from anyformer.parts import (
     FeedForward,
     Head,
     Rotary,
+    Score,
     Window,
     sandwich,
     stack,
@@ -26,8 +27,10 @@ from anyformer.parts import (
 
 def t5gemma(*, width: int, depth: int, heads: int, kv_heads: int, ffn: int, vocab: int = 256_000) -> Architecture:
     """Zhang et al. 2025 (arXiv 2504.06225), section 3: Gemma 2 on both sides, local and global layers by turns."""
-    attention = Attention(heads=heads, kv_heads=kv_heads, head_width=256, rotary=Rotary(), scale=256**-0.5, softcap=50.0)
-    cross = CrossAttention(heads=heads, kv_heads=kv_heads, head_width=256, scale=256**-0.5, softcap=50.0)
+    attention = Attention(
+        heads=heads, kv_heads=kv_heads, head_width=256, place=Rotary(), score=Score(scale=256**-0.5, softcap=50.0)
+    )
+    cross = CrossAttention(heads=heads, kv_heads=kv_heads, head_width=256, score=Score(scale=256**-0.5, softcap=50.0))
     network = FeedForward(width=ffn, activation="gelu_tanh", gated=True)
     reads: Named[Block] = Named(
         local=sandwich(NORM, attention.but(mask=Window(size=4097, after=4096)), network),

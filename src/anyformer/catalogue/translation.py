@@ -16,13 +16,15 @@ from anyformer.parts import (
     Head,
     LayerNorm,
     LearnedPosition,
+    Projection,
     SinusoidalPosition,
+    Softmax,
     Window,
     post_norm,
     pre_norm,
     stack,
 )
-from anyformer.parts.attention.heads import PROJECTIONS
+from anyformer.parts.attention.projection import PROJECTIONS
 from anyformer.parts.positions.absolute import Position
 
 FAIRSEQ = SinusoidalPosition(layout="halves", spacing="inclusive", offset=2)
@@ -51,8 +53,8 @@ def translator(
     `window` and `source_position` are of the encoder (LED).
     """
     norm = LayerNorm(eps=1e-5)
-    past = Attention(heads=heads, bias=PROJECTIONS, dropout=attention_dropout)
-    cross = CrossAttention(heads=heads, bias=PROJECTIONS, dropout=attention_dropout)
+    past = Attention(heads=heads, project=Projection(bias=PROJECTIONS), weigh=Softmax(dropout=attention_dropout))
+    cross = CrossAttention(heads=heads, project=Projection(bias=PROJECTIONS), weigh=Softmax(dropout=attention_dropout))
     network = FeedForward(width=ffn, activation=activation, gated=False, bias=("up", "down"))
     wired = pre_norm if norms == "pre" else post_norm
     reads = wired(norm, past.but(mask=window or Bidirectional()), network, dropout=0.1)

@@ -17,7 +17,7 @@ def llama_of_experts(*, width: int, depth: int, heads: int, experts: int, chosen
     norm = RMSNorm(eps=1e-5)
     block = pre_norm(
         norm,
-        Attention(heads=heads, rotary=Rotary()),
+        Attention(heads=heads, place=Rotary()),
         Experts(experts=experts, chosen=chosen, width=expert, router=Router(renormalise=Renormalise(eps=0.0))),
     )
     return decoder_only(Embedding(vocab=vocab), width, [block] * depth, final_norm=norm)

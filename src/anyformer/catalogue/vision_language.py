@@ -23,6 +23,7 @@ from anyformer.parts import (
     LearnedPosition,
     Llama3Scaling,
     Patches,
+    Projection,
     QKNorm,
     RMSNorm,
     Rotary,
@@ -32,7 +33,7 @@ from anyformer.parts import (
     pre_norm,
     stack,
 )
-from anyformer.parts.attention.heads import PROJECTIONS
+from anyformer.parts.attention.projection import PROJECTIONS
 from anyformer.parts.sublayer import Sublayer
 
 
@@ -42,7 +43,7 @@ def blip(*, width: int, depth: int, heads: int, image: int, patch: int, vocab: i
     `depth` layers on each side, FFN 4 D. The image's norms have eps 1e-5, the text's 1e-12.
     """
     feedforward = FeedForward(width=4 * width, activation="gelu", gated=False, bias=("up", "down"))
-    own, read = (kind(heads=heads, bias=PROJECTIONS) for kind in (Attention, CrossAttention))
+    own, read = (kind(heads=heads, project=Projection(bias=PROJECTIONS)) for kind in (Attention, CrossAttention))
     seen, text = LayerNorm(eps=1e-5), LayerNorm(eps=1e-12)
     return encoder_decoder(
         Patches(size=patch, class_tokens=1),
@@ -68,10 +69,10 @@ def llama_vision(*, width: int, depth: int, heads: int, ffn: int, features: int,
     rotary = Rotary(theta=500_000.0, scaling=Llama3Scaling(factor=8.0, trained=8192))
     feedforward = FeedForward(width=ffn, activation="silu", gated=True)
     gate = Gain(per="branch", initial=0.0, bounded=True)
-    cross = CrossAttention(heads=heads, kv_heads=kv_heads, qk_norm=QKNorm(norm=norm))
+    cross = CrossAttention(heads=heads, kv_heads=kv_heads, project=Projection(adjust=QKNorm(norm=norm)))
     parts: dict[str, Sublayer] = {"cross_attention": cross, "feedforward": feedforward}
     steps = tuple(Step(branches=Named({name: Branch(norm_before=norm, sublayer=p, gain=gate)})) for name, p in parts.items())
-    text = pre_norm(norm, Attention(heads=heads, kv_heads=kv_heads, rotary=rotary), feedforward)
+    text = pre_norm(norm, Attention(heads=heads, kv_heads=kv_heads, place=rotary), feedforward)
     blocks: dict[str, Block] = {"text": text, "image": Block(steps=steps)}
     return Architecture(
         width=width,

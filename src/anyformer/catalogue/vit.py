@@ -6,7 +6,17 @@ from functools import partial
 
 from anyformer.catalogue.entry import Entry
 from anyformer.model import Architecture, encoder_only
-from anyformer.parts import Attention, Bidirectional, FeedForward, Head, LayerNorm, LearnedPosition, Patches, pre_norm
+from anyformer.parts import (
+    Attention,
+    Bidirectional,
+    FeedForward,
+    Head,
+    LayerNorm,
+    LearnedPosition,
+    Patches,
+    Projection,
+    pre_norm,
+)
 
 
 def vit(*, width: int, depth: int, heads: int, patch: int, image: int = 224, classes: int = 1000) -> Architecture:
@@ -14,7 +24,7 @@ def vit(*, width: int, depth: int, heads: int, patch: int, image: int = 224, cla
     norm = LayerNorm(eps=1e-12)
     block = pre_norm(
         norm,
-        Attention(heads=heads, bias=("query", "key", "value", "output"), mask=Bidirectional()),
+        Attention(heads=heads, mask=Bidirectional(), project=Projection(bias=("query", "key", "value", "output"))),
         FeedForward(width=4 * width, activation="gelu", gated=False, bias=("up", "down")),
     )
     return encoder_only(

@@ -16,6 +16,7 @@ from anyformer.parts import (
     Head,
     LayerNorm,
     LearnedPosition,
+    Projection,
     SinusoidalPosition,
     pre_norm,
     stack,
@@ -26,8 +27,8 @@ def whisper(*, width: int, depth: int, heads: int, bands: int = 80, vocab: int =
     """Radford et al. 2022 (arXiv 2212.04356), section 2.2: `depth` layers on each side, FFN 4 D, keys without a bias."""
     norm = LayerNorm(eps=1e-5)
     feedforward = FeedForward(width=4 * width, activation="gelu", gated=False, bias=("up", "down"))
-    past = Attention(heads=heads, bias=("query", "value", "output"))
-    cross = CrossAttention(heads=heads, bias=("query", "value", "output"))
+    past = Attention(heads=heads, project=Projection(bias=("query", "value", "output")))
+    cross = CrossAttention(heads=heads, project=Projection(bias=("query", "value", "output")))
     waves = SinusoidalPosition(layout="halves", spacing="inclusive", length=1500)
     return encoder_decoder(
         AudioFrames(features=bands),

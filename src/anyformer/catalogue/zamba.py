@@ -19,7 +19,9 @@ from anyformer.parts import (
     LayerLoRA,
     Mamba,
     Mamba2,
+    Projection,
     RMSNorm,
+    Score,
     ShortConvolution,
     Skip,
     Stack,
@@ -34,7 +36,9 @@ def zamba_7b() -> Architecture:
     """Glorioso et al. 2024 (arXiv 2405.16712), section 2: Mamba in two heads, one block before every sixth layer."""
     head = Mamba(channels=3712, state_width=16, step_rank=232, convolution=CONVOLUTION)
     mixes = Step(norm_before=NORM, branches=Named(mamba_0=Branch(sublayer=head), mamba_1=Branch(sublayer=head)))
-    attention = Attention(heads=16, kv_heads=16, head_width=464, scale=232**-0.5, joined=Joined(norm=NORM))
+    attention = Attention(
+        heads=16, kv_heads=16, head_width=464, project=Projection(adjust=Joined(norm=NORM)), score=Score(scale=232**-0.5)
+    )
     shared = _shared(attention, FeedForward(width=14_848, activation="gelu"))
     order = "mamba*2 shared hybrid mamba*4 (shared hybrid mamba*5)*11 shared hybrid mamba*2"
     return _around(3712, mixes, [shared], order)
@@ -50,7 +54,9 @@ def zamba2_2_7b() -> Architecture:
         step_floor=0.001,
         norm=GroupedRMSNorm(groups=1, eps=1e-5),
     )
-    attention = Attention(heads=32, kv_heads=32, head_width=160, scale=80**-0.5, joined=Joined(norm=NORM))
+    attention = Attention(
+        heads=32, kv_heads=32, head_width=160, project=Projection(adjust=Joined(norm=NORM)), score=Score(scale=80**-0.5)
+    )
     network = FeedForward(width=10_240, activation="gelu")
     shared = [_shared(attention, network.but(lora=LayerLoRA(rank=128, layers=uses))) for uses in (5, 4)]
     first, second = ("shared_0 hybrid_0", "shared_1 hybrid_1")

@@ -3,9 +3,11 @@
 from anyformer.describe.bounds import Count, Moderate, NotNegative, Positive, Probability
 from anyformer.describe.brief import brief
 from anyformer.describe.choice import Choice
+from anyformer.describe.digested import Digested
 from anyformer.describe.errors import DescriptionError, Notice, Problem, UserError, did_you_mean
 from anyformer.describe.foreign import ForeignError, json_data, read_foreign, read_json, text_in, toml_data
 from anyformer.describe.named import Named
+from anyformer.describe.part_set import Part, PartSet
 from anyformer.describe.path import change, change_all, diff, get, parse_assignment
 from anyformer.describe.plugins import PluginError, load_plugin, load_plugins, naming, plugin_of
 from anyformer.describe.printable import printable
@@ -13,17 +15,22 @@ from anyformer.describe.registry import Registry, with_kind
 from anyformer.describe.spelling import leads_to, spelled
 from anyformer.describe.text import from_json, from_toml, read_data, schema, to_json, to_toml
 from anyformer.describe.value import PLUGINS, Value, nested, numbers, without_plugins
+from anyformer.describe.versions import VERSION, upgrade
 
 __all__ = [
     "PLUGINS",
+    "VERSION",
     "Choice",
     "Count",
     "DescriptionError",
+    "Digested",
     "ForeignError",
     "Moderate",
     "Named",
     "NotNegative",
     "Notice",
+    "Part",
+    "PartSet",
     "PluginError",
     "Positive",
     "Probability",
@@ -58,6 +65,7 @@ __all__ = [
     "to_json",
     "to_toml",
     "toml_data",
+    "upgrade",
     "with_kind",
     "without_plugins",
 ]

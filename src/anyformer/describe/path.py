@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from tomllib import TOMLDecodeError
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel
 
 from anyformer.describe.errors import DescriptionError, did_you_mean
 from anyformer.describe.foreign import toml_data
+from anyformer.describe.part_set import PartSet
 from anyformer.describe.problems import bare_type, classes_of, kinds_of
 from anyformer.describe.spelling import spelled
-from anyformer.describe.value import PLUGINS, Value, as_data
+from anyformer.describe.value import PLUGINS, Holder, Value, as_data
 
 V = TypeVar("V", bound=Value)
 Key = str | int
@@ -83,8 +84,8 @@ def resolve(value: Value, path: str) -> list[Key]:
         ways = list(_find(here, word))
         if not ways:
             above = ".".join(words[:index])
-            if here is None and isinstance(key := keys[-1], str) and isinstance(owner := _at(value, keys[:-1]), Value):
-                raise DescriptionError(f"{path}: {_absent(above, type(owner).model_fields[key].annotation, word)}")
+            if here is None and isinstance(key := keys[-1], str) and (annotation := _annotation(_at(value, keys[:-1]), key)):
+                raise DescriptionError(f"{path}: {_absent(above, annotation, word)}")
             at = f" in {above}" if index else ""
             raise DescriptionError(f"{path}: nothing is called {word!r}{at}{did_you_mean(word, sorted(set(_names(here))))}")
         if len(ways) > 1:
@@ -104,6 +105,13 @@ def _absent(path: str, annotation: Any, word: str) -> str:
     return f"{path} is absent: set it as a whole, as in {path}={{kind=...,{word}=...}}, of kind {' or '.join(map(repr, kinds))}"
 
 
+def _annotation(owner: Any, key: str) -> Any:
+    """What may stand at a key of a value or of a set of parts; None of anything else."""
+    if isinstance(owner, PartSet):
+        return owner.members[key]
+    return type(owner).model_fields[key].annotation if isinstance(owner, Value) else None
+
+
 def _find(here: Any, word: str) -> Iterator[list[Key]]:
     """The keys of every way from `here` to `word`: a field or name of its own, or one behind the plumbing."""
     if isinstance(here, Value):
@@ -113,6 +121,9 @@ def _find(here: Any, word: str) -> Iterator[list[Key]]:
         for field in type(here).through:
             for way in _find(getattr(here, field), word):
                 yield [field, *way]
+    elif isinstance(here, PartSet):
+        if (name := spelled(word, here.members)) in here.members:
+            yield [name]
     elif isinstance(here, Mapping):
         if word in here:
             yield [word]
@@ -147,10 +158,45 @@ def _of_kind(old: Any, kind: Any) -> type[BaseModel] | None:
 
 
 def _leave_out_defaults(table: dict[str, Any], old: Value, part: type[BaseModel]) -> None:
-    """Take the fields that the class `part` does not have out of the table of `old`, where they are at their default."""
-    for name, field in type(old).model_fields.items():
-        if name not in part.model_fields and getattr(old, name) == field.get_default(call_default_factory=True):
+    """Take the fields that the class `part` does not have out of the table of `old`, where they are at their default. What
+    either class has behind a field that paths may skip is the same field to both."""
+    for name, item in _held(old):
+        if name not in type(old).model_fields or name not in part.model_fields:
+            *above, last = _place_in(part, name) or [name]
+            inner = table
+            for key in above:
+                inner = inner.setdefault(key, {})
+            inner[last] = as_data(item)
+    kept = {name for name, _ in _held(old)} | part.model_fields.keys()
+    for name in type(old).model_fields:
+        if name not in kept or (name not in part.model_fields and _place_in(part, name)):
             table.pop(name, None)
+
+
+def _held(holder: Holder) -> Iterator[tuple[str, Any]]:
+    """The names and values of what is held, behind fields that paths may skip too, but for what is at its default."""
+    if isinstance(holder, PartSet):
+        yield from holder.items()
+    if isinstance(holder, Value):
+        for name, field in type(holder).model_fields.items():
+            item = getattr(holder, name)
+            if name in type(holder).through and isinstance(item, Holder):
+                yield from _held(item)
+            elif name != "kind" and item != field.get_default(call_default_factory=True):
+                yield name, item
+
+
+def _place_in(part: type[BaseModel], name: str) -> list[str] | None:
+    """The fields that lead to a name in a class, behind those that paths may skip; None where it has none."""
+    if name in part.model_fields:
+        return [name]
+    for field in getattr(part, "through", ()):
+        inner = bare_type(part.model_fields[field].annotation)
+        if get_origin(inner) is PartSet and name in get_args(inner)[0].members:
+            return [field, name]
+        if isinstance(inner, type) and issubclass(inner, BaseModel) and (place := _place_in(inner, name)):
+            return [field, *place]
+    return None
 
 
 def _names(here: Any) -> Iterator[str]:
@@ -159,6 +205,8 @@ def _names(here: Any) -> Iterator[str]:
         yield from type(here).model_fields
         for field in type(here).through:
             yield from _names(getattr(here, field))
+    elif isinstance(here, PartSet):
+        yield from here.members
     elif isinstance(here, Mapping):
         yield from here
     elif isinstance(here, tuple):
@@ -167,6 +215,8 @@ def _names(here: Any) -> Iterator[str]:
 
 
 def _child(here: Any, key: Key) -> Any:
+    if isinstance(here, PartSet):
+        return here.get(str(key))
     return getattr(here, str(key)) if isinstance(here, Value) else None if here is None else here[key]
 
 

@@ -104,6 +104,7 @@ def _walked(location: Sequence[int | str], root: type[BaseModel], data: Any) -> 
         elif (items := get_args(here)) and get_origin(here) not in (Union, types.UnionType):
             # Inside a table of names the step is a name; inside a tuple of parts it is plumbing, of scalars it is an index.
             here = bare_type(items[0])
+            here = getattr(here, "members", {}).get(step, here)  # of a set of parts, whose classes have the names
             if isinstance(step, str) or not classes_of(here):
                 words.append(str(step))
         else:

@@ -16,6 +16,7 @@ from anyformer.describe.plugins import NAME, plugin_of
 from anyformer.describe.problems import problems_of
 from anyformer.describe.registry import Registry
 from anyformer.describe.spelling import spelled
+from anyformer.describe.versions import KEY, VERSION, upgraded
 
 PLUGINS = "plugins"
 """The key of a written description that names the plug-ins it needs."""
@@ -23,7 +24,19 @@ GREATEST = 2**63 - 1
 """The greatest whole number of a description: TOML and tensors hold signed 64-bit integers."""
 
 
-class Value(BaseModel):
+class Holder:
+    """What holds things by names, and gives copies of itself that hold others."""
+
+    def takes(self, name: str) -> bool:
+        """Whether something is held, or may be, under a name."""
+        raise NotImplementedError
+
+    def but(self, **changes: Any) -> Self:
+        """A copy that holds other things under some names."""
+        raise NotImplementedError
+
+
+class Value(BaseModel, Holder):
     """A frozen description: no coercion, no unknown field, no copy that skips validation.
 
     `through`: the fields that a path may leave out, so that `decoder.layer.attention.heads` finds its way through `variants`,
@@ -35,6 +48,8 @@ class Value(BaseModel):
     through: ClassVar[tuple[str, ...]] = ()
     kinds: ClassVar[Registry | None] = None
     bare: ClassVar[bool] = False
+    versioned: ClassVar[bool] = False
+    """Whether a file of it says the version of descriptions in which it was written."""
 
     @classmethod
     def __pydantic_init_subclass__(cls, **_: Any) -> None:
@@ -103,15 +118,33 @@ class Value(BaseModel):
         `plugins` in the data names the plug-ins that it was written with, for errors alone: none is loaded because of it.
         """
         data, named = without_plugins(data, where)
+        data = upgraded(data, where)
         try:
             return cls.model_validate(data)
         except ValidationError as error:
             raise DescriptionError(problems_of(error, cls, data, named), where=where) from None
 
-    def but(self, **changes: Any) -> Self:
-        """A copy with some fields changed, validated like any other value."""
+    def takes(self, name: str) -> bool:
         fields = type(self).model_fields
-        return type(self)(**{name: getattr(self, name) for name in fields} | {spelled(n, fields): changes[n] for n in changes})
+        own: bool = spelled(name, fields) in fields
+        return own or self._behind(name) is not None
+
+    def _behind(self, name: str) -> str | None:
+        """The field, which a path may leave out, that holds something under a name; None of one of its own."""
+        held = {field: getattr(self, field) for field in type(self).through}
+        return next((field for field, inner in held.items() if isinstance(inner, Holder) and inner.takes(name)), None)
+
+    def but(self, **changes: Any) -> Self:
+        """A copy with some fields changed, validated like any other value; names may skip the plumbing, as in paths."""
+        fields = type(self).model_fields
+        new = {name: getattr(self, name) for name in fields}
+        for written, item in changes.items():
+            name = spelled(written, fields)
+            if name not in fields and (field := self._behind(name)) is not None:
+                new[field] = new[field].but(**{name: item})
+            else:
+                new[name] = item
+        return type(self)(**new)
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """`but`: pydantic's own copy would skip validation."""
@@ -123,15 +156,23 @@ class Value(BaseModel):
         return cls(**values)
 
     def plain(self) -> dict[str, Any]:
-        """Plain dicts, lists, numbers and strings: `kind` first, then the fields in order; absent parts are left out."""
+        """Plain dicts, lists, numbers and strings: `kind` first, then the fields in order; absent parts are left out, and what
+        has nothing to write where that is the default."""
         # The kind comes first, wherever a class declares it.
-        names = sorted(type(self).model_fields, key=lambda name: name != "kind")
-        return {name: as_data(item) for name in names if (item := getattr(self, name)) is not None}
+        written = dict[str, Any]()
+        for name, field in sorted(type(self).model_fields.items(), key=lambda item: item[0] != "kind"):
+            item = getattr(self, name)
+            if item is None or ((data := as_data(item)) == {} and field.default == item):
+                continue
+            written[name] = data
+        return written
 
     def with_plugins(self) -> dict[str, Any]:
-        """Plain data as it is written to a file: before it `plugins`, the names of those that define some of its classes."""
+        """Plain data as it is written to a file: before it the version of descriptions, and `plugins`, the names of those that
+        define some of its classes."""
         named = sorted({name for value in nested(self) if (name := plugin_of(type(value).__module__))})
-        return {PLUGINS: named, **self.plain()} if named else self.plain()
+        version = {KEY: VERSION} if self.versioned else {}
+        return {**version, **({PLUGINS: named} if named else {}), **self.plain()}
 
     @property
     def digest(self) -> str:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from anyformer.describe import nested
 from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.files import Stored
 from anyformer.model import Architecture
@@ -72,10 +73,8 @@ def _waves(architecture: Architecture, table: Tensor) -> Iterator[Tensor]:
 
 def _rotaries(architecture: Architecture) -> Iterator[Rotary]:
     for stack in architecture.stacks.values():
-        for sublayer in (sublayer for block in stack.variants.values() for sublayer in block.sublayers):
-            rotary = dict(sublayer).get("rotary")
-            if rotary is not None:
-                yield rotary
+        for block in stack.variants.values():
+            yield from (value for sublayer in block.sublayers for value in nested(sublayer) if isinstance(value, Rotary))
 
 
 ROTARY_WAVES = FixedTable(_waves)

@@ -149,7 +149,7 @@ _PLACES: tuple[tuple[Place, str], ...] = (
     (biased("attention"), "attention_bias qkv_bias use_qkv_bias use_bias enable_bias"),
     (has_part("attention.qk_norm"), "use_qk_norm qk_layernorm"),
     ("attention.softcap", "attn_logit_softcapping"),
-    ("attention.clip", "clip_qkv"),
+    (lambda target: target.get("attention.clip.bound"), "clip_qkv"),
     (score_scale, "attention_multiplier"),
     (lambda target: round(score_scale(target) ** -2), "query_pre_attn_scalar"),
     (window, "sliding_window window_size"),

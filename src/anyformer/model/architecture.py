@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import BeforeValidator, model_validator
 
@@ -35,6 +35,7 @@ class Architecture(Shown):
     encoder's output, or without an encoder the embedded source itself (an image's features, for instance).
     """
 
+    versioned: ClassVar[bool] = True
     width: Count
     """D, features of the residual stream."""
     embedding: Input

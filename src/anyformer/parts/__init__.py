@@ -1,12 +1,13 @@
 """The parts of a transformer: one part, one file, each with its description, its module, its cost and its decode state."""
 
+from anyformer.parts.attention.adjustments import Clip, ProjectionLoRA, ValueNorm, ValueScale
 from anyformer.parts.attention.attention import Attention
 from anyformer.parts.attention.block_indexer import BlockIndexer
-from anyformer.parts.attention.block_sparse_attention import BlockSparseAttention
+from anyformer.parts.attention.combining import OutputGate, SubNorm
 from anyformer.parts.attention.compressed_attention import CompressedAttention
 from anyformer.parts.attention.compressor import Compressor
 from anyformer.parts.attention.cross_attention import CrossAttention
-from anyformer.parts.attention.differential_attention import DifferentialAttention
+from anyformer.parts.attention.differential import Differential
 from anyformer.parts.attention.dual_cross_attention import ChannelCrossAttention, SpatialCrossAttention
 from anyformer.parts.attention.entry_indexer import EntryIndexer
 from anyformer.parts.attention.exclusive import Exclusive
@@ -18,16 +19,22 @@ from anyformer.parts.attention.joined import Joined
 from anyformer.parts.attention.latent_attention import LatentAttention
 from anyformer.parts.attention.latents import InducedAttention, Latents
 from anyformer.parts.attention.mean_keys import MeanKeys
+from anyformer.parts.attention.memory import KeysFrom, VirtualTokens
+from anyformer.parts.attention.multi_token_weights import MultiTokenWeights
+from anyformer.parts.attention.projection import Projection
 from anyformer.parts.attention.qk_norm import QKNorm
 from anyformer.parts.attention.relative import Disentangled, RelativeTable, TransformerXL
 from anyformer.parts.attention.relative_logits import RelativeLogits
+from anyformer.parts.attention.score import Score
 from anyformer.parts.attention.score_bias import ALiBi, RelativeBuckets, SharedBias
-from anyformer.parts.attention.score_weights import SigmoidWeights, Softpick
+from anyformer.parts.attention.slots import Adjustment, AttentionCall, Combine, Remembered, Term
 from anyformer.parts.attention.span_convolution import SpanConvolution
+from anyformer.parts.attention.talking_heads import TalkingHeads
 from anyformer.parts.attention.temperature import LengthTemperature, LogTemperature, PowerTemperature
 from anyformer.parts.attention.value_convolution import ValueConvolution
 from anyformer.parts.attention.value_embedding import ValueEmbedding
 from anyformer.parts.attention.value_residual import ValueResidual
+from anyformer.parts.attention.weigh import Map, SigmoidWeights, Softmax, Softpick, Weigh
 from anyformer.parts.embedding.embedding import Embedding, MaskedTokens
 from anyformer.parts.embedding.features import AudioFrames, Features, GatedFrames
 from anyformer.parts.embedding.hashed_ngrams import HashedNgrams
@@ -84,6 +91,7 @@ from anyformer.parts.pointwise.grouped import HeadGroups, NetworkGroups
 from anyformer.parts.pointwise.layer_lora import LayerLoRA
 from anyformer.parts.pointwise.sparse import StatisticalTopK
 from anyformer.parts.positions.absolute import LearnedPosition, SinusoidalPosition
+from anyformer.parts.positions.place import Place
 from anyformer.parts.positions.rotary import Rotary
 from anyformer.parts.positions.rotary_axes import Axial, Interleaved, Sections
 from anyformer.parts.positions.rotary_scaling import DynamicScaling, LinearScaling, Llama3Scaling, LongRoPE, Proportional, YaRN
@@ -118,179 +126,30 @@ from anyformer.parts.recurrence.slstm import SLSTM
 from anyformer.parts.recurrence.ttt_linear import TTTLinear
 
 __all__ = [
-    "MLSTM",
-    "RGLRU",
-    "RWKV",
-    "RWKV7",
-    "SLSTM",
-    "ALiBi",
-    "Affine",
-    "AllOf",
-    "AlternatingUpdates",
-    "AnyOf",
-    "Attention",
-    "AttentionExperts",
-    "AttentionResiduals",
-    "AudioFrames",
-    "Axial",
-    "BatchNorm",
-    "Bidirectional",
-    "Block",
-    "BlockIndexer",
-    "BlockSparseAttention",
-    "BlockWindow",
-    "Bottleneck",
-    "Branch",
-    "Capacity",
-    "Causal",
-    "ChannelCrossAttention",
-    "ChannelDecay",
-    "Chunk",
-    "CompressedAttention",
-    "Compressor",
-    "Constant",
-    "CrossAttention",
-    "Cycles",
-    "DeltaAttention",
-    "DifferentialAttention",
-    "Disentangled",
-    "DynamicScaling",
-    "DynamicTanh",
-    "EluPlusOne",
-    "Embedding",
-    "Engram",
-    "EntryIndexer",
-    "Exclusive",
-    "Experts",
-    "Exponential",
-    "ExponentialNormalised",
-    "FanIn",
-    "Features",
-    "FeedForward",
-    "Fixed",
-    "ForgettingGate",
-    "FourierMixing",
-    "Gain",
-    "Gate",
-    "GatedConvolution",
-    "GatedFrames",
-    "GatedNorm",
-    "GlobalTokens",
-    "GridTower",
-    "GroupedLayerNorm",
-    "GroupedOutput",
-    "GroupedRMSNorm",
-    "Groups",
-    "Hashed",
-    "HashedNgrams",
-    "Head",
-    "HeadGroups",
-    "HyperConnections",
-    "Identity",
-    "ImageEncoder",
-    "ImageTower",
-    "IndependentConnections",
-    "Indexer",
-    "InducedAttention",
-    "Initialisation",
-    "InputProjection",
-    "Interleaved",
-    "Joined",
-    "LatentAttention",
-    "Latents",
-    "LayerEmbedding",
-    "LayerInput",
-    "LayerInputs",
-    "LayerLoRA",
-    "LayerNorm",
-    "LearnedPosition",
-    "LengthTemperature",
-    "LightningAttention",
-    "LinearAttention",
-    "LinearScaling",
-    "Llama3Scaling",
-    "LocalConvolution",
-    "LogLinearAttention",
-    "LogTemperature",
-    "LongRoPE",
-    "LowRankResidual",
-    "Mamba",
-    "Mamba2",
-    "Mamba3",
-    "ManifoldConnections",
-    "MaskedTokens",
-    "MaximalUpdate",
-    "MeanKeys",
-    "MergedProjector",
-    "Multipliers",
-    "NarrowTable",
-    "NetworkGroups",
-    "Ngrams",
-    "Normal",
-    "ParallelPrediction",
-    "Parametrisation",
-    "Patches",
-    "PooledProjector",
-    "PositiveRandom",
-    "PowerTemperature",
-    "Prefix",
-    "Proportional",
-    "QKNorm",
-    "RMSNorm",
-    "RWKV7ChannelMix",
-    "RWKVChannelMix",
-    "RandomFourier",
-    "Rectified",
-    "RelativeBuckets",
-    "RelativeLogits",
-    "RelativeTable",
-    "Renormalise",
-    "Rotary",
-    "Router",
-    "RowCapacity",
-    "Sampled",
-    "ScalarDecay",
-    "ScoreCorrectionBias",
-    "Sections",
-    "SequentialPrediction",
-    "SharedBias",
-    "SharedExpert",
-    "SharedIndex",
-    "ShortConvolution",
-    "SigmoidWeights",
-    "SinusoidalPosition",
-    "Skip",
-    "Softpick",
-    "SpanConvolution",
-    "SparseMixer",
-    "SpatialCrossAttention",
-    "Stack",
-    "StatisticalTopK",
-    "Step",
-    "Strided",
-    "TTTLinear",
-    "TokenTable",
-    "TopK",
-    "Transform",
-    "TransformerXL",
-    "TruncatedNormal",
-    "TwoLayerProjector",
-    "UnitLength",
-    "UnitScaledUpdate",
-    "ValueConvolution",
-    "ValueEmbedding",
-    "ValueGate",
-    "ValueResidual",
-    "VerticalStride",
-    "Window",
-    "Xavier",
-    "YaRN",
-    "gated_width",
-    "output_norm",
-    "parallel",
-    "post_norm",
-    "pre_norm",
-    "residual",
-    "sandwich",
-    "stack",
-]
+    "MLSTM", "RGLRU", "RWKV", "RWKV7", "SLSTM", "ALiBi", "Adjustment", "Affine", "AllOf", "AlternatingUpdates", "AnyOf",
+    "Attention", "AttentionCall", "AttentionExperts", "AttentionResiduals", "AudioFrames", "Axial", "BatchNorm",
+    "Bidirectional", "Block", "BlockIndexer", "BlockWindow", "Bottleneck", "Branch", "Capacity", "Causal",
+    "ChannelCrossAttention", "ChannelDecay", "Chunk", "Clip", "Combine", "CompressedAttention", "Compressor",
+    "Constant", "CrossAttention", "Cycles", "DeltaAttention", "Differential", "Disentangled", "DynamicScaling",
+    "DynamicTanh", "EluPlusOne", "Embedding", "Engram", "EntryIndexer", "Exclusive", "Experts", "Exponential",
+    "ExponentialNormalised", "FanIn", "Features", "FeedForward", "Fixed", "ForgettingGate", "FourierMixing", "Gain",
+    "Gate", "GatedConvolution", "GatedFrames", "GatedNorm", "GlobalTokens", "GridTower", "GroupedLayerNorm",
+    "GroupedOutput", "GroupedRMSNorm", "Groups", "Hashed", "HashedNgrams", "Head", "HeadGroups", "HyperConnections",
+    "Identity", "ImageEncoder", "ImageTower", "IndependentConnections", "Indexer", "InducedAttention", "Initialisation",
+    "InputProjection", "Interleaved", "Joined", "KeysFrom", "LatentAttention", "Latents", "LayerEmbedding",
+    "LayerInput", "LayerInputs", "LayerLoRA", "LayerNorm", "LearnedPosition", "LengthTemperature", "LightningAttention",
+    "LinearAttention", "LinearScaling", "Llama3Scaling", "LocalConvolution", "LogLinearAttention", "LogTemperature",
+    "LongRoPE", "LowRankResidual", "Mamba", "Mamba2", "Mamba3", "ManifoldConnections", "Map", "MaskedTokens",
+    "MaximalUpdate", "MeanKeys", "MergedProjector", "MultiTokenWeights", "Multipliers", "NarrowTable", "NetworkGroups",
+    "Ngrams", "Normal", "OutputGate", "ParallelPrediction", "Parametrisation", "Patches", "Place", "PooledProjector",
+    "PositiveRandom", "PowerTemperature", "Prefix", "Projection", "ProjectionLoRA", "Proportional", "QKNorm", "RMSNorm",
+    "RWKV7ChannelMix", "RWKVChannelMix", "RandomFourier", "Rectified", "RelativeBuckets", "RelativeLogits",
+    "RelativeTable", "Remembered", "Renormalise", "Rotary", "Router", "RowCapacity", "Sampled", "ScalarDecay", "Score",
+    "ScoreCorrectionBias", "Sections", "SequentialPrediction", "SharedBias", "SharedExpert", "SharedIndex",
+    "ShortConvolution", "SigmoidWeights", "SinusoidalPosition", "Skip", "Softmax", "Softpick", "SpanConvolution",
+    "SparseMixer", "SpatialCrossAttention", "Stack", "StatisticalTopK", "Step", "Strided", "SubNorm", "TTTLinear",
+    "TalkingHeads", "Term", "TokenTable", "TopK", "Transform", "TransformerXL", "TruncatedNormal", "TwoLayerProjector",
+    "UnitLength", "UnitScaledUpdate", "ValueConvolution", "ValueEmbedding", "ValueGate", "ValueNorm", "ValueResidual",
+    "ValueScale", "VerticalStride", "VirtualTokens", "Weigh", "Window", "Xavier", "YaRN", "gated_width", "output_norm",
+    "parallel", "post_norm", "pre_norm", "residual", "sandwich", "stack",
+]  # fmt: skip

@@ -98,6 +98,11 @@ class Sublayer(Drawn):
     """Whether it reads the stream where it stands; else a norm before it would have no effect."""
 
     @property
+    def called(self) -> str:
+        """The name of a branch that has it, where nobody gives another."""
+        return self.kind
+
+    @property
     def reads(self) -> tuple[Read, ...]:
         """The values of the call, of its stack and of earlier layers that it reads beside the stream."""
         return ()

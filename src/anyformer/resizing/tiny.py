@@ -53,7 +53,6 @@ LIMITS = {
     "span": 8,
     "trained": 16,
     "points": 4,
-    "virtual_tokens": 2,
     "rows": 32,
     "multiple": 8,
     "passed_over": 287,
@@ -89,8 +88,10 @@ def _shrunk(node: Any, width: int) -> Any:
         small["outputs"] = _limited("vocab", node["outputs"])  # of every position: tokens, of which the text has them all
     if "heads" in small:
         _fit_heads(small, node)
-    if "rotary" in small:
-        _fit_rotary(small["rotary"], small.get("rope_width") or small.get("head_width") or width // small["heads"])
+    if rotary := small.get("rotary") or ("heads" in small and small.get("place", {}).get("rotary")):
+        features = small.get("rope_width") or small.get("head_width") or ("heads" in small and width // small["heads"])
+        if features:  # else it stands in a slot of the attention around
+            _fit_rotary(rotary, features)
     if "order" in small:
         _fit_layers(small)
     return small
@@ -138,7 +139,7 @@ def _fit_layers(stack: dict[str, Any]) -> None:
     variants: dict[str, Any] = stack["variants"]
     order = parse_order(stack["order"])
     behind = _always_behind(order)
-    read = {name for field in ("keys_from", "variant") for name in _values_of(field, variants)}
+    read = _values_of("variant", variants)
     kind_of: dict[str, str] = {}
     for name in dict.fromkeys(order):
         alike = str(_without_numbers(variants[name]))

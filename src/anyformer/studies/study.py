@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import pairwise
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
@@ -154,6 +154,7 @@ def _words(data: Any) -> Any:
 class Study(Value):
     """Base, arms, matching, budget, tuning and seeds: what `anyformer compare` answers."""
 
+    versioned: ClassVar[bool] = True
     title: Annotated[str, Field(min_length=1)]
     """The question."""
     metric: str = "loss"

@@ -22,13 +22,14 @@ from anyformer.parts import (
     pre_norm,
 )
 from anyformer.parts.attention.score_bias import ScoreBias
-from anyformer.parts.attention.score_weights import ScoreWeights
-from anyformer.parts.attention.temperature import Temperature
+from anyformer.parts.attention.slots import Adjustment, Combine, Term
+from anyformer.parts.attention.weigh import Weigh
 from anyformer.parts.experts.selection import Selection
 from anyformer.parts.initialisation import InitialisationRule
 from anyformer.parts.masks.mask import Mask
 from anyformer.parts.norms.norm import Norm
 from anyformer.parts.positions.absolute import Position
+from anyformer.parts.positions.place import Place
 from anyformer.parts.positions.rotary_scaling import RotaryScaling
 from anyformer.parts.recurrence.feature_map import FeatureMap
 from anyformer.parts.sublayer import Sublayer
@@ -47,22 +48,26 @@ def decoder_of(*sublayers: Sublayer, norm: Norm | None = None, **more: Any) -> A
 
 
 def _attention(**fields: Any) -> Architecture:
-    return decoder_of(*[Attention(**{"heads": 4, "rotary": Rotary(), **fields})] * 2)
+    return decoder_of(*[Attention(heads=4, place=Rotary()).but(**fields)] * 2)
 
 
 def _experts(choice: Selection) -> Architecture:
     experts = Experts(experts=4, chosen=2, width=12, router=Router(choice=choice))
-    return decoder_of(Attention(heads=4, rotary=Rotary()), experts)
+    return decoder_of(Attention(heads=4, place=Rotary()), experts)
 
 
 PLACES: Mapping[type[Value], Callable[[Any], Architecture]] = {
     Architecture: lambda whole: whole,
-    Sublayer: lambda part: decoder_of(part, Attention(heads=4, rotary=Rotary()), part),
-    Norm: lambda norm: decoder_of(*[Attention(heads=4, rotary=Rotary())] * 2, norm=norm),
+    Sublayer: lambda part: decoder_of(part, Attention(heads=4, place=Rotary()), part),
+    Norm: lambda norm: decoder_of(*[Attention(heads=4, place=Rotary())] * 2, norm=norm),
     Mask: lambda mask: _attention(mask=mask),
-    ScoreBias: lambda bias: _attention(score_bias=bias, rotary=None),
-    ScoreWeights: lambda weights: _attention(weights=weights),
-    Temperature: lambda temperature: _attention(temperature=temperature),
+    ScoreBias: lambda bias: _attention(terms=bias, place=()),
+    Term: lambda term: _attention(terms=term),
+    Adjustment: lambda adjustment: _attention(adjust=adjustment),
+    Weigh: lambda weigh: _attention(weigh=weigh),
+    Combine: lambda part: _attention(combine=part),
+    Place: lambda place: _attention(place=(Rotary(), place)),
+    Rotary: lambda rotary: _attention(place=rotary),
     RotaryScaling: lambda scaling: _attention(rotary=Rotary(scaling=scaling)),
     Position: lambda position: decoder_of(*[Attention(heads=4)] * 2, position=position),
     FeatureMap: lambda feature_map: decoder_of(*[LinearAttention(heads=4, feature_map=feature_map)] * 2),

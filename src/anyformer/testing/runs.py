@@ -58,7 +58,7 @@ def run_on_copying(architecture: Architecture) -> Run:
 
 def run_on_task(task: Task) -> Run:
     """A run of a tiny decoder on a task."""
-    architecture = decoder_of(*[Attention(heads=4, rotary=Rotary())] * 2)
+    architecture = decoder_of(*[Attention(heads=4, place=Rotary())] * 2)
     run = run_on_copying(architecture)
     enough = {"architecture.embedding.vocab": max(VOCAB, len(task.symbols) + 2)}
     return change_all(run, {"data.task": task.plain(), "length": max(length_of(task), 2), **enough})

@@ -58,6 +58,7 @@ AVERAGED = 4
 class Run(Value):
     """Architecture, plan, data, objective, optimiser and schedule: what `anyformer train` runs."""
 
+    versioned: ClassVar[bool] = True
     through: ClassVar[tuple[str, ...]] = ("architecture",)
     seed: Annotated[int, Field(ge=0)] = 0
     """Seed of the initial weights, the order of the data and dropout."""

@@ -149,7 +149,7 @@ def log_bucket(part, relative):
 def score_bias(part, attention, name, weights, stack, q, k, h, t, s, x):
     """What is added to the score of head h, query position t, key position s; x: what the attention reads at t."""
     E, g = len(q), h // (attention.heads // (attention.kv_heads or attention.heads))
-    scale = E**-0.5 if attention.scale is None else attention.scale
+    scale = E**-0.5 if attention.score.scale is None else attention.score.scale
     match part.kind:
         case "alibi":
             slope, factor = alibi_slopes(attention.heads)[h], scale if part.before_scale else 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from naive import alternating
-from naive.attention import attention, block_sparse_attention, latent_attention
+from naive.attention import attention, cross_attention, latent_attention
 from naive.basics import linear, norm, position
 from naive.compressed import compressed_attention
 from naive.experts import attention_experts, experts
@@ -233,8 +233,8 @@ WEIGH = {
 
 def induced_attention(part, name, weights, x, run):
     gather, scatter = Running(run.stack, run.name, x, 0, None), Running(run.stack, run.name, None, 0, None)
-    scatter.source = attention(part.attention, f"{name}.gather", weights, list(weights[f"{name}.points"]), gather)
-    return attention(part.attention, f"{name}.scatter", weights, x, scatter)
+    scatter.source = cross_attention(part.attention, f"{name}.gather", weights, list(weights[f"{name}.points"]), gather)
+    return cross_attention(part.attention, f"{name}.scatter", weights, x, scatter)
 
 
 def fourier_mixing(part, name, weights, x, run):
@@ -265,11 +265,9 @@ SUBLAYERS = RECURRENT | {
     "skip": skip,
     "low_rank_residual": low_rank_residual,
     "attention": attention,
-    "differential_attention": attention,
-    "block_sparse_attention": block_sparse_attention,
     "compressed_attention": compressed_attention,
     "latent_attention": latent_attention,
-    "cross_attention": attention,
+    "cross_attention": cross_attention,
     "feedforward": feedforward,
     "experts": experts,
     "attention_experts": attention_experts,

@@ -77,7 +77,7 @@ def as_at_base(architecture: Architecture, rules) -> Architecture:
             branch["multiplier"] = branch.get("multiplier", 1.0) * (rules.base_depth / L) ** rules.depth_exponent
         if branch["sublayer"]["kind"] == "attention":
             H = branch["sublayer"]["heads"]
-            branch["sublayer"]["scale"] = (base / H) ** 0.5 / (D / H)
+            branch["sublayer"].setdefault("score", {})["scale"] = (base / H) ** 0.5 / (D / H)
     return Architecture.parse(plain)
 
 
@@ -91,7 +91,7 @@ def at_unit_scale(architecture: Architecture, rules) -> Architecture:
         times = branch.get("multiplier", 1.0) * rules.residual * (2 / (1 + rules.attention**2) / L) ** 0.5
         if branch["sublayer"]["kind"] == "attention":
             E = D / branch["sublayer"]["heads"]
-            branch["sublayer"]["scale"] = rules.scores / E
+            branch["sublayer"].setdefault("score", {})["scale"] = rules.scores / E
             branch["multiplier"] = times * rules.attention * (T / math.log(T)) ** (2 * E / (4 * E + rules.scores**2))
         else:
             branch["multiplier"] = times / SILU_RMS

@@ -9,7 +9,13 @@ from anyformer.huggingface.rules import Names, Table, under
 from anyformer.huggingface.words.bert_line import ATTENTION, FEEDFORWARD, POST_NORMS
 from anyformer.huggingface.words.names import joined
 from anyformer.model import Architecture
-from anyformer.parts import Attention, LearnedPosition, post_norm
+from anyformer.parts import (
+    Attention,
+    LearnedPosition,
+    Projection,
+    Softmax,
+    post_norm,
+)
 
 
 def read(config: Config) -> Architecture:
@@ -17,7 +23,7 @@ def read(config: Config) -> Architecture:
     side, mask = words.stack_and_mask(config, "is_decoder")
     norm, dropout = words.layer_norm(config, 1e-12), config("hidden_dropout_prob", 0.1)
     heads, rate = config("num_attention_heads", 16), config("attention_probs_dropout_prob", 0.1)
-    attention = Attention(heads=heads, bias=words.ALL, mask=mask, dropout=rate)
+    attention = Attention(heads=heads, mask=mask, project=Projection(bias=words.ALL), weigh=Softmax(dropout=rate))
     layers = words.repeated(config, post_norm(norm, attention, words.plain(config, width=4096), dropout=dropout))
     position = LearnedPosition(length=config("max_position_embeddings", 512))
     around = {"position": position, "input_norm": norm, "dropout": dropout}

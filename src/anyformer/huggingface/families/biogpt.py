@@ -9,14 +9,23 @@ from anyformer.huggingface.rules import Table
 from anyformer.huggingface.words.fairseq import ATTENTION, FIRST, NORMS, PLAIN
 from anyformer.huggingface.words.names import decoder_names
 from anyformer.model import Architecture
-from anyformer.parts import Attention, LayerNorm, LearnedPosition, pre_norm
+from anyformer.parts import (
+    Attention,
+    LayerNorm,
+    LearnedPosition,
+    Projection,
+    Softmax,
+    pre_norm,
+)
 
 
 def read(config: Config) -> Architecture:
     config.assume(hidden_size=1024, num_hidden_layers=24)
     config.expect("layerdrop", 0.0)
     rate, dropout, norm = config("attention_probs_dropout_prob", 0.1), config("hidden_dropout_prob", 0.1), LayerNorm()
-    attention = Attention(heads=config("num_attention_heads", 16), bias=words.ALL, dropout=rate)
+    attention = Attention(
+        heads=config("num_attention_heads", 16), project=Projection(bias=words.ALL), weigh=Softmax(dropout=rate)
+    )
     network = words.plain(config, width=4096, dropout=config("activation_dropout", 0.0))
     layers = words.repeated(config, pre_norm(norm, attention, network, dropout=dropout))
     position = LearnedPosition(length=config("max_position_embeddings", 1024), offset=FIRST)

@@ -13,7 +13,19 @@ from anyformer.huggingface.target import Target
 from anyformer.huggingface.words.gpt_line import gpt_names
 from anyformer.huggingface.words.names import QKV
 from anyformer.model import Architecture
-from anyformer.parts import ALiBi, Attention, Block, Branch, FeedForward, LayerNorm, Step, pre_norm
+from anyformer.parts import (
+    ALiBi,
+    Attention,
+    Block,
+    Branch,
+    FeedForward,
+    LayerNorm,
+    Projection,
+    Score,
+    Softmax,
+    Step,
+    pre_norm,
+)
 
 _LAYERS: Table = {
     "attention.norm_before": "input_layernorm",
@@ -32,7 +44,12 @@ def read(config: Config) -> Architecture:
     config.assume(hidden_size=width, n_layer=depth)
     config.expect("n_inner", None, 4 * width)
     norm, heads = words.layer_norm(config, key="layer_norm_epsilon"), config.either("n_head", "num_attention_heads", default=8)
-    attention = Attention(heads=heads, bias=words.ALL, score_bias=ALiBi(), dropout=config("attention_dropout", 0.0))
+    attention = Attention(
+        heads=heads,
+        project=Projection(bias=words.ALL),
+        score=Score(terms=ALiBi()),
+        weigh=Softmax(dropout=config("attention_dropout", 0.0)),
+    )
     network = FeedForward(width=4 * width, activation="gelu_tanh", gated=False, bias=("up", "down"))
     normed = config("apply_residual_connection_post_layernorm", False, lambda target: target("steps.0.residual") == "normed")
     wire = _residual_of_the_norm if normed else pre_norm

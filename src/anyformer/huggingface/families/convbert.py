@@ -22,7 +22,16 @@ from anyformer.huggingface.words.bert_line import (
 from anyformer.huggingface.words.encoder_heads import head_names
 from anyformer.huggingface.words.names import convolution
 from anyformer.model import Architecture
-from anyformer.parts import Attention, Bidirectional, FeedForward, NetworkGroups, SpanConvolution, Transform
+from anyformer.parts import (
+    Attention,
+    Bidirectional,
+    FeedForward,
+    NetworkGroups,
+    Projection,
+    Softmax,
+    SpanConvolution,
+    Transform,
+)
 
 _RATIO = 2
 """`head_ratio` where it is absent, and of every configuration that is written."""
@@ -49,10 +58,10 @@ def _attention(config: Config) -> Attention:
     return Attention(
         heads=heads,
         head_width=each,
-        bias=words.ALL,
         mask=Bidirectional(),
-        dropout=config("attention_probs_dropout_prob", 0.1),
-        convolution=SpanConvolution(kernel=kernel, bias=("key", "kernel", "value")),
+        project=Projection(bias=words.ALL),
+        weigh=Softmax(dropout=config("attention_probs_dropout_prob", 0.1)),
+        combine=SpanConvolution(kernel=kernel, bias=("key", "kernel", "value")),
     )
 
 

@@ -9,7 +9,14 @@ from anyformer.huggingface.fixed_tables import sinusoids
 from anyformer.huggingface.rules import Table
 from anyformer.huggingface.words.gpt_line import BASE, INERT, gpt_names
 from anyformer.model import Architecture
-from anyformer.parts import Attention, FeedForward, LayerNorm, SinusoidalPosition, pre_norm
+from anyformer.parts import (
+    Attention,
+    FeedForward,
+    LayerNorm,
+    Projection,
+    SinusoidalPosition,
+    pre_norm,
+)
 
 _OUTSIDE: Table = {"embedding": "transformer.w", "decoder.final_norm": "transformer.layernorm", "head": "lm_head"}
 _LAYERS: Table = {
@@ -25,7 +32,7 @@ _LAYERS: Table = {
 def read(config: Config) -> Architecture:
     config.assume(n_embd=1280, n_layer=48)
     network = FeedForward(width=config("dff", 8192), activation="relu", gated=False, bias=("up", "down"))
-    attention = Attention(heads=config("n_head", 16), bias=words.ALL)
+    attention = Attention(heads=config("n_head", 16), project=Projection(bias=words.ALL))
     block = pre_norm(LayerNorm(eps=1e-6), attention, network, dropout=config("resid_pdrop", 0.1))
     position = SinusoidalPosition(layout="halves", length=config("n_positions", 256))
     return words.decoder(

@@ -15,7 +15,16 @@ from anyformer.huggingface.target import Target, nowhere
 from anyformer.huggingface.words.activations import known, named, of_network
 from anyformer.huggingface.words.names import QKV, decoder_names
 from anyformer.model import Architecture
-from anyformer.parts import Attention, Experts, LayerNorm, Router, pre_norm
+from anyformer.parts import (
+    Attention,
+    Clip,
+    Experts,
+    LayerNorm,
+    Projection,
+    Router,
+    Softmax,
+    pre_norm,
+)
 
 
 def read(config: Config) -> Architecture:
@@ -50,9 +59,9 @@ def _attention(config: Config) -> Attention:
     made = Attention(
         heads=config("n_heads", 16),
         kv_heads=inner("kv_n_heads", 1, key_value_heads),
-        clip=None if clip is None else float(clip),
-        rotary=words.from_table(table),
-        dropout=inner("attn_pdrop", 0.0),
+        project=Projection(adjust=Clip.of(None if clip is None else float(clip))),
+        place=words.from_table(table),
+        weigh=Softmax(dropout=inner("attn_pdrop", 0.0)),
     )
     inner.finish(())
     return made

@@ -9,7 +9,13 @@ from anyformer.huggingface.places import biased
 from anyformer.huggingface.rules import Table
 from anyformer.huggingface.words.names import ATTENTION, FEEDFORWARD, NORMS, decoder_names
 from anyformer.model import Architecture
-from anyformer.parts import DifferentialAttention, RMSNorm, pre_norm
+from anyformer.parts import (
+    Attention,
+    Differential,
+    Projection,
+    RMSNorm,
+    pre_norm,
+)
 
 _LAMBDAS = {f"attention.lambda_{ours}_{i}": f"self_attn.lambda_{ours[0]}{i}" for ours in ("query", "key") for i in (1, 2)}
 _LAYER: Table = {
@@ -21,14 +27,13 @@ _LAYER: Table = {
 def read(config: Config) -> Architecture:
     config.expect("attention_dropout", 0.0, why="the paper does not say which of the two maps drops what")
     norm, network = words.rms_norm(config, 1e-5), words.feedforward(config)
-    heads = DifferentialAttention(
+    heads = Attention(
         heads=config("num_attention_heads", at="differential_attention.heads"),
         kv_heads=words.key_value_heads(config, at="differential_attention.kv_heads"),
         head_width=config("head_dim", None, "differential_attention.head_width"),
-        bias=words.ALL if config("attention_bias", False, biased("differential_attention")) else (),
-        rotary=words.rotary(config),
-        lambda_init="by_layer",
-        head_norm=RMSNorm(eps=norm.eps, gain="none"),
+        project=Projection(bias=words.ALL if config("attention_bias", False, biased("differential_attention")) else ()),
+        place=words.rotary(config),
+        weigh=Differential(lambda_init="by_layer", head_norm=RMSNorm(eps=norm.eps, gain="none")),
     )
     return words.decoder(config, words.repeated(config, pre_norm(norm, heads, network)), norm)
 

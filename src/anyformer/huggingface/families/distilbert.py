@@ -10,7 +10,16 @@ from anyformer.huggingface.rules import Names, Table
 from anyformer.huggingface.words.bert_line import encoder_names, learned_position
 from anyformer.huggingface.words.encoder_heads import encoder_head, head_names
 from anyformer.model import Architecture
-from anyformer.parts import Attention, Bidirectional, Embedding, LayerNorm, Transform, post_norm
+from anyformer.parts import (
+    Attention,
+    Bidirectional,
+    Embedding,
+    LayerNorm,
+    Projection,
+    Softmax,
+    Transform,
+    post_norm,
+)
 
 _OUTSIDE: Table = {
     "embedding": "embeddings.word_embeddings",
@@ -30,7 +39,9 @@ _LAYER: Table = {
 def read(config: Config) -> Architecture:
     config.assume(n_layers=6)
     norm, dropout, rate = LayerNorm(eps=1e-12), config("dropout", 0.1), config("attention_dropout", 0.1)
-    attention = Attention(heads=config("n_heads", 12), bias=words.ALL, mask=Bidirectional(), dropout=rate)
+    attention = Attention(
+        heads=config("n_heads", 12), mask=Bidirectional(), project=Projection(bias=words.ALL), weigh=Softmax(dropout=rate)
+    )
     network = words.plain(config, "gelu", "activation", size="hidden_dim", width=3072)
     # The output of attention has no dropout.
     block = change(post_norm(norm, attention, network), "feedforward.dropout", dropout)

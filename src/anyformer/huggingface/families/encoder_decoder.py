@@ -144,8 +144,8 @@ def _crossed(block: Block) -> Block:
         steps.append(step)
         branch = step.branches.get("attention")
         if branch is not None and isinstance(own := branch.sublayer, Attention):
-            shared = (Attention.model_fields.keys() & CrossAttention.model_fields.keys()) - {"kind"}
-            cross = CrossAttention(**{name: getattr(own, name) for name in shared})
+            shared = (Attention.model_fields.keys() & CrossAttention.model_fields.keys()) - {"kind", "score"}
+            cross = CrossAttention(**{name: getattr(own, name) for name in shared}, score=own.score.but(terms=()))
             steps.append(step.but(branches=Named({"cross_attention": branch.but(sublayer=cross)})))
     return block.but(steps=tuple(steps))
 

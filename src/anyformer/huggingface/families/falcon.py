@@ -12,7 +12,18 @@ from anyformer.huggingface.target import Target
 from anyformer.huggingface.words.gpt_line import gpt_names
 from anyformer.huggingface.words.names import QKV
 from anyformer.model import Architecture
-from anyformer.parts import ALiBi, Attention, Block, FeedForward, LayerNorm, parallel, pre_norm
+from anyformer.parts import (
+    ALiBi,
+    Attention,
+    Block,
+    FeedForward,
+    LayerNorm,
+    Projection,
+    Score,
+    Softmax,
+    parallel,
+    pre_norm,
+)
 
 
 def read(config: Config) -> Architecture:
@@ -20,7 +31,7 @@ def read(config: Config) -> Architecture:
     config.assume(hidden_size=width, num_hidden_layers=32)
     config.expect("ff_factor", 4, why="its class reads ffn_hidden_size only")
     attention, wide = _attention(config), words.four_times(config, width, "ffn_hidden_size")
-    network = words.plain(config, "gelu", "activation", size=None, width=wide, bias=bool(attention.bias))
+    network = words.plain(config, "gelu", "activation", size=None, width=wide, bias=bool(attention.project.bias))
     norm = words.layer_norm(config, key="layer_norm_epsilon")
     layers = words.repeated(config, _block(config, norm, attention, network))
     return words.decoder(config, layers, norm, tied=True, vocab=65024)
@@ -39,12 +50,10 @@ def _attention(config: Config) -> Attention:
     return Attention(
         heads=heads,
         kv_heads=None if groups == heads else groups,
-        bias=words.biases(config, "bias"),
-        # Its class rounds slopes and distances, whatever the dtype of the model.
-        score_bias=ALiBi(before_scale=True, rounded_to="bfloat16") if alibi else None,
-        rotary=None if alibi else words.from_table(table),
-        # With rotary positions its class has no dropout of attention weights.
-        dropout=dropout if alibi else 0.0,
+        project=Projection(bias=words.biases(config, "bias")),
+        place=None if alibi else words.from_table(table),
+        score=Score(terms=ALiBi(before_scale=True, rounded_to="bfloat16") if alibi else None),
+        weigh=Softmax(dropout=dropout if alibi else 0.0),
     )
 
 

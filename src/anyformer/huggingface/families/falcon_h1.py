@@ -82,7 +82,7 @@ def _heads(config: Config) -> tuple[Attention, float]:
     heads = words.attention(config, heads=32, kv_heads=8, rotary=words.rotary(config))
     width, common = heads.head_width or config("hidden_size") // heads.heads, config("attention_in_multiplier", 1.0, nowhere)
     factor = common**2 * config("key_multiplier", 1.0, lambda target: _factor(score_scale(target), _scaled(target)))
-    if heads.bias and common != 1:
+    if heads.project.bias and common != 1:
         raise HuggingFaceError(f"{config.where}: attention_in_multiplier = {common:g} beside attention_bias is not described")
     scale = None if factor == 1 else factor * width**-0.5
     return heads.but(scale=scale), common * config("attention_out_multiplier", 1.0, "attention.multiplier")

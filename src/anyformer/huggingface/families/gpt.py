@@ -11,7 +11,14 @@ from anyformer.huggingface.family import Family
 from anyformer.huggingface.target import Target
 from anyformer.huggingface.words.gpt_line import BASE, INERT, MASKS, TRANSPOSED, gpt_names
 from anyformer.model import Architecture
-from anyformer.parts import Attention, FeedForward, LearnedPosition, post_norm
+from anyformer.parts import (
+    Attention,
+    FeedForward,
+    LearnedPosition,
+    Projection,
+    Softmax,
+    post_norm,
+)
 
 _ACTIVATIONS: Mapping[str, str] = {"gelu": "gelu_tanh", "relu": "relu", "silu": "silu", "swish": "silu"}
 """Name in its class's own table, where `gelu` is the tanh form -> ours."""
@@ -24,7 +31,7 @@ def read(config: Config) -> Architecture:
         raise HuggingFaceError(f"{config.where}: afn = {name!r} is not known to openai-gpt, only {', '.join(_ACTIVATIONS)}")
     block = post_norm(
         words.layer_norm(config, key="layer_norm_epsilon"),
-        Attention(heads=heads, bias=words.ALL, dropout=config("attn_pdrop", 0.1)),
+        Attention(heads=heads, project=Projection(bias=words.ALL), weigh=Softmax(dropout=config("attn_pdrop", 0.1))),
         FeedForward(width=4 * width, activation=_ACTIVATIONS[name], gated=False, bias=("up", "down")),
         dropout=config("resid_pdrop", 0.1),
     )

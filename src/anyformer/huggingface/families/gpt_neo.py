@@ -12,7 +12,17 @@ from anyformer.huggingface.rules import Table
 from anyformer.huggingface.target import Target
 from anyformer.huggingface.words.gpt_line import BASE, INERT, MASKS, NORMS, gpt_names
 from anyformer.model import Architecture
-from anyformer.parts import Attention, Block, Causal, LearnedPosition, Window, pre_norm
+from anyformer.parts import (
+    Attention,
+    Block,
+    Causal,
+    LearnedPosition,
+    Projection,
+    Score,
+    Softmax,
+    Window,
+    pre_norm,
+)
 
 _LAYERS: Table = {
     **{f"attention.{side}": f"attn.attention.{side[0]}_proj" for side in words.QKV},
@@ -29,7 +39,12 @@ def read(config: Config) -> Architecture:
     wide = words.four_times(config, width, "intermediate_size")
     network = words.plain(config, "gelu_new", "activation_function", size=None, width=wide)
     dropout = config("attention_dropout", 0.0)
-    attention = Attention(heads=config("num_heads", 16), bias=("output",), scale=1.0, dropout=dropout)
+    attention = Attention(
+        heads=config("num_heads", 16),
+        project=Projection(bias=("output",)),
+        score=Score(scale=1.0),
+        weigh=Softmax(dropout=dropout),
+    )
     masks = {"dense": Causal(), "local": Window(size=config("window_size", 256))}
     rate = config("resid_dropout", 0.0)
 

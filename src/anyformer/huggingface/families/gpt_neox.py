@@ -11,14 +11,27 @@ from anyformer.huggingface.rules import GroupedRows, Names, Table, To, under
 from anyformer.huggingface.target import Target
 from anyformer.huggingface.words.names import NORMS, QKV, joined
 from anyformer.model import Architecture
-from anyformer.parts import Attention, FeedForward, Rotary, parallel, pre_norm
+from anyformer.parts import (
+    Attention,
+    FeedForward,
+    Projection,
+    Rotary,
+    Softmax,
+    parallel,
+    pre_norm,
+)
 
 
 def read(config: Config) -> Architecture:
     config.assume(hidden_size=6144, num_hidden_layers=44)
     norm, bias = words.layer_norm(config), words.biases(config, default=True)
     rate = config("attention_dropout", 0.0)
-    attention = Attention(heads=config("num_attention_heads", 64), bias=bias, rotary=_rotary(config, 0.25), dropout=rate)
+    attention = Attention(
+        heads=config("num_attention_heads", 64),
+        project=Projection(bias=bias),
+        place=_rotary(config, 0.25),
+        weigh=Softmax(dropout=rate),
+    )
     network, dropout = words.plain(config, width=24576), config("hidden_dropout", 0.0, "attention.dropout")
     side_by_side = config("use_parallel_residual", True, words.in_parallel)
     wire = partial(parallel, shared_norm=False) if side_by_side else pre_norm
@@ -29,7 +42,7 @@ def read(config: Config) -> Architecture:
 def read_japanese(config: Config) -> Architecture:
     config.assume(hidden_size=2560, num_hidden_layers=32)
     norm, width, rate = words.layer_norm(config), config("hidden_size"), config("attention_dropout", 0.1)
-    attention = Attention(heads=config("num_attention_heads", 32), rotary=_rotary(config, 1.0), dropout=rate)
+    attention = Attention(heads=config("num_attention_heads", 32), place=_rotary(config, 1.0), weigh=Softmax(dropout=rate))
     times = config("intermediate_multiple_size", 4, lambda target: target("feedforward.width") // target.architecture.width)
     network = FeedForward(width=int(width * times), activation=words.activation(config, default="gelu"), gated=False)
     dropout = config("hidden_dropout", 0.0, "attention.dropout")

@@ -13,7 +13,12 @@ from anyformer.huggingface.rules import GroupedRows, Table, To
 from anyformer.huggingface.target import Target
 from anyformer.huggingface.words.gpt_line import BASE, INERT, gpt_names
 from anyformer.model import Architecture
-from anyformer.parts import Attention, Rotary, parallel
+from anyformer.parts import (
+    Attention,
+    Rotary,
+    Softmax,
+    parallel,
+)
 
 _LAYER: Table = {
     "step_0_norm_before": "ln_1",
@@ -32,7 +37,7 @@ def read(config: Config) -> Architecture:
     width, heads = config("n_embd"), config("n_head", 16)
     fraction = share(config("rotary_dim", 64, _rotated), words.head_width(config, width, heads))
     rotary = Rotary(fraction=fraction, pairing="adjacent")
-    attention = Attention(heads=heads, rotary=rotary, dropout=config("attn_pdrop", 0.0))
+    attention = Attention(heads=heads, place=rotary, weigh=Softmax(dropout=config("attn_pdrop", 0.0)))
     wide = words.four_times(config, width, "n_inner")
     network = words.plain(config, "gelu_new", "activation_function", size=None, width=wide)
     norm = words.layer_norm(config, key="layer_norm_epsilon")

@@ -11,7 +11,14 @@ from anyformer.huggingface.rules import Table
 from anyformer.huggingface.words.fairseq import ATTENTION, FIRST, NORMS
 from anyformer.huggingface.words.names import decoder_names
 from anyformer.model import Architecture
-from anyformer.parts import Attention, SinusoidalPosition, pre_norm
+from anyformer.parts import (
+    Attention,
+    Projection,
+    SinusoidalPosition,
+    Softmax,
+    SubNorm,
+    pre_norm,
+)
 
 
 def read(inside: bool, config: Config) -> Architecture:
@@ -22,9 +29,9 @@ def read(inside: bool, config: Config) -> Architecture:
     norm, dropout = words.layer_norm(config), config("dropout", 0.1)
     heads = Attention(
         heads=config("attention_heads"),
-        bias=words.ALL,
-        dropout=config("attention_dropout", 0.1),
-        sub_norm=norm if inside else None,
+        project=Projection(bias=words.ALL),
+        weigh=Softmax(dropout=config("attention_dropout", 0.1)),
+        combine=SubNorm.of(norm if inside else None),
     )
     inner = config("activation_dropout", 0.0)
     network = words.plain(config, "gelu", "activation_function", size="ffn_dim", dropout=inner).but(sub_norm=norm)

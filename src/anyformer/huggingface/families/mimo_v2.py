@@ -51,7 +51,7 @@ def _agree(config: Config, local: Attention, kinds: Sequence[str], networks: Seq
 def _heads(config: Config) -> dict[str, Attention]:
     """The attention of full and of local layers."""
     rotary, groups = words.shares_by_type(config, _ROPE, FRACTION), config("num_key_value_heads", 4, _groups, kind=SIZE)
-    scale = config("attention_value_scale", 0.707, "attention.value_scale")
+    scale = config("attention_value_scale", 0.707, lambda target: target.get("attention.value_scale.factor", 1.0))
     full = words.attention(
         config,
         kv_heads=groups,

@@ -18,8 +18,18 @@ from anyformer.huggingface.words.activations import ALPHA
 from anyformer.huggingface.words.layers import NETWORKS
 from anyformer.huggingface.words.names import ATTENTION, CORRECTION, FUSED_GATE, NORMS, QK_NORM, decoder_names
 from anyformer.model import Architecture
-from anyformer.parts import Attention, BlockIndexer, BlockSparseAttention, Branch, FeedForward, QKNorm, RMSNorm, Step, pre_norm
-from anyformer.parts.attention.self_attention import SelfAttention
+from anyformer.parts import (
+    Attention,
+    BlockIndexer,
+    Branch,
+    FeedForward,
+    QKNorm,
+    RMSNorm,
+    Rotary,
+    Step,
+    pre_norm,
+)
+from anyformer.parts.attention.block_choice import BlockChoice
 from anyformer.parts.layers.block import Block
 from anyformer.parts.sublayer import Sublayer
 
@@ -58,7 +68,7 @@ def read(config: Config) -> Architecture:
     experts = words.shared_of_width(config, experts, 3072, "shared_intermediate_size", clamp=network["clamp"], up_offset=1.0)
     dense = FeedForward(width=config("dense_intermediate_size", 12_288, "feedforward.width"), **network)
 
-    def attention(kind: str, _: str) -> SelfAttention:
+    def attention(kind: str, _: str) -> Attention:
         return sparse if kind == "sparse" else full
 
     layers = words.expert_layers(config, norm, attention, experts, dense, kinds, networks, wire=_wire)
@@ -81,10 +91,10 @@ def _kinds(config: Config) -> tuple[list[str], list[str]]:
     )
 
 
-def _sparse(config: Config, full: Attention, norm: RMSNorm) -> BlockSparseAttention:
+def _sparse(config: Config, full: Attention, norm: RMSNorm) -> Attention:
     """The attention of layers with an indexer."""
-    width, rotary = config("index_head_dim", 128, _of_choice("head_width")), full.rotary
-    assert rotary is not None, "every layer rotates"
+    width, rotary = config("index_head_dim", 128, _of_choice("head_width")), full.place.get("rotary")
+    assert isinstance(rotary, Rotary), "every layer rotates"
     assert full.head_width is not None, "given by a key or its default"
     share = rotary.rotated(full.head_width) / width
     if share > 1:
@@ -108,21 +118,24 @@ def _sparse(config: Config, full: Attention, norm: RMSNorm) -> BlockSparseAttent
         norm=norm,
         rotary=rotary.but(fraction=share),
     )
-    return BlockSparseAttention(
-        **{name: getattr(full, name) for name in Attention.model_fields if name != "kind"}, choice=choice
-    )
+    return full.but(choice=choice)
 
 
 def _chooses(block: Block) -> bool:
-    return "attention" in block.branches and isinstance(block.branches["attention"].sublayer, BlockSparseAttention)
+    return _choice(block) is not None
+
+
+def _choice(block: Block) -> BlockChoice | None:
+    """How the attention of a layer chooses its keys."""
+    branch = block.branches.get("attention")
+    return branch.sublayer.score.choice if branch is not None and isinstance(branch.sublayer, Attention) else None
 
 
 def _of_choice(field: str) -> Place:
     """A field of the first layer's indexer that has one."""
 
     def found(target: Target) -> Any:
-        sublayers = (block.branches["attention"].sublayer for block in target.blocks if _chooses(block))
-        return getattr(next(sublayers).choice, field)  # type: ignore[attr-defined]
+        return getattr(next(choice for block in target.blocks if (choice := _choice(block)) is not None), field)
 
     return found
 

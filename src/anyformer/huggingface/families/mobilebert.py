@@ -25,6 +25,8 @@ from anyformer.parts import (
     FeedForward,
     LayerNorm,
     NarrowTable,
+    Projection,
+    Softmax,
     post_norm,
 )
 
@@ -53,9 +55,9 @@ def _bottleneck(config: Config, act: str) -> Bottleneck:
         width=config("intra_bottleneck_size", 128, "bottleneck.width"),
         attention=Attention(
             heads=config("num_attention_heads", at="bottleneck.attention.heads"),
-            bias=words.ALL,
             mask=Bidirectional(),
-            dropout=config("attention_probs_dropout_prob", 0.1, "bottleneck.attention.dropout"),
+            project=Projection(bias=words.ALL),
+            weigh=Softmax(dropout=config("attention_probs_dropout_prob", 0.1, "bottleneck.attention.dropout")),
         ),
         network=FeedForward(
             width=config("intermediate_size", at="bottleneck.network.width"), activation=act, gated=False, bias=("up", "down")

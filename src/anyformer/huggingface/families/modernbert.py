@@ -123,7 +123,7 @@ def _block(config: Config, norm: LayerNorm, kind: str, mask: Any) -> Block:
     heads = words.full_heads(config, rotary=words.from_table(table, rotate_in="fp32"), mask=mask)
     bias, dropout = config("mlp_bias", False), config("mlp_dropout", 0.0)
     network = words.feedforward(config, "hidden_activation", "gelu", bias=bias, dropout=dropout)
-    return change(pre_norm(norm, heads, network), "attention.dropout", heads.dropout)
+    return change(pre_norm(norm, heads, network), "attention.dropout", heads.weigh.dropped)
 
 
 _FUSED: Table = {QKV: To("attn.Wqkv", Rows())}

@@ -8,7 +8,15 @@ from anyformer.huggingface.family import Family
 from anyformer.huggingface.rules import Rows, Table, To
 from anyformer.huggingface.words.names import QKV, decoder_names
 from anyformer.model import Architecture
-from anyformer.parts import ALiBi, Attention, FeedForward, pre_norm
+from anyformer.parts import (
+    ALiBi,
+    Attention,
+    Clip,
+    FeedForward,
+    Projection,
+    Score,
+    pre_norm,
+)
 
 _OUTSIDE: Table = {"embedding": "transformer.wte", "decoder.final_norm": "transformer.norm_f", "head": "lm_head"}
 _LAYERS: Table = {
@@ -39,7 +47,9 @@ def _attention(config: Config) -> Attention:
     inner.expect("attn_pdrop", 0, why="its configuration class takes whole numbers only")
     clip, scale = inner("clip_qkv", None) or None, inner("softmax_scale", None, "attention.scale")
     inner.finish(("attn_impl",))
-    return Attention(heads=config("n_heads", 16), score_bias=ALiBi(), clip=clip, scale=scale)
+    return Attention(
+        heads=config("n_heads", 16), project=Projection(adjust=Clip.of(clip)), score=Score(scale=scale, terms=ALiBi())
+    )
 
 
 _NAMES = decoder_names(_LAYERS, outside=_OUTSIDE, prefix="transformer.blocks.{i}.")

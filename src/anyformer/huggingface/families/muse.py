@@ -37,7 +37,7 @@ def read(config: Config) -> Architecture:
     turned = ["turned" if theta else "nope" for theta in thetas]
 
     def block(kind: str, turns: str) -> Block:
-        own = heads.but(mask=words.mask(config, kind), rotary=heads.rotary if turns == "turned" else None)
+        own = heads.but(mask=words.mask(config, kind), rotary=heads.place.get("rotary") if turns == "turned" else None)
         return _block(before, after, own, network)
 
     return words.decoder(

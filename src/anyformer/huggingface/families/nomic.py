@@ -12,7 +12,13 @@ from anyformer.huggingface.words.bert_line import bert_head, encoder, encoder_na
 from anyformer.huggingface.words.encoder_heads import head_names
 from anyformer.huggingface.words.names import QKV
 from anyformer.model import Architecture
-from anyformer.parts import Attention, Bidirectional, FeedForward, post_norm
+from anyformer.parts import (
+    Attention,
+    Bidirectional,
+    FeedForward,
+    Softmax,
+    post_norm,
+)
 
 
 def read_nomic(config: Config) -> Architecture:
@@ -39,7 +45,7 @@ def _encoder(
     config.assume(type_vocab_size=types)
     heads, rate = config("num_attention_heads"), config("attention_probs_dropout_prob", 0.1)
     rotary = words.rotary(config, theta=theta)
-    attention = Attention(heads=heads, rotary=rotary, mask=Bidirectional(), dropout=rate, **fields)
+    attention = Attention(heads=heads, mask=Bidirectional(), **fields, place=rotary, weigh=Softmax(dropout=rate))
     norm = words.layer_norm(config, 1e-12)
     block = post_norm(norm, attention, network, dropout=config("hidden_dropout_prob", 0.1))
     return encoder(config, block, bert_head(config, name, norm, act), types=0, input_norm=norm)

@@ -10,7 +10,17 @@ from anyformer.huggingface.target import Target
 from anyformer.huggingface.words.fairseq import ATTENTION, FIRST, NORMS, PLAIN
 from anyformer.huggingface.words.names import joined
 from anyformer.model import Architecture
-from anyformer.parts import Attention, InputProjection, LayerNorm, LearnedPosition, Transform, post_norm, pre_norm
+from anyformer.parts import (
+    Attention,
+    InputProjection,
+    LayerNorm,
+    LearnedPosition,
+    Projection,
+    Softmax,
+    Transform,
+    post_norm,
+    pre_norm,
+)
 
 _OUTSIDE: Table = {
     "embedding": "model.decoder.embed_tokens",
@@ -30,7 +40,7 @@ def read(config: Config) -> Architecture:
     removed = config("_remove_final_layer_norm", False, lambda target: first and target("stack.final_norm") is None)
     norm = LayerNorm() if affine else LayerNorm(gain="none", bias=False)
     heads, rate = config("num_attention_heads", 12), config("attention_dropout", 0.0)
-    attention = Attention(heads=heads, bias=words.ALL if bias else (), dropout=rate)
+    attention = Attention(heads=heads, project=Projection(bias=words.ALL if bias else ()), weigh=Softmax(dropout=rate))
     network = words.plain(config, "relu", "activation_function", size="ffn_dim", width=3072, bias=bias)
     wire, rate = pre_norm if first else post_norm, config("dropout", 0.1, "attention.dropout")
     width = config("hidden_size")

@@ -74,7 +74,7 @@ def _stack(whole: Config, config: Config, side: str) -> Stack:
 
     def block(kind: str) -> Block:
         cross = () if encodes else (CrossAttention(**heads),)
-        return sandwich(norm, Attention(mask=masks[kind], rotary=rotary, **heads), *cross, network, dropout=dropout)
+        return sandwich(norm, Attention(mask=masks[kind], **heads, place=rotary), *cross, network, dropout=dropout)
 
     kinds = words.windows(config, words.every(2))
     return words.stacked(words.layered(block, kinds), dropout=dropout, final_norm=norm)

@@ -14,7 +14,15 @@ from anyformer.huggingface.words.encoder_heads import head_names
 from anyformer.huggingface.words.names import joined
 from anyformer.huggingface.words.seq2seq import BartVariant, after_padding, learned
 from anyformer.model import Architecture
-from anyformer.parts import Attention, LearnedPosition, SinusoidalPosition, Transform, post_norm
+from anyformer.parts import (
+    Attention,
+    LearnedPosition,
+    Projection,
+    SinusoidalPosition,
+    Softmax,
+    Transform,
+    post_norm,
+)
 
 
 def read(config: Config) -> Architecture:
@@ -46,7 +54,9 @@ def read_blip(config: Config) -> Architecture:
     config.expect("is_decoder", True, why="without it the class has no head")
     norm, dropout = words.layer_norm(config, 1e-12), config("hidden_dropout_prob", 0.0)
     attention = Attention(
-        heads=config("num_attention_heads"), bias=words.ALL, dropout=config("attention_probs_dropout_prob", 0.0)
+        heads=config("num_attention_heads"),
+        project=Projection(bias=words.ALL),
+        weigh=Softmax(dropout=config("attention_probs_dropout_prob", 0.0)),
     )
     network = words.plain(config)
     layers = words.repeated(config, post_norm(norm, attention, network, dropout=dropout))

@@ -15,7 +15,19 @@ from anyformer.huggingface.target import Target
 from anyformer.huggingface.words.bert_line import encoder_names
 from anyformer.huggingface.words.encoder_heads import classes, head_of
 from anyformer.model import Architecture
-from anyformer.parts import Attention, Bidirectional, Block, FeedForward, Gain, Head, LearnedPosition, Patches, pre_norm
+from anyformer.parts import (
+    Attention,
+    Bidirectional,
+    Block,
+    FeedForward,
+    Gain,
+    Head,
+    LearnedPosition,
+    Patches,
+    Projection,
+    Softmax,
+    pre_norm,
+)
 
 
 def read(name: str, class_tokens: int, config: Config) -> Architecture:
@@ -47,7 +59,7 @@ def read_dino(config: Config) -> Architecture:
 def _attention(config: Config) -> Attention:
     bias = words.ALL if config("qkv_bias", True, lambda target: "query" in target("attention.bias")) else ("output",)
     heads, rate = config("num_attention_heads", 12), config("attention_probs_dropout_prob", 0.0)
-    return Attention(heads=heads, bias=bias, mask=Bidirectional(), dropout=rate)
+    return Attention(heads=heads, mask=Bidirectional(), project=Projection(bias=bias), weigh=Softmax(dropout=rate))
 
 
 def _images(

@@ -9,7 +9,14 @@ from anyformer.huggingface.fixed_tables import sinusoids
 from anyformer.huggingface.words.fairseq import ATTENTION, FIRST, NORMS, PLAIN
 from anyformer.huggingface.words.names import decoder_names
 from anyformer.model import Architecture
-from anyformer.parts import Attention, LayerNorm, SinusoidalPosition, pre_norm
+from anyformer.parts import (
+    Attention,
+    LayerNorm,
+    Projection,
+    SinusoidalPosition,
+    Softmax,
+    pre_norm,
+)
 
 
 def read(config: Config) -> Architecture:
@@ -17,7 +24,7 @@ def read(config: Config) -> Architecture:
     config.expect("layerdrop", 0.0)
     config.expect("pad_token_id", 1, 0, None, why="the class leaves out the position of that number")
     rate, dropout, norm = config("attention_dropout", 0.1), config("dropout", 0.1), LayerNorm()
-    attention = Attention(heads=config("attention_heads", 16), bias=words.ALL, dropout=rate)
+    attention = Attention(heads=config("attention_heads", 16), project=Projection(bias=words.ALL), weigh=Softmax(dropout=rate))
     inner = config("activation_dropout", 0.0)
     network = words.plain(config, "gelu", "activation_function", size="ffn_dim", width=4096, dropout=inner)
     layers = words.repeated(config, pre_norm(norm, attention, network, dropout=dropout), "num_layers")

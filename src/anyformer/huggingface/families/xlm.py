@@ -12,7 +12,15 @@ from anyformer.huggingface.rules import Names, Table
 from anyformer.huggingface.words.gpt_line import INERT
 from anyformer.huggingface.words.names import projections
 from anyformer.model import Architecture
-from anyformer.parts import Attention, FeedForward, LearnedPosition, Normal, post_norm
+from anyformer.parts import (
+    Attention,
+    FeedForward,
+    LearnedPosition,
+    Normal,
+    Projection,
+    Softmax,
+    post_norm,
+)
 
 _LAYERS: Table = {
     **projections("attentions.{i}.*_lin", "attentions.{i}.out_lin"),
@@ -34,7 +42,7 @@ def read(config: Config) -> Architecture:
         config.expect("n_langs", 1, why="an embedding of the language is added where a call names one")
     norm, width, dropout = words.layer_norm(config, 1e-12), config("emb_dim"), config("dropout", 0.1)
     heads, rate = config("n_heads", 16), config("attention_dropout", 0.1)
-    attention = Attention(heads=heads, bias=words.ALL, mask=mask, dropout=rate)
+    attention = Attention(heads=heads, mask=mask, project=Projection(bias=words.ALL), weigh=Softmax(dropout=rate))
     act = "gelu" if config("gelu_activation", True, lambda target: target("feedforward.activation") == "gelu") else "relu"
     network = FeedForward(width=4 * width, activation=act, gated=False, bias=("up", "down"))
     position = LearnedPosition(length=config("max_position_embeddings", 512))

@@ -19,7 +19,15 @@ from anyformer.huggingface.rules import Names, Shapes, Table, To
 from anyformer.huggingface.target import Target
 from anyformer.huggingface.words.gpt_line import INERT
 from anyformer.model import Architecture
-from anyformer.parts import Attention, Bidirectional, Causal, TransformerXL, post_norm
+from anyformer.parts import (
+    Attention,
+    Bidirectional,
+    Causal,
+    Score,
+    Softmax,
+    TransformerXL,
+    post_norm,
+)
 
 
 @dataclass(frozen=True)
@@ -46,7 +54,7 @@ def read(config: Config) -> Architecture:
     config.expect_all(untie_r=True, bi_data=False, same_length=False, clamp_len=-1)
     causal = config("attn_type", "bi", lambda target: "uni" if target.architecture.decoder else "bi") == "uni"
     mask = Causal() if causal else Bidirectional()
-    attention = Attention(heads=heads, score_bias=TransformerXL(), mask=mask, dropout=dropout)
+    attention = Attention(heads=heads, mask=mask, score=Score(terms=TransformerXL()), weigh=Softmax(dropout=dropout))
     network = words.plain(config, "gelu", "ff_activation", size="d_inner", width=4096, dropout=dropout)
     block = post_norm(words.layer_norm(config, 1e-12), attention, network, dropout=dropout)
     side, around = "decoder" if causal else "encoder", {"dropout": dropout}

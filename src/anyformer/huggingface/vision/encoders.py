@@ -19,6 +19,7 @@ from anyformer.parts import (
     LayerNorm,
     LearnedPosition,
     Patches,
+    Projection,
     Stack,
     pre_norm,
     stack,
@@ -64,7 +65,7 @@ def siglip(config: Config, layer: Layer) -> Encoder:
 
 def _block(config: Config, norm: LayerNorm, activation: str) -> Block:
     config.expect("attention_dropout", 0.0, 0, why="towers are computed without dropout")
-    attention = Attention(heads=config("num_attention_heads", 12), bias=words.ALL, mask=Bidirectional())
+    attention = Attention(heads=config("num_attention_heads", 12), mask=Bidirectional(), project=Projection(bias=words.ALL))
     config.assume(intermediate_size=3072)
     return pre_norm(norm, attention, words.plain(config, activation))
 

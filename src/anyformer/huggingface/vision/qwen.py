@@ -29,6 +29,7 @@ from anyformer.parts import (
     LayerNorm,
     MergedProjector,
     Patches,
+    Projection,
     RMSNorm,
     Rotary,
     pre_norm,
@@ -101,7 +102,7 @@ def _attention(inner: Config) -> Attention:
     if rope or kind != "axial":
         raise HuggingFaceError(f"{inner.where}: rope_parameters of a tower are rope_type 'axial' and rope_theta alone")
     rotary = Rotary(theta=10_000.0 if theta is None else float(theta), axes=Axial(), rotate_in="fp32")
-    return Attention(heads=inner("num_heads", 16), bias=words.ALL, mask=Bidirectional(), rotary=rotary)
+    return Attention(heads=inner("num_heads", 16), mask=Bidirectional(), project=Projection(bias=words.ALL), place=rotary)
 
 
 def _tower(

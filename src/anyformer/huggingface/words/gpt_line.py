@@ -13,7 +13,14 @@ from anyformer.huggingface.words.names import QKV, joined
 from anyformer.huggingface.words.networks import four_times, plain
 from anyformer.huggingface.words.norms import Norm
 from anyformer.model import Architecture
-from anyformer.parts import Attention, LearnedPosition, pre_norm
+from anyformer.parts import (
+    Attention,
+    LearnedPosition,
+    Projection,
+    Score,
+    Softmax,
+    pre_norm,
+)
 
 OUTSIDE: Table = {
     "embedding": "transformer.wte",
@@ -70,7 +77,13 @@ def gpt_attention(config: Config, heads: int, kv_heads: int | None = None) -> At
     """Attention with every bias, whose scores may be unscaled; `heads`: H where the key is absent."""
     scaled = config("scale_attn_weights", True, lambda target: target("attention.scale") != 1.0)
     count, dropout = config("n_head", heads), config("attn_pdrop", 0.1)
-    return Attention(heads=count, kv_heads=kv_heads, bias=ALL, scale=None if scaled else 1.0, dropout=dropout)
+    return Attention(
+        heads=count,
+        kv_heads=kv_heads,
+        project=Projection(bias=ALL),
+        score=Score(scale=None if scaled else 1.0),
+        weigh=Softmax(dropout=dropout),
+    )
 
 
 def gpt_attentions(config: Config, width: int, heads: int) -> list[Attention]:

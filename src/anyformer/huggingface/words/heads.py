@@ -2,34 +2,35 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 from anyformer.huggingface.config import REQUIRED, Config
 from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.places import biased
 from anyformer.huggingface.target import Place, Target
 from anyformer.parts import Attention
+from anyformer.parts.attention.projection import Projected
 
-Projection = Literal["query", "key", "value", "output"]
-QKV: tuple[Projection, ...] = ("query", "key", "value")
-ALL: tuple[Projection, ...] = (*QKV, "output")
+QKV: tuple[Projected, ...] = ("query", "key", "value")
+ALL: tuple[Projected, ...] = (*QKV, "output")
 
 
 def attention(
     config: Config, *, heads: int = REQUIRED, kv_heads: int | None = None, head_width: int | None = None, **fields: Any
 ) -> Attention:
-    """Attention by the usual keys; `heads`, `kv_heads`, `head_width`: defaults of absent keys; `fields`: the other fields.
+    """Attention by the usual keys; `heads`, `kv_heads`, `head_width`: defaults of absent keys; `fields`: the other
+    fields, and parts and fields of its slots by name.
 
     `attention_bias` and `attention_dropout` are read unless `fields` have `bias` and `dropout`.
     """
-    given = {
-        "heads": config("num_attention_heads", heads),
-        "kv_heads": key_value_heads(config, kv_heads),
-        "head_width": config("head_dim", head_width, implied_width if config.usual("head_dim", head_width) else None),
-        "bias": fields["bias"] if "bias" in fields else biases(config),
-        "dropout": fields["dropout"] if "dropout" in fields else config("attention_dropout", 0.0),
-    }
-    return Attention(**{**fields, **given})
+    made = Attention(
+        heads=config("num_attention_heads", heads),
+        kv_heads=key_value_heads(config, kv_heads),
+        head_width=config("head_dim", head_width, implied_width if config.usual("head_dim", head_width) else None),
+    )
+    bias = fields["bias"] if "bias" in fields else biases(config)
+    dropout = fields["dropout"] if "dropout" in fields else config("attention_dropout", 0.0)
+    return made.but(**{**fields, "bias": bias, "dropout": dropout})
 
 
 def full_heads(config: Config, **fields: Any) -> Attention:
@@ -61,7 +62,7 @@ def key_value_heads(config: Config, default: int | None = None, at: Place | None
 
 
 def biases(
-    config: Config, key: str = "attention_bias", default: bool = False, names: tuple[Projection, ...] = ALL
-) -> tuple[Projection, ...]:
+    config: Config, key: str = "attention_bias", default: bool = False, names: tuple[Projected, ...] = ALL
+) -> tuple[Projected, ...]:
     """`names`, the projections with a bias, if a flag is set, else none."""
     return names if config(key, default, biased("attention")) else ()

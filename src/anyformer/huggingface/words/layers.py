@@ -12,7 +12,6 @@ from anyformer.huggingface.places import FULL, SLIDING, window_of_all
 from anyformer.huggingface.target import Place
 from anyformer.huggingface.words.norms import Norm
 from anyformer.parts import Attention, Block, Causal, Experts, FeedForward, Window, pre_norm
-from anyformer.parts.attention.self_attention import SelfAttention
 
 Layers = Sequence[tuple[str, Block]]
 """(name of the variant, block) of every layer."""
@@ -115,7 +114,7 @@ _CHOOSES = re.compile("dense|sparse|moe_layer|mlp_layer|mlp_only|expert_layer")
 def expert_layers(
     config: Config,
     norm: Norm,
-    heads: Callable[..., SelfAttention],
+    heads: Callable[..., Attention],
     experts: Experts,
     dense: FeedForward,
     *axes: Sequence[str],

@@ -15,7 +15,7 @@ from anyformer.huggingface.family import Family
 from anyformer.huggingface.fixed_tables import FixedTable, sinusoids
 from anyformer.huggingface.rules import Names, Shaped, Table, To
 from anyformer.huggingface.words.fairseq import ATTENTION, NORMS, PLAIN
-from anyformer.huggingface.words.heads import ALL, Projection
+from anyformer.huggingface.words.heads import ALL
 from anyformer.huggingface.words.models import initialisation, root_scale
 from anyformer.huggingface.words.names import projections
 from anyformer.huggingface.words.networks import plain
@@ -29,11 +29,14 @@ from anyformer.parts import (
     Head,
     LayerNorm,
     LearnedPosition,
+    Projection,
     SinusoidalPosition,
+    Softmax,
     Stack,
     post_norm,
     stack,
 )
+from anyformer.parts.attention.projection import Projected
 
 SIDES = ("encoder", "decoder")
 INERT = (
@@ -115,7 +118,7 @@ class BartVariant:
     """Whether the head adds a bias, which transformers keeps as a buffer: `final_logits_bias`."""
     headless: str = ""
     """The class without a head, of which some files are saved: their models have no bias."""
-    projections: tuple[Projection, ...] = ALL
+    projections: tuple[Projected, ...] = ALL
     """Projections of an attention that have a bias."""
     scaled: bool = False
     activation: str = "gelu"
@@ -150,10 +153,10 @@ class BartVariant:
     def stack(self, config: Config, side: str) -> Stack:
         """The encoder or the decoder."""
         norm, dropout = LayerNorm(), config("dropout", 0.1)
-        heads = {
+        heads: dict[str, Any] = {
             "heads": config(f"{side}_attention_heads", at=f"{side}:attention.heads"),
-            "bias": self.projections,
-            "dropout": config("attention_dropout", self.attention_dropout),
+            "project": Projection(bias=self.projections),
+            "weigh": Softmax(dropout=config("attention_dropout", self.attention_dropout)),
         }
         attends: tuple[Any, ...] = (Attention(mask=Bidirectional(), **heads),)
         if side == "decoder":

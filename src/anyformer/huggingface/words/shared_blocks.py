@@ -16,7 +16,18 @@ from anyformer.huggingface.rules import Table, To, under
 from anyformer.huggingface.target import Target
 from anyformer.huggingface.words.state_space import LINEAR
 from anyformer.model import Architecture
-from anyformer.parts import Attention, Block, Branch, FeedForward, Joined, RMSNorm, Skip, Stack, Step
+from anyformer.parts import (
+    Attention,
+    Block,
+    Branch,
+    FeedForward,
+    Joined,
+    RMSNorm,
+    Score,
+    Skip,
+    Stack,
+    Step,
+)
 from anyformer.parts.layers.order import write_order
 
 HYBRID = "hybrid"
@@ -49,8 +60,9 @@ def types_of_layers(target: Target) -> list[str]:
 
 def beside_embeddings(norm: RMSNorm, *, heads: int, kv_heads: int, head_width: int, **fields: Any) -> Attention:
     """Attention that reads the stream and the embeddings side by side; the factor of its scores is that of half a head."""
-    given = {"heads": heads, "kv_heads": kv_heads, "head_width": head_width, "scale": (max(head_width, 1) / 2) ** -0.5}
-    return Attention(**given, joined=Joined(norm=norm), **fields)
+    scale = (max(head_width, 1) / 2) ** -0.5
+    made = Attention(heads=heads, kv_heads=kv_heads, head_width=head_width, score=Score(scale=scale))
+    return made.but(joined=Joined(norm=norm), **fields)
 
 
 def shared_block(heads: Attention, norm: RMSNorm, network: FeedForward) -> Block:

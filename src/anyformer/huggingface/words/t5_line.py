@@ -23,7 +23,9 @@ from anyformer.parts import (
     Initialisation,
     Normal,
     RelativeBuckets,
+    Score,
     SharedBias,
+    Softmax,
     Stack,
     pre_norm,
     stack,
@@ -139,15 +141,15 @@ def depth(config: Config, side: str, default: int | None = None) -> int:
 
 def attentions(config: Config, side: str, **more: Any) -> tuple[Any, ...]:
     """The attention sublayers of a side, with unscaled scores (initial weights are small instead)."""
-    heads = {
+    heads: dict[str, Any] = {
         "heads": config("num_heads"),
         "head_width": config("d_kv", at="attention.head_width"),
-        "scale": 1.0,
-        "dropout": config("dropout_rate", 0.1, "stack.dropout"),
+        "score": Score(scale=1.0),
+        "weigh": Softmax(dropout=config("dropout_rate", 0.1, "stack.dropout")),
     }
     if side == "encoder":
-        return (Attention(mask=Bidirectional(), **heads, **more),)
-    return Attention(**heads, **more), CrossAttention(**heads)
+        return (Attention(mask=Bidirectional(), **heads).but(**more),)
+    return Attention(**heads).but(**more), CrossAttention(**heads)
 
 
 def t5_initialisation(config: Config) -> Initialisation:

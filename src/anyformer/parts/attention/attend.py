@@ -11,7 +11,6 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from anyformer.parts.attention.attend_blocks import attend_blocks
-from anyformer.parts.attention.score_weights import ScoreWeights
 from anyformer.parts.attention.scores import attention_weights, by_group, scores
 from anyformer.parts.call.context import Visible
 from anyformer.parts.call.noise import Drop
@@ -45,7 +44,7 @@ def attend(
     bias_BHTS: Tensor | None = None,
     sink_H: Tensor | None = None,
     drop: Drop | None = None,
-    weigh: ScoreWeights | None = None,
+    weigh: Callable[[Tensor, Tensor | None], Tensor] | None = None,
     kernel: str = "auto",
 ) -> Tensor:
     """softmax(cap(q k^T * scale + bias) where visible) v -> (B, H, T, U); query head h reads kv head h // (H / K).
@@ -67,7 +66,7 @@ def attend(
     # On the meta device every product is counted as itself.
     if used == "plain" or weigh is not None or (used == "blocks" and q_BHTE.is_meta):
         allowed, scored = visible.dense(q_BHTE.shape[2], q_BHTE.device), scores(q_BHTE, k_BKSE, scale, bias_BHTS, softcap)
-        weights = attention_weights(scored, allowed, sink_H)[0] if weigh is None else weigh.of(scored.float(), allowed)
+        weights = attention_weights(scored, allowed, sink_H)[0] if weigh is None else weigh(scored.float(), allowed)
         weights = weights.to(v_BKSU.dtype) if drop is None else drop(weights.to(v_BKSU.dtype))
         return (by_group(weights, k_BKSE.shape[1]) @ v_BKSU).view(*q_BHTE.shape[:3], v_BKSU.shape[-1])
     if used == "sdpa":

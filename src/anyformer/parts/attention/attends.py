@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from anyformer.parts.call.context import Context, Digested, Visible
+from anyformer.describe import Digested
+from anyformer.parts.call.context import Context, Visible
 from anyformer.parts.call.state import Keys
 from anyformer.parts.masks.mask import Mask
 

@@ -1,16 +1,38 @@
-"""Self-attention: multi-head, multi-query and grouped-query, with any head width, positions and score biases."""
+"""Self-attention: multi-head, multi-query and grouped-query, of whatever stands in its slots."""
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from collections.abc import Iterator, Mapping
+from math import prod
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+import torch
+from pydantic import model_validator
+
+from anyformer.describe import PartSet, upgrade
+from anyformer.operations import Limit, Shape, StateBytes, Tally
 from anyformer.parts.attention.attention_module import AttentionModule
-from anyformer.parts.attention.self_attention import SelfAttention
+from anyformer.parts.attention.heads import Heads
+from anyformer.parts.attention.heads_sketch import attention_sketch, heads_title
+from anyformer.parts.attention.moved import in_slots
+from anyformer.parts.attention.score_bias import SCORE_BIAS
+from anyformer.parts.attention.slots import Remembered
+from anyformer.parts.call.recurrent_state import SUM_BYTES
+from anyformer.parts.call.ring_state import RingState, empty_keys_and_values
+from anyformer.parts.call.shared import MEMORY, VALUES, Read
+from anyformer.parts.call.state import FullState
 from anyformer.parts.layout import HeadsLayout, WeightLayout
+from anyformer.parts.masks.mask import Mask
+from anyformer.parts.masks.simple import Bidirectional, Causal
+from anyformer.parts.positions.place import Place
+from anyformer.parts.positions.rotary import Rotary
+from anyformer.parts.sketch import Sketch
+from anyformer.parts.slot import SlotPart
+from anyformer.parts.sublayer import Traits
 from anyformer.plan import Plan
 
 
-class Attention(SelfAttention):
+class Attention(Heads):
     """Self-attention: softmax(q k^T * scale where mask) v, heads side by side, then the output projection.
 
     q = x W_q: (B, T, H, E); k, v = x W_k, x W_v: (B, T, K, E); query head h reads kv head h // (H / K). Multi-head:
@@ -18,28 +40,166 @@ class Attention(SelfAttention):
     The papers' d_model is D, d_k and d_v are E, h is H.
     """
 
+    through: ClassVar[tuple[str, ...]] = ("project", "place", "score", "weigh", "combine", "memory")
     kind: Literal["attention"] = "attention"
+    mask: Mask = Causal()
+    """The positions that each query may see."""
+    place: PartSet[Place] = PartSet()
+    """What positions do to queries and keys."""
+    memory: PartSet[Remembered] = PartSet()
+    """What stands in the place of its own keys and values, or beside them."""
 
-    def build(self, width: int, plan: Plan, name: str) -> AttentionModule:
-        return AttentionModule(self, width, plan, name)
+    if TYPE_CHECKING:  # a slot takes a part, None, or a tuple of these
 
-    def narrowed(self, width: int, ways: int) -> Self | None:
-        # A score bias is made for all heads, and so is a kernel of a convolution.
-        return self.of_heads(width, ways) if self.score_bias is None and self.convolution is None else None
+        def __init__(self, *, heads: int, **fields: Any) -> None: ...
+
+    @model_validator(mode="after")
+    def _makes_sense(self) -> Attention:
+        if not self.own_keys:
+            own = (*self.project.of_keys, *(part.name for part in self.parts if part.needs_own_keys))
+            if without := " and ".join(dict.fromkeys(own)):
+                raise ValueError(f"with keys_from this layer has no keys and values of its own: leave {without} out")
+        for term in self.score.terms.values():
+            if term.every_position and self.mask.window is not None:
+                raise ValueError(
+                    f"{term.name} adds up the gates of every position, and a window keeps its latest {self.mask.window} alone: "
+                    f"leave {term.name} out, or give a mask without a window"
+                )
+        for part in self.combine.values():
+            if part.looks_ahead and not isinstance(self.mask, Bidirectional):
+                raise ValueError(f"{part.name} looks ahead: it needs a bidirectional mask, got {self.mask.kind}")
+        if self.weigh.mixed(self.heads, 1)[0] != self.heads and (given := self.in_the_way("pairs of heads")):
+            raise ValueError(f"{self.weigh.kind} mixes values in pairs of heads: leave {' and '.join(given)} out")
+        if self.score.choice is not None:
+            if not isinstance(self.mask, Causal):
+                raise ValueError(f"a choice of blocks needs all of the past: leave the mask {self.mask.kind!r} out")
+            if given := self.in_the_way("chosen keys"):
+                raise ValueError(f"blocks are chosen of the layer's own keys, by plain scores: leave {' and '.join(given)} out")
+        return self
+
+    @property
+    def parts(self) -> Iterator[SlotPart]:
+        yield self.project
+        yield from self.project.adjust.values()
+        yield from self.place.values()
+        yield from self.memory.values()
+        yield self.score
+        yield from self.score.terms.values()
+        yield self.weigh
+        yield from self.combine.values()
+
+    @property
+    def own_keys(self) -> bool:
+        return not any(part.replaces for part in self.memory.values())
+
+    @property
+    def called(self) -> str:
+        return self.weigh.called or ("attention" if self.score.choice is None else "block_sparse_attention")
+
+    def sketch(self, width: int) -> Sketch:
+        title = f"{self.title} attention" if self.called == "attention" else self.title
+        return attention_sketch(self, width, title, self.facts, self.place.values(), self.memory.values())
+
+    @property
+    def title(self) -> str:
+        """The title of its picture."""
+        return heads_title(self) if self.called == "attention" else self.called.replace("_", " ").capitalize()
+
+    @property
+    def facts(self) -> tuple[str, ...]:
+        """The rules of its scores in words, for pictures."""
+        return (self.mask.words, *(word for part in self.parts if part is not self.weigh for word in part.words))
+
+    def cost(self, width: int, shape: Shape, plan: Plan) -> Tally:
+        sizes = self.sizes(width)
+        gates = shape.batch * self.score.beside(sizes) * SUM_BYTES
+        held, read = self.score.kept(self.mask, sizes, shape, plan)
+        number = shape.batch * plan.activation_bytes
+        cached = self.mask.cache_length(shape.cache_length)
+        state = StateBytes.of(
+            shape,
+            held * number + gates * cached if self.own_keys else 0,
+            read * number + gates * self.mask.pairs(shape),
+            1 if self.score.choice else self.groups,
+        )
+        products = self.products(width, shape, *self.pairs(shape, plan))
+        return self.declared(width, shape, shape.rows) + products + Tally(own_state=state, own_limits=self.limits)
+
+    def pairs(self, shape: Shape, plan: Plan) -> tuple[int, int]:
+        """The (query, key) pairs of a head and row that are computed, and those that are allowed."""
+        pairs, seen = self.score.pairs(self.mask, shape, plan)
+        beside = shape.length * sum(part.more() for part in self.memory.values())
+        return pairs + beside, seen + beside
+
+    @property
+    def traits(self) -> Traits:
+        positions = [part.position for part in self.parts if part.position is not None]
+        mixing = self.weigh.mixing or ("MHA" if self.groups == self.heads else "MQA" if self.groups == 1 else "GQA")
+        beside = [part.mixing for part in self.combine.values() if part.mixing is not None]
+        return Traits("+".join((mixing, *beside)), "+".join(positions) or "NoPE", stability=super().traits.stability)
+
+    @property
+    def reads(self) -> tuple[Read, ...]:
+        reads = [Read(SCORE_BIAS, size=self.heads, required=False)]
+        for term in self.score.terms.values():
+            reads += term.reads
+        for recalled in self.memory.values():
+            reads += recalled.reads(self.groups)
+        for adjustment in self.project.adjust.values():
+            reads += adjustment.reads(self.groups)
+        return tuple(reads)
+
+    @property
+    def leaves(self) -> Mapping[str, int]:
+        return {MEMORY: self.groups, VALUES: self.groups} if self.own_keys else {}
+
+    @property
+    def reports_index(self) -> bool:
+        return self.score.choice is not None and self.score.choice.learns
+
+    @property
+    def masks(self) -> tuple[Mask, ...]:
+        return (self.mask,)
+
+    def gathers(self, width: int) -> int | None:
+        if self.in_the_way("divided positions"):
+            return None
+        return self.groups * (self.width_of_head(width) + self.width_of_value(width)) if self.own_keys else 0
+
+    @property
+    def limits(self) -> tuple[Limit, ...]:
+        """Contracts that this attention breaks by its mathematics."""
+        return (*self.mask.limits, *(limit for part in self.parts for limit in part.limits))
 
     def layout(self, width: int) -> WeightLayout:
-        own = self.keys_from is None and self.values == "own" and self.grouped is None and self.convolution is None
-        beyond = {
-            "bias": bool({"query", "key", "value"} & set(self.bias)), "qk_norm": self.qk_norm, "value_norm": self.value_norm,
-            "clip": self.clip, "softcap": self.softcap, "sink": self.sink, "weights": self.weights, "sub_norm": self.sub_norm,
-            "score_bias": self.score_bias, "temperature": self.temperature, "forget": self.forget,
-            "virtual_tokens": self.virtual_tokens, "value_embedding": self.value_embedding, "exclusive": self.exclusive,
-            "value_residual": self.value_residual, "value_convolution": self.value_convolution, "joined": self.joined,
-            "lora": self.lora, "dropout": self.dropout,
-        }  # fmt: skip
+        if self.in_the_way("layout") or not self.own_keys:
+            return WeightLayout()
+        rotary = next((part for part in self.place.values() if isinstance(part, Rotary)), None)
+        scale = prod(part.value_factor for part in self.project.adjust.values())
         heads = HeadsLayout(
-            self.heads, self.groups, self.width_of_head(width), self.width_of_value(width), self.scale_of(width),
-            self.value_scale, self.rotary, "query.weight", "key.weight", "value.weight", "output.weight",
-            tuple(name for name, given in beyond.items() if given),
+            self.heads, self.groups, self.width_of_head(width), self.width_of_value(width), self.scale_of(width), scale,
+            rotary, "query.weight", "key.weight", "value.weight", "output.weight", self.in_the_way("latent"),
         )  # fmt: skip
-        return WeightLayout(heads=heads if own else None)
+        return WeightLayout(heads=heads)
+
+    def build(self, width: int, plan: Plan, name: str) -> AttentionModule:
+        return AttentionModule(self, width, plan, name, **self.told)
+
+    @property
+    def told(self) -> dict[str, Any]:
+        """What its module is told beside what every attention over heads is."""
+        return {"mask": self.mask, "place": self.place.values(), "memory": self.memory.values()}
+
+    def state(
+        self, width: int, batch: int, capacity: int, source: int, dtype: torch.dtype, device: torch.device
+    ) -> FullState | RingState | None:
+        """A ring for a mask with a window, else every position: B * K * min(window, C) * (E + U) elements, and what terms and
+        the choice hold beside them; None if shared."""
+        if not self.own_keys:
+            return None
+        features, kept = (self.width_of_head(width), self.width_of_value(width)), self.mask.cache_length(capacity)
+        state = empty_keys_and_values(batch, self.groups, features, kept, capacity, dtype, device)
+        return self.score.state(state, self.sizes(width), capacity)
+
+
+upgrade(in_slots)

@@ -14,6 +14,7 @@ from anyformer.parts.call.context import Context, Memory, Visible
 from anyformer.parts.call.state import FullState
 from anyformer.parts.masks.mask import Mask
 from anyformer.parts.sketch import Drawn
+from anyformer.plan import Plan
 
 
 class BlockChoice(Drawn):
@@ -37,6 +38,23 @@ class BlockChoice(Drawn):
         """The number of blocks of `keys` positions."""
         return -(-keys // self.block)
 
+    def leaves_out(self, keys: int, plan: Plan) -> bool:
+        """Whether a call with so many keys leaves out those that are not chosen; attention written out masks them."""
+        return self.blocks(keys) > self.keep and plan.attention != "plain"
+
+    def pairs(self, shape: Shape, plan: Plan) -> tuple[int, int]:
+        """The (query, key) pairs of a head and row that are computed, and those that are allowed: of each query no more than
+        what it chooses, of which its own block ends with it."""
+        size, most = self.block, self.most
+
+        def of_first(queries: int) -> int:
+            start, later = min(queries, most), max(queries - most, 0)
+            whole, rest = divmod(later, size)
+            return start * (start + 1) // 2 + later * (most - size) + whole * size * (size + 1) // 2 + rest * (rest + 1) // 2
+
+        keys = most if self.leaves_out(shape.keys, plan) else shape.keys
+        return shape.length * keys, of_first(shape.past + shape.length) - of_first(shape.past)
+
     def check(self, width: int) -> None:
         """Refuse a width that does not fit."""
 
@@ -44,8 +62,8 @@ class BlockChoice(Drawn):
         """How many heads have a choice of their own, of H heads and K heads of keys: a multiple of K that divides H."""
         raise NotImplementedError
 
-    def build(self, width: int, groups: int, name: str) -> BlockChoiceModule:
-        """The module; `groups`: heads of keys; `name`: the path of its attention."""
+    def build(self, width: int, groups: int) -> BlockChoiceModule:
+        """The module; `groups`: heads of keys."""
         raise NotImplementedError
 
     def cost(self, width: int, heads: int, groups: int, head_width: int, mask: Mask, shape: Shape) -> Tally:
@@ -75,8 +93,8 @@ class BlockChoiceModule(nn.Module):
         """`memory`: the keys of this call and of its state, which holds them already."""
         raise NotImplementedError
 
-    def report(self, chosen: ChosenBlocks, share_BTKn: Tensor, context: Context) -> None:
-        """Report the loss of its scores; `share`: of attention that falls on each chosen block."""
+    def report(self, chosen: ChosenBlocks, share_BTKn: Tensor, name: str, context: Context) -> None:
+        """Report the loss of its scores under the name of its attention; `share`: of attention on each chosen block."""
         raise NotImplementedError
 
 

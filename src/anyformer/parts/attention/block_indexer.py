@@ -7,14 +7,14 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 from torch import Tensor, nn
 
-from anyformer.describe import Count
+from anyformer.describe import Count, Digested
 from anyformer.operations import Dimension, Operation, Pairs, Shape, Tally, matrix, total
 from anyformer.operations.elementwise import rotated
 from anyformer.parts.attention.block_choice import BlockChoice, BlockChoiceModule, beside
 from anyformer.parts.attention.chosen_blocks import ChosenBlocks, Places, choose_blocks
 from anyformer.parts.attention.index_loss import index_loss, report_index
 from anyformer.parts.call.annotated_state import AnnotatedState
-from anyformer.parts.call.context import Context, Digested, Memory, Visible
+from anyformer.parts.call.context import Context, Memory, Visible
 from anyformer.parts.call.state import FullState
 from anyformer.parts.masks.mask import Mask
 from anyformer.parts.norms.norm import Norm
@@ -58,8 +58,8 @@ class BlockIndexer(BlockChoice):
     def choosing(self, heads: int, groups: int) -> int:
         return groups
 
-    def build(self, width: int, groups: int, name: str) -> BlockIndexerModule:
-        return BlockIndexerModule(self, width, groups, name)
+    def build(self, width: int, groups: int) -> BlockIndexerModule:
+        return BlockIndexerModule(self, width, groups)
 
     def cost(self, width: int, heads: int, groups: int, head_width: int, mask: Mask, shape: Shape) -> Tally:
         B, T, K, E, rows = shape.batch, shape.length, groups, self.head_width, shape.rows
@@ -90,9 +90,9 @@ class BlockIndexer(BlockChoice):
 class BlockIndexerModule(BlockChoiceModule):
     """(B, T, D) -> `ChosenBlocks`."""
 
-    def __init__(self, indexer: BlockIndexer, width: int, groups: int, name: str) -> None:
+    def __init__(self, indexer: BlockIndexer, width: int, groups: int) -> None:
         super().__init__()
-        self.indexer, self.groups, self.name = indexer, groups, name
+        self.indexer, self.groups = indexer, groups
         self.query = nn.Linear(width, groups * indexer.head_width, bias=False)
         self.key = nn.Linear(width, indexer.head_width, bias=False)
         self.query_norm, self.key_norm = (
@@ -123,5 +123,5 @@ class BlockIndexerModule(BlockChoiceModule):
             q_BTKE, index_B1SE[:, 0].to(q_BTKE.dtype), visible, where, size=own.block, keep=own.keep, local=own.local
         )
 
-    def report(self, chosen: ChosenBlocks, share_BTKn: Tensor, context: Context) -> None:
-        report_index(self.name, index_loss(chosen.scores, chosen.allowed, share_BTKn).mean(-1), context)
+    def report(self, chosen: ChosenBlocks, share_BTKn: Tensor, name: str, context: Context) -> None:
+        report_index(name, index_loss(chosen.scores, chosen.allowed, share_BTKn).mean(-1), context)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from anyformer.describe import Digested
 from anyformer.parts.attention.attend_chosen import attend_chosen
 from anyformer.parts.attention.attends import Attends
 from anyformer.parts.attention.chosen_keys import Chosen
 from anyformer.parts.attention.compressed_heads import CompressedHeads
 from anyformer.parts.attention.window_slots import window_slots
-from anyformer.parts.call.context import Context, Digested
+from anyformer.parts.call.context import Context
 from anyformer.parts.call.entry_state import CompressedState
 from anyformer.parts.call.state import Keys
 from anyformer.plan import Plan

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from pydantic import model_validator
@@ -11,7 +11,8 @@ from torch import Tensor, nn
 from anyformer.operations import Limit, Shape, StateBytes, Tally, total
 from anyformer.parts.attention.heads import Heads
 from anyformer.parts.attention.heads_module import HeadsModule
-from anyformer.parts.attention.heads_sketch import heads_sketch, heads_title
+from anyformer.parts.attention.heads_sketch import cross_sketch
+from anyformer.parts.attention.slots import AttentionCall
 from anyformer.parts.call.context import Context
 from anyformer.parts.call.shared import SOURCE, Read
 from anyformer.parts.call.state import CrossState
@@ -31,14 +32,17 @@ class CrossAttention(Heads):
     source_norm: Norm | None = None
     """Norm of the source before keys and values, of this layer alone (Perceiver); an encoder that ends in a norm needs none."""
 
-    @model_validator(mode="after")
-    def _rotates_nothing(self) -> CrossAttention:
-        if self.norms_late:
-            raise ValueError("qk_norm.at = 'after_rotary': cross-attention rotates nothing, leave it out")
-        return self
+    if TYPE_CHECKING:  # a slot takes a part, None, or a tuple of these
 
-    def narrowed(self, width: int, ways: int) -> Self | None:
-        return self.of_heads(width, ways)
+        def __init__(self, *, heads: int, **fields: Any) -> None: ...
+
+    @model_validator(mode="after")
+    def _of_a_source(self) -> CrossAttention:
+        if given := self.in_the_way("source"):
+            raise ValueError(
+                f"cross-attention reads a source, whose positions it does not know: leave {' and '.join(given)} out"
+            )
+        return self
 
     def gathers(self, width: int) -> int | None:
         return 0
@@ -48,14 +52,8 @@ class CrossAttention(Heads):
         return (SOURCE,)
 
     def sketch(self, width: int) -> Sketch:
-        return heads_sketch(
-            self,
-            width,
-            f"{heads_title(self)} cross-attention",
-            ("all of the source",),
-            source=True,
-            source_norm=self.source_norm,
-        )
+        facts = ("all of the source", *(word for part in self.parts if part is not self.weigh for word in part.words))
+        return cross_sketch(self, width, facts, self.source_norm)
 
     def build(self, width: int, plan: Plan, name: str) -> CrossAttentionModule:
         return CrossAttentionModule(self, width, plan, name)
@@ -68,7 +66,7 @@ class CrossAttention(Heads):
         limit = Limit("packed", "cross-attention does not know which part of the source belongs to which document")
         norm = {} if self.source_norm is None else {"source_norm": self.source_norm.cost(width, source_rows)}
         return (
-            self.projections(width, shape.rows, source_rows)
+            self.declared(width, shape, source_rows)
             + total(norm)
             + self.products(width, shape, pairs, pairs)
             + Tally(own_state=state, own_limits=(limit,))
@@ -91,12 +89,15 @@ class CrossAttentionModule(HeadsModule):
         self.source_norm = part.source_norm.build(width) if part.source_norm else nn.Identity()
 
     def forward(self, x_BTD: Tensor, context: Context, state: CrossState | None = None) -> Tensor:
-        q = self.queries(x_BTD, context).transpose(1, 2)
+        call = AttentionCall(self, x_BTD, x_BTD, context)
+        q = self.projected("query", x_BTD, call).transpose(1, 2)
         if context.source is not None:
-            k, v = (x.transpose(1, 2) for x in self.keys_and_values(self.source_norm(context.source), context))
+            source = self.source_norm(context.source)
+            k, v = (x.transpose(1, 2) for x in self.keys_and_values(source, source, call))
             if state is not None:
                 state.fill(k, v)
         else:
             assert state is not None, "without a source, cross-attention reads what an earlier call stored"
             k, v = state.key, state.value
-        return self.mix(x_BTD, q, k, v, self.visible(x_BTD, context), context)
+        k, v = k.to(q.dtype), v.to(q.dtype)
+        return self.finished(self.heads.weigh.attended(q, k, v, self.visible(x_BTD, context), None, call), call)

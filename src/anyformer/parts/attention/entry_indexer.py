@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from anyformer.describe import Count
+from anyformer.describe import Count, Digested
 from anyformer.operations import Shape, Tally, matrix, total
 from anyformer.operations.elementwise import rotated
 from anyformer.parts.attention.chosen_keys import Chosen, choose
 from anyformer.parts.attention.compressor import Compressor
 from anyformer.parts.attention.index_loss import index_loss, report_index
 from anyformer.parts.attention.indexer import index_work
-from anyformer.parts.call.context import Context, Digested, Visible
+from anyformer.parts.call.context import Context, Visible
 from anyformer.parts.call.entry_state import EntryState
 from anyformer.parts.positions.rotary import Rotary
 from anyformer.parts.sketch import Cell, Drawn, Sketch, chain

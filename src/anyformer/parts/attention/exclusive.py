@@ -2,31 +2,49 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from anyformer.describe import Value
-from anyformer.operations import Dimension, Tally, Weight
+from anyformer.operations import Dimension, Shape, Tally, Weight, total
+from anyformer.parts.attention.slots import AttentionCall, Combine
+from anyformer.parts.slot import HeadSizes, Way
 
 
-class Exclusive(Value):
+class Exclusive(Combine):
     """y' = y - a (y . v) v / |v|^2, y (B, H, T, U) the mixed values and v the value of the same token and of y's group.
 
     Exclusive self-attention (XSA) takes out all of it, a = 1; `learned`: a = tanh(w), w (H) from 0 (NeoMME). In the log of
     nanochat it is better at equal steps and not at equal time.
     """
 
+    name: ClassVar[str] = "exclusive"
+    order: ClassVar[int] = -2
+    rules_out: ClassVar[frozenset[Way]] = frozenset({"pairs of heads", "source", "latent"})
+    needs_own_keys: ClassVar[bool] = True
     strength: Literal["whole", "learned"] = "whole"
 
-    def build(self, heads: int) -> ExclusiveModule:
-        return ExclusiveModule(self, heads)
+    @property
+    def words(self) -> tuple[str, ...]:
+        return ("without the direction of a token's own value",)
 
-    def cost(self, heads: int) -> Tally:
-        axes: Dimension = (("heads", heads),)
-        return Tally({"weight": Weight((heads,), "column", "zeros", axes=(axes,))} if self.strength == "learned" else {})
+    @property
+    def technique(self) -> str:
+        return "exclusive"
+
+    def build(self, sizes: HeadSizes) -> Mapping[str, object]:
+        return {"exclusive": ExclusiveModule(self, sizes.heads)}
+
+    def cost(self, sizes: HeadSizes, shape: Shape, key_rows: int) -> Tally:
+        axes: Dimension = (("heads", sizes.heads),)
+        weight = Weight((sizes.heads,), "column", "zeros", axes=(axes,))
+        return total({"exclusive": Tally({"weight": weight})}) if self.strength == "learned" else Tally()
+
+    def mixed(self, y_BHTU: Tensor, call: AttentionCall) -> Tensor:
+        return call.built("exclusive")(y_BHTU, call.values)  # type: ignore[no-any-return]
 
 
 class ExclusiveModule(nn.Module):

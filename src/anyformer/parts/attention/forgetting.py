@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import ClassVar
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from anyformer.describe import Value
-from anyformer.operations import Dimension, Tally, Weight, matrix
+from anyformer.operations import Dimension, Shape, Tally, Weight, matrix, total
 from anyformer.operations.elementwise import activated
+from anyformer.parts.attention.slots import AttentionCall, Term
 from anyformer.parts.call.annotated_state import AnnotatedState
-from anyformer.parts.call.context import Context
+from anyformer.parts.call.context import Context, Memory
+from anyformer.parts.slot import HeadSizes, Way
 
 GATES = "gates"
 """The projection of the stream to one gate for each head."""
 
 
-class ForgettingGate(Value):
+class ForgettingGate(Term):
     """s_ij = q_i . k_j * scale + sum over l in (j, i] of log sigmoid(f_l), f = x W_f + b, one per head: (B, T, H).
 
     The Forgetting Transformer (FoX, Lin et al. 2025, arXiv 2503.02130): ALiBi whose slopes the data give, so that positions
@@ -24,17 +28,38 @@ class ForgettingGate(Value):
     sum up to each position beside its key: H numbers in fp32.
     """
 
+    name: ClassVar[str] = "forget"
+    order: ClassVar[int] = 1
+    rules_out: ClassVar[frozenset[Way]] = Term.rules_out | {"divided positions"}
+    needs_own_keys: ClassVar[bool] = True
+    every_position: ClassVar[bool] = True
     initial: float = 0.0
     """The first value of b. At 0 a token halves what stands before it; a gate of 10 forgets next to nothing."""
 
-    def build(self, inputs: int, heads: int) -> ForgettingGateModule:
-        return ForgettingGateModule(inputs, heads)
+    @property
+    def words(self) -> tuple[str, ...]:
+        return ("a forgetting gate per head",)
 
-    def cost(self, inputs: int, heads: int, rows: int) -> Tally:
+    @property
+    def position(self) -> str:
+        return "forgetting"
+
+    def beside(self, sizes: HeadSizes) -> int:
+        return sizes.heads
+
+    def build(self, sizes: HeadSizes) -> Mapping[str, object]:
+        return {"forget": ForgettingGateModule(sizes.inputs, sizes.heads)}
+
+    def term(self, q_BHTE: Tensor, memory: Memory, call: AttentionCall) -> Tensor:
+        assert call.state is None or isinstance(call.state, AnnotatedState), "made by the description"
+        return call.built("forget")(call.x, call.context, call.state)  # type: ignore[no-any-return]
+
+    def cost(self, sizes: HeadSizes, shape: Shape, key_rows: int) -> Tally:
+        heads, rows = sizes.heads, shape.rows
         of_heads: Dimension = (("heads", heads),)
         bias = Weight((heads,), "column", self.initial, axes=(of_heads,))
-        gates = matrix(GATES, inputs, heads, rows, role="column", outputs_as=of_heads)
-        return gates + Tally({f"{GATES}.bias": bias}, {"log_sigmoid": activated(rows * heads)})
+        gates = matrix(GATES, sizes.inputs, heads, rows, role="column", outputs_as=of_heads)
+        return total({"forget": gates + Tally({f"{GATES}.bias": bias}, {"log_sigmoid": activated(rows * heads)})})
 
 
 class ForgettingGateModule(nn.Module):

@@ -1,32 +1,29 @@
-"""The base description of attentions over heads: heads, projections, norms and scales."""
+"""The base description of attentions over heads: their sizes, and the slots project, score, weigh and combine."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from math import lcm
-from typing import Annotated, Literal, Self
+from typing import ClassVar, Self
 
 from pydantic import model_validator
 
-from anyformer.describe import Count, DescriptionError, Positive, Probability, Problem
-from anyformer.operations import Dimension, Fill, Role, Shape, Tally, Weight, matrix, total
-from anyformer.operations.elementwise import SCORE
-from anyformer.parts.attention.qk_norm import QKNorm
-from anyformer.parts.attention.score_weights import ScoreWeights
+from anyformer.describe import Count, DescriptionError, PartSet, Problem
+from anyformer.operations import Dimension, Shape, Tally
+from anyformer.parts.attention.projection import Projection
+from anyformer.parts.attention.score import Score
 from anyformer.parts.attention.scores import pair_work
-from anyformer.parts.norms.norm import Norm
+from anyformer.parts.attention.slots import Combine
+from anyformer.parts.attention.weigh import Softmax, Weigh
 from anyformer.parts.parametrisation import Parametrisation
-from anyformer.parts.pointwise.gate import Gate
-from anyformer.parts.pointwise.grouped import HeadGroups
-from anyformer.parts.pointwise.layer_lora import LayerLoRA
-from anyformer.parts.sublayer import Resizing, Sublayer, Traits, each_once, head_width
-
-Projection = Literal["query", "key", "value", "output"]
-PROJECTIONS: tuple[Projection, ...] = ("query", "key", "value", "output")
+from anyformer.parts.slot import HeadSizes, SlotPart, Way
+from anyformer.parts.sublayer import Resizing, Sublayer, Traits, head_width
 
 
 class Heads(Sublayer):
-    """The base of attentions over heads: their number, widths, biases, norms and scales."""
+    """The base of attentions over heads: their number and widths, and what they are made of, slot by slot."""
 
+    through: ClassVar[tuple[str, ...]] = ("project", "score", "weigh", "combine")
     heads: Count
     """H, query heads."""
     kv_heads: Count | None = None
@@ -35,65 +32,46 @@ class Heads(Sublayer):
     """E, features of a head; D / H by default."""
     value_width: Count | None = None
     """U, features of a value head; E by default (MiMo-V2: 128 beside 192)."""
-    bias: Annotated[tuple[Projection, ...], each_once(*PROJECTIONS)] = ()
-    """Projections that add a bias."""
-    grouped: HeadGroups | None = None
-    """Projections whose features are in groups, each of which reads its own inputs alone."""
-    qk_norm: QKNorm | None = None
-    """Norm of queries and keys."""
-    value_norm: Norm | None = None
-    """Norm over the features of each value head (Gemma 4)."""
-    value_scale: Positive = 1.0
-    """Factor of the values (MiMo-V2: 0.707)."""
-    values: Literal["own", "keys"] = "own"
-    """`keys`: the values are the projected keys, before norm and rotation (Gemma 4's global layers)."""
-    clip: Positive | None = None
-    """Bound of the entries of queries, keys and values right after their projections (OLMo 1, DBRX)."""
-    scale: Positive | None = None
-    """Factor of the scores; E^-0.5 by default."""
-    softcap: Positive | None = None
-    """Bound c of the scores: c * tanh(s / c)."""
-    sink: Literal["head"] | None = None
-    """`head`: a learned logit per head that takes part in the softmax and has no value (gpt-oss)."""
-    weights: ScoreWeights | None = None
-    """What turns scores into attention weights in the place of the softmax."""
-    gate: Gate | None = None
-    """Gate of the mixed heads, before the output projection (Qiu et al. 2025, arXiv 2505.06708)."""
-    sub_norm: Norm | None = None
-    """Norm of the mixed heads side by side, before the output projection (BitNet, Magneto)."""
-    lora: LayerLoRA | None = None
-    """Low-rank matrices beside the projections of queries, keys and values, of each layer that shares these."""
-    dropout: Probability = 0.0
-    """Share of attention weights dropped in training."""
+    project: Projection = Projection()
+    """How queries, keys and values are made."""
+    score: Score = Score()
+    """How each key is scored for each query."""
+    weigh: Weigh = Softmax()
+    """How scores become weights of the values."""
+    combine: PartSet[Combine] = PartSet()
+    """What is done with the mixed heads before the output projection."""
 
     @model_validator(mode="after")
     def _grouped(self) -> Heads:
         if self.heads % self.groups:
             raise ValueError(f"kv_heads must divide heads, got kv_heads = {self.groups} and heads = {self.heads}")
-        if self.values == "keys" and "value" in self.bias:
-            raise ValueError("a bias on 'value' needs values = 'own': here the keys are the values")
-        if self.values == "keys" and self.value_width is not None:
+        if self.project.values == "keys" and self.value_width is not None:
             raise ValueError("value_width needs values = 'own': here the keys are the values")
-        if self.values == "keys" and self.in_groups("value") > 1:
-            raise ValueError("grouped.value needs values = 'own': here the keys are the values")
-        if self.sink is not None and self.weights is not None:
-            raise ValueError(
-                f"a sink takes part in a softmax, and weights = {self.weights.kind} has none: leave sink or weights out"
-            )
         return self
+
+    @property
+    def parts(self) -> Iterator[SlotPart]:
+        """What stands in its slots, in the order of the forward pass."""
+        yield self.project
+        yield from self.project.adjust.values()
+        yield self.score
+        yield from self.score.terms.values()
+        yield self.weigh
+        yield from self.combine.values()
+
+    def in_the_way(self, way: Way) -> tuple[str, ...]:
+        """The names of what keeps it from being treated in a way."""
+        return tuple(name for part in self.parts for name in part.in_the_way(way))
 
     @property
     def groups(self) -> int:
         """K."""
         return self.heads if self.kv_heads is None else self.kv_heads
 
-    def in_groups(self, name: Projection) -> int:
-        """The number of groups of a projection."""
-        return 1 if self.grouped is None else self.grouped.counts[name]
-
     @property
     def sharers(self) -> int | None:
-        return None if self.lora is None else self.lora.layers
+        counts = [count for part in self.project.adjust.values() if (count := part.sharers) is not None]
+        return min(counts, default=None)
 
     @property
     def tp_divisors(self) -> tuple[int, ...]:
@@ -101,17 +79,7 @@ class Heads(Sublayer):
 
     @property
     def traits(self) -> Traits:
-        techniques = {
-            "QK-norm": self.qk_norm,
-            "V-norm": self.value_norm,
-            "score soft-cap": self.softcap,
-            "QKV clip": self.clip,
-            "sinks": self.sink,
-            "output gate": self.gate,
-            "sub-norm": self.sub_norm,
-        }
-        weights = () if self.weights is None else (self.weights.kind.replace("_", " "),)
-        return Traits(stability=(*(name for name, part in techniques.items() if part is not None), *weights))
+        return Traits(stability=tuple(part.technique for part in self.parts if part.technique is not None))
 
     def width_of_head(self, width: int) -> int:
         """E."""
@@ -122,122 +90,85 @@ class Heads(Sublayer):
         return self.width_of_head(width) if self.value_width is None else self.value_width
 
     @property
-    def norms_late(self) -> bool:
-        """Whether queries and keys are normalised after the rotation."""
-        return self.qk_norm is not None and self.qk_norm.at == "after_rotary"
+    def own_keys(self) -> bool:
+        """Whether keys and values are this layer's own."""
+        return True
+
+    def sizes(self, width: int) -> HeadSizes:
+        """Its sizes at D = `width`."""
+        E, U = self.width_of_head(width), self.width_of_value(width)
+        return HeadSizes(
+            width, self.project.inputs(width), self.heads, self.groups, E, U, self.scale_of(width),
+            self.weigh.mixed(self.heads, U), self.own_keys, self.project.values == "own", self.project.counts,
+        )  # fmt: skip
 
     @property
     def resizing(self) -> Resizing:
-        grouped = () if self.grouped is None else self.grouped.counts.values()
-        return Resizing(lcm(self.heads if self.head_width is None else 1, *grouped))
+        return Resizing(lcm(self.heads if self.head_width is None else 1, *self.project.counts.values()))
 
     def resolved(self, width: int) -> Self:
         return self.but(head_width=self.width_of_head(width), kv_heads=self.groups)
 
-    def inputs(self, width: int) -> int:
-        """Features of what the queries, and self-attention's keys and values, are projected from."""
-        return width
-
-    def mixed(self, width: int) -> tuple[int, int]:
-        """The number and the width of the heads after mixing."""
-        return self.heads, self.width_of_value(width)
-
-    def read_by_output(self, width: int) -> int:
-        """Features that the output projection reads: the mixed heads side by side."""
-        return self.heads * self.width_of_value(width)
+    def read_by_output(self, width: int) -> tuple[int, int]:
+        """The number and the width of the heads that the output projection reads side by side."""
+        sizes = self.sizes(width)
+        heads = sizes.mixed
+        for part in self.combine.values():
+            heads = part.heads(heads, sizes)
+        return heads
 
     def scale_of(self, width: int) -> float:
         """The factor of the scores."""
-        return self.width_of_head(width) ** -0.5 if self.scale is None else self.scale
+        return self.score.of_width(self.width_of_head(width))
+
+    def scaled(self, scale: float) -> Self:
+        """This attention with another factor of its scores."""
+        return self.but(score=self.score.but(scale=scale))
 
     def scaled_as(self, base: Sublayer, width: int, base_width: int) -> Self:
         assert isinstance(base, Heads), "the same sublayer at another width"
         E, narrow = self.width_of_head(width), base.width_of_head(base_width)
-        return self if narrow == E else self.but(scale=base.scale_of(base_width) * narrow / E)
+        return self if narrow == E else self.scaled(base.scale_of(base_width) * narrow / E)
 
     def at_unit_scale(self, width: int, rules: Parametrisation) -> tuple[Self, float]:
-        E = self.width_of_head(width)
-        if self.scale is not None:
-            raise DescriptionError([Problem("scale", f"is {self.scale:g}, and u-muP gives scores their factor: leave it out")])
-        return self.but(scale=rules.score_scale(E)), 1.0 if self.sub_norm is not None else rules.averaged(E)
+        E, given = self.width_of_head(width), self.score.scale
+        if given is not None:
+            raise DescriptionError([Problem("scale", f"is {given:g}, and u-muP gives scores their factor: leave it out")])
+        normed = any(part.normalises for part in self.combine.values())
+        return self.scaled(rules.score_scale(E)), 1.0 if normed else rules.averaged(E)
+
+    def of_layer(self, layer: int, depth: int) -> Self:
+        weigh = self.weigh.of_layer(layer, depth)
+        return self if weigh is self.weigh else self.but(weigh=weigh)
 
     def check(self, width: int) -> None:
         """Refuse a width that does not fit."""
-        E, U, H, K = self.width_of_head(width), self.width_of_value(width), self.heads, self.groups
-        if self.grouped is not None:
-            own = {"query": (width, H * E), "key": (width, K * E), "value": (width, K * U)}
-            own["output"] = (self.read_by_output(width), width)
-            self.grouped.check(own)
+        sizes = self.sizes(width)
+        heads, features = self.read_by_output(width)
+        self.project.check_groups(sizes, heads * features)
+        for part in self.parts:
+            part.check(sizes)
 
-    def of_heads(self, width: int, ways: int) -> Self | None:
+    def narrowed(self, width: int, ways: int) -> Self | None:
         """This attention with 1 / `ways` of its heads; one head of keys and values stays whole. None: heads are not apart."""
-        joined = self.sub_norm is not None or (self.qk_norm is not None and self.qk_norm.over == "projection")
-        joined = joined or self.grouped is not None
-        if joined or self.heads % ways or (self.groups > 1 and self.groups % ways):
+        if self.in_the_way("divided heads") or self.heads % ways or (self.groups > 1 and self.groups % ways):
             return None
         return self.but(
             heads=self.heads // ways, kv_heads=max(1, self.groups // ways), head_width=self.width_of_head(width),
-            scale=self.scale_of(width),
+            score=self.score.but(scale=self.scale_of(width)),
         )  # fmt: skip
 
-    def projections(self, width: int, rows: int, source_rows: int, *, own_keys: bool = True) -> Tally:
-        """Weights and work of projections, norms, sink and gate; `own_keys`: keys and values are this layer's own."""
-        E, U = self.width_of_head(width), self.width_of_value(width)
-        H, K, D = self.heads, self.groups, self.inputs(width)
-        queries: Dimension = (("heads", H), ("features", E))
-        keys: Dimension = (("kv_heads", K), ("features", E))
-        values: Dimension = (("kv_heads", K), ("features", U))
-        read = self.read_by_output(width)
-        mixed: Dimension = (("heads", H), ("features", U)) if read == H * U else ()
-        parts = self._matrix("query", D, H * E, rows, outputs_as=queries)
-        parts += self._matrix("output", read, width, rows, role="row", fill="residual", inputs_as=mixed)
-        inner = {} if self.sub_norm is None else {"sub_norm": self.sub_norm.cost(self.heads * U, rows)}
-        inner |= {} if self.lora is None else {"query_lora": self.lora.cost(D, {"up": H * E}, rows)}
-        if self.qk_norm is not None:
-            inner["query_norm"] = self.qk_norm.cost(self.heads, E, rows)
-        if own_keys:
-            parts += self._matrix("key", D, K * E, source_rows, outputs_as=keys)
-            if self.values == "own":
-                parts += self._matrix("value", D, K * U, source_rows, outputs_as=values)
-            if self.lora is not None:
-                beside = {"key": K * E, **({"value": K * U} if self.values == "own" else {})}
-                inner |= {f"{name}_lora": self.lora.cost(D, {"up": of}, source_rows) for name, of in beside.items()}
-            if self.qk_norm is not None:
-                norm = self.qk_norm.cost(K, E, source_rows)
-                inner["key_norm"] = norm if self.qk_norm.over == "head" else norm.counted(keys)
-            if self.value_norm is not None:
-                inner["value_norm"] = self.value_norm.cost(U, source_rows * self.groups)
-        if self.sink is not None:
-            parts += Tally({"sink": Weight((H,), "column", "zeros", axes=((("heads", H),),))})
-        if self.gate is not None:
-            inner["gate"] = self.gate.cost(D, *self.mixed(width), rows)
-        return parts + total(inner)
-
-    def _matrix(
-        self,
-        name: Projection,
-        inputs: int,
-        outputs: int,
-        rows: int,
-        *,
-        role: Role = "column",
-        fill: Fill = "matrix",
-        outputs_as: Dimension = (),
-        inputs_as: Dimension = (),
-    ) -> Tally:
-        """The weight and the work of a projection. A grouped one is whole in every process of tensor parallelism."""
-        groups = self.in_groups(name)
-        return matrix(
-            name, inputs, outputs, rows, role=role if groups == 1 else "replicate", bias=name in self.bias, fill=fill,
-            outputs_as=outputs_as, inputs_as=inputs_as, groups=groups,
-        )  # fmt: skip
+    def declared(self, width: int, shape: Shape, key_rows: int) -> Tally:
+        """Weights and work of its slots, but for the products of queries with keys and of weights with values."""
+        sizes = self.sizes(width)
+        heads, features = self.read_by_output(width)
+        of_heads = heads * features == self.heads * sizes.value_width
+        mixed: Dimension = (("heads", self.heads), ("features", sizes.value_width)) if of_heads else ()
+        parts = self.project.products(sizes, shape.rows, key_rows, heads * features, mixed)
+        return sum((part.cost(sizes, shape, key_rows) for part in self.parts), parts)
 
     def products(self, width: int, shape: Shape, pairs: int, exact: int) -> Tally:
-        """Scores, softmax and mixing over `pairs` (query, key) pairs per head and row, `exact` of them allowed by the mask."""
-        E, U = self.width_of_head(width), self.width_of_value(width)
-        return pair_work(shape, self.heads, E, U, pairs, exact, self.work_of_score)
-
-    @property
-    def work_of_score(self) -> int:
-        """Element-wise operations that make a score an attention weight."""
-        return SCORE if self.weights is None else self.weights.each
+        """Scores, weights and mixing over `pairs` (query, key) pairs per head and row, `exact` of them allowed by the mask."""
+        E, (_, features) = self.width_of_head(width), self.weigh.mixed(self.heads, self.width_of_value(width))
+        more = self.weigh.of_pairs(self.sizes(width), shape, pairs)
+        return pair_work(shape, self.heads, E, features, pairs, exact, self.weigh.each) + more

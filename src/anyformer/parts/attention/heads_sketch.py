@@ -1,17 +1,18 @@
-"""Pictures of attention over heads: queries, keys and values side by side, their norms and rotation, then the softmax."""
+"""Pictures of attention over heads: queries, keys and values side by side, what adjusts them, then the weights."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from anyformer.parts.sketch import Cell, Flow, SideInput, Sketch, biases, chain, fan, number, words
+from anyformer.parts.norms.norm import Norm
+from anyformer.parts.pointwise.gate import Gate
+from anyformer.parts.positions.rotary import Rotary
+from anyformer.parts.sketch import Cell, Flow, SideInput, Sketch, biases, chain, fan, number
+from anyformer.parts.slot import SlotPart
 
 if TYPE_CHECKING:
     from anyformer.parts.attention.heads import Heads
-    from anyformer.parts.norms.norm import Norm
-    from anyformer.parts.pointwise.gate import Gate
-    from anyformer.parts.positions.rotary import Rotary
 
 
 def heads_cell(name: str, heads: int, features: int, groups: int = 0) -> Cell:
@@ -21,12 +22,7 @@ def heads_cell(name: str, heads: int, features: int, groups: int = 0) -> Cell:
 
 def rotary_cell(rotary: Rotary | None) -> Cell | None:
     """Theta, the rotated part of a head, and the scaling."""
-    if rotary is None:
-        return None
-    facts = [f"rotary θ {number(rotary.theta)}"]
-    facts += [f"{rotary.fraction:.4g} of each head"] if rotary.fraction < 1 else []
-    facts += [rotary.scaling.words] if rotary.scaling is not None else []
-    return Cell(" · ".join(facts), "position")
+    return None if rotary is None else rotary.cell
 
 
 def gated(flow: Flow, gate: Gate | None) -> Flow:
@@ -37,55 +33,48 @@ def gated(flow: Flow, gate: Gate | None) -> Flow:
     return fan(flow, chain(Cell(f"gate per {gate.per}{rank}"), Cell(gate.activation, "pointwise")), join="×")
 
 
-def heads_sketch(
-    part: Heads,
-    width: int,
-    title: str,
-    facts: Iterable[str],
-    *,
-    rotary: Cell | None = None,
-    memory: str | None = None,
-    source: bool = False,
-    source_norm: Norm | None = None,
-    beside: Cell | None = None,
+def attention_sketch(
+    part: Heads, width: int, title: str, facts: Iterable[str], place: Iterable[SlotPart], memory: Iterable[SlotPart]
 ) -> Sketch:
-    """The picture of an attention over heads, projection by projection.
+    """The picture of a self-attention, slot by slot; `facts`: the rules of its scores."""
+    query, key, value = _heads(part, width)
+    adjust, turned = part.project.adjust.values(), [each.cell for each in place if each.cell is not None]
+    before, after = ([each.cell for each in adjust if each.cell_at == at] for at in ("heads", "placed"))
+    cells = [*before, *turned, *after]
+    recalled = [SideInput(each.cell) for each in memory if each.cell is not None]
+    if recalled:
+        return _mixed(part, width, title, fan(chain(query, *cells), *recalled), facts)
+    return _mixed(part, width, title, fan(chain(fan(query, key), *cells), value), facts)
 
-    `facts`: text of the softmax cell; `rotary`: the rotation of queries and keys; `memory`: the variant whose keys and values
-    it reads; `source`: whether keys and values come from the source, after `source_norm` if there is one; `beside`: what
-    stands beside the heads before the output projection.
-    """
-    E, U, K = part.width_of_head(width), part.width_of_value(width), part.groups
+
+def cross_sketch(part: Heads, width: int, facts: Iterable[str], source_norm: Norm | None) -> Sketch:
+    """The picture of a cross-attention, whose keys and values come from the source, after a norm if there is one."""
+    query, key, value = _heads(part, width)
+    norms = [each.cell for each in part.project.adjust.values() if each.cell_at == "heads"]
+    before = None if source_norm is None else Cell("norm of the source", "norm")
+    read = fan(SideInput(chain(before, fan(chain(key, *norms), value)), source=True), chain(query, *norms))
+    return _mixed(part, width, f"{heads_title(part)} cross-attention", read, facts)
+
+
+def _heads(part: Heads, width: int) -> tuple[Cell, Cell, Flow]:
+    """Queries, keys and values."""
+    sizes = part.sizes(width)
     # Shades show which queries share a key; without sharing, all are alike.
-    groups = K if part.heads > K else 0
-    query, key = heads_cell("Q", part.heads, E, groups), heads_cell("K", K, E, groups)
-    value: Flow = heads_cell("V", K, U, groups) if part.values == "own" else Cell("V = K", "pointwise")
-    value = chain(value, None if part.value_norm is None else Cell("V-norm", "norm"))
-    over = {"head": "QK-norm", "each_head": "QK-norm of each head", "projection": "QK-norm of all heads"}
-    norm = None if part.qk_norm is None else Cell(over[part.qk_norm.over], "norm")
-    cells = [rotary, norm] if part.norms_late else [norm, rotary]
-    if memory is not None:
-        read = fan(chain(query, *cells), SideInput(Cell(f"K, V of the latest {memory} layer", "memory")))
-    elif source:
-        before = None if source_norm is None else Cell("norm of the source", "norm")
-        read = fan(SideInput(chain(before, fan(chain(key, norm), value)), source=True), chain(query, norm))
-    else:
-        read = fan(chain(fan(query, key), *cells), value)
-    numbers = {"clip": part.clip, "scale": part.scale, "soft-cap": part.softcap}
-    given = [f"{name} {number(value)}" for name, value in numbers.items() if value is not None]
-    sinks = ["a sink per head"] if part.sink is not None else []
-    grouped = () if part.grouped is None else (part.grouped.words,)
-    weights = "softmax" if part.weights is None else words(part.weights)
-    mixed = chain(read, Cell(" · ".join([weights, *facts, *given, *sinks]), "mix"))
-    given_biases = biases(part.bias, 4 if part.values == "own" and memory is None else 3 if memory is None else 2)
-    return Sketch(
-        title,
-        (*given_biases, *grouped, *(() if part.lora is None else (part.lora.words,))),
-        chain(
-            fan(chain(gated(mixed, part.gate), None if part.sub_norm is None else Cell("norm of all heads", "norm")), beside),
-            Cell(f"output {number(width)}"),
-        ),
-    )
+    groups = sizes.groups if sizes.heads > sizes.groups else 0
+    query, key = heads_cell("Q", sizes.heads, sizes.head_width, groups), heads_cell("K", sizes.groups, sizes.head_width, groups)
+    value = heads_cell("V", sizes.groups, sizes.value_width, groups) if sizes.own_values else Cell("V = K", "pointwise")
+    return query, key, chain(value, *(each.cell for each in part.project.adjust.values() if each.cell_at == "values"))
+
+
+def _mixed(part: Heads, width: int, title: str, read: Flow, facts: Iterable[str]) -> Sketch:
+    """What was read, weighed, combined and projected."""
+    weights, *more = part.weigh.words
+    flow: Flow = chain(read, Cell(" · ".join([weights, *facts, *more]), "mix"))
+    for each in part.combine.values():
+        flow = each.drawn(flow)
+    sides = part.sizes(width).projected
+    notes = (*biases(part.project.bias, len(sides) + 1), *(note for each in part.parts for note in each.notes))
+    return Sketch(title, notes, chain(flow, Cell(f"output {number(width)}")))
 
 
 def heads_title(part: Heads) -> str:

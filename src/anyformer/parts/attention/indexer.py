@@ -7,12 +7,12 @@ from typing import ClassVar, Literal
 
 from torch import Tensor, nn
 
-from anyformer.describe import Count, Registry
+from anyformer.describe import Count, Digested, Registry
 from anyformer.operations import Elementwise, Operation, Pairs, Shape, Tally, matrix, total
 from anyformer.operations.elementwise import rotated
 from anyformer.parts.attention.chosen_keys import Chosen, choose
 from anyformer.parts.attention.index_loss import index_loss, report_index
-from anyformer.parts.call.context import Context, Digested, Visible
+from anyformer.parts.call.context import Context, Visible
 from anyformer.parts.call.shared import Read
 from anyformer.parts.masks.mask import Mask
 from anyformer.parts.norms.norm import Norm

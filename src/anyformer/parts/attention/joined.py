@@ -2,47 +2,55 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import ClassVar
+
 import torch
 from torch import Tensor, nn
 
-from anyformer.describe import Value
-from anyformer.operations import Tally, total
+from anyformer.operations import Shape, Tally, total
+from anyformer.parts.attention.slots import Adjustment, AttentionCall
 from anyformer.parts.call.context import Context
 from anyformer.parts.call.shared import STREAM, Read
 from anyformer.parts.norms.norm import Norm
+from anyformer.parts.slot import HeadSizes, Way
 
 
-class Joined(Value):
+class Joined(Adjustment):
     """x' = norm([x; e]), e an earlier residual stream of the same tokens, both (B, T, D): (B, T, 2 D), read by projections.
 
     Zamba (Glorioso et al. 2024, arXiv 2405.16712): e is what entered the layers.
     """
 
+    name: ClassVar[str] = "joined"
+    rules_out: ClassVar[frozenset[Way]] = frozenset({"chosen keys", "divided positions", "source", "two inputs", "latent"})
     variant: str | None = None
     """The variant whose latest layer before left the stream; None: what entered the layers."""
     norm: Norm | None = None
     """Norm of both side by side."""
 
-    @property
-    def read(self) -> Read:
-        """The stream that it reads."""
-        return Read(STREAM, self.variant)
+    def reads(self, groups: int) -> tuple[Read, ...]:
+        return (Read(STREAM, self.variant),)
 
     @property
-    def words(self) -> str:
-        """What it reads beside the stream, for pictures."""
-        return f"beside {'what entered the layers' if self.variant is None else f'the stream after {self.variant}'}"
+    def words(self) -> tuple[str, ...]:
+        return (f"beside {'what entered the layers' if self.variant is None else f'the stream after {self.variant}'}",)
 
-    def check(self, width: int) -> None:
-        """Refuse a width that does not fit."""
+    def check(self, sizes: HeadSizes) -> None:
         if self.norm is not None:
-            self.norm.check(2 * width)
+            self.norm.check(2 * sizes.width)
 
-    def build(self, width: int) -> JoinedModule:
-        return JoinedModule(self, width)
+    def inputs(self, features: int) -> int:
+        return 2 * features
 
-    def cost(self, width: int, rows: int) -> Tally:
-        return Tally() if self.norm is None else total({"norm": self.norm.cost(2 * width, rows)})
+    def build(self, sizes: HeadSizes) -> Mapping[str, object]:
+        return {"joined": JoinedModule(self, sizes.width)}
+
+    def cost(self, sizes: HeadSizes, shape: Shape, key_rows: int) -> Tally:
+        return Tally() if self.norm is None else total({"joined": total({"norm": self.norm.cost(2 * sizes.width, shape.rows)})})
+
+    def read(self, x_BTD: Tensor, call: AttentionCall) -> Tensor:
+        return call.built("joined")(x_BTD, call.context)  # type: ignore[no-any-return]
 
 
 class JoinedModule(nn.Module):

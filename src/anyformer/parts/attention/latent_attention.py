@@ -113,7 +113,7 @@ class LatentAttention(LatentHeads):
         if self.sink is not None:
             parts += Tally({"sink": Weight((H,), "column", "zeros")})
         if self.gate is not None:
-            parts += total({"gate": self.gate.cost(self.gate_inputs(width), H, self.value_width, rows)})
+            parts += total({"gate": self.gate.work(self.gate_inputs(width), H, self.value_width, rows)})
         # A step reads the latents that it chooses, and the index keys of all that it chooses from.
         read = number_bytes * ((self.kv_rank + self.rope_width) * exact + self.index_width * seen)
         held = number_bytes * self.remembered * self.mask.cache_length(shape.cache_length)

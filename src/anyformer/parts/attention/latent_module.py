@@ -5,13 +5,14 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from anyformer.describe import Digested
 from anyformer.parts.attention.attend import attend
 from anyformer.parts.attention.attend_chosen import attend_chosen
 from anyformer.parts.attention.attends import Attends
 from anyformer.parts.attention.indexer import KeyChoice
 from anyformer.parts.attention.latent_heads import LatentHeads
 from anyformer.parts.call.annotated_state import AnnotatedState
-from anyformer.parts.call.context import Context, Digested, Visible
+from anyformer.parts.call.context import Context, Visible
 from anyformer.parts.call.ring_state import RingState
 from anyformer.parts.call.state import FullState, Keys
 from anyformer.plan import Plan
@@ -34,7 +35,7 @@ class LatentAttentionModule(Attends):
         self.kv_norm = attention.norm.build(P) if attention.norm else nn.Identity()
         self.key_up = nn.Linear(P, H * attention.nope_width, bias=False)
         self.value_up = nn.Linear(P, H * attention.value_width, bias=False)
-        self.gate = attention.gate.build(attention.gate_inputs(width), H, attention.value_width) if attention.gate else None
+        self.gate = attention.gate.module(attention.gate_inputs(width), H, attention.value_width) if attention.gate else None
         self.sink = nn.Parameter(torch.empty(H)) if attention.sink else None
         self.output = nn.Linear(H * attention.value_width, width, bias="output" in bias)
         self.rotary = Digested.of(attention.rotary) if attention.rotary else None

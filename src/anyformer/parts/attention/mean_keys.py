@@ -39,7 +39,7 @@ class MeanKeys(BlockChoice):
     def choosing(self, heads: int, groups: int) -> int:
         return heads
 
-    def build(self, width: int, groups: int, name: str) -> MeanKeysModule:
+    def build(self, width: int, groups: int) -> MeanKeysModule:
         return MeanKeysModule(self)
 
     def cost(self, width: int, heads: int, groups: int, head_width: int, mask: Mask, shape: Shape) -> Tally:

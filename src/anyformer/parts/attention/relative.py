@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import torch
 from pydantic import Field, model_validator
@@ -17,11 +17,8 @@ from anyformer.parts.call.shared import Read
 from anyformer.parts.norms.norm import Norm
 from anyformer.parts.positions.absolute import SinusoidalPosition, sinusoids
 from anyformer.parts.sketch import Drawn
+from anyformer.parts.slot import HeadSizes
 from anyformer.parts.sublayer import each_once
-
-if TYPE_CHECKING:
-    from anyformer.parts.attention.heads import Heads
-    from anyformer.parts.attention.heads_module import HeadsModule
 
 Term = Literal["content_to_position", "position_to_content"]
 TERMS: tuple[Term, ...] = ("content_to_position", "position_to_content")
@@ -40,36 +37,38 @@ class TransformerXL(ScoreBias):
     position_name: ClassVar[str] = "relative"
     kind: Literal["transformer_xl"] = "transformer_xl"
 
-    def check(self, width: int) -> None:
-        if width % 2:
-            raise ValueError(f"Transformer-XL's sinusoids pair sines with cosines, so the width must be even, got {width}")
+    def check(self, sizes: HeadSizes) -> None:
+        if sizes.width % 2:
+            raise ValueError(
+                f"Transformer-XL's sinusoids pair sines with cosines, so the width must be even, got {sizes.width}"
+            )
 
-    def build(self, heads: Heads, width: int) -> TransformerXLModule:
-        return TransformerXLModule(heads, width)
+    def module(self, sizes: HeadSizes) -> TransformerXLModule:
+        return TransformerXLModule(sizes)
 
-    def cost(self, heads: Heads, width: int, shape: Shape) -> Tally:
-        H, E = heads.heads, heads.width_of_head(width)
+    def work(self, sizes: HeadSizes, shape: Shape) -> Tally:
+        H, E = sizes.heads, sizes.head_width
         distances = 2 * shape.keys - 1
         content = 2 * shape.batch * H * E * shape.keys
         place = 2 * shape.batch * shape.length * H * E * distances
         vectors = {name: Weight((H, E), "column", "zeros") for name in ("content_bias", "position_bias")}
         return (
             Tally(vectors)
-            + matrix("relative", width, H * E, distances, role="column", constant=True)
+            + matrix("relative", sizes.width, H * E, distances, role="column", constant=True)
             + Tally(own_work={"content": Contraction(content), "position": Contraction(place)})
         )
 
 
 class TransformerXLModule(nn.Module):
-    def __init__(self, heads: Heads, width: int) -> None:
+    def __init__(self, sizes: HeadSizes) -> None:
         super().__init__()
-        E = heads.width_of_head(width)
-        self.width, self.scale = width, heads.scale_of(width)
-        self.content_bias = nn.Parameter(torch.empty(heads.heads, E))
-        self.position_bias = nn.Parameter(torch.empty(heads.heads, E))
-        self.relative = nn.Linear(width, heads.heads * E, bias=False)
+        H, E = sizes.heads, sizes.head_width
+        self.width, self.scale = sizes.width, sizes.scale
+        self.content_bias = nn.Parameter(torch.empty(H, E))
+        self.position_bias = nn.Parameter(torch.empty(H, E))
+        self.relative = nn.Linear(sizes.width, H * E, bias=False)
 
-    def forward(self, q_BHTE: Tensor, memory: Memory, context: Context, heads: HeadsModule, x_BTD: Tensor) -> Tensor:
+    def forward(self, q_BHTE: Tensor, memory: Memory, context: Context, own: Any, x_BTD: Tensor) -> Tensor:
         """(B, H, T, S)."""
         k_BKSE, query_BT, key_BS = memory.key, context.positions, memory.keys.positions
         B, H, T, E = q_BHTE.shape
@@ -119,24 +118,24 @@ class Disentangled(ScoreBias):
     def reads(self) -> tuple[Read, ...]:
         return (Read(RELATIVE, size=self.span),)
 
-    def build(self, heads: Heads, width: int) -> DisentangledModule:
-        return DisentangledModule(self, heads, width)
+    def module(self, sizes: HeadSizes) -> DisentangledModule:
+        return DisentangledModule(self, sizes)
 
-    def cost(self, heads: Heads, width: int, shape: Shape) -> Tally:
-        H, K, E = heads.heads, heads.groups, heads.width_of_head(width)
+    def work(self, sizes: HeadSizes, shape: Shape) -> Tally:
+        H, K, E, width = sizes.heads, sizes.groups, sizes.head_width, sizes.width
         rows, parts = 2 * self.span, Tally()
         work = {
             "content_to_position": (
                 2 * shape.batch * shape.length * H * E * rows,
                 "position_key",
                 K * E,
-                heads.in_groups("key"),
+                sizes.projection_groups["key"],
             ),
             "position_to_content": (
                 2 * shape.batch * shape.keys * H * E * rows,
                 "position_query",
                 H * E,
-                heads.in_groups("query"),
+                sizes.projection_groups["query"],
             ),
         }
         for term in self.terms:
@@ -158,17 +157,16 @@ class Disentangled(ScoreBias):
 
 
 class DisentangledModule(nn.Module):
-    def __init__(self, part: Disentangled, heads: Heads, width: int) -> None:
+    def __init__(self, part: Disentangled, sizes: HeadSizes) -> None:
         super().__init__()
-        self.part, self.scale = part, heads.scale_of(width)
-        E = heads.width_of_head(width)
+        self.part, self.scale, E = part, sizes.scale, sizes.head_width
         own = () if part.shared else part.terms
         self.position_key, self.position_query = (
-            nn.Linear(width, count * E, bias=term in part.bias) if term in own else None
-            for term, count in zip(TERMS, (heads.groups, heads.heads), strict=True)
+            nn.Linear(sizes.width, count * E, bias=term in part.bias) if term in own else None
+            for term, count in zip(TERMS, (sizes.groups, sizes.heads), strict=True)
         )
 
-    def forward(self, q_BHTE: Tensor, memory: Memory, context: Context, heads: HeadsModule, x_BTD: Tensor) -> Tensor:
+    def forward(self, q_BHTE: Tensor, memory: Memory, context: Context, own: Any, x_BTD: Tensor) -> Tensor:
         """(B, H, T, S)."""
         table_nD: Tensor = context.shared[None, RELATIVE]
         k_BKSE, query_BT, key_BS = memory.key, context.positions, memory.keys.positions
@@ -178,12 +176,12 @@ class DisentangledModule(nn.Module):
         relative = query_BT[:, :, None] - key_BS[:, None, :]
         parts: list[Tensor] = []
         if "content_to_position" in self.part.terms:
-            keys_nKE = (self.position_key or heads.key)(table_nD).view(-1, K, E)
+            keys_nKE = (self.position_key or own.key)(table_nD).view(-1, K, E)
             q_BKgE = q_BHTE.reshape(B, K, H // K * T, E)
             scores = (q_BKgE @ keys_nKE.permute(1, 2, 0)).view(B, H, T, -1)
             parts.append(scores.gather(-1, self.part.index(relative)[:, None].expand(B, H, T, S)))
         if "position_to_content" in self.part.terms:
-            queries_nHE = (self.position_query or heads.query)(table_nD).view(-1, H, E)
+            queries_nHE = (self.position_query or own.query)(table_nD).view(-1, H, E)
             k_BHSE = k_BKSE.repeat_interleave(H // K, 1)
             scores = k_BHSE @ queries_nHE.permute(1, 2, 0)
             index = self.part.index(relative).mT[:, None].expand(B, H, S, T)

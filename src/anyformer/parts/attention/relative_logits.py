@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from torch import Tensor, nn
 
@@ -10,10 +10,7 @@ from anyformer.describe import Count
 from anyformer.operations import Shape, Tally, matrix
 from anyformer.parts.attention.score_bias import ScoreBias
 from anyformer.parts.call.context import Context, Memory
-
-if TYPE_CHECKING:
-    from anyformer.parts.attention.heads import Heads
-    from anyformer.parts.attention.heads_module import HeadsModule
+from anyformer.parts.slot import HeadSizes
 
 
 class RelativeLogits(ScoreBias):
@@ -31,23 +28,23 @@ class RelativeLogits(ScoreBias):
     extent: Count = 1024
     """n, distances that have a number of their own."""
 
-    def build(self, heads: Heads, width: int) -> RelativeLogitsModule:
-        return RelativeLogitsModule(self, heads, width)
+    def module(self, sizes: HeadSizes) -> RelativeLogitsModule:
+        return RelativeLogitsModule(self, sizes)
 
-    def cost(self, heads: Heads, width: int, shape: Shape) -> Tally:
-        H, rows = heads.heads, shape.rows
-        parts = matrix("states", heads.inputs(width), H * self.features, rows, role="column")
+    def work(self, sizes: HeadSizes, shape: Shape) -> Tally:
+        H, rows = sizes.heads, shape.rows
+        parts = matrix("states", sizes.inputs, H * self.features, rows, role="column")
         return parts + matrix("profiles", self.features, self.extent, rows * H, role="replicate")
 
 
 class RelativeLogitsModule(nn.Module):
-    def __init__(self, part: RelativeLogits, heads: Heads, width: int) -> None:
+    def __init__(self, part: RelativeLogits, sizes: HeadSizes) -> None:
         super().__init__()
         self.extent = part.extent
-        self.states = nn.Linear(heads.inputs(width), heads.heads * part.features, bias=False)
+        self.states = nn.Linear(sizes.inputs, sizes.heads * part.features, bias=False)
         self.profiles = nn.Linear(part.features, part.extent, bias=False)
 
-    def forward(self, q_BHTE: Tensor, memory: Memory, context: Context, heads: HeadsModule | None, x_BTD: Tensor) -> Tensor:
+    def forward(self, q_BHTE: Tensor, memory: Memory, context: Context, own: nn.Module | None, x_BTD: Tensor) -> Tensor:
         """(B, H, T, S)."""
         B, H, T, _ = q_BHTE.shape
         r_BTHP = self.states(x_BTD).view(B, T, H, -1)

@@ -3,51 +3,59 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from collections.abc import Mapping
+from typing import Annotated, ClassVar, Literal
 
 import torch
 from pydantic import Field, model_validator
 from torch import Tensor, nn
 
-from anyformer.describe import Count, Registry, Value
-from anyformer.operations import Shape, Tally, Weight
+from anyformer.describe import Count, Registry
+from anyformer.operations import Shape, Tally, Weight, total
+from anyformer.parts.attention.slots import AttentionCall, Term
 from anyformer.parts.call.context import Context, Memory
-from anyformer.parts.call.shared import Read
 from anyformer.parts.call.state import Keys
-from anyformer.parts.sketch import Drawn, Sketch
-
-if TYPE_CHECKING:
-    from anyformer.parts.attention.heads import Heads
-    from anyformer.parts.attention.heads_module import HeadsModule
-
+from anyformer.parts.sketch import Drawn, Sketch, words
+from anyformer.parts.slot import HeadSizes, Way
 
 SCORE_BIAS = "score_bias"
 """Name in `Context.shared` of the module of the stack's score bias."""
 
 
-class ScoreBias(Value):
-    """The base of biases of the scores of an attention over heads."""
+class ScoreBias(Term):
+    """The base of biases of the scores of an attention over heads; a stack may have one for all its layers."""
 
+    name: ClassVar[str] = "score_bias"
+    rules_out: ClassVar[frozenset[Way]] = Term.rules_out | {"divided heads"}  # it is made for all heads
     kinds: ClassVar[Registry] = Registry()
     kind: str
     position_name: ClassVar[str]
     """Its name in tables of architectures."""
 
     @property
-    def reads(self) -> tuple[Read, ...]:
-        """The values that it reads from the stack."""
-        return ()
+    def words(self) -> tuple[str, ...]:
+        return (words(self),)
 
-    def check(self, width: int) -> None:
-        """Refuse a width that does not fit."""
+    @property
+    def position(self) -> str:
+        return self.position_name
 
-    def build(self, heads: Heads, width: int) -> nn.Module:
+    def module(self, sizes: HeadSizes) -> nn.Module:
         """The module: queries, memory, context, the attention and its input -> (B or 1, H, T, S)."""
         raise NotImplementedError
 
-    def cost(self, heads: Heads, width: int, shape: Shape) -> Tally:
+    def work(self, sizes: HeadSizes, shape: Shape) -> Tally:
         """Its weights and products; none by default."""
         return Tally()
+
+    def build(self, sizes: HeadSizes) -> Mapping[str, object]:
+        return {"score_bias": self.module(sizes)}
+
+    def cost(self, sizes: HeadSizes, shape: Shape, key_rows: int) -> Tally:
+        return total({"score_bias": self.work(sizes, shape)})
+
+    def term(self, q_BHTE: Tensor, memory: Memory, call: AttentionCall) -> Tensor:
+        return call.built("score_bias")(q_BHTE, memory, call.context, call.own, call.x)  # type: ignore[no-any-return]
 
 
 class ALiBi(ScoreBias):
@@ -70,19 +78,19 @@ class ALiBi(ScoreBias):
         extra = [2 ** (-4 * i / n) for i in range(1, 2 * (heads - n), 2)]
         return [2 ** (-8 * i / n) for i in range(1, n + 1)] + extra
 
-    def build(self, heads: Heads, width: int) -> ALiBiModule:
-        return ALiBiModule(self, heads, width)
+    def module(self, sizes: HeadSizes) -> ALiBiModule:
+        return ALiBiModule(self, sizes)
 
 
 class ALiBiModule(nn.Module):
     """A module without weights: slopes are computed, so that there is no buffer to lose."""
 
-    def __init__(self, alibi: ALiBi, heads: Heads, width: int) -> None:
+    def __init__(self, alibi: ALiBi, sizes: HeadSizes) -> None:
         super().__init__()
-        self.factor = heads.scale_of(width) if alibi.before_scale else 1.0
-        self.slopes, self.rounds = tuple(alibi.of_heads(heads.heads)), alibi.rounded_to is not None
+        self.factor = sizes.scale if alibi.before_scale else 1.0
+        self.slopes, self.rounds = tuple(alibi.of_heads(sizes.heads)), alibi.rounded_to is not None
 
-    def forward(self, q_BHTE: Tensor, memory: Memory, context: Context, heads: HeadsModule | None, x_BTD: Tensor) -> Tensor:
+    def forward(self, q_BHTE: Tensor, memory: Memory, context: Context, own: nn.Module | None, x_BTD: Tensor) -> Tensor:
         """(B or 1, H, T, S) in fp32."""
         kind = ("alibi", self.slopes, self.factor, self.rounds, memory.keys.label)
         return context.once(kind, lambda: self._bias(context, memory.keys))
@@ -134,11 +142,11 @@ class RelativeBuckets(ScoreBias):
         far = (exact + growth.long()).clamp(max=count - 1)
         return first + torch.where(distance < exact, distance, far)
 
-    def build(self, heads: Heads, width: int) -> RelativeBucketsModule:
-        return RelativeBucketsModule(self, heads.heads)
+    def module(self, sizes: HeadSizes) -> RelativeBucketsModule:
+        return RelativeBucketsModule(self, sizes.heads)
 
-    def cost(self, heads: Heads, width: int, shape: Shape) -> Tally:
-        return self.table(heads.heads)
+    def work(self, sizes: HeadSizes, shape: Shape) -> Tally:
+        return self.table(sizes.heads)
 
     def table(self, heads: int) -> Tally:
         """The declaration of the weights."""
@@ -151,7 +159,7 @@ class RelativeBucketsModule(nn.Module):
         self.buckets = buckets
         self.weight = nn.Parameter(torch.empty(buckets.buckets, heads))
 
-    def forward(self, q_BHTE: Tensor, memory: Memory, context: Context, heads: HeadsModule | None, x_BTD: Tensor) -> Tensor:
+    def forward(self, q_BHTE: Tensor, memory: Memory, context: Context, own: nn.Module | None, x_BTD: Tensor) -> Tensor:
         """(B or 1, H, T, S)."""
         relative = memory.keys.positions[:, None, :] - context.positions[:, :, None]
         return nn.functional.embedding(self.buckets.bucket(relative), self.weight).permute(0, 3, 1, 2)

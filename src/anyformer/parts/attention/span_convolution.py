@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Literal
+from collections.abc import Iterator, Mapping
+from typing import Annotated, ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
 from pydantic import AfterValidator
 from torch import Tensor, nn
 
-from anyformer.describe import Count, Value
-from anyformer.operations import Limit, Tally, Weight, matrix
+from anyformer.describe import Count
+from anyformer.operations import Limit, Shape, Tally, Weight, matrix, total
 from anyformer.operations.elementwise import softmax
+from anyformer.parts.attention.slots import AttentionCall, Combine
 from anyformer.parts.call.context import Context
 from anyformer.parts.call.gapless import gapless
-from anyformer.parts.sketch import Cell
+from anyformer.parts.sketch import Cell, Flow, fan
+from anyformer.parts.slot import HeadSizes, Way
 from anyformer.parts.sublayer import each_once
-
-if TYPE_CHECKING:
-    from anyformer.parts.attention.heads import Heads
 
 Projection = Literal["key", "kernel", "value"]
 PROJECTIONS: tuple[Projection, ...] = ("key", "kernel", "value")
@@ -31,7 +30,7 @@ def _odd(kernel: int) -> int:
     return kernel
 
 
-class SpanConvolution(Value):
+class SpanConvolution(Combine):
     """y_t = sum over j < n of a_tj v_(t + j - (n - 1) / 2), a_t = softmax((q_t * k_t) W_kernel), n weights for each of H heads.
 
     q: (B, T, H, E), the queries of the attention beside it, before their rotation; k = c W_key: (B, T, H * E), c_t = sum over j
@@ -40,47 +39,60 @@ class SpanConvolution(Value):
     (Jiang et al. 2020, arXiv 2008.02496, section 3.3), whose k is n.
     """
 
+    name: ClassVar[str] = "convolution"
+    order: ClassVar[int] = 2
+    rules_out: ClassVar[frozenset[Way]] = frozenset(
+        {"source", "two inputs", "chosen keys", "divided heads", "divided positions", "layout", "latent"}
+    )
     kernel: Annotated[Count, AfterValidator(_odd)] = 9
     """n, positions that an output reads."""
     bias: Annotated[tuple[Projection, ...], each_once(*PROJECTIONS)] = ()
     """Projections that add a bias."""
 
     @property
-    def cell(self) -> Cell:
-        """Its cell in pictures."""
-        return Cell(f"convolution over {self.kernel}, kernels by Q", "mix")
+    def mixing(self) -> str:
+        return "convolution"
+
+    def drawn(self, flow: Flow) -> Flow:
+        return fan(flow, Cell(f"convolution over {self.kernel}, kernels by Q", "mix"))
 
     @property
     def limits(self) -> tuple[Limit, ...]:
-        """Contracts that it breaks by its mathematics."""
         return Limit.each("a convolution of spans reads later positions", "causal", "stepwise", "chunked", "cached")
 
-    def sizes(self, attention: Heads, width: int) -> dict[Projection, tuple[int, int]]:
+    def projections(self, sizes: HeadSizes) -> dict[Projection, tuple[int, int]]:
         """Inputs and outputs of each projection."""
-        keys, values = (attention.heads * of(width) for of in (attention.width_of_head, attention.width_of_value))
-        return {"key": (width, keys), "kernel": (keys, attention.heads * self.kernel), "value": (width, values)}
+        keys, values, width = sizes.heads * sizes.head_width, sizes.heads * sizes.value_width, sizes.width
+        return {"key": (width, keys), "kernel": (keys, sizes.heads * self.kernel), "value": (width, values)}
 
-    def build(self, attention: Heads, width: int) -> SpanConvolutionModule:
-        return SpanConvolutionModule(self, attention, width)
+    def heads(self, mixed: tuple[int, int], sizes: HeadSizes) -> tuple[int, int]:
+        return 2 * mixed[0], mixed[1]
 
-    def cost(self, attention: Heads, width: int, rows: int) -> Tally:
+    def build(self, sizes: HeadSizes) -> Mapping[str, object]:
+        return {"convolution": SpanConvolutionModule(self, sizes)}
+
+    def cost(self, sizes: HeadSizes, shape: Shape, key_rows: int) -> Tally:
         """The sums of n shifted products are no matrix products."""
-        parts = Tally({"depthwise": Weight((width, self.kernel), "replicate", "matrix", linear=False)})
-        for name, (inputs, outputs) in self.sizes(attention, width).items():
-            parts += matrix(name, inputs, outputs, rows, role="replicate", bias=name in self.bias)
-        weights = rows * attention.heads * self.kernel
-        return parts + Tally(own_work={"softmax": softmax(weights, weights)})
+        parts = Tally({"depthwise": Weight((sizes.width, self.kernel), "replicate", "matrix", linear=False)})
+        for name, (inputs, outputs) in self.projections(sizes).items():
+            parts += matrix(name, inputs, outputs, shape.rows, role="replicate", bias=name in self.bias)
+        weights = shape.rows * sizes.heads * self.kernel
+        return total({"convolution": parts + Tally(own_work={"softmax": softmax(weights, weights)})})
+
+    def rows(self, y_BTHU: Tensor, call: AttentionCall) -> Tensor:
+        beside = call.built("convolution")(call.stream, call.queries, call.context)
+        return torch.cat([y_BTHU, beside.view(*y_BTHU.shape[:2], -1, y_BTHU.shape[3])], 2)
 
 
 class SpanConvolutionModule(nn.Module):
     """(B, T, D) and queries (B, T, H, E) -> (B, T, H * U)."""
 
-    def __init__(self, part: SpanConvolution, attention: Heads, width: int) -> None:
+    def __init__(self, part: SpanConvolution, sizes: HeadSizes) -> None:
         super().__init__()
-        self.heads = attention.heads
-        self.depthwise = nn.Parameter(torch.empty(width, part.kernel))
-        sizes = part.sizes(attention, width)
-        self.key, self.kernel, self.value = (nn.Linear(*sizes[name], bias=name in part.bias) for name in PROJECTIONS)
+        self.heads = sizes.heads
+        self.depthwise = nn.Parameter(torch.empty(sizes.width, part.kernel))
+        projections = part.projections(sizes)
+        self.key, self.kernel, self.value = (nn.Linear(*projections[name], bias=name in part.bias) for name in PROJECTIONS)
 
     def extra_repr(self) -> str:
         return f"heads={self.heads}, kernel={self.depthwise.shape[1]}"

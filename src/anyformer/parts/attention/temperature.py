@@ -8,14 +8,30 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from anyformer.describe import Count, Positive, Registry, Value
+from anyformer.describe import Count, Positive, Registry
+from anyformer.parts.positions.place import Place, Positioned
+from anyformer.parts.sketch import words
+from anyformer.parts.slot import Way
 
 
-class Temperature(Value):
+class Temperature(Place):
     """The base of factors of the queries that depend on their positions."""
 
+    name: ClassVar[str] = "temperature"
+    rules_out: ClassVar[frozenset[Way]] = frozenset({"latent"})
     kinds: ClassVar[Registry] = Registry()
     kind: str
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        return (words(self),)
+
+    @property
+    def technique(self) -> str:
+        return "query temperature"
+
+    def scaled(self, q_BTHE: Tensor, call: Positioned) -> Tensor:
+        return q_BTHE * self.factor(call.positions)[..., None, None].to(q_BTHE.dtype)
 
     def factor(self, positions_BT: Tensor) -> Tensor:
         """The factor of each query, (B, T) in fp32."""

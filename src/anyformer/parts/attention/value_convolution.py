@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, ClassVar
 
 import torch
 import torch.nn.functional as F
 from pydantic import Field, model_validator
 from torch import Tensor, nn
 
-from anyformer.describe import Value
-from anyformer.operations import Dimension, Tally, Weight
+from anyformer.operations import Dimension, Shape, Tally, Weight, total
+from anyformer.parts.attention.slots import AttentionCall, Combine
 from anyformer.parts.call.context import Context
 from anyformer.parts.pointwise.filters import convolve
+from anyformer.parts.slot import HeadSizes, Way
 
 
-class ValueConvolution(Value):
+class ValueConvolution(Combine):
     """y'_t = y_t + sum over j < n of w_j v_{t + j - (n - 1) / 2}: a filter over the values around a token beside attention.
 
     y (B, H, T, U): the mixed values; v (B, K, T, U): the values of y's group; w (K, n): one filter for each head of values.
@@ -23,6 +25,11 @@ class ValueConvolution(Value):
     n = 65; beside linear attention FLatten (Han et al. 2023, arXiv 2308.00442). It looks ahead, so the mask must too.
     """
 
+    name: ClassVar[str] = "value_convolution"
+    order: ClassVar[int] = -1
+    rules_out: ClassVar[frozenset[Way]] = frozenset({"pairs of heads", "source", "chosen keys", "divided positions", "latent"})
+    needs_own_keys: ClassVar[bool] = True
+    looks_ahead: ClassVar[bool] = True
     kernel: Annotated[int, Field(ge=3)] = 65
     """n, an odd number of positions around a token."""
 
@@ -32,13 +39,21 @@ class ValueConvolution(Value):
             raise ValueError(f"a kernel around a token has an odd number of positions, got kernel = {self.kernel}")
         return self
 
-    def build(self, groups: int) -> ValueConvolutionModule:
-        return ValueConvolutionModule(self, groups)
+    @property
+    def words(self) -> tuple[str, ...]:
+        return (f"values of the {self.kernel} positions around added",)
 
-    def cost(self, groups: int) -> Tally:
+    def build(self, sizes: HeadSizes) -> Mapping[str, object]:
+        return {"value_convolution": ValueConvolutionModule(self, sizes.groups)}
+
+    def cost(self, sizes: HeadSizes, shape: Shape, key_rows: int) -> Tally:
         """Weights only: a sum of n shifted products is no matrix product."""
-        axes: Dimension = (("kv_heads", groups),)
-        return Tally({"weight": Weight((groups, self.kernel), "column", "matrix", linear=False, axes=(axes, ()))})
+        axes: Dimension = (("kv_heads", sizes.groups),)
+        weight = Weight((sizes.groups, self.kernel), "column", "matrix", linear=False, axes=(axes, ()))
+        return total({"value_convolution": Tally({"weight": weight})})
+
+    def mixed(self, y_BHTU: Tensor, call: AttentionCall) -> Tensor:
+        return call.built("value_convolution")(y_BHTU, call.values, call.context)  # type: ignore[no-any-return]
 
 
 class ValueConvolutionModule(nn.Module):

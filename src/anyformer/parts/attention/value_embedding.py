@@ -2,51 +2,75 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import ClassVar
+
 import torch
 from torch import Tensor, nn
 
-from anyformer.describe import Count, Positive, Value
-from anyformer.operations import Dimension, Tally, Weight, total
-from anyformer.parts.call.context import Context
+from anyformer.describe import Count, Positive
+from anyformer.operations import Dimension, Shape, Tally, Weight, total
+from anyformer.parts.attention.slots import Adjustment, AttentionCall
+from anyformer.parts.call.shared import TOKENS, Read
 from anyformer.parts.lookup import rows_of
 from anyformer.parts.pointwise.gate import Gate
+from anyformer.parts.slot import HeadSizes, Side, Way
 
 
-class ValueEmbedding(Value):
+class ValueEmbedding(Adjustment):
     """v'_t = v_t + scale * g(x_t) * table[token_t], table (V, K * U): a row has a part for each head of values, (B, T, K, U).
 
     Large tables cost memory and no products. modded-nanogpt (Jordan et al. 2024) has them without a gate in some layers,
     nanochat (Karpathy 2025) in every other one with a gate per head and scale 2, so that a gate of one half changes nothing.
     """
 
+    name: ClassVar[str] = "value_embedding"
+    order: ClassVar[int] = 2
+    rules_out: ClassVar[frozenset[Way]] = frozenset({"source", "two inputs", "latent"})
+    needs_own_keys: ClassVar[bool] = True
     vocab: Count
     """V."""
     gate: Gate | None = None
     """g, from what the values read; None: 1."""
     scale: Positive = 1.0
 
-    def build(self, inputs: int, groups: int, value_width: int) -> ValueEmbeddingModule:
-        return ValueEmbeddingModule(self, inputs, groups, value_width)
+    @property
+    def words(self) -> tuple[str, ...]:
+        return (f"values plus a row of {self.vocab:,} for each token",)
 
-    def cost(self, inputs: int, groups: int, value_width: int, rows: int) -> Tally:
+    @property
+    def technique(self) -> str:
+        return "value embedding"
+
+    def reads(self, groups: int) -> tuple[Read, ...]:
+        return (TOKENS,)
+
+    def build(self, sizes: HeadSizes) -> Mapping[str, object]:
+        return {"value_embedding": ValueEmbeddingModule(self, sizes)}
+
+    def cost(self, sizes: HeadSizes, shape: Shape, key_rows: int) -> Tally:
+        groups, value_width = sizes.groups, sizes.value_width
         tokens: Dimension = (("vocab", self.vocab),)
         values: Dimension = (("kv_heads", groups), ("features", value_width))
         table = Weight((self.vocab, groups * value_width), "row", "embedding", linear=False, axes=(tokens, values))
-        gate = {} if self.gate is None else {"gate": self.gate.cost(inputs, groups, value_width, rows, of="kv_heads")}
-        return Tally({"table": table}) + total(gate)
+        gate = {} if self.gate is None else {"gate": self.gate.work(sizes.inputs, groups, value_width, key_rows, of="kv_heads")}
+        return total({"value_embedding": Tally({"table": table}) + total(gate)})
+
+    def split(self, y_BTHE: Tensor, side: Side, call: AttentionCall) -> Tensor:
+        return call.built("value_embedding")(y_BTHE, call.x, call.context.tokens) if side == "value" else y_BTHE
 
 
 class ValueEmbeddingModule(nn.Module):
-    """Values (B, T, K, U), what they read (B, T, D) and the context's tokens (B, T) -> (B, T, K, U)."""
+    """Values (B, T, K, U), what they read (B, T, D) and the tokens (B, T) -> (B, T, K, U)."""
 
-    def __init__(self, part: ValueEmbedding, inputs: int, groups: int, value_width: int) -> None:
+    def __init__(self, part: ValueEmbedding, sizes: HeadSizes) -> None:
         super().__init__()
         self.scale = part.scale
-        self.table = nn.Parameter(torch.empty(part.vocab, groups * value_width))
-        self.gate = part.gate.build(inputs, groups, value_width) if part.gate else None
+        self.table = nn.Parameter(torch.empty(part.vocab, sizes.features("value")))
+        self.gate = part.gate.module(sizes.inputs, sizes.groups, sizes.value_width) if part.gate else None
 
-    def forward(self, v_BTKU: Tensor, x_BTD: Tensor, context: Context) -> Tensor:
-        assert context.tokens is not None, "a stack whose layers read tokens gets them"
-        rows = rows_of(self.table, context.tokens, "tokens of a value embedding")
+    def forward(self, v_BTKU: Tensor, x_BTD: Tensor, tokens_BT: Tensor | None) -> Tensor:
+        assert tokens_BT is not None, "a stack whose layers read tokens gets them"
+        rows = rows_of(self.table, tokens_BT, "tokens of a value embedding")
         rows_BTKU = rows.to(v_BTKU.dtype).view(v_BTKU.shape) * self.scale
         return v_BTKU + (rows_BTKU if self.gate is None else self.gate(x_BTD, rows_BTKU))

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from anyformer.describe import Value
+from anyformer.describe import Digested
 from anyformer.parts.call.noise import Noise, Span
 from anyformer.parts.call.reports import Auxiliary
 from anyformer.parts.call.shared import Read, Shared, read_only
@@ -26,22 +26,6 @@ from anyformer.parts.positions.rotary import Rotary
 from anyformer.plan import Plan
 
 R = TypeVar("R")
-V = TypeVar("V", bound=Value)
-
-
-@dataclass(frozen=True)
-class Digested(Generic[V]):
-    """A description and its digest, taken once at build time: layers with equal descriptions share masks and tables made of it.
-
-    (A compiler can trace a comparison of strings, not the hash of a description.)
-    """
-
-    value: V
-    digest: str
-
-    @staticmethod
-    def of(value: V) -> Digested[V]:
-        return Digested(value, value.digest)
 
 
 _CAUSAL = Causal().digest

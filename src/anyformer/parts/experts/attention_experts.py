@@ -8,14 +8,14 @@ import torch
 from pydantic import Field, model_validator
 from torch import Tensor, nn
 
-from anyformer.describe import Count, Positive
+from anyformer.describe import Count, Digested, Positive
 from anyformer.operations import Dimension, ExpertProduct, Limit, Shape, StateBytes, Tally, Weight, matrix, total
 from anyformer.operations.elementwise import rotated
 from anyformer.parts.attention.attend import attend
 from anyformer.parts.attention.attends import Attends
 from anyformer.parts.attention.heads_sketch import heads_cell, rotary_cell
 from anyformer.parts.attention.scores import pair_work
-from anyformer.parts.call.context import Context, Digested
+from anyformer.parts.call.context import Context
 from anyformer.parts.call.ring_state import RingState, empty_keys_and_values
 from anyformer.parts.call.shared import TOKENS, Read
 from anyformer.parts.call.state import FullState

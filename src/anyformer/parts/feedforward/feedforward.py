@@ -186,7 +186,8 @@ class FeedForward(PositionwiseNetwork):
         if self.gated:
             inner = fan(chain(Cell(f"gate {F}"), acted), Cell(f"up {F}"), join="×")
         norm = None if self.sub_norm is None else Cell("norm", "norm")
-        extra = [part.words for part in (self.grouped, self.lora, self.sparse) if part is not None]
+        extra = [part.words for part in (self.grouped, self.sparse) if part is not None]
+        extra += [] if self.lora is None else [self.lora.beside]
         return Sketch(f"Feed-forward, {self.title}", (*self.facts, *extra), chain(inner, norm, Cell(f"down {number(width)}")))
 
     def build(self, width: int, plan: Plan, name: str) -> FeedForwardModule:
@@ -202,7 +203,7 @@ class FeedForward(PositionwiseNetwork):
         if self.sparse is not None:
             inner["sparse"] = self.sparse.cost(self.width, rows)
         if self.lora is not None:
-            inner["lora"] = self.lora.cost(width, dict.fromkeys(self.projections[:-1], self.width), rows)
+            inner["lora"] = self.lora.work(width, dict.fromkeys(self.projections[:-1], self.width), rows)
         down = self._matrix("down", self.width, width, rows, role="row", fill="residual", inputs_as=features)
         return sum((*into, total(inner), down), Tally())
 
@@ -225,7 +226,7 @@ class FeedForwardModule(nn.Module):
         self.sub_norm = ffn.sub_norm.build(ffn.width) if ffn.sub_norm else nn.Identity()
         self.down = _linear(ffn, "down", ffn.width, width)
         self.dropout = Dropout(ffn.dropout, f"{name}.dropout", dimension=2)
-        self.lora = ffn.lora.build(width, dict.fromkeys(ffn.projections[:-1], ffn.width)) if ffn.lora else None
+        self.lora = ffn.lora.module(width, dict.fromkeys(ffn.projections[:-1], ffn.width)) if ffn.lora else None
 
     def extra_repr(self) -> str:
         return f"activation={self.ffn.activation}"

@@ -14,6 +14,7 @@ from anyformer.operations import Product, Shape, Tally, matrix, total
 from anyformer.operations.elementwise import added
 from anyformer.parts.attention.attention import Attention
 from anyformer.parts.attention.attention_module import AttentionModule
+from anyformer.parts.attention.slots import AttentionCall
 from anyformer.parts.call.context import Context
 from anyformer.parts.call.ring_state import RingState
 from anyformer.parts.call.shared import Read
@@ -22,6 +23,7 @@ from anyformer.parts.feedforward.feedforward import FeedForward
 from anyformer.parts.masks.mask import Mask
 from anyformer.parts.norms.norm import Norm
 from anyformer.parts.sketch import Cell, Sketch, chain, fan, number
+from anyformer.parts.slot import Side
 from anyformer.parts.sublayer import Network, Resizing, Sublayer, Traits
 from anyformer.plan import Plan
 
@@ -49,15 +51,10 @@ class Bottleneck(Sublayer):
 
     @model_validator(mode="after")
     def _reads_two_inputs(self) -> Bottleneck:
-        own = self.attention
-        given = {
-            "grouped": own.grouped is not None, "values": own.values != "own", "keys_from": own.keys_from is not None,
-            "gate": own.gate is not None, "convolution": own.convolution is not None, "score_bias": own.score_bias is not None,
-            "forget": own.forget is not None, "value_embedding": own.value_embedding is not None,
-        }  # fmt: skip
-        if any(given.values()):
-            without = " and ".join(name for name, there in given.items() if there)
-            raise ValueError(f"the attention of a bottleneck reads queries and values from two inputs: leave {without} out")
+        if given := self.attention.in_the_way("two inputs"):
+            raise ValueError(
+                f"the attention of a bottleneck reads queries and values from two inputs: leave {' and '.join(given)} out"
+            )
         return self
 
     @property
@@ -131,16 +128,13 @@ class _OfTwoInputs(AttentionModule):
     """(B, T, P + D), what queries and keys read and what values read -> (B, T, P)."""
 
     def __init__(self, attention: Attention, narrow: int, width: int, plan: Plan, name: str) -> None:
-        super().__init__(attention, narrow, plan, name)
-        self.sizes = [narrow, width]
-        self.value = nn.Linear(width, attention.groups * self.value_width, bias="value" in attention.bias)
+        super().__init__(attention, narrow, plan, name, **attention.told)
+        self.inputs = [narrow, width]
+        self.value = nn.Linear(width, self.sizes.features("value"), bias="value" in attention.project.bias)
 
-    def queries(self, x: Tensor, context: Context) -> Tensor:
-        return super().queries(x[..., : self.sizes[0]], context)
-
-    def keys_and_values(self, x: Tensor, context: Context, of_values: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        keys, values = torch.split(x, self.sizes, -1)
-        return super().keys_and_values(keys, context, values)
+    def read(self, side: Side, call: AttentionCall) -> Tensor:
+        of_keys, of_values = torch.split(call.x, self.inputs, -1)
+        return of_values if side == "value" else of_keys
 
 
 class BottleneckModule(nn.Module):

@@ -32,10 +32,10 @@ class Gate(Value):
             raise ValueError("one gate per head has one bias per head: set bias = true")
         return self
 
-    def build(self, width: int, heads: int, head_width: int) -> GateModule:
+    def module(self, width: int, heads: int, head_width: int) -> GateModule:
         return GateModule(self, width, heads, head_width)
 
-    def cost(self, width: int, heads: int, head_width: int, rows: int, *, of: AxisName | None = None) -> Tally:
+    def work(self, width: int, heads: int, head_width: int, rows: int, *, of: AxisName | None = None) -> Tally:
         """Its weights and its work; `of`: what the heads are, where their number may change."""
         outputs, each = self.outputs(heads, head_width), (("features", head_width),) if self.per == "feature" else ()
         outputs_as: Dimension = () if of is None else ((of, heads), *each)

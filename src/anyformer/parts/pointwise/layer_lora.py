@@ -23,14 +23,14 @@ class LayerLoRA(Value):
     """The most layers that share the weights."""
 
     @property
-    def words(self) -> str:
+    def beside(self) -> str:
         """For pictures."""
         return f"rank {self.rank} of each layer's own"
 
-    def build(self, inputs: int, outputs: Mapping[str, int]) -> LayerLoRAModule:
+    def module(self, inputs: int, outputs: Mapping[str, int]) -> LayerLoRAModule:
         return LayerLoRAModule(self, inputs, outputs)
 
-    def cost(self, inputs: int, outputs: Mapping[str, int], rows: int) -> Tally:
+    def work(self, inputs: int, outputs: Mapping[str, int], rows: int) -> Tally:
         """The weights of all layers, and the work of one."""
         weights, P = dict[str, Weight](), self.rank
         for i in range(self.layers):

@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal
 
 import torch
 from pydantic import Field, model_validator
 from torch import Tensor
 
-from anyformer.describe import Moderate, Value
-from anyformer.operations import Limit
+from anyformer.describe import Digested, Moderate
+from anyformer.operations import Limit, Shape, Tally
+from anyformer.operations.elementwise import rotated
+from anyformer.parts.positions.place import Place, Positioned
 from anyformer.parts.positions.rotary_axes import RotaryAxes
 from anyformer.parts.positions.rotary_scaling import RotaryScaling
+from anyformer.parts.sketch import Cell, number
+from anyformer.parts.slot import HeadSizes, Side
 
 
-class Rotary(Value):
+class Rotary(Place):
     """Rotate each pair of features i by the angle t * theta^(-2i / R), i < R / 2 (Su et al. 2021, arXiv 2104.09864).
 
     R = fraction * E features of a head are rotated. `pairing`: feature i goes with i + R/2 (`halves`:
     Llama, NeoX) or with its neighbour (`adjacent`: the paper, GPT-J). The paper's base 10000 is our theta.
     """
 
+    name: ClassVar[str] = "rotary"
     theta: Moderate = 10_000.0
     fraction: Annotated[float, Field(gt=0, le=1)] = 1.0
     pairing: Literal["halves", "adjacent"] = "halves"
@@ -43,6 +49,30 @@ class Rotary(Value):
     def limits(self) -> tuple[Limit, ...]:
         """Contracts that the scaling breaks."""
         return self.scaling.limits if self.scaling else ()
+
+    @property
+    def cell(self) -> Cell:
+        facts = [f"rotary θ {number(self.theta)}"]
+        facts += [f"{self.fraction:.4g} of each head"] if self.fraction < 1 else []
+        facts += [self.scaling.words] if self.scaling is not None else []
+        return Cell(" · ".join(facts), "position")
+
+    @property
+    def position(self) -> str:
+        return "RoPE"
+
+    def check(self, sizes: HeadSizes) -> None:
+        self.rotated(sizes.head_width)
+
+    def build(self, sizes: HeadSizes) -> Mapping[str, object]:
+        return {"rotary": Digested.of(self)}
+
+    def cost(self, sizes: HeadSizes, shape: Shape, key_rows: int) -> Tally:
+        heads = sizes.heads + (sizes.groups if sizes.own_keys else 0)
+        return Tally(own_work={"rotary": rotated(shape.rows * self.rotated(sizes.head_width) * heads)})
+
+    def turned(self, x_BTHE: Tensor, side: Side, call: Positioned, built: Any) -> Tensor:
+        return call.rotated(x_BTHE, built.rotary)
 
     def rotated(self, head_width: int) -> int:
         """R, the rotated features of a head; refuses an odd number."""

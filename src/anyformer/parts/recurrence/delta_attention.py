@@ -136,7 +136,7 @@ class DeltaAttention(Sublayer):
         if self.norm is not None:
             inner["norm"] = self.norm.cost(E, rows * K)
         if self.gate is not None:
-            inner["gate"] = self.gate.cost(width, K, E, rows)
+            inner["gate"] = self.gate.work(width, K, E, rows)
         length = self.steps * shape.length
         products = delta_flops(B, K, self.heads, M, E, length, plan.chunk, channels=self._by_channel)
         return parts + products + total(inner) + Tally(own_state=recurrent(state, shape, K))
@@ -171,7 +171,7 @@ class DeltaAttentionModule(nn.Module):
         self.beta = nn.Linear(width, delta.steps * K, bias=False)
         self.decay = delta.decay.build(width, K, delta.key_width) if delta.decay else None
         self.norm = delta.norm.build(E) if delta.norm else nn.Identity()
-        self.gate = delta.gate.build(width, K, E) if delta.gate else None
+        self.gate = delta.gate.module(width, K, E) if delta.gate else None
         self.output = nn.Linear(K * E, width, bias=False)
         self.scale = delta.scale_of_queries
 

@@ -79,7 +79,7 @@ class LightningAttention(RecurrentHeads):
         if self.activation is not None:
             inner["activation"] = ACTIVATIONS[self.activation].cost(H * E, rows)
         if self.gate is not None:
-            inner["gate"] = self.gate.cost(width, H, E, rows)
+            inner["gate"] = self.gate.work(width, H, E, rows)
         return (
             self.projections(width, rows)
             + linear_flops(shape.batch, H, H, E, E, shape.length, plan.chunk)
@@ -104,7 +104,7 @@ class LightningAttentionModule(RecurrentHeadsModule):
         self.heads, self.chunk, self.slopes = H, plan.chunk, attention.slopes
         self.activation = built_activation(attention.activation, H * E)
         self.norm = attention.norm.build(H * E) if attention.norm else nn.Identity()
-        self.gate = attention.gate.build(width, H, E) if attention.gate else None
+        self.gate = attention.gate.module(width, H, E) if attention.gate else None
 
     def extra_repr(self) -> str:
         return f"heads={self.heads}, head_width={self.head_width}"

@@ -8,10 +8,10 @@ import torch
 from pydantic import model_validator
 from torch import Tensor
 
-from anyformer.describe import Count, Positive
+from anyformer.describe import Count, Digested, Positive
 from anyformer.operations import Contraction, Limit, Shape, Tally
 from anyformer.parts.attention.heads_sketch import heads_cell, rotary_cell
-from anyformer.parts.call.context import Context, Digested
+from anyformer.parts.call.context import Context
 from anyformer.parts.call.recurrent_state import SUM_BYTES, RecurrentState
 from anyformer.parts.positions.rotary import Rotary
 from anyformer.parts.recurrence.feature_map import FeatureMap

@@ -108,7 +108,7 @@ class LogLinearAttention(Sublayer):
         if self.norm is not None:
             inner["norm"] = self.norm.cost(E, rows * H)
         if self.gate is not None:
-            inner["gate"] = self.gate.cost(width, H, E, rows)
+            inner["gate"] = self.gate.work(width, H, E, rows)
         state = recurrent(B * H * self.levels * M * E * SUM_BYTES, shape, H)
         products = log_linear_flops(B, H, M, E, self.levels, shape.length, plan.chunk)
         return parts + products + total(inner) + Tally(own_state=state)
@@ -131,7 +131,7 @@ class LogLinearAttentionModule(nn.Module):
         self.level_scale = nn.Parameter(torch.empty(H * part.levels))
         self.decay = part.decay.build(width, H, part.key_width) if part.decay else None
         self.norm = part.norm.build(E) if part.norm else nn.Identity()
-        self.gate = part.gate.build(width, H, E) if part.gate else None
+        self.gate = part.gate.module(width, H, E) if part.gate else None
         self.output = nn.Linear(H * E, width, bias=False)
 
     def extra_repr(self) -> str:

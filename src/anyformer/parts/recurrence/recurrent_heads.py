@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from anyformer.describe import Count
 from anyformer.operations import Dimension, Tally, matrix
-from anyformer.parts.attention.heads import PROJECTIONS, Projection
+from anyformer.parts.attention.projection import PROJECTIONS, Projected
 from anyformer.parts.sublayer import Resizing, Sublayer, each_once, head_width
 
 
@@ -21,7 +21,7 @@ class RecurrentHeads(Sublayer):
     """H, query heads."""
     head_width: Count | None = None
     """E, features of a head; D / H by default."""
-    bias: Annotated[tuple[Projection, ...], each_once(*PROJECTIONS)] = ()
+    bias: Annotated[tuple[Projected, ...], each_once(*PROJECTIONS)] = ()
     """Projections that add a bias."""
 
     @property

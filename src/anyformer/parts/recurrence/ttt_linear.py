@@ -101,7 +101,7 @@ class TTTLinear(RecurrentHeads):
             own["rotary"] = rotated(2 * rows * H * self.rotary.rotated(E))
         inner = {} if self.norm is None else {"norm": self.norm.cost(H * E, rows)}
         if self.gate is not None:
-            inner["gate"] = self.gate.cost(width, H, E, rows)
+            inner["gate"] = self.gate.work(width, H, E, rows)
         state = 2 * B * H * (E + 1) * E * SUM_BYTES
         learning = training_flops(B, H, E, shape.length, self.minibatch)
         return parts + learning + total(inner) + Tally(weights, own, recurrent(state, shape, H))
@@ -125,7 +125,7 @@ class TTTLinearModule(RecurrentHeadsModule):
         self.place = nn.Parameter(torch.empty(part.minibatch))
         self.inner_norm = of_each_head(part.inner_norm, H, E)
         self.norm = part.norm.build(H * E) if part.norm else nn.Identity()
-        self.gate = part.gate.build(width, H, E) if part.gate else None
+        self.gate = part.gate.module(width, H, E) if part.gate else None
 
     def extra_repr(self) -> str:
         return f"heads={self.part.heads}, head_width={self.head_width}, minibatch={self.part.minibatch}"

@@ -1,0 +1,57 @@
+"""What attention of version 1 of descriptions becomes: a field for each option, in the slot where it stands now."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+MOVED: Mapping[str, tuple[str, ...]] = {
+    **{name: ("project", name) for name in ("bias", "grouped", "values")},
+    **{
+        name: ("project", "adjust", name)
+        for name in (
+            "clip", "joined", "lora", "qk_norm", "value_embedding", "value_norm", "value_residual", "value_scale",
+        )
+    },
+    **{name: ("place", name) for name in ("rotary", "temperature")},
+    **{name: ("score", name) for name in ("scale", "softcap", "choice")},
+    **{name: ("score", "terms", name) for name in ("score_bias", "forget")},
+    "weights": ("weigh",),
+    **{name: ("weigh", name) for name in ("sink", "dropout")},
+    **{name: ("combine", name) for name in ("convolution", "exclusive", "gate", "sub_norm", "value_convolution")},
+    **{name: ("memory", name) for name in ("keys_from", "virtual_tokens")},
+}  # fmt: skip
+"""Field of an attention over heads -> where it stands now."""
+NOTHING: Mapping[str, Any] = {"values": "own", "value_scale": 1.0, "dropout": 0.0}
+"""Fields that were always written -> the value that meant nothing."""
+KINDS = ("attention", "cross_attention", "differential_attention", "block_sparse_attention")
+DIFFERENCE = ("lambda_init", "head_norm")
+
+
+def in_slots(table: dict[str, Any]) -> dict[str, Any]:
+    """A table of an attention with its options in their slots; any other table as it is."""
+    kind = table.get("kind")
+    if kind not in KINDS or not (kind not in ("attention", "cross_attention") or MOVED.keys() & table.keys()):
+        return table
+    new = {name: item for name, item in table.items() if name not in MOVED and name not in DIFFERENCE}
+    new["kind"] = kind if kind == "cross_attention" else "attention"
+    for name, path in MOVED.items():
+        if name in table and NOTHING.get(name, ...) != table[name]:
+            _put(new, path, table[name])
+    if isinstance(choice := new.get("score", {}).get("choice"), dict):
+        choice.setdefault("kind", "block_indexer")
+    weigh = new.get("weigh")
+    if isinstance(weigh, dict):
+        weigh.setdefault("kind", "softmax")
+    if kind == "differential_attention":
+        maps = {"maps": weigh} if weigh else {}
+        new["weigh"] = {"kind": "differential", **maps, **{name: table[name] for name in DIFFERENCE if name in table}}
+    return new
+
+
+def _put(table: dict[str, Any], path: tuple[str, ...], item: Any) -> None:
+    """The item at a path of nested tables, beside what stands there."""
+    *above, last = path
+    for name in above:
+        table = table.setdefault(name, {})
+    table[last] = {**table[last], **item} if isinstance(table.get(last), dict) and isinstance(item, dict) else item

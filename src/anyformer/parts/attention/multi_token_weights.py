@@ -1,0 +1,58 @@
+"""Multi-token attention: a key is weighed by the scores of the keys around it, and of the queries just before."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar, Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from anyformer.describe import Count
+from anyformer.operations import Contraction, Dimension, Limit, Shape, Tally, Weight
+from anyformer.parts.attention.slots import AttentionCall
+from anyformer.parts.attention.weigh import Map
+from anyformer.parts.slot import HeadSizes, Way
+
+
+class MultiTokenWeights(Map):
+    """a = softmax(s' where visible), s'_ts = sum over i < n, j < m of w_ij s_(t - i)(s + j - (m - 1) / 2) of what is visible.
+
+    w: (H, n, m), one filter for each head; s, s', a: (B, H, T, S). The key-query convolution of Golovneva et al. 2025 (arXiv
+    2504.00927, section 3.1), whose c_q is n and c_k is m; its mixing of heads is that of talking heads.
+    """
+
+    rules_out: ClassVar[frozenset[Way]] = Map.rules_out | {"bands", "divided positions", "layout", "pairs of heads"}
+    kind: Literal["multi_token_weights"] = "multi_token_weights"
+    queries: Count = 6
+    """n, queries up to t."""
+    keys: Count = 11
+    """m, keys around s."""
+
+    @property
+    def limits(self) -> tuple[Limit, ...]:
+        return Limit.each("weights read the scores of earlier queries", "chunked", "cached", "packed")
+
+    def build(self, sizes: HeadSizes) -> Mapping[str, object]:
+        return {"around": nn.Parameter(torch.empty(sizes.heads, self.queries, self.keys))}
+
+    def cost(self, sizes: HeadSizes, shape: Shape, key_rows: int) -> Tally:
+        axes: tuple[Dimension, ...] = ((("heads", sizes.heads),), (), ())
+        filters = (sizes.heads, self.queries, self.keys)
+        return Tally({"around": Weight(filters, "column", "matrix", linear=False, axes=axes)})
+
+    def of_pairs(self, sizes: HeadSizes, shape: Shape, pairs: int) -> Tally:
+        return Tally(own_work={"around": Contraction(2 * shape.batch * sizes.heads * self.queries * self.keys * pairs)})
+
+    def weights(self, scores_BHTS: Tensor, allowed: Tensor | None, call: AttentionCall) -> Tensor:
+        if allowed is not None:
+            scores_BHTS = scores_BHTS.masked_fill(~allowed, 0.0)
+        if call.context.valid is not None:
+            scores_BHTS = scores_BHTS * call.context.valid[:, None, :, None]  # padding before the first query has no scores
+        wide = F.pad(scores_BHTS, ((self.keys - 1) // 2, self.keys // 2, self.queries - 1, 0))
+        w_Hnm, (n, T) = call.built("around").to(wide.dtype), (self.queries, scores_BHTS.shape[2])
+        earlier = (wide[:, :, n - 1 - i : n - 1 - i + T].unfold(3, self.keys, 1) for i in range(n))
+        sums = [torch.einsum("bhtsm, hm -> bhts", near, w_Hnm[:, i]) for i, near in enumerate(earlier)]
+        near_BHTS = torch.stack(sums).sum(0)
+        return (near_BHTS if allowed is None else near_BHTS.masked_fill(~allowed, float("-inf"))).softmax(-1)
