@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from anyformer.cli import help_page, measuring, storing, training_on
+from anyformer.cli import help_page, layout_section, measuring, storing
 from anyformer.cli.answering import Answer, answering
 from anyformer.cli.arguments import (
     WHAT,
@@ -105,7 +105,7 @@ def run(
 
         draw_costs(sheets, plot)
     plans = {
-        name: training_on.planned(sheet, machine.gpus, machine.checkpointing)
+        name: layout_section.planned(sheet, machine.gpus, machine.checkpointing)
         for name, sheet in sheets.items()
         if machine.gpus is not None
     }
@@ -162,7 +162,7 @@ def _pages(sheets: dict[str, CostSheet], modes: Sequence[Mode], plans: dict[str,
     from anyformer.costs.text import side_by_side
 
     (first, *others) = sheets
-    laid_out = {name: (training_on.section(sheets[name], plan),) for name, plan in plans.items()}
+    laid_out = {name: (layout_section.section(sheets[name], plan),) for name, plan in plans.items()}
     forms = {name: storing.stored_form(name) for name in sheets}
     stored = {name: (storing.section(form),) for name, form in forms.items() if form is not None}
     pages = [
@@ -210,7 +210,7 @@ def _warnings(name: str, sheet: CostSheet, modes: Sequence[Mode], plan: Planned 
 def _data(name: str, sheet: CostSheet, modes: Sequence[Mode], plans: dict[str, Planned]) -> dict[str, Any]:
     """One architecture as plain data, for JSON: a sheet of each mode that it has."""
     priced = [sheet.of(mode).data() for mode in modes if mode in sheet.modes]
-    laid_out = {"training_on": training_on.data(plans[name])} if name in plans else {}
+    laid_out = {"training_on": layout_section.data(plans[name])} if name in plans else {}
     form = storing.stored_form(name)
     stored = {} if form is None else {"stored": storing.data(form)}
     return {

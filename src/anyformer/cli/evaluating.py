@@ -46,7 +46,7 @@ def run(
     With --against it says whether the model is better, worse, or whether nobody can tell: the interval holds the difference in
     95 of 100 cases, found by drawing the rows (or documents, or questions) again.
     """
-    from anyformer.cli import evaluated
+    from anyformer.cli import evaluation_page
     from anyformer.evaluation import check_harness, open_subject, run_tasks, task_of
     from anyformer.pictures.style import check_picture
 
@@ -69,7 +69,7 @@ def run(
         _measured(task, other, draw, report, lines)
     _ask(subject, other, questions, asked, pairs, report, lines)
     if harness.tasks:
-        evaluated.add_tasks(run_tasks(subject, harness.tasks, limit=harness.limit, asking=asking), report, lines)
+        evaluation_page.add_tasks(run_tasks(subject, harness.tasks, limit=harness.limit, asking=asking), report, lines)
     print(json.dumps(report, indent=2, ensure_ascii=False) if as_json else "\n".join(lines).lstrip("\n"))
 
 
@@ -83,20 +83,20 @@ def _ask(
     lines: list[str],
 ) -> None:
     """What a model says to questions: those with choices beside another model."""
-    from anyformer.cli import evaluated
+    from anyformer.cli import evaluation_page
     from anyformer.evaluation import answer, retrieve
     from anyformer.evaluation import fill as filled
 
     if asked is not None:
-        with evaluated.progress("choices", sum(len(each.choices) for each in asked)) as done:
+        with evaluation_page.progress("choices", sum(len(each.choices) for each in asked)) as done:
             mine = answer(subject, asked, done)
             theirs = None if other is None else answer(other, asked)
-        evaluated.add_choices(mine, theirs, report, lines)
+        evaluation_page.add_choices(mine, theirs, report, lines)
     for text in questions.fill or ():
-        evaluated.add_filled(text, filled(subject, text), report, lines)
+        evaluation_page.add_filled(text, filled(subject, text), report, lines)
     if pairs is not None:
-        with evaluated.progress("embedding", 2 * len(pairs)) as done:
-            evaluated.add_retrieval(retrieve(subject, pairs, questions.pool, done), report, lines)
+        with evaluation_page.progress("embedding", 2 * len(pairs)) as done:
+            evaluation_page.add_retrieval(retrieve(subject, pairs, questions.pool, done), report, lines)
 
 
 def _measured(
@@ -107,19 +107,19 @@ def _measured(
     lines: list[str],
 ) -> None:
     """The figures of data, and beside another model."""
-    from anyformer.cli import evaluated
+    from anyformer.cli import evaluation_page
     from anyformer.describe import UserError
     from anyformer.evaluation import against, measure
 
     if draw is not None and not task.objective.traits.likelihood:
         raise UserError(f"--draw: there is a picture of next-token prediction, and the objective is {task.objective.kind!r}")
     total = task.feed.whole
-    with evaluated.progress("evaluating", total) as done:
+    with evaluation_page.progress("evaluating", total) as done:
         found = measure(task, done)
-    evaluated.add_measured(task, found, report, lines)
+    evaluation_page.add_measured(task, found, report, lines)
     if other is not None:
-        with evaluated.progress(f"evaluating {other.path}", total) as done:
-            evaluated.add_difference(against(task, found, other, done), other.path, report, lines)
+        with evaluation_page.progress(f"evaluating {other.path}", total) as done:
+            evaluation_page.add_difference(against(task, found, other, done), other.path, report, lines)
     if draw is None or found.text is None:
         return
     from anyformer.evaluation.chart import draw_figures
