@@ -17,7 +17,7 @@ from anyformer.model import build
 from anyformer.objectives import CausalObjective, DistillationObjective, Examples, MaskedObjective
 from anyformer.plan import Plan
 from anyformer.training import Checkpoints, Evaluation, Run, asking, resume, train
-from anyformer.training.answers import Answers, AnswersError, Part, gaps, token_type, write_part
+from anyformer.training.answers import AnswerFile, Answers, AnswersError, gaps, token_type, write_part
 from anyformer.training.asking import answered
 from anyformer.training.held_out import corpus_of
 from anyformer.training.instability import RewindSpikes, SkipBatch
@@ -218,7 +218,7 @@ def test_tokens_beyond_16_bits_are_kept(tmp_path):
 
 def test_gaps_are_the_rows_that_no_part_has():
     def of(*runs, rows=20, most=8):
-        return list(gaps([Part("", *run, "", 0, 0.0) for run in runs], rows, most))
+        return list(gaps([AnswerFile("", *run, "", 0, 0.0) for run in runs], rows, most))
 
     assert of() == [(0, 8), (8, 16), (16, 20)]
     assert of((0, 20)) == of((0, 30)) == []

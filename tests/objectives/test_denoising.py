@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from anyformer.data import BytePairs
 from anyformer.data.vocabulary import make_tokenizer
 from anyformer.objectives import DenoisingObjective
-from anyformer.objectives.denoising import Draws, infilled, poisson
+from anyformer.objectives.denoising import InfillingDraws, infilled, poisson
 from anyformer.objectives.sentences import Sentences
 from anyformer.text import Specials
 from objectives.windows import TEXT, batch, setting, small, tokenizer, whole
@@ -22,8 +22,8 @@ from objectives.windows import TEXT, batch, setting, small, tokenizer, whole
 MASK = 7
 
 
-def draws(places: list[float], lengths: list[float]) -> Draws:
-    return Draws(np.array(places, dtype=np.float32), np.array(lengths, dtype=np.float32))
+def draws(places: list[float], lengths: list[float]) -> InfillingDraws:
+    return InfillingDraws(np.array(places, dtype=np.float32), np.array(lengths, dtype=np.float32))
 
 
 def test_infilling_by_hand():
@@ -46,7 +46,7 @@ def test_the_last_span_is_cut_at_the_rate():
 def test_infilling_hides_the_share_and_keeps_the_order(length, rate, mean, seed):
     chance = np.random.default_rng(seed)
     text = np.arange(100, 100 + length)
-    found = infilled(text, rate, mean, MASK, Draws(*chance.random((2, length), dtype=np.float32)))
+    found = infilled(text, rate, mean, MASK, InfillingDraws(*chance.random((2, length), dtype=np.float32)))
     kept = found[found != MASK].tolist()
     assert len(kept) == length - round(rate * length)
     assert kept == sorted(kept)

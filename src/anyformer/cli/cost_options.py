@@ -19,7 +19,7 @@ measuring_option = partial(typer.Option, rich_help_panel="Measurement on this ma
 
 
 @dataclass(frozen=True)
-class Workload:
+class WorkloadOptions:
     """What is computed: the mode, and sizes of its input."""
 
     mode: Annotated[
@@ -52,7 +52,7 @@ class Workload:
 
 
 @dataclass(frozen=True)
-class Machine:
+class MachineOptions:
     """On what it is priced, and how training computes there."""
 
     hardware: Annotated[
@@ -94,7 +94,7 @@ class Machine:
 
 
 @dataclass(frozen=True)
-class Measurement:
+class MeasurementOptions:
     """Whether the model is built and measured, and where."""
 
     measured: Annotated[

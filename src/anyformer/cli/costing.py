@@ -22,7 +22,7 @@ from anyformer.cli.arguments import (
     resolve_architecture,
     stand_in_warnings,
 )
-from anyformer.cli.cost_options import Machine, Measurement, Workload
+from anyformer.cli.cost_options import MachineOptions, MeasurementOptions, WorkloadOptions
 from anyformer.cli.options import grouped
 from anyformer.cli.pages import Figures, Item, Verbatim
 from anyformer.costs.rows import PageLine
@@ -63,8 +63,8 @@ def run(
     changes: Changes = None,
     tiny: Tiny = False,
     *,
-    workload: Workload,
-    machine: Machine,
+    workload: WorkloadOptions,
+    machine: MachineOptions,
     explain: Annotated[
         str | None,
         output_option(
@@ -78,7 +78,7 @@ def run(
         picture_option(help="Draw memory, decode state and FLOPs against length, and the roofline of the hardware."),
     ] = None,
     json: Json = False,
-    measurement: Measurement,
+    measurement: MeasurementOptions,
 ) -> Answer | None:
     """Say what architectures cost before they are built: parameters, FLOPs, memory, and time on given hardware.
 
@@ -118,7 +118,7 @@ def run(
     return Answer(chain(page, drawn), lasting=lasting)
 
 
-def _sheets(made: dict[str, Architecture], workload: Workload, machine: Machine) -> dict[str, CostSheet]:
+def _sheets(made: dict[str, Architecture], workload: WorkloadOptions, machine: MachineOptions) -> dict[str, CostSheet]:
     """The sheet of each architecture, all at one length."""
     from anyformer.costs.named_hardware import hardware_of
     from anyformer.costs.page import longest

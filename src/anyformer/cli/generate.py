@@ -16,7 +16,7 @@ from anyformer.cli.arguments import Model, output_option
 from anyformer.cli.chatting import ChatOptions, asked, talk
 from anyformer.cli.choosing import ChoiceOptions, decoding_asked
 from anyformer.cli.options import grouped
-from anyformer.cli.prompts import Prompts
+from anyformer.cli.prompts import PromptOptions
 from anyformer.cli.terminal import tell
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ class Computation:
 def run(
     model: Model,
     *,
-    given: Prompts,
+    given: PromptOptions,
     chat: ChatOptions,
     text: TextOptions,
     choice: ChoiceOptions,
@@ -190,7 +190,7 @@ def run(
         tell(f"draft: {acceptance}")
 
 
-def _refuse(given: Prompts, chat: ChatOptions, text: TextOptions, *, json: bool) -> None:
+def _refuse(given: PromptOptions, chat: ChatOptions, text: TextOptions, *, json: bool) -> None:
     """Refuse options that do not go together."""
     from anyformer.describe import UserError
 

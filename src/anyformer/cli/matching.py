@@ -33,7 +33,7 @@ anyformer match llama-3-8b --flops 8G --length 8k --move depth,ffn
 anyformer match llama-3-8b --compute-optimal 1e21
 """
 budget_option = partial(typer.Option, rich_help_panel="Budget (at least one)", metavar="AMOUNT")
-search_option = partial(typer.Option, rich_help_panel="Search")
+search_option = partial(typer.Option, rich_help_panel="SearchOptions")
 BUDGETS = {
     "params": "parameters",
     "active-params": "active",
@@ -92,7 +92,7 @@ class BudgetOptions:
 
 
 @dataclass(frozen=True)
-class Search:
+class SearchOptions:
     """Which sizes change, in which steps."""
 
     move: Annotated[
@@ -111,7 +111,7 @@ def run(
     name: What,
     *,
     wanted: BudgetOptions,
-    search: Search,
+    search: SearchOptions,
     changes: Changes = None,
     tiny: Tiny = False,
     output: Annotated[

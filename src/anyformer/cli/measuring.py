@@ -12,7 +12,7 @@ import typer
 from anyformer.cli.aligned import aligned
 
 if TYPE_CHECKING:
-    from anyformer.cli.cost_options import Workload
+    from anyformer.cli.cost_options import WorkloadOptions
     from anyformer.costs.counted import CountComparison
     from anyformer.measuring.measure import Measurement
     from anyformer.model import Architecture
@@ -26,7 +26,7 @@ BATCH, LENGTH = 2, 128
 def run(
     name: str,
     architecture: Architecture,
-    asked: Workload,
+    asked: WorkloadOptions,
     plan: Plan,
     device: Device | None,
     *,

@@ -74,7 +74,7 @@ class Question:
 
 
 @dataclass(frozen=True)
-class Machine:
+class PlannedMachine:
     """The accelerators, and the numbers that training has on them."""
 
     gpus: Annotated[
@@ -135,7 +135,7 @@ def run(
     tiny: Tiny = False,
     *,
     question: Question,
-    machine: Machine,
+    machine: PlannedMachine,
     length: Annotated[
         int | None,
         workload_option(
@@ -188,7 +188,7 @@ def run(
     return replace(answer, page=page, lasting=machine.hardware != HERE)
 
 
-def _refuse(names: list[str], question: Question, machine: Machine, training: TrainingOptions, *, fails: bool) -> None:
+def _refuse(names: list[str], question: Question, machine: PlannedMachine, training: TrainingOptions, *, fails: bool) -> None:
     """Refuse options of one question beside another."""
     from anyformer.describe import UserError
 

@@ -13,7 +13,7 @@ from anyformer.files import read_text
 
 
 @dataclass(frozen=True)
-class Prompts:
+class PromptOptions:
     """The options as they are typed; None where they are left out."""
 
     prompts: Annotated[

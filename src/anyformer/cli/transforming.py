@@ -40,7 +40,7 @@ SAME = 1e-5
 
 
 @dataclass(frozen=True)
-class Change:
+class ChangeOptions:
     """What changes beside values by path, and how weights are made for it."""
 
     to: Annotated[
@@ -105,7 +105,7 @@ def run(
     out: Annotated[Path, typer.Option("--out", "-o", help="The new directory to write, a checkpoint.", metavar="DIR")],
     changes: Changes = None,
     *,
-    change: Change,
+    change: ChangeOptions,
     data: HeldOutText = None,
     calibrate: Annotated[
         str | None,

@@ -6,7 +6,7 @@ from anyformer.evaluation.fill import Filled, fill
 from anyformer.evaluation.gaps import CandidateScores, Gap, by_left_side, by_mask, by_sentinel, by_whole_text
 from anyformer.evaluation.harness_tasks import Asking, Result, check_harness, run_tasks
 from anyformer.evaluation.intervals import Interval, PairedDifference, paired, share
-from anyformer.evaluation.likelihood import Request, Score, scores
+from anyformer.evaluation.likelihood import Request, TextLikelihood, scores
 from anyformer.evaluation.masked_likelihood import filled_scores
 from anyformer.evaluation.measure import EvaluationResult, EvaluationTask, against, measure, task_of
 from anyformer.evaluation.retrieval import Retrieval, embeddings, read_pairs, retrieve
@@ -28,10 +28,10 @@ __all__ = [
     "Request",
     "Result",
     "Retrieval",
-    "Score",
     "Subject",
     "Sums",
     "TextFigures",
+    "TextLikelihood",
     "against",
     "answer",
     "better",

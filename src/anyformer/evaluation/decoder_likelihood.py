@@ -9,7 +9,7 @@ from torch import Tensor
 
 from anyformer.data.columns import padded
 from anyformer.describe import UserError
-from anyformer.evaluation.likelihood import BATCH_TOKENS, Request, Score, Tokens, score_of
+from anyformer.evaluation.likelihood import BATCH_TOKENS, Request, TextLikelihood, Tokens, score_of
 from anyformer.model import Architecture, Transformer
 from anyformer.objectives.requirements import needs_hidden_targets, needs_source, needs_token_logits
 
@@ -25,7 +25,9 @@ def check_decoder(architecture: Architecture) -> None:
 
 
 @torch.inference_mode()
-def target_scores(model: Transformer, requests: Sequence[Request], opening: Tokens, *, most: int = BATCH_TOKENS) -> list[Score]:
+def target_scores(
+    model: Transformer, requests: Sequence[Request], opening: Tokens, *, most: int = BATCH_TOKENS
+) -> list[TextLikelihood]:
     """The score of each request: sum_i log p(c_i | source, opening, c_1 ... c_{i-1}).
 
     The context is the source as the encoder reads it, its end included. `opening`: what the decoder reads before the target:
@@ -34,7 +36,7 @@ def target_scores(model: Transformer, requests: Sequence[Request], opening: Toke
     check_decoder(model.architecture)
     if not opening:
         raise UserError("the decoder reads a token before the target: give the start token as opening")
-    found: list[Score | None] = [None] * len(requests)
+    found: list[TextLikelihood | None] = [None] * len(requests)
     for numbers in _batched(requests, len(opening), most):
         batch = [requests[number] for number in numbers]
         logits = _logits(model, batch, opening)

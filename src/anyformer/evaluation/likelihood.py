@@ -29,7 +29,7 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Score:
+class TextLikelihood:
     """`log_likelihood`: sum_i log p(c_i | context, c_1 ... c_{i-1}) in nats; `greedy`: whether each c_i is the likeliest."""
 
     log_likelihood: float
@@ -88,7 +88,7 @@ def scores(
     *,
     most: int = BATCH_TOKENS,
     progress: Callable[[int], None] = lambda done: None,
-) -> list[Score]:
+) -> list[TextLikelihood]:
     """The score of each request. A text of more than `length` positions loses the beginning of its context.
 
     Longest first, so that rows of a batch are of about one length; what several requests share but for their last token is
@@ -98,7 +98,7 @@ def scores(
     """
     check(model.architecture)
     prefix = reads_prefix(model.architecture)
-    found: list[Score | None] = [None] * len(requests)
+    found: list[TextLikelihood | None] = [None] * len(requests)
     done = 0
     for batch in _batched(_inputs(requests, length, prefix=prefix), most, alone=_padding_matters(model.architecture)):
         for number, score in zip(*_scored(model, batch, requests, prefix=prefix), strict=True):
@@ -146,7 +146,7 @@ def _batched(inputs: Sequence[_Input], most: int, *, alone: bool) -> Iterator[li
 
 def _scored(
     model: Transformer, batch: Sequence[_Input], requests: Sequence[Request], *, prefix: bool
-) -> tuple[list[int], list[Score]]:
+) -> tuple[list[int], list[TextLikelihood]]:
     """The numbers of the requests of a batch, and their scores."""
     width = len(batch[0].tokens)
     tokens = torch.zeros(len(batch), width, dtype=torch.int64)
@@ -167,8 +167,8 @@ def _scored(
     return numbers, found
 
 
-def score_of(logits_TV: Tensor, wanted_T: Tensor) -> Score:
+def score_of(logits_TV: Tensor, wanted_T: Tensor) -> TextLikelihood:
     """The score of the tokens `wanted_T` by the logits at the places before them."""
     logs = logits_TV.float().log_softmax(-1)
     total = float(logs.gather(-1, wanted_T[:, None]).double().sum())
-    return Score(total, bool((logs.argmax(-1) == wanted_T).all()))
+    return TextLikelihood(total, bool((logs.argmax(-1) == wanted_T).all()))

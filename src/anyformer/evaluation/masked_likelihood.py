@@ -9,7 +9,7 @@ from torch import Tensor
 
 from anyformer.data.columns import padded
 from anyformer.describe import UserError
-from anyformer.evaluation.likelihood import BATCH_TOKENS, Request, Score, Tokens
+from anyformer.evaluation.likelihood import BATCH_TOKENS, Request, TextLikelihood, Tokens
 from anyformer.model import Architecture, Transformer
 from anyformer.objectives.requirements import needs_both_sides, needs_one_sequence, needs_token_logits
 from anyformer.text import Tokenizer
@@ -48,7 +48,7 @@ def logs_at(model: Transformer, rows: Sequence[Tokens], places: Sequence[int], *
 
 def filled_scores(
     model: Transformer, requests: Sequence[Request], tokenizer: Tokenizer, *, most: int = BATCH_TOKENS
-) -> list[Score]:
+) -> list[TextLikelihood]:
     """The score of each request: sum_i log p(c_i | context, c_1 ... c_{i-1}, a mask token for each of c_i ... c_n).
 
     That is the likelihood of filling the continuation in from left to right, one token at a time, its length being known; it
@@ -67,5 +67,5 @@ def filled_scores(
         logs = logs_at(model, rows, places, most=most)
         wanted = torch.tensor(request.continuation)
         total = float(logs.gather(-1, wanted[:, None]).double().sum())
-        found.append(Score(total, bool((logs.argmax(-1) == wanted).all())))
+        found.append(TextLikelihood(total, bool((logs.argmax(-1) == wanted).all())))
     return found

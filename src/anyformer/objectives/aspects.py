@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from anyformer.data import Corpus, Data
 from anyformer.model import Architecture
 from anyformer.model.cross_entropy import backward_bytes
-from anyformer.objectives.kept import Asked
+from anyformer.objectives.kept import AskedTeacher
 from anyformer.operations import Shape
 
 
@@ -88,7 +88,7 @@ class Partner:
     derived: Callable[[Architecture], Architecture] | None = None
     predicted: Callable[[int], int] | None = None
     check: Callable[[Architecture, Architecture], None] = anything
-    asked: Asked | None = None
+    asked: AskedTeacher | None = None
 
     def described(self, own: Architecture) -> Architecture | None:
         """Its architecture beside that of the run; None if it is the run's model itself, or the one at `path`."""

@@ -69,7 +69,7 @@ class DenoisingObjective(TextToText):
         for row, length in enumerate(lengths):
             text = batch.tokens[row, :length]
             changed = sentences.reordered(text, order[row]) if whether[row] < self.permuted else text
-            found = self.hide(changed, Draws(hidden[row], spans[row]), tokenizer)
+            found = self.hide(changed, InfillingDraws(hidden[row], spans[row]), tokenizer)
             source[row, : len(found)], target[row, :length] = found, text
         frame = Sides.of_running_text(tokenizer)
         return pairs(*sides_of((torch.from_numpy(source), torch.from_numpy(target)), frame), given.rows, frame.start)
@@ -77,7 +77,7 @@ class DenoisingObjective(TextToText):
     def made_up(self, architecture: Architecture, data: Data, shape: Shape) -> Examples:
         return padded_pairs(super().made_up(architecture, data, shape))
 
-    def hide(self, text: Ints, draws: Draws, tokenizer: Tokenizer) -> Ints:
+    def hide(self, text: Ints, draws: InfillingDraws, tokenizer: Tokenizer) -> Ints:
         """The text with a share of its tokens hidden."""
         hidden = draws.places[: len(text)] < self.rate
         match self.hiding:
@@ -94,14 +94,14 @@ class DenoisingObjective(TextToText):
 Floats = NDArray[np.float32]
 
 
-class Draws(NamedTuple):
+class InfillingDraws(NamedTuple):
     """Numbers in (0, 1), (T,) each: which places are hidden, and how long spans are."""
 
     places: Floats
     lengths: Floats
 
 
-def infilled(text: Ints, rate: float, mean: float, mask: int, draws: Draws) -> Ints:
+def infilled(text: Ints, rate: float, mean: float, mask: int, draws: InfillingDraws) -> Ints:
     """`text` with round(rate T) tokens in spans, each of which is one `mask`; no longer than `text`.
 
     Lengths are drawn from a Poisson distribution until they hold all these tokens, the last one cut; there are at most as many

@@ -18,7 +18,7 @@ from anyformer.objectives.aspects import LossTraits, Partner, SampleSizes
 from anyformer.objectives.causal import CausalObjective
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.feed import Feed
-from anyformer.objectives.kept import ANSWER_BYTES, Asked, kept_divergence
+from anyformer.objectives.kept import ANSWER_BYTES, AskedTeacher, kept_divergence
 from anyformer.objectives.objective import PENALTY, Objective, Partners, Setting, Totals, without_penalties
 from anyformer.objectives.token_loss import TokenObjective
 from anyformer.operations import Shape
@@ -73,7 +73,7 @@ class DistillationObjective(Objective):
         asked = None
         if self.kept is not None:
             facts = {"of": without_penalties(self.of).plain()}
-            asked = Asked(self.teacher, self.kept, self.temperature, facts, self._logits_of)
+            asked = AskedTeacher(self.teacher, self.kept, self.temperature, facts, self._logits_of)
         return {"teacher": Partner(path=self.teacher, check=self._check_teacher, asked=asked)}
 
     @property

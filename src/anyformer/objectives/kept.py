@@ -18,7 +18,7 @@ ANSWER_BYTES = 4 + 8
 
 
 @dataclass(frozen=True)
-class Asked:
+class AskedTeacher:
     """A model at `path` that is asked about every training example before the first update, and then needed no more.
 
     `kept`: the tokens of each target whose log-probabilities at a `temperature` are kept; `facts`: plain data, all that the

@@ -16,7 +16,7 @@ from anyformer.model import Architecture, Transformer
 from anyformer.objectives.aspects import LossTraits, Partner, SampleSizes
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.feed import Feed
-from anyformer.objectives.kept import Asked
+from anyformer.objectives.kept import AskedTeacher
 from anyformer.operations import Shape
 from anyformer.parts.call.noise import Noise
 from anyformer.parts.call.reports import Auxiliary
@@ -207,7 +207,7 @@ def beside(objective: Objective) -> dict[str, Partner]:
     return {name: partner for name, partner in objective.partners.items() if partner.asked is None}
 
 
-def asked_of(objective: Objective) -> Asked | None:
+def asked_of(objective: Objective) -> AskedTeacher | None:
     """What a partner is asked before the first update."""
     return next((partner.asked for partner in objective.partners.values() if partner.asked is not None), None)
 

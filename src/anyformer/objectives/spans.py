@@ -173,7 +173,7 @@ class SpansObjective(RecordObjective):
         return answers
 
 
-def _target(answer: list[int], window: Window, begin: int) -> tuple[int, int]:
+def _target(answer: list[int], window: TokenSpan, begin: int) -> tuple[int, int]:
     """First and last position of the answer in its row, `begin` that of the window; (0, 0) where it is not all there."""
     first, last = answer
     if first < window.start or last >= window.stop or first < 0:
@@ -198,17 +198,17 @@ def overlap_f1(real: list[int], said: list[int]) -> float:
     return 2 * shared / (len(real) + len(said))
 
 
-class Window(NamedTuple):
+class TokenSpan(NamedTuple):
     """Tokens start ... stop - 1 of a text."""
 
     start: int
     stop: int
 
 
-def windows_of(length: int, size: int, overlap: int) -> list[Window]:
+def windows_of(length: int, size: int, overlap: int) -> list[TokenSpan]:
     """Windows of at most `size` tokens that cover a text, each beginning `size - overlap` after the one before."""
-    found = [Window(0, min(size, length))]
+    found = [TokenSpan(0, min(size, length))]
     while found[-1].stop < length:
         start = found[-1].start + max(size - overlap, 1)
-        found.append(Window(start, min(start + size, length)))
+        found.append(TokenSpan(start, min(start + size, length)))
     return found

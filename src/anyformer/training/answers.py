@@ -35,7 +35,7 @@ class AnswersError(UserError):
 
 
 @dataclass(frozen=True)
-class Part:
+class AnswerFile:
     """A file with the answers about the `targets` of rows `first` ... `stop` - 1, and its SHA-256; `held`: the probability of
     the tokens that it keeps, summed over the targets."""
 
@@ -52,7 +52,7 @@ class Answers:
     """A teacher's answers about rows 0 ... of a run in a folder, of `kept` tokens each; `teacher`: its digest."""
 
     folder: Path
-    parts: tuple[Part, ...]
+    parts: tuple[AnswerFile, ...]
     teacher: str
     kept: int
 
@@ -112,7 +112,7 @@ def token_type(vocab: int) -> np.dtype[Any]:
 
 def write_part(
     folder: Path, first: int, counts: Sequence[int], values: Sequence[Tensor], tokens: Sequence[Tensor], vocab: int
-) -> Part:
+) -> AnswerFile:
     """Write the answers about consecutive rows from `first` on, of which each has so many; whole or not at all."""
     stop = first + len(counts)
     path, held = folder / f"rows-{first:012d}-{stop:012d}.safetensors", sum(float(each.exp().sum()) for each in values)
@@ -123,22 +123,22 @@ def write_part(
     }
     with writing(path) as partial:
         save_file(numbers, partial)
-    return Part(path.name, first, stop, sha256(path), sum(counts), held)
+    return AnswerFile(path.name, first, stop, sha256(path), sum(counts), held)
 
 
-def write_index(folder: Path, facts: Mapping[str, Any], parts: Sequence[Part]) -> None:
+def write_index(folder: Path, facts: Mapping[str, Any], parts: Sequence[AnswerFile]) -> None:
     """Write what the answers depend on, and which files hold them."""
     index = {"facts": facts, "parts": [asdict(part) for part in parts]}
     write_text(folder / INDEX, json.dumps(index, indent=1) + "\n")
 
 
-def whole_parts(folder: Path) -> tuple[list[Part], list[str]]:
+def whole_parts(folder: Path) -> tuple[list[AnswerFile], list[str]]:
     """The files whose content is what was written, in the order of rows, and what is wrong with each other one."""
     path = folder / INDEX
     if not path.exists():
         return [], []
     try:
-        parts = [Part(**entry) for entry in read_json(path)["parts"]]
+        parts = [AnswerFile(**entry) for entry in read_json(path)["parts"]]
     except (OSError, ValueError, KeyError, TypeError) as error:
         return [], [f"{path}: damaged ({type(error).__name__}: {error})"]
     whole, damaged = [], []
@@ -153,7 +153,7 @@ def whole_parts(folder: Path) -> tuple[list[Part], list[str]]:
     return whole, damaged
 
 
-def gaps(parts: Sequence[Part], rows: int, most: int) -> Iterator[tuple[int, int]]:
+def gaps(parts: Sequence[AnswerFile], rows: int, most: int) -> Iterator[tuple[int, int]]:
     """Runs of rows, first and last exclusive, `most` at most, that no part has, among the first `rows`."""
     at = 0
     for first, stop in (*((part.first, part.stop) for part in parts), (rows, rows)):

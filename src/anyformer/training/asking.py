@@ -30,10 +30,10 @@ from anyformer.describe import UserError, read_json
 from anyformer.files import PlaceError, check_file, default_cache, disk_errors, locked, sha256, write_text
 from anyformer.model import Transformer
 from anyformer.objectives import Examples, Feed, asked_of
-from anyformer.objectives.kept import Asked
+from anyformer.objectives.kept import AskedTeacher
 from anyformer.operations import Shape
 from anyformer.resolving import architecture as resolved
-from anyformer.training.answers import INDEX, Answers, Part, gaps, token_type, whole_parts, write_index, write_part
+from anyformer.training.answers import INDEX, AnswerFile, Answers, gaps, token_type, whole_parts, write_index, write_part
 from anyformer.training.memory_meter import give_back
 from anyformer.training.partners import at_path
 from anyformer.training.precision import autocast, deterministic, units
@@ -57,7 +57,7 @@ class _Asking:
     """A run whose objective asks a teacher, with its training examples."""
 
     run: Run
-    asked: Asked
+    asked: AskedTeacher
     corpus: Corpus
     feed: Feed
     device: torch.device
@@ -113,7 +113,7 @@ class _Asking:
                 f"{scaled(free)}B are free: take a smaller teacher, or a greater accumulation"
             )
 
-    def parts(self, folder: Path, missing: Sequence[tuple[int, int]]) -> Iterator[Part]:
+    def parts(self, folder: Path, missing: Sequence[tuple[int, int]]) -> Iterator[AnswerFile]:
         """Write the answers about runs of rows, each into a file."""
         teacher = at_path("teacher", self.run.objective.partners["teacher"], self.run, self.device, self.corpus.tokenizer)
         size, rows = self.run.batch // self.run.accumulation, sum(stop - first for first, stop in missing)
@@ -202,7 +202,7 @@ def _recorded(directory: Path) -> str | None:
     return found if isinstance(found, str) else None
 
 
-def _check_same(asked: Asked, before: str | None) -> None:
+def _check_same(asked: AskedTeacher, before: str | None) -> None:
     """Refuse to ask another teacher than the one that a run began with."""
     if before is not None and fingerprint(asked.path) != before:
         raise UserError(

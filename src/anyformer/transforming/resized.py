@@ -75,13 +75,13 @@ class Repeated:
         return MadeWeight(x.repeat_interleave(self.times, dim), "copied")
 
 
-def rewritten(change: Resized, choices: TransformChoices) -> Rows:
+def rewritten(change: Resized, choices: TransformChoices) -> VocabularyRows:
     """The rule from V to V' rows."""
-    return Rows(change.old, change.new, change.path, choices.noise, choices.seed)
+    return VocabularyRows(change.old, change.new, change.path, choices.noise, choices.seed)
 
 
 @dataclass(frozen=True)
-class Rows:
+class VocabularyRows:
     """The first min(V, V') rows as they are; each new row is the mean of all old ones, plus `noise` standard deviations.
 
     The logit of a row at the mean is the mean of the logits, so n such rows make the sum of exponentials larger by a factor of
@@ -120,18 +120,18 @@ class Rows:
         return torch.randn(like.shape, generator=generator, dtype=torch.float64).to(like.device)
 
 
-def widened(change: Resized, choices: TransformChoices) -> Wider:
+def widened(change: Resized, choices: TransformChoices) -> NewFeatures:
     """The rule from F to more features."""
     if not change.grows:
         raise TransformError(
             f"{change.where}: {change.old} -> {change.new} features of the network: none are taken away, since which "
             "ones matter depends on the data; keep the width, or make it larger"
         )
-    return Wider(change.old, change.new, change.writes)
+    return NewFeatures(change.old, change.new, change.writes)
 
 
 @dataclass(frozen=True)
-class Wider:
+class NewFeatures:
     """New features, initialised by the description's rules, with no way out: their columns of the last projection are 0.
 
     The function stays the same, as in Net2Net (Chen et al. 2015, arXiv 1511.05641), whose new features are copies that share
@@ -151,15 +151,15 @@ class Wider:
         return MadeWeight(torch.cat([x, (torch.zeros_like(added) if self.writes else added).to(x.dtype)], dim), "kept")
 
 
-def stretched(change: Resized, choices: TransformChoices) -> Cut | Tiled | Interpolated:
+def stretched(change: Resized, choices: TransformChoices) -> FirstPositions | Tiled | Interpolated:
     """The rule from a table of `change.old` positions to one of `change.new`."""
     if not change.grows:
-        return Cut(change.old, change.new)
+        return FirstPositions(change.old, change.new)
     return Tiled(change.old, change.new) if choices.positions == "copied" else Interpolated(change.old, change.new)
 
 
 @dataclass(frozen=True)
-class Cut:
+class FirstPositions:
     """The first positions: texts that fit compute the same."""
 
     old: int

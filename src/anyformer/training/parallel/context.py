@@ -25,7 +25,7 @@ from anyformer.parts.layers.stack import StackModule
 
 
 @dataclass(frozen=True)
-class Apart:
+class SpreadPositions:
     """`Spread` of a stream of whose positions each process of a group has some."""
 
     group: Group
@@ -81,7 +81,7 @@ def divide_positions(model: Transformer, mesh: DeviceMesh) -> None:
     for place in model.architecture.stacks:
         module = model.get_submodule(place)
         assert isinstance(module, StackModule)
-        module.spread = Apart(group)
+        module.spread = SpreadPositions(group)
         for branch in module.layers.modules():
             if isinstance(branch, BranchModule) and branch.branch.sublayer.gathers(width) is None:
                 branch.crossing = OfAll(group)

@@ -21,7 +21,7 @@ from anyformer.objectives import Examples
 from anyformer.parts.call.reports import Load
 from anyformer.parts.layers.stack import StackModule
 from anyformer.training.loss_scale import LossScale
-from anyformer.training.parallel.relay import Arrived, Asked, Departed, Line
+from anyformer.training.parallel.relay import Arrived, Departed, Line, ShapeOnly
 from anyformer.training.parallel.sharding import Root
 from anyformer.training.passes import Found, Loads, MicroBatches, MicroBatchLoss, added
 
@@ -57,10 +57,10 @@ class Stage(nn.Module):
     @torch.no_grad()
     def like(self, examples: Examples, key: Tensor) -> Tensor:
         """A stream of these examples, without values."""
-        (stream, _), _ = self._computed(Asked(), examples, key)
+        (stream, _), _ = self._computed(ShapeOnly(), examples, key)
         return torch.empty_like(stream, device="meta", requires_grad=True)
 
-    def _computed(self, given: Arrived | Asked, examples: Examples, key: Tensor) -> tuple[Outputs, Loads]:
+    def _computed(self, given: Arrived | ShapeOnly, examples: Examples, key: Tensor) -> tuple[Outputs, Loads]:
         self.line.given = given
         try:
             found: tuple[Outputs, Loads] = self.root(partial(self._part, examples, key))

@@ -34,7 +34,7 @@ class Departed(Exception):  # noqa: N818
         self.stream, self.penalties, self.loads = stream, penalties, loads
 
 
-class Asked:
+class ShapeOnly:
     """A forward pass that only asks what the stream is like: it ends before the layers."""
 
 
@@ -56,7 +56,7 @@ class Line:
     group: Group
     path: str
     layers: tuple[range, ...]
-    given: Arrived | Asked | None = None
+    given: Arrived | ShapeOnly | None = None
 
     @property
     def last(self) -> bool:
@@ -67,7 +67,7 @@ class Line:
         match self.given:
             case None:
                 return self._all(run, x, context)
-            case Asked():
+            case ShapeOnly():
                 raise Departed(x, x.new_zeros(3), {})
             case Arrived(given):
                 return self._own(given, run, x, context)

@@ -54,7 +54,7 @@ class Hiding(nn.Module):
 
 
 @dataclass(frozen=True)
-class Apart:
+class OwnMesh:
     """Weights that are sharded over a mesh of their own, because each process computes with a part of them only."""
 
     weights: Collection[nn.Parameter] = ()
@@ -68,7 +68,7 @@ class Apart:
         return lambda weight: ShardPlacementResult(Shard(0), info) if weight in own else None
 
 
-def sharded(models: Sequence[Transformer], mesh: DeviceMesh, apart: Apart, *, compiled: bool) -> Root:
+def sharded(models: Sequence[Transformer], mesh: DeviceMesh, apart: OwnMesh, *, compiled: bool) -> Root:
     """Divide the weights of models over the mesh; `compiled`: each layer."""
     root = Root(models)
     kept = {weight for model in models for name, weight in model.named_parameters() if name in unlearnt(model.architecture)}

@@ -26,7 +26,7 @@ from anyformer.training.parallel.context import divide_logits, divide_positions
 from anyformer.training.parallel.experts import divide_experts
 from anyformer.training.parallel.pipeline import Pipelined
 from anyformer.training.parallel.relay import divide_stages
-from anyformer.training.parallel.sharding import Apart, Root, sharded
+from anyformer.training.parallel.sharding import OwnMesh, Root, sharded
 from anyformer.training.parallel.tensor import divide_layers
 from anyformer.training.parallel.vocabulary import divide_vocabulary
 from anyformer.training.passes import Gathered, MicroBatchLoss, Passes
@@ -157,7 +157,7 @@ class Together:
         return stop.held("finishing the update in all processes")
 
     def divide(self, models: Sequence[Transformer], plan: Plan, *, vocabulary: bool = False) -> Within:
-        apart = Apart()
+        apart = OwnMesh()
         if self.asked.pipeline > 1:
             divide_stages(models[0], Group.of(self.mesh["pipeline"].get_group()))
         for model in models:
@@ -172,7 +172,7 @@ class Together:
         if self.experts is not None:
             over = self.experts["expert", "tensor"]
             weights = [weight for model in models for weight in divide_experts(model, over)]
-            apart = Apart(weights, self.experts["data", "outer"])
+            apart = OwnMesh(weights, self.experts["data", "outer"])
         over = self.weights["data", "weights"]
         return sharded(models, over, apart, compiled=plan.compile == "on")
 
