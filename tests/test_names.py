@@ -34,13 +34,6 @@ RIDDLES = {
     "seconds", "seen", "shown", "spelled", "spoken", "standing", "there", "told", "watching", "within", "written",
 }  # fmt: skip
 """Names that say how a file stands to others, or what was done, and not what is in it."""
-AWAITED = {
-    "cli/abreast.py", "objectives/kept.py", "parts/attention/joined.py", "parts/layers/reach.py", "training/asking.py",
-    "training/kept.py", "training/within.py",
-}  # fmt: skip
-"""Those that are still there: what is new has another name."""
-IN_TRAINING = {"Apart", "Asked"}
-"""Twice within the parallel forms of a step, until these are written anew."""
 
 
 @cache
@@ -157,7 +150,7 @@ def places_of_classes(files: dict[str, str]) -> dict[str, list[str]]:
 def test_a_class_name_means_one_thing():
     files = {str(path.relative_to(SOURCE)): path.read_text() for path in FILES}
     several = {name: places for name, places in places_of_classes(files).items() if len(places) > 1}
-    assert {name: places for name, places in several.items() if name not in IN_TRAINING} == {}
+    assert several == {}
     assert places_of_classes({"a": "class Line: ...", "b": "def f():\n    class Line: ..."}) == {"Line": ["a:1", "b:2"]}
 
 
@@ -167,5 +160,5 @@ def riddles(paths: list[Path]) -> set[str]:
 
 
 def test_modules_say_what_they_hold():
-    assert riddles([path.relative_to(SOURCE) for path in FILES]) <= AWAITED
+    assert riddles([path.relative_to(SOURCE) for path in FILES]) == set()
     assert riddles([Path("costs/standing.py"), Path("costs/saved/live_bytes.py")]) == {"costs/standing.py"}

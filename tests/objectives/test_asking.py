@@ -16,14 +16,14 @@ from anyformer.files import PlaceError
 from anyformer.model import build
 from anyformer.objectives import CausalObjective, DistillationObjective, Examples, MaskedObjective
 from anyformer.plan import Plan
-from anyformer.training import Checkpoints, Evaluation, Run, asking, resume, train
+from anyformer.training import Checkpoints, Evaluation, Run, resume, teacher, train
 from anyformer.training.answers import AnswerFile, Answers, AnswersError, gaps, token_type, write_part
-from anyformer.training.asking import answered
 from anyformer.training.held_out import corpus_of
 from anyformer.training.instability import RewindSpikes, SkipBatch
 from anyformer.training.journal import read_metrics
 from anyformer.training.precision import Host
 from anyformer.training.priced import step_of
+from anyformer.training.teacher import answered
 from anyformer.training.trainer import Trainer
 
 CPU = torch.device("cpu")
@@ -52,7 +52,7 @@ def run(tmp_path, monkeypatch) -> Run:
 @pytest.fixture
 def loaded(monkeypatch) -> list[str]:
     """The paths of the models that were loaded to be asked."""
-    paths, load = [], asking.at_path
+    paths, load = [], teacher.at_path
 
     def watched(name, partner, *more):
         paths.append(partner.path)
@@ -191,7 +191,7 @@ def test_a_file_that_changes_while_a_run_reads_it_is_named(run):
 
 def test_an_interrupted_asking_goes_on(run, monkeypatch):
     monkeypatch.setattr(asking, "PART_BYTES", 16 * 30 * 6)
-    write, corpus = asking.write_part, corpus_of(run)
+    write, corpus = teacher.write_part, corpus_of(run)
 
     def stopped(folder, first, *more):
         if first == 12:
@@ -266,7 +266,7 @@ def test_what_cannot_be_kept_is_refused(run, monkeypatch):
     with pytest.raises(UserError, match="and 1 kB are free: take a smaller teacher"):
         Trainer.start(run, corpus, HOST)
     for free in (5000, 7680):  # files have headers, too
-        monkeypatch.setattr(asking.shutil, "disk_usage", lambda path, free=free: type("Usage", (), {"free": free}))
+        monkeypatch.setattr(teacher.shutil, "disk_usage", lambda path, free=free: type("Usage", (), {"free": free}))
         with pytest.raises(PlaceError, match=r"kB are free, and the teacher's answers need 7.68 kB \(256 targets"):
             Trainer.start(run, corpus, HOST)
     assert answered(run.but(objective=CausalObjective()), corpus, None, CPU, print) is None

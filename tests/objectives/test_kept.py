@@ -14,7 +14,7 @@ from anyformer.describe import change_all
 from anyformer.model import build
 from anyformer.objectives import CausalObjective, DistillationObjective, Examples, loss_of, without_penalties
 from anyformer.objectives.distillation import divergence
-from anyformer.objectives.kept import kept_divergence
+from anyformer.objectives.teacher_answers import kept_divergence
 from anyformer.parts.call.reports import Auxiliary
 
 TINY = architecture("llama-2-7b", tiny=True)

@@ -10,7 +10,7 @@ import pytest
 from anyformer.data import Bytes, TokenizerFile
 from anyformer.text import Tokenizer
 from anyformer.text.beside import Beside
-from anyformer.training.kept import beside_of, kept_beside
+from anyformer.training.text_settings import beside_of, kept_beside
 from huggingface.layouts import LAYOUTS, write
 
 

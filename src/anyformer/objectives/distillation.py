@@ -18,8 +18,8 @@ from anyformer.objectives.aspects import LossTraits, Partner, SampleSizes
 from anyformer.objectives.causal import CausalObjective
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.feed import Feed
-from anyformer.objectives.kept import ANSWER_BYTES, AskedTeacher, kept_divergence
 from anyformer.objectives.objective import PENALTY, Objective, Partners, Setting, Totals, without_penalties
+from anyformer.objectives.teacher_answers import ANSWER_BYTES, AskedTeacher, kept_divergence
 from anyformer.objectives.token_loss import TokenObjective
 from anyformer.operations import Shape
 from anyformer.parts.call.noise import Noise

@@ -16,7 +16,7 @@ from anyformer.model import Architecture, Transformer
 from anyformer.objectives.aspects import LossTraits, Partner, SampleSizes
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.feed import Feed
-from anyformer.objectives.kept import AskedTeacher
+from anyformer.objectives.teacher_answers import AskedTeacher
 from anyformer.operations import Shape
 from anyformer.parts.call.noise import Noise
 from anyformer.parts.call.reports import Auxiliary

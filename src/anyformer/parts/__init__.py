@@ -15,7 +15,7 @@ from anyformer.parts.attention.forgetting import ForgettingGate
 from anyformer.parts.attention.fourier import FourierMixing
 from anyformer.parts.attention.grouped_output import GroupedOutput
 from anyformer.parts.attention.indexer import Indexer, SharedIndex
-from anyformer.parts.attention.joined import Joined
+from anyformer.parts.attention.joined_stream import Joined
 from anyformer.parts.attention.latent_attention import LatentAttention
 from anyformer.parts.attention.latents import InducedAttention, Latents
 from anyformer.parts.attention.mean_keys import MeanKeys

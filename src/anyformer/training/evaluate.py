@@ -16,9 +16,9 @@ from anyformer.objectives import Examples, Feed, Objective, Partners, added
 from anyformer.objectives.mixing import parts_of
 from anyformer.parts.call.reports import Auxiliary, Load, add_loads
 from anyformer.plan import Plan
+from anyformer.training.computing_place import Within, directly
 from anyformer.training.parallel.ranks import ALONE, Ranks
 from anyformer.training.precision import autocast
-from anyformer.training.within import Within, directly
 
 
 @dataclass(frozen=True)

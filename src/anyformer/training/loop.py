@@ -28,14 +28,12 @@ from anyformer.operations import Shape
 from anyformer.training import budget as budgets
 from anyformer.training import journal
 from anyformer.training.adapting import check_tuning, learning_line
-from anyformer.training.asking import keep_teacher
 from anyformer.training.budget import TimeBudget, fit
 from anyformer.training.changes import check_changes, check_data, revised
 from anyformer.training.display import COMPILING
 from anyformer.training.held_out import corpus_of
 from anyformer.training.instability import Past
 from anyformer.training.invocation import command
-from anyformer.training.kept import kept_beside
 from anyformer.training.lines import unbroken
 from anyformer.training.loggers import check_loggers
 from anyformer.training.memory_meter import MemoryMeter, check_memory, room_for_copy
@@ -50,6 +48,8 @@ from anyformer.training.sizing import sized, sizes
 from anyformer.training.starting import take
 from anyformer.training.stop import Stop, listening
 from anyformer.training.summary import update_figures
+from anyformer.training.teacher import keep_teacher
+from anyformer.training.text_settings import kept_beside
 from anyformer.training.timing import timed
 from anyformer.training.trained import Trained
 from anyformer.training.trainer import OPTIMISER, Trainer

@@ -15,9 +15,9 @@ from anyformer.objectives import Examples, Partners
 from anyformer.parts.call.noise import Noise
 from anyformer.parts.call.reports import Auxiliary, Load, add_loads, plain
 from anyformer.plan import Plan
+from anyformer.training.computing_place import Within
 from anyformer.training.loss_scale import LossScale
 from anyformer.training.precision import autocast
-from anyformer.training.within import Within
 
 Loads = dict[str, tuple[Tensor, Tensor]]
 """The load of the experts by layer, as plain tuples: a compiled function cannot return our classes."""

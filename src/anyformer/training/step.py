@@ -17,12 +17,12 @@ from anyformer.objectives import Examples
 from anyformer.parts.call.noise import Noise
 from anyformer.parts.call.reports import Load
 from anyformer.parts.experts.router import rebalance
+from anyformer.training.computing_place import Within, directly
 from anyformer.training.loss_scale import LossScale
 from anyformer.training.parallel.ranks import ALONE, Ranks
 from anyformer.training.passes import MicroBatches, Passes
 from anyformer.training.precision import autocast
 from anyformer.training.trainee import Trainee
-from anyformer.training.within import Within, directly
 
 NOWHERE = "every forward output is finite, so it arose in the loss or the backward pass"
 """What `locate` says where neither a weight nor an output nor a gradient is to blame."""

@@ -23,11 +23,10 @@ from anyformer.precision.running import Running
 from anyformer.training.adapting import rest, tune
 from anyformer.training.allocator import keep_freed_memory
 from anyformer.training.answers import Answers
-from anyformer.training.asking import answered
 from anyformer.training.averaging import averaged
+from anyformer.training.computing_place import Within, directly
 from anyformer.training.evaluate import Evaluated, evaluate
 from anyformer.training.instability import Past
-from anyformer.training.kept import beside_of
 from anyformer.training.loss_scale import LossScale
 from anyformer.training.memory_meter import state_bytes
 from anyformer.training.parallel.ranks import ALONE, Ranks
@@ -36,8 +35,9 @@ from anyformer.training.passes import MicroBatches, MicroBatchLoss, Passes
 from anyformer.training.precision import Host
 from anyformer.training.run import Run
 from anyformer.training.step import Updates
+from anyformer.training.teacher import answered
+from anyformer.training.text_settings import beside_of
 from anyformer.training.trainee import Trainee, all_evaluated
-from anyformer.training.within import Within, directly
 from anyformer.tuning import Tuning
 
 OPTIMISER, NUMBERS = "optimiser.safetensors", "precision.safetensors"

@@ -17,11 +17,11 @@ from torch import Tensor
 from anyformer.checkpoint import Contents, Take
 from anyformer.model import Transformer
 from anyformer.plan import Plan
+from anyformer.training.computing_place import Within, directly
 from anyformer.training.lines import Lines
 from anyformer.training.passes import MicroBatchLoss, OneByOne, Passes
 from anyformer.training.place import held
 from anyformer.training.stop import Stop
-from anyformer.training.within import Within, directly
 
 if TYPE_CHECKING:
     from anyformer.training.parallel.together import Together

@@ -21,6 +21,7 @@ from anyformer.model import Transformer
 from anyformer.model.collectives import Group
 from anyformer.model.divided import whole
 from anyformer.plan import Plan
+from anyformer.training.computing_place import Within
 from anyformer.training.lines import Lines
 from anyformer.training.parallel.context import divide_logits, divide_positions
 from anyformer.training.parallel.experts import divide_experts
@@ -32,7 +33,6 @@ from anyformer.training.parallel.vocabulary import divide_vocabulary
 from anyformer.training.passes import Gathered, MicroBatchLoss, Passes
 from anyformer.training.place import held
 from anyformer.training.stop import Stop, Stopped
-from anyformer.training.within import Within
 
 T = TypeVar("T")
 LOGS = "ranks"

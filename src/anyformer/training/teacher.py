@@ -30,7 +30,7 @@ from anyformer.describe import UserError, read_json
 from anyformer.files import PlaceError, check_file, default_cache, disk_errors, locked, sha256, write_text
 from anyformer.model import Transformer
 from anyformer.objectives import Examples, Feed, asked_of
-from anyformer.objectives.kept import AskedTeacher
+from anyformer.objectives.teacher_answers import AskedTeacher
 from anyformer.operations import Shape
 from anyformer.resolving import architecture as resolved
 from anyformer.training.answers import INDEX, AnswerFile, Answers, gaps, token_type, whole_parts, write_index, write_part
