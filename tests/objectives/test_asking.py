@@ -58,7 +58,7 @@ def loaded(monkeypatch) -> list[str]:
         paths.append(partner.path)
         return load(name, partner, *more)
 
-    monkeypatch.setattr(asking, "at_path", watched)
+    monkeypatch.setattr(teacher, "at_path", watched)
     return paths
 
 
@@ -158,7 +158,7 @@ def test_what_the_answers_do_not_depend_on_changes_no_file(run, loaded, tmp_path
 
 @pytest.mark.parametrize("damage", ["truncated", "flipped", "missing", "index"])
 def test_a_damaged_file_is_named_and_asked_again(run, loaded, tmp_path, monkeypatch, damage):
-    monkeypatch.setattr(asking, "PART_BYTES", 16 * 30 * 6)  # rows of 16 targets of 30 bytes, six in a file
+    monkeypatch.setattr(teacher, "PART_BYTES", 16 * 30 * 6)  # rows of 16 targets of 30 bytes, six in a file
     whole, _ = started(run)
     parts = whole.answers.parts
     assert [(part.first, part.stop) for part in parts] == [(0, 6), (6, 12), (12, 16)]
@@ -190,7 +190,7 @@ def test_a_file_that_changes_while_a_run_reads_it_is_named(run):
 
 
 def test_an_interrupted_asking_goes_on(run, monkeypatch):
-    monkeypatch.setattr(asking, "PART_BYTES", 16 * 30 * 6)
+    monkeypatch.setattr(teacher, "PART_BYTES", 16 * 30 * 6)
     write, corpus = teacher.write_part, corpus_of(run)
 
     def stopped(folder, first, *more):
@@ -198,10 +198,10 @@ def test_an_interrupted_asking_goes_on(run, monkeypatch):
             raise KeyboardInterrupt
         return write(folder, first, *more)
 
-    monkeypatch.setattr(asking, "write_part", stopped)
+    monkeypatch.setattr(teacher, "write_part", stopped)
     with pytest.raises(KeyboardInterrupt):
         Trainer.start(run, corpus, HOST)
-    monkeypatch.setattr(asking, "write_part", write)
+    monkeypatch.setattr(teacher, "write_part", write)
     _, said = started(run)
     assert any("12 of 16 rows are reused" in line for line in said), said
 
@@ -262,7 +262,7 @@ def test_what_cannot_be_kept_is_refused(run, monkeypatch):
     with pytest.raises(DescriptionError, match=f"kept = 5000 is more than the {TINY.outputs} tokens"):
         change_all(run, {"objective.kept": 5000})
     corpus = corpus_of(run)
-    monkeypatch.setattr(asking, "free_memory", lambda device: 1000)
+    monkeypatch.setattr(teacher, "free_memory", lambda device: 1000)
     with pytest.raises(UserError, match="and 1 kB are free: take a smaller teacher"):
         Trainer.start(run, corpus, HOST)
     for free in (5000, 7680):  # files have headers, too
