@@ -9,7 +9,7 @@ from anyformer.parts.attention.attend_chosen import attend_chosen
 from anyformer.parts.attention.attend_chosen_blocks import attend_chosen_blocks
 from anyformer.parts.attention.block_choice import BlockChoice
 from anyformer.parts.attention.chosen_blocks import ChosenBlocks, places
-from anyformer.parts.attention.slots import AttentionCall
+from anyformer.parts.attention.slots import AttentionCall, AttentionInputs
 from anyformer.parts.call.context import Context, Memory, Visible
 
 
@@ -41,7 +41,7 @@ def _masked(q_BHTE: Tensor, memory: Memory, visible: Visible, chosen: ChosenBloc
         kept_BKTS = chosen.dense()
         visible = visible.narrowed(kept_BKTS.repeat_interleave(q_BHTE.shape[1] // kept_BKTS.shape[1], 1))
     k, v = (x.to(q_BHTE.dtype) for x in (memory.key, memory.value))
-    mixed: Tensor = call.own.heads.weigh.attended(q_BHTE, k, v, visible, None, call)
+    mixed: Tensor = call.own.heads.weigh.attended(AttentionInputs(q_BHTE, k, v, visible), call)
     return mixed
 
 

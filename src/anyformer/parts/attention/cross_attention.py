@@ -12,7 +12,7 @@ from anyformer.operations import Limit, Shape, StateBytes, Tally, total
 from anyformer.parts.attention.heads import Heads
 from anyformer.parts.attention.heads_module import HeadsModule
 from anyformer.parts.attention.heads_sketch import cross_sketch
-from anyformer.parts.attention.slots import AttentionCall
+from anyformer.parts.attention.slots import AttentionCall, AttentionInputs
 from anyformer.parts.call.context import Context
 from anyformer.parts.call.shared import SOURCE, Read
 from anyformer.parts.call.state import CrossState
@@ -100,4 +100,4 @@ class CrossAttentionModule(HeadsModule):
             assert state is not None, "without a source, cross-attention reads what an earlier call stored"
             k, v = state.key, state.value
         k, v = k.to(q.dtype), v.to(q.dtype)
-        return self.finished(self.heads.weigh.attended(q, k, v, self.visible(x_BTD, context), None, call), call)
+        return self.finished(self.heads.weigh.attended(AttentionInputs(q, k, v, self.visible(x_BTD, context)), call), call)

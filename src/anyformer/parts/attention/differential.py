@@ -11,9 +11,8 @@ from pydantic import model_validator
 from torch import Tensor, nn
 
 from anyformer.operations import Shape, Tally, Weight, total
-from anyformer.parts.attention.slots import AttentionCall
+from anyformer.parts.attention.slots import AttentionCall, AttentionInputs
 from anyformer.parts.attention.weigh import Map, Softmax, Weigh
-from anyformer.parts.call.context import Visible
 from anyformer.parts.derived import LayerShare
 from anyformer.parts.norms.layer_norm import RMSNorm
 from anyformer.parts.norms.norm import Norm
@@ -96,26 +95,9 @@ class Differential(Weigh):
         norm = total({"head_norm": self.head_norm.cost(features, shape.rows * pairs)})
         return self.maps.cost(sizes, shape, key_rows) + Tally(vectors) + norm
 
-    def attended(
-        self,
-        q_BHTE: Tensor,
-        k_BKSE: Tensor,
-        v_BKSU: Tensor,
-        visible: Visible,
-        bias_BHTS: Tensor | None,
-        call: AttentionCall,
-        heads: slice = slice(None),
-    ) -> Tensor:
+    def attended(self, given: AttentionInputs, call: AttentionCall) -> Tensor:
         """(B, H / 2, T, 2 U)."""
-        half = q_BHTE.shape[1] // 2
-        biases = (None, None) if bias_BHTS is None else bias_BHTS.chunk(2, 1)
-        values = torch.cat(v_BKSU.chunk(2, 1), -1)
-        first, second = (
-            self.maps.attended(q, k, values, visible, bias, call, of)
-            for q, k, bias, of in zip(
-                q_BHTE.chunk(2, 1), k_BKSE.chunk(2, 1), biases, (slice(half), slice(half, None)), strict=True
-            )
-        )
+        first, second = (self.maps.attended(half, call) for half in given.halves)
         assert not isinstance(self.lambda_init, str), "a number in each layer: see `of_layer`"
         mixed: Tensor = call.built("head_norm")(first - self.strength(call).to(first.dtype) * second)
         return mixed * (1 - self.lambda_init)

@@ -13,7 +13,7 @@ from anyformer.describe import PartSet, Positive, with_kind
 from anyformer.operations import Shape, Tally, total
 from anyformer.parts.attention.attend_choice import attend_choice
 from anyformer.parts.attention.block_choice import BlockChoice
-from anyformer.parts.attention.slots import AttentionCall, Term
+from anyformer.parts.attention.slots import AttentionCall, AttentionInputs, Term
 from anyformer.parts.call.annotated_state import AnnotatedState
 from anyformer.parts.call.context import Memory, Visible
 from anyformer.parts.call.ring_state import RingState
@@ -119,7 +119,7 @@ class Score(SlotPart):
         if self.choice is not None:
             return attend_choice(self.choice, q_BHTE, memory, visible, call)
         k, v = memory.key.to(q_BHTE.dtype), memory.value.to(q_BHTE.dtype)
-        mixed: Tensor = call.own.heads.weigh.attended(q_BHTE, k, v, visible, bias_BHTS, call)
+        mixed: Tensor = call.own.heads.weigh.attended(AttentionInputs(q_BHTE, k, v, visible, bias_BHTS), call)
         return mixed
 
     def bias(self, shared: Tensor | None, q_BHTE: Tensor, memory: Memory, call: AttentionCall) -> Tensor | None:

@@ -14,8 +14,7 @@ from anyformer.describe import Count, Positive, Probability, Registry
 from anyformer.operations import Shape, Tally, Weight
 from anyformer.operations.elementwise import SCORE
 from anyformer.parts.attention.attend import attend
-from anyformer.parts.attention.slots import AttentionCall
-from anyformer.parts.call.context import Visible
+from anyformer.parts.attention.slots import AttentionCall, AttentionInputs
 from anyformer.parts.sketch import words
 from anyformer.parts.slot import HeadSizes, SlotPart, Way
 
@@ -63,17 +62,8 @@ class Weigh(SlotPart):
         """A copy for layer `layer` of `depth`, counted from 0."""
         return self
 
-    def attended(
-        self,
-        q_BHTE: Tensor,
-        k_BKSE: Tensor,
-        v_BKSU: Tensor,
-        visible: Visible,
-        bias_BHTS: Tensor | None,
-        call: AttentionCall,
-        heads: slice = slice(None),
-    ) -> Tensor:
-        """The mixed values, (B, H, T, U); `heads`: those of the attention that these are."""
+    def attended(self, given: AttentionInputs, call: AttentionCall) -> Tensor:
+        """The mixed values, (B, H, T, U)."""
         raise NotImplementedError
 
 
@@ -104,25 +94,8 @@ class Map(Weigh):
         are 0."""
         raise NotImplementedError
 
-    def attended(
-        self,
-        q_BHTE: Tensor,
-        k_BKSE: Tensor,
-        v_BKSU: Tensor,
-        visible: Visible,
-        bias_BHTS: Tensor | None,
-        call: AttentionCall,
-        heads: slice = slice(None),
-    ) -> Tensor:
-        return attend(
-            q_BHTE,
-            k_BKSE,
-            v_BKSU,
-            visible,
-            bias_BHTS=bias_BHTS,
-            weigh=partial(self.weights, call=call),
-            **call.own.scoring(call),
-        )
+    def attended(self, given: AttentionInputs, call: AttentionCall) -> Tensor:
+        return attend(*given.all, weigh=partial(self.weights, call=call), **call.own.scoring(call))
 
 
 class Softmax(Map):
@@ -153,18 +126,9 @@ class Softmax(Map):
     def build(self, sizes: HeadSizes) -> Mapping[str, object]:
         return {"sink": nn.Parameter(torch.empty(sizes.heads))} if self.sink else {}
 
-    def attended(
-        self,
-        q_BHTE: Tensor,
-        k_BKSE: Tensor,
-        v_BKSU: Tensor,
-        visible: Visible,
-        bias_BHTS: Tensor | None,
-        call: AttentionCall,
-        heads: slice = slice(None),
-    ) -> Tensor:
-        sink = call.built("sink")[heads] if self.sink else None
-        return attend(q_BHTE, k_BKSE, v_BKSU, visible, bias_BHTS=bias_BHTS, sink_H=sink, **call.own.scoring(call))
+    def attended(self, given: AttentionInputs, call: AttentionCall) -> Tensor:
+        sink = call.built("sink")[given.heads] if self.sink else None
+        return attend(*given.all, sink_H=sink, **call.own.scoring(call))
 
 
 class SigmoidWeights(Map):
