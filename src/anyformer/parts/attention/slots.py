@@ -5,7 +5,7 @@ The forward pass goes through them in order: project, place, score, weigh, combi
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, Protocol
 
 import torch
@@ -70,7 +70,7 @@ class AttentionInputs:
     value: Tensor
     visible: Visible
     bias: Tensor | None = None
-    heads: slice = slice(None)
+    heads: slice = field(default_factory=lambda: slice(None))
 
     @property
     def all(self) -> tuple[Tensor, Tensor, Tensor, Visible, Tensor | None]:
