@@ -10,6 +10,7 @@ import gc
 import io
 import itertools
 import os
+import signal
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
@@ -17,6 +18,8 @@ from pathlib import Path
 from unittest import mock
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a job of a shell, where a test that sends one would wait
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 if isa := os.environ.get("ATEN_CPU_CAPABILITY"):
     # Compiled code lies in a cache that does not ask for which processor it was made, and another one's crashes.

@@ -62,7 +62,7 @@ def encoder_names(
 def bert_sublayers(config: Config, **fields: Any) -> tuple[Attention, FeedForward]:
     """Attention, by default bidirectional, and a feed-forward network, with every bias; `fields`: more of the attention."""
     heads, rate = config("num_attention_heads"), config("attention_probs_dropout_prob", 0.1)
-    attention = Attention(heads=heads, **{"bias": ALL, "mask": Bidirectional(), "dropout": rate, **fields})
+    attention = Attention(heads=heads, mask=Bidirectional()).but(**{"bias": ALL, "dropout": rate, **fields})
     return attention, plain(config)
 
 
