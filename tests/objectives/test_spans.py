@@ -6,14 +6,13 @@ import itertools
 
 import pytest
 import torch
-from anyformer.objectives.windows import windows_of
 from tokenizers import Tokenizer, processors
 from transformers import BertConfig, BertForQuestionAnswering, PreTrainedTokenizerFast
 
 from anyformer.describe import change_all
 from anyformer.model import build
 from anyformer.objectives import Examples, SpansObjective, loss_of
-from anyformer.objectives.spans import overlap_f1
+from anyformer.objectives.spans import overlap_f1, windows_of
 from anyformer.parts import Head
 from anyformer.parts.call.noise import Noise
 from anyformer.parts.call.reports import Auxiliary

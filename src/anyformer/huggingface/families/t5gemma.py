@@ -20,6 +20,9 @@ from anyformer.parts import (
     CrossAttention,
     Embedding,
     Head,
+    Projection,
+    Score,
+    Softmax,
     Stack,
     Window,
     sandwich,
@@ -64,10 +67,9 @@ def _stack(whole: Config, config: Config, side: str) -> Stack:
         "heads": config("num_attention_heads"),
         "kv_heads": words.key_value_heads(config, 4),
         "head_width": config("head_dim", 256),
-        "bias": words.biases(config),
-        "scale": config("query_pre_attn_scalar", 256) ** -0.5,
-        "softcap": config("attn_logit_softcapping", 50.0),
-        "dropout": whole("attention_dropout", 0.0),
+        "project": Projection(bias=words.biases(config)),
+        "score": Score(scale=config("query_pre_attn_scalar", 256) ** -0.5, softcap=config("attn_logit_softcapping", 50.0)),
+        "weigh": Softmax(dropout=whole("attention_dropout", 0.0)),
     }
     rotary = words.rotary(config)
     network = words.feedforward(config, "hidden_activation", "gelu_pytorch_tanh", dropout=dropout)
