@@ -45,7 +45,7 @@ def _encoder(
     config.assume(type_vocab_size=types)
     heads, rate = config("num_attention_heads"), config("attention_probs_dropout_prob", 0.1)
     rotary = words.rotary(config, theta=theta)
-    attention = Attention(heads=heads, mask=Bidirectional(), **fields, place=rotary, weigh=Softmax(dropout=rate))
+    attention = Attention(heads=heads, mask=Bidirectional(), place=rotary, weigh=Softmax(dropout=rate)).but(**fields)
     norm = words.layer_norm(config, 1e-12)
     block = post_norm(norm, attention, network, dropout=config("hidden_dropout_prob", 0.1))
     return encoder(config, block, bert_head(config, name, norm, act), types=0, input_norm=norm)
