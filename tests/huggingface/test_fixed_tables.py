@@ -64,10 +64,10 @@ def test_frequencies_of_rotary_positions_are_compared(model_type, number, tmp_pa
     for case in (case for case in CASES if case.model_type == model_type):
         architecture = pair(case).ours.architecture
         heads = architecture.output_stack.variants["layer"].branches["attention"].sublayer
-        if heads.rotary is None or heads.rotary.scaling is not None:
+        if "rotary" not in heads.place or heads.place["rotary"].scaling is not None:
             continue
-        n = heads.rotary.rotated(heads.width_of_head(architecture.width))
-        table, name = heads.rotary.theta ** (-torch.arange(0, n, 2).double() / n), "layers.0.rotary_emb.inv_freq"
+        n = heads.place["rotary"].rotated(heads.width_of_head(architecture.width))
+        table, name = heads.place["rotary"].theta ** (-torch.arange(0, n, 2).double() / n), "layers.0.rotary_emb.inv_freq"
         place = tmp_path / str(case)
         assert huggingface.load(saved_with(case, name, table.to(number), place / "right"))
         saved_with(case, name, (table * 1.1).to(number), place / "wrong")

@@ -108,7 +108,7 @@ def test_qwen_1(tmp_path):
         assert_equal(written(tmp_path, config, weights), logits(twin))
     architecture, _ = huggingface.read_architecture(huggingface.Config({**config, "use_dynamic_ntk": False}))
     heads = architecture.output_stack.variants["layer"].branches["attention"].sublayer
-    assert heads.temperature == LengthTemperature(trained=20)
+    assert heads.place["temperature"] == LengthTemperature(trained=20)
 
 
 def test_minicpm(tmp_path):
