@@ -135,7 +135,10 @@ STEM = "model.layers.1.mlp.up_proj"
         ({"sparsity_config": {"format": "sparse-bitmask"}}, "sparsity_config = .* only weights that are not sparse"),
         ({"transform_config": {"config_groups": {"R1": {}}}}, "transform_config"),
         ({"config_groups": {}}, "config_groups"),
-        ({"config_groups": {"a": {"targets": ["re:("], "weights": {}}}}, r"a\.targets: '\(' is no pattern"),
+        (
+            {"config_groups": {"a": {"targets": ["re:("], "weights": {}}}},
+            r"a\.targets: '\(' is no pattern .*; take the checkpoint in full precision",
+        ),
         ({"config_groups": {"a": {"targets": ["re:.*q_proj"], "weights": {"num_bits": 4, "group_size": 32}}}}, "no group of"),
         ({"config_groups": {"a": {"targets": ["Linear"], "weights": {"num_bits": 9}}}}, "num_bits = 9"),
         (

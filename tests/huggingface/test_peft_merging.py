@@ -164,6 +164,7 @@ def test_no_tensor_of_an_adapter_is_ignored_and_none_may_be_missing(small, tmp_p
         ({"lora_alpha": "4"}, "lora_alpha is '4', and must be a finite number other than 0"),
         ({"lora_alpha": [4]}, "lora_alpha is .4., and must be a finite number"),
         ({"lora_alpha": 0}, "lora_alpha is 0, and must be a finite number other than 0"),
+        ({"lora_alpha": 10**400}, "lora_alpha is 1000.*, and must be a finite number other than 0"),
         ({"alpha_pattern": [4]}, "alpha_pattern is .4., and must be a table"),
         ({"alpha_pattern": {"q_proj": None}}, "alpha_pattern is .*None.*, and must be a table"),
         ({"alpha_pattern": {"(": 4}}, r"adapter_config.json: alpha_pattern: '.*\(.*' is no pattern"),

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from os.path import isfile
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.patterns import ends
 from anyformer.huggingface.peft_prompts import KIND
 from anyformer.huggingface.rules import WeightRule
+from anyformer.huggingface.vocabulary import FLAG, MAPPING, NUMBER, WHOLE, ValueKind
 from anyformer.precision.finite import check_finite
 
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
@@ -42,31 +42,24 @@ ALPHA = 8
 """PEFT's `lora_alpha` where the file has none."""
 
 
-def _scale(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value != 0
+_SCALE = ValueKind("a finite number other than 0", lambda value: NUMBER.fits(value) and value != 0)
+_ROWS = ValueKind("a list of rows", lambda value: isinstance(value, list) and all(map(WHOLE.fits, value)))
 
 
-def _rows(value: Any) -> bool:
-    return isinstance(value, list) and all(type(row) is int and row >= 0 for row in value)
+def _of_modules(kind: ValueKind, words: str) -> ValueKind:
+    """Tables from modules to a kind of value."""
+    return ValueKind(
+        f"a table from modules to {words}", lambda value: MAPPING.fits(value) and all(map(kind.fits, value.values()))
+    )
 
 
-def _table_of(holds: Callable[[Any], bool]) -> Callable[[Any], bool]:
-    return lambda value: isinstance(value, Mapping) and all(map(holds, value.values()))
-
-
-def _flag(value: Any) -> bool:
-    return isinstance(value, bool)
-
-
-_KINDS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
-    "lora_alpha": (_scale, "a finite number other than 0"),
-    "alpha_pattern": (_table_of(_scale), "a table from modules to finite numbers other than 0"),
-    "trainable_token_indices": (
-        lambda value: _rows(value) or _table_of(_rows)(value), "a list of rows, or a table from modules to such lists"
-    ),
-    "use_rslora": (_flag, "true or false"), "use_dora": (_flag, "true or false"), "fan_in_fan_out": (_flag, "true or false"),
+_KINDS: Mapping[str, ValueKind] = {
+    "lora_alpha": _SCALE,
+    "alpha_pattern": _of_modules(_SCALE, "finite numbers other than 0"),
+    "trainable_token_indices": _ROWS | _of_modules(_ROWS, "such lists"),
+    "use_rslora": FLAG, "use_dora": FLAG, "fan_in_fan_out": FLAG,
 }  # fmt: skip
-"""Key -> whether it may have a value, and which it may have; null is PEFT's default."""
+"""Key -> the kind of its value; null is PEFT's default."""
 
 
 def check_apart(directory: Path, config: Mapping[str, Any]) -> None:
@@ -92,9 +85,9 @@ def read_config(directory: Path) -> dict[str, Any]:
     for key, what in _REFUSED.items():
         if config.get(key):
             raise HuggingFaceError(f"{directory / CONFIG}: {key} means {what}, which is not read")
-    for key, (fits, wanted) in _KINDS.items():
-        if config.get(key) is not None and not fits(config[key]):
-            raise HuggingFaceError(f"{directory / CONFIG}: {key} is {config[key]!r}, and must be {wanted}")
+    for key, kind in _KINDS.items():
+        if config.get(key) is not None and not kind.fits(config[key]):
+            raise HuggingFaceError(f"{directory / CONFIG}: {key} is {config[key]!r}, and must be {kind.words}")
     return config
 
 

@@ -17,7 +17,7 @@ from anyformer.huggingface.stored.files import TensorFiles
 from anyformer.huggingface.stored.finding import gathered, set_aside
 from anyformer.huggingface.stored.scaled import Codes, Eight, Fp4, IntegerWords, Scaled
 from anyformer.huggingface.stored.scheme import FoundWeights, PackedWeight
-from anyformer.huggingface.stored.settings import FormatSettings
+from anyformer.huggingface.stored.settings import REMEDY, FormatSettings
 
 METHODS = ("compressed-tensors",)
 INERT = ("format", "global_compression_ratio", "ignore", "kv_cache_scheme", "version")
@@ -136,7 +136,10 @@ def _group(settings: FormatSettings, name: str, table: Mapping[str, Any], packin
     if not isinstance(targets, list) or not all(isinstance(target, str) for target in targets):
         raise group.refused("targets", targets, "a list of names")
     for pattern in (target[3:] for target in targets if target.startswith("re:")):
-        check_pattern(pattern, f"{settings.where}: {name}.targets")
+        try:
+            check_pattern(pattern, f"{settings.where}: {name}.targets")
+        except HuggingFaceError as error:
+            raise HuggingFaceError(f"{error}; {REMEDY}") from None
     weights = group("weights")
     if not isinstance(weights, Mapping):
         raise group.refused("weights", weights, "a table of how weights are stored")
