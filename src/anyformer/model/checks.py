@@ -47,8 +47,7 @@ def check_inputs(architecture: Architecture, tally: Tally, call: Call, *, traini
         raise InputError("decode state keeps its own positions and one document per row: leave documents and positions out")
     if call.images is not None and architecture.images is None:
         raise InputError("this model reads no images: leave them out, or load a composite with its tower (images=True)")
-    packed = tally.breaks("packed", training=training)
-    if documents is not None and packed:
+    if documents is not None and (packed := tally.breaks("packed", training=training)):
         raise InputError(f"documents cannot be packed in one row: {'; '.join(packed)}")
     if positions is not None and architecture.source == "prefix":
         raise InputError("positions are counted from the first of the source that stands before the target: leave them out")

@@ -102,6 +102,17 @@ class StackInput:
         return self.x.new_ones(self.x.shape[:2], dtype=torch.bool) if self.padding is None else ~self.padding
 
 
+@dataclass(frozen=True)
+class Asked:
+    """What a stack is asked: its input, the call, the input of its cross-attention, and the number of positions that stand in
+    front of those whose features are wanted."""
+
+    given: StackInput
+    call: Call
+    source: StackInput | None = None
+    first: int = 0
+
+
 def rearranged(x_BTD: Tensor, order_BT: Tensor) -> Tensor:
     """x with each row's positions in another order."""
     return x_BTD.gather(1, order_BT[:, :, None].expand(-1, -1, x_BTD.shape[2]))

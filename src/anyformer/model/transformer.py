@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from anyformer.model.architecture import Architecture
 from anyformer.model.checks import check_ahead, check_inputs, check_weights
 from anyformer.model.initialise import Described, assemble
-from anyformer.model.inputs import Call, CallOptions, StackInput, count_positions, rearranged
+from anyformer.model.inputs import Asked, Call, CallOptions, StackInput, count_positions, rearranged
 from anyformer.model.mup import based, computed
 from anyformer.model.narrow import narrow_products
 from anyformer.model.prefix import reads_prefix
@@ -126,20 +126,11 @@ class Transformer(Described):
             call = replace(call, noise=Noise.fresh(len(call.generated), call.generated.device))
         for dropout in self._inputs:
             dropout.noise = call.noise
-        source = None if call.tokens is None else self._enter(call.tokens, call.padding, call.types, call.images, target=False)
-        if call.decoder_tokens is None:
-            assert source is not None, "checked above"
-            if self.latents is not None:
-                return self._latent(self.latents, source, call)
-            return (
-                self._stack(source, call) if self.virtual_tokens is None else self._prompted(self.virtual_tokens, source, call)
-            )
-        if source is not None:
-            source = self._encoded(source, call.of_source())
-        target = self._enter(call.decoder_tokens, call.decoder_padding, None, None, target=True)
-        if self.architecture.source == "prefix":
-            return self._prefixed(source, target, call)
-        return self._stack(target, call, source)
+        asked = self._asked(call)
+        if asked.call.state is not None:
+            asked.call.state.slots.reserve(asked.given.length)
+        y_BTD = self._run(self.output, asked.given, asked.call, asked.source)
+        return y_BTD[:, asked.first :] if asked.first else y_BTD
 
     def predictions(
         self, tokens: Tensor | None, decoder_tokens: Tensor | None = None, **options: Unpack[CallOptions]
@@ -167,7 +158,7 @@ class Transformer(Described):
         self, tokens: Tensor, state: StackState, *, padding: Tensor | None = None, prefix: Tensor | None = None
     ) -> Tensor:
         """Features (B, T, D) of a chunk of the generating stack, with no check: its slots in `state` are already reserved."""
-        return self._run(self._enter(tokens, padding, None, None, target=True), self.output, Call(prefix=prefix, state=state))
+        return self._run(self.output, self._enter(tokens, padding, None, None, target=True), Call(prefix=prefix, state=state))
 
     def logits(self, features: Tensor) -> Tensor:
         """(..., D) -> (..., V); without a head the features themselves."""
@@ -198,48 +189,68 @@ class Transformer(Described):
             x_BTD = self.images.among(self.embedding, given, images, padding, types)
         return StackInput(x_BTD, entrance.padding(padding), None if entrance.symbols is None else given)
 
+    def _asked(self, call: Call) -> Asked:
+        """What the stack that the head reads is asked in a call of the model."""
+        source = None if call.tokens is None else self._enter(call.tokens, call.padding, call.types, call.images, target=False)
+        if call.decoder_tokens is None:
+            assert source is not None, "checked when the model is called"
+            if self.latents is not None:
+                return self._latent(self.latents, source, call)
+            return Asked(source, call) if self.virtual_tokens is None else self._prompted(self.virtual_tokens, source, call)
+        source = source and self._encoded(source, call.of_source())
+        target = self._enter(call.decoder_tokens, call.decoder_padding, None, None, target=True)
+        return self._prefixed(source, target, call) if self.architecture.source == "prefix" else Asked(target, call, source)
+
     def _encoded(self, source: StackInput, call: Call) -> StackInput:
         """The source as the decoder reads it: through the encoder, if there is one."""
-        return source if self.architecture.encoder is None else StackInput(self._run(source, "encoder", call), source.padding)
+        return source if self.architecture.encoder is None else StackInput(self._run("encoder", source, call), source.padding)
 
-    def _latent(self, latents: LatentsModule, given: StackInput, call: Call) -> Tensor:
-        """The latent array (B, M, D) after it has read the input."""
+    def _latent(self, latents: LatentsModule, given: StackInput, call: Call) -> Asked:
+        """The latent array (B, M, D), behind its reading of the input, goes through the decoder."""
         inner = Call(noise=call.noise, auxiliary=call.auxiliary)
         source = self._encoded(given, inner)
         x, read = latents(source.x, count_positions(source.x, source.padding, None))
-        return self._run(StackInput(x), "decoder", inner, StackInput(read, source.padding))
+        return Asked(StackInput(x), inner, StackInput(read, source.padding))
 
-    def _prefixed(self, source: StackInput | None, target: StackInput, call: Call) -> Tensor:
-        """The decoder's features of the target; `source`, in front of it, is None if the state already holds it."""
-        whole, call = target, replace(call, prefix=None, documents=None)
-        if source is not None:
-            whole, auxiliary = target.after(source), call.auxiliary and call.auxiliary.after(source.length)
-            call = replace(call, prefix=source.valid.sum(1), auxiliary=auxiliary)
-        return self._stack(whole, call)[:, whole.length - target.length :]
+    def _prefixed(self, source: StackInput | None, target: StackInput, call: Call) -> Asked:
+        """The target behind its source, which is None if the state already holds it."""
+        call = replace(call, prefix=None, documents=None)
+        if source is None:
+            return Asked(target, call)
+        auxiliary = call.auxiliary and call.auxiliary.after(source.length)
+        call = replace(call, prefix=source.valid.sum(1), auxiliary=auxiliary)
+        return Asked(target.after(source), call, first=source.length)
 
-    def _prompted(self, virtual_PD: Tensor, text: StackInput, call: Call) -> Tensor:
-        """The features of a text behind the virtual tokens, which the state holds after its first chunk."""
+    def _prompted(self, virtual_PD: Tensor, text: StackInput, call: Call) -> Asked:
+        """A text behind the virtual tokens, which the state holds after its first chunk."""
         if call.state is not None and call.state.slots.used:
-            return self._stack(text, call)
+            return Asked(text, call)
         whole = text.after(StackInput(virtual_PD.to(text.x.dtype).expand(len(text.x), -1, -1)))
-        return self._stack(whole, call.behind(len(virtual_PD)))[:, len(virtual_PD) :]
+        return Asked(whole, call.behind(len(virtual_PD)), first=len(virtual_PD))
 
-    def _stack(self, given: StackInput, call: Call, source: StackInput | None = None) -> Tensor:
-        """Reserve slots in the state, then run the stack that the head reads."""
-        if call.state is not None:
-            call.state.slots.reserve(given.length)
-        return self._run(given, self.output, call, source)
-
-    def _run(self, given: StackInput, name: str, call: Call, source: StackInput | None = None) -> Tensor:
-        """Count positions and run the stack of this name; `source`: the input of its cross-attention, if not in the state."""
-        order, state, auxiliary = None, call.state, call.auxiliary
+    def _run(self, name: str, given: StackInput, call: Call, source: StackInput | None = None) -> Tensor:
+        """Run the stack of this name; `source`: the input of its cross-attention, if not in the state."""
+        order, auxiliary = None, call.auxiliary
         joined = self.architecture.source == "prefix" or self.virtual_tokens is not None
-        if given.padding is not None and (state is not None or joined):
+        if given.padding is not None and (call.state is not None or joined):
             # A window has a fixed number of slots: padding must not come between the positions that follow.
             order = (~given.padding).byte().argsort(dim=1, stable=True)
             given, auxiliary = given.ordered(order), auxiliary and auxiliary.ordered(order)
-        padding, documents, prefix, chunk = given.padding, call.documents, call.prefix if self._reads_prefix else None, None
-        source_padding = None if source is None else source.padding
+        context = self._context(given, replace(call, auxiliary=auxiliary), source)
+        x_BTD = given.x
+        if torch.amp.is_autocast_available(x_BTD.device.type) and torch.is_autocast_enabled(x_BTD.device.type):
+            # The residual stream has the type of the products: half the memory traffic of all operations between them.
+            x_BTD = x_BTD.to(torch.get_autocast_dtype(x_BTD.device.type))
+        if call.left is not None:
+            context.leave(EMBEDDED, x_BTD)
+            context.leave(CONTEXT, context)
+        y_BTD: Tensor = getattr(self, name)(x_BTD, context, call.state.layers if call.state else None)
+        return y_BTD if order is None else rearranged(y_BTD, order.argsort(1))
+
+    def _context(self, given: StackInput, call: Call, source: StackInput | None) -> Context:
+        """What the layers of a stack are told of a call: positions and what each may see; enters the chunk into the state."""
+        state, padding, documents, chunk = call.state, given.padding, call.documents, None
+        prefix, source_padding = call.prefix if self._reads_prefix else None, None if source is None else source.padding
         if state is not None:
             chunk = state.slots.enter(padding, given.length)
             positions = chunk.positions
@@ -257,7 +268,7 @@ class Transformer(Described):
         until, axes = None, None
         if self.images is not None and given.tokens is not None:
             until, axes = self.images.placed(given.tokens, positions, call.images, documents, state)
-        context = Context(
+        return Context(
             positions,
             self.plan,
             aligned=padding is None and documents is None and counted and fresh,
@@ -268,21 +279,12 @@ class Transformer(Described):
             axes=axes,
             noise=call.noise,
             tokens=given.tokens,
-            auxiliary=auxiliary,
+            auxiliary=call.auxiliary,
             chunk=chunk,
             source=None if source is None else source.x,
             source_padding=source_padding,
             shared={} if call.left is None else call.left,
         )
-        x_BTD = given.x
-        if torch.amp.is_autocast_available(x_BTD.device.type) and torch.is_autocast_enabled(x_BTD.device.type):
-            # The residual stream has the type of the products: half the memory traffic of all operations between them.
-            x_BTD = x_BTD.to(torch.get_autocast_dtype(x_BTD.device.type))
-        if call.left is not None:
-            context.leave(EMBEDDED, x_BTD)
-            context.leave(CONTEXT, context)
-        y_BTD: Tensor = getattr(self, name)(x_BTD, context, state.layers if state else None)
-        return y_BTD if order is None else rearranged(y_BTD, order.argsort(1))
 
 
 def build(

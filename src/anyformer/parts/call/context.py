@@ -200,12 +200,13 @@ class Context:
 
     def _rotary(self, rotary: Digested[Rotary], head_width: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         """The cosines and sines of this call's positions."""
-        last = None if self.share is None else self.share.whole.positions.amax()
-        positions = self.positions if self.axes is None or rotary.value.axes is None else self.axes
-        return self.once(
-            ("rotary", rotary.digest, head_width, dtype),
-            lambda: rotary.value.table(positions.clamp(min=0), head_width, dtype, last),
-        )
+        key = ("rotary", rotary.digest, head_width, dtype)
+        if key not in self._tables:
+            last = None if self.share is None else self.share.whole.positions.amax()
+            positions = self.positions if self.axes is None or rotary.value.axes is None else self.axes
+            self._tables[key] = rotary.value.table(positions.clamp(min=0), head_width, dtype, last)
+        table: tuple[Tensor, Tensor] = self._tables[key]
+        return table
 
     def rotated(self, x_BTHE: Tensor, rotary: Digested[Rotary] | None) -> Tensor:
         """Heads rotated by this call's positions; as they are, without rotary positions."""

@@ -18,13 +18,14 @@ from anyformer.plan import Plan
 class BlockModule(nn.Module):
     """(B, T, D) -> (B, T, D).
 
-    A branch's module carries the branch's name; what belongs to a step is `step_<i>_` and the name of
-    a norm, `gain` or `streams`.
+    A branch's module carries the branch's name; what belongs to a step is `step_<i>_` and the name of a norm, `gain` or
+    `streams`. `on_stream`: the steps on one stream, which stand before those on several.
     """
 
     def __init__(self, steps: tuple[Step, ...], width: int, plan: Plan, name: str) -> None:
         super().__init__()
         self.steps = steps
+        self.on_stream = tuple(step for step in steps if step.residual != "inactive")
         for branch_name, branch in ((name, branch) for step in steps for name, branch in step.branches.items()):
             self.add_module(branch_name, branch.build(width, plan, f"{name}.{branch_name}"))
         for i, step in enumerate(steps):
@@ -35,74 +36,50 @@ class BlockModule(nn.Module):
                 self.register_parameter(f"step_{i}_gain", nn.Parameter(torch.empty(step.gain.weight(width).shape)))
 
     def forward(self, x: Tensor, context: Context, states: dict[str, State] | None = None) -> Tensor:
-        return self._after(self.steps, x, context, states)
-
-    def _after(self, steps: tuple[Step, ...], x_BTD: Tensor, context: Context, states: dict[str, State] | None) -> Tensor:
-        """One stream after the first steps, and after the branches that these add late."""
         late: list[Tensor] = []
-        entered_BTD = x_BTD
-        for i, step in enumerate(steps):
-            x_BTD = self._plain(i, step, x_BTD, entered_BTD, context, states, late)
-        for y_BTD in late:
-            x_BTD = x_BTD + y_BTD
-        return x_BTD
+        entered = x
+        for i, step in enumerate(self.on_stream):
+            assert not isinstance(step.residual_scale, str), "a number in each layer: see `of_layer`"
+            x = x.detach() if step.residual == "detached" else x
+            read = self.get_submodule(f"step_{i}_norm_before")(x)
+            outputs = self._outputs(i, read, context, states, late)
+            if step.residual == "none":
+                x = next(outputs)
+            else:
+                x = read if step.residual == "normed" else entered if step.residual == "block" else x
+                x = x if step.residual_scale == 1.0 else x * step.residual_scale
+            for y in outputs:
+                x = x + y
+            x = self.get_submodule(f"step_{i}_norm_after")(x)
+            x = x if step.gain is None else step.gain.scaled(x, self.get_parameter(f"step_{i}_gain"))
+        for y in late:
+            x = x + y
+        return x
 
-    def _plain(
-        self,
-        i: int,
-        step: Step,
-        x_BTD: Tensor,
-        entered_BTD: Tensor,
-        context: Context,
-        states: dict[str, State] | None,
-        late: list[Tensor],
-    ) -> Tensor:
-        """The stream after a step; the outputs of branches that are added after the block go to `late`."""
-        assert not isinstance(step.residual_scale, str), "a number in each layer: see `of_layer`"
-        x_BTD = x_BTD.detach() if step.residual == "detached" else x_BTD
-        read_BTD = self.get_submodule(f"step_{i}_norm_before")(x_BTD)
-        outputs = self._branches(i, step, read_BTD, context, states, late)
-        if step.residual == "none":
-            x_BTD = next(outputs)
-        else:
-            x_BTD = read_BTD if step.residual == "normed" else entered_BTD if step.residual == "block" else x_BTD
-            x_BTD = x_BTD if step.residual_scale == 1.0 else x_BTD * step.residual_scale
-        for y_BTD in outputs:
-            x_BTD = x_BTD + y_BTD
-        x_BTD = self.get_submodule(f"step_{i}_norm_after")(x_BTD)
-        return x_BTD if step.gain is None else step.gain.scaled(x_BTD, self.get_parameter(f"step_{i}_gain"))
-
-    def _sum(self, i: int, step: Step, x_BTD: Tensor, context: Context, states: dict[str, State] | None) -> Tensor:
+    def _sum(self, i: int, x_BTD: Tensor, context: Context, states: dict[str, State] | None) -> Tensor:
         """The sum of the branches of a step that reads x."""
         read_BTD = self.get_submodule(f"step_{i}_norm_before")(x_BTD)
-        first_BTD, *others = self._branches(i, step, read_BTD, context, states, [])
+        first_BTD, *others = self._outputs(i, read_BTD, context, states, [])
         return sum(others, first_BTD)
 
-    def _branches(
-        self,
-        i: int,
-        step: Step,
-        read_BTD: Tensor,
-        context: Context,
-        states: dict[str, State] | None,
-        late: list[Tensor],
-    ) -> Iterator[Tensor]:
-        """The output of each branch, one after the other; if the step norms their sum, the normed sum alone."""
-        if step.norm_branches is None:
-            yield from self._outputs(step, read_BTD, context, states, late)
-        else:
-            first_BTD, *others = self._outputs(step, read_BTD, context, states, late)
-            yield self.get_submodule(f"step_{i}_norm_branches")(sum(others, first_BTD))
-
     def _outputs(
-        self, step: Step, read_BTD: Tensor, context: Context, states: dict[str, State] | None, late: list[Tensor]
+        self, i: int, read_BTD: Tensor, context: Context, states: dict[str, State] | None, late: list[Tensor]
     ) -> Iterator[Tensor]:
+        """The output of each branch of a step, one after the other; if the step norms their sum, the normed sum alone.
+
+        `late` receives the outputs of branches that are added after the block.
+        """
+        step, summed = self.steps[i], None
         for name, branch in step.branches.items():
             y_BTD = self.get_submodule(name)(read_BTD, context, states.get(name) if states else None)
-            if branch.added is None:
+            if branch.added is not None:
+                late.append(y_BTD)
+            elif step.norm_branches is None:
                 yield y_BTD
             else:
-                late.append(y_BTD)
+                summed = y_BTD if summed is None else summed + y_BTD
+        if summed is not None:
+            yield self.get_submodule(f"step_{i}_norm_branches")(summed)
 
 
 class StreamedBlockModule(BlockModule):
@@ -114,9 +91,9 @@ class StreamedBlockModule(BlockModule):
             self.add_module(f"step_{i}_streams", streams.build(width, layer * len(steps) + i))
 
     def forward(self, x: Tensor, context: Context, states: dict[str, State] | None = None) -> Tensor:
-        for i, step in enumerate(self.steps):
+        for i in range(len(self.steps)):
             h_BTD, mixed_BTND, write_BTN1 = self.get_submodule(f"step_{i}_streams")(x)
-            sum_BTD = self._sum(i, step, h_BTD, context, states)
+            sum_BTD = self._sum(i, h_BTD, context, states)
             x = mixed_BTND + write_BTN1 * sum_BTD[..., None, :]
         return x
 
@@ -126,13 +103,12 @@ class AlternatingBlockModule(BlockModule):
 
     def __init__(self, steps: tuple[Step, ...], width: int, plan: Plan, name: str, streams: AlternatingUpdates) -> None:
         super().__init__(steps, width, plan, name)
-        self.active = tuple(step for step in steps if step.residual != "inactive")
         self.streams = streams.build(width)
 
     def forward(self, x: Tensor, context: Context, states: dict[str, State] | None = None) -> Tensor:
         predicted_BTND = self.streams.predicted(x)
-        x = self.streams.corrected(predicted_BTND, self._after(self.active, predicted_BTND[:, :, 0], context, states))
-        for i in range(len(self.active), len(self.steps)):
-            sum_BTD = self._sum(i, self.steps[i], x[:, :, 0], context, states)
+        x = self.streams.corrected(predicted_BTND, super().forward(predicted_BTND[:, :, 0], context, states))
+        for i in range(len(self.on_stream), len(self.steps)):
+            sum_BTD = self._sum(i, x[:, :, 0], context, states)
             x = torch.cat([x[:, :, :1], x[:, :, 1:] + sum_BTD[:, :, None]], 2)
         return x

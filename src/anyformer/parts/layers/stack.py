@@ -271,12 +271,17 @@ class StackModule(nn.Module):
             x_BTD, context = spread.enter(x_BTD, context)
         # A layer leaves values for later layers under the name of its variant.
         contexts = {variant: replace(context, variant=variant) if variant else context for variant in self.kinds}
+        recomputes = self.checkpointing != "none" and states is None and torch.is_grad_enabled()
 
         def run(layers: range, x_BTD: Tensor) -> Tensor:
             for i in layers:
                 if i == len(self.layers) - 1 and (None, EMBEDDED) in context.shared:
                     context.leave(TRUNK, x_BTD if spread is None else spread.leave(x_BTD, length))
-                y_BTD = self._layer(i, x_BTD, contexts[self.leaving[i]], states)
+                block, inner = self.layers[i], self._of_layer(i, contexts[self.leaving[i]])
+                if recomputes:
+                    y_BTD = recomputed(self.checkpointing, block, x_BTD, inner, self.reads[i])
+                else:
+                    y_BTD = block(x_BTD, inner, states[i] if states else None)
                 if (variant := self.leaving[i]) in self.read_behind and variant is not None:
                     contexts[variant].leave(STREAM, y_BTD if spread is None else spread.leave(y_BTD, length))
                 x_BTD = x_BTD if self.aside[i] else y_BTD
@@ -287,13 +292,9 @@ class StackModule(nn.Module):
         x_BTD = x_BTD if spread is None else spread.leave(x_BTD, length)
         return self.final_norm(x_BTD if self.streams is None else self.streams.leaving(x_BTD))  # type: ignore[no-any-return]
 
-    def _layer(self, i: int, x_BTD: Tensor, context: Context, states: list[dict[str, State]] | None) -> Tensor:
-        """The stream after layer i."""
-        block = self.layers[i]
-        if self.owners[i] != i:
-            # Layers that share weights must not drop the same elements.
-            noise = None if context.noise is None else context.noise.other(i)
-            context = replace(context, noise=noise, turn=self.owners[:i].count(self.owners[i]))
-        if self.checkpointing == "none" or states is not None or not torch.is_grad_enabled():
-            return block(x_BTD, context, states[i] if states else None)  # type: ignore[no-any-return]
-        return recomputed(self.checkpointing, block, x_BTD, context, self.reads[i])
+    def _of_layer(self, i: int, context: Context) -> Context:
+        """The context of layer i: layers that share weights must not drop the same elements."""
+        if self.owners[i] == i:
+            return context
+        noise = None if context.noise is None else context.noise.other(i)
+        return replace(context, noise=noise, turn=self.owners[:i].count(self.owners[i]))
