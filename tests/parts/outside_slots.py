@@ -8,8 +8,11 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
-from anyformer.operations import Contraction, Shape, Tally, Weight
+from anyformer.operations import Contraction, Pairs, Shape, Tally, Weight
 from anyformer.parts import AttentionCall, Combine, Map
+from anyformer.parts.attention.block_choice import SEEN, BlockChoice
+from anyformer.parts.attention.chosen_blocks import ChosenBlocks, Places, choose_blocks
+from anyformer.parts.call.context import Memory, Visible
 from anyformer.parts.slot import HeadSizes, Way
 
 
@@ -54,3 +57,24 @@ class OutsideExclusive(Combine):
         own = call.values.transpose(1, 2).repeat_interleave(y_BHTU.shape[1] // call.values.shape[2], 1)
         strength = call.built("outside_strength").tanh()[:, None, None]
         return y_BHTU - strength * (y_BHTU * own).sum(-1, keepdim=True) / own.square().sum(-1, keepdim=True) * own
+
+
+class OutsideIndexer(BlockChoice):
+    """The n blocks with the greatest max over s of block j, s <= t, of q_tk . k_s: q_tk the mean of the queries that read key
+    head k, k_s the mean of all key heads."""
+
+    kind: Literal["outside_indexer"] = "outside_indexer"
+
+    def choosing(self, heads: int, groups: int) -> int:
+        return groups
+
+    def cost(self, sizes: HeadSizes, shape: Shape) -> Tally:
+        B, T, K, E, pairs = shape.batch, shape.length, sizes.groups, sizes.head_width, shape.length * shape.keys
+        scores = Pairs(B, K, E, pairs, SEEN.pairs(shape), T, "features", no_gradient=4 * B * K * E * pairs)
+        return Tally(own_work={"scores": scores})
+
+    @torch.no_grad()
+    def chosen(self, q_BHTE: Tensor, memory: Memory, visible: Visible, where: Places, call: AttentionCall) -> ChosenBlocks:
+        q_BTKE = q_BHTE.unflatten(1, (memory.key.shape[1], -1)).mean(2).transpose(1, 2)
+        k_BSE = memory.key.mean(1).to(q_BTKE.dtype)
+        return choose_blocks(q_BTKE, k_BSE, visible, where, size=self.block, keep=self.keep, local=1)

@@ -119,7 +119,7 @@ def test_a_step_reads_the_chosen_blocks_of_each_head_and_the_means_before_its_ow
 @pytest.mark.parametrize("shape", [Shape(length=40), Shape(length=3, past=30), Shape(length=1, past=50), Shape(length=9)])
 def test_whole_blocks_before_a_query_are_counted_query_by_query(shape):
     by_query = [p // SIZE for p in range(shape.past, shape.past + shape.length)]
-    assert ATTENTION.score.choice.cost(16, H, K, 8, ATTENTION.mask, shape).own_work["scores"].exact == sum(by_query)
+    assert ATTENTION.score.choice.cost(ATTENTION.sizes(16), shape).own_work["scores"].exact == sum(by_query)
 
 
 def test_a_choice_without_a_kind_is_an_indexer():

@@ -10,20 +10,22 @@ import torch
 from anyformer.model import build
 from anyformer.operations import Tally
 from anyformer.parts import Attention, Exclusive, Rotary, TalkingHeads
+from anyformer.parts.call.context import Visible
 from anyformer.testing.around import decoder_of
 from anyformer.testing.contracts import broken
-from parts.outside_slots import OutsideExclusive, OutsideTalkingHeads
+from parts.outside_slots import OutsideExclusive, OutsideIndexer, OutsideTalkingHeads
 
 HEADS = Attention(heads=4, kv_heads=2, place=Rotary())
 TALKING, EXCLUSIVE = HEADS.but(weigh=OutsideTalkingHeads()), HEADS.but(outside_exclusive=OutsideExclusive())
+INDEXED = HEADS.but(choice=OutsideIndexer(block=2, keep=2))
 
 
-@pytest.mark.parametrize("attention", [TALKING, EXCLUSIVE], ids=["talking heads", "exclusive"])
+@pytest.mark.parametrize("attention", [TALKING, EXCLUSIVE, INDEXED], ids=["talking heads", "exclusive", "an indexer"])
 def test_it_keeps_every_contract(attention):
     assert broken(decoder_of(*[attention] * 2)) == {}
 
 
-@pytest.mark.parametrize("part", [OutsideTalkingHeads, OutsideExclusive])
+@pytest.mark.parametrize("part", [OutsideTalkingHeads, OutsideExclusive, OutsideIndexer])
 def test_it_is_one_short_class(part):
     assert len(inspect.getsource(part).splitlines()) <= 60
 
@@ -77,14 +79,24 @@ class OfTheFirst(OutsideExclusive):
         return super().mixed(y_BHTU, call)
 
 
+class OfTheFuture(OutsideIndexer):
+    """A mistake: blocks are chosen by keys that the query does not see."""
+
+    kind: str = "of_the_future"  # type: ignore[assignment]
+
+    def chosen(self, q_BHTE, memory, visible, where, call):
+        return super().chosen(q_BHTE, memory, Visible(), where, call)
+
+
 @pytest.mark.parametrize(
     ("attention", "contract"),
     [
         (HEADS.but(weigh=OfKeys()), "no_token_sees_a_later_one"),
         (HEADS.but(weigh=Unpriced()), "declared_flops_are_counted"),
         (HEADS.but(of_the_first=OfTheFirst()), "cached"),
+        (HEADS.but(choice=OfTheFuture(block=2, keep=2)), "no_token_sees_a_later_one"),
     ],
-    ids=["other keys", "undeclared work", "another token's value"],
+    ids=["other keys", "undeclared work", "another token's value", "blocks by later keys"],
 )
 def test_a_mistake_breaks_a_contract(attention, contract):
     found = broken(decoder_of(*[attention] * 2))

@@ -19,11 +19,11 @@ def attend_choice(choice: BlockChoice, q_BHTE: Tensor, memory: Memory, visible: 
     Beyond n * b keys, time and memory grow with the chosen ones alone. The others are masked instead where rows have several
     documents, where weights are dropped, and where attention is written out.
     """
-    context, own, module = call.context, call.own, call.built("choice")
+    context, own = call.context, call.own
     where = context.once(
         ("blocks of keys", choice.block, memory.keys.label), lambda: places(context, memory.keys, choice.block)
     )
-    chosen: ChosenBlocks = module(call.x, q_BHTE, memory, visible, where, call.state, context)
+    chosen = choice.chosen(q_BHTE, memory, visible, where, call)
     sparse = choice.leaves_out(chosen.keys, own.plan) and not where.documents and not own.drops
     reports = choice.learns and context.auxiliary is not None
     if not sparse and not reports:
@@ -31,7 +31,7 @@ def attend_choice(choice: BlockChoice, q_BHTE: Tensor, memory: Memory, visible: 
     of = _of_blocks if sparse else _of_all
     mixed, share = of(q_BHTE, memory, visible, chosen, call)
     if reports:
-        module.report(chosen, share, own.path, context)
+        choice.report(chosen, share, call)
     return _masked(q_BHTE, memory, visible, chosen, call) if own.drops else mixed
 
 

@@ -84,7 +84,7 @@ def _attend(
     scale: float,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     (B, K, T, G, _), n = q.shape, numbers.shape[-1]
-    mixed = torch.zeros((B, K, T, G, v.shape[-1]), dtype=torch.float32, device=q.device)
+    mixed = torch.zeros((B, K, T, G, v.shape[-1]), dtype=torch.promote_types(v.dtype, torch.float32), device=q.device)
     # The logarithm of the sum of exponentials so far, and of each block alone.
     whole = torch.full((B, K, T, G), float("-inf"), device=q.device)
     parts = torch.full((B, K, T, n, G), float("-inf"), device=q.device)
@@ -109,7 +109,8 @@ def _attend_backward(
     at_query: Tensor, at_key: Tensor, size: int, scale: float,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     """P = exp(scores - whole): dV = P^T dO, dP = dO V^T, dscores = P (dP - dO . O), of one block after the other."""
-    dq, dk, dv = (torch.zeros(x.shape, dtype=torch.float32, device=x.device) for x in (q, k, v))
+    sums = torch.promote_types(q.dtype, torch.float32)
+    dq, dk, dv = (torch.zeros(x.shape, dtype=sums, device=x.device) for x in (q, k, v))
     along = (gradient.float() * mixed.float()).sum(-1)
     for meeting in _meetings(numbers, slots, at_query, at_key, size):
         at, of_keys = (meeting.row, meeting.group, meeting.queries), (meeting.row, meeting.group, meeting.keys)

@@ -10,11 +10,16 @@ from torch import Tensor, nn
 from anyformer.describe import Count, Registry
 from anyformer.operations import Shape, Tally
 from anyformer.parts.attention.chosen_blocks import ChosenBlocks, Places
-from anyformer.parts.call.context import Context, Memory, Visible
+from anyformer.parts.attention.slots import AttentionCall
+from anyformer.parts.call.context import Memory, Visible
 from anyformer.parts.call.state import FullState
-from anyformer.parts.masks.mask import Mask
+from anyformer.parts.masks.simple import Causal
 from anyformer.parts.sketch import Drawn
+from anyformer.parts.slot import HeadSizes
 from anyformer.plan import Plan
+
+SEEN = Causal()
+"""The keys among which it is chosen."""
 
 
 class BlockChoice(Drawn):
@@ -62,39 +67,32 @@ class BlockChoice(Drawn):
         """How many heads have a choice of their own, of H heads and K heads of keys: a multiple of K that divides H."""
         raise NotImplementedError
 
-    def build(self, width: int, groups: int) -> BlockChoiceModule:
-        """The module; `groups`: heads of keys."""
-        raise NotImplementedError
+    def build(self, sizes: HeadSizes) -> nn.Module | None:
+        """Its weights, which the attention has as `choice`."""
+        return None
 
-    def cost(self, width: int, heads: int, groups: int, head_width: int, mask: Mask, shape: Shape) -> Tally:
-        """Its weights and operations beside H heads and K heads of keys of E features."""
-        raise NotImplementedError
+    def cost(self, sizes: HeadSizes, shape: Shape) -> Tally:
+        """Its weights and operations."""
+        return Tally()
 
-    def held(self, groups: int, head_width: int, capacity: int) -> int:
+    def held(self, sizes: HeadSizes, capacity: int) -> int:
         """Numbers of a row that the decode state holds for it beside keys and values."""
-        raise NotImplementedError
+        return 0
 
-    def read(self, groups: int, head_width: int, mask: Mask, shape: Shape) -> int:
+    def read(self, sizes: HeadSizes, shape: Shape) -> int:
         """Numbers of them that the queries of a row read."""
-        raise NotImplementedError
+        return 0
 
     def state(self, keys: FullState, capacity: int) -> FullState:
         """The state of these keys and values with what the choice holds beside them."""
+        return keys
+
+    def chosen(self, q_BHTE: Tensor, memory: Memory, visible: Visible, where: Places, call: AttentionCall) -> ChosenBlocks:
+        """The blocks of each query; `memory`: the keys of this call and of its state, which holds them already."""
         raise NotImplementedError
 
-
-class BlockChoiceModule(nn.Module):
-    """(B, T, D) and the queries and keys of the attention -> `ChosenBlocks`."""
-
-    def forward(
-        self, x_BTD: Tensor, q_BHTE: Tensor, memory: Memory, visible: Visible, where: Places, state: FullState | None,
-        context: Context,
-    ) -> ChosenBlocks:  # fmt: skip
-        """`memory`: the keys of this call and of its state, which holds them already."""
-        raise NotImplementedError
-
-    def report(self, chosen: ChosenBlocks, share_BTKn: Tensor, name: str, context: Context) -> None:
-        """Report the loss of its scores under the name of its attention; `share`: of attention on each chosen block."""
+    def report(self, chosen: ChosenBlocks, share_BTKn: Tensor, call: AttentionCall) -> None:
+        """Report the loss of its scores; `share`: of attention on each chosen block."""
         raise NotImplementedError
 
 

@@ -10,16 +10,17 @@ from torch import Tensor, nn
 from anyformer.describe import Count, Digested
 from anyformer.operations import Dimension, Operation, Pairs, Shape, Tally, matrix, total
 from anyformer.operations.elementwise import rotated
-from anyformer.parts.attention.block_choice import BlockChoice, BlockChoiceModule, beside
+from anyformer.parts.attention.block_choice import SEEN, BlockChoice, beside
 from anyformer.parts.attention.chosen_blocks import ChosenBlocks, Places, choose_blocks
 from anyformer.parts.attention.index_loss import index_loss, report_index
+from anyformer.parts.attention.slots import AttentionCall
 from anyformer.parts.call.annotated_state import AnnotatedState
 from anyformer.parts.call.context import Context, Memory, Visible
 from anyformer.parts.call.state import FullState
-from anyformer.parts.masks.mask import Mask
 from anyformer.parts.norms.norm import Norm
 from anyformer.parts.positions.rotary import Rotary
 from anyformer.parts.sketch import Cell, Sketch, chain
+from anyformer.parts.slot import HeadSizes
 
 
 class BlockIndexer(BlockChoice):
@@ -58,15 +59,15 @@ class BlockIndexer(BlockChoice):
     def choosing(self, heads: int, groups: int) -> int:
         return groups
 
-    def build(self, width: int, groups: int) -> BlockIndexerModule:
-        return BlockIndexerModule(self, width, groups)
+    def build(self, sizes: HeadSizes) -> BlockIndexerModule:
+        return BlockIndexerModule(self, sizes.width, sizes.groups)
 
-    def cost(self, width: int, heads: int, groups: int, head_width: int, mask: Mask, shape: Shape) -> Tally:
-        B, T, K, E, rows = shape.batch, shape.length, groups, self.head_width, shape.rows
+    def cost(self, sizes: HeadSizes, shape: Shape) -> Tally:
+        B, T, K, E, rows = shape.batch, shape.length, sizes.groups, self.head_width, shape.rows
         queries: Dimension = (("kv_heads", K), ("features", E))
-        parts = matrix("query", width, K * E, rows, role="replicate", constant=True, outputs_as=queries)
-        parts += matrix("key", width, E, rows, role="replicate", constant=True)
-        pairs, exact = T * shape.keys, mask.pairs(shape)
+        parts = matrix("query", sizes.width, K * E, rows, role="replicate", constant=True, outputs_as=queries)
+        parts += matrix("key", sizes.width, E, rows, role="replicate", constant=True)
+        pairs, exact = T * shape.keys, SEEN.pairs(shape)
         chosen = T * min(self.keep, self.blocks(shape.keys))
         # The backward pass has two products for the one key of each chosen block.
         scores = Pairs(B, K, E, pairs, exact, T, "features", no_gradient=4 * B * K * E * (pairs - chosen))
@@ -76,19 +77,32 @@ class BlockIndexer(BlockChoice):
         norms = {} if self.norm is None else {"query_norm": self.norm.cost(E, rows * K), "key_norm": self.norm.cost(E, rows)}
         return parts + Tally(own_work=work) + total(norms)
 
-    def held(self, groups: int, head_width: int, capacity: int) -> int:
+    def held(self, sizes: HeadSizes, capacity: int) -> int:
         return self.head_width * capacity
 
-    def read(self, groups: int, head_width: int, mask: Mask, shape: Shape) -> int:
-        return self.head_width * mask.pairs(shape)
+    def read(self, sizes: HeadSizes, shape: Shape) -> int:
+        return self.head_width * SEEN.pairs(shape)
 
     def state(self, keys: FullState, capacity: int) -> AnnotatedState:
         """The index key of each position beside its keys and values."""
         return AnnotatedState(keys.key, keys.value, beside(keys, 1, capacity, self.head_width))
 
+    def chosen(self, q_BHTE: Tensor, memory: Memory, visible: Visible, where: Places, call: AttentionCall) -> ChosenBlocks:
+        q_BTKE, index_BTE = call.built("choice")(call.x.detach(), call.context)
+        if call.state is not None:
+            assert isinstance(call.state, AnnotatedState), "as the choice made it"
+            assert call.context.chunk is not None, "a stack with state enters its chunk first"
+            index_BTE = call.state.extend_beside(index_BTE[:, None], call.context.chunk)[:, 0]
+        return choose_blocks(
+            q_BTKE, index_BTE.to(q_BTKE.dtype), visible, where, size=self.block, keep=self.keep, local=self.local
+        )
 
-class BlockIndexerModule(BlockChoiceModule):
-    """(B, T, D) -> `ChosenBlocks`."""
+    def report(self, chosen: ChosenBlocks, share_BTKn: Tensor, call: AttentionCall) -> None:
+        report_index(call.own.path, index_loss(chosen.scores, chosen.allowed, share_BTKn).mean(-1), call.context)
+
+
+class BlockIndexerModule(nn.Module):
+    """(B, T, D) -> index queries (B, T, K, E) and index keys (B, T, E)."""
 
     def __init__(self, indexer: BlockIndexer, width: int, groups: int) -> None:
         super().__init__()
@@ -103,25 +117,7 @@ class BlockIndexerModule(BlockChoiceModule):
     def extra_repr(self) -> str:
         return f"block={self.indexer.block}, keep={self.indexer.keep}, local={self.indexer.local}"
 
-    def index(self, x_BTD: Tensor, context: Context) -> Tensor:
-        """The index keys (B, 1, T, E) that the decode state holds."""
-        return context.rotated(self.key_norm(self.key(x_BTD.detach()))[:, :, None], self.rotary).transpose(1, 2)
-
-    def forward(
-        self, x_BTD: Tensor, queries: Tensor, memory: Memory, visible: Visible, where: Places, state: FullState | None,
-        context: Context,
-    ) -> ChosenBlocks:  # fmt: skip
-        index_B1SE = self.index(x_BTD, context)
-        if state is not None:
-            assert isinstance(state, AnnotatedState), "as the choice made it"
-            assert context.chunk is not None, "a stack with state enters its chunk first"
-            index_B1SE = state.extend_beside(index_B1SE, context.chunk)
-        q_BTKE = self.query_norm(self.query(x_BTD.detach()).unflatten(-1, (self.groups, -1)))
-        q_BTKE = context.rotated(q_BTKE, self.rotary)
-        own = self.indexer
-        return choose_blocks(
-            q_BTKE, index_B1SE[:, 0].to(q_BTKE.dtype), visible, where, size=own.block, keep=own.keep, local=own.local
-        )
-
-    def report(self, chosen: ChosenBlocks, share_BTKn: Tensor, name: str, context: Context) -> None:
-        report_index(name, index_loss(chosen.scores, chosen.allowed, share_BTKn).mean(-1), context)
+    def forward(self, x_BTD: Tensor, context: Context) -> tuple[Tensor, Tensor]:
+        k_BT1E = context.rotated(self.key_norm(self.key(x_BTD))[:, :, None], self.rotary)
+        q_BTKE = self.query_norm(self.query(x_BTD).unflatten(-1, (self.groups, -1)))
+        return context.rotated(q_BTKE, self.rotary), k_BT1E[:, :, 0]

@@ -9,15 +9,16 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from anyformer.operations import Elementwise, Operation, Pairs, Shape, Tally
-from anyformer.parts.attention.block_choice import BlockChoice, BlockChoiceModule, beside
+from anyformer.parts.attention.block_choice import BlockChoice, beside
 from anyformer.parts.attention.chosen_blocks import ChosenBlocks, Places
 from anyformer.parts.attention.chosen_keys import blocks as some_at_a_time
+from anyformer.parts.attention.slots import AttentionCall
 from anyformer.parts.call.block_state import BlockState
-from anyformer.parts.call.context import Context, Memory, Visible
+from anyformer.parts.call.context import Memory, Visible
 from anyformer.parts.call.state import EMPTY, FullState
-from anyformer.parts.masks.mask import Mask
 from anyformer.parts.masks.pairs import pairs_with_blocks
 from anyformer.parts.sketch import Cell, Sketch, chain
+from anyformer.parts.slot import HeadSizes
 
 
 class MeanKeys(BlockChoice):
@@ -39,14 +40,11 @@ class MeanKeys(BlockChoice):
     def choosing(self, heads: int, groups: int) -> int:
         return heads
 
-    def build(self, width: int, groups: int) -> MeanKeysModule:
-        return MeanKeysModule(self)
-
-    def cost(self, width: int, heads: int, groups: int, head_width: int, mask: Mask, shape: Shape) -> Tally:
-        B, T, H, E = shape.batch, shape.length, heads, head_width
+    def cost(self, sizes: HeadSizes, shape: Shape) -> Tally:
+        B, T, H, E = shape.batch, shape.length, sizes.heads, sizes.head_width
         pairs = T * self.blocks(shape.keys)
         scores = Pairs(B, H, E, pairs, self._earlier(shape), T, "features", no_gradient=4 * B * H * E * pairs)
-        features = shape.rows * groups * E
+        features = shape.rows * sizes.groups * E
         work: dict[str, Operation] = {"scores": scores, "means": Elementwise("activations", features, features, features)}
         return Tally(own_work=work)
 
@@ -54,45 +52,31 @@ class MeanKeys(BlockChoice):
         """Pairs of a query of a row and a whole block before its own."""
         return pairs_with_blocks(shape.past + shape.length, self.block) - pairs_with_blocks(shape.past, self.block)
 
-    def held(self, groups: int, head_width: int, capacity: int) -> int:
-        return groups * head_width * (self.blocks(capacity) + 1)
+    def held(self, sizes: HeadSizes, capacity: int) -> int:
+        return sizes.groups * sizes.head_width * (self.blocks(capacity) + 1)
 
-    def read(self, groups: int, head_width: int, mask: Mask, shape: Shape) -> int:
-        return groups * head_width * self._earlier(shape)
+    def read(self, sizes: HeadSizes, shape: Shape) -> int:
+        return sizes.groups * sizes.head_width * self._earlier(shape)
 
     def state(self, keys: FullState, capacity: int) -> BlockState:
         means = beside(keys, keys.key.shape[1], self.blocks(capacity) + 1, keys.key.shape[3])
         return BlockState(keys.key, keys.value, means)
 
-
-class MeanKeysModule(BlockChoiceModule):
-    """It has no weights."""
-
-    def __init__(self, choice: MeanKeys) -> None:
-        super().__init__()
-        self.choice = choice
-
-    def extra_repr(self) -> str:
-        return f"block={self.choice.block}, keep={self.choice.keep}"
-
     @torch.no_grad()
-    def forward(
-        self, x_BTD: Tensor, q_BHTE: Tensor, memory: Memory, visible: Visible, where: Places, state: FullState | None,
-        context: Context,
-    ) -> ChosenBlocks:  # fmt: skip
-        size, S = self.choice.block, memory.key.shape[2]
+    def chosen(self, q_BHTE: Tensor, memory: Memory, visible: Visible, where: Places, call: AttentionCall) -> ChosenBlocks:
+        state, positions, S = call.state, call.context.positions, memory.key.shape[2]
         if state is None or where.slots is None:
-            means = mean_keys(memory.key, where, size)
+            means = mean_keys(memory.key, where, self.block)
         if state is not None:
             assert isinstance(state, BlockState), "as the choice made it"
             if where.slots is None:
                 numbers = torch.arange(where.count, device=q_BHTE.device).expand(len(q_BHTE), -1)
-                state.write(means, numbers, (numbers + 1) * size <= S)
+                state.write(means, numbers, (numbers + 1) * self.block <= S)
             else:
-                state.write(*touched(memory.key, where.slots, context.positions, size))
+                state.write(*touched(memory.key, where.slots, positions, self.block))
                 means = state.means[:, :, : where.count]
-        scores, numbers = choose(q_BHTE, means.to(q_BHTE.dtype), where, context.positions, size, self.choice.keep)
-        return ChosenBlocks(numbers, scores, where, size, S)
+        scores, numbers = choose(q_BHTE, means.to(q_BHTE.dtype), where, positions, self.block, self.keep)
+        return ChosenBlocks(numbers, scores, where, self.block, S)
 
 
 def mean_keys(k_BKSE: Tensor, where: Places, size: int) -> Tensor:

@@ -19,13 +19,9 @@ from anyformer.parts.call.context import Memory, Visible
 from anyformer.parts.call.ring_state import RingState
 from anyformer.parts.call.state import FullState
 from anyformer.parts.masks.mask import Mask
-from anyformer.parts.masks.simple import Causal
 from anyformer.parts.sketch import number
 from anyformer.parts.slot import HeadSizes, SlotPart, Way
 from anyformer.plan import Plan
-
-ALL_OF_THE_PAST = Causal()
-"""The mask under which keys are chosen."""
 
 
 class Score(SlotPart):
@@ -74,22 +70,19 @@ class Score(SlotPart):
             self.choice.check(sizes.width)
 
     def build(self, sizes: HeadSizes) -> Mapping[str, object]:
-        return {} if self.choice is None else {"choice": self.choice.build(sizes.width, sizes.groups)}
+        return {} if self.choice is None else {"choice": self.choice.build(sizes)}
 
     def cost(self, sizes: HeadSizes, shape: Shape, key_rows: int) -> Tally:
-        if self.choice is None:
-            return Tally()
-        choice = self.choice.cost(sizes.width, sizes.heads, sizes.groups, sizes.head_width, ALL_OF_THE_PAST, shape)
-        return total({"choice": choice})
+        return Tally() if self.choice is None else total({"choice": self.choice.cost(sizes, shape)})
 
     def kept(self, mask: Mask, sizes: HeadSizes, shape: Shape, plan: Plan) -> tuple[int, int]:
         """Numbers of a row, of the width of activations, that the decode state holds, and those that its queries read."""
         K, features = sizes.groups, sizes.groups * (sizes.head_width + sizes.value_width)
         if self.choice is None:
             return features * mask.cache_length(shape.cache_length), features * mask.pairs(shape)
-        held = features * shape.cache_length + self.choice.held(K, sizes.head_width, shape.cache_length)
+        held = features * shape.cache_length + self.choice.held(sizes, shape.cache_length)
         chosen = self.choice.choosing(sizes.heads, K) * features // K * self.pairs(mask, shape, plan)[1]
-        return held, chosen + self.choice.read(K, sizes.head_width, mask, shape)
+        return held, chosen + self.choice.read(sizes, shape)
 
     def pairs(self, mask: Mask, shape: Shape, plan: Plan) -> tuple[int, int]:
         """The (query, key) pairs of a head and row that are computed, and those that are allowed."""
