@@ -41,7 +41,7 @@ class OutsideTalkingHeads(Map):
 
 
 class OutsideExclusive(Combine):
-    """y' = y - tanh(w) (y . v) v / |v|^2, v the value of the same token, w: (H) from 0.5."""
+    """y' = y - tanh(w) (y . v) v / |v|^2, v the value of the same token, w: (H) from 0."""
 
     name: ClassVar[str] = "outside_exclusive"
     order: ClassVar[int] = -2
@@ -51,7 +51,7 @@ class OutsideExclusive(Combine):
         return {"outside_strength": nn.Parameter(torch.empty(sizes.heads))}
 
     def cost(self, sizes: HeadSizes, shape: Shape, key_rows: int) -> Tally:
-        return Tally({"outside_strength": Weight((sizes.heads,), "column", 0.5, axes=((("heads", sizes.heads),),))})
+        return Tally({"outside_strength": Weight((sizes.heads,), "column", "zeros", axes=((("heads", sizes.heads),),))})
 
     def mixed(self, y_BHTU: Tensor, call: AttentionCall) -> Tensor:
         own = call.values.transpose(1, 2).repeat_interleave(y_BHTU.shape[1] // call.values.shape[2], 1)

@@ -9,10 +9,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from anyformer.model import Architecture, build
+from anyformer.model import Architecture
 from anyformer.model.inputs import CallOptions
 from anyformer.parts.call.reports import Auxiliary
 from anyformer.testing.inputs import inputs
+from anyformer.testing.models import evaluated
 from anyformer.testing.traits import reads_prefix
 
 Twin = Callable[..., Tensor | tuple[Tensor, ...]]
@@ -29,7 +30,7 @@ def every_weight_learns(architecture: Architecture, twin: Twin | None = None) ->
 
     A weight of index scores has that of their loss alone, and none of the outputs.
     """
-    model = build(architecture, dtype=torch.float64).eval()
+    model = evaluated(architecture, dtype=torch.float64)
     given = inputs(architecture, rows=1, length=LENGTH)
     prefix = PREFIX if reads_prefix(architecture) else 0
     reports = Auxiliary()

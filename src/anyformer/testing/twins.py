@@ -9,8 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from anyformer.model import Architecture, build
+from anyformer.model import Architecture
 from anyformer.testing.inputs import inputs
+from anyformer.testing.models import evaluated
 
 SublayerTwin = Callable[[Any, dict[str, Tensor], Tensor], Tensor]
 """twin(description, weights, x) -> y: one row (T, D) to (T, D), its module's weights by name, all in float64."""
@@ -19,7 +20,7 @@ LENGTH = 6
 
 def sublayer_equals_its_twin(architecture: Architecture, kind: str, twin: SublayerTwin) -> None:
     """Outputs and gradients of every sublayer of `kind` equal the twin's; the sublayer reads nothing but the stream."""
-    model = build(architecture, dtype=torch.float64).eval()
+    model = evaluated(architecture, dtype=torch.float64)
     given = inputs(architecture, rows=1, length=LENGTH)
     compared = 0
     for name, stack in architecture.stacks.items():
