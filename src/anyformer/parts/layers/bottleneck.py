@@ -129,12 +129,11 @@ class _OfTwoInputs(AttentionModule):
 
     def __init__(self, attention: Attention, narrow: int, width: int, plan: Plan, name: str) -> None:
         super().__init__(attention, narrow, plan, name, **attention.told)
-        self.inputs = [narrow, width]
+        self.narrow = narrow
         self.value = nn.Linear(width, self.sizes.features("value"), bias="value" in attention.project.bias)
 
     def read(self, side: Side, call: AttentionCall) -> Tensor:
-        of_keys, of_values = torch.split(call.x, self.inputs, -1)
-        return of_values if side == "value" else of_keys
+        return call.x[..., self.narrow :] if side == "value" else call.x[..., : self.narrow]
 
 
 class BottleneckModule(nn.Module):
