@@ -97,13 +97,12 @@ class Attention(Heads):
         return self.weigh.called or ("attention" if self.score.choice is None else "block_sparse_attention")
 
     def sketch(self, width: int) -> Sketch:
-        title = f"{self.title} attention" if self.called == "attention" else self.title
-        return attention_sketch(self, width, title, self.facts, self.place.values(), self.memory.values())
+        return attention_sketch(self, width, self.title, self.facts, self.place.values(), self.memory.values())
 
     @property
     def title(self) -> str:
         """The title of its picture."""
-        return heads_title(self) if self.called == "attention" else self.called.replace("_", " ").capitalize()
+        return f"{heads_title(self)} attention" if self.called == "attention" else self.called.replace("_", " ").capitalize()
 
     @property
     def facts(self) -> tuple[str, ...]:
