@@ -4,7 +4,8 @@
 
 A trip counts calls of Python functions of the package, of lambdas and generators too, on a tiny Llama: `files` and `functions`
 that take part, `depth`, the most of them that stand on the stack at once, and `changes`, the calls from one file into another.
-What torch and pydantic call back counts from the function of the package before it. Nothing is timed.
+What torch and pydantic call back counts from the function of the package before it. Nothing is timed. Beside the trips stand
+the lines of the source and of the tests.
 """
 
 from __future__ import annotations
@@ -135,13 +136,20 @@ def trips(directory: Path) -> dict[str, Trip]:
     }
 
 
+def lines() -> dict[str, int]:
+    """The lines of the package's source and of its tests."""
+    places = {"source": Path(PACKAGE), "tests": Path(PACKAGE).parents[1] / "tests"}
+    return {name: sum(len(path.read_text().splitlines()) for path in place.rglob("*.py")) for name, place in places.items()}
+
+
 def main() -> None:
     known = json.loads(WHERE.read_text()) if WHERE.exists() else {}
     with tempfile.TemporaryDirectory() as place:
         os.environ["ANYFORMER_CACHE"] = str(Path(place) / "cache")
         found = {name: asdict(trip) for name, trip in trips(Path(place)).items()}
     before = known.get("before", known.get("now"))
-    WHERE.write_text(json.dumps({"now": found, **({"before": before} if before else {})}, indent=1) + "\n")
+    now = {**found, "lines": lines()}
+    WHERE.write_text(json.dumps({"now": now, **({"before": before} if before else {})}, indent=1) + "\n")
     for name, trip in found.items():
         print(f"{name}: " + ", ".join(f"{count:,} {what}" for what, count in trip.items()))
 
