@@ -87,7 +87,7 @@ def test_a_tiny_variant_keeps_every_mechanism():
 
 def test_parts_of_heads_stay_parts_and_factors_fit_the_pairs():
     made = architecture("phi-4-mini", tiny=True)
-    rotary = made.decoder.variants["layer"].branches["attention"].sublayer.rotary
+    rotary = made.decoder.variants["layer"].branches["attention"].sublayer.place["rotary"]
     assert isinstance(rotary, Rotary)
     assert 0 < rotary.fraction < 1
     assert len(rotary.scaling.long) == rotary.rotated(4) // 2

@@ -871,7 +871,7 @@ DECODERS = {
     "sigmoid_weights_length": _llama(
         **_at(rotary=None, weigh=SigmoidWeights(length=7), score_bias=ALiBi(), mask=Window(size=4), virtual_tokens=2)
     ),
-    "talking_heads": _llama(**_at(weigh=TalkingHeads(), kv_heads=2, softcap=3.0)),
+    "talking_heads": _llama(**_at(weigh=TalkingHeads(dropout=0.1), kv_heads=2, softcap=3.0)),
     "softpick": _llama(**_at(weigh=Softpick(), kv_heads=2)),
     "softpick_options": _decoder(
         pre_norm(RMS, SELF.but(weigh=Softpick(eps=0.3), mask=Window(size=3), softcap=3.0), FEED),
@@ -1187,7 +1187,7 @@ LATENTS = {
 }
 
 LIMITED = {
-    "multi_token_weights": _llama(**_at(weigh=MultiTokenWeights(queries=3, keys=4), kv_heads=2)),
+    "multi_token_weights": _llama(**_at(weigh=MultiTokenWeights(queries=3, keys=4, dropout=0.1), kv_heads=2)),
     "capacity": _decoder(
         *[
             pre_norm(RMS, SELF, Experts(experts=4, chosen=2, width=12, capacity=capacity))

@@ -15,7 +15,7 @@ from anyformer.catalogue import listing
 from anyformer.costs import cost
 from anyformer.costs.kernels import kernels
 from anyformer.describe import change_all
-from anyformer.operations import ExpertProduct, Flops, Shape, distinct_experts
+from anyformer.operations import Contraction, ExpertProduct, Flops, Shape, distinct_experts
 from anyformer.operations.work import Product
 from anyformer.plan import Plan
 from anyformer.testing.traits import decodes_tokens, sublayers
@@ -88,9 +88,10 @@ IN_FP32 = Plan(precision="fp32")
 
 def check_products(architecture, shape, mode, moved):
     """Every product that the model makes by a weight is one that is declared, of as many bytes; gives how many of how many
-    declared ones were made so. Left out are those whose rows are the same for any text: a model need not make all of them."""
+    declared ones were made so. Left out are those whose rows are the same for any text, of which a model need not make all, and
+    those with attention weights."""
     works = (item for node in architecture.cost(shape).nodes() for item in node.tally.own_work.items())
-    constant = {name for name, each in works if isinstance(each, Product) and each.constant}
+    constant = {name for name, each in works if isinstance(each, Contraction) or (isinstance(each, Product) and each.constant)}
     counted = Counter()
     for each in kernels(architecture, shape, IN_FP32, mode):
         if each.unit == "matrix" and each.name not in constant:

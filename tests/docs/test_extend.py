@@ -30,7 +30,7 @@ def test_the_page_runs(tmp_path, call):
         with forgetting():
             said = call(*words, cwd=tmp_path)
         assert said.returncode == 0, f"{line}\n{said.stdout}{said.stderr}"
-    assert (tmp_path / "runs/alternating/run.toml").read_text().startswith("plugins = [")
+    assert (tmp_path / "runs/alternating/run.toml").read_text().startswith("version = 2\nplugins = [")
     assert "steps = 30" in (tmp_path / "runs/alternating/run.toml").read_text()
 
 

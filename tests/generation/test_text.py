@@ -295,7 +295,8 @@ def test_a_sampling_of_ones_own_leaves_all_but_manners(tmp_path):
     with pytest.raises(UserError, match=r"generation_config.json: guidance_scale = 2.0"):
         generate(model, tokenizer, "of")
     found = decoding_for(tokenizer, {"sampling": Sampling(temperature=0.5)})
-    assert [type(part).__name__ for part in found.sampling.parts] == ["ForcedFirst", "Suppress", "SuppressFirst", "Temperature"]
+    parts = [type(part).__name__ for part in found.sampling.parts]
+    assert parts == ["ForcedFirst", "Suppress", "SuppressFirst", "TemperatureWarper"]
     assert (found.max_tokens, found.stop) == (4, ("X",))
     own = Sampling(processors=(ForcedFirst(token=3),))
     assert decoding_for(tokenizer, {"sampling": own}).sampling.processors[0] == ForcedFirst(token=3), "one's own counts"

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 import torch
-from anyformer.parts.attention.self_attention import SelfAttention
 
 from anyformer.api import architecture
 from anyformer.describe import Digested, UserError, change_all
@@ -169,7 +168,7 @@ def test_values_of_all_positions_are_no_values_of_some(run_of):
 def test_a_model_without_positions_to_divide_is_refused(run_of, monkeypatch):
     run = change_all(load_run(run_of("llama-3-8b")), {"plan.mesh.context": 2})
     check_mesh(run, Alone(size=2))
-    for part in (SelfAttention, FeedForward):
+    for part in (Attention, FeedForward):
         monkeypatch.setattr(part, "gathers", lambda self, width: None)
     with pytest.raises(UserError, match=r"divides positions of attention and of feed-forward networks, and the model has none"):
         check_mesh(run, Alone(size=2))

@@ -35,7 +35,7 @@ def encoder_of(head: Head, **fields) -> Architecture:
 )
 def test_attention_of_one_input_is_refused(field, value):
     with pytest.raises(DescriptionError, match=f"from two inputs: leave {field} out"):
-        Bottleneck(width=8, attention=Attention(heads=2, **{field: value}), network=FeedForward(width=12))
+        Bottleneck(width=8, attention=Attention(heads=2).but(**{field: value}), network=FeedForward(width=12))
 
 
 def test_heads_divide_the_width_inside():

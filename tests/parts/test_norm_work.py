@@ -11,6 +11,7 @@ from anyformer.costs.elementwise import elementwise
 from anyformer.operations import Elementwise, Shape, Tally
 from anyformer.parts import (
     Affine,
+    Attention,
     BatchNorm,
     DynamicTanh,
     GatedNorm,
@@ -148,7 +149,8 @@ def test_work_is_what_the_formula_does(name):
 @pytest.mark.parametrize(("norm", "formula"), [(RMSNorm(), rms), (LayerNorm(), centred)], ids=["rms", "layer"])
 def test_a_norm_of_each_head_has_a_root_for_each_head(norm, formula):
     heads, width, rows = 3, 8, 5
-    found = work(QKNorm(norm=norm, over="each_head").cost(heads, width, rows))
+    sizes, part = Attention(heads=heads).sizes(heads * width), QKNorm(norm=norm, over="each_head")
+    found = work(part.cost(sizes, Shape(length=rows), rows).inner["query_norm"].tally)
     assert found.dense == counted(in_pieces(formula, heads), norm, heads * width, rows)
 
 

@@ -18,7 +18,7 @@ QUERIES, KEYS = torch.arange(S - T, S).expand(B, -1), torch.arange(S).expand(B, 
 
 def built(extent: int = N) -> RelativeLogitsModule:
     torch.manual_seed(0)
-    return RelativeLogits(features=F, extent=extent).build(Attention(heads=H), D)
+    return RelativeLogits(features=F, extent=extent).module(Attention(heads=H).sizes(D))
 
 
 def scores(module: RelativeLogitsModule, x: torch.Tensor) -> torch.Tensor:
@@ -59,5 +59,5 @@ def test_the_profiles_are_shared_by_heads_and_all_learn():
 
 
 def test_flops_by_hand():
-    tally = RelativeLogits(features=F, extent=N).cost(Attention(heads=H), D, Shape(batch=B, length=T))
+    tally = RelativeLogits(features=F, extent=N).work(Attention(heads=H).sizes(D), Shape(batch=B, length=T))
     assert tally.total_flops.dense == 2 * B * T * (D * H * F + H * F * N)

@@ -146,7 +146,7 @@ def test_with_the_plugin_all_of_them_work(place, call, tmp_path):
 
 
 def test_what_is_written_names_the_plugin(place):
-    assert (place / "runs/one/run.toml").read_text().startswith('plugins = [\n    "my_parts.py",\n]\n')
+    assert (place / "runs/one/run.toml").read_text().startswith('version = 2\nplugins = [\n    "my_parts.py",\n]\n')
     (newest,) = (place / "runs/one/checkpoints").glob("step-*3")
     assert json.loads((newest / "architecture.json").read_text())["plugins"] == ["my_parts.py"]
     assert json.loads((place / "own/config.json").read_text())["architecture"]["plugins"] == ["my_parts.py"]
@@ -178,7 +178,7 @@ def test_another_process_has_it_by_the_environment(place):
     environment = {**os.environ, "ANYFORMER_PLUGINS": "my_parts.py"}  # beside where the process starts
     said = subprocess.run(words, cwd=place, env=environment, capture_output=True, text=True, check=False)
     assert said.returncode == 0, said.stderr
-    assert said.stdout.startswith("plugins = [")
+    assert said.stdout.startswith("version = 2\nplugins = [")
 
 
 def test_a_file_that_is_read_is_no_reason_to_run_code(tmp_path, call):
@@ -371,4 +371,4 @@ def test_it_trains_in_two_processes(place, tmp_path):
     )
     assert len(one) == 3
     assert two == pytest.approx(one, rel=1e-4)
-    assert (tmp_path / "two/run.toml").read_text().startswith("plugins = [")
+    assert (tmp_path / "two/run.toml").read_text().startswith("version = 2\nplugins = [")

@@ -14,7 +14,7 @@ from safetensors.torch import load_file, save_file
 
 from anyformer import checkpoint
 from anyformer.costs import peak_memory
-from anyformer.costs.memory_check import TOKEN_BYTES, NotEnoughMemoryError, foretell_training
+from anyformer.costs.memory_check import TOKEN_BYTES, NotEnoughMemoryError, memory_warnings
 from anyformer.costs.step import PricedStep
 from anyformer.describe import DescriptionError, UserError, change_all, from_toml, to_toml
 from anyformer.generation import generate
@@ -184,9 +184,9 @@ def test_memory_is_foretold_with_the_runs_optimiser(tiny):
     assert peak_memory(tiny.architecture, **asked, optimiser=AdamW()) == peak_memory(tiny.architecture, **asked)
     less = peak_memory(tiny.architecture, **asked, optimiser=SGD(momentum=0.0)).total
     figures = {**asked, "free": less + 4 * 33 * TOKEN_BYTES}
-    assert list(foretell_training(PricedStep(tiny.architecture, SGD(momentum=0.0)), **figures))
+    assert list(memory_warnings(PricedStep(tiny.architecture, SGD(momentum=0.0)), **figures))
     with pytest.raises(NotEnoughMemoryError):
-        list(foretell_training(PricedStep(tiny.architecture, AdamW()), **figures))
+        list(memory_warnings(PricedStep(tiny.architecture, AdamW()), **figures))
 
 
 def test_a_rate_that_falls_is_refused_where_weights_are_averaged_instead(tiny):

@@ -97,7 +97,7 @@ def test_a_head_of_fewer_features_keeps_the_products_of_the_activations(model):
     )
     for head in range(4):
         rows = slice(head * 4, head * 4 + 4)
-        wanted = (x @ query[rows].T) @ (x @ key[rows].T).T * old.scale
+        wanted = (x @ query[rows].T) @ (x @ key[rows].T).T * old.sizes.scale
         got = (x @ up.reshape(4, 4, 16)[head, :2].T) @ (x @ down.T @ key_up.reshape(4, 2, 16)[head].T).T * new.scale
         least = np.linalg.norm(np.linalg.svd(wanted, compute_uv=False)[2:])
         assert np.linalg.norm(got - wanted) == pytest.approx(least, rel=1e-3)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -26,11 +27,19 @@ NOTHING: Mapping[str, Any] = {"values": "own", "value_scale": 1.0, "dropout": 0.
 """Fields that were always written -> the value that meant nothing."""
 KINDS = ("attention", "cross_attention", "differential_attention", "block_sparse_attention")
 DIFFERENCE = ("lambda_init", "head_norm")
+RENAMED = re.compile(r"\battention\.weights\b(?=[.=])")
+"""The one path that a slot has not kept: others skip it."""
 
 
 def in_slots(table: dict[str, Any]) -> dict[str, Any]:
-    """A table of an attention with its options in their slots; any other table as it is."""
-    kind = table.get("kind")
+    """A table of an attention with its options in their slots, one that holds an attention without a kind, or changes by their
+    paths; any other table as it is."""
+    kind, inner, changes = table.get("kind"), table.get("attention"), table.get("set")
+    if isinstance(inner, dict) and "kind" not in inner and "heads" in inner:
+        slots = {name: item for name, item in in_slots({"kind": "attention", **inner}).items() if name != "kind"}
+        return {**table, "attention": slots}
+    if isinstance(changes, list):
+        return {**table, "set": [RENAMED.sub("attention.weigh", each) if isinstance(each, str) else each for each in changes]}
     if kind not in KINDS or not (kind not in ("attention", "cross_attention") or MOVED.keys() & table.keys()):
         return table
     new = {name: item for name, item in table.items() if name not in MOVED and name not in DIFFERENCE}
