@@ -113,7 +113,7 @@ class PartSet(Mapping[str, P], Holder, Generic[P]):
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        (base,) = get_args(source)
+        base = next(iter(get_args(source)), Part)  # pydantic asks the bare class how a default is written
 
         def alternatives(_: CoreSchema, __: Any) -> dict[str, Any]:
             properties = {name: {REFERENCE: part.__name__} for name, part in members_of(base).items()}
