@@ -209,19 +209,21 @@ def without_plugins(data: Any, where: str = "") -> tuple[Any, tuple[str, ...]]:
     return {name: item for name, item in data.items() if name != PLUGINS}, tuple(named)
 
 
-def numbers(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, int]]:
+def numbers(whole: Any) -> Iterator[tuple[str, int]]:
     """(path, number) of every whole number in a description, at the path that a person would write."""
-    if type(value) is int:
-        yield ".".join(path), value
-    elif isinstance(value, Value):
-        for name in type(value).model_fields:
-            yield from numbers(getattr(value, name), path if name in type(value).through else (*path, name))
-    elif isinstance(value, Mapping):
-        for name, item in value.items():
-            yield from numbers(item, (*path, name))
-    elif isinstance(value, tuple):
-        for item in value:
-            yield from numbers(item, path)
+    waiting: list[tuple[tuple[str, ...], Any]] = [((), whole)]
+    while waiting:
+        path, item = waiting.pop()
+        if type(item) is int:
+            yield ".".join(path), item
+        elif isinstance(item, Value):
+            through = type(item).through
+            fields = reversed(vars(item).items())
+            waiting += [(path if name in through else (*path, name), each) for name, each in fields if each is not None]
+        elif isinstance(item, tuple):
+            waiting += [(path, each) for each in reversed(item)]
+        elif not isinstance(item, str) and isinstance(item, Mapping):
+            waiting += [((*path, name), each) for name, each in reversed(tuple(item.items()))]
 
 
 def as_data(value: Any) -> Any:
