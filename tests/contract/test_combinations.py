@@ -33,6 +33,7 @@ from anyformer.parts import (
     SharedBias,
     ValueGate,
     ValueResidual,
+    Window,
     post_norm,
     pre_norm,
     stack,
@@ -145,6 +146,24 @@ SENSELESS = {
             [pre_norm(RMSNorm(), part) for part in (Attention(heads=4), Attention(heads=2, project=Projection(adjust=LAYER_A)))]
         ),
         "reads 'values' of size 2 of variant 'layer_a', where its size is 4",
+    ),
+    "keys that are forgotten": (
+        lambda: stack(
+            [
+                pre_norm(RMSNorm(), part)
+                for part in (Attention(heads=2, mask=Window(size=3)), Attention(heads=2, memory=KeysFrom(variant="layer_a")))
+            ]
+        ),
+        "sees all of the keys of variant 'layer_a', which keeps the latest 3: give it that window",
+    ),
+    "keys of another width": (
+        lambda: stack(
+            [
+                pre_norm(RMSNorm(), part)
+                for part in (Attention(heads=2, kv_heads=1), Attention(heads=4, kv_heads=1, memory=KeysFrom(variant="layer_a")))
+            ]
+        ),
+        "reads keys of another width of variant 'layer_a'",
     ),
     "values of other features": (
         lambda: stack([pre_norm(RMSNorm(), part) for part in (RWKV, RWKV.but(head_width=8, value_gate=GATE_A))]),

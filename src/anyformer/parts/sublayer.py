@@ -112,6 +112,10 @@ class Sublayer(Drawn):
         """The values that it leaves for later layers: the name of each with the size that a `Read` checks."""
         return {}
 
+    def misfit(self, read: Read, of: Sublayer) -> str | None:
+        """Why it cannot read a value of another layer's sublayer though the sizes agree; None if it can."""
+        return None
+
     @property
     def reports_index(self) -> bool:
         """Whether it chooses keys by index scores, whose loss it reports in training (`Report.index`)."""

@@ -28,7 +28,7 @@ from anyformer.parts.positions.place import Place
 from anyformer.parts.positions.rotary import Rotary
 from anyformer.parts.sketch import Sketch
 from anyformer.parts.slot import SlotPart
-from anyformer.parts.sublayer import Traits
+from anyformer.parts.sublayer import Sublayer, Traits
 from anyformer.plan import Plan
 
 
@@ -151,6 +151,19 @@ class Attention(Heads):
     @property
     def leaves(self) -> Mapping[str, int]:
         return {MEMORY: self.groups, VALUES: self.groups} if self.own_keys else {}
+
+    def misfit(self, read: Read, of: Sublayer) -> str | None:
+        if read.name != MEMORY or not isinstance(of, Attention):
+            return None
+        kept, seen = of.mask.window, self.mask.window
+        if kept is not None and (seen is None or seen > kept):
+            sees = "all" if seen is None else f"{seen:,}"
+            return f"sees {sees} of the keys of variant {read.variant!r}, which keeps the latest {kept:,}: give it that window"
+        # Without a head width it is a share of the layers' width, which is the same for both.
+        sides = [(each.head_width, each.heads) if each.head_width is None else (each.head_width, None) for each in (self, of)]
+        if sides[0] != sides[1] and (sides[0][0] is None) == (sides[1][0] is None):
+            return f"reads keys of another width of variant {read.variant!r}: give both layers the same head_width"
+        return None
 
     @property
     def reports_index(self) -> bool:

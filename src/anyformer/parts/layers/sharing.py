@@ -22,6 +22,9 @@ def check_reads(layers: Sequence[str], variants: Mapping[str, Block], leaves: Ma
         for name, branch in variants[variant].branches.items():
             for read in branch.sublayer.reads:
                 problem = None if read in (SOURCE, TOKENS) else read.problem(left.get(read.variant))
+                if problem is None and read.variant is not None and read.variant in variants:
+                    leaving = (each for each in variants[read.variant].sublayers if read.name in each.leaves)
+                    problem = next(filter(None, (branch.sublayer.misfit(read, each) for each in leaving)), None)
                 if problem is not None:
                     raise ValueError(f"{variant}.{name} (layer {i}) {problem}")
         left[variant] = variants[variant].leaves | ({} if streams else {STREAM: 1})
