@@ -226,6 +226,6 @@ def test_pricing_a_name_imports_no_training_and_no_pictures():
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = set(result.stdout.splitlines()[-1].split())
-    for idle in ("training", "data", "generation", "huggingface", "planning", "pictures", "differences", "objectives"):
+    for idle in ("training", "data", "generation", "huggingface", "planning", "pictures", "objectives"):
         assert not {name for name in loaded if re.match(rf"anyformer\.{idle}(\.|$)", name)}, idle
-    assert not loaded & {"matplotlib", "torch._dynamo", "anyformer.costs.calibration", "anyformer.pictures.costs"}
+    assert not loaded & {"matplotlib", "torch._dynamo", "anyformer.costs.calibration", "anyformer.costs.difference"}

@@ -9,8 +9,8 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from anyformer.costs.activations import activations
 from anyformer.costs.saved import saved_bytes
-from anyformer.describe import DescriptionError, from_toml, to_toml
-from anyformer.model import Architecture, build
+from anyformer.describe import DescriptionError, Named, from_toml, to_toml
+from anyformer.model import Architecture, build, decoder_only
 from anyformer.operations import Shape
 from anyformer.parts import (
     RWKV7,
@@ -18,6 +18,7 @@ from anyformer.parts import (
     Attention,
     CrossAttention,
     Disentangled,
+    Embedding,
     FeedForward,
     Fixed,
     GroupedLayerNorm,
@@ -25,6 +26,7 @@ from anyformer.parts import (
     KeysFrom,
     LayerNorm,
     LongRoPE,
+    MeanKeys,
     Projection,
     QKNorm,
     RMSNorm,
@@ -124,6 +126,12 @@ def test_thousands_of_random_combinations():
     check_all(range(FAST, FAST + SLOW))
 
 
+def reading(first: Attention, later: Attention) -> Architecture:
+    """Two layers, of which the second one reads what the first one leaves."""
+    blocks = {name: pre_norm(RMSNorm(), part) for name, part in (("first", first), ("later", later))}
+    return decoder_only(Embedding(vocab=9), 24, list(blocks.values()), names=Named(blocks))
+
+
 FEED = FeedForward(width=8)
 LAYER_A = ValueResidual(variant="layer_a")
 GATE_A = ValueGate(variant="layer_a", rank=2)
@@ -148,22 +156,18 @@ SENSELESS = {
         "reads 'values' of size 2 of variant 'layer_a', where its size is 4",
     ),
     "keys that are forgotten": (
-        lambda: stack(
-            [
-                pre_norm(RMSNorm(), part)
-                for part in (Attention(heads=2, mask=Window(size=3)), Attention(heads=2, memory=KeysFrom(variant="layer_a")))
-            ]
-        ),
-        "sees all of the keys of variant 'layer_a', which keeps the latest 3: give it that window",
+        lambda: reading(Attention(heads=2, mask=Window(size=3)), Attention(heads=2, memory=KeysFrom(variant="first"))),
+        "sees all keys of variant 'first', which keeps the latest 3: give it that window",
     ),
     "keys of another width": (
+        lambda: reading(Attention(heads=2, kv_heads=1), Attention(heads=4, kv_heads=1, memory=KeysFrom(variant="first"))),
+        "has value_width = 6 and reads 'keys and values' of variant 'first', where it is 12",
+    ),
+    "a bias for chosen blocks": (
         lambda: stack(
-            [
-                pre_norm(RMSNorm(), part)
-                for part in (Attention(heads=2, kv_heads=1), Attention(heads=4, kv_heads=1, memory=KeysFrom(variant="layer_a")))
-            ]
+            [pre_norm(RMSNorm(), Attention(heads=2, score=Score(choice=MeanKeys())), FEED)], score_bias=SharedBias(heads=2)
         ),
-        "reads keys of another width of variant 'layer_a'",
+        "chooses its keys by plain scores, and its stack leaves 'score_bias': leave it out",
     ),
     "values of other features": (
         lambda: stack([pre_norm(RMSNorm(), part) for part in (RWKV, RWKV.but(head_width=8, value_gate=GATE_A))]),

@@ -122,6 +122,10 @@ class ChoiceOptions:
     ] = None
     answers: Annotated[int | None, search_option(help="Write this many texts for each prompt.", min=1, metavar="COUNT")] = None
 
+    def check(self) -> None:
+        """Refuse what can be told before a model is loaded."""
+        _early(self.early_stopping)
+
     def asked(self) -> dict[str, Any]:
         """The options by the names of transformers' settings, but for `setting`, the authors' and the seeds."""
         return {

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from anyformer.cli.arguments import Json, Model, assigned, picture_option
-from anyformer.cli.evaluation_options import DataOptions, OutputOptions, Questions, TaskOptions, check
+from anyformer.cli.evaluation_options import ComputingOptions, DataOptions, Questions, TaskOptions, check
 from anyformer.cli.options import grouped
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def run(
         Path | None,
         picture_option(help="Draw the loss by position and by length of document, and the calibration, into this file."),
     ] = None,
-    place: OutputOptions,
+    computing: ComputingOptions,
     as_json: Json = False,
 ) -> None:
     """Tell what a trained model reaches: on data, on questions, on hidden words, on tasks.
@@ -58,8 +58,8 @@ def run(
     if harness.tasks:
         check_harness()
     asked, pairs = questions.read()
-    subject = open_subject(model, **place.settings())
-    other = None if data.against is None else open_subject(data.against, **place.settings())
+    subject = open_subject(model, **computing.settings())
+    other = None if data.against is None else open_subject(data.against, **computing.settings())
     report: dict[str, Any] = {"model": str(model)}
     lines: list[str] = []
     if measures:

@@ -153,7 +153,7 @@ class TaskOptions:
 
 
 @dataclass(frozen=True)
-class OutputOptions:
+class ComputingOptions:
     """Where is computed, and in which numbers."""
 
     precision: Annotated[

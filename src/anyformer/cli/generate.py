@@ -169,6 +169,7 @@ def run(
     _refuse(given, chat, text, json=json)
     prompts, numbers = given.texts(), given.numbers()
     computing.check()
+    choice.check()
     with _kept():
         loaded, tokenizer = _loaded(model, images=bool(given.image))
         more = {"max_new_tokens": text.max_tokens, "max_time": text.max_time}

@@ -33,7 +33,7 @@ anyformer match llama-3-8b --flops 8G --length 8k --move depth,ffn
 anyformer match llama-3-8b --compute-optimal 1e21
 """
 budget_option = partial(typer.Option, rich_help_panel="Budget (at least one)", metavar="AMOUNT")
-search_option = partial(typer.Option, rich_help_panel="SearchOptions")
+search_option = partial(typer.Option, rich_help_panel="Search")
 BUDGETS = {
     "params": "parameters",
     "active-params": "active",

@@ -28,7 +28,8 @@ from anyformer.plan import Plan
 
 @dataclass(frozen=True)
 class CountComparison:
-    """A quantity, predicted and counted, of a component or the whole model (``); `tolerance`: difference allowed, if any."""
+    """A quantity, predicted and counted, of a component or the whole model (``); `tolerance`: the
+    difference allowed, 0 for none, None for any."""
 
     quantity: str
     component: str

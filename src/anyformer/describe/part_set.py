@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Generic, Self, TypeVar, get_args
 from pydantic import GetCoreSchemaHandler
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
-from anyformer.describe.errors import did_you_mean
+from anyformer.describe.errors import DescriptionError, did_you_mean
 from anyformer.describe.plugins import HINT, SHORT, load_plugins
 from anyformer.describe.registry import REFERENCE
 from anyformer.describe.spelling import spelled
@@ -35,10 +35,15 @@ class Part(Value):
     `clip = 8.0`, `sub_norm = {kind = "rms_norm"}`."""
 
     @classmethod
-    def of(cls, value: Any) -> Self | None:
-        """The part whose `short` field has this value; None of None."""
-        assert cls.short is not None, "a part that one value describes"
-        return None if value is None else cls(**{cls.short: value})
+    def given(cls, item: Any) -> Any:
+        """What stands for a part, as validation takes it: the part, its table, or one of its `short` field."""
+        whole = isinstance(item, cls) or (isinstance(item, Mapping) and ("kind" not in item or "kind" in cls.model_fields))
+        return item if whole or cls.short is None else {cls.short: item}
+
+    @classmethod
+    def of(cls, item: Any) -> Self | None:
+        """The part for which something stands, as in a table of names; None of None."""
+        return item if item is None or isinstance(item, cls) else cls.parse(cls.given(item), where=cls.name)
 
     @classmethod
     def __pydantic_init_subclass__(cls, **more: Any) -> None:
@@ -64,7 +69,7 @@ class PartSet(Mapping[str, P], Holder, Generic[P]):
 
     def __init__(self, *parts: P | None, base: type[Part] | None = None) -> None:
         given = sorted((part for part in parts if part is not None), key=lambda part: (part.order, part.name))
-        for first, second in pairwise(given):
+        for first, second in pairwise(sorted(given, key=lambda part: part.name)):
             if first.name == second.name:
                 raise ValueError(f"two parts are called {first.name}: {first!r} and {second!r}")
         object.__setattr__(self, "_items", {part.name: part for part in given})
@@ -99,6 +104,8 @@ class PartSet(Mapping[str, P], Holder, Generic[P]):
         new = dict(self._items)
         for written, item in changes.items():
             name = spelled(written, self.members)
+            if name not in self.members:
+                raise DescriptionError(f"there is no part {written!r} here{did_you_mean(name, self.members)}")
             new[name] = item if item is None or isinstance(item, Part) else self.members[name].of(item)
         return type(self)(*new.values(), base=self.base)
 
@@ -149,9 +156,7 @@ class _Item:
     data: Any
 
     def value(self) -> Any:
-        part, data, short = self.part, self.data, self.part.short
-        own = isinstance(data, part) or (isinstance(data, Mapping) and ("kind" not in data or "kind" in part.model_fields))
-        return part.model_validate(data if own or short is None else {short: data})
+        return self.part.model_validate(self.part.given(self.data))
 
 
 def _by_name(base: type[Part], data: Any) -> dict[str, _Item]:

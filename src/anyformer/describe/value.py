@@ -118,7 +118,7 @@ class Value(BaseModel, Holder):
         `plugins` in the data names the plug-ins that it was written with, for errors alone: none is loaded because of it.
         """
         data, named = without_plugins(data, where)
-        data = upgraded(data, where)
+        data = upgraded(data, where, versioned=cls.versioned)
         try:
             return cls.model_validate(data)
         except ValidationError as error:
@@ -226,11 +226,17 @@ def numbers(whole: Any) -> Iterator[tuple[str, int]]:
             waiting += [((*path, name), each) for name, each in reversed(tuple(item.items()))]
 
 
+def _is_default(value: Value) -> bool:
+    """Whether its kind says all of it."""
+    fields = type(value).model_fields.items()
+    return all(name == "kind" or getattr(value, name) == field.get_default(call_default_factory=True) for name, field in fields)
+
+
 def as_data(value: Any) -> Any:
     """`value` as plain data, recursively."""
     if isinstance(value, Value):
         data = value.plain()
-        return data["kind"] if value.bare and data == type(value)().plain() else data
+        return data["kind"] if value.bare and _is_default(value) else data
     if isinstance(value, Mapping):
         return {name: as_data(item) for name, item in value.items()}
     if isinstance(value, tuple | list):

@@ -20,10 +20,13 @@ def upgrade(table: Callable[[dict[str, Any]], dict[str, Any]]) -> Callable[[dict
     return table
 
 
-def upgraded(data: Any, where: str = "") -> Any:
-    """Plain data of any version as data of this one, without the version; refuses a later one."""
+def upgraded(data: Any, where: str = "", *, versioned: bool = True) -> Any:
+    """Plain data of any version as data of this one, without the version; refuses a later one. `versioned`: whether it is of a
+    description that says its version; a part of one does not."""
     if not isinstance(data, Mapping):
         return data
+    if not versioned:
+        return _moved(dict(data))
     version = data.get(KEY, 1)
     if type(version) is not int or version < 1:
         raise DescriptionError(f"version: should be a whole number above 0, got {version!r}", where=where)

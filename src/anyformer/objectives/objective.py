@@ -207,9 +207,10 @@ def beside(objective: Objective) -> dict[str, Partner]:
     return {name: partner for name, partner in objective.partners.items() if partner.asked is None}
 
 
-def asked_of(objective: Objective) -> AskedTeacher | None:
-    """What a partner is asked before the first update."""
-    return next((partner.asked for partner in objective.partners.values() if partner.asked is not None), None)
+def asked_of(objective: Objective) -> tuple[str, AskedTeacher] | None:
+    """The partner that is asked before the first update, by name, and what it is asked; None without one."""
+    found = ((name, partner.asked) for name, partner in objective.partners.items() if partner.asked is not None)
+    return next(found, None)
 
 
 def added(totals: Iterable[Mapping[str, Tensor]], each_row: Collection[str] = ()) -> dict[str, Tensor]:

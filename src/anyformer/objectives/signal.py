@@ -21,7 +21,7 @@ OWN = ""
 
 @dataclass(frozen=True)
 class ObjectiveSignal:
-    """The loss of an objective on made-up examples of data: a `costs.saved.Signal`.
+    """The loss of an objective on made-up examples of data: a `costs.saved.TracedLoss`.
 
     `models`: the architectures of a step by name, the run's own under `OWN`; `asked`: the name of the one whose memory is asked
     for.

@@ -61,7 +61,8 @@ class TokenObjective(Objective):
         return outputs
 
     def logits(self, model: Transformer, examples: Examples, noise: Noise | None, auxiliary: Auxiliary) -> Tensor:
-        """The logits of all targets, as a teacher or an evaluation is asked for them."""
+        """The logits of all targets, as a teacher or an evaluation is asked for them. A loss reads the same: to change what it
+        is of, override `inputs` or `of_targets`."""
         outputs = model(examples.tokens, **self.inputs(model, examples), noise=noise, auxiliary=auxiliary)
         return self.of_targets(outputs, examples)
 

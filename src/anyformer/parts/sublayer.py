@@ -112,8 +112,8 @@ class Sublayer(Drawn):
         """The values that it leaves for later layers: the name of each with the size that a `Read` checks."""
         return {}
 
-    def misfit(self, read: Read, of: Sublayer) -> str | None:
-        """Why it cannot read a value of another layer's sublayer though the sizes agree; None if it can."""
+    def misfit(self, read: Read, of: Sublayer, width: int) -> str | None:
+        """Why it cannot read a value of another layer's sublayer at this width; None if it can."""
         return None
 
     @property

@@ -57,6 +57,7 @@ class _Asking:
     """A run whose objective asks a teacher, with its training examples."""
 
     run: Run
+    name: str
     asked: AskedTeacher
     corpus: Corpus
     feed: Feed
@@ -115,7 +116,7 @@ class _Asking:
 
     def parts(self, folder: Path, missing: Sequence[tuple[int, int]]) -> Iterator[AnswerFile]:
         """Write the answers about runs of rows, each into a file."""
-        teacher = at_path("teacher", self.run.objective.partners["teacher"], self.run, self.device, self.corpus.tokenizer)
+        teacher = at_path(self.name, self.run.objective.partners[self.name], self.run, self.device, self.corpus.tokenizer)
         size, rows = self.run.batch // self.run.accumulation, sum(stop - first for first, stop in missing)
         with meter("asking the teacher", rows, True, "rows") as advance:
             for first, stop in missing:
@@ -142,10 +143,10 @@ def answered(
 
     `begun`: the directory of a run that goes on, with the teacher that it began with, whose files may be gone.
     """
-    asked = asked_of(run.objective)
-    if asked is None:
+    found = asked_of(run.objective)
+    if found is None:
         return None
-    asking = _Asking(run, asked, corpus, feed, device, say)
+    asking = _Asking(run, *found, corpus, feed, device, say)
     before = None if begun is None else _recorded(begun)
     teacher = before or fingerprint(asking.asked.path)
     facts = asking.facts(teacher)

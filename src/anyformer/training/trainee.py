@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from anyformer.training.run import Run
 
 UNHELD = Still({})
+"""No weight is held."""
 
 
 @dataclass(frozen=True)

@@ -84,7 +84,7 @@ def _unfolded(x: Tensor, dim: int, sizes: tuple[int, ...]) -> Tensor:
 
 
 def axis_change(old: Weight, new: Weight, where: str, path: str, choices: TransformChoices) -> AxisChange | None:
-    """The operation between two comparable weights; None if their factors are alike. `SurgeryError` if it is refused."""
+    """The operation between two comparable weights; None if their factors are alike. `TransformError` if it is refused."""
     changes = [
         (dim, place, name, size, after)
         for (dim, place, name, size), (_, _, _, after) in zip(old.factors, new.factors, strict=True)

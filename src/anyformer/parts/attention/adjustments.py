@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal
 
 from torch import Tensor
 
@@ -22,15 +22,15 @@ class ProjectionLoRA(Adjustment, LayerLoRA):
     name: ClassVar[str] = "lora"
     short: ClassVar[str] = "rank"
     order: ClassVar[int] = -3
-    rules_out: ClassVar[frozenset[Way]] = frozenset({"latent"})
+    rules_out: ClassVar[frozenset[Way]] = frozenset({"two inputs", "latent"})
 
     @property
     def notes(self) -> tuple[str, ...]:
         return (self.beside,)
 
     @classmethod
-    def of(cls, value: Any) -> Self | None:
-        return cls(**value.plain()) if isinstance(value, LayerLoRA) else super().of(value)
+    def given(cls, item: Any) -> Any:
+        return item.plain() if type(item) is LayerLoRA else super().given(item)
 
     @property
     def sharers(self) -> int:

@@ -19,7 +19,7 @@ def attend_choice(choice: BlockChoice, q_BHTE: Tensor, memory: Memory, visible: 
     Beyond n * b keys, time and memory grow with the chosen ones alone. The others are masked instead where rows have several
     documents, where weights are dropped, and where attention is written out.
     """
-    context, own = call.context, call.own
+    context, own = call.context, call.attention
     where = context.once(
         ("blocks of keys", choice.block, memory.keys.label), lambda: places(context, memory.keys, choice.block)
     )
@@ -41,7 +41,7 @@ def _masked(q_BHTE: Tensor, memory: Memory, visible: Visible, chosen: ChosenBloc
         kept_BKTS = chosen.dense()
         visible = visible.narrowed(kept_BKTS.repeat_interleave(q_BHTE.shape[1] // kept_BKTS.shape[1], 1))
     k, v = (x.to(q_BHTE.dtype) for x in (memory.key, memory.value))
-    mixed: Tensor = call.own.heads.weigh.attended(AttentionInputs(q_BHTE, k, v, visible), call)
+    mixed: Tensor = call.attention.heads.weigh.attended(AttentionInputs(q_BHTE, k, v, visible), call)
     return mixed
 
 
@@ -68,7 +68,7 @@ def _of_blocks(
     k, v = (x.to(q_BHTE.dtype) for x in (memory.key, memory.value))
     mixed, share = attend_chosen_blocks(
         q_BKTGE, k, v, torch.where(chosen.allowed, chosen.numbers, -1), chosen.places.slots, at_query, at_key,
-        size=chosen.size, scale=call.own.sizes.scale,
+        size=chosen.size, scale=call.attention.sizes.scale,
     )  # fmt: skip
     return _by_heads(mixed, T), share
 
@@ -96,6 +96,8 @@ def _of_groups(
     each = [None if x is None else x.expand(B, K, T, -1).flatten(0, 1) for x in (at_BKTm, seen_BKTm)]
     q = q_BKTGE.flatten(0, 1)
     k, v = (x.to(q.dtype).flatten(0, 1)[:, :, None] for x in (memory.key, memory.value))
-    mixed, share = attend_chosen(q, k, v, *each, scale=call.own.sizes.scale, plain=call.own.plan.attention == "plain")
+    mixed, share = attend_chosen(
+        q, k, v, *each, scale=call.attention.sizes.scale, plain=call.attention.plan.attention == "plain"
+    )
     mixed, share = (torch.unflatten(x, 0, (B, K)) for x in (mixed, share))
     return mixed, share

@@ -139,7 +139,8 @@ class Attention(Heads):
 
     @property
     def reads(self) -> tuple[Read, ...]:
-        reads = [Read(SCORE_BIAS, size=self.heads, required=False)]
+        unread = None if self.score.choice is None else "chooses its keys by plain scores"
+        reads = [Read(SCORE_BIAS, size=self.heads, required=False, unread=unread)]
         for term in self.score.terms.values():
             reads += term.reads
         for recalled in self.memory.values():
@@ -152,17 +153,19 @@ class Attention(Heads):
     def leaves(self) -> Mapping[str, int]:
         return {MEMORY: self.groups, VALUES: self.groups} if self.own_keys else {}
 
-    def misfit(self, read: Read, of: Sublayer) -> str | None:
-        if read.name != MEMORY or not isinstance(of, Attention):
+    def misfit(self, read: Read, of: Sublayer, width: int) -> str | None:
+        if read.name not in (MEMORY, VALUES) or not isinstance(of, Attention):
             return None
-        kept, seen = of.mask.window, self.mask.window
-        if kept is not None and (seen is None or seen > kept):
-            sees = "all" if seen is None else f"{seen:,}"
-            return f"sees {sees} of the keys of variant {read.variant!r}, which keeps the latest {kept:,}: give it that window"
-        # Without a head width it is a share of the layers' width, which is the same for both.
-        sides = [(each.head_width, each.heads) if each.head_width is None else (each.head_width, None) for each in (self, of)]
-        if sides[0] != sides[1] and (sides[0][0] is None) == (sides[1][0] is None):
-            return f"reads keys of another width of variant {read.variant!r}: give both layers the same head_width"
+        sides = {"value_width": (self.width_of_value(width), of.width_of_value(width))}
+        if read.name == MEMORY:
+            sides["head_width"] = self.width_of_head(width), of.width_of_head(width)
+            kept, seen = of.mask.window, self.mask.window
+            if kept is not None and (seen is None or seen > kept):
+                sees = "all" if seen is None else f"{seen:,}"
+                return f"sees {sees} keys of variant {read.variant!r}, which keeps the latest {kept:,}: give it that window"
+        for name, (own, theirs) in sides.items():
+            if own != theirs:
+                return f"has {name} = {own} and reads {read.name!r} of variant {read.variant!r}, where it is {theirs}"
         return None
 
     @property

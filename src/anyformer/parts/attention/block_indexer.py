@@ -98,7 +98,7 @@ class BlockIndexer(BlockChoice):
         )
 
     def report(self, chosen: ChosenBlocks, share_BTKn: Tensor, call: AttentionCall) -> None:
-        report_index(call.own.path, index_loss(chosen.scores, chosen.allowed, share_BTKn).mean(-1), call.context)
+        report_index(call.attention.path, index_loss(chosen.scores, chosen.allowed, share_BTKn).mean(-1), call.context)
 
 
 class BlockIndexerModule(nn.Module):

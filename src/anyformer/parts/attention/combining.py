@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 from torch import Tensor
 
@@ -24,8 +24,8 @@ class OutputGate(Combine, Gate):
     rules_out: ClassVar[frozenset[Way]] = frozenset({"two inputs"})
 
     @classmethod
-    def of(cls, value: Any) -> Self | None:
-        return cls(**value.plain()) if isinstance(value, Gate) else super().of(value)
+    def given(cls, item: Any) -> Any:
+        return item.plain() if type(item) is Gate else super().given(item)
 
     @property
     def technique(self) -> str:

@@ -45,7 +45,7 @@ class CrossAttention(Heads):
         return self
 
     def gathers(self, width: int) -> int | None:
-        return 0
+        return None if self.in_the_way("divided positions") else 0
 
     @property
     def reads(self) -> tuple[Read, ...]:
@@ -64,12 +64,13 @@ class CrossAttention(Heads):
         held = shape.batch * self.groups * shape.source * features * plan.activation_bytes
         state = StateBytes(held, held if shape.past else 0, 0 if shape.past else held, self.groups)
         limit = Limit("packed", "cross-attention does not know which part of the source belongs to which document")
+        limits = (limit, *(each for part in self.parts for each in part.limits))
         norm = {} if self.source_norm is None else {"source_norm": self.source_norm.cost(width, source_rows)}
         return (
             self.declared(width, shape, source_rows)
             + total(norm)
             + self.products(width, shape, pairs, pairs)
-            + Tally(own_state=state, own_limits=(limit,))
+            + Tally(own_state=state, own_limits=limits)
         )
 
     def state(self, width: int, batch: int, capacity: int, source: int, dtype: torch.dtype, device: torch.device) -> CrossState:

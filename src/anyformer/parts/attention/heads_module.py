@@ -37,7 +37,7 @@ class HeadsModule(Attends):
 
     def _linear(self, name: Any, inputs: int, outputs: int) -> nn.Module:
         project = self.heads.project
-        return projection(inputs, outputs, bias=name in project.bias, groups=project.in_groups(name))
+        return projection(inputs, outputs, bias=name in project.bias, groups=project.counts[name])
 
     def extra_repr(self) -> str:
         return f"heads={self.sizes.heads}, kv_heads={self.sizes.groups}, head_width={self.head_width}"
@@ -57,9 +57,9 @@ class HeadsModule(Attends):
     def projected(self, side: Side, x: Tensor, call: AttentionCall) -> Tensor:
         """Queries, keys or values of x: (B, S, D) -> (B, S, heads, E), adjusted."""
         y: Tensor = getattr(self, side)(x)
-        return self.split(side, self.own(side, y, x, call), call)
+        return self.split(side, self.adjusted(side, y, x, call), call)
 
-    def own(self, side: Side, y: Tensor, x: Tensor, call: AttentionCall) -> Tensor:
+    def adjusted(self, side: Side, y: Tensor, x: Tensor, call: AttentionCall) -> Tensor:
         """A projection y of x with what belongs to it alone, such as low-rank matrices beside its weight."""
         for part in self.adjust:
             y = part.projected(y, x, side, call)
@@ -79,7 +79,7 @@ class HeadsModule(Attends):
         if self.sizes.own_values:
             return self.projected("key", of_keys, call), self.projected("value", of_values, call)
         # The values are the projected keys, before their norm.
-        y = self.own("key", self.get_submodule("key")(of_keys), of_keys, call)
+        y = self.adjusted("key", self.get_submodule("key")(of_keys), of_keys, call)
         return self.split("key", y, call), self.split("value", y, call)
 
     def finished(self, mixed_BHTU: Tensor, call: AttentionCall) -> Tensor:

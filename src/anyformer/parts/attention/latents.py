@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Literal
+from typing import Literal, Self
 
 import torch
 from torch import Tensor, nn
@@ -88,6 +88,9 @@ class InducedAttention(Sublayer):
     @property
     def sharers(self) -> int | None:
         return self.attention.sharers
+
+    def of_layer(self, layer: int, depth: int) -> Self:
+        return self.but(attention=self.attention.of_layer(layer, depth))
 
     def check(self, width: int) -> None:
         self.attention.check(width)

@@ -27,7 +27,7 @@ NOTHING: Mapping[str, Any] = {"values": "own", "value_scale": 1.0, "dropout": 0.
 """Fields that were always written -> the value that meant nothing."""
 KINDS = ("attention", "cross_attention", "differential_attention", "block_sparse_attention")
 DIFFERENCE = ("lambda_init", "head_norm")
-RENAMED = re.compile(r"\battention\.weights\b(?=[.=])")
+RENAMED = re.compile(r"(?<![A-Za-z])attention\.weights\b(?=[.=])")
 """The one path that a slot has not kept: others skip it."""
 
 
@@ -42,11 +42,14 @@ def in_slots(table: dict[str, Any]) -> dict[str, Any]:
         return {**table, "set": [RENAMED.sub("attention.weigh", each) if isinstance(each, str) else each for each in changes]}
     if kind not in KINDS or not (kind not in ("attention", "cross_attention") or MOVED.keys() & table.keys()):
         return table
-    new = {name: item for name, item in table.items() if name not in MOVED and name not in DIFFERENCE}
+    if kind == "block_sparse_attention" and "choice" not in table:
+        return table  # which is refused, as it was
+    own = DIFFERENCE if kind == "differential_attention" else ()
+    new = {name: item for name, item in table.items() if name not in MOVED and name not in own}
     new["kind"] = kind if kind == "cross_attention" else "attention"
     for name, path in MOVED.items():
-        if name in table and NOTHING.get(name, ...) != table[name]:
-            _put(new, path, table[name])
+        if name in table and NOTHING.get(name, ...) != table[name] and not _put(new, path, table[name]):
+            return table  # says a thing twice, in the form of before and in that of today: refused for the former
     if isinstance(choice := new.get("score", {}).get("choice"), dict):
         choice.setdefault("kind", "block_indexer")
     weigh = new.get("weigh")
@@ -58,9 +61,13 @@ def in_slots(table: dict[str, Any]) -> dict[str, Any]:
     return new
 
 
-def _put(table: dict[str, Any], path: tuple[str, ...], item: Any) -> None:
-    """The item at a path of nested tables, beside what stands there."""
+def _put(table: dict[str, Any], path: tuple[str, ...], item: Any) -> bool:
+    """Put the item at a path of nested tables, beside what stands there; False where its place is taken."""
     *above, last = path
     for name in above:
-        table = table.setdefault(name, {})
-    table[last] = {**table[last], **item} if isinstance(table.get(last), dict) and isinstance(item, dict) else item
+        table[name] = dict(table.get(name) or {}) if isinstance(table.get(name) or {}, dict) else {"kind": table[name]}
+        table = table[name]
+    if last in table and not (isinstance(table[last], dict) and isinstance(item, dict)):
+        return False
+    table[last] = {**table[last], **item} if last in table else item
+    return True

@@ -23,7 +23,9 @@ class MultiTokenWeights(Map):
     2504.00927, section 3.1), whose c_q is n and c_k is m; its mixing of heads is that of talking heads.
     """
 
-    rules_out: ClassVar[frozenset[Way]] = Map.rules_out | {"bands", "divided positions", "layout", "pairs of heads"}
+    rules_out: ClassVar[frozenset[Way]] = Map.rules_out | {
+        "bands", "divided positions", "layout", "pairs of heads", "source",
+    }  # fmt: skip
     kind: Literal["multi_token_weights"] = "multi_token_weights"
     queries: Count = 6
     """n, queries up to t."""

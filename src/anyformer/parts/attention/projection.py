@@ -37,14 +37,10 @@ class Projection(SlotPart):
 
     @model_validator(mode="after")
     def _own_values(self) -> Projection:
-        for given, what in (("value" in self.bias, "a bias on 'value'"), (self.in_groups("value") > 1, "grouped.value")):
+        for given, what in (("value" in self.bias, "a bias on 'value'"), (self.counts["value"] > 1, "grouped.value")):
             if self.values == "keys" and given:
                 raise ValueError(f"{what} needs values = 'own': here the keys are the values")
         return self
-
-    def in_groups(self, name: Projected) -> int:
-        """The number of groups of a projection."""
-        return self.counts[name]
 
     @property
     def counts(self) -> dict[str, int]:
@@ -75,9 +71,8 @@ class Projection(SlotPart):
         """What it says about keys and values of the layer's own, in words."""
         said = {
             "values": self.values == "keys",
-            "grouped.key and grouped.value": self.in_groups("key") > 1 or self.in_groups("value") > 1,
+            "grouped.key and grouped.value": self.counts["key"] > 1 or self.counts["value"] > 1,
             "the bias on 'key' or 'value'": not {"key", "value"}.isdisjoint(self.bias),
-            **{name: part.needs_own_keys for name, part in self.adjust.items()},
         }
         return tuple(name for name, given in said.items() if given)
 
@@ -113,7 +108,7 @@ class Projection(SlotPart):
         inputs_as: Dimension = (),
     ) -> Tally:
         """The weight and the work of a projection. A grouped one is whole in every process of tensor parallelism."""
-        groups = self.in_groups(name)
+        groups = self.counts[name]
         return matrix(
             name, inputs, outputs, rows, role=role if groups == 1 else "replicate", bias=name in self.bias, fill=fill,
             outputs_as=outputs_as, inputs_as=inputs_as, groups=groups,

@@ -118,6 +118,13 @@ class Disentangled(ScoreBias):
     def reads(self) -> tuple[Read, ...]:
         return (Read(RELATIVE, size=self.span),)
 
+    def check(self, sizes: HeadSizes) -> None:
+        if self.shared and not (sizes.own_keys and sizes.inputs == sizes.width):
+            raise ValueError(
+                "disentangled scores with shared = true project positions as the layer does its stream: leave keys_from and "
+                "joined out, or set shared = false"
+            )
+
     def module(self, sizes: HeadSizes) -> DisentangledModule:
         return DisentangledModule(self, sizes)
 

@@ -48,7 +48,7 @@ class Score(SlotPart):
 
     def in_the_way(self, way: Way) -> tuple[str, ...]:
         capped = self.softcap is not None and way in ("chosen keys", "latent")
-        chosen = self.choice is not None and way in ("divided heads", "divided positions", "source", "layout")
+        chosen = self.choice is not None and way in ("divided heads", "divided positions", "source", "two inputs", "layout")
         return (*(("softcap",) if capped else ()), *(("choice",) if chosen else ()))
 
     @property
@@ -112,7 +112,7 @@ class Score(SlotPart):
         if self.choice is not None:
             return attend_choice(self.choice, q_BHTE, memory, visible, call)
         k, v = memory.key.to(q_BHTE.dtype), memory.value.to(q_BHTE.dtype)
-        mixed: Tensor = call.own.heads.weigh.attended(AttentionInputs(q_BHTE, k, v, visible, bias_BHTS), call)
+        mixed: Tensor = call.attention.heads.weigh.attended(AttentionInputs(q_BHTE, k, v, visible, bias_BHTS), call)
         return mixed
 
     def bias(self, shared: Tensor | None, q_BHTE: Tensor, memory: Memory, call: AttentionCall) -> Tensor | None:

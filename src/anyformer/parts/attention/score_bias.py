@@ -55,7 +55,7 @@ class ScoreBias(Term):
         return total({"score_bias": self.work(sizes, shape)})
 
     def term(self, q_BHTE: Tensor, memory: Memory, call: AttentionCall) -> Tensor:
-        return call.built("score_bias")(q_BHTE, memory, call.context, call.own, call.x)  # type: ignore[no-any-return]
+        return call.built("score_bias")(q_BHTE, memory, call.context, call.attention, call.x)  # type: ignore[no-any-return]
 
 
 class ALiBi(ScoreBias):

@@ -42,7 +42,7 @@ class Attending(Protocol):
 class AttentionCall:
     """One forward pass of an attention, as the parts of its slots see it."""
 
-    own: Attending
+    attention: Attending
     """The attention, which has what the parts built."""
     stream: Tensor
     """(B, T, D): the layer's input."""
@@ -57,7 +57,7 @@ class AttentionCall:
 
     def built(self, name: str) -> Any:
         """What a part built under this name."""
-        return getattr(self.own, name)
+        return getattr(self.attention, name)
 
 
 @dataclass(frozen=True)

@@ -30,8 +30,8 @@ class Temperature(Place):
     def technique(self) -> str:
         return "query temperature"
 
-    def scaled(self, q_BTHE: Tensor, call: Positioned) -> Tensor:
-        return q_BTHE * self.factor(call.positions)[..., None, None].to(q_BTHE.dtype)
+    def scaled(self, q_BTHE: Tensor, context: Positioned) -> Tensor:
+        return q_BTHE * self.factor(context.positions)[..., None, None].to(q_BTHE.dtype)
 
     def factor(self, positions_BT: Tensor) -> Tensor:
         """The factor of each query, (B, T) in fp32."""

@@ -95,7 +95,7 @@ class Map(Weigh):
         raise NotImplementedError
 
     def attended(self, given: AttentionInputs, call: AttentionCall) -> Tensor:
-        return attend(*given.all, weigh=partial(self.weights, call=call), **call.own.scoring(call))
+        return attend(*given.all, weigh=partial(self.weights, call=call), **call.attention.scoring(call))
 
 
 class Softmax(Map):
@@ -128,7 +128,7 @@ class Softmax(Map):
 
     def attended(self, given: AttentionInputs, call: AttentionCall) -> Tensor:
         sink = call.built("sink")[given.heads] if self.sink else None
-        return attend(*given.all, sink_H=sink, **call.own.scoring(call))
+        return attend(*given.all, sink_H=sink, **call.attention.scoring(call))
 
 
 class SigmoidWeights(Map):

@@ -25,6 +25,8 @@ class Read:
     """Whether it is the decode state of the other layer, which each decode step then reads again."""
     constant: bool = False
     """Whether no gradient flows back to it."""
+    unread: str | None = None
+    """Why the sublayer cannot read it, so that its stack must not leave it; None where it is read."""
 
     def problem(self, left: Mapping[str, int] | None) -> str | None:
         """The reason why `left`, names and sizes, does not satisfy this; `left` is None if no such layer stands before."""
@@ -32,6 +34,8 @@ class Read:
         if left is None:
             return f"reads {self.name!r} of {whose}, and no layer of that variant stands before it"
         remedy = f": set {self.name} in the stack" if self.variant is None else ""
+        if self.unread is not None:
+            return f"{self.unread}, and {whose} leaves {self.name!r}: leave it out" if self.name in left else None
         if self.name not in left:
             offered = f"leaves {', '.join(map(repr, left))} only" if left else "leaves nothing"
             return f"reads {self.name!r} of {whose}, which {offered}{remedy}" if self.required else None

@@ -19,13 +19,12 @@ class BlockModule(nn.Module):
     """(B, T, D) -> (B, T, D).
 
     A branch's module carries the branch's name; what belongs to a step is `step_<i>_` and the name of a norm, `gain` or
-    `streams`. `on_stream`: the steps on one stream, which stand before those on several.
+    `streams`.
     """
 
     def __init__(self, steps: tuple[Step, ...], width: int, plan: Plan, name: str) -> None:
         super().__init__()
         self.steps = steps
-        self.on_stream = tuple(step for step in steps if step.residual != "inactive")
         for branch_name, branch in ((name, branch) for step in steps for name, branch in step.branches.items()):
             self.add_module(branch_name, branch.build(width, plan, f"{name}.{branch_name}"))
         for i, step in enumerate(steps):
@@ -38,11 +37,11 @@ class BlockModule(nn.Module):
     def forward(self, x: Tensor, context: Context, states: dict[str, State] | None = None) -> Tensor:
         late: list[Tensor] = []
         entered = x
-        for i, step in enumerate(self.on_stream):
+        for i, step in enumerate(self.steps):
             assert not isinstance(step.residual_scale, str), "a number in each layer: see `of_layer`"
             x = x.detach() if step.residual == "detached" else x
             read = self.get_submodule(f"step_{i}_norm_before")(x)
-            outputs = self._outputs(i, read, context, states, late)
+            outputs = self._outputs(i, step, read, context, states, late)
             if step.residual == "none":
                 x = next(outputs)
             else:
@@ -56,20 +55,26 @@ class BlockModule(nn.Module):
             x = x + y
         return x
 
-    def _sum(self, i: int, x_BTD: Tensor, context: Context, states: dict[str, State] | None) -> Tensor:
+    def _sum(self, i: int, step: Step, x_BTD: Tensor, context: Context, states: dict[str, State] | None) -> Tensor:
         """The sum of the branches of a step that reads x."""
         read_BTD = self.get_submodule(f"step_{i}_norm_before")(x_BTD)
-        first_BTD, *others = self._outputs(i, read_BTD, context, states, [])
+        first_BTD, *others = self._outputs(i, step, read_BTD, context, states, [])
         return sum(others, first_BTD)
 
     def _outputs(
-        self, i: int, read_BTD: Tensor, context: Context, states: dict[str, State] | None, late: list[Tensor]
+        self,
+        i: int,
+        step: Step,
+        read_BTD: Tensor,
+        context: Context,
+        states: dict[str, State] | None,
+        late: list[Tensor],
     ) -> Iterator[Tensor]:
         """The output of each branch of a step, one after the other; if the step norms their sum, the normed sum alone.
 
         `late` receives the outputs of branches that are added after the block.
         """
-        step, summed = self.steps[i], None
+        summed = None
         for name, branch in step.branches.items():
             y_BTD = self.get_submodule(name)(read_BTD, context, states.get(name) if states else None)
             if branch.added is not None:
@@ -91,9 +96,9 @@ class StreamedBlockModule(BlockModule):
             self.add_module(f"step_{i}_streams", streams.build(width, layer * len(steps) + i))
 
     def forward(self, x: Tensor, context: Context, states: dict[str, State] | None = None) -> Tensor:
-        for i in range(len(self.steps)):
+        for i, step in enumerate(self.steps):
             h_BTD, mixed_BTND, write_BTN1 = self.get_submodule(f"step_{i}_streams")(x)
-            sum_BTD = self._sum(i, h_BTD, context, states)
+            sum_BTD = self._sum(i, step, h_BTD, context, states)
             x = mixed_BTND + write_BTN1 * sum_BTD[..., None, :]
         return x
 
@@ -103,12 +108,15 @@ class AlternatingBlockModule(BlockModule):
 
     def __init__(self, steps: tuple[Step, ...], width: int, plan: Plan, name: str, streams: AlternatingUpdates) -> None:
         super().__init__(steps, width, plan, name)
+        self.steps = tuple(step for step in steps if step.residual != "inactive")
+        self.beside = steps[len(self.steps) :]
+        """The steps on all streams but the first, behind those on the first."""
         self.streams = streams.build(width)
 
     def forward(self, x: Tensor, context: Context, states: dict[str, State] | None = None) -> Tensor:
         predicted_BTND = self.streams.predicted(x)
         x = self.streams.corrected(predicted_BTND, super().forward(predicted_BTND[:, :, 0], context, states))
-        for i in range(len(self.on_stream), len(self.steps)):
-            sum_BTD = self._sum(i, x[:, :, 0], context, states)
+        for i, step in enumerate(self.beside, len(self.steps)):
+            sum_BTD = self._sum(i, step, x[:, :, 0], context, states)
             x = torch.cat([x[:, :, :1], x[:, :, 1:] + sum_BTD[:, :, None]], 2)
         return x

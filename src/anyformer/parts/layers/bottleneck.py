@@ -76,6 +76,9 @@ class Bottleneck(Sublayer):
     def resolved(self, width: int) -> Self:
         return self.but(attention=self.attention.resolved(self.width))
 
+    def of_layer(self, layer: int, depth: int) -> Self:
+        return self.but(attention=self.attention.of_layer(layer, depth))
+
     def check(self, width: int) -> None:
         self.attention.check(self.width)
         self.network.check(self.width)

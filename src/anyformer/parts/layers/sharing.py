@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from anyformer.describe import DescriptionError, Problem
 from anyformer.parts.call.shared import SOURCE, STREAM, TOKENS
 from anyformer.parts.layers.block import Block
 from anyformer.parts.layers.streams import Streams
@@ -22,9 +23,6 @@ def check_reads(layers: Sequence[str], variants: Mapping[str, Block], leaves: Ma
         for name, branch in variants[variant].branches.items():
             for read in branch.sublayer.reads:
                 problem = None if read in (SOURCE, TOKENS) else read.problem(left.get(read.variant))
-                if problem is None and read.variant is not None and read.variant in variants:
-                    leaving = (each for each in variants[read.variant].sublayers if read.name in each.leaves)
-                    problem = next(filter(None, (branch.sublayer.misfit(read, each) for each in leaving)), None)
                 if problem is not None:
                     raise ValueError(f"{variant}.{name} (layer {i}) {problem}")
         left[variant] = variants[variant].leaves | ({} if streams else {STREAM: 1})
@@ -32,6 +30,16 @@ def check_reads(layers: Sequence[str], variants: Mapping[str, Block], leaves: Ma
     for name, block in variants.items():
         if block.output == "aside" and (STREAM, name) not in {(read.name, read.variant) for read in reads}:
             raise ValueError(f"{name} leaves its output aside, and no layer reads the stream behind it")
+
+
+def check_fits(variants: Mapping[str, Block], width: int, path: str) -> None:
+    """Refuse a layer that cannot read, at this width, what a layer of another variant leaves."""
+    for variant, block in variants.items():
+        for name, branch in block.branches.items():
+            for read in branch.sublayer.reads:
+                for other in () if read.variant is None else variants[read.variant].sublayers:
+                    if read.name in other.leaves and (problem := branch.sublayer.misfit(read, other, width)) is not None:
+                        raise DescriptionError([Problem(f"{path}.{variant}.{name}", problem)])
 
 
 def check_streams(streams: Streams | None, layers: Sequence[str], variants: Mapping[str, Block], *, own: bool) -> None:

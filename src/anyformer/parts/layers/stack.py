@@ -25,7 +25,7 @@ from anyformer.parts.embedding.layer_inputs import LAYER_INPUTS, LayerInputs
 from anyformer.parts.layers.block import Block
 from anyformer.parts.layers.order import parse_order
 from anyformer.parts.layers.recompute import recomputed
-from anyformer.parts.layers.sharing import check_reads, check_sharers, check_streams, reached
+from anyformer.parts.layers.sharing import check_fits, check_reads, check_sharers, check_streams, reached
 from anyformer.parts.layers.spread import Relay, Spread
 from anyformer.parts.layers.streams import Streams, places
 from anyformer.parts.norms.norm import Norm
@@ -157,6 +157,7 @@ class Stack(Value):
                 raise DescriptionError([Problem(f"{path}.position", str(error))]) from None
         for name, block in self.variants.items():
             block.check(width, f"{path}.{name}")
+        check_fits(self.variants, width, path)
 
     def build(self, width: int, embedding_width: int, plan: Plan, name: str) -> StackModule:
         return StackModule(self, width, embedding_width, plan, name)
@@ -287,8 +288,7 @@ class StackModule(nn.Module):
                 x_BTD = x_BTD if self.aside[i] else y_BTD
             return x_BTD
 
-        every = range(len(self.layers))
-        x_BTD = run(every, x_BTD) if self.relay is None else self.relay(run, x_BTD, context)
+        x_BTD = run(range(len(self.layers)), x_BTD) if self.relay is None else self.relay(run, x_BTD, context)
         x_BTD = x_BTD if spread is None else spread.leave(x_BTD, length)
         return self.final_norm(x_BTD if self.streams is None else self.streams.leaving(x_BTD))  # type: ignore[no-any-return]
 

@@ -26,10 +26,10 @@ class Place(Part, SlotPart):
 
     members: ClassVar[dict[str, type[Part]]] = {}
 
-    def turned(self, x_BTHE: Tensor, side: Side, call: Positioned, built: Any) -> Tensor:
+    def turned(self, x_BTHE: Tensor, side: Side, context: Positioned, built: Any) -> Tensor:
         """Queries or keys by their positions; `built`: the attention, which has what `build` made."""
         return x_BTHE
 
-    def scaled(self, q_BTHE: Tensor, call: Positioned) -> Tensor:
+    def scaled(self, q_BTHE: Tensor, context: Positioned) -> Tensor:
         """Queries times a factor by their positions, after everything else."""
         return q_BTHE

@@ -71,8 +71,8 @@ class Rotary(Place):
         heads = sizes.heads + (sizes.groups if sizes.own_keys else 0)
         return Tally(own_work={"rotary": rotated(shape.rows * self.rotated(sizes.head_width) * heads)})
 
-    def turned(self, x_BTHE: Tensor, side: Side, call: Positioned, built: Any) -> Tensor:
-        return call.rotated(x_BTHE, built.rotary)
+    def turned(self, x_BTHE: Tensor, side: Side, context: Positioned, built: Any) -> Tensor:
+        return context.rotated(x_BTHE, built.rotary)
 
     def rotated(self, head_width: int) -> int:
         """R, the rotated features of a head; refuses an odd number."""
