@@ -9,7 +9,7 @@ import torch
 
 from anyformer.model import build
 from anyformer.operations import Tally
-from anyformer.parts import Attention, Exclusive, Rotary, TalkingHeads
+from anyformer.parts import Attention, Exclusive, MultiTokenWeights, Rotary, Softpick, TalkingHeads, ValueResidual
 from anyformer.parts.call.context import Visible
 from anyformer.testing.around import decoder_of
 from anyformer.testing.contracts import broken
@@ -79,6 +79,34 @@ class OfTheFirst(OutsideExclusive):
         return super().mixed(y_BHTU, call)
 
 
+class OfLaterQueries(MultiTokenWeights):
+    """A mistake: the scores of later queries, in the place of earlier ones."""
+
+    kind: str = "of_later_queries"  # type: ignore[assignment]
+
+    def weights(self, scores_BHTS, allowed, call):
+        return super().weights(scores_BHTS.flip(2), allowed, call).flip(2)
+
+
+class OfEverything(Softpick):
+    """A mistake: keys that the query does not see."""
+
+    kind: str = "of_everything"  # type: ignore[assignment]
+
+    def weights(self, scores_BHTS, allowed, call):
+        return super().weights(scores_BHTS, None, call)
+
+
+class OfTheNext(ValueResidual):
+    """A mistake: the value of the next token."""
+
+    name = "of_the_next"
+
+    def split(self, y_BTHE, side, call):
+        other = super().split(y_BTHE, side, call)
+        return other if side != "value" else other.roll(-1, 1)
+
+
 class OfTheFuture(OutsideIndexer):
     """A mistake: blocks are chosen by keys that the query does not see."""
 
@@ -95,9 +123,20 @@ class OfTheFuture(OutsideIndexer):
         (HEADS.but(weigh=Unpriced()), "declared_flops_are_counted"),
         (HEADS.but(of_the_first=OfTheFirst()), "cached"),
         (HEADS.but(choice=OfTheFuture(block=2, keep=2)), "no_token_sees_a_later_one"),
+        (HEADS.but(weigh=OfLaterQueries(queries=2, keys=3)), "no_token_sees_a_later_one"),
+        (HEADS.but(weigh=OfEverything()), "no_token_sees_a_later_one"),
+        (HEADS.but(of_the_next=OfTheNext(variant="layer_a")), "no_token_sees_a_later_one"),
     ],
-    ids=["other keys", "undeclared work", "another token's value", "blocks by later keys"],
+    ids=[
+        "other keys",
+        "undeclared work",
+        "another token's value",
+        "blocks by later keys",
+        "later queries",
+        "all keys",
+        "the next token's value",
+    ],
 )
 def test_a_mistake_breaks_a_contract(attention, contract):
-    found = broken(decoder_of(*[attention] * 2))
+    found = broken(decoder_of(HEADS, attention))
     assert any(contract in name for name in found), sorted(found)
