@@ -10,7 +10,7 @@ from zoo import DECODERS
 
 from anyformer.catalogue import architecture as catalogue
 from anyformer.costs.available import left_to_the_group
-from anyformer.costs.memory_check import NotEnoughMemoryError, memory_warnings
+from anyformer.costs.memory_check import NotEnoughMemoryError, Processes, memory_warnings
 from anyformer.costs.peak import peak_memory
 from anyformer.costs.step import PricedStep
 from anyformer.plan import Plan
@@ -47,6 +47,17 @@ def test_what_does_not_fit_is_refused_with_what_would():
     with pytest.raises(NotEnoughMemoryError):
         training(free=free, accumulation=pieces // 2)
     assert "plan.checkpointing = 'full'" in message
+
+
+def test_processes_of_one_machine_share_what_is_free():
+    need = peak(batch=1)
+    free = int(1.9 * need)
+    assert training(free=free, batch=1) == []
+    with pytest.raises(NotEnoughMemoryError, match="1 x 32 tokens in 2 processes needs"):
+        training(free=free, batch=1, processes=Processes(here=2))
+    # Divided, weights, gradients and moments are there once.
+    training(free=free, batch=1, processes=Processes(parts=2, here=2))
+    training(free=need // 2 + need // 4, batch=1, processes=Processes(parts=4))
 
 
 def test_what_fits_in_no_way_is_said_so():

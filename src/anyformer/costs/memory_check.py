@@ -12,6 +12,7 @@ from typing import get_args
 import torch
 
 from anyformer.costs.available import free_memory
+from anyformer.costs.holding import Holding
 from anyformer.costs.step import PricedStep
 from anyformer.describe import UserError
 from anyformer.plan import Checkpointing, Plan
@@ -26,6 +27,24 @@ class NotEnoughMemoryError(UserError):
     """A step does not fit into the free memory."""
 
 
+@dataclass(frozen=True)
+class Processes:
+    """The processes of a run that share memory: `parts` of them hold a copy of the model together, and so many, `here`, take
+    from the memory of one device."""
+
+    parts: int = 1
+    here: int = 1
+
+    def shared(self, holding: Holding) -> int:
+        """Bytes of all processes here, of what one process alone would hold: a process has its part of the weights, of their
+        gradients and of the optimiser's state, and at most all of the rest."""
+        kept = holding.weights + holding.gradients + holding.optimiser + holding.copies
+        return self.here * (-(-kept // self.parts) + holding.total - kept)
+
+
+ALONE = Processes()
+
+
 def memory_warnings(
     step: PricedStep,
     *,
@@ -35,30 +54,34 @@ def memory_warnings(
     accumulation: int = 1,
     device: torch.device | str = "cpu",
     free: int | None = None,
+    processes: Processes = ALONE,
 ) -> Iterator[str]:
     """A line where a training step comes close to the free memory, none where it does not.
 
-    `batch`: samples of an update, in `accumulation` pieces; `free`: bytes, by default those of the device now. Raises
-    `NotEnoughMemoryError` where the step does not fit, with changes that would.
+    `batch`: samples of an update in a process, in `accumulation` pieces; `free`: bytes, by default those of the device now.
+    Raises `NotEnoughMemoryError` where the step does not fit, with changes that would.
     """
     free = free_memory(torch.device(device)) if free is None else free
-    asked = _Request(step, batch, length, plan, accumulation)
+    asked = _Request(step, batch, length, plan, accumulation, processes)
+    within = "" if processes.here == 1 else f" in {processes.here} processes"
     if asked.bytes > free:
         size = f"{batch:,} x {length:,} tokens" + (f" in {accumulation} pieces" if accumulation > 1 else "")
         raise NotEnoughMemoryError(
-            f"a training step on {size} needs {_size(asked.bytes)}, and {_size(free)} are free; {_remedy(asked, free)}"
+            f"a training step on {size}{within} needs {_size(asked.bytes)}, and {_size(free)} are free; {_remedy(asked, free)}"
         )
     if asked.bytes > CLOSE * free:
-        share = asked.bytes / free
-        yield f"a training step will take {_size(asked.bytes)} of the {_size(free)} of memory that are free ({share:.0%})"
+        share, taken = asked.bytes / free, _size(asked.bytes)
+        yield f"a training step{within} will take {taken} of the {_size(free)} of memory that are free ({share:.0%})"
 
 
 @lru_cache(maxsize=16)
-def training_bytes(step: PricedStep, *, batch: int, length: int, plan: Plan, accumulation: int = 1) -> int:
-    """Bytes of a training step at its peak, with its tokens; see `memory_warnings`."""
+def training_bytes(
+    step: PricedStep, *, batch: int, length: int, plan: Plan, accumulation: int = 1, processes: Processes = ALONE
+) -> int:
+    """Bytes of a training step at its peak, with its tokens, in all processes of a device; see `memory_warnings`."""
     shape = step.shape(batch // accumulation, length)
-    positions = accumulation * shape.batch * (length + 1)
-    return step.peak(shape, plan, accumulation).total + positions * (TOKEN_BYTES + step.position_bytes)
+    tokens = accumulation * shape.batch * (length + 1) * (TOKEN_BYTES + step.position_bytes)
+    return processes.shared(step.peak(shape, plan, accumulation).holding) + processes.here * tokens
 
 
 @dataclass(frozen=True)
@@ -70,11 +93,15 @@ class _Request:
     length: int
     plan: Plan
     accumulation: int
+    processes: Processes
 
     @property
     def bytes(self) -> int:
         """Its peak, with its tokens."""
-        return training_bytes(self.step, batch=self.batch, length=self.length, plan=self.plan, accumulation=self.accumulation)
+        return training_bytes(
+            self.step, batch=self.batch, length=self.length, plan=self.plan, accumulation=self.accumulation,
+            processes=self.processes,
+        )  # fmt: skip
 
 
 def _remedy(step: _Request, free: int) -> str:

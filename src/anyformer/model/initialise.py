@@ -8,6 +8,7 @@ from typing import TypeVar
 import torch
 from torch import nn
 
+from anyformer.model.divided import copy_in
 from anyformer.operations import Weight
 from anyformer.parts.initialisation import Initialisation
 
@@ -43,10 +44,12 @@ def assemble(make: Callable[[], M], device: torch.device | str, dtype: torch.dty
 
 
 def materialise(module: M, device: torch.device | str, seed: int) -> M:
-    """Give a module on the meta device its values, which are the same on every device."""
+    """Give a module on the meta device its values, which are the same on every device, in every division among processes.
+
+    Of a divided weight a process keeps its part; one whole weight at a time is in its memory beside the parts.
+    """
     module.to_empty(device=device)
     declared, rules = module.declared, module.initialisation
-    with torch.no_grad():
-        for name, parameter in module.named_parameters():
-            parameter.copy_(rules.fill(declared[name], name, seed))
+    for name, parameter in module.named_parameters():
+        copy_in(parameter, rules.fill(declared[name], name, seed))
     return module

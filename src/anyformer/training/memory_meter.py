@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -15,7 +16,7 @@ from torch import Tensor, nn
 
 from anyformer.costs.allocated import watching_allocations
 from anyformer.costs.available import free_memory
-from anyformer.costs.memory_check import CLOSE, memory_warnings, training_bytes
+from anyformer.costs.memory_check import CLOSE, Processes, memory_warnings, training_bytes
 from anyformer.quantising import stored_bytes
 from anyformer.training.place import checkpoint_bytes
 from anyformer.training.priced import step_of
@@ -59,11 +60,18 @@ class MemoryMeter:
             self.resident = max(self.resident or 0, size - self._before)
 
 
+def processes_of(run: Run, device: torch.device) -> Processes:
+    """The processes of a run that share the memory of this one's device: on a CPU all that were started on the machine."""
+    here = int(os.environ.get("LOCAL_WORLD_SIZE", 1)) if device.type == "cpu" else 1
+    return Processes(run.plan.mesh.divided, here)
+
+
 def check_memory(run: Run, directory: Path, device: torch.device, console: Console) -> None:
     """Raise an error if the updates do not fit into free memory, and print a warning if they nearly fill it."""
     for line in memory_warnings(
-        step_of(run, directory), batch=run.batch, length=run.length, plan=run.plan, accumulation=run.accumulation, device=device
-    ):
+        step_of(run, directory), batch=run.batch, length=run.length, plan=run.plan, accumulation=run.accumulation,
+        device=device, processes=processes_of(run, device),
+    ):  # fmt: skip
         console.out(line, highlight=False)
 
 
@@ -72,8 +80,9 @@ def room_for_copy(run: Run, directory: Path, device: torch.device) -> bool:
     updates = 0
     if device.type == "cpu":
         updates = training_bytes(
-            step_of(run, directory), batch=run.batch, length=run.length, plan=run.plan, accumulation=run.accumulation
-        )
+            step_of(run, directory), batch=run.batch, length=run.length, plan=run.plan, accumulation=run.accumulation,
+            processes=processes_of(run, device),
+        )  # fmt: skip
     return updates + checkpoint_bytes(run) <= CLOSE * free_memory(torch.device("cpu"))
 
 

@@ -13,7 +13,7 @@ from torch import Tensor
 from anyformer import checkpoint
 from anyformer.data import Corpus
 from anyformer.describe import to_json
-from anyformer.model import Transformer, build
+from anyformer.model import Transformer, build, materialise
 from anyformer.model.adapters import plain
 from anyformer.model.divided import copy_in, whole
 from anyformer.model.narrow import histories
@@ -21,7 +21,7 @@ from anyformer.objectives import Feed, Setting, beside, divides_logits
 from anyformer.objectives.mixing import baseline_of, held_out_feed, training_feed
 from anyformer.precision.running import Running
 from anyformer.training.adapting import rest, tune
-from anyformer.training.allocator import keep_freed_memory
+from anyformer.training.allocator import keep_freed_memory, return_freed_memory
 from anyformer.training.answers import Answers
 from anyformer.training.averaging import averaged
 from anyformer.training.computing_place import Within, directly
@@ -81,12 +81,13 @@ class Trainer:
 
         `given`: gives the built model weights of another model; `say` is told what a teacher was asked.
         """
-        keep_freed_memory()
+        (keep_freed_memory if ranks.size == 1 else return_freed_memory)()
         setting = Setting(corpus.tokenizer, run.length, run.seed, corpus.names)
         training = training_feed(run.objective, run.data, corpus, setting, run.batch)
         answers = ranks.in_turn(lambda: answered(run, corpus, training, machine.device, say, begun))
         held_out = held_out_feed(run.objective, run.data, corpus, setting, run.batch)
-        model = build(run.architecture, run.plan, machine.device, seed=run.seed).train()
+        in_shares = ranks.size > 1 and begins_anew(run)
+        model = build(run.architecture, run.plan, "meta" if in_shares else machine.device, seed=run.seed).train()
         tune(model, run.tuning, run.seed)
         given(model)
         rest(model, run.tuning)
@@ -94,6 +95,8 @@ class Trainer:
         partners = start_partners(*told) if begun is None else restored_partners(*told, begun)
         learning = {name: partners[name] for name, one in beside(run.objective).items() if one.learns}
         within = ranks.divide([model, *learning.values()], run.plan, vocabulary=divides_logits(run.objective))
+        if in_shares:
+            materialise(model, machine.device, run.seed)
         passes = ranks.passes(MicroBatchLoss(model, run.objective, run.plan, partners), within)
         trainee, scale = Trainee.of(model, run, run.tuning), LossScale.of(run.plan.precision)
         trainees = {name: Trainee.of(one, run, Tuning()) for name, one in learning.items()}
@@ -251,6 +254,12 @@ class Trainer:
         assert run.steps is not None
         rows = windows_of(run, run.evaluation.final_tokens)
         return baseline_of(run.objective, self.training, run.steps, self.held_out, rows, run.architecture.outputs)
+
+
+def begins_anew(run: Run) -> bool:
+    """Whether every weight begins as its description says, and nothing is read or kept of the whole model: it can be divided
+    before it has values."""
+    return run.tuning.everything and run.start_from is None and not beside(run.objective)
 
 
 def _state_file(name: str) -> str:

@@ -1,0 +1,44 @@
+"""A process of several holds its share of a model, from the first weight on."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from anyformer.describe import change_all, to_toml
+from anyformer.operations import Shape
+from anyformer.training import load_run
+
+PROGRAM = Path(__file__).with_name("growing.py")
+WIDTH, LAYERS = 512, 16
+
+
+@pytest.fixture(scope="module")
+def wide(run_of):
+    """A run of two updates whose weights are some 270 MB."""
+    changes = {
+        "steps": 2, "batch": 2, "accumulation": 1, "length": 16, "evaluation.every": 2, "checkpoints.every": 2,
+        "plan.mesh.shard": 2, "architecture.width": WIDTH, "architecture.decoder.order": f"layer*{LAYERS}",
+        "architecture.decoder.layer.attention.heads": 8, "architecture.decoder.layer.attention.kv_heads": 8,
+        "architecture.decoder.layer.attention.head_width": 64, "architecture.decoder.layer.feedforward.width": 4 * WIDTH,
+    }  # fmt: skip
+    return change_all(load_run(run_of("llama-3-8b")), changes)
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the system tells the size of a process")
+def test_a_process_never_holds_the_whole_model(wide, start, tmp_path):
+    file = tmp_path / "run.toml"
+    file.write_text(to_toml(wide), encoding="utf-8")
+    said = start(2, PROGRAM, file, tmp_path / "out")
+    assert said.returncode == 0, said.stderr
+    weights = 4 * wide.architecture.cost(Shape()).parameters
+    found = [json.loads((tmp_path / f"out-{rank}.json").read_text()) for rank in range(2)]
+    for each in found:
+        # Half of the weights, one whole weight beside them, and what lies around.
+        assert each["made"] < 0.75 * weights, (each, weights)
+    # The second process has half of weights, gradients and moments, and layers that are gathered while they compute; it writes
+    # no checkpoint, for which the first one takes the whole model.
+    assert found[1]["whole"] < 4 * weights, (found, weights)
