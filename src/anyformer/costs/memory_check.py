@@ -65,9 +65,9 @@ def memory_warnings(
     asked = _Request(step, batch, length, plan, accumulation, processes)
     within = "" if processes.here == 1 else f" in {processes.here} processes"
     if asked.bytes > free:
-        size = f"{batch:,} x {length:,} tokens" + (f" in {accumulation} pieces" if accumulation > 1 else "")
+        size = f"{batch:,} x {length:,} tokens" + (f" in {accumulation} pieces" if accumulation > 1 else "") + within
         raise NotEnoughMemoryError(
-            f"a training step on {size}{within} needs {_size(asked.bytes)}, and {_size(free)} are free; {_remedy(asked, free)}"
+            f"a training step on {size} needs {_size(asked.bytes)}, and {_size(free)} are free; {_remedy(asked, free)}"
         )
     if asked.bytes > CLOSE * free:
         share, taken = asked.bytes / free, _size(asked.bytes)
@@ -93,7 +93,7 @@ class _Request:
     length: int
     plan: Plan
     accumulation: int
-    processes: Processes
+    processes: Processes = ALONE
 
     @property
     def bytes(self) -> int:
