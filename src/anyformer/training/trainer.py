@@ -81,7 +81,10 @@ class Trainer:
 
         `given`: gives the built model weights of another model; `say` is told what a teacher was asked.
         """
-        (keep_freed_memory if ranks.size == 1 else return_freed_memory)()
+        if ranks.size == 1:
+            keep_freed_memory()
+        else:
+            return_freed_memory()
         setting = Setting(corpus.tokenizer, run.length, run.seed, corpus.names)
         training = training_feed(run.objective, run.data, corpus, setting, run.batch)
         answers = ranks.in_turn(lambda: answered(run, corpus, training, machine.device, say, begun))

@@ -65,7 +65,8 @@ def _put(table: dict[str, Any], path: tuple[str, ...], item: Any) -> bool:
     """Put the item at a path of nested tables, beside what stands there; False where its place is taken."""
     *above, last = path
     for name in above:
-        table[name] = dict(table.get(name) or {}) if isinstance(table.get(name) or {}, dict) else {"kind": table[name]}
+        held = table.get(name) or {}
+        table[name] = dict(held) if isinstance(held, dict) else {"kind": held}
         table = table[name]
     if last in table and not (isinstance(table[last], dict) and isinstance(item, dict)):
         return False
