@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+from collections import Counter
 
 import pytest
 import tokenizers
@@ -27,8 +29,20 @@ PAD, BEGIN, CLOSE, END, UNKNOWN = range(5)
 PROMPTS = ["the model is of", "once upon", "say 3"]
 
 
+def letters_and_words(before):
+    """The text's letters and its words behind `before`, with how often each occurs, the most frequent first.
+
+    The trainers of unigrams and of word pieces give another vocabulary in each process (their tables are hashed with
+    random seeds), and with it another text, which may be empty.
+    """
+    counts = Counter(before + word for line in CORPUS for word in line.split())
+    counts.update(letter for line in CORPUS for letter in line if letter != " ")
+    return sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+
+
 def trained(kind):
     """A tokenizer of the kind, which puts `<s>` before a text."""
+    trainer = None
     if kind == "metaspace":
         inner = tokenizers.Tokenizer(models.BPE(unk_token="<unk>"))
         inner.pre_tokenizer = pre_tokenizers.Metaspace()
@@ -42,20 +56,28 @@ def trained(kind):
         inner.decoder = decoders.Sequence([decoders.Replace("▁", " "), decoders.Fuse(), decoders.Strip(" ", 1, 0)])
         trainer = trainers.BpeTrainer(vocab_size=150, special_tokens=SPECIAL)
     elif kind == "unigram":
-        inner = tokenizers.Tokenizer(models.Unigram())
+        pieces = [("▁", -6.0), *((piece, math.log(count / 900)) for piece, count in letters_and_words("▁"))]
+        inner = tokenizers.Tokenizer(models.Unigram([*((name, 0.0) for name in SPECIAL), *pieces], unk_id=UNKNOWN))
         inner.pre_tokenizer, inner.decoder = pre_tokenizers.Metaspace(), decoders.Metaspace()
-        trainer = trainers.UnigramTrainer(vocab_size=90, special_tokens=SPECIAL, unk_token="<unk>")
     elif kind == "wordpiece":
-        inner = tokenizers.Tokenizer(models.WordPiece(unk_token="<unk>"))
+        names = [
+            *SPECIAL,
+            *(piece for piece, _ in letters_and_words("")),
+            *sorted({f"##{letter}" for letter in "".join(CORPUS)}),
+        ]
+        vocabulary = {name: index for index, name in enumerate(dict.fromkeys(names))}
+        inner = tokenizers.Tokenizer(models.WordPiece(vocabulary, unk_token="<unk>"))
         inner.pre_tokenizer, inner.decoder = pre_tokenizers.BertPreTokenizer(), decoders.WordPiece(cleanup=False)
-        trainer = trainers.WordPieceTrainer(vocab_size=120, special_tokens=SPECIAL)
     else:
         inner = tokenizers.Tokenizer(models.BPE())
         inner.pre_tokenizer, inner.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
         trainer = trainers.BpeTrainer(
             vocab_size=400, special_tokens=SPECIAL, initial_alphabet=pre_tokenizers.ByteLevel.alphabet()
         )
-    inner.train_from_iterator(CORPUS, trainer)
+    if trainer is None:
+        inner.add_special_tokens(SPECIAL)
+    else:
+        inner.train_from_iterator(CORPUS, trainer)
     inner.post_processor = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", BEGIN)])
     return inner
 
