@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from os.path import exists, isdir, isfile  # which no name is too long for
 from pathlib import Path
 
@@ -106,7 +106,7 @@ def _loaded(
     return model, tokenizer
 
 
-def adapter_of(path: str | Path) -> tuple[Transformer, Tokenizer | None, Adapter, dict[str, Tensor]]:
+def adapter_of(path: str | Path) -> tuple[Transformer, Tokenizer | None, Adapter, Mapping[str, Tensor]]:
     """The model of a run or a checkpoint without its adapter, its tokenizer, the adapter, and its parameters by name."""
     path = checkpoint.newest(Path(path))
     model, tokenizer, manifest = checkpoint.load(path, merge=False)

@@ -13,7 +13,7 @@ import torch
 from zoo import ZOO
 
 from anyformer import checkpoint
-from anyformer.checkpoint import CheckpointError
+from anyformer.checkpoint import CheckpointError, Piece
 from anyformer.checkpoint.manifest import MANIFEST, writing
 from anyformer.checkpoint.model import check
 from anyformer.files import sha256
@@ -121,7 +121,7 @@ def test_a_crash_while_writing_leaves_nothing_behind(tmp_path):
     target = tmp_path / "point"
 
     def crash():
-        with writing(target, {}) as partial:
+        with writing(target) as partial:
             (partial / "half").write_text("x")
             raise RuntimeError
 
@@ -300,11 +300,11 @@ def test_an_adapter_whose_names_are_not_those_of_the_model_is_refused(tmp_path, 
         case "other":
             own = {name.replace("decoder", "encoder"): x for name, x in own.items()}
         case "more":
-            own["decoder.layers.9.strange.adapter_up"] = own[first].clone()
+            own["decoder.layers.9.strange.adapter_up"] = Piece.whole(own[first].values.clone())
         case "fewer":
             del own[first]
         case "shape":
-            own[first] = own[first][:1].clone()
+            own[first] = Piece.whole(own[first].values[:1].clone())
     checkpoint.write(replace(whole, tensors={**whole.tensors, "adapter.safetensors": own}), tmp_path / "point")
     with pytest.raises(CheckpointError, match=r"adapter\.safetensors: .*(this adapter's weights; missing|the adapter says)"):
         load(tmp_path / "point")

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -47,14 +48,20 @@ def run_of(tmp_path_factory) -> Callable[[str], Path]:
     return made
 
 
-@pytest.fixture
-def start(tmp_path) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Starts a Python program in so many processes, by torchrun where they are several."""
+@pytest.fixture(scope="session")
+def start_in() -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Starts a Python program in a directory and so many processes, by torchrun where they are several."""
 
-    def started(processes: int, *arguments: object) -> subprocess.CompletedProcess[str]:
+    def started(place: Path, processes: int, *arguments: object) -> subprocess.CompletedProcess[str]:
         several = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes)]
         command = [sys.executable, *(several if processes > 1 else []), *map(str, arguments)]
-        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-        return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=LONGEST, cwd=tmp_path)
+        environment = {**os.environ, "OMP_NUM_THREADS": "1", "ANYFORMER_CACHE": str(place / "cache")}
+        return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=LONGEST, cwd=place)
 
     return started
+
+
+@pytest.fixture
+def start(tmp_path, start_in) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """`start_in` the test's own directory."""
+    return partial(start_in, tmp_path)

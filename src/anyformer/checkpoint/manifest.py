@@ -7,12 +7,13 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from os.path import isfile  # which no name is too long for
 from pathlib import Path
 from typing import Any
 
+from anyformer.checkpoint.pieces import file_of
 from anyformer.describe import UserError, json_data, read_foreign
 from anyformer.files import disk_errors, is_inside, replacing_directory, sha256
 from anyformer.files import writing as file_writing
@@ -57,8 +58,8 @@ class Manifest:
 
 
 @contextlib.contextmanager
-def writing(directory: Path, facts: Mapping[str, Any]) -> Iterator[Path]:
-    """Yield a temporary directory to fill; on success it is sealed with a manifest, synced and renamed to `directory`.
+def writing(directory: Path) -> Iterator[Path]:
+    """Yield a temporary directory to fill and to `seal`; on success it is renamed to `directory`.
 
     A crash at any moment leaves either the whole checkpoint or none: a temporary directory is never read. An error of the disk
     is a `PlaceError`, and leaves older checkpoints whole.
@@ -66,20 +67,27 @@ def writing(directory: Path, facts: Mapping[str, Any]) -> Iterator[Path]:
     with disk_errors(directory):
         with replacing_directory(directory) as partial:
             yield partial
-            _seal(partial, facts)
         _sync(directory.parent)
 
 
-def _seal(partial: Path, facts: Mapping[str, Any]) -> None:
-    """Add the manifest, and sync everything to the disk: the files before the directory that names them."""
-    files = sorted(path for path in partial.rglob("*") if path.is_file())
-    entries = {path.relative_to(partial).as_posix(): ManifestEntry(*_measured(path)) for path in files}
+def entry_of(path: Path) -> ManifestEntry:
+    """The entry of a file that was written, after it is on the disk."""
+    # safetensors lets only the owner read its files; here they follow the process's umask, as their directory does.
+    path.chmod(path.parent.stat().st_mode & 0o666)
+    _sync(path)
+    return ManifestEntry(*_measured(path))
+
+
+def entries_of(partial: Path, but: Collection[str] = ()) -> dict[str, ManifestEntry]:
+    """The entries of all files in a directory, but of those whose names are given."""
+    files = {path.relative_to(partial).as_posix(): path for path in sorted(partial.rglob("*")) if path.is_file()}
+    return {name: entry_of(path) for name, path in files.items() if name not in but}
+
+
+def seal(partial: Path, facts: Mapping[str, Any], entries: Mapping[str, ManifestEntry]) -> None:
+    """Add the manifest of a directory whose files have these entries, and sync the directory to the disk."""
     _write_manifest(partial / MANIFEST, facts, entries)
-    # safetensors lets only the owner read its files; here they follow the process's umask, as all others do.
-    mode = (partial / MANIFEST).stat().st_mode & 0o777
-    for path in (*files, partial / MANIFEST):
-        path.chmod(mode)
-        _sync(path)
+    _sync(partial / MANIFEST)
     for folder in (*(path for path in partial.rglob("*") if path.is_dir()), partial):
         _sync(folder)
 
@@ -154,8 +162,9 @@ def verify(directory: Path, also: tuple[str, ...] = ()) -> Manifest:
     It must list the files of a model and those in `also`, so that nothing is loaded without a digest.
     """
     manifest = read_manifest(directory)
+    listed = {file_of(name) for name in manifest.files}
     for name in (*MODEL, *also):
-        if name not in manifest.files:
+        if name not in listed:
             raise CheckpointError(f"{directory / MANIFEST}: damaged (does not list {name})")
     for name, entry in manifest.files.items():
         path = directory / name

@@ -2,32 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import safetensors
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from anyformer.checkpoint.few_bits import QUANTISED, InFewBits, gathered, in_few_bits, planes
-from anyformer.checkpoint.manifest import ARCHITECTURE, WEIGHTS, CheckpointError, Manifest, verify, writing
+from anyformer.checkpoint.manifest import (
+    ARCHITECTURE,
+    WEIGHTS,
+    CheckpointError,
+    Manifest,
+    ManifestEntry,
+    entries_of,
+    entry_of,
+    seal,
+    verify,
+    writing,
+)
+from anyformer.checkpoint.pieces import Pick, Piece, file_of, share_name, shared, whole_by, write_pieces
+from anyformer.checkpoint.stored import StoredTensors, shapes_of, values_like
 from anyformer.describe import Value, from_json, to_json
 from anyformer.files import read_text
 from anyformer.model import Architecture, Transformer
 from anyformer.model.adapters import adapted
-from anyformer.model.divided import copy_in
 from anyformer.operations import Shape
 from anyformer.plan import Plan
-from anyformer.precision.finite import check_finite
 from anyformer.quantising import Quantised
 from anyformer.text import Tokenizer
 from anyformer.text.beside import FOLDER, Beside
 from anyformer.tuning import Adapter
 
 ADAPTER, ADAPTER_WEIGHTS = "adapter.json", "adapter.safetensors"
+_WHOLE = whole_by(shared)
 
 
 class Adapted(Value):
@@ -36,25 +47,14 @@ class Adapted(Value):
     adapter: Adapter
 
 
-Take = Callable[[Tensor], Tensor]
-"""How a checkpoint takes a tensor: itself, or a copy that later updates leave alone; on the CPU and contiguous."""
-
-
-def shared(tensor: Tensor) -> Tensor:
-    """The tensor itself where it is on the CPU and contiguous."""
-    return tensor.detach().cpu().contiguous()
-
-
-def copied(tensor: Tensor) -> Tensor:
-    """A copy on the CPU."""
-    return tensor.detach().to("cpu", copy=True, memory_format=torch.contiguous_format)
-
-
 @dataclass(frozen=True)
 class Contents:
-    """What a checkpoint is written from: tensors by file and name, texts by file, and what its manifest says."""
+    """What a checkpoint is written from: tensors by file and name, texts by file, and what its manifest says.
 
-    tensors: Mapping[str, Mapping[str, Tensor]]
+    Of tensors that several processes write together, what this one writes.
+    """
+
+    tensors: Mapping[str, Mapping[str, Piece]]
     texts: Mapping[str, str]
     beside: Beside
     facts: Mapping[str, Any]
@@ -67,7 +67,7 @@ def contents(
     beside: Beside | None = None,
     extra: Mapping[str, Mapping[str, Tensor]] | None = None,
     facts: Mapping[str, Any] | None = None,
-    take: Take = shared,
+    pick: Pick = _WHOLE,
 ) -> Contents:
     """The contents of a model's checkpoint. `extra`: more files of tensors by name, such as the optimiser's state.
 
@@ -75,28 +75,47 @@ def contents(
 
     Weights of the model and those of its adapter are two files, so that either can be had without the other.
     """
+
+    def picked(tensors: Mapping[str, Tensor]) -> dict[str, Piece]:
+        pieces = ((name, pick(name, x)) for name, x in tensors.items())
+        return {name: piece for name, piece in pieces if piece is not None}
+
     own = {name: x.detach() for name, x in model.named_parameters() if name not in model.added}
-    files = {WEIGHTS: {name: take(x) for name, x in planes(own).items()}}
+    files = {WEIGHTS: picked(planes(own))}
     texts = {ARCHITECTURE: to_json(model.bare)}
     if (few := in_few_bits(own)) is not None:
         texts[QUANTISED] = to_json(few)
     if model.adapter is not None:
-        files[ADAPTER_WEIGHTS] = {name: take(x) for name, x in model.named_parameters() if name in model.added}
+        files[ADAPTER_WEIGHTS] = picked({name: x for name, x in model.named_parameters() if name in model.added})
         texts[ADAPTER] = to_json(Adapted(adapter=model.adapter))
-    more = {f"{name}.safetensors": {key: take(x) for key, x in named.items()} for name, named in (extra or {}).items()}
+    more = {f"{name}.safetensors": picked(named) for name, named in (extra or {}).items()}
     kept = beside or (Beside() if tokenizer is None else tokenizer.beside)
     return Contents(files | more, texts, kept, {"kind": "anyformer", **(facts or {})})
 
 
 def write(given: Contents, directory: Path) -> None:
     """Write a checkpoint, whole or not at all."""
-    with writing(directory, given.facts) as partial:
-        for name, tensors in given.tensors.items():
-            save_file(dict(tensors), partial / name)
-        for name, text in given.texts.items():
-            (partial / name).write_text(text, encoding="utf-8")
-        if given.beside.files:
-            given.beside.keep(partial)
+    with writing(directory) as partial:
+        for name, pieces in given.tensors.items():
+            save_file({key: piece.values for key, piece in pieces.items()}, partial / name)
+        write_texts(given, partial)
+        seal(partial, given.facts, entries_of(partial))
+
+
+def write_share(given: Contents, partial: Path, number: int, of: int) -> dict[str, ManifestEntry]:
+    """Write what process `number` of so many holds into a directory that becomes a checkpoint; gives its files' entries."""
+    written = {share_name(name, number, of): pieces for name, pieces in given.tensors.items() if pieces}
+    for name, pieces in written.items():
+        write_pieces(pieces, partial / name)
+    return {name: entry_of(partial / name) for name in written}
+
+
+def write_texts(given: Contents, partial: Path) -> None:
+    """Write the files of a checkpoint that hold no tensors."""
+    for name, text in given.texts.items():
+        (partial / name).write_text(text, encoding="utf-8")
+    if given.beside.files:
+        given.beside.keep(partial)
 
 
 def save(
@@ -146,17 +165,18 @@ def beside_of(directory: Path, manifest: Manifest) -> Beside:
     return beside.but({name: None for name in beside.files if name not in listed})
 
 
-def adapter_of(directory: Path, manifest: Manifest) -> tuple[Adapter, dict[str, Tensor]] | None:
+def adapter_of(directory: Path, manifest: Manifest) -> tuple[Adapter, Mapping[str, Tensor]] | None:
     """The adapter of a verified checkpoint and its parameters by name, None if it has none."""
     if ADAPTER not in manifest.files:
         return None
-    if ADAPTER_WEIGHTS not in manifest.files:
+    if ADAPTER_WEIGHTS not in map(file_of, manifest.files):
         raise CheckpointError(f"{directory}: has {ADAPTER}, but no {ADAPTER_WEIGHTS}")
     path = directory / ADAPTER
     said = from_json(Adapted, read_text(path, CheckpointError), str(path))
     added = read_weights(directory / ADAPTER_WEIGHTS)
     declared = said.adapter.added(_architecture(directory).trained_cost(Shape(source=1)))
-    _check_same({name: weight.shape for name, weight in declared.items()}, added, directory / ADAPTER_WEIGHTS, "adapter")
+    wanted = {name: weight.shape for name, weight in declared.items()}
+    _check_same(wanted, added.shapes, directory / ADAPTER_WEIGHTS, "adapter")
     return said.adapter, added
 
 
@@ -165,7 +185,7 @@ def weights(model: nn.Module) -> dict[str, Tensor]:
     return {name: shared(parameter) for name, parameter in model.named_parameters()}
 
 
-def stored_weights(directory: Path) -> dict[str, Tensor]:
+def stored_weights(directory: Path) -> Mapping[str, Tensor]:
     """The weights of a checkpoint without its adapter, by name; matrices in few bits as they are stored."""
     tensors, path = read_weights(directory / WEIGHTS), directory / QUANTISED
     if not path.is_file():
@@ -179,20 +199,17 @@ def _architecture(directory: Path) -> Architecture:
     return from_json(Architecture, read_text(path, CheckpointError), str(path))
 
 
-def read(path: Path) -> dict[str, Tensor]:
-    """The tensors of a safetensors file. Raises `CheckpointError`, which names the file, if it cannot be read."""
-    try:
-        return load_file(path)
-    except (safetensors.SafetensorError, OSError) as error:
-        raise CheckpointError(f"{path}: cannot be read as safetensors ({error})") from None
+def read(path: Path) -> StoredTensors:
+    """The tensors of a safetensors file, or of its shares, each read when it is looked up.
+
+    Raises `CheckpointError`, which names the file, if it cannot be read.
+    """
+    return StoredTensors.open(path)
 
 
-def read_weights(path: Path) -> dict[str, Tensor]:
-    """The tensors of a safetensors file of weights. Raises `CheckpointError`, which names what is not finite."""
-    tensors = read(path)
-    for name, tensor in tensors.items():
-        check_finite(tensor, f"{path}: {name}", CheckpointError)
-    return tensors
+def read_weights(path: Path) -> StoredTensors:
+    """The tensors of a file of weights; looking up one that is not finite raises a `CheckpointError`, which names it."""
+    return StoredTensors.open(path, finite=True)
 
 
 def fill(
@@ -215,31 +232,40 @@ def fill(
 
 
 def restore(model: Transformer, directory: Path) -> None:
-    """Copy the weights of a checkpoint into the model's parameters, which stay the same objects for its optimiser."""
-    tensors = stored_weights(directory)
+    """Copy the weights of a checkpoint into the model's parameters, which stay the same objects for its optimiser.
+
+    A process reads its part of a weight that it divides with others.
+    """
+    files = [stored_weights(directory)]
     if model.adapter is not None:
-        tensors |= read_weights(directory / ADAPTER_WEIGHTS)
-    check(model, tensors, directory / WEIGHTS)
+        files.append(read_weights(directory / ADAPTER_WEIGHTS))
+    place = {name: tensors for tensors in files for name in tensors}
+    shapes = {name: shape for tensors in files for name, shape in shapes_of(tensors).items()}
+    _check_shapes(model, shapes, directory / WEIGHTS)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             if isinstance(parameter, Quantised):
-                parameter.become(tensors[name])
+                parameter.become(place[name][name])
             else:
-                copy_in(parameter, tensors[name])
+                parameter.copy_(values_like(place[name], name, parameter))
 
 
 def check(model: Transformer, tensors: Mapping[str, Tensor], source: Path) -> None:
     """Names and shapes must match exactly: nothing is skipped silently."""
+    _check_shapes(model, shapes_of(tensors), source)
+
+
+def _check_shapes(model: Transformer, shapes: Mapping[str, tuple[int, ...]], source: Path) -> None:
     wanted = {name: tuple(parameter.shape) for name, parameter in model.named_parameters()}
-    _check_same(wanted, {name: x for name, x in tensors.items() if name in wanted or name not in model.stage_of}, source)
+    _check_same(wanted, {name: x for name, x in shapes.items() if name in wanted or name not in model.stage_of}, source)
 
 
 def _check_same(
-    wanted: Mapping[str, tuple[int, ...]], tensors: Mapping[str, Tensor], source: Path, what: str = "architecture"
+    wanted: Mapping[str, tuple[int, ...]], found: Mapping[str, tuple[int, ...]], source: Path, what: str = "architecture"
 ) -> None:
-    missing, surplus = sorted(wanted.keys() - tensors.keys()), sorted(tensors.keys() - wanted.keys())
+    missing, surplus = sorted(wanted.keys() - found.keys()), sorted(found.keys() - wanted.keys())
     if missing or surplus:
         raise CheckpointError(f"{source}: does not hold this {what}'s weights; missing {missing[:5]}, surplus {surplus[:5]}")
     for name, shape in wanted.items():
-        if shape != tuple(tensors[name].shape):
-            raise CheckpointError(f"{source}: {name} has shape {tuple(tensors[name].shape)}, the {what} says {shape}")
+        if shape != found[name]:
+            raise CheckpointError(f"{source}: {name} has shape {found[name]}, the {what} says {shape}")

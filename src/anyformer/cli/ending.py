@@ -62,6 +62,9 @@ def print_sample(trained: Trained, console: Console) -> bool:
     prompt = trained.prompts[0]
     if not prompt:  # the objective knows no text to go on with
         return False
+    if trained.divided:
+        console.out("\nno sample: the processes of the run divide the model, and none of them has all of it")
+        return True
     try:
         if trained.before is not None:
             print_answers(trained, trained.before, console)

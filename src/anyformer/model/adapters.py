@@ -10,7 +10,6 @@ from torch import Tensor, nn
 
 from anyformer.describe import UserError, change_all
 from anyformer.model.architecture import Architecture
-from anyformer.model.divided import whole
 from anyformer.model.transformer import Transformer
 from anyformer.operations import Shape, Weight
 from anyformer.parts.call.noise import InputDropout, Noise, bits_of
@@ -112,14 +111,9 @@ def _begin_prompt(model: Transformer, prompt: Prompt, seed: int) -> None:
     model.virtual_tokens.copy_(model.embedding(tokens[None].to(model.device), None, None)[0])
 
 
-def plain(model: Transformer, weights: Mapping[str, Tensor] | None = None) -> Transformer:
-    """A model without adapters that computes what `model` does, in evaluation mode; it shares what is not merged.
-
-    `weights`: other values by name, instead of some of the model's own, or of layers that other processes have.
-    """
-    given = weights or {}
-    own = {name: whole(parameter.detach()) for name, parameter in model.named_parameters() if name not in given}
-    values = {**own, **given}
+def plain(model: Transformer) -> Transformer:
+    """A model without adapters that computes what `model` does, in evaluation mode; it shares what is not merged."""
+    values = {name: parameter.detach() for name, parameter in model.named_parameters()}
     base = {name: value for name, value in values.items() if name not in model.added}
     if model.adapter is not None:
         base = model.adapter.merged(base, {name: values[name] for name in model.added})

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeGuard
 
 import torch
@@ -15,6 +16,36 @@ from torch import Tensor
 
 if TYPE_CHECKING:
     from torch.distributed.tensor import DTensor
+
+
+@dataclass(frozen=True)
+class Extent:
+    """A box of a tensor's elements: the first one, and how many there are, in every dimension."""
+
+    start: tuple[int, ...]
+    size: tuple[int, ...]
+
+    @staticmethod
+    def all_of(shape: tuple[int, ...]) -> Extent:
+        return Extent((0,) * len(shape), shape)
+
+    @property
+    def count(self) -> int:
+        return math.prod(self.size)
+
+    @property
+    def slices(self) -> tuple[slice, ...]:
+        return tuple(slice(start, start + size) for start, size in zip(self.start, self.size, strict=True))
+
+    def common(self, other: Extent) -> Extent:
+        """The elements of both, which may be none."""
+        start = tuple(map(max, self.start, other.start))
+        ends = (min(a + n, b + m) for a, n, b, m in zip(self.start, self.size, other.start, other.size, strict=True))
+        return Extent(start, tuple(max(end - begin, 0) for begin, end in zip(start, ends, strict=True)))
+
+    def within(self, other: Extent) -> Extent:
+        """The same elements, counted from the first one of `other`."""
+        return Extent(tuple(a - b for a, b in zip(self.start, other.start, strict=True)), self.size)
 
 
 def is_divided(tensor: Tensor) -> TypeGuard[DTensor]:
@@ -42,6 +73,25 @@ def part(tensor: Tensor, like: Tensor) -> Tensor:
 def copy_in(tensor: Tensor, values: Tensor) -> None:
     """Copy the values of a whole tensor into one that may be divided."""
     tensor.copy_(part(values.to(tensor.dtype), tensor))
+
+
+def extent_of(tensor: Tensor) -> Extent:
+    """Where this process's part of a tensor stands in it; all of one that is not divided."""
+    if not is_divided(tensor):
+        return Extent.all_of(tuple(tensor.shape))
+    from torch.distributed.tensor._utils import compute_local_shape_and_global_offset
+
+    size, start = compute_local_shape_and_global_offset(tensor.shape, tensor.device_mesh, tensor.placements)
+    # A process without a part is said to begin at the end or beyond it.
+    return Extent(tuple(map(min, start, tensor.shape)), tuple(size))
+
+
+def from_part(own: Tensor, like: DTensor) -> Tensor:
+    """A tensor that is divided as another one is, from this process's part of it."""
+    from torch.distributed.tensor import DTensor
+
+    mesh, places = like.device_mesh, like.placements
+    return DTensor.from_local(own.to(like.device), mesh, places, run_check=False, shape=like.shape, stride=like.stride())
 
 
 def local(tensor: Tensor) -> Tensor:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
+import torch
 from torch import Tensor, nn
 
-from anyformer.model.divided import copy_in, is_divided, local
+from anyformer.checkpoint import values_like
+from anyformer.model.divided import is_divided, local
 
 Averages = Callable[[], Mapping[nn.Parameter, Tensor]]
 """The weights to evaluate with, of the parameters where they differ from those in training; as they are now."""
@@ -53,6 +55,7 @@ def trained_tensors(model: nn.Module, trained: Mapping[nn.Parameter, Tensor]) ->
 
 def restore_trained(model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
     """Put the weights in training back that `trained_tensors` returned, among other tensors."""
-    for name, parameter in model.named_parameters():
-        if (value := tensors.get(f"{name}/{TRAINED}")) is not None:
-            copy_in(parameter, value)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if (key := f"{name}/{TRAINED}") in tensors:
+                parameter.copy_(values_like(tensors, key, parameter))

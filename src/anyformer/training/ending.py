@@ -58,5 +58,5 @@ def ended(
     return Trained(
         directory, model, trainer.corpus.tokenizer, step, 0, validation, baseline, summary,
         prompts=openings if run.sample is None else (run.sample, openings[0]), chat=run.objective.traits.chats, before=started,
-        deadline=deadline,
+        deadline=deadline, divided=run.plan.mesh.divided > 1,
     )  # fmt: skip

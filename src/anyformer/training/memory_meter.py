@@ -76,14 +76,16 @@ def check_memory(run: Run, directory: Path, device: torch.device, console: Conso
 
 
 def room_for_copy(run: Run, directory: Path, device: torch.device) -> bool:
-    """Whether a copy of a checkpoint's tensors fits into the CPU's free memory, beside the updates if these are made there."""
+    """Whether a copy of what this machine's processes write of a checkpoint fits into the CPU's free memory, beside the updates
+    if these are made there."""
     updates = 0
     if device.type == "cpu":
         updates = training_bytes(
             step_of(run, directory), batch=run.batch, length=run.length, plan=run.plan, accumulation=run.accumulation,
             processes=processes_of(run, device),
         )  # fmt: skip
-    return updates + checkpoint_bytes(run) <= CLOSE * free_memory(torch.device("cpu"))
+    of_machine = int(os.environ.get("LOCAL_WORLD_SIZE", 1)) / int(os.environ.get("WORLD_SIZE", 1))
+    return updates + of_machine * checkpoint_bytes(run) <= CLOSE * free_memory(torch.device("cpu"))
 
 
 def state_bytes(model: nn.Module, optimiser: torch.optim.Optimizer) -> int:

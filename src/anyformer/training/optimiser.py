@@ -10,12 +10,13 @@ from zlib import crc32
 import torch
 from torch import Tensor
 
+from anyformer.checkpoint import values_like
 from anyformer.model import Transformer
 from anyformer.precision import Precision
 from anyformer.training.averaging import TRAINED, Averages, none
 from anyformer.training.optimisers import adafactor, adamw, adamw_8bit, lion, muon, schedule_free, sgd
 from anyformer.training.optimisers.narrow_weights import narrowed
-from anyformer.training.optimisers.rules import COUNTERS, Learner, divided
+from anyformer.training.optimisers.rules import COUNTERS, Learner
 from anyformer.tuning import SGD, Adafactor, AdamW, AdamW8bit, Lion, Muon, Optimiser, ScheduleFree
 
 if TYPE_CHECKING:
@@ -84,9 +85,9 @@ def state_tensors(optimiser: torch.optim.Optimizer, model: Transformer) -> dict[
 def load_state_tensors(optimiser: torch.optim.Optimizer, model: Transformer, tensors: Mapping[str, Tensor]) -> None:
     """Restore the state that `state_tensors` returned; weights in training beside it are those of `averaging`."""
     parameters = dict(model.named_parameters())
-    for key, value in tensors.items():
+    for key in tensors:
         name, _, field = key.rpartition("/")
         if field != TRAINED and (parameter := parameters.get(name)) is not None:
             # Moments, and torch's own counter, live beside their parameter; our counters stay on the CPU.
-            kept = value.clone() if field in COUNTERS else divided(value.to(parameter.device), parameter)
+            kept = tensors[key].clone() if field in COUNTERS else values_like(tensors, key, parameter)
             optimiser.state[parameter][field] = kept

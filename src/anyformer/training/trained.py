@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
+from anyformer.checkpoint import load, newest
 from anyformer.model import Transformer
 from anyformer.text import Tokenizer
 from anyformer.training.evaluate import Evaluated
@@ -21,7 +23,8 @@ class Trained:
     """
 
     directory: Path
-    model: Transformer
+    own: Transformer | None
+    """The model, where one process trained it."""
     tokenizer: Tokenizer
     step: int
     exit_code: int = 0
@@ -35,6 +38,13 @@ class Trained:
     before: Before | None = None
     """The model that the run started from."""
     deadline: float | None = None
+    divided: bool = False
+    """Whether several processes divided the model, which may be larger than what one of them holds."""
+
+    @cached_property
+    def model(self) -> Transformer:
+        """The model to use, read from the newest checkpoint if several processes trained it."""
+        return load(newest(self.directory))[0] if self.own is None else self.own
 
     @property
     def finished(self) -> bool:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from anyformer import checkpoint
@@ -15,7 +16,6 @@ from anyformer.data import Corpus
 from anyformer.describe import to_json
 from anyformer.model import Transformer, build, materialise
 from anyformer.model.adapters import plain
-from anyformer.model.divided import copy_in, whole
 from anyformer.model.narrow import histories
 from anyformer.objectives import Feed, Setting, beside, divides_logits
 from anyformer.objectives.mixing import baseline_of, held_out_feed, training_feed
@@ -173,11 +173,15 @@ class Trainer:
                 within=self.within,
             )  # fmt: skip
 
-    def finished(self) -> Transformer:
-        """The model to use, whole: with averaged weights if there are any, adapters merged, in evaluation mode."""
+    def finished(self) -> Transformer | None:
+        """The model to use: with averaged weights if there are any, adapters merged, in evaluation mode.
+
+        None of several processes, of which none needs to have all of it: it is in the newest checkpoint.
+        """
+        if self.ranks.size > 1:
+            return None
         with averaged(self.trainee.averages):
-            staged = {name: whole(x.detach()) for name, x in self.model.named_parameters() if name in self.model.stage_of}
-            return plain(self.model, self.ranks.of_stages(staged))
+            return plain(self.model)
 
     def saving(
         self, directory: Path, step: int, validation: float | None, past: Past, take: checkpoint.Take
@@ -197,16 +201,14 @@ class Trainer:
                     "run": json.loads(to_json(self.run)),
                     **past.facts(),
                 },
-                take=self.ranks.taking(take),
+                pick=self.ranks.picking(take, self.model.stage_of),
             )
-            taken = self.ranks.collected(taken, self.model.stage_of)
 
         def write() -> None:
-            if not self.ranks.first:
-                return
             kept = replace(taken, beside=beside_of(self.corpus.tokenizer, directory))
-            checkpoint.write(kept, checkpoint.directory_of(directory, step))
-            self.prune(directory, step)
+            self.ranks.write(kept, checkpoint.directory_of(directory, step))
+            if self.ranks.first:
+                self.prune(directory, step)
 
         return write
 
@@ -231,8 +233,11 @@ class Trainer:
         """The trainer with weights and moments from a verified checkpoint."""
         checkpoint.restore(self.model, directory)
         for name, one in self.learning.items():
-            for key, values in checkpoint.read_weights(directory / f"{name}.safetensors").items():
-                copy_in(one.model.get_parameter(key), values)
+            tensors = checkpoint.read_weights(directory / f"{name}.safetensors")
+            with torch.no_grad():
+                for key in tensors:
+                    weight = one.model.get_parameter(key)
+                    weight.copy_(checkpoint.values_like(tensors, key, weight))
         trainee = self.trainee.restored(checkpoint.read(directory / OPTIMISER), self.run.tuning)
         learning = {
             name: one.restored(checkpoint.read(directory / _state_file(name)), Tuning()) for name, one in self.learning.items()

@@ -19,7 +19,6 @@ from torch import Tensor
 
 from anyformer import checkpoint
 from anyformer.describe import UserError, change_all, to_toml
-from anyformer.files import sha256
 from anyformer.training import journal
 from anyformer.training.loop import lasts
 from anyformer.training.precision import default_device, measured_host, resolve
@@ -198,17 +197,19 @@ def _shown(facts: Mapping[str, Any] | None, beside: Mapping[str, Any] | None) ->
 
 
 def _tensors(one: Path, other: Path) -> Iterator[Compared]:
-    """Each file of tensors in the last checkpoints."""
+    """Each file of tensors in the last checkpoints, whoever wrote it."""
     places = [checkpoint.directory_of(each, checkpoint.steps(each)[-1]) for each in (one, other)]
-    for name in sorted({path.name for place in places for path in place.glob("*.safetensors")}):
+    named = [{checkpoint.file_of(path.name) for path in place.glob("*.safetensors")} for place in places]
+    for name in sorted(named[0] | named[1]):
         what = {"model.safetensors": WEIGHTS, "optimiser.safetensors": STATES}.get(name, name.removesuffix(".safetensors"))
-        if not all((place / name).is_file() for place in places):
+        if not all(name in names for names in named):
             yield Compared(what, "", "is in one of the last checkpoints alone")
             continue
         a, b = (checkpoint.read(place / name) for place in places)
-        differ = [key for key in sorted(a.keys() | b.keys()) if key not in a or key not in b or not _same(a[key], b[key])]
-        difference = f"{len(differ)} of {len(a | b)} tensors differ, the first is {_gap(differ[0], a, b)}" if differ else ""
-        yield Compared(what, sha256(places[0] / name)[:12], difference)
+        every = sorted(a.keys() | b.keys())
+        differ = [key for key in every if key not in a or key not in b or not _same(a[key], b[key])]
+        difference = f"{len(differ)} of {len(every)} tensors differ, the first is {_gap(differ[0], a, b)}" if differ else ""
+        yield Compared(what, a.digest[:12], difference)
 
 
 def _same(a: Tensor, b: Tensor) -> bool:

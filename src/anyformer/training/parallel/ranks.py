@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 from rich.console import Console
 from torch import Tensor
 
-from anyformer.checkpoint import Contents, Take
+from anyformer import checkpoint
+from anyformer.checkpoint import Contents, Pick, Take, whole_by
 from anyformer.model import Transformer
 from anyformer.plan import Plan
 from anyformer.training.computing_place import Within, directly
@@ -96,18 +97,18 @@ class Alone:
         """The passes of an update by a loss of models, after `divide` gave `within`."""
         return OneByOne(loss)
 
-    def taking(self, take: Take) -> Take:
-        """`take` for whole tensors, in the process that writes them."""
-        return take
-
     def of_stages(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """The tensors of all stages of a pipeline, by name."""
         return dict(tensors)
 
-    def collected(self, taken: Contents, staged: Collection[str]) -> Contents:
-        """The contents of a checkpoint, in the process that writes it with the weights of all stages of a pipeline; `staged`:
-        names of those that one stage alone has, as which tensors `name/field` count too."""
-        return taken
+    def picking(self, take: Take, staged: Collection[str]) -> Pick:
+        """What this process writes of every tensor. `staged`: names of weights that one stage of a pipeline alone has, as which
+        tensors `name/field` count too."""
+        return whole_by(take)
+
+    def write(self, given: Contents, directory: Path) -> None:
+        """Write a checkpoint, whole or not at all; all processes call this."""
+        checkpoint.write(given, directory)
 
 
 Ranks: TypeAlias = "Alone | Together"

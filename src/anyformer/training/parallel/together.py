@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import TypeVar
 
@@ -14,12 +15,11 @@ from rich.console import Console
 from torch import Tensor
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 
-from anyformer.checkpoint import Contents, Take
+from anyformer.checkpoint import Contents, Pick, Take
 from anyformer.describe import UserError
 from anyformer.mesh import Mesh
 from anyformer.model import Transformer
 from anyformer.model.collectives import Group
-from anyformer.model.divided import whole
 from anyformer.plan import Plan
 from anyformer.training.computing_place import Within
 from anyformer.training.lines import Lines
@@ -28,6 +28,7 @@ from anyformer.training.parallel.experts import divide_experts
 from anyformer.training.parallel.pipeline import Pipelined
 from anyformer.training.parallel.relay import divide_stages
 from anyformer.training.parallel.sharding import OwnMesh, Root, sharded
+from anyformer.training.parallel.shares import SharedCheckpoints
 from anyformer.training.parallel.tensor import divide_layers
 from anyformer.training.parallel.vocabulary import divide_vocabulary
 from anyformer.training.passes import Gathered, MicroBatchLoss, Passes
@@ -53,6 +54,7 @@ class Together:
     """The same, where experts are divided: pipeline x data x outer x expert x tensor, weights being outer x expert."""
     rows: dist.ProcessGroup
     """One process of every replica: those with this one's place in it."""
+    checkpoints: SharedCheckpoints
     rank: int
     size: int
 
@@ -66,7 +68,10 @@ class Together:
         rows = mesh["data", "shard"]._flatten("rows").get_group()
         apart = (asked.weights // asked.expert, asked.expert)
         experts = weights._unflatten("weights", apart, ("outer", "expert")) if asked.expert > 1 else None
-        return Together(asked, mesh, weights, experts, rows, dist.get_rank(), dist.get_world_size())
+        rank, size = dist.get_rank(), dist.get_world_size()
+        written = dist.new_group(timeout=timedelta(seconds=asked.timeout), backend="gloo")
+        checkpoints = SharedCheckpoints(rank, size, size // asked.pipeline, written)
+        return Together(asked, mesh, weights, experts, rows, checkpoints, rank, size)
 
     @property
     def replica(self) -> int:
@@ -182,27 +187,17 @@ class Together:
         assert isinstance(within, Root), "`divide` gave it"
         return Pipelined(loss, within, self.asked.context)
 
-    def taking(self, take: Take) -> Take:
-        takes = self.rank % self._stage == 0
-        return (lambda tensor: take(whole(tensor))) if takes else (lambda tensor: whole(tensor).new_empty(0))
-
     def of_stages(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         found = [dict(tensors)] * self.asked.pipeline
         if self.asked.pipeline > 1:
             dist.all_gather_object(found, found[0], group=self.mesh["pipeline"].get_group())
         return {name: x for each in found for name, x in each.items()}
 
-    def collected(self, taken: Contents, staged: Collection[str]) -> Contents:
-        if self.asked.pipeline == 1 or self.rank % self._stage:
-            return taken
-        own = {
-            file: {name: x for name, x in tensors.items() if name.partition("/")[0] in staged}
-            for file, tensors in taken.tensors.items()
-        }
-        found = [own] * self.asked.pipeline
-        dist.gather_object(own, found if self.first else None, group=self.mesh["pipeline"].get_group(), group_dst=0)
-        more = {file: {name: x for each in found for name, x in each[file].items()} for file in taken.tensors}
-        return replace(taken, tensors={file: {**tensors, **more[file]} for file, tensors in taken.tensors.items()})
+    def picking(self, take: Take, staged: Collection[str]) -> Pick:
+        return self.checkpoints.picking(take, staged)
+
+    def write(self, given: Contents, directory: Path) -> None:
+        self.checkpoints.write(given, directory)
 
     @property
     def _stage(self) -> int:

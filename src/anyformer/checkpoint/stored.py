@@ -1,0 +1,168 @@
+"""Tensors on disk, each read when it is asked for: whole, or a part of it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import safetensors
+import torch
+from torch import Tensor
+
+from anyformer.checkpoint.manifest import CheckpointError
+from anyformer.checkpoint.pieces import file_of, told_places
+from anyformer.model.divided import Extent, extent_of, from_part, is_divided, part
+from anyformer.precision.finite import check_finite
+
+_READ_AT_ONCE = 2**26
+"""Bytes that are read through one opening of a file: pages of a file count as a process's memory while it is open."""
+
+
+@dataclass
+class _File:
+    """A safetensors file that is open as long as little was read from it."""
+
+    path: Path
+    _open: Any = field(default=None, init=False)
+    _read: int = field(default=0, init=False)
+
+    def opened(self, ahead: int = 0) -> Any:
+        """The open file, of which `ahead` bytes are about to be read."""
+        if self._open is None or self._read > _READ_AT_ONCE:
+            self._open, self._read = safetensors.safe_open(self.path, framework="pt"), 0
+        self._read += ahead
+        return self._open
+
+    def close(self) -> None:
+        self._open, self._read = None, 0
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A file with a piece of a tensor."""
+
+    file: _File
+    extent: Extent
+
+
+@dataclass(frozen=True)
+class StoredTensors(Mapping[str, Tensor]):
+    """The tensors of a file, or of the shares of it that several processes wrote, by name; looking one up reads it whole.
+
+    `path`: of the file, by which errors name it. `finite`: whether a value that is not finite is an error.
+    """
+
+    path: Path
+    shapes: Mapping[str, tuple[int, ...]]
+    places: Mapping[str, tuple[_Place, ...]]
+    finite: bool = False
+
+    @staticmethod
+    def open(path: Path, finite: bool = False) -> StoredTensors:
+        """The tensors of a file or of its shares, none of them read yet. Raises `CheckpointError`, which names a file that
+        cannot be read, or a tensor of which pieces are missing."""
+        shapes, places = dict[str, tuple[int, ...]](), dict[str, list[_Place]]()
+        for each in _files(path):
+            file = _File(each)
+            with _reading(each):
+                header = file.opened()
+                told = told_places(header.metadata())
+                for name in header.keys():  # noqa: SIM118
+                    size = tuple(header.get_slice(name).get_shape())
+                    start, shape = told.get(name, ((0,) * len(size), size))
+                    if shapes.setdefault(name, shape) != shape or len(start) != len(shape) or len(size) != len(shape):
+                        raise ValueError(f"{name}: a piece at {start} of {size} is none of a tensor of {shapes[name]}")
+                    places.setdefault(name, []).append(_Place(file, Extent(start, size)))
+            file.close()
+        for name, shape in shapes.items():
+            _check_covered(path, name, Extent.all_of(shape), [place.extent for place in places[name]])
+        return StoredTensors(path, shapes, {name: tuple(each) for name, each in places.items()}, finite)
+
+    def __getitem__(self, name: str) -> Tensor:
+        return self.part(name, Extent.all_of(self.shapes[name]))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.shapes)
+
+    def __len__(self) -> int:
+        return len(self.shapes)
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of every name, type, shape and value, which is the same however many processes wrote them."""
+        found = hashlib.sha256()
+        for name in sorted(self):
+            tensor = self[name].contiguous()
+            found.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+            found.update(tensor.flatten().view(torch.uint8).numpy().data)
+        return found.hexdigest()
+
+    def part(self, name: str, extent: Extent) -> Tensor:
+        """A part of the tensor of a name. Raises `CheckpointError` if it cannot be read, or for a value that is not finite."""
+        made: Tensor | None = None
+        for place in self.places[name]:
+            common = place.extent.common(extent)
+            if common.count == 0 and extent.count:
+                continue
+            found = self._read(place, name, common)
+            if common == extent:
+                made = found
+                break
+            made = found.new_empty(extent.size) if made is None else made
+            made[common.within(extent).slices] = found
+        assert made is not None, "the pieces cover the tensor"
+        if self.finite:
+            check_finite(made, f"{self.path}: {name}", CheckpointError)
+        return made
+
+    def _read(self, place: _Place, name: str, extent: Extent) -> Tensor:
+        with _reading(place.file.path):
+            file = place.file.opened(ahead=extent.count * 4)
+            if extent == place.extent:
+                return file.get_tensor(name)  # type: ignore[no-any-return]
+            # A copy, so that the pages of the file need not stay.
+            return file.get_slice(name)[extent.within(place.extent).slices].clone()  # type: ignore[no-any-return]
+
+
+def shapes_of(tensors: Mapping[str, Tensor]) -> Mapping[str, tuple[int, ...]]:
+    """The shapes of tensors by name, without reading those on disk."""
+    return tensors.shapes if isinstance(tensors, StoredTensors) else {name: tuple(x.shape) for name, x in tensors.items()}
+
+
+def values_like(tensors: Mapping[str, Tensor], name: str, like: Tensor) -> Tensor:
+    """The tensor of a name, on the device of `like`, and divided as that is if it has its shape.
+
+    Of tensors on disk a process then reads its part alone.
+    """
+    if not is_divided(like) or shapes_of(tensors)[name] != tuple(like.shape):
+        return tensors[name].to(like.device)
+    if isinstance(tensors, StoredTensors):
+        return from_part(tensors.part(name, extent_of(like)), like)
+    return part(tensors[name], like)
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    """Within, what safetensors and the system raise becomes a `CheckpointError` that names the file."""
+    try:
+        yield
+    except (safetensors.SafetensorError, OSError, ValueError) as error:
+        raise CheckpointError(f"{path}: cannot be read as safetensors ({error})") from None
+
+
+def _files(path: Path) -> list[Path]:
+    """A file, or the shares of it."""
+    shares = sorted(each for each in path.parent.glob("*-share-*") if file_of(each.name) == path.name)
+    return shares if shares and not path.exists() else [path]
+
+
+def _check_covered(path: Path, name: str, whole: Extent, extents: list[Extent]) -> None:
+    """Raise `CheckpointError` unless pieces cover a tensor, each element once."""
+    apart = len({extent.start for extent in extents}) == len(extents)
+    inside = all(whole.common(extent) == extent for extent in extents)
+    if not (apart and inside and sum(extent.count for extent in extents) == whole.count):
+        raise CheckpointError(f"{path}: {name}: its {len(extents)} pieces are not the tensor of shape {whole.size}")

@@ -1,0 +1,136 @@
+"""Checkpoints that several processes write together: the numbers of one process, whatever the mesh, whole or not at all."""
+
+from __future__ import annotations
+
+import re
+import runpy
+from pathlib import Path
+
+import pytest
+import torch
+import torch.distributed.checkpoint as dcp
+from rich.console import Console
+from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageReader
+
+from anyformer import checkpoint
+from anyformer.checkpoint import CheckpointError
+from anyformer.checkpoint.pieces import share_name, write_pieces
+from anyformer.describe import to_toml
+from anyformer.model.divided import Extent
+from anyformer.training import load_run, train
+
+REWRITING = Path(__file__).with_name("rewriting.py")
+MESHES = runpy.run_path(str(REWRITING))["MESHES"]
+OPTIMISERS = {"llama-3-8b": "adamw", "mixtral-8x7b": "adamw", "gpt2": "adafactor"}
+FILES = ("model.safetensors", "optimiser.safetensors")
+
+
+@pytest.fixture(scope="module")
+def rewritten(run_of, start_in, tmp_path_factory):
+    """By name, the checkpoint of a run of one process, and those that four processes made of it, one mesh after another."""
+    place, given = tmp_path_factory.mktemp("rewritten"), []
+    for name, optimiser in OPTIMISERS.items():
+        average = {"average": {"kind": "ema"}} if optimiser == "adamw" else {}
+        run = load_run(run_of(name), {"steps": 2, "checkpoints.keep": 99, "optimiser": {"kind": optimiser}, **average})
+        file = place / f"{name}.toml"
+        file.write_text(to_toml(run), encoding="utf-8")
+        train(run, place / f"{name}-alone", console=Console(quiet=True))
+        given += [file, checkpoint.directory_of(place / f"{name}-alone", 2)]
+    done = start_in(place, 4, REWRITING, place / "out", *given)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return {
+        name: (origin, [checkpoint.directory_of(place / "out" / name, number) for number in range(1, len(MESHES[name]) + 1)])
+        for name, origin in zip(OPTIMISERS, given[1::2], strict=True)
+    }
+
+
+def test_every_mesh_reads_what_another_wrote_to_the_bit(rewritten):
+    assert sum(len(made) for _, made in rewritten.values()) >= 12
+    for name, (origin, made) in rewritten.items():
+        for file in FILES:
+            whole = checkpoint.read(origin / file)
+            assert len(whole) > 5
+            for sizes, each in zip(MESHES[name], made, strict=True):
+                found = checkpoint.read(each / file)
+                assert found.shapes == whole.shapes, (name, sizes)
+                assert found.digest == whole.digest, (name, sizes)
+
+
+def payload(path: Path) -> int:
+    """Bytes of a safetensors file behind its header."""
+    with path.open("rb") as file:
+        return path.stat().st_size - 8 - int.from_bytes(file.read(8), "little")
+
+
+def test_each_number_is_written_once_and_no_process_writes_most(rewritten):
+    for name, (origin, made) in rewritten.items():
+        whole = sum(payload(origin / file) for file in FILES)
+        for sizes, each in zip(MESHES[name], made, strict=True):
+            assert not (each / "model.safetensors").exists()
+            bytes_of = dict.fromkeys(range(1, 5), 0)
+            for path in each.glob("*.safetensors"):
+                bytes_of[int(re.search(r"share-(\d+)-of-00004", path.name)[1])] += payload(path)
+            # The header is filled up to a multiple of 8 bytes.
+            assert whole <= sum(bytes_of.values()) < whole + 8 * 8, (name, sizes)
+            assert max(bytes_of.values()) < 0.7 * whole, (name, sizes)
+
+
+def test_torch_reads_the_shares_as_its_own(rewritten):
+    origin, made = rewritten["llama-3-8b"]
+    whole = checkpoint.read(origin / "model.safetensors")
+    given = {name: torch.zeros(shape) for name, shape in whole.shapes.items()}
+    dcp.load(given, storage_reader=HuggingFaceStorageReader(str(made[0])), no_dist=True)
+    assert all(torch.equal(given[name], whole[name]) for name in whole)
+
+
+def test_one_process_loads_and_verifies_them(rewritten):
+    origin, made = rewritten["mixtral-8x7b"]
+    one, _, manifest = checkpoint.load(made[1])
+    other, _, _ = checkpoint.load(origin)
+    assert manifest.facts["step"] == 2
+    for (name, weight), (_, same) in zip(one.named_parameters(), other.named_parameters(), strict=True):
+        assert torch.equal(weight, same), name
+    share = next(made[2].glob("model-share-*"))
+    data = bytearray(share.read_bytes())
+    data[-1] ^= 1
+    share.write_bytes(data)
+    with pytest.raises(CheckpointError, match=re.escape(f"{share}: changed since it was written")):
+        checkpoint.load(made[2])
+    share.unlink()
+    with pytest.raises(CheckpointError, match="missing"):
+        checkpoint.load(made[2])
+
+
+def pieces_of(tensor: torch.Tensor, *extents: Extent) -> list[checkpoint.Piece]:
+    return [checkpoint.Piece(tensor[each.slices].contiguous(), each, tuple(tensor.shape)) for each in extents]
+
+
+def test_a_part_is_put_together_from_the_pieces_that_it_meets(tmp_path):
+    tensor = torch.arange(7 * 6.0).view(7, 6)
+    corners = [Extent((a, b), (size, 3)) for a, size in ((0, 4), (4, 3)) for b in (0, 3)]
+    for number, piece in enumerate(pieces_of(tensor, *corners)):
+        write_pieces({"w": piece}, tmp_path / share_name("model.safetensors", number, 4))
+    found = checkpoint.read(tmp_path / "model.safetensors")
+    assert torch.equal(found["w"], tensor)
+    for start, size in (((0, 0), (4, 3)), ((1, 1), (2, 2)), ((3, 2), (3, 3)), ((6, 0), (1, 6)), ((7, 0), (0, 6))):
+        extent = Extent(start, size)
+        assert torch.equal(found.part("w", extent), tensor[extent.slices])
+
+
+@pytest.mark.parametrize("fault", ["gap", "twice", "beyond", "shapes"])
+def test_pieces_that_are_not_the_tensor_are_refused(tmp_path, fault):
+    tensor = torch.arange(12.0).view(6, 2)
+    upper, lower = pieces_of(tensor, Extent((0, 0), (3, 2)), Extent((3, 0), (3, 2)))
+    match fault:
+        case "gap":
+            lower = pieces_of(tensor, Extent((4, 0), (2, 2)))[0]
+        case "twice":
+            lower = upper
+        case "beyond":
+            lower = checkpoint.Piece(lower.values, Extent((4, 0), (3, 2)), (6, 2))
+        case "shapes":
+            lower = checkpoint.Piece(lower.values, lower.extent, (7, 2))
+    for number, piece in enumerate((upper, lower)):
+        write_pieces({"w": piece}, tmp_path / share_name("model.safetensors", number, 2))
+    with pytest.raises(CheckpointError, match=r"model.*safetensors.*\bw: "):
+        checkpoint.read(tmp_path / "model.safetensors")
