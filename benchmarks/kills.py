@@ -5,8 +5,9 @@
 A process that has everything imported forks each life of the run and kills it at a moment drawn uniformly between the fork and
 twice the run's share of a life, until it has been killed so often; then the run may end. If it ends before, the next
 chain of lives starts in a new directory. Compared are all losses, gradient norms and evaluations of the metrics, run.toml, and
-the digest of every file of every checkpoint that is left. A kill hit a save if it left a half-written checkpoint. Times depend
-on the machine, the comparison does not.
+the digest of every file of every checkpoint that is left. `dense-together` is a run of four processes, which write their parts
+of a checkpoint while they train; each of them is killed, in an order and with gaps that are drawn too. A kill hit a save if it
+left a half-written checkpoint. Times depend on the machine, the comparison does not.
 """
 
 from __future__ import annotations
@@ -16,11 +17,13 @@ import json
 import os
 import random
 import signal
+import socket
 import sys
 import tempfile
 import time
 import traceback
 from dataclasses import asdict, dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +34,7 @@ from anyformer.api import architecture
 from anyformer.data import Bytes, Text
 from anyformer.describe import change_all
 from anyformer.files import write_text
+from anyformer.mesh import Mesh
 from anyformer.plan import Plan
 from anyformer.training import AdamW, Checkpoints, Evaluation, Run, journal, loop, resume, train
 
@@ -39,10 +43,13 @@ MODELS = {
     "dense": "llama-3-8b", "experts": "mixtral-8x7b", "recurrent": "qwen3-next-80b-a3b", "windowed": "gemma-2-2b",
 }  # fmt: skip
 """Catalogue entries, of which the tiny form is trained."""
-RUNS = {"dense-long": (2000, 100, 30), **dict.fromkeys(MODELS, (200, 20, 5))}
+ALONE, TOGETHER = Mesh(), Mesh(shard=2, tensor=2)
+RUNS = {"dense-long": (2000, 100, 30), **dict.fromkeys(MODELS, (200, 20, 5)), "dense-together": (200, 50, 10)}
 """Updates, kills, and how many of these at least during a save."""
 MOST = 4
 """Times as many kills as asked for, if too few of them hit a save."""
+GAP = 0.02
+"""Seconds, at most, between the kills of two processes of a run."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +66,7 @@ class Killed:
     equal: bool
 
 
-def run_of(model: str, place: Path, steps: int, every: int) -> Run:
+def run_of(model: str, place: Path, steps: int, every: int, mesh: Mesh = ALONE) -> Run:
     """A run of a tiny model on a text in `place`: with dropout, two micro-batches, evaluations and frequent saves."""
     text = place / "text.py"
     if not text.exists():
@@ -68,38 +75,61 @@ def run_of(model: str, place: Path, steps: int, every: int) -> Run:
         steps=steps, batch=4, length=32, accumulation=2, optimiser=AdamW(learning_rate=3e-3),
         data=Text(paths=(str(text),), tokenizer=Bytes(), validation=0.1),
         evaluation=Evaluation(every=max(7, steps // 20), batches=2, final_tokens=256, baseline=False),
-        checkpoints=Checkpoints(every=every, keep=2), plan=Plan(precision="fp32", compile="off"),
+        checkpoints=Checkpoints(every=every, keep=2), plan=Plan(precision="fp32", compile="off", mesh=mesh),
         architecture=change_all(architecture(MODELS[model], tiny=True), {"decoder.dropout": 0.1, "mtp": None}),
     )  # fmt: skip
 
 
-def live(run: Run, directory: Path, seconds: float | None = None) -> bool:
-    """Fork a process that starts or resumes the run, and kill it after some seconds; whether it got to its end before."""
-    process = os.fork()
-    if process == 0:
-        status = 1
-        try:
-            quiet = Console(quiet=True)
-            if (directory / journal.RUN).exists():
-                resume(directory, console=quiet)
-            else:
-                train(run, directory, console=quiet)
-            status = 0
-        except BaseException:
-            traceback.print_exc()
-        finally:
-            sys.stderr.flush()
-            os._exit(status)
-    until = None if seconds is None else time.monotonic() + seconds
-    while until is None or time.monotonic() < until:
-        done, status = os.waitpid(process, 0 if until is None else os.WNOHANG)
-        if done:
-            assert status == 0, f"a life of the run failed, with status {status}"
-            return True
+def live(run: Run, directory: Path, seconds: float | None = None, chance: random.Random | None = None) -> bool:
+    """Fork the processes that start or resume the run, and kill them after some seconds, one by one, in an order and with gaps
+    that are drawn; whether they got to the run's end before."""
+    count, port, begun = run.plan.mesh.divided * (run.plan.mesh.data or 1), _free_port(), (directory / journal.RUN).exists()
+    lives = [_begin(run, directory, begun, rank, count, port) for rank in range(count)]
+    until, left = None if seconds is None else time.monotonic() + seconds, set(lives)
+    while left and (until is None or time.monotonic() < until):
+        for process in list(left):
+            done, status = os.waitpid(process, 0 if until is None else os.WNOHANG)
+            if done:
+                assert status == 0, f"a life of the run failed, with status {status}"
+                left.discard(process)
         time.sleep(0.0005)
-    os.kill(process, signal.SIGKILL)
-    os.waitpid(process, 0)
+    if not left:
+        return True
+    drawn = chance or random.Random()
+    for process in drawn.sample(sorted(left), len(left)):
+        os.kill(process, signal.SIGKILL)
+        os.waitpid(process, 0)
+        time.sleep(drawn.uniform(0, GAP))
     return False
+
+
+def _begin(run: Run, directory: Path, begun: bool, rank: int, count: int, port: int) -> int:
+    """Fork one of the processes of a run, as a launcher would start it; gives its number in the system."""
+    process = os.fork()
+    if process:
+        return process
+    status = 1
+    try:
+        if count > 1:
+            numbers = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": count, "LOCAL_WORLD_SIZE": count, "MASTER_PORT": port}
+            os.environ |= {"MASTER_ADDR": "127.0.0.1", **{name: str(number) for name, number in numbers.items()}}
+        quiet = Console(quiet=True)
+        if begun:
+            resume(directory, console=quiet)
+        else:
+            train(run, directory, console=quiet)
+        status = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stderr.flush()
+        os._exit(status)
+
+
+def _free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
 
 
 def outcome(directory: Path) -> dict[str, Any]:
@@ -112,9 +142,11 @@ def outcome(directory: Path) -> dict[str, Any]:
     return {"rows": rows, "run": (directory / journal.RUN).read_text(), "files": digests}
 
 
-def kill(model: str, place: Path, *, steps: int, every: int, kills: int, during_a_save: int, seed: int) -> Killed:
+def kill(
+    model: str, place: Path, *, steps: int, every: int, kills: int, during_a_save: int, seed: int, mesh: Mesh = ALONE
+) -> Killed:
     """Kill the run of a model so often, and so often during a save, and compare what is left with the run left alone."""
-    run, chance = run_of(model, place, steps, every), random.Random(seed)
+    run, chance = run_of(model, place, steps, every, mesh), random.Random(seed)
     started = time.monotonic()
     assert live(run, place / "alone")
     share = (time.monotonic() - started) / kills
@@ -128,7 +160,7 @@ def kill(model: str, place: Path, *, steps: int, every: int, kills: int, during_
         chains += 1
         directory = place / f"killed-{chains}"
         while hit < kills or (hits < during_a_save and hit < MOST * kills):
-            if live(run, directory, chance.uniform(0, start + 2 * share)):
+            if live(run, directory, chance.uniform(0, start + 2 * share), chance):
                 break
             hit += 1
             hits += bool(list((directory / "checkpoints").glob(".step-*.partial-*")))
@@ -145,6 +177,7 @@ def prepare_to_fork(place: Path) -> None:
     host = loop.measured_host(loop.default_device())
     loop.measured_host = lambda device: host
     train(run_of("dense", place, 2, 1), place / "first", console=Console(quiet=True))
+    import_module("anyformer.training.parallel.together")
 
 
 def main() -> None:
@@ -159,7 +192,8 @@ def main() -> None:
             room = Path(place) / name
             room.mkdir()
             model = name.partition("-")[0]
-            found = kill(model, room, steps=steps, every=2, kills=kills, during_a_save=saves, seed=[*RUNS].index(name))
+            mesh, seed = TOGETHER if name.endswith("-together") else ALONE, [*RUNS].index(name)
+            found = kill(model, room, steps=steps, every=2, kills=kills, during_a_save=saves, seed=seed, mesh=mesh)
             print(found, flush=True)
             earlier = json.loads(RESULT.read_text())["runs"] if RESULT.exists() else {}
             write_text(RESULT, json.dumps({"runs": {**earlier, name: asdict(found)}}, indent=1) + "\n")

@@ -19,7 +19,6 @@ from torch import Tensor
 from anyformer.model.divided import Extent
 
 _HEADER, _START, _WHOLE = "DCP_SHARDING_INFO", "saved_offsets", "shape"
-_VERSION = {"DCP_VERSION": "1.0", "format": "pt"}
 _SHARE = re.compile(r"(?P<stem>.+)-share-\d{5}-of-\d{5}\.safetensors\Z")
 
 Take = Callable[[Tensor], Tensor]
@@ -73,7 +72,8 @@ def file_of(name: str) -> str:
 def write_pieces(pieces: Mapping[str, Piece], path: Path) -> None:
     """Write pieces of tensors, and where they stand, into one file."""
     told = {name: {_START: piece.extent.start, _WHOLE: piece.shape} for name, piece in pieces.items()}
-    save_file({name: piece.values for name, piece in pieces.items()}, path, {**_VERSION, _HEADER: json.dumps(told)})
+    # No second entry beside it: safetensors writes several in an order that differs from process to process.
+    save_file({name: piece.values for name, piece in pieces.items()}, path, {_HEADER: json.dumps(told)})
 
 
 def told_places(header: Mapping[str, str] | None) -> dict[str, tuple[tuple[int, ...], tuple[int, ...]]]:
