@@ -987,6 +987,7 @@ DECODERS = {
             matrix=Xavier(gain=1.2), embedding=Normal(std=1.0), head=FanIn(gain=1.5), residual_scale=0.5
         )
     ),
+    "init_by_blocks": _llama(initialisation=LOUD.but(version=2)),
     "mup": _llama(initialisation=LOUD.but(mup=MaximalUpdate(base_width=8)), head=Head(tied=True, scale="inverse_sqrt_width")),
     "depth_mup": _llama(initialisation=LOUD.but(mup=MaximalUpdate(base_width=8, base_depth=1, depth_exponent=0.75))),
     "unit_scaled": _llama(

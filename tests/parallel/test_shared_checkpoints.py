@@ -16,7 +16,7 @@ from anyformer import checkpoint
 from anyformer.checkpoint import CheckpointError
 from anyformer.checkpoint.pieces import share_name, write_pieces
 from anyformer.describe import to_toml
-from anyformer.model.divided import Extent
+from anyformer.operations import Extent
 from anyformer.training import load_run, train
 
 REWRITING = Path(__file__).with_name("rewriting.py")

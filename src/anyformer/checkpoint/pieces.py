@@ -16,7 +16,7 @@ from pathlib import Path
 from safetensors.torch import save_file
 from torch import Tensor
 
-from anyformer.model.divided import Extent
+from anyformer.operations import Extent
 
 _HEADER, _START, _WHOLE = "DCP_SHARDING_INFO", "saved_offsets", "shape"
 _SHARE = re.compile(r"(?P<stem>.+)-share-\d{5}-of-\d{5}\.safetensors\Z")
@@ -71,7 +71,7 @@ def file_of(name: str) -> str:
 
 def write_pieces(pieces: Mapping[str, Piece], path: Path) -> None:
     """Write pieces of tensors, and where they stand, into one file."""
-    told = {name: {_START: piece.extent.start, _WHOLE: piece.shape} for name, piece in pieces.items()}
+    told = {name: {_START: piece.extent.start, _WHOLE: piece.shape} for name, piece in sorted(pieces.items())}
     # No second entry beside it: safetensors writes several in an order that differs from process to process.
     save_file({name: piece.values for name, piece in pieces.items()}, path, {_HEADER: json.dumps(told)})
 

@@ -15,7 +15,8 @@ from torch import Tensor
 
 from anyformer.checkpoint.manifest import CheckpointError
 from anyformer.checkpoint.pieces import file_of, told_places
-from anyformer.model.divided import Extent, extent_of, from_part, is_divided, part
+from anyformer.model.divided import extent_of, from_part, is_divided, part
+from anyformer.operations import Extent
 from anyformer.precision.finite import check_finite
 
 _READ_AT_ONCE = 2**26

@@ -8,7 +8,7 @@ from typing import TypeVar
 import torch
 from torch import nn
 
-from anyformer.model.divided import copy_in
+from anyformer.model.divided import extent_of, local
 from anyformer.operations import Weight
 from anyformer.parts.initialisation import Initialisation
 
@@ -43,13 +43,14 @@ def assemble(make: Callable[[], M], device: torch.device | str, dtype: torch.dty
     return module if torch.device(device).type == "meta" else materialise(module, device, seed)
 
 
+@torch.no_grad()
 def materialise(module: M, device: torch.device | str, seed: int) -> M:
     """Give a module on the meta device its values, which are the same on every device, in every division among processes.
 
-    Of a divided weight a process keeps its part; one whole weight at a time is in its memory beside the parts.
+    Of a divided weight a process keeps its part, and draws no more than `Initialisation.version` makes it draw.
     """
     module.to_empty(device=device)
     declared, rules = module.declared, module.initialisation
     for name, parameter in module.named_parameters():
-        copy_in(parameter, rules.fill(declared[name], name, seed))
+        local(parameter).copy_(rules.fill(declared[name], name, seed, extent_of(parameter)))
     return module

@@ -1,6 +1,7 @@
 """The declarations of a part: weights, operations, decode state, limits, each at a typed address. No torch here."""
 
 from anyformer.operations.address import Address
+from anyformer.operations.extent import Extent
 from anyformer.operations.limits import Contract, Limit
 from anyformer.operations.shape import Shape
 from anyformer.operations.tally import Inner, Node, StateBytes, Tally, matrix, total
@@ -25,6 +26,7 @@ __all__ = [
     "Dimension",
     "Elementwise",
     "ExpertProduct",
+    "Extent",
     "Fill",
     "Flops",
     "Inner",

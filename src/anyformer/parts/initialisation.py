@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Iterator
 from typing import Annotated, ClassVar, Literal
 
 import torch
@@ -11,9 +12,12 @@ from pydantic import BeforeValidator, model_validator
 from torch import Tensor, nn
 
 from anyformer.describe import NotNegative, Positive, Registry, Value, with_kind
-from anyformer.operations import Weight
+from anyformer.operations import Extent, Weight
 from anyformer.parts.derived import DepthFactor, of_depth
 from anyformer.parts.parametrisation import Parametrisation
+
+BLOCK = 2**20
+"""Numbers of a weight that are drawn at once, at most, but for a row of more."""
 
 
 class InitialisationRule(Value):
@@ -101,6 +105,9 @@ class Initialisation(Value):
     """An untied head; as `matrix` by default."""
     residual_scale: DepthFactor = 1.0
     """Extra factor for matrices that write to the residual stream (GPT-2: `inverse_sqrt_2_depth`)."""
+    version: Literal[1, 2] = 1
+    """Of the draws: 1, a weight is drawn at once; 2, in blocks of rows (of experts, one by one), each with a key of its own, so
+    that a process of several draws its part alone. The values of the two are others."""
     mup: Annotated[Parametrisation | None, BeforeValidator(with_kind("maximal_update"))] = None
     """How initial values, rates, logits and scores follow the width, and branches the depth; absent, they are the same at
     any."""
@@ -127,11 +134,24 @@ class Initialisation(Value):
         base = None if self.mup is None else self.mup.depth_of_base
         return self.but(residual_scale=of_depth(self.residual_scale, depth if base is None else base))
 
-    def fill(self, weight: Weight, name: str, seed: int) -> Tensor:
-        """The starting value of a declared weight in fp32: a pure function of (seed, name, full shape)."""
-        value = torch.empty(weight.shape)
-        key = hashlib.sha256(f"{seed}/{name}/{weight.shape}".encode()).digest()
-        generator = torch.Generator().manual_seed(int.from_bytes(key[:8], "big") >> 1)
+    def fill(self, weight: Weight, name: str, seed: int, part: Extent | None = None) -> Tensor:
+        """The starting value of a declared weight in fp32, or of a part of it: a pure function of (seed, name, full shape)."""
+        part = part or Extent.all_of(weight.shape)
+        key = f"{seed}/{name}/{weight.shape}"
+        if self.version == 1 or len(weight.shape) < 2:
+            return self._drawn(weight, torch.empty(weight.shape), key)[part.slices]
+        value = torch.empty(part.size)
+        for number, rows in enumerate(_blocks(weight.shape)):
+            block = Extent((rows.start, *(0,) * (len(weight.shape) - 1)), (len(rows), *weight.shape[1:]))
+            common = block.common(part)
+            if common.count:
+                drawn = self._drawn(weight, torch.empty(block.size), f"{key}/{number}")
+                value[common.within(part).slices] = drawn[common.within(block).slices]
+        return value
+
+    def _drawn(self, weight: Weight, value: Tensor, key: str) -> Tensor:
+        """Values of a weight, or of a block of its rows, by the rule of its role."""
+        generator = torch.Generator().manual_seed(int.from_bytes(hashlib.sha256(key.encode()).digest()[:8], "big") >> 1)
         match weight.fill:
             case "ones":
                 return value.fill_(1)
@@ -153,8 +173,17 @@ class Initialisation(Value):
                 rule, scale = self.matrix, self.residual_scale
             case "matrix":
                 rule, scale = self.matrix, 1.0
-        rule.fill(value, scale * _of_base(rule, weight), generator)
+        scale *= _of_base(rule, weight)
+        if tuple(value.shape) != weight.shape and (own := rule.spread(tuple(value.shape))):
+            scale *= rule.spread(weight.shape) / own  # the deviation is that of the whole matrix
+        rule.fill(value, scale, generator)
         return value
+
+
+def _blocks(shape: tuple[int, ...]) -> Iterator[range]:
+    """Rows of a weight that are drawn together: one at least, an expert of several."""
+    rows = max(1, BLOCK // max(1, math.prod(shape[1:])))
+    yield from (range(start, min(start + rows, shape[0])) for start in range(0, shape[0], rows))
 
 
 def _of_base(rule: InitialisationRule, weight: Weight) -> float:
