@@ -16,6 +16,7 @@ from anyformer.model.inputs import Asked, Call, CallOptions, StackInput, count_p
 from anyformer.model.mup import based, computed
 from anyformer.model.narrow import narrow_products
 from anyformer.model.prefix import reads_prefix
+from anyformer.model.share import Share
 from anyformer.operations import Weight
 from anyformer.parts.attention.latents import LatentsModule
 from anyformer.parts.call.context import Context
@@ -37,6 +38,7 @@ class Transformer(Described):
     `adapter`: what stands beside its weights (`model.adapters`), None without; `added`: the adapter's parameters, by name;
     `bare`: the architecture without what the adapter changes in it; `output`: the name of the stack that the head reads.
     `stage_of`: where the layers are divided among processes, the stage that has each of their weights, by name.
+    `share`: where processes generate together, what this one has of it; None: all.
     """
 
     def __init__(self, architecture: Architecture, plan: Plan | None = None) -> None:
@@ -45,6 +47,7 @@ class Transformer(Described):
         self.adapter: Adapter | None = None
         self.added: dict[str, Weight] = {}
         self.stage_of: dict[str, int] = {}
+        self.share: Share | None = None
         self._tally = based(architecture)
         check_weights(self._tally)
         architecture = computed(architecture)
@@ -77,6 +80,11 @@ class Transformer(Described):
     def device(self) -> torch.device:
         """The device of the weights."""
         return next(self.parameters()).device
+
+    @property
+    def own(self) -> Architecture:
+        """What this process computes: the architecture, or its share of it."""
+        return self.architecture if self.share is None else self.share.architecture
 
     @property
     def declared(self) -> Mapping[str, Weight]:
@@ -174,7 +182,7 @@ class Transformer(Described):
             raise InputError(f"this architecture cannot go on from a state: {'; '.join(reasons)}")
         weight = next(self.parameters())
         capacity += source if self.architecture.source == "prefix" else self.architecture.virtual_tokens or 0
-        stack = self.architecture.output_stack
+        stack = self.own.output_stack
         return stack.state(self.architecture.width, batch, capacity, source, dtype or weight.dtype, weight.device)
 
     def _enter(
