@@ -215,7 +215,6 @@ def _ready(
         loaded, tokenizer = load(place, device=_device(), images=bool(given.image), divide=them.divide)
         more = {"max_new_tokens": text.max_tokens, "max_time": text.max_time}
         decoding, line = decoding_asked(tokenizer, choice, more)
-        refuse_clock(decoding.max_time)
         loaded = generating(loaded, computing.weights)
     drafter = computing.drafter()
     settings: GenerationSettings = {
