@@ -15,7 +15,7 @@ from anyformer.describe import Notice, UserError, read_data
 from anyformer.huggingface import gguf
 from anyformer.model import Transformer
 from anyformer.model.adapters import made_of
-from anyformer.model.share import Divide, keep_whole
+from anyformer.model.portions import Divide, keep_whole
 from anyformer.parts.images.encoder import Images
 from anyformer.plan import Plan
 from anyformer.text import Tokenizer

@@ -27,7 +27,7 @@ from anyformer.loading import load
 from anyformer.model import Transformer, build
 from anyformer.model.collectives import Group
 from anyformer.model.narrowed import narrowed, widest_ways
-from anyformer.model.share import Share
+from anyformer.model.share import ProcessShare
 from anyformer.quantising import FORMATS, Quantised
 
 WORKER = Path(__file__).with_name("generating.py")
@@ -137,7 +137,7 @@ def test_weights_that_do_not_fit_are_refused_before_they_are_read(monkeypatch):
 
 def test_the_state_of_all_processes_of_a_machine_counts(monkeypatch):
     model = build(architecture("llama-3-8b", tiny=True)).eval()
-    model.share = Share(model.architecture, 4, 3)
+    model.share = ProcessShare(model.architecture, 4, 3)
     one = generation_memory.state_bytes(model, 1, 4)
     monkeypatch.setattr(generation_memory, "free_memory", lambda device: 3 * one - 1)
     with pytest.raises(UserError, match=r"1 x 4 positions would take .* of decode state in 3 processes"):
@@ -176,7 +176,7 @@ def test_what_is_not_divided_yet_is_refused(monkeypatch, call, tmp_path):
     few = Quantised.of(torch.ones(4, 4), FORMATS["int8"])
     with pytest.raises(UserError, match=r"weight is stored in few bits, and such matrices are not divided among processes yet"):
         portions()("weight", few)
-    model.share = Share(model.architecture, 2, 2)
+    model.share = ProcessShare(model.architecture, 2, 2)
     with pytest.raises(UserError, match=r"weights 'int8' are not divided among 2 processes yet"):
         generating(model, "int8")
     check_weights("bf16", processes=2)

@@ -19,7 +19,7 @@ from anyformer.files import read_text
 from anyformer.model import Architecture, Transformer
 from anyformer.model.adapters import adapted
 from anyformer.model.divided import copy_in
-from anyformer.model.share import Divide, keep_whole
+from anyformer.model.portions import Divide, keep_whole
 from anyformer.operations import Shape
 from anyformer.plan import Plan
 from anyformer.precision.finite import check_finite

@@ -37,7 +37,7 @@ def state_bytes(model: Transformer, batch: int, length: int, source: int = 0) ->
     """Bytes of the decode state of `batch` rows of `length` positions, of which a process may hold its share."""
     shape = Shape(batch=batch, length=1, capacity=length, source=source)
     per_element = next(model.parameters()).element_size()
-    declared = model.own.folded_cost(shape, model.plan).total_state_bytes
+    declared = (model.share or model).architecture.folded_cost(shape, model.plan).total_state_bytes
     return declared * per_element // model.plan.activation_bytes + Slots.bytes(batch, length)
 
 

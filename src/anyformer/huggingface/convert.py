@@ -27,7 +27,7 @@ from anyformer.huggingface.rules import WeightRule, rules
 from anyformer.huggingface.stored import PLAIN, RestoredWeights, TensorFiles
 from anyformer.huggingface.target import nowhere
 from anyformer.model import Architecture, Transformer
-from anyformer.model.share import Divide, keep_whole
+from anyformer.model.portions import Divide, keep_whole
 from anyformer.operations import Shape
 from anyformer.plan import Plan
 from anyformer.text import Tokenizer

@@ -19,8 +19,9 @@ from anyformer.inference.hooks import AddedUp, OwnExperts, RowsOfTokens
 from anyformer.model import Architecture, Transformer
 from anyformer.model.collectives import Group
 from anyformer.model.narrowed import cuts, divided_vocabulary, narrowed, widest_ways
+from anyformer.model.portions import Portion
 from anyformer.model.reductions import name_of
-from anyformer.model.share import Portion, Share
+from anyformer.model.share import ProcessShare
 from anyformer.parts.embedding.vocabulary import HoldsVocabulary
 from anyformer.parts.experts.exchange import HoldsExperts
 from anyformer.parts.layers.branch import BranchModule
@@ -78,7 +79,7 @@ class Division:
         if self.holders is not None:
             _divide_experts(model, self.holders, kept)
         divided = self._divide_vocabulary(model, kept)
-        model.share = Share(narrowed(architecture, ways), self.processes, self.here)
+        model.share = ProcessShare(narrowed(architecture, ways), self.processes, self.here)
         kept.numbers = sum(kept.of(name, empty).numel() for name, empty in _whole(architecture).items())
         self._tell(architecture, ways, vocabulary=divided)
         return kept

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from anyformer.describe import UserError
 from anyformer.mesh import Mesh, started
-from anyformer.model.share import Divide, keep_whole
+from anyformer.model.portions import Divide, keep_whole
 
 if TYPE_CHECKING:
     import torch

@@ -16,7 +16,7 @@ from anyformer.model.inputs import Asked, Call, CallOptions, StackInput, count_p
 from anyformer.model.mup import based, computed
 from anyformer.model.narrow import narrow_products
 from anyformer.model.prefix import reads_prefix
-from anyformer.model.share import Share
+from anyformer.model.share import ProcessShare
 from anyformer.operations import Weight
 from anyformer.parts.attention.latents import LatentsModule
 from anyformer.parts.call.context import Context
@@ -47,7 +47,7 @@ class Transformer(Described):
         self.adapter: Adapter | None = None
         self.added: dict[str, Weight] = {}
         self.stage_of: dict[str, int] = {}
-        self.share: Share | None = None
+        self.share: ProcessShare | None = None
         self._tally = based(architecture)
         check_weights(self._tally)
         architecture = computed(architecture)
@@ -80,11 +80,6 @@ class Transformer(Described):
     def device(self) -> torch.device:
         """The device of the weights."""
         return next(self.parameters()).device
-
-    @property
-    def own(self) -> Architecture:
-        """What this process computes: the architecture, or its share of it."""
-        return self.architecture if self.share is None else self.share.architecture
 
     @property
     def declared(self) -> Mapping[str, Weight]:
@@ -177,12 +172,11 @@ class Transformer(Described):
 
     def state(self, batch: int, capacity: int, *, source: int = 0, dtype: torch.dtype | None = None) -> StackState:
         """Empty decode state for `batch` rows of up to `capacity` positions (and a source of `source` positions)."""
-        reasons = self._tally.breaks("stepwise")
-        if reasons:
+        if reasons := self._tally.breaks("stepwise"):
             raise InputError(f"this architecture cannot go on from a state: {'; '.join(reasons)}")
         weight = next(self.parameters())
         capacity += source if self.architecture.source == "prefix" else self.architecture.virtual_tokens or 0
-        stack = self.own.output_stack
+        stack = (self.share or self).architecture.output_stack
         return stack.state(self.architecture.width, batch, capacity, source, dtype or weight.dtype, weight.device)
 
     def _enter(
