@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 from torch.multiprocessing import start_processes
 
-from anyformer import checkpoint
+from anyformer import checkpoint, huggingface
 from anyformer.api import architecture
 from anyformer.cli import main
 from anyformer.data import Bytes, Text
@@ -37,8 +37,11 @@ from anyformer.training.parallel import together
 
 LOADED = (division, together)
 """Modules that a process would load before its first case."""
+EXPORTED = "exported"
+"""A Llama in Hugging Face's layout."""
 CASES: dict[int, tuple[tuple[str, int], ...]] = {
-    2: (("llama-3-8b", 1), ("deepseek-v3", 1), ("mixtral-8x7b", 2), ("gpt2", 1), ("qwen3-next-80b-a3b", 1), ("t5-small", 1)),
+    2: (("llama-3-8b", 1), ("deepseek-v3", 1), ("mixtral-8x7b", 2), ("gpt2", 1), ("qwen3-next-80b-a3b", 1), ("t5-small", 1),
+        (EXPORTED, 1)),
     4: (("llama-3-8b", 1), ("deepseek-v3", 2), ("mixtral-8x7b", 4)),
 }  # fmt: skip
 """By the number of processes: an entry of the catalogue, and the processes that divide its experts."""
@@ -88,7 +91,8 @@ def perturbed(name: str) -> Transformer:
 
 def prepare(folder: Path) -> None:
     """A checkpoint of each case, and a run with held-out text."""
-    for name in {name for cases in CASES.values() for name, _ in cases}:
+    huggingface.export(perturbed("llama-3-8b"), folder / EXPORTED)
+    for name in {name for cases in CASES.values() for name, _ in cases} - {EXPORTED}:
         checkpoint.save(perturbed(name), folder / name)
     (folder / "text.txt").write_text("\n".join(f"def f{i}(x):\n    return x + {i * i % 97}\n" for i in range(200)))
     (folder / "template.txt").write_text("{% for turn in messages %}{{ turn.content }}<|endoftext|>{% endfor %}")
