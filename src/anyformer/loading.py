@@ -11,10 +11,11 @@ import torch
 from torch import Tensor
 
 from anyformer import catalogue, checkpoint, huggingface
-from anyformer.describe import Notice, read_data
+from anyformer.describe import Notice, UserError, read_data
 from anyformer.huggingface import gguf
 from anyformer.model import Transformer
 from anyformer.model.adapters import made_of
+from anyformer.model.portions import Divide, keep_whole
 from anyformer.parts.images.encoder import Images
 from anyformer.plan import Plan
 from anyformer.text import Tokenizer
@@ -34,15 +35,17 @@ def load(
     dtype: torch.dtype | None = None,
     adapter: str | Path | None = None,
     images: bool = False,
+    divide: Divide = keep_whole,
 ) -> tuple[Transformer, Tokenizer | None]:
     """The model of a checkpoint, a run's latest undamaged one, a Hugging Face directory or a GGUF file, in evaluation mode.
 
     And its tokenizer, None if absent. Only safetensors are read, never pickles. `dtype`: of the weights, by default as stored.
     `adapter`: a directory that PEFT wrote for this model, which becomes one with its weights; the adapter of a run already is.
     `images`: of a composite in Hugging Face's layout, with its tower for images; by default its text model alone is read.
+    `divide`: among processes, each of which holds its share (`inference`).
     A `Notice` warns of each damaged checkpoint that is skipped, and of tokens for which the model's table has no row.
     """
-    model, tokenizer = _loaded(Path(path), plan, device, dtype, adapter, images)
+    model, tokenizer = _loaded(Path(path), plan, device, dtype, adapter, images, divide)
     rows = model.architecture.embedding.symbols
     if tokenizer is not None and rows is not None and tokenizer.vocab_size > rows:
         warnings.warn(
@@ -61,15 +64,18 @@ def _loaded(
     dtype: torch.dtype | None,
     adapter: str | Path | None,
     images: bool,
+    divide: Divide,
 ) -> tuple[Transformer, Tokenizer | None]:
     if adapter is not None:
+        if divide is not keep_whole:
+            raise UserError(f"{path}: is not divided among processes with an adapter beside it: load it in one process")
         model, tokenizer = load(path, plan=plan, device=device, dtype=dtype, images=images)
         family = _family(path, model)
         weights = {name: parameter.detach() for name, parameter in model.named_parameters()}
         merged, values = huggingface.merge_adapter(adapter, model.architecture, family, weights)
         return made_of(merged, model.plan, values), tokenizer
     if path.suffix == ".gguf" and isfile(path):
-        return huggingface.load(path, plan=plan, device=device, dtype=dtype, images=images)
+        return huggingface.load(path, plan=plan, device=device, dtype=dtype, images=images, divide=divide)
     if not isdir(path):
         if str(path) in (entry.name for entry in catalogue.listing()):
             raise checkpoint.CheckpointError(
@@ -81,7 +87,7 @@ def _loaded(
             f"{path}: {problem}; give the directory of a run, a checkpoint or a Hugging Face model"
         )
     if isfile(path / "config.json") and not isfile(path / checkpoint.MANIFEST):
-        return huggingface.load(path, plan=plan, device=device, dtype=dtype, images=images)
+        return huggingface.load(path, plan=plan, device=device, dtype=dtype, images=images, divide=divide)
     if checkpoint.steps(path):
         newest, damaged = checkpoint.latest(path)
         if newest is None:
@@ -102,7 +108,7 @@ def _loaded(
             f"{path}: holds no weights: neither checkpoints of a run, nor {checkpoint.MANIFEST} (a checkpoint), nor "
             "config.json (a Hugging Face model)"
         )
-    model, tokenizer, _ = checkpoint.load(path, plan=plan, device=device, dtype=dtype)
+    model, tokenizer, _ = checkpoint.load(path, plan=plan, device=device, dtype=dtype, divide=divide)
     return model, tokenizer
 
 

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import Annotated
 
 from pydantic import Field, model_validator
 
 from anyformer.describe import Count, Value
+
+
+def started() -> int:
+    """The processes that compute together: WORLD_SIZE, which `torchrun` sets; 1 without a launcher."""
+    return int(os.environ.get("WORLD_SIZE", "").strip() or 1)
 
 
 class Mesh(Value):

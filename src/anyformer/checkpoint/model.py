@@ -30,6 +30,7 @@ from anyformer.describe import Value, from_json, to_json
 from anyformer.files import read_text
 from anyformer.model import Architecture, Transformer
 from anyformer.model.adapters import adapted
+from anyformer.model.portions import Divide, keep_whole
 from anyformer.operations import Shape
 from anyformer.plan import Plan
 from anyformer.quantising import Quantised
@@ -138,10 +139,12 @@ def load(
     device: torch.device | str = "cpu",
     dtype: torch.dtype | None = None,
     merge: bool = True,
+    divide: Divide = keep_whole,
 ) -> tuple[Transformer, Tokenizer | None, Manifest]:
     """The verified model, its tokenizer if it has one, and the manifest. `dtype`: convert the weights, else keep theirs.
 
     `merge`: an adapter becomes one with the weights that it stands beside; else the model is that without the adapter.
+    `divide`: among processes, each of which holds its share.
     """
     manifest, architecture = verify(directory), _architecture(directory)
     with torch.device("meta"):
@@ -154,7 +157,7 @@ def load(
         tensors = adapter.merged(tensors, added)
         with torch.device("meta"):
             model = Transformer(adapted(architecture, adapter), plan)
-    fill(model, tensors, directory / WEIGHTS, device, dtype)
+    fill(model, tensors, directory / WEIGHTS, device, dtype, divide)
     return model.eval(), Tokenizer.found(beside_of(directory, manifest)), manifest
 
 
@@ -218,12 +221,14 @@ def fill(
     source: Path,
     device: torch.device | str,
     dtype: torch.dtype | None = None,
+    divide: Divide = keep_whole,
 ) -> None:
-    """Replace every parameter of a model on the meta device by its tensor."""
+    """Replace every parameter of a model on the meta device by its tensor, or by this process's portion of it."""
     check(model, tensors, source)
+    portion = divide(model)
     for name, empty in dict(model.named_parameters()).items():
         owner, _, leaf = name.rpartition(".")
-        value = tensors[name].to(device=device)
+        value = portion(name, tensors[name]).to(device=device)
         if not empty.is_floating_point():
             value = value.to(empty.dtype)  # whole numbers, such as a table of experts
         elif dtype is not None and value.is_floating_point():

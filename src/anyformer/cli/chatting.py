@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -112,8 +112,15 @@ def asked(chat: Chat | None, prompts: Sequence[str]) -> list[Chat]:
     return [begun.but([*begun.messages, {"role": "user", "content": prompt}]) for prompt in prompts]
 
 
-def talk(model: Transformer, tokenizer: Tokenizer | None, chat: Chat | None, settings: GenerationSettings, line: str) -> None:
-    """Answer each line of standard input, until it ends or says `/exit`."""
+def talk(
+    model: Transformer,
+    tokenizer: Tokenizer | None,
+    chat: Chat | None,
+    settings: GenerationSettings,
+    line: str,
+    same: Callable[[Callable[[], str | None]], str | None] = lambda ask: ask(),
+) -> None:
+    """Answer each line of standard input, until it ends or says `/exit`. `same`: asks, in the first of several processes."""
     from anyformer.describe import UserError
     from anyformer.generation import Conversation
     from anyformer.text.chat import Chat
@@ -129,7 +136,7 @@ def talk(model: Transformer, tokenizer: Tokenizer | None, chat: Chat | None, set
     if conversation.messages and conversation.messages[-1]["role"] == "user":
         print(shown(str(conversation.messages[-1]["content"]), bold=True))
         _answer(conversation.answer())
-    while (text := _line()) is not None:
+    while (text := same(_line)) is not None:
         if text.strip():
             _answer(conversation.say(text))
 

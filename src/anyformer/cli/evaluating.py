@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from anyformer.cli.arguments import Json, Model, assigned, picture_option
 from anyformer.cli.evaluation_options import ComputingOptions, DataOptions, Questions, TaskOptions, check
 from anyformer.cli.options import grouped
+from anyformer.cli.processes import ProcessOptions, first_speaks
 
 if TYPE_CHECKING:
     from anyformer.evaluation import ChoiceQuestion, EvaluationTask, Subject
@@ -35,6 +36,7 @@ def run(
         picture_option(help="Draw the loss by position and by length of document, and the calibration, into this file."),
     ] = None,
     computing: ComputingOptions,
+    several: ProcessOptions,
     as_json: Json = False,
 ) -> None:
     """Tell what a trained model reaches: on data, on questions, on hidden words, on tasks.
@@ -45,7 +47,24 @@ def run(
 
     With --against it says whether the model is better, worse, or whether nobody can tell: the interval holds the difference in
     95 of 100 cases, found by drawing the rows (or documents, or questions) again.
+
+    `torchrun --nproc-per-node N -m anyformer eval ...` divides each model among N processes.
     """
+    with first_speaks():
+        report, lines = _evaluated(model, data, questions, harness, draw, computing, several)
+        print(json.dumps(report, indent=2, ensure_ascii=False) if as_json else "\n".join(lines).lstrip("\n"))
+
+
+def _evaluated(
+    model: Path,
+    data: DataOptions,
+    questions: Questions,
+    harness: TaskOptions,
+    draw: Path | None,
+    computing: ComputingOptions,
+    several: ProcessOptions,
+) -> tuple[dict[str, Any], list[str]]:
+    """All that was asked, as JSON and in lines."""
     from anyformer.cli import evaluation_page
     from anyformer.evaluation import check_harness, open_subject, run_tasks, task_of
     from anyformer.pictures.style import check_picture
@@ -58,19 +77,20 @@ def run(
     if harness.tasks:
         check_harness()
     asked, pairs = questions.read()
-    subject = open_subject(model, **computing.settings())
-    other = None if data.against is None else open_subject(data.against, **computing.settings())
+    settings = computing.settings()
     report: dict[str, Any] = {"model": str(model)}
     lines: list[str] = []
-    if measures:
-        task = task_of(
-            subject, tuple(data.data or ()), assigned(data.changes), by_document=data.by_document, stride=data.stride
-        )
-        _measured(task, other, draw, report, lines)
-    _ask(subject, other, questions, asked, pairs, report, lines)
-    if harness.tasks:
-        evaluation_page.add_tasks(run_tasks(subject, harness.tasks, limit=harness.limit, asking=asking), report, lines)
-    print(json.dumps(report, indent=2, ensure_ascii=False) if as_json else "\n".join(lines).lstrip("\n"))
+    with several.together(settings["device"]) as them:
+        subject = open_subject(model, **settings, divide=them.divide)
+        other = None if data.against is None else open_subject(data.against, **settings, divide=them.divide)
+        if measures:
+            paths, changes, alone = tuple(data.data or ()), assigned(data.changes), data.by_document
+            task = them.in_turn(lambda: task_of(subject, paths, changes, by_document=alone, stride=data.stride))
+            _measured(task, other, draw if them.first else None, report, lines)
+        _ask(subject, other, questions, asked, pairs, report, lines)
+        if harness.tasks:
+            evaluation_page.add_tasks(run_tasks(subject, harness.tasks, limit=harness.limit, asking=asking), report, lines)
+    return report, lines
 
 
 def _ask(

@@ -16,11 +16,14 @@ from anyformer.cli.arguments import Model, output_option
 from anyformer.cli.chatting import ChatOptions, asked, talk
 from anyformer.cli.choosing import ChoiceOptions, decoding_asked
 from anyformer.cli.options import grouped
+from anyformer.cli.processes import ProcessOptions, first_speaks, refuse_clock
 from anyformer.cli.prompts import PromptOptions
 from anyformer.cli.terminal import tell
+from anyformer.mesh import started
 
 if TYPE_CHECKING:
     from anyformer.generation import Drafter, GenerationSettings
+    from anyformer.inference import Processes
     from anyformer.model import Transformer
     from anyformer.text import Tokenizer
 
@@ -124,20 +127,21 @@ class Computation:
         from anyformer.describe import UserError
         from anyformer.generation import check_weights
 
-        check_weights(self.weights)
+        check_weights(self.weights, started())
         if self.draft is None and self.draft_tokens is not None:
             raise UserError("--draft-tokens says how many tokens --draft proposes: give --draft, or leave it out")
 
     def drafter(self) -> Drafter | None:
         """What --draft names."""
         from anyformer.generation import Draft, Lookup, generating
+        from anyformer.loading import load
 
         tokens = self.draft_tokens
         if self.draft is None:
             return None
         if self.draft == "lookup":
             return Lookup() if tokens is None else Lookup(tokens=tokens)
-        model = generating(_loaded(Path(self.draft))[0], self.weights)
+        model = generating(load(Path(self.draft), device=_device())[0], self.weights)
         return Draft(model) if tokens is None else Draft(model, tokens=tokens)
 
 
@@ -150,6 +154,7 @@ def run(
     text: TextOptions,
     choice: ChoiceOptions,
     computing: Computation,
+    several: ProcessOptions,
     json: Annotated[
         bool,
         output_option("--json", help="Print each text as an object of JSON on a line: prompt, text, tokens, why it ended."),
@@ -158,37 +163,67 @@ def run(
     """Continue text with a trained model, and print each word as it is generated.
 
     On a terminal the prompt is bold, and control characters are written out, as in \\x07. With --tokens, prompts and output
-    are token numbers.
+    are token numbers. `torchrun --nproc-per-node N -m anyformer generate ...` divides the model among N processes.
     """
-    with _kept():
-        from anyformer.cli.text_on_screen import told
-        from anyformer.generation import Acceptance, generating
-        from anyformer.loading import pixels
+    with first_speaks():
+        with _kept():
+            from anyformer.cli.text_on_screen import told
 
-    begun = chat.begun()
-    _refuse(given, chat, text, json=json)
-    prompts, numbers = given.texts(), given.numbers()
-    computing.check()
-    choice.check()
+        begun = chat.begun()
+        _refuse(given, chat, text, json=json)
+        prompts, numbers = given.texts(), given.numbers()
+        computing.check()
+        choice.check()
+        refuse_clock(text.max_time)
+        talks = chat.chat and not given.ways
+        with several.together(_device(), waits=talks) as them:
+            ready = _ready(model, given, chat, text, choice, computing, them)
+            if talks:
+                settings: GenerationSettings = {**ready.settings, "batch": computing.batch}
+                talk(ready.model, ready.tokenizer, begun, settings, ready.line, them.same)
+                return
+            chats = asked(begun, prompts) if prompts and chat.chat else None
+            told(ready.model, ready.tokenizer, prompts or numbers, ready.settings, ready.line, chats, json=json)
+        if ready.settings["draft"] is not None:
+            tell(f"draft: {ready.settings['acceptance']}")
+
+
+@dataclass(frozen=True)
+class Ready:
+    """A model, what it generates with, and a line that says so."""
+
+    model: Transformer
+    tokenizer: Tokenizer | None
+    settings: GenerationSettings
+    line: str
+
+
+def _ready(
+    place: Path,
+    given: PromptOptions,
+    chat: ChatOptions,
+    text: TextOptions,
+    choice: ChoiceOptions,
+    computing: Computation,
+    them: Processes,
+) -> Ready:
+    """Load the model, as far as it is this process's."""
+    from anyformer.generation import Acceptance, generating
+    from anyformer.loading import load, pixels
+
     with _kept():
-        loaded, tokenizer = _loaded(model, images=bool(given.image))
+        loaded, tokenizer = load(place, device=_device(), images=bool(given.image), divide=them.divide)
         more = {"max_new_tokens": text.max_tokens, "max_time": text.max_time}
         decoding, line = decoding_asked(tokenizer, choice, more)
         loaded = generating(loaded, computing.weights)
-    drafter, acceptance = computing.drafter(), Acceptance()
+    drafter = computing.drafter()
     settings: GenerationSettings = {
         "decoding": decoding, "stop": tuple(text.stop or ()), "compile": computing.compile, "block": computing.block,
-        "chat": chat.chat, "special": text.special, "images": pixels(model, given.image) if given.image else None,
-        "batch": computing.batch or (16 if drafter is None else None), "draft": drafter, "acceptance": acceptance,
+        "chat": chat.chat, "special": text.special, "images": pixels(place, given.image) if given.image else None,
+        "batch": computing.batch or (16 if drafter is None else None), "draft": drafter, "acceptance": Acceptance(),
         "logprobs": text.logprobs,
     }  # fmt: skip
-    if chat.chat and not given.ways:
-        talk(loaded, tokenizer, begun, {**settings, "batch": computing.batch}, line)
-        return
-    chats = asked(begun, prompts) if prompts and chat.chat else None
-    told(loaded, tokenizer, prompts or numbers, settings, line, chats, json=json)
-    if drafter is not None:
-        tell(f"draft: {acceptance}")
+    return Ready(loaded, tokenizer, settings, line)
 
 
 def _refuse(given: PromptOptions, chat: ChatOptions, text: TextOptions, *, json: bool) -> None:
@@ -207,12 +242,10 @@ def _refuse(given: PromptOptions, chat: ChatOptions, text: TextOptions, *, json:
         raise UserError("--stop names texts, and --tokens gives token numbers: leave one of them out")
 
 
-def _loaded(place: Path, *, images: bool = False) -> tuple[Transformer, Tokenizer | None]:
+def _device() -> str:
     import torch
 
-    from anyformer.loading import load
-
-    return load(place, device="cuda" if torch.cuda.is_available() else "cpu", images=images)
+    return "cuda" if torch.cuda.is_available() else "cpu"
 
 
 @contextmanager

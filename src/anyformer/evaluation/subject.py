@@ -15,6 +15,7 @@ from anyformer.describe import UserError, change_all, leads_to
 from anyformer.files import default_cache, replacing_directory
 from anyformer.loading import load, trained_length
 from anyformer.model import Transformer
+from anyformer.model.portions import Divide, keep_whole
 from anyformer.objectives import Objective
 from anyformer.objectives.choice import usual_objective
 from anyformer.plan import Plan
@@ -48,9 +49,14 @@ class Subject:
         return self.tokenizer
 
 
-def open_subject(path: Path, *, device: torch.device | str = "cpu", dtype: torch.dtype | None = None) -> Subject:
-    """The model of a run, a checkpoint or a Hugging Face directory; `dtype`: of its weights, by default as stored."""
-    model, tokenizer = load(path, plan=PLAN, device=device, dtype=dtype)
+def open_subject(
+    path: Path, *, device: torch.device | str = "cpu", dtype: torch.dtype | None = None, divide: Divide = keep_whole
+) -> Subject:
+    """The model of a run, a checkpoint or a Hugging Face directory; `dtype`: of its weights, by default as stored.
+
+    `divide`: among processes, each of which holds its share.
+    """
+    model, tokenizer = load(path, plan=PLAN, device=device, dtype=dtype, divide=divide)
     table = model.architecture.output_stack.max_length
     length = trained_length(path) or table or FALLBACK_LENGTH
     return Subject(path, model, tokenizer, min(length, table or length), run_of(path))

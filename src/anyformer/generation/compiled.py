@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -11,6 +12,7 @@ from torch import Tensor
 from anyformer.generation.program import RecordedCall, RecordedTensor, program
 from anyformer.generation.recorded_step import Bind
 from anyformer.generation.recorder import Recorder
+from anyformer.model.reductions import COMPILED
 from anyformer.parts.experts.chosen import CHOSEN, chosen_product
 from anyformer.parts.experts.grouped import PRODUCT, grouped_products
 from anyformer.quantising import PackedMatrix
@@ -73,7 +75,7 @@ for _schema in (
     _LIBRARY.define(_schema)  # type: ignore[no-untyped-call]
 _PRODUCT, _EXPERTS = torch.ops.anyformer.held_product.default, torch.ops.anyformer.held_experts.default
 _OWN, _ROW = torch.ops.anyformer.held_chosen.default, torch.ops.anyformer.held_row.default
-_OPERATORS = {grouped_products: PRODUCT, chosen_product: CHOSEN}
+_OPERATORS: dict[Any, Any] = {grouped_products: PRODUCT, chosen_product: CHOSEN, **COMPILED}
 """What a compiler takes as one call."""
 _OF_HELD = {torch.mv: _ROW, grouped_products: _EXPERTS, chosen_product: _OWN}
 

@@ -34,18 +34,20 @@ def grown(
 
 
 def state_bytes(model: Transformer, batch: int, length: int, source: int = 0) -> int:
-    """Bytes of the decode state of `batch` rows of `length` positions."""
+    """Bytes of the decode state of `batch` rows of `length` positions, of which a process may hold its share."""
     shape = Shape(batch=batch, length=1, capacity=length, source=source)
     per_element = next(model.parameters()).element_size()
-    declared = model.architecture.folded_cost(shape, model.plan).total_state_bytes
+    declared = (model.share or model).architecture.folded_cost(shape, model.plan).total_state_bytes
     return declared * per_element // model.plan.activation_bytes + Slots.bytes(batch, length)
 
 
 def check_memory(model: Transformer, batch: int, length: int, source: int = 0) -> None:
-    """Refuse a text whose decode state would not fit into free memory."""
-    needed, free = state_bytes(model, batch, length, source), free_memory(model.device)
+    """Refuse a text whose decode state would not fit into free memory, beside that of other processes of this device."""
+    here = 1 if model.share is None else model.share.here
+    needed, free = here * state_bytes(model, batch, length, source), free_memory(model.device)
     if needed > free:
+        within = "" if here == 1 else f" in {here} processes"
         raise UserError(
-            f"{batch} x {length:,} positions would take {needed / 1e9:,.1f} GB of decode state, and {free / 1e9:,.1f} GB of "
-            f"memory are free: ask for fewer tokens or prompts"
+            f"{batch} x {length:,} positions would take {needed / 1e9:,.1f} GB of decode state{within}, and {free / 1e9:,.1f} "
+            f"GB of memory are free: ask for fewer tokens or prompts"
         )

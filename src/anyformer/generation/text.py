@@ -237,6 +237,11 @@ class _Run:
 
     def _refuse_together(self, searches: bool) -> None:
         """Refuse what contradicts itself."""
+        if self.model.share is not None and self.decoding.max_time is not None:
+            raise InputError(
+                f"max_time = {self.decoding.max_time:g} ends texts by a clock, and each of {self.model.share.processes} "
+                "processes has its own: give max_tokens instead, or start one process"
+            )
         if searches and self.settings.get("draft") is not None:
             raise InputError("tokens are proposed for one text, and beams are several: leave the draft or the beams out")
         if searches and self.settings.get("logprobs") is not None:

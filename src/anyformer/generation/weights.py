@@ -42,10 +42,13 @@ def computing(model: Transformer, matrices: Container[str]) -> torch.dtype:
     return torch.float32 if wide or slow else torch.bfloat16
 
 
-def check_weights(weights: str) -> None:
-    """Raises `UserError` for a word that `generating` does not know."""
-    if weights != STORED:
-        format_of(weights)
+def check_weights(weights: str, processes: int = 1) -> None:
+    """Raises `UserError` for a word that `generating` does not know, or does not know for a model of several processes."""
+    if weights != STORED and not format_of(weights).whole and processes > 1:
+        raise UserError(
+            f"weights {weights!r} are not divided among {processes} processes yet, since a part would have other scales than "
+            "the whole: take fp32 or bf16, or start one process"
+        )
 
 
 def generating(model: Transformer, weights: str = STORED) -> Transformer:
@@ -56,6 +59,7 @@ def generating(model: Transformer, weights: str = STORED) -> Transformer:
     Matrices lie in the order in which products of few rows read them fastest, and all is computed as `computing` says.
     Raises `UserError` for a format that there is not, and for a model in few bits that is to be in others.
     """
+    check_weights(weights, 1 if model.share is None else model.share.processes)
     if weights != STORED:
         model = _in_format(model, format_of(weights))
     return _laid_out(model)

@@ -27,6 +27,7 @@ from anyformer.huggingface.rules import WeightRule, rules
 from anyformer.huggingface.stored import PLAIN, RestoredWeights, TensorFiles
 from anyformer.huggingface.target import nowhere
 from anyformer.model import Architecture, Transformer
+from anyformer.model.portions import Divide, keep_whole
 from anyformer.operations import Shape
 from anyformer.plan import Plan
 from anyformer.text import Tokenizer
@@ -71,13 +72,14 @@ def load(
     dtype: torch.dtype | None = None,
     progress: bool = False,
     images: bool = False,
+    divide: Divide = keep_whole,
 ) -> tuple[Transformer, Tokenizer | None]:
     """The model in evaluation mode, in the files' own type unless `dtype` is given, or fp16 is too narrow for what it computes;
     and its tokenizer, None if absent.
 
     Weights in few bits are restored one by one, to `dtype` or what the configuration says. A `Notice` names scales of
     activations and of the cache that are left aside: they belong to a computation in few bits. Of a composite the text model is
-    read; `images`: with its tower and projector for images.
+    read; `images`: with its tower and projector for images. `divide`: among processes, each of which holds its share.
     """
     directory = Path(directory)
     check_digests(directory)
@@ -91,11 +93,13 @@ def load(
     trained = {name: parameter.requires_grad for name, parameter in model.named_parameters()}
     if stored.source.aside:
         warnings.warn(_left_aside(directory, stored.source.aside), Notice, stacklevel=2)
+    portion = divide(model)
     with meter(f"reading {directory.name}", sum(map(prod, shapes.values())), progress, "numbers") as advance:
         for name, tensor in _parameters_of(of_weights, stored, shapes):
             owner, _, leaf = name.rpartition(".")
             kept = dtype if dtype and tensor.is_floating_point() else tensor.dtype
-            value = tensor.to(device=device, dtype=torch.float32 if kept == torch.float16 and family.beyond_fp16 else kept)
+            kept = torch.float32 if kept == torch.float16 and family.beyond_fp16 else kept
+            value = portion(name, tensor).to(device=device, dtype=kept)
             setattr(model.get_submodule(owner), leaf, nn.Parameter(value, requires_grad=trained[name]))
             advance(tensor.numel())
     return model.eval(), Tokenizer.found(beside_of(directory) if is_gguf(directory) else Beside.read(directory))

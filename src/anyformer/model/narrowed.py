@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from anyformer.describe import change_all
 from anyformer.model.architecture import Architecture
 from anyformer.operations import Shape
 from anyformer.parts.call.shared import SOURCE, TOKENS
@@ -82,6 +83,33 @@ def divided_vocabulary(architecture: Architecture, ways: int) -> frozenset[str]:
         return frozenset()
     own = {"head.weight": not head.tied, "head.own": head.own is not None, "head.bias": head.bias}
     return frozenset({f"{name}.weight" for name in sizes} | {name for name, given in own.items() if given})
+
+
+def widest_ways(architecture: Architecture, processes: int, experts: int = 1) -> dict[tuple[str, str, str], int]:
+    """For each branch that some of the processes can divide, the most ways that divide `processes`: (stack, variant, branch).
+
+    `experts`: ways in which whole experts are divided; of their sublayers only processes / `experts` divide the features.
+    """
+    found: dict[tuple[str, str, str], int] = {}
+    for place, stack in architecture.stacks.items():
+        for ways in (ways for ways in range(processes, 1, -1) if processes % ways == 0):
+            for variant, name in divided_branches(stack, architecture.width, ways):
+                holds = experts > 1 and stack.variants[variant].branches[name].sublayer.routed(architecture.width, 1)
+                if not holds or processes // experts % ways == 0:
+                    found.setdefault((place, variant, name), ways)
+    return found
+
+
+def narrowed(architecture: Architecture, ways: Mapping[tuple[str, str, str], int]) -> Architecture:
+    """The architecture with what one process computes of each branch that is divided in so many ways."""
+    parts = {
+        f"{place}.{variant}.{name}.sublayer": architecture.stacks[place]
+        .variants[variant]
+        .branches[name]
+        .sublayer.narrowed(architecture.width, count)
+        for (place, variant, name), count in ways.items()
+    }
+    return change_all(architecture, parts) if parts else architecture
 
 
 def undivided(architecture: Architecture, ways: int) -> list[str]:

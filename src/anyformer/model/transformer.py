@@ -16,6 +16,7 @@ from anyformer.model.inputs import Asked, Call, CallOptions, StackInput, count_p
 from anyformer.model.mup import based, computed
 from anyformer.model.narrow import narrow_products
 from anyformer.model.prefix import reads_prefix
+from anyformer.model.share import ProcessShare
 from anyformer.operations import Weight
 from anyformer.parts.attention.latents import LatentsModule
 from anyformer.parts.call.context import Context
@@ -37,6 +38,7 @@ class Transformer(Described):
     `adapter`: what stands beside its weights (`model.adapters`), None without; `added`: the adapter's parameters, by name;
     `bare`: the architecture without what the adapter changes in it; `output`: the name of the stack that the head reads.
     `stage_of`: where the layers are divided among processes, the stage that has each of their weights, by name.
+    `share`: where processes generate together, what this one has of it; None: all.
     """
 
     def __init__(self, architecture: Architecture, plan: Plan | None = None) -> None:
@@ -45,6 +47,7 @@ class Transformer(Described):
         self.adapter: Adapter | None = None
         self.added: dict[str, Weight] = {}
         self.stage_of: dict[str, int] = {}
+        self.share: ProcessShare | None = None
         self._tally = based(architecture)
         check_weights(self._tally)
         architecture = computed(architecture)
@@ -169,12 +172,11 @@ class Transformer(Described):
 
     def state(self, batch: int, capacity: int, *, source: int = 0, dtype: torch.dtype | None = None) -> StackState:
         """Empty decode state for `batch` rows of up to `capacity` positions (and a source of `source` positions)."""
-        reasons = self._tally.breaks("stepwise")
-        if reasons:
+        if reasons := self._tally.breaks("stepwise"):
             raise InputError(f"this architecture cannot go on from a state: {'; '.join(reasons)}")
         weight = next(self.parameters())
         capacity += source if self.architecture.source == "prefix" else self.architecture.virtual_tokens or 0
-        stack = self.architecture.output_stack
+        stack = (self.share or self).architecture.output_stack
         return stack.state(self.architecture.width, batch, capacity, source, dtype or weight.dtype, weight.device)
 
     def _enter(

@@ -25,6 +25,14 @@ class ExpertRows:
     whole: bool = True
     mixed: bool = False
 
+    @property
+    def counts(self) -> Tensor:
+        """The rows of each expert, (X,), of rows that are not mixed."""
+        if self.ends is None:
+            experts = int(self.expert[-1]) + 1
+            return self.expert.new_full((experts,), len(self.expert) // experts)
+        return self.ends.diff(prepend=self.ends.new_zeros(1))
+
 
 @dataclass(frozen=True)
 class Placement:

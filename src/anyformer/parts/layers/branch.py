@@ -14,7 +14,7 @@ from anyformer.operations.elementwise import added
 from anyformer.parts.call.context import Context
 from anyformer.parts.call.noise import Dropout, DropPath
 from anyformer.parts.call.state import State
-from anyformer.parts.layers.spread import Crossing
+from anyformer.parts.layers.spread import Crossing, through
 from anyformer.parts.norms.norm import Norm
 from anyformer.parts.pointwise.gain import Gain
 from anyformer.parts.sublayer import Sublayer
@@ -84,7 +84,7 @@ class BranchModule(nn.Module):
 
     def forward(self, x_BTD: Tensor, context: Context, state: State | None) -> Tensor:
         x_BTD = self.norm_before(x_BTD)
-        y_BTD = self.sublayer(x_BTD, context, state) if self.crossing is None else self.crossing(self.sublayer, x_BTD, context)
+        y_BTD = through(self.sublayer, x_BTD, context, self.crossing, state)
         y_BTD = y_BTD if self.output_bias is None else y_BTD + self.output_bias.to(y_BTD.dtype)
         y_BTD = self.norm_after(y_BTD)
         y_BTD = self.dropout(y_BTD, context.noise)

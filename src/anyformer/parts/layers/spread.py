@@ -32,12 +32,12 @@ class Relay(Protocol):
 
 
 class Crossing(Protocol):
-    """The way of a branch through its sublayer: from this process's positions to all, and back."""
+    """The way of a branch through its sublayer: from what this process has to what the sublayer reads, and back."""
 
-    def __call__(self, sublayer: nn.Module, x: Tensor, context: Context) -> Tensor: ...
+    def __call__(self, sublayer: nn.Module, x: Tensor, context: Context, state: State | None = None) -> Tensor: ...
 
 
 def through(sublayer: nn.Module, x: Tensor, context: Context, crossing: Crossing | None, state: State | None = None) -> Tensor:
     """What a sublayer makes of x, by its crossing where it has one."""
-    y: Tensor = sublayer(x, context, state) if crossing is None else crossing(sublayer, x, context)
+    y: Tensor = sublayer(x, context, state) if crossing is None else crossing(sublayer, x, context, state)
     return y

@@ -19,6 +19,7 @@ from anyformer.model import Transformer
 from anyformer.model.collectives import Group, gathered, numbers, own
 from anyformer.model.divided import is_divided, local
 from anyformer.parts.call.context import Context
+from anyformer.parts.call.state import State
 from anyformer.parts.embedding.vocabulary import WHOLE_VOCABULARY, Vocabulary
 from anyformer.parts.layers.branch import BranchModule
 from anyformer.parts.layers.stack import StackModule
@@ -48,7 +49,7 @@ class OfAll:
 
     group: Group
 
-    def __call__(self, sublayer: nn.Module, x: Tensor, context: Context) -> Tensor:
+    def __call__(self, sublayer: nn.Module, x: Tensor, context: Context, state: State | None = None) -> Tensor:
         return own(sublayer(context.gathered(x), context.of_all_positions(), None), self.group)
 
 

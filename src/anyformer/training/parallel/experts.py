@@ -29,7 +29,7 @@ class AllToAll:
     group: Group
 
     def __call__(self, compute: Compute, rows_QD: Tensor, groups: ExpertRows) -> Tensor:
-        counts_X, size = _counts(groups, len(rows_QD)), self.group.size
+        counts_X, size = groups.counts, self.group.size
         # The sizes of both ways are needed on the host.
         sent = counts_X.view(size, -1)
         received = counted(sent, self.group)
@@ -44,14 +44,6 @@ class AllToAll:
         found = exchanged(computed, back, there, self.group)
         missing = len(rows_QD) - len(found)
         return torch.cat([found, found.new_zeros(missing, found.shape[1])]) if missing else found
-
-
-def _counts(groups: ExpertRows, rows: int) -> Tensor:
-    """The rows of each expert, (X,)."""
-    if groups.ends is None:
-        experts = int(groups.expert[-1]) + 1
-        return groups.expert.new_full((experts,), rows // experts)
-    return groups.ends.diff(prepend=groups.ends.new_zeros(1))
 
 
 def divide_experts(model: Transformer, mesh: DeviceMesh) -> list[nn.Parameter]:

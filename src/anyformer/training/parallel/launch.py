@@ -14,7 +14,7 @@ import torch
 import torch.distributed as dist
 
 from anyformer.describe import UserError
-from anyformer.mesh import Mesh
+from anyformer.mesh import Mesh, started
 from anyformer.model.narrowed import divided_branches, undivided
 from anyformer.model.unlearnt import unlearnt
 from anyformer.parts.layers.stack import Stack
@@ -36,11 +36,6 @@ class LostProcessError(UserError):
     """A process of the run is gone."""
 
     exit_code = 1
-
-
-def started() -> int:
-    """The processes of this run: WORLD_SIZE, which `torchrun` sets; 1 without a launcher."""
-    return int(os.environ.get("WORLD_SIZE", "").strip() or 1)
 
 
 def mesh_of(asked: Mesh, processes: int) -> Mesh:
@@ -188,11 +183,15 @@ def _groups(ranks: Ranks) -> str:
     return f"{ranks.size} processes" if each == 1 else f"{ranks.replicas} groups of {each} processes"
 
 
+RESUMES = "what was saved is kept: start all processes again with --resume"
+"""The remedy of a run that lost a process."""
+
+
 @contextmanager
-def joined(asked: Mesh, device: torch.device) -> Iterator[Ranks]:
+def joined(asked: Mesh, device: torch.device, remedy: str = RESUMES) -> Iterator[Ranks]:
     """The processes of a run; connected to one another within, where there are several.
 
-    Raises `LostProcessError` where another process ended.
+    Raises `LostProcessError` where another process ended, with the `remedy`.
     """
     mesh = mesh_of(asked, started())
     if started() == 1:
@@ -210,10 +209,7 @@ def joined(asked: Mesh, device: torch.device) -> Iterator[Ranks]:
         if lost is None:
             raise
         said = str(lost).splitlines()[0]
-        raise LostProcessError(
-            f"another process of this run ended or does not answer ({said}); what was saved is kept: start all processes again "
-            "with --resume"
-        ) from error
+        raise LostProcessError(f"another process of this run ended or does not answer ({said}); {remedy}") from error
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:

@@ -20,6 +20,7 @@ from anyformer.model.narrowed import cuts, divided_branches
 from anyformer.model.unlearnt import unlearnt
 from anyformer.parts.call.context import Context
 from anyformer.parts.call.noise import Dropout
+from anyformer.parts.call.state import State
 from anyformer.parts.layers.branch import BranchModule
 from anyformer.parts.layers.spread import Crossing, Spread, through
 from anyformer.parts.layers.stack import StackModule
@@ -54,7 +55,7 @@ class InPart:
     group: Group
     within: Crossing | None
 
-    def __call__(self, sublayer: nn.Module, x: Tensor, context: Context) -> Tensor:
+    def __call__(self, sublayer: nn.Module, x: Tensor, context: Context, state: State | None = None) -> Tensor:
         reports = context.auxiliary and context.auxiliary.emptied()
         source = None if context.source is None else entering(context.source, self.group)
         own = replace(context, source=source, auxiliary=reports)
@@ -72,7 +73,7 @@ class Alike:
     group: Group
     within: Crossing | None
 
-    def __call__(self, sublayer: nn.Module, x: Tensor, context: Context) -> Tensor:
+    def __call__(self, sublayer: nn.Module, x: Tensor, context: Context, state: State | None = None) -> Tensor:
         whole = gathered_alike(x, context.positions.shape[1], self.group)
         return sliced(through(sublayer, whole, context, self.within), self.group)
 

@@ -1,0 +1,204 @@
+"""Several processes generate and evaluate as one does, and each holds its share. All have two groups of processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import runpy
+import subprocess
+import sys
+from io import StringIO
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pytest
+import torch
+
+from anyformer.api import architecture
+from anyformer.describe import UserError
+from anyformer.generation import generate_tokens
+from anyformer.generation import memory as generation_memory
+from anyformer.generation.weights import check_weights, generating
+from anyformer.inference import division, processes
+from anyformer.inference.division import Division, Piece, Portions
+from anyformer.loading import load
+from anyformer.model import Transformer, build
+from anyformer.model.collectives import Group
+from anyformer.model.narrowed import narrowed, widest_ways
+from anyformer.model.share import ProcessShare
+from anyformer.quantising import FORMATS, Quantised
+
+WORKER = Path(__file__).with_name("generating.py")
+WORK = runpy.run_path(str(WORKER))
+CASES, COMMANDS, RUN, SAID, Generated = (WORK[name] for name in ("CASES", "COMMANDS", "RUN", "SAID", "Generated"))
+LONGEST = 240
+"""Seconds after which processes that wait for ever are a failure."""
+SHARES = {
+    ("llama-3-8b:1", 2): (0.51, 0.5), ("deepseek-v3:1", 2): (0.68, 1.0), ("mixtral-8x7b:2", 2): (0.51, 0.5),
+    ("gpt2:1", 2): (0.57, 0.5), ("llama-3-8b:1", 4): (0.3, 0.5), ("deepseek-v3:2", 4): (0.42, 1.0),
+    ("mixtral-8x7b:4", 4): (0.29, 0.5),
+}  # fmt: skip
+"""Of weights at most, and of decode state: tiny models have two heads of keys, and the latents of one serve all heads."""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    """What the processes left."""
+    place: Path = tmp_path_factory.mktemp("generating")
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "ANYFORMER_CACHE": str(place / "cache")}
+    command = [sys.executable, str(WORKER), str(place)]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=LONGEST, env=environment)
+    assert ended.returncode == 0, ended.stderr[-4000:]
+    return place
+
+
+@pytest.fixture(scope="module")
+def found(folder) -> list[Any]:
+    return [Generated(**json.loads(line)) for line in (folder / "found.jsonl").read_text().splitlines()]
+
+
+def test_several_processes_generate_as_one_does(found):
+    assert [(each.case, each.processes) for each in found] == [
+        (f"{name}:{expert}", count) for count in sorted(CASES) for name, expert in CASES[count]
+    ]
+    for each in found:
+        assert each.logits < 2e-6, each
+        assert each.texts, each
+        assert each.beams, each
+        assert each.alike, each
+
+
+def test_a_process_holds_its_share_of_weights_and_state(found):
+    held = {(each.case, each.processes): each for each in found}
+    for case, (weights, state) in SHARES.items():
+        assert held[case].weights < weights, case
+        assert held[case].state == state, case
+        assert held[case].declared == 1, case
+    assert all(1 <= each.declared < 1.2 for each in found), "numbers that stay in 32 bits count twice"
+
+
+def test_the_first_process_alone_speaks_and_says_what_one_process_says(folder, call):
+    alone = re.compile(r"--expert|2")
+    for number, words in enumerate(COMMANDS):
+        said, other = ((folder / f"{number}-{rank}.out").read_text() for rank in (0, 1))
+        assert other == (folder / f"{number}-1.err").read_text() == "", words
+        plain = [word for word in words if not alone.fullmatch(word)]
+        with mock.patch("sys.stdin", StringIO(SAID)):
+            expected = call(*plain, cwd=folder)
+        assert expected.returncode == 0, expected.stderr
+        if words[0] == "eval":
+            figures, own = (json.loads(text)["data"] for text in (said, expected.stdout))
+            assert figures["targets"] == own["targets"] > 0
+            for name in ("loss", "bits_per_byte"):
+                assert figures[name] == pytest.approx(own[name], rel=1e-6)
+        else:
+            assert said == expected.stdout, words
+    assert (folder / "picture.png").exists()
+
+
+def test_branches_are_divided_in_as_many_ways_as_they_have_equal_parts():
+    ways = widest_ways(architecture("llama-3-8b", tiny=True), 4)
+    assert ways == {("decoder", "layer", "attention"): 2, ("decoder", "layer", "feedforward"): 4}
+    assert widest_ways(architecture("bitnet-b1.58-2b", tiny=True), 2) == {}
+    mixture = architecture("mixtral-8x7b", tiny=True)
+    assert widest_ways(mixture, 4, experts=2) == {("decoder", "layer", "attention"): 2, ("decoder", "layer", "experts"): 2}
+    assert widest_ways(mixture, 4, experts=4) == {("decoder", "layer", "attention"): 2}
+    assert narrowed(mixture, {}) == mixture
+
+
+def portions(**pieces: Piece) -> Portions:
+    made = Portions(Division(2, 2, torch.device("cpu"), {}))
+    made.numbers = 1000
+    for name, piece in pieces.items():
+        made.pieces[name].append(piece)
+    return made
+
+
+def test_a_process_keeps_memory_of_its_own_for_a_part():
+    weight = torch.arange(12.0).view(4, 3)
+    kept = portions(weight=Piece(0, 1, 2))
+    kept.elsewhere.add("bias")
+    part = kept("weight", weight)
+    assert part.tolist() == weight[2:].tolist()
+    assert part.untyped_storage().nbytes() == 6 * 4
+    assert kept("bias", torch.ones(3)).tolist() == [0, 0, 0]
+    assert kept("other", weight).equal(weight)
+
+
+def test_weights_that_do_not_fit_are_refused_before_they_are_read(monkeypatch):
+    monkeypatch.setattr(division, "free_memory", lambda device: 7_999)
+    with pytest.raises(UserError, match=r"the weights of 2 of 2 processes would take 0.0 GB, and 0.0 GB of memory are free"):
+        portions()("weight", torch.ones(3))
+    monkeypatch.setattr(division, "free_memory", lambda device: 8_000)
+    portions()("weight", torch.ones(3))
+
+
+def test_the_state_of_all_processes_of_a_machine_counts(monkeypatch):
+    model = build(architecture("llama-3-8b", tiny=True)).eval()
+    model.share = ProcessShare(model.architecture, 4, 3)
+    one = generation_memory.state_bytes(model, 1, 4)
+    monkeypatch.setattr(generation_memory, "free_memory", lambda device: 3 * one - 1)
+    with pytest.raises(UserError, match=r"1 x 4 positions would take .* of decode state in 3 processes"):
+        generation_memory.check_memory(model, 1, 4)
+    monkeypatch.setattr(generation_memory, "free_memory", lambda device: 3 * one)
+    generation_memory.check_memory(model, 1, 4)
+
+
+@pytest.mark.parametrize(
+    ("count", "expert", "says"),
+    [("", 2, r"--expert 2: one process was started; start more with torchrun"), ("4", 3, r"--expert 3 must divide the 4")],
+)
+def test_processes_that_do_not_divide_experts_are_refused(monkeypatch, count, expert, says):
+    monkeypatch.setenv("WORLD_SIZE", count)
+    with pytest.raises(UserError, match=says), processes("cpu", expert):
+        raise AssertionError("it was refused")
+
+
+@pytest.mark.parametrize(
+    ("name", "experts", "says"),
+    [
+        ("llama-3-8b", 2, r"--expert 2 divides experts, and the model has none"),
+        ("mixtral-8x7b", 3, r"--expert 3 must divide the experts of every layer, and one has \d"),
+    ],
+)
+def test_experts_that_have_no_equal_parts_are_refused(name, experts, says):
+    nothing: Any = None
+    with torch.device("meta"):
+        model = Transformer(architecture(name, tiny=True))
+    with pytest.raises(UserError, match=says):
+        Division(6, 6, torch.device("cpu"), {}, Group(nothing, 0, experts))(model)
+
+
+def test_what_is_not_divided_yet_is_refused(monkeypatch, call, tmp_path):
+    model = build(architecture("llama-3-8b", tiny=True)).eval()
+    few = Quantised.of(torch.ones(4, 4), FORMATS["int8"])
+    with pytest.raises(UserError, match=r"weight is stored in few bits, and such matrices are not divided among processes yet"):
+        portions()("weight", few)
+    model.share = ProcessShare(model.architecture, 2, 2)
+    with pytest.raises(UserError, match=r"weights 'int8' are not divided among 2 processes yet"):
+        generating(model, "int8")
+    check_weights("bf16", processes=2)
+    with pytest.raises(UserError, match=r"max_time = 3 ends texts by a clock, and each of 2 processes has its own"):
+        generate_tokens(model, [[1, 2]], max_tokens=2, max_time=3.0)
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    refused = call("generate", "nowhere", "--tokens", "1", "--max-time", "3", cwd=tmp_path)
+    assert refused.returncode == 2
+    assert "--max-time ends texts by a clock" in refused.stderr
+    with pytest.raises(UserError, match=r"is not divided among processes with an adapter beside it"):
+        load(tmp_path, adapter=tmp_path, divide=Division(2, 2, torch.device("cpu"), {}))
+
+
+@pytest.mark.parametrize("command", ["generate", "eval"])
+def test_torchrun_leaves_every_option_to_the_command(command):
+    from torch.distributed.run import get_args_parser
+    from typer.main import get_command
+
+    from anyformer.cli import app
+
+    found = get_command(app).commands[command]  # type: ignore[attr-defined]
+    for option in (name for each in found.params for name in each.opts if name.startswith("-")):
+        words = [command, "model", option, "x"]
+        asked = get_args_parser().parse_args(["--nproc-per-node", "2", "-m", "anyformer", *words])
+        assert asked.training_script_args == words
