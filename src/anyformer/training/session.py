@@ -33,6 +33,7 @@ from anyformer.training.stop import Stop, Stopped
 from anyformer.training.summary import Waiting
 from anyformer.training.trained import Trained
 from anyformer.training.trainer import OPTIMISER, Trainer, windows_of
+from anyformer.training.usage import UsageMeter, words
 
 
 @dataclass
@@ -54,16 +55,18 @@ class Session:
     best: float = field(init=False)
     """The lowest validation loss so far, of earlier processes too."""
     display: Display = field(init=False)
+    usage: UsageMeter = field(init=False)
     metrics: Metrics = field(init=False)
 
     def __post_init__(self) -> None:
-        run, peak = self.run, self.machine.peak(self.run.plan)
+        run, peak = self.run, self.ranks.size * self.machine.rated(self.run.plan)
         self.first, self.began = self.step, budgets.clock()
         self.saver = Saver(self.memory.room, self.step)
         self.metrics = Metrics.read(self.directory, run, self.console, writes=self.ranks.first)
         self.best = self._lowest()
         flops = flops_of(run, self.directory) // (run.batch * run.length)
         self.display = Display(self.console, self.steps, peak, flops, self.first)
+        self.usage = UsageMeter.of(run, self.directory, self.machine, self.ranks)
 
     @property
     def run(self) -> Run:
@@ -114,7 +117,7 @@ class Session:
         if self.run.plan.compile == "on" and self.budget is None and self.step < self.steps:
             self.display.compiling()  # with minutes, timing an update has compiled it already
         while self.step < self.steps:
-            self.ranks.meet(self.stop)
+            self.usage.others = self.ranks.meet(self.stop, self.usage.own)
             self.saver.check()
             self._update()
             if self.budget is not None:
@@ -133,7 +136,8 @@ class Session:
             trainer = self.trainer
             with self.memory.watching(number - self.first, trainer.held):
                 try:
-                    batch = trainer.micro_batches(self.step, self.past.passed)
+                    with self.usage.loading():
+                        batch = trainer.micro_batches(self.step, self.past.passed)
                     outcome = trainer.updates.update(batch, trainer.rate(self.step), hold)
                 except NonFiniteError as error:
                     self._skip(number, error)
@@ -143,11 +147,12 @@ class Session:
             experts = {
                 path: {"largest": max(load.shares), "dropped": load.dropped_share} for path, load in outcome.loads.items()
             }
+            used = self.usage.row(seconds, self.saver.waited)
             self.metrics.append(
                 kind="train", step=number, loss=outcome.loss,
                 gradient_norm=None if outcome.skipped else outcome.gradient_norm,
                 tokens=number * run.batch * run.length, learning_rate=outcome.rate, seconds=round(seconds, 4),
-                data=outcome.data, **({"experts": experts} if experts else {}),
+                data=outcome.data, usage=used, **({"experts": experts} if experts else {}),
                 **scale_figures(trainer.scale, skipped=outcome.skipped),
             )  # fmt: skip
             self.step = number
@@ -155,7 +160,7 @@ class Session:
             self.past = self.past.after(outcome.loss, run.spikes, spike is not None)
             if spike is not None:
                 self._spiked(spike)
-        self.display.step(number, outcome.loss, run.batch * run.length, seconds)
+        self.display.step(number, outcome.loss, run.batch * run.length, seconds, words(used))
 
     def _skip(self, number: int, error: NonFiniteError) -> None:
         """Leave a batch out, or raise the error if the run does not, or not so often."""
