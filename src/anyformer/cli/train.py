@@ -102,8 +102,8 @@ class Keeping:
         list[str] | None,
         typer.Option(
             "--logger",
-            help="Tell the metrics to this logger too: tensorboard, wandb or mlflow. Repeat it for more. With --resume, a run "
-            "keeps its loggers, and one that is new is told all from the start. More is said by "
+            help="Tell the metrics to this logger too: tensorboard, wandb, trackio or mlflow. Repeat it for more. With "
+            "--resume, a run keeps its loggers, and one that is new is told all from the start. More is said by "
             '--set \'loggers=[{kind="wandb",project="mine"}]\'.',
             metavar="KIND",
         ),
