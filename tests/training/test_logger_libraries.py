@@ -1,4 +1,4 @@
-"""What TensorBoard, Weights & Biases, Trackio and MLflow are asked, by stand-ins that record it; some of them where they are."""
+"""What the libraries of loggers are asked, by stand-ins that record it; TensorBoard and Trackio themselves where they are."""
 
 from __future__ import annotations
 

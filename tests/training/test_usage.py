@@ -9,17 +9,17 @@ import pytest
 import torch
 from rich.console import Console
 
-from anyformer.costs import cost
 from anyformer.costs.named_hardware import DEVICES, recognised
 from anyformer.plan import Plan
 from anyformer.training import resume, train, usage
 from anyformer.training.journal import read_metrics
 from anyformer.training.parallel import Alone
 from anyformer.training.precision import Host
-from anyformer.training.priced import executed_flops_of, flops_of
+from anyformer.training.priced import flops_of
 from anyformer.training.usage import OwnTime, UpdateWork, UsageMeter, extremes, words
 
 QUIET = Console(quiet=True)
+HOST = Host(torch.device("cpu"), {"fp32": 1e9})
 WORK = UpdateWork(tokens=600, model_flops=3e6, executed=4e6, peak=2e7)
 
 
@@ -113,19 +113,15 @@ def test_words_say_what_is_worth_one():
     assert words({}) == [], "a line of an older version"
 
 
-def test_layers_that_are_computed_again_are_executed_and_no_more_of_the_model(tiny):
-    model = flops_of(tiny)
-    for how, again in (("none", False), ("selective", False), ("full", True)):
-        run = tiny.but(plan=tiny.plan.but(checkpointing=how))
-        assert flops_of(run) == model
-        assert (executed_flops_of(run) > model) is again, how
-    sheets = [
-        cost(tiny.architecture, batch=2, length=32, mode="train", plan=Plan(precision="fp32", checkpointing=how))
-        for how in ("full", "none")
-    ]
-    full, none = (sheet.executed.total for sheet in sheets)
-    run = tiny.but(plan=tiny.plan.but(checkpointing="full"))
-    assert executed_flops_of(run) - model == tiny.accumulation * (full - none), "what the cost sheet says of them"
+def test_layers_that_are_computed_again_are_executed_and_no_more_of_the_model(tiny, tmp_path):
+    work = {
+        how: UsageMeter.of(tiny.but(plan=tiny.plan.but(checkpointing=how)), tmp_path, HOST, Alone()).work
+        for how in ("none", "selective", "full")
+    }
+    assert {each.model_flops for each in work.values()} == {flops_of(tiny)}
+    assert work["none"].executed == work["selective"].executed == flops_of(tiny), "products are saved"
+    assert flops_of(tiny) < work["full"].executed < 4 / 3 * flops_of(tiny), "the head is not computed again"
+    assert work["none"].tokens == 4 * 32
 
 
 def test_an_accelerator_is_known_by_what_its_driver_calls_it_whole(monkeypatch):

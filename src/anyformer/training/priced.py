@@ -11,7 +11,6 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from anyformer.costs.examples import examples
 from anyformer.costs.fine_tuning import Method
-from anyformer.costs.kernels import kernels
 from anyformer.costs.memory import ADAM
 from anyformer.costs.step import PricedStep, Second
 from anyformer.model import Architecture, Transformer, build
@@ -65,19 +64,6 @@ def _described(run: Run, name: str, partner: Partner, directory: Path | None) ->
 def flops_of(run: Run, directory: Path | None = None) -> int:
     """FLOPs of an update, with every query-key pair; `directory`: see `step_of`."""
     return run.accumulation * step_of(run, directory).flops(run.piece, run.plan)
-
-
-def executed_flops_of(run: Run, directory: Path | None = None) -> int:
-    """FLOPs of an update with those of layers that checkpointing computes again, as its kernels execute them."""
-    learning = [run.architecture]
-    learning += [second.architecture for second in step_of(run, directory).seconds if second.signal is not None]
-    stored = run.plan.but(checkpointing="none")
-    again = sum(_executed(each, run.piece, run.plan) - _executed(each, run.piece, stored) for each in learning)
-    return flops_of(run, directory) + run.accumulation * again
-
-
-def _executed(architecture: Architecture, shape: Shape, plan: Plan) -> int:
-    return sum(kernel.executed * kernel.layers for kernel in kernels(architecture, shape, plan, "train"))
 
 
 def counted_flops(step: PricedStep, shape: Shape, plan: Plan) -> int:

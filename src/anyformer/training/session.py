@@ -29,6 +29,7 @@ from anyformer.training.priced import flops_of
 from anyformer.training.run import Run
 from anyformer.training.saving import Saver, UnsavedError
 from anyformer.training.step import NonFiniteError
+from anyformer.training.step_profiler import StepProfiler
 from anyformer.training.stop import Stop, Stopped
 from anyformer.training.summary import Waiting
 from anyformer.training.trained import Trained
@@ -56,6 +57,7 @@ class Session:
     """The lowest validation loss so far, of earlier processes too."""
     display: Display = field(init=False)
     usage: UsageMeter = field(init=False)
+    profiler: StepProfiler = field(init=False)
     metrics: Metrics = field(init=False)
 
     def __post_init__(self) -> None:
@@ -66,7 +68,7 @@ class Session:
         self.best = self._lowest()
         flops = flops_of(run, self.directory) // (run.batch * run.length)
         self.display = Display(self.console, self.steps, peak, flops, self.first)
-        self.usage = UsageMeter.of(run, self.directory, self.machine, self.ranks)
+        self.profiler = StepProfiler(run, self.directory, self.machine, self.ranks, self.console)
 
     @property
     def run(self) -> Run:
@@ -111,6 +113,7 @@ class Session:
         return Trained(self.directory, self.trainer.finished(), self.trainer.corpus.tokenizer, self.step, exit_code)
 
     def _train(self) -> None:
+        self.usage = UsageMeter.of(self.run, self.directory, self.machine, self.ranks)
         if self.step == 0 and self.trainer.regular(1) is not None:
             self._write()  # for a spike before the first checkpoint
         self._evaluate_if_due()  # if it was due when an earlier process ended
@@ -134,7 +137,7 @@ class Session:
         start = budgets.clock()
         with self.stop.window(f"finishing step {number} and saving it") as hold:
             trainer = self.trainer
-            with self.memory.watching(number - self.first, trainer.held):
+            with self.memory.watching(number - self.first, trainer.held), self.profiler.around(number):
                 try:
                     with self.usage.loading():
                         batch = trainer.micro_batches(self.step, self.past.passed)
@@ -143,16 +146,12 @@ class Session:
                     self._skip(number, error)
                     return
             seconds = budgets.clock() - start
-            # The largest share of an expert in each layer, and the tokens dropped; evaluations list all shares.
-            experts = {
-                path: {"largest": max(load.shares), "dropped": load.dropped_share} for path, load in outcome.loads.items()
-            }
             used = self.usage.row(seconds, self.saver.waited)
             self.metrics.append(
                 kind="train", step=number, loss=outcome.loss,
                 gradient_norm=None if outcome.skipped else outcome.gradient_norm,
                 tokens=number * run.batch * run.length, learning_rate=outcome.rate, seconds=round(seconds, 4),
-                data=outcome.data, usage=used, **({"experts": experts} if experts else {}),
+                data=outcome.data, usage=used, **outcome.of_experts,
                 **scale_figures(trainer.scale, skipped=outcome.skipped),
             )  # fmt: skip
             self.step = number
@@ -161,6 +160,7 @@ class Session:
             if spike is not None:
                 self._spiked(spike)
         self.display.step(number, outcome.loss, run.batch * run.length, seconds, words(used))
+        self.profiler.report()
 
     def _skip(self, number: int, error: NonFiniteError) -> None:
         """Leave a batch out, or raise the error if the run does not, or not so often."""

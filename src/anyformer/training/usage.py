@@ -21,8 +21,9 @@ from anyformer.costs import scaled
 from anyformer.training.memory_meter import peak_of_process
 from anyformer.training.parallel.ranks import Ranks
 from anyformer.training.precision import Host
-from anyformer.training.priced import executed_flops_of, flops_of
+from anyformer.training.priced import flops_of, step_of
 from anyformer.training.run import Run
+from anyformer.training.summary import update_figures
 
 clock: Callable[[], float] = time.perf_counter
 """Seconds; tests replace it."""
@@ -44,8 +45,8 @@ class OwnTime:
 
 @dataclass(frozen=True)
 class UpdateWork:
-    """`tokens` of an update, its `model_flops` (every query-key pair), FLOPs `executed` (with those computed again in the
-    backward pass), and the `peak` of all devices together, FLOP/s."""
+    """`tokens` of an update, its `model_flops` (every query-key pair), FLOPs `executed` (counted with those of layers that the
+    backward pass computes again), and the `peak` of all devices together, FLOP/s."""
 
     tokens: int
     model_flops: float
@@ -87,9 +88,14 @@ class UsageMeter:
 
     @staticmethod
     def of(run: Run, directory: Path, machine: Host, ranks: Ranks) -> UsageMeter:
-        """The meter of a run; of layers that are compiled, what waits within them is not seen."""
+        """The meter of a run; of layers that are compiled, what waits within them is not seen.
+
+        The first process, which alone writes, counts what is executed; the summary at the end has use for the count again.
+        """
         tokens, peak = run.batch * run.objective.sizes.rows * run.length, ranks.size * machine.rated(run.plan)
-        work = UpdateWork(tokens, flops_of(run, directory), executed_flops_of(run, directory), peak)
+        model = flops_of(run, directory)
+        counted = update_figures(step_of(run, directory), run.piece, run.accumulation, run.plan)[0] if ranks.first else None
+        work = UpdateWork(tokens, model, max(model, (counted and counted.measured) or 0), peak)
         mesh = run.plan.mesh
         within = run.plan.compile == "on" and mesh.tensor * mesh.context > 1
         return UsageMeter(ranks, work, partial(peak_of_process, machine.device), seen=not within)
