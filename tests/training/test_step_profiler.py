@@ -88,10 +88,13 @@ def test_operations_of_a_gpu_take_the_time_of_their_kernels():
     outer = SimpleNamespace(name="aten::linear", cpu_parent=None, self_cpu_time_total=9e6, self_device_time_total=0)
     inner = SimpleNamespace(name="aten::addmm", cpu_parent=outer, self_cpu_time_total=1e6, self_device_time_total=2e6)
     sent = SimpleNamespace(name="c10d::allreduce_", cpu_parent=None, self_cpu_time_total=4e6, self_device_time_total=4e6)
-    times = measured([outer, inner, sent], 10.0, 3.0, gpu=True)
+    range_of = SimpleNamespace(
+        name="FSDP::all_gather (0)", cpu_parent=None, self_cpu_time_total=7e6, self_device_time_total=7e6
+    )
+    times = measured([outer, inner, sent, range_of], 10.0, 3.0, gpu=True)
     assert times["matrix products"] == 2.0
     assert times["communication"] == 3.0, "as the clock of exchanges says"
-    assert times["between operations"] == 5.0
+    assert times["between operations"] == 5.0, "and no range that is no operation"
     assert measured([outer, inner, sent], 10.0, 0.0, gpu=False)["matrix products"] == 10.0
 
 

@@ -20,12 +20,16 @@ UNITS: Mapping[Unit, Kind] = {
 """The kind of each unit of work that the cost model knows."""
 Times = dict[Kind, float]
 
+_OPERATION = re.compile(r"(?!autograd::)[a-z_0-9]+::\w+$")
+"""What torch dispatches, unlike the ranges that FSDP and autograd name."""
+_COMPILED = ("triton_", "cpp_fused", "graph_", "Torch-Compiled", "CompiledFunction", "## Call Compiled")
+"""Kernels that a compiler fused, and on a CPU the ranges in which they are called."""
 _PRODUCTS = ("linear", "mm", "addmm", "mv", "addmv", "_grouped_mm", "_scaled_mm", "_int_mm")
 _FUSED = re.compile("attention")
 """Within the names of torch's own attention."""
 _OF_ACTIVATIONS = ("bmm", "baddbmm")
 """Products of two activations, as attention without a fused kernel has them."""
-_EXCHANGES = ("c10d::", "_c10d_functional::", "gloo:", "nccl:", "record_param_comms")
+_EXCHANGES = ("c10d::", "_c10d_functional::")
 
 
 def measured(events: Iterable[FunctionEvent], seconds: float, waited: float, *, gpu: bool) -> Times:
@@ -82,9 +86,11 @@ def _kind(names: list[str]) -> Kind | None:
         return "optimiser"
     if any(name.startswith(_EXCHANGES) for name in names):
         return None
-    operations = [name.removeprefix("aten::") for name in names if "::" in name and not name.startswith("autograd::")]
-    if not operations or "::" not in names[0] or names[0].startswith("autograd::"):
+    if names[0].startswith(_COMPILED):
+        return "element-wise"
+    if not _OPERATION.match(names[0]):
         return None
+    operations = [name.removeprefix("aten::") for name in names if _OPERATION.match(name)]
     if any(map(_FUSED.search, operations)):
         return "attention"
     if any(each in _PRODUCTS or each.startswith(("anyformer::", "mkldnn")) for each in operations):
