@@ -27,6 +27,7 @@ from anyformer.training.parallel import Ranks
 from anyformer.training.precision import Host, deterministic, units
 from anyformer.training.priced import flops_of
 from anyformer.training.run import Run
+from anyformer.training.run_end import end_recorded
 from anyformer.training.saving import Saver, UnsavedError
 from anyformer.training.step import NonFiniteError
 from anyformer.training.step_profiler import StepProfiler
@@ -95,7 +96,8 @@ class Session:
         try:
             for line in epochs(self.trainer.training, self.steps * self.run.batch):
                 self.console.out(line, highlight=False)
-            with self.metrics.loggers, self.saver:
+            end = end_recorded(self.directory, lambda: (self.step, self.complete), writes=self.ranks.first)
+            with end, self.metrics.loggers, self.saver:
                 try:
                     with deterministic(), units(self.run.plan), self.display, self.ranks.updating(self.stop):
                         self._train()
