@@ -80,9 +80,11 @@ def test_new_lines_alone_are_read_and_a_line_that_is_being_written_is_waited_for
     found = files.status()
     assert [row["step"] for row in found.updates] == [1, 2, 3, 4, 5, 6]
     rest = (going / "metrics.jsonl").read_text().splitlines(keepends=True)[:2]
-    (going / "new").write_text("".join(rest))
+    (going / "new").write_text("".join(rest) + json.dumps(update(3, data="x" * 5000)) + "\n")
     (going / "new").replace(going / "metrics.jsonl")  # as a run does that goes back
-    assert [row["step"] for row in files.status().updates] == [1, 2]
+    assert [row["step"] for row in files.status().updates] == [1, 2, 3]
+    (going / "metrics.jsonl").write_text("".join(rest))
+    assert files.status().step == 2
 
 
 def test_a_run_that_says_nothing_for_long_is_told_of(going):

@@ -51,3 +51,28 @@ def test_exchanges_are_timed_from_their_start_to_the_end_of_the_wait(group, monk
     assert (dist.ProcessGroup.allreduce, dist.Work.wait) == before, "nothing stays in torch"
     dist.all_reduce(x)
     assert timer.seconds == 4
+
+
+def test_on_a_gpu_exchanges_take_the_time_of_their_stream(monkeypatch):
+    at, waited = [0.0], []
+
+    class Event:
+        def __init__(self, enable_timing):
+            assert enable_timing
+
+        def record(self):
+            self.at, at[0] = at[0], at[0] + 5.0
+
+        def synchronize(self):
+            waited.append(self.at)
+
+        def elapsed_time(self, other):
+            return other.at - self.at  # milliseconds
+
+    monkeypatch.setattr("torch.cuda.Event", Event)
+    timer = exchange_clock.ExchangeClock(torch.device("cuda"))
+    sent = timer.around(lambda x: x + 1)
+    assert [sent(1), sent(2)] == [2, 3]
+    assert waited == [], "nothing waits for a GPU before the time is asked for"
+    assert timer.seconds == timer.seconds == 0.01
+    assert sorted(waited) == [5.0, 15.0], "and each is waited for once"
