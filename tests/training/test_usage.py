@@ -10,6 +10,7 @@ import torch
 from rich.console import Console
 
 from anyformer.costs.named_hardware import DEVICES, recognised
+from anyformer.describe import change_all
 from anyformer.plan import Plan
 from anyformer.training import resume, train, usage
 from anyformer.training.journal import read_metrics
@@ -122,6 +123,15 @@ def test_layers_that_are_computed_again_are_executed_and_no_more_of_the_model(ti
     assert work["none"].executed == work["selective"].executed == flops_of(tiny), "products are saved"
     assert flops_of(tiny) < work["full"].executed < 4 / 3 * flops_of(tiny), "the head is not computed again"
     assert work["none"].tokens == 4 * 32
+
+
+@pytest.mark.parametrize(
+    ("compile", "mesh", "seen"),
+    [("on", {"tensor": 2}, False), ("on", {"context": 2}, False), ("on", {"shard": 2}, True), ("off", {"tensor": 2}, True)],
+)
+def test_waits_within_compiled_layers_are_not_seen(tiny, tmp_path, compile, mesh, seen):
+    run = change_all(tiny, {"plan.compile": compile, "plan.mesh": mesh})
+    assert UsageMeter.of(run, tmp_path, HOST, Alone(first=False)).seen is seen
 
 
 def test_an_accelerator_is_known_by_what_its_driver_calls_it_whole(monkeypatch):
