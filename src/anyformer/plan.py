@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import Field
 
 from anyformer.describe import Count, Value
 from anyformer.mesh import Mesh
@@ -11,6 +13,13 @@ from anyformer.precision import BYTES, Auto, Number, Precision
 Checkpointing = Literal["none", "selective", "full"]
 """Operations recomputed in the backward pass: none; all but matrix products and attention, whose outputs are saved
 (Korthikanti et al. 2022, arXiv 2205.05198, choose by cost too); every layer from its input (Chen et al. 2016, 1604.06174)."""
+
+
+class Profile(Value):
+    """Which updates of a run are traced by torch's profiler. A traced update takes longer; its numbers stay the same."""
+
+    steps: Annotated[tuple[Count, ...], Field(min_length=1)]
+    """Their numbers, from 1. The first update of a process prepares much, and compiles: later ones are alike."""
 
 
 class Plan(Value):
@@ -34,6 +43,10 @@ class Plan(Value):
 
     mesh: Mesh = Mesh()
     """The processes that share each update, as in `mesh = { shard = 4 }` under `torchrun --nproc-per-node 8`."""
+
+    profile: Profile | None = None
+    """Updates of training whose operations are traced, in each process, as in `profile = { steps = [10, 11] }`: what they take
+    beside what was predicted."""
 
     @property
     def number(self) -> Number:

@@ -64,7 +64,7 @@ def test_training_says_what_it_reached_and_what_to_do_next(trained, call):
     ):
         assert words in output
     assert {path.name for path in (place / "out").iterdir()} == {
-        "checkpoints", "data.json", "environment.json", "loss.png", "metrics.jsonl", "run.toml", "summary.json",
+        "checkpoints", "data.json", "end.json", "environment.json", "loss.png", "metrics.jsonl", "run.toml", "summary.json",
     }  # fmt: skip
 
 

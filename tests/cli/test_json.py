@@ -46,6 +46,7 @@ ASKED = {
     "match": ("match gpt2 --params 60M --json", "sizes"),
     "data": ("data inspect small.toml --data text.txt --set length=16 --rows 1 --json", "samples"),
     "train": ("train small.toml --data text.txt --set length=16 --set steps=1 --out run --json", "tokens_per_second"),
+    "watch": ("watch watched --json", "state"),
     "generate": ("generate MODEL hello --max-tokens 2 --temperature 0 --json", "tokens"),
     "eval": ("eval MODEL --data text.txt --set length=16 --json", "data"),
     "probe": ("probe MODEL --task induction --lengths 16 --sequences 2 --json", "tasks"),
@@ -62,13 +63,15 @@ ASKED = {
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory) -> Path:
-    """Text, a small architecture, a study and a plug-in; a chat model in Hugging Face's layout."""
+    """Text, a small architecture, a study, a plug-in and a run; a chat model in Hugging Face's layout."""
     here = tmp_path_factory.mktemp("place")
     (here / "text.txt").write_text("some words of text, and some more of them\n" * 200)
     (here / "study.toml").write_text(STUDY)
     (here / "parts_of_mine.py").write_text(PART)
     small = CliRunner().invoke(app, ["show", "llama-12m", "--tiny", "--toml"])
     (here / "small.toml").write_text(small.stdout)
+    (here / "watched").mkdir()
+    (here / "watched" / "run.toml").write_text("steps = 4\n")
     write_model(here, plain(LOGICS["thinking"]))
     return here
 

@@ -84,7 +84,7 @@ def test_replicas_evaluate_every_row_once_and_tell_how_far_all_are(run_of):
 def test_processes_go_on_until_one_of_them_is_asked_to_stop(together):
     def exit_code(stop: Stop) -> int | None:
         try:
-            together.meet(stop)
+            together.meet(stop, None)
         except Stopped as stopped:
             return stopped.exit_code
         return None

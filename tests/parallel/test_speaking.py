@@ -26,7 +26,7 @@ def test_only_the_first_process_tells_the_loggers(run_of, start, tmp_path):
 
 def test_the_file_of_another_process_is_closed_with_the_run(tmp_path):
     nothing: Any = None
-    one, first = (Together(Mesh(), nothing, nothing, None, nothing, nothing, rank, 2) for rank in (1, 0))
+    one, first = (Together(Mesh(), nothing, nothing, None, nothing, nothing, rank, 2, nothing) for rank in (1, 0))
     with one.console(Console(), tmp_path) as console:
         console.out("one")
         file = console.file

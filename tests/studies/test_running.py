@@ -10,10 +10,11 @@ import pytest
 import torch
 from rich.console import Console
 
+from anyformer.costs.figures import in_time
 from anyformer.costs.memory_check import NotEnoughMemoryError
 from anyformer.plan import Plan
 from anyformer.studies import Arm, resolve_arms, running
-from anyformer.studies.live import View, in_time
+from anyformer.studies.live import View
 from anyformer.studies.outcome import TrialOutcome
 from anyformer.studies.running import decided_as, prepared, room_of
 from anyformer.studies.trials import stage

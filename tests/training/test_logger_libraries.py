@@ -1,4 +1,4 @@
-"""What TensorBoard, Weights & Biases and MLflow are asked, by stand-ins that record it; TensorBoard itself where it is."""
+"""What the libraries of loggers are asked, by stand-ins that record it; TensorBoard and Trackio themselves where they are."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rich.console import Console
 from anyformer.describe import UserError, change_all
 from anyformer.training import resume, train
 from anyformer.training.journal import read_metrics
-from anyformer.training.loggers import Mlflow, Start, Tensorboard, Wandb, check_loggers
+from anyformer.training.loggers import Mlflow, Start, Tensorboard, Trackio, Wandb, check_loggers
 from anyformer.training.step import Updates
 
 QUIET = Console(quiet=True)
@@ -306,3 +306,59 @@ def test_mlflow_goes_on_with_its_run_wherever_it_was_started(store, tmp_path, mo
     assert store.asked == [("update_run", "r1", "RUNNING"), ("set_tag", "r1", "changed.5.p7", "new")]
     moved = Mlflow(uri="http://server").begin(Start(tmp_path, SETTINGS, step=5, ids=first.ids))
     assert (moved.new, store.uris[-1]) == (True, "http://server")
+
+
+@pytest.fixture
+def tracked(monkeypatch) -> list[tuple]:
+    """What is asked of Trackio."""
+    asked: list[tuple] = []
+
+    def init(**given):
+        asked.append(("init", given))
+        return SimpleNamespace(
+            name=given["name"],
+            log=lambda values, step: asked.append(("log", step, values)),
+            finish=lambda: asked.append(("finish",)),
+        )
+
+    module(monkeypatch, "trackio", init=init, Image=lambda path: ("image", Path(path).name))
+    return asked
+
+
+def test_trackio_goes_on_with_its_run_by_the_name_that_no_other_has(tracked, tmp_path, picture):
+    check_loggers([Trackio()])
+    writer = Trackio(group="g", space="me/runs").begin(Start(tmp_path / "first", SETTINGS))
+    ((_, given),) = tracked
+    name = given.pop("name")
+    assert given == {"project": "anyformer", "group": "g", "space_id": "me/runs", "config": SETTINGS, "resume": "never"}
+    assert name.startswith("first-")
+    assert name != Trackio().begin(Start(tmp_path / "first", SETTINGS)).ids["name"]
+    assert (writer.new, writer.ids) == (True, {"project": "anyformer", "name": name})
+    assert writer.where == "trackio show --project anyformer"
+    tracked.clear()
+    again = Trackio(project="other").begin(Start(tmp_path / "moved", SETTINGS, step=2, ids=writer.ids))
+    assert not again.new
+    assert (tracked[0][1]["name"], tracked[0][1]["project"], tracked[0][1]["resume"]) == (name, "anyformer", "allow")
+    again.scalars(3, {"train/loss": 1.5})
+    again.note(3, "skipped", "batch 2")
+    again.picture(8, "summary/loss", picture)
+    again.close("stopped")
+    assert tracked[1:] == [
+        ("log", 3, {"train/loss": 1.5}), ("log", 3, {"notes/skipped": "batch 2"}),
+        ("log", 8, {"summary/loss": ("image", "loss.png")}), ("finish",),
+    ]  # fmt: skip
+    assert Trackio(name="mine").begin(Start(tmp_path, SETTINGS)).ids["name"] == "mine"
+
+
+def test_a_real_project_of_trackio_holds_what_the_metrics_say(tiny, tmp_path, monkeypatch):
+    pytest.importorskip("trackio")
+    monkeypatch.setenv("TRACKIO_DIR", str(tmp_path / "kept"))
+    from trackio.sqlite_storage import SQLiteStorage
+
+    train(change_all(tiny, {"steps": 4, "loggers": "trackio"}), tmp_path / "run", console=QUIET)
+    resume(tmp_path / "run", {"steps": 8}, console=QUIET)
+    (name,) = SQLiteStorage.get_runs("anyformer")
+    logs = SQLiteStorage.get_logs("anyformer", name)
+    found = [(row["step"], row["train/loss"]) for row in logs if "train/loss" in row]
+    rows = [(row["step"], row["loss"]) for row in read_metrics(tmp_path / "run") if row["kind"] == "train"]
+    assert found == rows

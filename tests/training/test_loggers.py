@@ -179,6 +179,7 @@ def test_a_logger_is_told_every_line_under_stable_names(logged, place, tmp_path)
     lines = said(logged, tmp_path / "run")
     agrees(place, tmp_path / "run")
     train_names = {"loss", "gradient_norm", "tokens", "learning_rate", "seconds", "tokens_per_second"}
+    train_names |= {"tokens_per_second_per_device", "mfu", "hfu", "memory", "communication", "data", "saving"}
     assert {*place.told[0][2]} == {f"train/{name}" for name in train_names}
     evaluated = next(facts for _, _, facts in place.told if "validation/loss" in facts)
     assert {*evaluated} == {f"validation/{name}" for name in ("loss", "perplexity", "bits_per_byte", "tokens", "accuracy")}

@@ -33,6 +33,7 @@ from anyformer.cli import (
     train,
     transforming,
     verifying,
+    watch,
 )
 from anyformer.cli.aligned import folded
 from anyformer.cli.help_page import HelpCommand, HelpGroup
@@ -66,6 +67,7 @@ COMMANDS = {
     "match": (matching, PRICE),
     "data": (data, RUN),
     "train": (train, RUN),
+    "watch": (watch, RUN),
     "generate": (generate, RUN),
     "eval": (evaluating, RUN),
     "probe": (probing, RUN),

@@ -161,8 +161,7 @@ def data(found: StudyForecast) -> dict[str, Any]:
 
 def show(found: StudyForecast) -> None:
     """Print what a study would take."""
-    from anyformer.costs.figures import scaled
-    from anyformer.studies.live import in_time
+    from anyformer.costs.figures import in_time, scaled
 
     columns = (
         ("arm", lambda each: each.arm.name if each.arm.size == 1 else f"{each.arm.name}, at {each.arm.size:g}"),

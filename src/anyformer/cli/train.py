@@ -57,7 +57,8 @@ class RunOptions:
             "--set",
             help="Change the value of the run at this path, as in --set steps=500 --set optimiser.learning_rate=1e-3. "
             "Repeat it for more changes. With --resume only these may change: steps (in all), minutes (so many more), "
-            "evaluation.*, checkpoints.*, loggers and sample. The learning rate then follows a schedule over the new total.",
+            "evaluation.*, checkpoints.*, loggers, plan.profile and sample. The learning rate then follows a schedule over the "
+            "new total.",
             metavar="PATH=VALUE",
         ),
     ] = None
@@ -102,8 +103,8 @@ class Keeping:
         list[str] | None,
         typer.Option(
             "--logger",
-            help="Tell the metrics to this logger too: tensorboard, wandb or mlflow. Repeat it for more. With --resume, a run "
-            "keeps its loggers, and one that is new is told all from the start. More is said by "
+            help="Tell the metrics to this logger too: tensorboard, wandb, trackio or mlflow. Repeat it for more. With "
+            "--resume, a run keeps its loggers, and one that is new is told all from the start. More is said by "
             '--set \'loggers=[{kind="wandb",project="mine"}]\'.',
             metavar="KIND",
         ),

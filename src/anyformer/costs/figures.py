@@ -63,3 +63,8 @@ def clock(number: float) -> str:
     """Seconds, milliseconds or microseconds, four digits."""
     unit, factor = next((pair for pair in (("s", 1.0), ("ms", 1e-3)) if number >= pair[1]), ("us", 1e-6))
     return f"{number / factor:.4g} {unit}"
+
+
+def in_time(seconds: float) -> str:
+    """`45 s`, `12 min`, `3.5 h`."""
+    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

@@ -19,6 +19,33 @@ ALIASES: Mapping[str, str] = MappingProxyType(
     }
 )
 
+DEVICES: Mapping[str, str] = MappingProxyType(
+    {
+        "Tesla V100-SXM2-16GB": "v100",
+        "Tesla V100-SXM2-32GB": "v100",
+        "Tesla T4": "t4",
+        "NVIDIA A100-SXM4-40GB": "a100-40",
+        "NVIDIA A100-SXM4-80GB": "a100",
+        "NVIDIA A100-PCIE-40GB": "a100-pcie",
+        "NVIDIA A100 80GB PCIe": "a100-pcie",
+        "NVIDIA H100 80GB HBM3": "h100",
+        "NVIDIA H800": "h800",
+        "NVIDIA H200": "h200",
+        "NVIDIA B200": "b200",
+        "NVIDIA GB200": "gb200",
+        "NVIDIA GB300": "gb300",
+        "AMD Instinct MI300X": "mi300x",
+        "NVIDIA L40S": "l40s",
+        "NVIDIA GeForce RTX 4090": "rtx4090",
+    }
+)
+"""What drivers call accelerators of the table, whole: other forms of the same chip have other peaks."""
+
+
+def recognised(device: str) -> Hardware | None:
+    """The accelerator that a driver calls so; None for one that is not in the table."""
+    return HARDWARE[DEVICES[device]] if device in DEVICES else None
+
 
 def hardware_of(given: str | Hardware) -> Hardware:
     """The accelerator of a name, or the value itself; `here` measures this machine, in about five seconds."""

@@ -14,6 +14,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from anyformer.costs.figures import in_time
 from anyformer.studies.outcome import TrialOutcome, TrialPace, pace
 from anyformer.studies.runner import Watcher, place_of
 from anyformer.studies.trials import StudyStage, Trial
@@ -120,11 +121,6 @@ def ending(outcome: TrialOutcome, metric: str) -> str:
     if outcome.status == "finished":
         return f"{metric} {outcome.number(metric, 0.0):.4f}"
     return f"{outcome.status}: {outcome.reason.splitlines()[0] if outcome.reason else ''}"
-
-
-def in_time(seconds: float) -> str:
-    """`45 s`, `12 min`, `3.5 h`."""
-    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
 def _keys(stage: StudyStage) -> set[str]:

@@ -9,9 +9,20 @@ from anyformer.data import Corpus
 from anyformer.describe import UserError, Value, brief, change_all, diff
 from anyformer.training.run import Run
 
-FREE = ("steps", "minutes", "evaluation", "checkpoints", "sample", "non_finite", "spikes", "loggers", "plan.mesh")
+FREE = (
+    "steps",
+    "minutes",
+    "evaluation",
+    "checkpoints",
+    "sample",
+    "non_finite",
+    "spikes",
+    "loggers",
+    "plan.mesh",
+    "plan.profile",
+)
 """The fields that decide when a run ends, how it is evaluated, what is kept, what becomes of instabilities, where metrics are
-told and which processes share the work, but not what an update computes."""
+told, which processes share the work and what of it is traced, but not what an update computes."""
 
 
 class ChangedError(UserError):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -15,6 +15,8 @@ from rich.table import Column
 from rich.text import Text
 
 COMPILING = "compiling the step: about half a minute, once, and minutes on a busy machine; --no-compile does without"
+BESIDE = 20
+"""Columns of a terminal that the bar and the time left take beside numbers, at least."""
 TIMED = 3
 """Updates after which the time left is predicted; the first one warms up or compiles."""
 
@@ -67,8 +69,8 @@ class Display:
         if self._progress is not None:
             self._progress.update(self._progress.task_ids[0], facts="compiling")
 
-    def step(self, step: int, loss: float, tokens: int, seconds: float) -> None:
-        """Update number `step` (from 1) took `seconds` for `tokens` tokens."""
+    def step(self, step: int, loss: float, tokens: int, seconds: float, more: Sequence[str] = ()) -> None:
+        """Update number `step` (from 1) took `seconds` for `tokens` tokens; `more`: words on it, shown where there is room."""
         now = tokens / seconds
         self._rate = 0.9 * self._rate + 0.1 * now if self._updates > 1 else now
         self._updates += 1
@@ -78,12 +80,21 @@ class Display:
         if self._updates > 1 or step == self.steps:
             # In a tiny model the time goes into calling kernels, and the share is not worth a column.
             facts += f"  {self._rate:,.0f} tokens/s" + (f"  {share:.0%} of peak" if share >= 0.01 else "")
+            facts += self._fitting(more, len(facts))
         if self._progress is not None:
             self._progress.update(self._progress.task_ids[0], completed=step, facts=facts)
         elif time.monotonic() - self._last > self.plain_every or step == self.steps:
             self._last = time.monotonic()
             left = f"  {(self.steps - step) * tokens / self._rate:.0f} s left" if self._updates > TIMED else ""
             self.console.out(f"step {step}/{self.steps}  {facts}{left}", highlight=False)
+
+    def _fitting(self, more: Sequence[str], taken: int) -> str:
+        """As many words as there is room for beside the bar; all of them in a pipe or a file."""
+        room, said = self.console.width - taken - len(f"step {self.steps}/{self.steps}") - BESIDE, ""
+        for each in more:
+            if self._progress is None or len(said) + len(each) + 2 <= room:
+                said += f"  {each}"
+        return said
 
     def shorten(self, step: int, steps: int) -> None:
         """The run has fewer updates now."""

@@ -102,6 +102,12 @@ def give_back() -> None:
         return
 
 
+def peak_of_process(device: torch.device) -> int | None:
+    """The most bytes that this process held of the device's memory, on a CPU since they were last forgotten; None where the
+    system does not say."""
+    return torch.cuda.max_memory_reserved(device) if device.type == "cuda" else _status("VmHWM")
+
+
 def _forget_peak() -> bool:
     """Reset the largest size of the process, which the system records."""
     try:

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from anyformer.costs.calibration import DTYPES, fastest
+from anyformer.costs.named_hardware import recognised
 from anyformer.describe import UserError
 from anyformer.plan import Plan
 from anyformer.precision import Auto
@@ -34,6 +35,12 @@ class Host:
     def peak(self, plan: Plan) -> float:
         """FLOP/s of products in the format of the plan's activations; the greatest measured where that was not measured."""
         return self.peaks.get(plan.number, max(self.peaks.values()))
+
+    def rated(self, plan: Plan) -> float:
+        """FLOP/s that shares of the peak are told of: those printed of a known accelerator, else those measured."""
+        known = recognised(self.name) if self.device.type == "cuda" else None
+        printed = None if known is None else known.peaks.get(plan.precision.unit)
+        return self.peak(plan) if printed is None else printed
 
     @property
     def name(self) -> str:

@@ -27,12 +27,15 @@ from anyformer.training.parallel import Ranks
 from anyformer.training.precision import Host, deterministic, units
 from anyformer.training.priced import flops_of
 from anyformer.training.run import Run
+from anyformer.training.run_end import end_recorded
 from anyformer.training.saving import Saver, UnsavedError
 from anyformer.training.step import NonFiniteError
+from anyformer.training.step_profiler import StepProfiler
 from anyformer.training.stop import Stop, Stopped
 from anyformer.training.summary import Waiting
 from anyformer.training.trained import Trained
 from anyformer.training.trainer import OPTIMISER, Trainer, windows_of
+from anyformer.training.usage import UsageMeter, words
 
 
 @dataclass
@@ -54,16 +57,19 @@ class Session:
     best: float = field(init=False)
     """The lowest validation loss so far, of earlier processes too."""
     display: Display = field(init=False)
+    usage: UsageMeter = field(init=False)
+    profiler: StepProfiler = field(init=False)
     metrics: Metrics = field(init=False)
 
     def __post_init__(self) -> None:
-        run, peak = self.run, self.machine.peak(self.run.plan)
+        run, peak = self.run, self.ranks.size * self.machine.rated(self.run.plan)
         self.first, self.began = self.step, budgets.clock()
         self.saver = Saver(self.memory.room, self.step)
         self.metrics = Metrics.read(self.directory, run, self.console, writes=self.ranks.first)
         self.best = self._lowest()
         flops = flops_of(run, self.directory) // (run.batch * run.length)
         self.display = Display(self.console, self.steps, peak, flops, self.first)
+        self.profiler = StepProfiler(run, self.directory, self.machine, self.ranks, self.console)
 
     @property
     def run(self) -> Run:
@@ -90,7 +96,8 @@ class Session:
         try:
             for line in epochs(self.trainer.training, self.steps * self.run.batch):
                 self.console.out(line, highlight=False)
-            with self.metrics.loggers, self.saver:
+            end = end_recorded(self.directory, lambda: (self.step, self.complete), writes=self.ranks.first)
+            with end, self.metrics.loggers, self.saver:
                 try:
                     with deterministic(), units(self.run.plan), self.display, self.ranks.updating(self.stop):
                         self._train()
@@ -108,13 +115,14 @@ class Session:
         return Trained(self.directory, self.trainer.finished(), self.trainer.corpus.tokenizer, self.step, exit_code)
 
     def _train(self) -> None:
+        self.usage = UsageMeter.of(self.run, self.directory, self.machine, self.ranks)
         if self.step == 0 and self.trainer.regular(1) is not None:
             self._write()  # for a spike before the first checkpoint
         self._evaluate_if_due()  # if it was due when an earlier process ended
         if self.run.plan.compile == "on" and self.budget is None and self.step < self.steps:
             self.display.compiling()  # with minutes, timing an update has compiled it already
         while self.step < self.steps:
-            self.ranks.meet(self.stop)
+            self.usage.others = self.ranks.meet(self.stop, self.usage.own)
             self.saver.check()
             self._update()
             if self.budget is not None:
@@ -131,23 +139,21 @@ class Session:
         start = budgets.clock()
         with self.stop.window(f"finishing step {number} and saving it") as hold:
             trainer = self.trainer
-            with self.memory.watching(number - self.first, trainer.held):
+            with self.memory.watching(number - self.first, trainer.held), self.profiler.around(number):
                 try:
-                    batch = trainer.micro_batches(self.step, self.past.passed)
+                    with self.usage.loading():
+                        batch = trainer.micro_batches(self.step, self.past.passed)
                     outcome = trainer.updates.update(batch, trainer.rate(self.step), hold)
                 except NonFiniteError as error:
                     self._skip(number, error)
                     return
             seconds = budgets.clock() - start
-            # The largest share of an expert in each layer, and the tokens dropped; evaluations list all shares.
-            experts = {
-                path: {"largest": max(load.shares), "dropped": load.dropped_share} for path, load in outcome.loads.items()
-            }
+            used = self.usage.row(seconds, self.saver.waited)
             self.metrics.append(
                 kind="train", step=number, loss=outcome.loss,
                 gradient_norm=None if outcome.skipped else outcome.gradient_norm,
                 tokens=number * run.batch * run.length, learning_rate=outcome.rate, seconds=round(seconds, 4),
-                data=outcome.data, **({"experts": experts} if experts else {}),
+                data=outcome.data, usage=used, **outcome.of_experts,
                 **scale_figures(trainer.scale, skipped=outcome.skipped),
             )  # fmt: skip
             self.step = number
@@ -155,7 +161,8 @@ class Session:
             self.past = self.past.after(outcome.loss, run.spikes, spike is not None)
             if spike is not None:
                 self._spiked(spike)
-        self.display.step(number, outcome.loss, run.batch * run.length, seconds)
+        self.display.step(number, outcome.loss, run.batch * run.length, seconds, words(used))
+        self.profiler.report()
 
     def _skip(self, number: int, error: NonFiniteError) -> None:
         """Leave a batch out, or raise the error if the run does not, or not so often."""

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -49,6 +50,13 @@ class Outcome:
     data: str = ""
     skipped: bool = False
     """Whether the scaled gradient overflowed, so that no weight changed."""
+
+    @property
+    def of_experts(self) -> dict[str, Any]:
+        """A line's figures of experts, where there are any: the largest share of one in each layer, and the tokens dropped;
+        evaluations list all shares."""
+        figures = {path: {"largest": max(load.shares), "dropped": load.dropped_share} for path, load in self.loads.items()}
+        return {"experts": figures} if figures else {}
 
     @property
     def finite(self) -> bool:

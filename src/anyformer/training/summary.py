@@ -65,9 +65,9 @@ class Summary:
     """`memory`: bytes of tensors at the peak of an update; `flops`: FLOPs of an update, with every query-key pair, declared and
     counted.
 
-    `mfu`: model FLOPs utilisation, of the peak measured when the run began; `resident`: largest growth of the process over its
-    size before the model was built, None where the system does not say; `waiting`: for checkpoints; `notes`: remarks for the
-    reader.
+    `mfu`: model FLOPs utilisation, of the printed peak of a known accelerator, else of that measured when the run began;
+    `resident`: largest growth of the process over its size before the model was built, None where the system does not say;
+    `waiting`: for checkpoints; `notes`: remarks for the reader.
     """
 
     tokens_per_second: Prediction
@@ -148,7 +148,7 @@ def summarise(
             )
     per_token = flops.predicted / tokens
     # The peak was measured in a moment; if the machine was busy then, the run itself shows a higher one.
-    peak = max(ranks * machine.peak(run.plan), per_token * (rate or 0))
+    peak = max(ranks * machine.rated(run.plan), per_token * (rate or 0))
     return Summary(
         tokens_per_second=Prediction(expected, rate),
         memory=Prediction(peak_bytes if ranks == 1 else None, memory.tensors),

@@ -29,7 +29,7 @@ STEPS, SAVED, TRIES = 6, 2, 5
 REPORT = "That is a mistake of this program: please report it with the run's file"
 WAIT = 0.002
 """Seconds between two looks at the metrics of the run that is to be killed."""
-CLOCK = ("seconds",)
+CLOCK = ("seconds", "usage")
 """What a clock says is no result."""
 ORDER, LOSSES, EVALUATIONS, WEIGHTS, STATES = "order of data", "losses", "evaluations", "weights", "optimiser"
 

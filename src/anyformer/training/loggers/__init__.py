@@ -8,6 +8,7 @@ from anyformer.training.loggers.following import Following
 from anyformer.training.loggers.logger import Ending, Logger, LoggerList, Start, Writer, check_loggers
 from anyformer.training.loggers.mlflow import Mlflow
 from anyformer.training.loggers.tensorboard import Tensorboard
+from anyformer.training.loggers.trackio import Trackio
 from anyformer.training.loggers.wandb import Wandb
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "Mlflow",
     "Start",
     "Tensorboard",
+    "Trackio",
     "Wandb",
     "Writer",
     "check_loggers",

@@ -12,8 +12,8 @@ MEASURED = ("train", "validation")
 PLACE = ("kind", "step")
 CONSTANT = ("targets", "seen", "whole")
 """Counts that every evaluation of a run has alike."""
-INLINE = "metrics"
-"""The key of an evaluation below which the objective's own metrics stand, which need no word before them."""
+INLINE = ("metrics", "usage")
+"""Tables of a line whose numbers need no word before them: the objective's own metrics, and the use of the machine."""
 
 
 def scalars(row: Mapping[str, Any], tokens: int) -> dict[str, float]:
@@ -23,7 +23,8 @@ def scalars(row: Mapping[str, Any], tokens: int) -> dict[str, float]:
     """
     if row["kind"] not in MEASURED:
         return {}
-    facts = {key: value for key, value in row.items() if key not in (*PLACE, *CONSTANT, INLINE)} | row.get(INLINE, {})
+    facts = {key: value for key, value in row.items() if key not in (*PLACE, *CONSTANT, *INLINE)}
+    facts |= {key: value for table in INLINE for key, value in row.get(table, {}).items()}
     found = named(facts, row["kind"])
     if seconds := row.get("seconds"):
         found[f"{row['kind']}/tokens_per_second"] = tokens / seconds

@@ -197,13 +197,15 @@ def joined(asked: Mesh, device: torch.device, remedy: str = RESUMES) -> Iterator
     if started() == 1:
         yield ALONE
         return
+    from anyformer.training.parallel.exchange_clock import exchanges_timed
     from anyformer.training.parallel.together import Together
 
     if TORCHRUN in os.environ:
         end_with_parent()
     connect(device, mesh.timeout)
     try:
-        yield Together.of(mesh, device)
+        with exchanges_timed(device) as clock:
+            yield Together.of(mesh, device, clock)
     except RuntimeError as error:
         lost = next((each for each in _causes(error) if isinstance(each, dist.DistError) or "gloo/" in str(each)), None)
         if lost is None:

@@ -81,9 +81,15 @@ class Alone:
         """Where this process speaks, while the run goes on."""
         return nullcontext(console or Lines())
 
-    def meet(self, stop: Stop) -> None:
-        """Between two updates: obey a signal to stop that any process received."""
+    def meet(self, stop: Stop, told: T) -> list[T]:
+        """Between two updates: obey a signal to stop that any process received; else gives what all processes `told`, in
+        order."""
         stop.check()
+        return [told]
+
+    def waited(self) -> float:
+        """Seconds that this process waited for others so far."""
+        return 0.0
 
     def updating(self, stop: Stop) -> AbstractContextManager[None]:
         """Around all updates: where several processes wait for one another, a signal is obeyed when they `meet`."""

@@ -21,6 +21,7 @@ from anyformer.checkpoint import Contents, Pick, Piece, Take, entries_of, seal, 
 from anyformer.describe import UserError
 from anyformer.files import disk_errors
 from anyformer.model.divided import extent_of, is_divided, local
+from anyformer.training.parallel.exchange_clock import beside_training
 
 T = TypeVar("T")
 
@@ -65,6 +66,7 @@ class SharedCheckpoints:
         Raises, in all of them, what one of them raised.
         """
         with ExitStack() as stack:
+            stack.enter_context(beside_training())
 
             def begun() -> Path | None:
                 return stack.enter_context(writing(directory)) if self.rank == 0 else None

@@ -24,6 +24,7 @@ from anyformer.plan import Plan
 from anyformer.training.computing_place import Within
 from anyformer.training.lines import Lines
 from anyformer.training.parallel.context import divide_logits, divide_positions
+from anyformer.training.parallel.exchange_clock import ExchangeClock
 from anyformer.training.parallel.experts import divide_experts
 from anyformer.training.parallel.pipeline import Pipelined
 from anyformer.training.parallel.relay import divide_stages
@@ -57,10 +58,11 @@ class Together:
     checkpoints: SharedCheckpoints
     rank: int
     size: int
+    clock: ExchangeClock
 
     @staticmethod
-    def of(asked: Mesh, device: torch.device) -> Together:
-        """This process in a mesh over all processes of the default group."""
+    def of(asked: Mesh, device: torch.device, clock: ExchangeClock | None = None) -> Together:
+        """This process in a mesh over all processes of the default group; `clock`: of its exchanges, else they take no time."""
         assert asked.data is not None, "the mesh is resolved"
         sizes = (asked.pipeline, asked.data, asked.weights, asked.tensor)
         weights = init_device_mesh(device.type, sizes, mesh_dim_names=("pipeline", "data", "weights", "tensor"))
@@ -71,7 +73,7 @@ class Together:
         rank, size = dist.get_rank(), dist.get_world_size()
         written = dist.new_group(timeout=timedelta(seconds=asked.timeout), backend="gloo")
         checkpoints = SharedCheckpoints(rank, size, size // asked.pipeline, written)
-        return Together(asked, mesh, weights, experts, rows, checkpoints, rank, size)
+        return Together(asked, mesh, weights, experts, rows, checkpoints, rank, size, clock or ExchangeClock(device))
 
     @property
     def replica(self) -> int:
@@ -153,10 +155,14 @@ class Together:
         with log.open("a", encoding="utf-8") as file:
             yield Console(file=file)
 
-    def meet(self, stop: Stop) -> None:
-        asked = max(self.every(stop.asked or 0))
-        if asked:
+    def meet(self, stop: Stop, told: T) -> list[T]:
+        every = self.every((stop.asked or 0, told))
+        if asked := max(signal for signal, _ in every):
             raise Stopped(asked, stop.doing)
+        return [each for _, each in every]
+
+    def waited(self) -> float:
+        return self.clock.seconds
 
     def updating(self, stop: Stop) -> AbstractContextManager[None]:
         return stop.held("finishing the update in all processes")
