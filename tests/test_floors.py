@@ -26,7 +26,7 @@ FLOORS = [
     {"resolving"},
     {"loading"},
     {"training"},
-    {"evaluation", "measuring", "testing"},
+    {"evaluation", "launching", "measuring", "testing"},
     {"probing", "studies", "transforming"},
     {"api"},
     {"cli"},

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import atexit
+import faulthandler
 import gc
 import logging
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -198,7 +200,9 @@ def joined(asked: Mesh, device: torch.device) -> Iterator[Ranks]:
     if started() == 1:
         yield ALONE
         return
+    from anyformer.training.parallel.lookout import asked_all
     from anyformer.training.parallel.together import Together
+    from anyformer.training.parallel.whereabouts import told
 
     if TORCHRUN in os.environ:
         end_with_parent()
@@ -210,9 +214,10 @@ def joined(asked: Mesh, device: torch.device) -> Iterator[Ranks]:
         if lost is None:
             raise
         said = str(lost).splitlines()[0]
+        where = "".join(f"\n  {line}" for line in told(asked_all(lost)))
         raise LostProcessError(
             f"another process of this run ended or does not answer ({said}); what was saved is kept: start all processes again "
-            "with --resume"
+            f"with --resume{where}"
         ) from error
 
 
@@ -231,6 +236,8 @@ def connect(device: torch.device, timeout: float) -> None:
     """
     if dist.is_initialized():
         return
+    from anyformer.training.parallel.lookout import look_out
+
     if "MASTER_ADDR" not in os.environ:
         raise UserError(
             f"WORLD_SIZE = {started()}, and no launcher says where the other processes are (MASTER_ADDR): start them with "
@@ -240,8 +247,11 @@ def connect(device: torch.device, timeout: float) -> None:
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
     # Weights that two dimensions of a mesh divide are gathered in two steps, as they must be.
     logging.getLogger("torch.distributed.tensor._redistribute").setLevel(logging.ERROR)
+    # nccl ends a process that waited too long by a signal: its threads are then written down.
+    faulthandler.enable(sys.__stderr__ or 2)
     dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=timedelta(seconds=timeout))
     atexit.register(disconnect)
+    look_out()
 
 
 def disconnect() -> None:
