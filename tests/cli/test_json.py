@@ -46,6 +46,7 @@ ASKED = {
     "match": ("match gpt2 --params 60M --json", "sizes"),
     "data": ("data inspect small.toml --data text.txt --set length=16 --rows 1 --json", "samples"),
     "train": ("train small.toml --data text.txt --set length=16 --set steps=1 --out run --json", "tokens_per_second"),
+    "launch": ("launch run.toml --nodes 1 --gpus 2 --json", "submit"),
     "generate": ("generate MODEL hello --max-tokens 2 --temperature 0 --json", "tokens"),
     "eval": ("eval MODEL --data text.txt --set length=16 --json", "data"),
     "probe": ("probe MODEL --task induction --lengths 16 --sequences 2 --json", "tasks"),
@@ -69,6 +70,7 @@ def place(tmp_path_factory) -> Path:
     (here / "parts_of_mine.py").write_text(PART)
     small = CliRunner().invoke(app, ["show", "llama-12m", "--tiny", "--toml"])
     (here / "small.toml").write_text(small.stdout)
+    (here / "run.toml").write_text('architecture = "small.toml"\nsteps = 1\nlength = 16\n[data]\npaths = ["text.txt"]\n')
     write_model(here, plain(LOGICS["thinking"]))
     return here
 

@@ -58,6 +58,7 @@ def look_out() -> None:
                 _say("was told to end, and is here")
                 faulthandler.dump_traceback(sys.__stderr__ or 2)
             if os.getppid() != parent:
+                _say("lost its launcher, saves if it can, and ends")
                 # In C, so that it ends whatever holds the interpreter.
                 faulthandler.dump_traceback_later(ALONE_FOR, exit=True, file=sys.__stderr__ or 2)
                 return
