@@ -37,6 +37,12 @@ class Twice(Copying):
     "Copying under another name."
     kind: Literal["twice"] = "twice"
 """
+RUN = """
+architecture = "small.toml"
+steps = 1
+length = 16
+data = {paths = ["text.txt"], tokenizer = {kind = "bytes"}}
+"""
 ASKED = {
     "list": ("list gemma --json", "name"),
     "show": ("show gpt2 --json", "decoder"),
@@ -70,7 +76,7 @@ def place(tmp_path_factory) -> Path:
     (here / "parts_of_mine.py").write_text(PART)
     small = CliRunner().invoke(app, ["show", "llama-12m", "--tiny", "--toml"])
     (here / "small.toml").write_text(small.stdout)
-    (here / "run.toml").write_text('architecture = "small.toml"\nsteps = 1\nlength = 16\n[data]\npaths = ["text.txt"]\n')
+    (here / "run.toml").write_text(RUN)
     write_model(here, plain(LOGICS["thinking"]))
     return here
 

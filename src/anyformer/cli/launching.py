@@ -38,7 +38,7 @@ class LaunchOptions:
         str,
         typer.Option(
             help="What starts them: a batch script for Slurm, a JobSet for Kubernetes, or a shell script that uses ssh. Or "
-            " a TOML file that says so (its kind) and more: partition, account, minutes, image, environment, setup and "
+            "a TOML file that says so (its kind) and more: partition, account, minutes, image, environment, setup and "
             "others, which docs/cluster.md lists.",
             metavar="slurm|k8s|ssh|FILE.toml",
         ),

@@ -251,7 +251,7 @@ def connect(device: torch.device, timeout: float) -> None:
     faulthandler.enable(sys.__stderr__ or 2)
     dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=timedelta(seconds=timeout))
     atexit.register(disconnect)
-    look_out()
+    look_out(belongs=TORCHRUN in os.environ)
 
 
 def disconnect() -> None:

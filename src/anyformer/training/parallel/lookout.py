@@ -36,8 +36,8 @@ LATE = 8.0
 ASKED = "where"
 
 
-def look_out() -> None:
-    """Start the thread; it ends with the process."""
+def look_out(*, belongs: bool) -> None:
+    """Start the thread; it ends with the process. `belongs`: whether the process ends with the one that started it."""
     parent, ended, main = os.getppid(), threading.Event(), threading.main_thread().ident
     heard, hears = socket.socketpair()
     for each in (heard, hears):
@@ -57,7 +57,7 @@ def look_out() -> None:
                 term = float("inf")
                 _say("was told to end, and is here")
                 faulthandler.dump_traceback(sys.__stderr__ or 2)
-            if os.getppid() != parent:
+            if belongs and os.getppid() != parent:
                 _say("lost its launcher, saves if it can, and ends")
                 # In C, so that it ends whatever holds the interpreter.
                 faulthandler.dump_traceback_later(ALONE_FOR, exit=True, file=sys.__stderr__ or 2)
