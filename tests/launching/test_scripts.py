@@ -64,6 +64,7 @@ def test_a_batch_script_asks_for_what_was_set(launch_on):
     assert lines.index("export A='it'\"'\"'s'") < lines.index("module load cuda") < lines.index("trap end USR1")
     assert "--container-image=a-b.sqsh --container-mounts=/data:/data" in script
     assert "torchrun --nnodes 1:2 " in script
+    assert "export TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1" in lines, "nodes may come late"
 
 
 def test_a_manifest_is_yaml_that_kubernetes_reads(launch_on):

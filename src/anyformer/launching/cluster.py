@@ -67,8 +67,11 @@ class Cluster(Value):
     @property
     def variables(self) -> dict[str, str]:
         """Every process's variables: the seconds that torchrun gives its processes to end, then those of `environment`."""
-        own = dict(each.split("=", 1) for each in self.environment)
-        return {"TORCH_ELASTIC_SHUTDOWN_TIMEOUT": str(60 * self.ending), **own}
+        found = {"TORCH_ELASTIC_SHUTDOWN_TIMEOUT": str(60 * self.ending)}
+        if self.fewest is not None:
+            # Else a node that comes late waits for an address that torchrun (of torch 2.13) tells once, and all nodes end.
+            found["TORCH_DISABLE_SHARE_RDZV_TCP_STORE"] = "1"
+        return found | dict(each.split("=", 1) for each in self.environment)
 
     @property
     def exports(self) -> list[str]:
