@@ -1,9 +1,12 @@
-"""Fills in the tables of docs/cluster.md from benchmarks/results: `python docs/make_cluster.py`."""
+"""Fills in the tables of docs/cluster.md from benchmarks/results and the kinds of clusters: `python docs/make_cluster.py`."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
+
+from anyformer.describe.docstrings import field_docstrings
+from anyformer.launching import NAMES, Cluster
 
 ROOT = Path(__file__).parents[1]
 PAGE = Path(__file__).with_name("cluster.md")
@@ -68,6 +71,24 @@ def default_run() -> str:
     return "\n".join([f"({record['date']}, torch {record['versions']['torch']})", "", *lines, ""])
 
 
+def clusters() -> str:
+    """What may be set of a cluster: what all have first."""
+    rows = dict.fromkeys(
+        (key, "all" if key in Cluster.model_fields else name, _shown(field.default), meaning)
+        for name, kind in NAMES.items()
+        for key, field in kind.model_fields.items()
+        if key != "kind"
+        for meaning in (" ".join(field_docstrings(kind)[key].split()),)
+    )
+    lines = ["| name | of | by default | what it is |", "|---|---|---|---|"]
+    ordered = sorted(rows, key=lambda row: row[1] != "all")
+    return "\n".join([*lines, *(f"| `{key}` | {of} | {default} | {meaning} |" for key, of, default, meaning in ordered), ""])
+
+
+def _shown(default: object) -> str:
+    return "none" if default in (None, ()) else f"`{default}`"
+
+
 def page() -> str:
     """The page with its tables."""
     text = PAGE.read_text(encoding="utf-8")
@@ -76,6 +97,7 @@ def page() -> str:
         "exchanges": exchanges(),
         "dispatching": dispatching(),
         "default run": default_run(),
+        "clusters": clusters(),
     }.items():
         begin, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->"
         before, rest = text.split(begin)

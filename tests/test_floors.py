@@ -26,7 +26,7 @@ FLOORS = [
     {"resolving"},
     {"loading"},
     {"training"},
-    {"evaluation", "inference", "measuring", "testing"},
+    {"evaluation", "inference", "launching", "measuring", "testing"},
     {"probing", "studies", "transforming"},
     {"api"},
     {"cli"},

@@ -37,6 +37,12 @@ class Twice(Copying):
     "Copying under another name."
     kind: Literal["twice"] = "twice"
 """
+RUN = """
+architecture = "small.toml"
+steps = 1
+length = 16
+data = {paths = ["text.txt"], tokenizer = {kind = "bytes"}}
+"""
 ASKED = {
     "list": ("list gemma --json", "name"),
     "show": ("show gpt2 --json", "decoder"),
@@ -47,6 +53,7 @@ ASKED = {
     "data": ("data inspect small.toml --data text.txt --set length=16 --rows 1 --json", "samples"),
     "train": ("train small.toml --data text.txt --set length=16 --set steps=1 --out run --json", "tokens_per_second"),
     "watch": ("watch watched --json", "state"),
+    "launch": ("launch run.toml --nodes 1 --gpus 2 --json", "submit"),
     "generate": ("generate MODEL hello --max-tokens 2 --temperature 0 --json", "tokens"),
     "eval": ("eval MODEL --data text.txt --set length=16 --json", "data"),
     "probe": ("probe MODEL --task induction --lengths 16 --sequences 2 --json", "tasks"),
@@ -72,6 +79,7 @@ def place(tmp_path_factory) -> Path:
     (here / "small.toml").write_text(small.stdout)
     (here / "watched").mkdir()
     (here / "watched" / "run.toml").write_text("steps = 4\n")
+    (here / "run.toml").write_text(RUN)
     write_model(here, plain(LOGICS["thinking"]))
     return here
 

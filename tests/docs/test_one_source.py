@@ -31,6 +31,7 @@ REFUSED = {
     "such as `output_attentions`, it refuses": "attention weights are never written out by the kernels",
     "and refuses a disk without room": "are free, and the teacher's answers need",
     "refused before any weight is read": "every weight reads or writes the stream, and norms over more features compute",
+    "refuses a mesh that is not the processes": "{enough}, or change plan.mesh in",
     "another number is refused with the command": "torchrun --nproc-per-node",
     "names no weight is refused, with the nearest": "names no weight; {_hint(",
     "go with single texts, and are refused": "a search gives scores of whole texts: leave logprobs or the beams out",

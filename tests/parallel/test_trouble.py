@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,11 @@ def test_a_process_that_hangs_ends_the_run(run_of, start, tmp_path):
     finished = start(2, TROUBLED, run_of("llama-3-8b"), "run", "hangs")
     assert finished.returncode != 0
     assert "another process of this run ended or does not answer" in finished.stderr
+    said = finished.stderr.split("ended or does not answer")[-1]
+    assert re.search(r"rank 1 on \S+ did not come: it is in update \(\S*troubled.py:\d+\)", said)
+    assert "time.sleep(1)" in said, "with its stack"
+    assert re.search(r"rank 0 waits in \w+ \(training/\S+:\d+\)", said)
+    assert "rank 1 on" in said.split("closing signal SIGTERM")[-1], "it says where it is once more, when it is told to end"
     assert [row["step"] for row in read_metrics(tmp_path / "run")] == [1, 2]
     hanging = int(finished.stdout.split(" hangs")[0].split()[-1])
     with pytest.raises(ProcessLookupError):

@@ -11,7 +11,7 @@ import torch.distributed as dist
 
 from anyformer.training.journal import read_metrics
 from anyformer.training.parallel import exchange_clock
-from anyformer.training.parallel.exchange_clock import exchanges_timed
+from anyformer.training.parallel.exchange_clock import beside_training, exchanges_timed
 
 SLOWED = Path(__file__).with_name("slowed.py")
 
@@ -48,6 +48,9 @@ def test_exchanges_are_timed_from_their_start_to_the_end_of_the_wait(group, monk
         assert timer.seconds == 3
         work.wait()
         assert timer.seconds == 4
+        with beside_training():
+            dist.all_reduce(x)
+        assert timer.seconds == 4, "what a thread beside training sends is no wait of training"
     assert (dist.ProcessGroup.allreduce, dist.Work.wait) == before, "nothing stays in torch"
     dist.all_reduce(x)
     assert timer.seconds == 4

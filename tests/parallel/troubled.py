@@ -1,7 +1,8 @@
-"""A run in which the second process has trouble: `python troubled.py RUN DIRECTORY dies|hangs|nan`."""
+"""A run in which the second process has trouble: `python troubled.py RUN DIRECTORY dies|hangs|locks|nan`."""
 
 from __future__ import annotations
 
+import ctypes
 import math
 import os
 import sys
@@ -29,6 +30,11 @@ def update(self: Updates, batch: MicroBatches, *rest: Any) -> Any:
         print(f"{os.getpid()} hangs", flush=True)
         while True:
             time.sleep(1)
+    if trouble == "locks":  # itself, in C, where signals do not reach Python
+        print(f"{os.getpid()} hangs", flush=True)
+        library, mutex = ctypes.CDLL(None), (ctypes.c_byte * 64)()
+        while True:
+            library.pthread_mutex_lock(mutex)
     seen.append(batch.step)  # the batch after it is whole
     return real(self, replace(batch, count=math.nan), *rest)
 

@@ -97,6 +97,23 @@ def test_an_update_whose_weights_have_changed_is_finished_with_its_line(tiny, tm
     assert all(torch.equal(a, b) for a, b in zip(again.model.parameters(), whole.model.parameters(), strict=True))
 
 
+def test_a_launcher_that_hands_the_signal_on_does_not_interrupt_the_saving():
+    """Slurm sends SIGTERM to every process of a job, and torchrun sends its own once more."""
+    before = signal.getsignal(signal.SIGTERM)
+    saved = []
+
+    def save():
+        with listening(launched=True) as stop, stop.held("saving a checkpoint"):
+            for _ in range(2):
+                os.kill(os.getpid(), signal.SIGTERM)
+            saved.append(1)
+
+    with pytest.raises(Stopped):
+        save()
+    assert saved
+    assert signal.getsignal(signal.SIGTERM) == before
+
+
 def test_in_the_first_update_nothing_was_trained(tiny, tmp_path, monkeypatch):
     signalling(monkeypatch, Updates, "update")
     console = Console(record=True, width=300, file=io.StringIO())

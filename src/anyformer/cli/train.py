@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from os import environ
-from os.path import exists, isfile  # which no name is too long for
+from os.path import exists, isdir, isfile  # which no name is too long for
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
 from anyformer.cli import arguments
-from anyformer.cli.arguments import WHAT, Compile, Tiny
 from anyformer.cli.ending import finish
 from anyformer.cli.options import grouped
 from anyformer.cli.quiet import progress_aside
 from anyformer.cli.terminal import tell, with_bars
 from anyformer.cli.threads import wait_briefly
+from anyformer.cli.train_options import Keeping, RunOptions
 from anyformer.describe import UserError
 
 if TYPE_CHECKING:
@@ -35,94 +34,6 @@ anyformer train recipes/stdlib.toml --logger tensorboard
 """
 
 
-@dataclass(frozen=True)
-class RunOptions:
-    """What is trained, on what, from which weights."""
-
-    what: Annotated[
-        str | None,
-        typer.Argument(help=f"The TOML file of a run; or, with --data, an architecture. {WHAT}", metavar="RUN.toml|NAME|PATH"),
-    ] = None
-    data: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Train on this text: a file, a directory, a .jsonl file, or python-stdlib, the text that comes with Python. "
-            "Repeat it for more. Or on a generated task, by its kind (parity, mqar, copying, ...) or a table of its fields.",
-            metavar="PATH|TASK",
-        ),
-    ] = None
-    changes: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            help="Change the value of the run at this path, as in --set steps=500 --set optimiser.learning_rate=1e-3. "
-            "Repeat it for more changes. With --resume only these may change: steps (in all), minutes (so many more), "
-            "evaluation.*, checkpoints.*, loggers, plan.profile and sample. The learning rate then follows a schedule over the "
-            "new total.",
-            metavar="PATH=VALUE",
-        ),
-    ] = None
-    start_from: Annotated[
-        str | None,
-        typer.Option(
-            "--start-from",
-            help="Start from the weights of this run, checkpoint or Hugging Face directory, where names and shapes fit; the "
-            "rest is named. Architecture and tokenizer are then those of this model unless they are named. What learns is "
-            "tuning.*: --set 'tuning.adapter={kind=\"lora\"}', --set 'tuning.train_only=[\"head.*\"]'.",
-            metavar="PATH",
-        ),
-    ] = None
-    tiny: Tiny = False
-    compile: Compile = None
-    objective: Annotated[
-        str | None,
-        typer.Option(
-            help="What the model is trained to do, as in --objective seq2seq: docs/training.md lists them. By default "
-            "the usual one of the architecture's shape, which `anyformer show` says.",
-            metavar="KIND",
-        ),
-    ] = None
-
-
-@dataclass(frozen=True)
-class Keeping:
-    """Where a run is kept or taken up again, and what is told of it."""
-
-    out: Annotated[
-        Path | None,
-        typer.Option(help="Write the run into this new directory. By default runs/ and the time.", metavar="DIRECTORY"),
-    ] = None
-    resume: Annotated[
-        Path | None,
-        typer.Option(
-            help="Continue the run of this directory. It ends with the same weights as a run that was never stopped.",
-            metavar="RUN",
-        ),
-    ] = None
-    logger: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--logger",
-            help="Tell the metrics to this logger too: tensorboard, wandb, trackio or mlflow. Repeat it for more. With "
-            "--resume, a run keeps its loggers, and one that is new is told all from the start. More is said by "
-            '--set \'loggers=[{kind="wandb",project="mine"}]\'.',
-            metavar="KIND",
-        ),
-    ] = None
-    verify_resume: Annotated[
-        bool,
-        typer.Option(
-            "--verify-resume",
-            help="Train nothing: prove on a few updates of this run, in about a minute, that a run which is killed and resumed "
-            "ends with the same bits as one that is left alone. Says what differs; the exit code is then 1.",
-        ),
-    ] = False
-    json: Annotated[
-        bool,
-        arguments.output_option("--json", help="Print summary.json at the end, and progress on standard error."),
-    ] = False
-
-
 @grouped
 def run(*, asked: RunOptions, keeping: Keeping) -> None:
     """Train a model on text. Ctrl-C saves and stops, and --resume continues.
@@ -137,7 +48,7 @@ def run(*, asked: RunOptions, keeping: Keeping) -> None:
     what, resume = asked.start_from if asked.what is None else asked.what, keeping.resume
     _refuse(what, asked, keeping)
     assigned = _assigned(asked, keeping)
-    if resume is not None and not isfile(resume / "run.toml"):
+    if resume is not None and what is None and not isfile(resume / "run.toml"):
         raise UserError(f"{resume}: not a run directory, it has no run.toml")
     if what is not None:
         check(what, tuple(asked.data or ()))
@@ -146,12 +57,16 @@ def run(*, asked: RunOptions, keeping: Keeping) -> None:
     if first:
         tell(f"anyformer train {what or f'--resume {resume}'}: loading torch")
     wait_briefly(environ)
-    from anyformer.training import Stopped, train
+    from anyformer.training import Stopped, begin_or_resume, train
     from anyformer.training import resume as resume_run
     from anyformer.training.journal import SUMMARY
 
     try:
-        if resume is not None:
+        if resume is not None and what is not None:
+            run = resolve_run(what, (), assigned)
+            with progress_aside(keeping.json):
+                trained = begin_or_resume(run, resume, assigned, began=began, console=with_bars())
+        elif resume is not None:
             with progress_aside(keeping.json):
                 trained = resume_run(resume, assigned, began=began, console=with_bars())
         else:
@@ -176,8 +91,14 @@ def run(*, asked: RunOptions, keeping: Keeping) -> None:
 
 def _refuse(what: str | None, asked: RunOptions, keeping: Keeping) -> None:
     """Refuse options that do not go together."""
-    if (keeping.resume is None) == (what is None):
-        raise UserError("give either a run to start (RUN.toml, NAME or --start-from PATH) or --resume RUN_DIR")
+    both = keeping.resume is not None and what is not None
+    if (keeping.resume is None and what is None) or (both and (asked.start_from is not None or not _is_file(what))):
+        raise UserError(
+            "give either a run to start (RUN.toml, NAME or --start-from PATH) or --resume RUN_DIR; or RUN.toml and --resume "
+            "RUN_DIR, to begin it there if it has not begun"
+        )
+    if both and any(text.partition("=")[0].strip() == "minutes" for text in asked.changes or ()):
+        raise UserError("--set minutes would be more minutes after every start again: set minutes in the run's file")
     if keeping.resume is not None and (asked.data or keeping.out or asked.tiny or asked.objective):
         raise UserError(
             "--resume continues a run with its own data and architecture, in its own directory: leave out --data, --tiny, "
@@ -189,6 +110,11 @@ def _refuse(what: str | None, asked: RunOptions, keeping: Keeping) -> None:
         )
     if keeping.verify_resume and keeping.json:
         raise UserError("--json prints the summary of a run, and --verify-resume keeps none: leave one of them out")
+
+
+def _is_file(what: str | None) -> bool:
+    """Whether this is named as the file of a run is."""
+    return what is not None and Path(what).suffix in (".toml", ".json") and not isdir(what)
 
 
 def _assigned(asked: RunOptions, keeping: Keeping) -> dict[str, object]:

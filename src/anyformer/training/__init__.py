@@ -2,6 +2,7 @@
 
 from anyformer.training.journal import RunDirectoryError, read_run
 from anyformer.training.loop import resume, train
+from anyformer.training.restart import begin_or_resume
 from anyformer.training.run import Checkpoints, Evaluation, Run, default_run, load_run
 from anyformer.training.schedule import ConstantSchedule, Cosine, InverseSquareRoot, Linear, WarmupStableDecay
 from anyformer.training.step import NonFiniteError
@@ -25,6 +26,7 @@ __all__ = [
     "Summary",
     "Trained",
     "WarmupStableDecay",
+    "begin_or_resume",
     "default_run",
     "load_run",
     "read_run",

@@ -82,7 +82,7 @@ def train(
         ranks.first_alone(lambda: check_loggers(run.loggers))
         directory = ranks.same(lambda: Path(out) if out is not None else new_directory())
         alone = ranks.alone_in(directory, ", or choose another --out", check=journal.check_new)
-        with listening() as stop, alone, ranks.console(console, directory) as console:
+        with listening(launched=ranks.size > 1) as stop, alone, ranks.console(console, directory) as console:
             stop.doing = "measuring the machine"
             machine = measured_host(device)
             budget = None if run.minutes is None else TimeBudget(run.minutes * 60, began)
@@ -126,7 +126,7 @@ def resume(
     run = revised(stored, changes or {})
     with (
         joined(run.plan.mesh, device) as ranks,
-        listening() as stop,
+        listening(launched=ranks.size > 1) as stop,
         ranks.alone_in(directory),
         ranks.console(console, directory) as console,
     ):

@@ -75,8 +75,12 @@ class Stop:
 
 
 @contextmanager
-def listening() -> Iterator[Stop]:
-    """A `Stop` that receives Ctrl-C and SIGTERM inside this context. After the first signal the usual handling is back."""
+def listening(*, launched: bool = False) -> Iterator[Stop]:
+    """A `Stop` that receives Ctrl-C and SIGTERM inside this context. After the first signal the usual handling is back.
+
+    `launched`: the process belongs to a launcher, which hands on the SIGTERM that a cluster sends to both of them: the second
+    one says nothing new, and must not interrupt the saving that the first began.
+    """
     stop = Stop()
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 
@@ -84,12 +88,17 @@ def listening() -> Iterator[Stop]:
         for number, handler in before.items():
             signal.signal(number, handler)
 
-    def heard(number: int, frame: object) -> None:
+    def obeying() -> None:
         back()
+        if launched:
+            signal.signal(signal.SIGTERM, lambda number, frame: None)
+
+    def heard(number: int, frame: object) -> None:
+        obeying()
         stop.ask(number)
 
     def again(number: int, frame: object) -> None:
-        back()
+        obeying()
         stop.check()
 
     try:

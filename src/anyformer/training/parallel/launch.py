@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import atexit
+import faulthandler
 import gc
 import logging
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -198,7 +200,9 @@ def joined(asked: Mesh, device: torch.device, remedy: str = RESUMES) -> Iterator
         yield ALONE
         return
     from anyformer.training.parallel.exchange_clock import exchanges_timed
+    from anyformer.training.parallel.lookout import asked_all
     from anyformer.training.parallel.together import Together
+    from anyformer.training.parallel.whereabouts import told
 
     if TORCHRUN in os.environ:
         end_with_parent()
@@ -211,7 +215,8 @@ def joined(asked: Mesh, device: torch.device, remedy: str = RESUMES) -> Iterator
         if lost is None:
             raise
         said = str(lost).splitlines()[0]
-        raise LostProcessError(f"another process of this run ended or does not answer ({said}); {remedy}") from error
+        where = "".join(f"\n  {line}" for line in told(asked_all(lost)))
+        raise LostProcessError(f"another process of this run ended or does not answer ({said}); {remedy}{where}") from error
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
@@ -229,6 +234,8 @@ def connect(device: torch.device, timeout: float) -> None:
     """
     if dist.is_initialized():
         return
+    from anyformer.training.parallel.lookout import look_out
+
     if "MASTER_ADDR" not in os.environ:
         raise UserError(
             f"WORLD_SIZE = {started()}, and no launcher says where the other processes are (MASTER_ADDR): start them with "
@@ -238,8 +245,11 @@ def connect(device: torch.device, timeout: float) -> None:
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
     # Weights that two dimensions of a mesh divide are gathered in two steps, as they must be.
     logging.getLogger("torch.distributed.tensor._redistribute").setLevel(logging.ERROR)
+    # nccl ends a process that waited too long by a signal: its threads are then written down.
+    faulthandler.enable(sys.__stderr__ or 2)
     dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=timedelta(seconds=timeout))
     atexit.register(disconnect)
+    look_out(belongs=TORCHRUN in os.environ)
 
 
 def disconnect() -> None:

@@ -1,0 +1,34 @@
+"""`Launch`: a run, and the processes that share it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Launch:
+    """The run of a file, in `gpus` processes on each of `nodes` machines; its directory is `out`."""
+
+    run: str
+    out: str
+    nodes: int
+    gpus: int
+
+    @property
+    def name(self) -> str:
+        """The run's name as every cluster takes it: small letters, digits and hyphens."""
+        return re.sub(r"[^a-z0-9]+", "-", Path(self.run).stem.lower()).strip("-")[:40].rstrip("-") or "run"
+
+    @property
+    def head(self) -> str:
+        """The first line of a script, for whoever reads it."""
+        some = f"{self.nodes} node{'s' * (self.nodes > 1)} with {self.gpus} process{'es' * (self.gpus > 1)} each"
+        return f"# anyformer launch: {self.run} on {some}, kept in {self.out}"
+
+
+def folded(words: list[str]) -> str:
+    """A command over several lines of shell: torchrun's options, its rendezvous, the program."""
+    breaks = {"--rdzv-backend", "-m"}
+    return " ".join(f"\\\n  {word}" if word in breaks else word for word in words)
