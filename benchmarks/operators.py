@@ -44,7 +44,7 @@ from anyformer.operations import Shape
 from anyformer.parts.call.stack_state import StackState
 from anyformer.plan import Plan
 from anyformer.testing.inputs import B, inputs, shape
-from anyformer.testing.stand_in import StandIn, Wait, stand_in
+from anyformer.testing.stand_in import StandIn, Wait, leave, stand_in
 from anyformer.testing.traits import decodes_tokens
 from anyformer.training import Run
 from anyformer.training.held_out import corpus_of
@@ -92,8 +92,11 @@ def trained(architecture: Architecture, watch: StandIn, optimiser: Optimiser = O
     """One update, after a forward pass that makes what is kept; the loss beside a processor's, by its own kernels."""
     plan, sizes = Plan(precision="fp32", compile="off"), shape(architecture)
     step, there = (TrainingStep(architecture, sizes, plan, at, optimiser) for at in (stand_in(), torch.device("cpu")))
-    with torch.no_grad():
+    with torch.no_grad():  # in evaluation, as chance is not the same on two devices
+        for each in (step, there):
+            each.model.eval()
         losses = [float(each.loss()) for each in (step, there)]
+        step.model.train()
     with watch.watched():
         step.update()
     return {"sheet": sheet(architecture, sizes, plan, "train"), "losses": losses}
@@ -257,3 +260,4 @@ def main() -> None:
 
 if __name__ == "__main__":
     main()
+    leave()
