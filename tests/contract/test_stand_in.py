@@ -24,17 +24,19 @@ OBJECTIVES = ("causal", "masked", "span_corruption", "dpo", "replaced_tokens", "
 """Of the objectives those that are always run: one of each shape of a step."""
 
 
-def python(*arguments: str) -> str:
-    """What a process of its own prints."""
+def python(*arguments: str, given: str = "") -> list[str]:
+    """The lines that a process of its own prints."""
     paths = [str(ROOT), str(ROOT / "src"), str(ROOT / "tests"), os.environ.get("PYTHONPATH", "")]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1"}
-    done = subprocess.run([sys.executable, *arguments], env=environment, cwd=ROOT, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, *arguments], input=given, env=environment, cwd=ROOT, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
-    return done.stdout
+    return done.stdout.splitlines()
 
 
 def results(*names: str) -> list[dict]:
-    return [json.loads(line) for line in python("-m", "benchmarks.operators", "--json", *names).splitlines()]
+    return [json.loads(line) for line in python("-m", "benchmarks.operators", "--json", *names)]
 
 
 def hold(found: list[dict]) -> None:
@@ -115,15 +117,8 @@ leave()
 def seen() -> dict[str, set[tuple]]:
     """What was put down of every code, and of a product of experts in bf16, forward and backward."""
     codes = [code for code, _ in MISTAKES.values()] + list(FINE)
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
-    done = subprocess.run(
-        [sys.executable, "-c", WATCHED], input=json.dumps(codes), env=environment, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    return {
-        code: set(map(tuple, json.loads(line)))
-        for code, line in zip([*codes, "grouped"], done.stdout.splitlines(), strict=True)
-    }
+    lines = zip([*codes, "grouped"], python("-c", WATCHED, given=json.dumps(codes)), strict=True)
+    return {code: set(map(tuple, json.loads(line))) for code, line in lines}
 
 
 @pytest.mark.parametrize("name", MISTAKES)
