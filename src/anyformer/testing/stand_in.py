@@ -93,7 +93,7 @@ def stand_in() -> torch.device:
     taken = torch._C._get_privateuse1_backend_name()
     if taken not in ("privateuseone", NAME):
         raise UserError(f"torch has one place for a device from outside, which {taken!r} has; ask in a process without it")
-    _setup_privateuseone_for_python_backend(NAME, backend_module=_Module())
+    _setup_privateuseone_for_python_backend(NAME, backend_module=_StandInModule())
     # Below the operators that modes see, torch.tensor(..., device=...) and lists of indices copy through these two.
     _LIBRARY.impl("empty_strided", _empty_strided, "PrivateUse1")  # type: ignore[no-untyped-call]
     _LIBRARY.impl("_copy_from", _copy_from, "PrivateUse1")  # type: ignore[no-untyped-call]
@@ -106,7 +106,7 @@ def leave() -> NoReturn:
     os._exit(0)
 
 
-class _Module(_DummyBackendModule):
+class _StandInModule(_DummyBackendModule):
     """What torch asks of a device's module. Autocast can be switched off there, not on: torch has no rules for it."""
 
     def get_amp_supported_dtype(self) -> list[torch.dtype]:
@@ -172,7 +172,7 @@ class StandIn(TorchDispatchMode):
         if (written := OPDEFS.get(name)) is not None:  # an operator of ours: what it is made of is what a device computes
             with self:
                 return written._init_fn(*args, **kwargs)
-        call = _Call()
+        call = _StandInCall()
         given, more = call.down(args), {key: call.down(x) for key, x in kwargs.items()}
         made, device = operator(*given, **more), kwargs.get("device")
         here = bool(call.own) if device is None else torch.device(device).type == NAME
@@ -180,7 +180,7 @@ class StandIn(TorchDispatchMode):
             self._put_down(operator, name, call, made, here)
         return call.up(made, here)
 
-    def _put_down(self, operator: Any, name: str, call: _Call, made: Any, here: bool) -> None:
+    def _put_down(self, operator: Any, name: str, call: _StandInCall, made: Any, here: bool) -> None:
         self.calls[name] += 1
         if not operator.is_view:
             self.bytes += sum(x.nbytes for x in (*call.own.values(), *_tensors(made)))
@@ -188,7 +188,7 @@ class StandIn(TorchDispatchMode):
             self.wait(name, why)
 
 
-class _Call:
+class _StandInCall:
     """One operator's tensors: its `own`, held ones by identity, and whether it was given any `other` and any mask."""
 
     def __init__(self) -> None:
@@ -216,7 +216,7 @@ class _Call:
         return type(x)(self.up(each, here) for each in x) if isinstance(x, list | tuple) else x
 
 
-def _reason(operator: Any, name: str, call: _Call, made: Any, here: bool) -> Why | None:
+def _reason(operator: Any, name: str, call: _StandInCall, made: Any, here: bool) -> Why | None:
     """Why a device and its host wait at an operator; None where they do not."""
     if call.own and torch.Tag.data_dependent_output in operator.tags:
         return "reads"
@@ -230,7 +230,7 @@ def _reason(operator: Any, name: str, call: _Call, made: Any, here: bool) -> Why
     return None if here or not any(True for _ in _tensors(made)) else "makes"
 
 
-def _known_size(name: str, call: _Call) -> bool:
+def _known_size(name: str, call: _StandInCall) -> bool:
     """Whether a mask chooses where one number is put: that fills in place."""
     return name != "aten::index.Tensor" and name in BY_MASK and any(x.numel() == 1 for x in list(call.own.values())[1:])
 
