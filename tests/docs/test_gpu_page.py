@@ -43,4 +43,4 @@ def test_its_snippet_tells_of_both_mistakes():
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == ["reads aten::_local_scalar_dense", "makes aten::arange", "mixes aten::add.Tensor"]
+    assert done.stdout.splitlines() == ["reads aten::_local_scalar_dense", "mixes aten::add.Tensor", "makes aten::arange"]
