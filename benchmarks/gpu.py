@@ -5,9 +5,11 @@
     python -m benchmarks.gpu experts --without litgpt
     python -m benchmarks.gpu gpt2 --tiny      # a rehearsal of small sizes on any device, which writes no result
 
-Each call stays under ten minutes on one H100. It measures the ceilings first (large products, large copies), then trains with
-AdamW in one process, one contender after another, each alone in the memory of the device, and decodes without a prompt's
-reading in the time. A peer that is not installed has a row that says so. Writes benchmarks/results/gpu-MODEL.json.
+No measurement begins after seven minutes, which leaves two for the one that runs; the next call goes on with what is missing.
+The worthiest come first, and the result is written after each. It measures the ceilings first (large products, large copies),
+then trains with AdamW in one process, one contender after another, each alone in the memory of the device, and decodes without
+a prompt's reading in the time. A peer that is not installed has a row that says so, and so has one that finds no memory. Writes
+benchmarks/results/gpu-MODEL.json.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ import gc
 import json
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import date
 from functools import partial
 from itertools import product
@@ -46,6 +48,7 @@ from anyformer.operations import Shape
 from anyformer.plan import Plan
 
 PRECISIONS = ("bf16", "fp8")
+MINUTES = 7
 WARM, STEPS, ROUNDS = 3, 5, 3
 """Steps before measuring, steps of a round, rounds: a figure is the median over rounds."""
 PROMPT, NEW, CONTEXT = 128, 128, 1024
@@ -129,19 +132,55 @@ def decoded(model: Model, batch: int, compiled: bool, device: torch.device, on: 
 def jobs(
     model: Model, precisions: list[str], without: list[str], device: torch.device, on: Hardware
 ) -> dict[str, Callable[[], dict[str, Any]]]:
-    """Everything that is measured, by name."""
-    found: dict[str, Callable[[], dict[str, Any]]] = {}
-    for precision, (how, compile) in product(precisions, (("compiled", "on"), ("eager", "off"))):
-        plan = Plan.parse({"precision": precision, "compile": compile, "attention": "sdpa"})
-        found[f"training, anyformer, {precision}, {how}"] = partial(ours, model, plan, device, on)
-    for (name, make), compiled in product(PEERS.items(), (True, False)):
-        if name not in without:
-            how = "compiled" if compiled else "eager"
-            found[f"training, {name}, bf16, {how}"] = partial(theirs, make, model, compiled, device)
-    for batch, compiled in product(BATCHES, (True, False)):
-        how = "compiled" if compiled else "recorded"
-        found[f"decoding, anyformer, batch {batch}, {how}"] = partial(decoded, model, batch, compiled, device, on)
-    return found
+    """Everything that is measured, by name, the worthiest first: last come plain steps and compiled decoding."""
+    peers = {name: make for name, make in PEERS.items() if name not in without}
+    trained_by_us = {
+        f"training, anyformer, {precision}, {how}": partial(
+            ours, model, Plan.parse({"precision": precision, "compile": compile, "attention": "sdpa"}), device, on
+        )
+        for (how, compile), precision in product((("compiled", "on"), ("eager", "off")), precisions)
+    }
+    trained_by_them = {
+        f"training, {name}, bf16, {'compiled' if compiled else 'eager'}": partial(theirs, make, model, compiled, device)
+        for compiled, (name, make) in product((True, False), peers.items())
+    }
+    decoding = {
+        f"decoding, anyformer, batch {batch}, {'compiled' if compiled else 'recorded'}": partial(
+            decoded, model, batch, compiled, device, on
+        )
+        for compiled, batch in product((False, True), BATCHES)
+    }
+    compiled_steps, plain_steps = ([name for name in trained_by_us if name.endswith(how)] for how in ("compiled", "eager"))
+    all_jobs = {**trained_by_us, **trained_by_them, **decoding}
+    order = [
+        *compiled_steps, *(name for name in decoding if name.endswith("recorded")),
+        *(name for name in trained_by_them if name.endswith("compiled")), *plain_steps, *trained_by_them, *decoding,
+    ]  # fmt: skip
+    return {name: all_jobs[name] for name in dict.fromkeys(order)}
+
+
+def missing(found: Mapping[str, Mapping[str, Any]], listed: Mapping[str, object]) -> list[str]:
+    """The jobs that have no figures yet, in order."""
+    return [name for name in listed if name not in found]
+
+
+def run_until(
+    stops: float, listed: Mapping[str, Callable[[], dict[str, Any]]], record: dict[str, Any], keep: Callable[[], None]
+) -> None:
+    """Run the jobs that are missing from a record, and keep it after each. None begins after `stops`, in seconds of
+    `time.monotonic`, and none that finds too little memory ends the others."""
+    with Progress(console=Console(stderr=True), transient=True) as progress:
+        for name in progress.track(missing(record["results"], listed), description=record["model"]):
+            if time.monotonic() > stops:
+                progress.console.print(f"{name}: no time, call again")
+                continue
+            try:
+                record["results"][name] = listed[name]()
+            except torch.OutOfMemoryError as error:
+                record["results"][name] = {"missing": str(error).splitlines()[0]}
+            progress.console.print(f"{name}: {record['results'][name]}")
+            _forget(torch.device(record["device_type"]))
+            keep()
 
 
 def _wait(device: torch.device) -> None:
@@ -165,8 +204,9 @@ def main() -> None:
         "--precisions", nargs="+", choices=PRECISIONS, default=["bf16"], help="of our training; peers train in bf16"
     )
     parser.add_argument("--without", nargs="+", choices=tuple(PEERS), default=[], help="peers to leave out")
+    parser.add_argument("--minutes", type=float, default=MINUTES, help=f"after which no measurement begins (default {MINUTES})")
     parser.add_argument("--tiny", action="store_true", help="small sizes on any device; nothing is written")
-    arguments = parser.parse_args()
+    arguments, began = parser.parse_args(), time.monotonic()
     if not torch.cuda.is_available() and not arguments.tiny:
         parser.error("torch sees no GPU here: --tiny rehearses on the processor")
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -174,21 +214,23 @@ def main() -> None:
     on = calibrated(seconds=0.3 if arguments.tiny else 5.0, device=device.type)
     record: dict[str, Any] = {
         "model": arguments.model, "date": date.today().isoformat(), "machine": machine(), "device": on.title,
+        "device_type": device.type,
         "versions": versions("torch", "anyformer", *PEERS), "sizes": model.data(),
         "products": {name: round(rate) for name, rate in on.peaks.items()}, "copies": round(on.bandwidth), "results": {},
     }  # fmt: skip
     listed = jobs(model, arguments.precisions, arguments.without, device, on)
-    with Progress(console=Console(stderr=True), transient=True) as progress:
-        for name, job in progress.track(list(listed.items()), description=arguments.model):
-            record["results"][name] = job()
-            progress.console.print(f"{name}: {record['results'][name]}")
-            _forget(device)
-    if arguments.tiny:
-        print(json.dumps(record, indent=1))
-    else:
-        path = RESULTS / f"gpu-{arguments.model}.json"
-        path.write_text(json.dumps(record, indent=1) + "\n")
-        print(f"written: {path}")
+    path = RESULTS / f"gpu-{arguments.model}.json"
+    if not arguments.tiny and path.exists():
+        before = json.loads(path.read_text())
+        same = all(before[name] == record[name] for name in ("device", "versions", "sizes"))
+        record["results"] = before["results"] if same else {}
+
+    def keep() -> None:
+        if not arguments.tiny:
+            path.write_text(json.dumps(record, indent=1) + "\n")
+
+    run_until(began + 60 * arguments.minutes, listed, record, keep)
+    print(json.dumps(record, indent=1) if arguments.tiny else f"written: {path}")
 
 
 if __name__ == "__main__":

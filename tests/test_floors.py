@@ -32,7 +32,7 @@ FLOORS = [
     {"cli"},
 ]
 PARTS = [
-    {"sketch", "lookup", "derived", "parametrisation"},
+    {"sketch", "lookup", "derived", "parametrisation", "constant"},
     {"slot"},
     {"pointwise"},
     {"initialisation", "masks", "positions", "norms"},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import replace
 
 import pytest
@@ -56,6 +57,27 @@ def test_every_job_runs_and_a_peer_that_is_not_installed_has_a_row(monkeypatch):
     monkeypatch.setitem(gpu.PEERS, "absent", _absent)
     assert gpu.jobs(model, [], [], CPU, on)["training, absent, bf16, eager"]() == {"missing": "no such library"}
     json.dumps(found)
+
+
+def test_the_worthiest_comes_first_and_a_later_call_goes_on():
+    on, model = gpu.calibrated(seconds=0.1, device="cpu"), MODELS["gpt2"].tiny
+    names = list(gpu.jobs(model, ["bf16", "fp8"], [], CPU, on))
+    assert names[:3] == [
+        "training, anyformer, bf16, compiled", "training, anyformer, fp8, compiled", "decoding, anyformer, batch 1, recorded",
+    ]  # fmt: skip
+    assert names[-1] == "decoding, anyformer, batch 256, compiled"
+
+    def full():
+        raise torch.OutOfMemoryError("CUDA out of memory\nof 80 GB")
+
+    record, kept = {"model": "gpt2", "device_type": "cpu", "results": {"a": {"tokens_per_second": 1.0}}}, []
+    listed = {"a": full, "b": full, "c": lambda: {"tokens_per_second": 2.0}}
+    gpu.run_until(time.monotonic() - 1, listed, record, lambda: kept.append(len(record["results"])))
+    assert (kept, gpu.missing(record["results"], listed)) == ([], ["b", "c"])
+    gpu.run_until(time.monotonic() + 60, listed, record, lambda: kept.append(len(record["results"])))
+    assert kept == [2, 3]
+    assert record["results"]["a"] == {"tokens_per_second": 1.0}
+    assert record["results"]["b"] == {"missing": "CUDA out of memory"}
 
 
 def _absent(model):

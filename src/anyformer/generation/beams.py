@@ -86,11 +86,11 @@ def searched(
     each = torch.arange(len(prompts), device=device).repeat_interleave(count)
     logits, state, texts = logits[each], state.fork(each), texts.fork(each.tolist())
     again.reorder(each)
-    search = _BeamSearch(beams, len(prompts), max_tokens, device)
+    search, stopping = _BeamSearch(beams, len(prompts), max_tokens, device), torch.tensor(list(ends), device=device)
     for index in range(max_tokens):
         scores = sampling.scores(logits.float().log_softmax(-1), texts, index)
         found = _best(search, scores, sampling, texts.keep, index, first)
-        ending = _ending(found, torch.tensor(list(ends), device=device), index + 1 == max_tokens, stops)
+        ending = _ending(found, stopping, index + 1 == max_tokens, stops)
         parents, chosen = search.advance(found, ending)
         if search.over or index + 1 == max_tokens or (over is not None and over()):
             break

@@ -127,6 +127,8 @@ class Prefixes:
 def _table(rows: Sequence[Sequence[int]], device: torch.device | str) -> Tensor:
     """Rows of unequal length, filled up behind them."""
     width = max(map(len, rows), default=0)
+    if width == 0:  # no numbers to copy
+        return torch.zeros(len(rows), 0, dtype=torch.int64, device=device)
     return torch.tensor([[*row, *([0] * (width - len(row)))] for row in rows], dtype=torch.int64, device=device)
 
 

@@ -93,7 +93,7 @@ class Sampling(Value):
         Raises `NoChoiceError`, which names the token by `index`, where they leave none to choose.
         """
         assert texts is not None or not self.reads, "texts are kept where they are read"
-        scores, texts = scores_BV.float(), texts or Prefixes.of([])
+        scores, texts = scores_BV.float(), texts or Prefixes.of([], scores_BV.device)
         for part in self.parts:
             scores = part.apply(scores, texts)
         _check(scores, index)

@@ -89,13 +89,13 @@ class OneByOne:
         self.summed = torch.compile(loss.summed, dynamic=False, fullgraph=True) if compiled else loss.summed
 
     def add_gradients(self, batch: MicroBatches, scale: LossScale | None = None) -> Found:
-        total, loads = 0.0, dict[str, Load]()
+        means, loads = list[Tensor](), dict[str, Load]()
         for piece in batch.pieces:
             summed, more = self.summed(piece.tensors(), batch.key(piece))
             mean = summed / batch.count
             (mean if scale is None else scale.times(mean)).backward()  # type: ignore[no-untyped-call]
-            total, loads = total + mean.item(), added(loads, more)
-        return total, loads
+            means, loads = [*means, mean.detach()], added(loads, more)
+        return total_of(means), loads
 
 
 class Gathered:
@@ -106,14 +106,22 @@ class Gathered:
         self.loss, self.within, self.alike = loss, within, alike
 
     def add_gradients(self, batch: MicroBatches, scale: LossScale | None = None) -> Found:
-        total, loads = 0.0, dict[str, Load]()
+        means, loads = list[Tensor](), dict[str, Load]()
         for piece in batch.pieces:
             summed, more = self.within(partial(self.loss.summed, piece.tensors(), batch.key(piece)))
             mean = summed / batch.count
             own = mean / self.alike
             (own if scale is None else scale.times(own)).backward()  # type: ignore[no-untyped-call]
-            total, loads = total + mean.item(), added(loads, more)
-        return total, loads
+            means, loads = [*means, mean.detach()], added(loads, more)
+        return total_of(means), loads
+
+
+def total_of(means: Sequence[Tensor]) -> float:
+    """The sum of 0-d tensors in order, in float64, read by the host once: so it waits for no piece but the last."""
+    total = torch.zeros((), dtype=torch.float64, device=means[0].device)
+    for mean in means:
+        total = total + mean.double()
+    return total.item()
 
 
 def added(loads: dict[str, Load], more: Loads) -> dict[str, Load]:

@@ -11,7 +11,8 @@ from rich.console import Console
 from anyformer.describe import leads_to
 from anyformer.training import journal
 from anyformer.training.loop import resume, train
-from anyformer.training.parallel.launch import connect, started
+from anyformer.mesh import started
+from anyformer.training.parallel.launch import connect
 from anyformer.training.precision import default_device
 from anyformer.training.run import Run
 from anyformer.training.trained import Trained

@@ -15,6 +15,7 @@ from anyformer.operations import Shape, Tally, Weight, total
 from anyformer.parts.attention.slots import AttentionCall, Term
 from anyformer.parts.call.context import Context, Memory
 from anyformer.parts.call.state import Keys
+from anyformer.parts.constant import listed
 from anyformer.parts.sketch import Drawn, Sketch, words
 from anyformer.parts.slot import HeadSizes, Way
 
@@ -97,7 +98,7 @@ class ALiBiModule(nn.Module):
 
     def _bias(self, context: Context, keys: Keys) -> Tensor:
         query_BT, key_BS = context.positions, keys.positions
-        slopes_H11 = torch.tensor(self.slopes, device=query_BT.device)[:, None, None]
+        slopes_H11 = listed(self.slopes, torch.float32, query_BT.device)[:, None, None]
         if self.rounds:
             query, key = (slopes_H11.bfloat16() * x[:, None, None, :] for x in (query_BT, key_BS))
             return -self.factor * (query.mT.float() - key.float()).abs()

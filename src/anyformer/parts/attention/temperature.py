@@ -71,4 +71,4 @@ class LengthTemperature(Temperature):
 
     def factor(self, positions_BT: Tensor) -> Tensor:
         length = (positions_BT.clamp(min=0) + 1).float()
-        return (length.log() / torch.log(torch.tensor(float(self.trained)))).clamp(min=1)
+        return (length.log() / torch.full((), float(self.trained), device=length.device).log()).clamp(min=1)

@@ -39,7 +39,7 @@ class Noise:
     def at(seed: int, step: int, rows: Tensor) -> Noise:
         """Noise of one training step."""
         key = zlib.crc32(f"{seed}/{step}".encode())
-        return Noise(torch.tensor(key, dtype=torch.int64, device=rows.device), rows)
+        return Noise(torch.full((), key, dtype=torch.int64, device=rows.device), rows)
 
     @staticmethod
     def fresh(batch: int, device: torch.device) -> Noise:

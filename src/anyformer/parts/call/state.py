@@ -69,6 +69,11 @@ class State(Protocol):
         ...
 
 
+def _number(value: int, device: torch.device) -> Tensor:
+    """A 0-d tensor that a kernel fills: `torch.tensor` would copy from the host, which waits."""
+    return torch.full((), value, dtype=torch.int64, device=device)
+
+
 class Slots:
     """The slots of a stack's state: `positions` (B, C), the position held in each slot, EMPTY in a free one.
 
@@ -78,7 +83,7 @@ class Slots:
 
     def __init__(self, positions: Tensor, used: int = 0) -> None:
         self.positions, self.used = positions, used
-        self.start = torch.tensor(used, device=positions.device)
+        self.start = _number(used, positions.device)
         self.visible = used
 
     @staticmethod
@@ -108,7 +113,7 @@ class Slots:
                 f"the decode state holds at most {self.capacity} positions: {self.used} are used and {count} more asked for; "
                 f"allocate it with a larger capacity"
             )
-        self.start = torch.tensor(self.used, device=self.positions.device)
+        self.start = _number(self.used, self.positions.device)
         self.used += count
         step = multiple << max(0, (self.used // (8 * multiple)).bit_length() - 1) if multiple > 1 else 1
         self.visible = min(self.capacity, -(-self.used // step) * step)

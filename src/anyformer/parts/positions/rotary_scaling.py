@@ -11,6 +11,7 @@ from torch import Tensor
 
 from anyformer.describe import Moderate, Registry, Value
 from anyformer.operations import Limit
+from anyformer.parts.constant import listed
 from anyformer.parts.sketch import number
 
 Trained = Annotated[int, Field(ge=2)]
@@ -190,7 +191,7 @@ class LongRoPE(RotaryScaling):
                 raise ValueError(f"longrope's {name} needs a divisor for each of the {pairs} pairs, got {len(divisors)}")
 
     def frequencies(self, base: Tensor, theta: float, length: Tensor) -> Tensor:
-        short, long = (torch.tensor(divisors, device=base.device) for divisors in (self.short, self.long))
+        short, long = (listed(divisors, torch.float32, base.device) for divisors in (self.short, self.long))
         return base / torch.where(length > self.trained, long, short)
 
 

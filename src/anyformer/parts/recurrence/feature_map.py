@@ -11,6 +11,7 @@ from pydantic import Field
 from torch import Tensor
 
 from anyformer.describe import Count, Positive, Registry, Value
+from anyformer.parts.constant import constant
 
 
 class FeatureMap(Value):
@@ -129,7 +130,8 @@ class RandomFeatures(FeatureMap):
         """w . x (..., count) and |x|^2 / 2 (..., 1), of x times the root of the scale."""
         assert directions is not None
         x = x * math.sqrt(x.shape[-1] ** -0.5 if self.scale is None else self.scale)
-        return x @ directions.to(x.device, x.dtype).mT, x.square().sum(-1, keepdim=True) / 2
+        own = constant((self, x.shape[-1]), lambda: directions, x.dtype, x.device)
+        return x @ own.mT, x.square().sum(-1, keepdim=True) / 2
 
 
 class RandomFourier(RandomFeatures):

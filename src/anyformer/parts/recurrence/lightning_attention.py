@@ -12,6 +12,7 @@ from anyformer.operations import Shape, Tally, total
 from anyformer.parts.attention.heads_sketch import gated, heads_cell
 from anyformer.parts.call.context import Context
 from anyformer.parts.call.recurrent_state import SUM_BYTES, RecurrentState
+from anyformer.parts.constant import listed
 from anyformer.parts.derived import LayerFactor
 from anyformer.parts.norms.norm import Norm
 from anyformer.parts.pointwise.activation import ACTIVATIONS, activation_name, built_activation
@@ -101,7 +102,7 @@ class LightningAttentionModule(RecurrentHeadsModule):
     def __init__(self, attention: LightningAttention, width: int, plan: Plan) -> None:
         super().__init__(attention, width)
         H, E = attention.heads, self.head_width
-        self.heads, self.chunk, self.slopes = H, plan.chunk, attention.slopes
+        self.heads, self.chunk, self.slopes = H, plan.chunk, tuple(attention.slopes)
         self.activation = built_activation(attention.activation, H * E)
         self.norm = attention.norm.build(H * E) if attention.norm else nn.Identity()
         self.gate = attention.gate.module(width, H, E) if attention.gate else None
@@ -121,7 +122,7 @@ class LightningAttentionModule(RecurrentHeadsModule):
         with exactly(query):
             activated = (self.activation(y) for y in (query, key, value))
             q, k, v = (heads_first(split_heads(exact(y), self.heads), self.heads) for y in activated)
-            log_decay = -torch.tensor(self.slopes, dtype=q.dtype, device=q.device)[:, None, None, None]
+            log_decay = -listed(self.slopes, q.dtype, q.device)[:, None, None, None]
             log_decay = log_decay.expand(1, -1, 1, q.shape[-2], 1)
             if context.valid is not None:
                 invalid = ~context.valid[:, None, None, :, None]

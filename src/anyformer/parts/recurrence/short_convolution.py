@@ -88,7 +88,8 @@ def latest_input(width: int, batch: int, dtype: torch.dtype, device: torch.devic
 
 def previous(x_BTW: Tensor, context: Context, state: ConvolutionState | None = None) -> Tensor:
     """x_{t-1}, zeros at the first token of a row or a document: (B, T, W) -> (B, T, W)."""
-    shift = x_BTW.new_tensor([1.0, 0.0]).expand(x_BTW.shape[2], 2)
+    # 1, 0: counted on the device, as a list would be copied to it.
+    shift = torch.arange(1, -1, -1, dtype=x_BTW.dtype, device=x_BTW.device).expand(x_BTW.shape[2], 2)
     return convolved(x_BTW, shift, context, state).to(x_BTW.dtype)
 
 

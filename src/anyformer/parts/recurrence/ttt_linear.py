@@ -180,6 +180,6 @@ class TTTLinearModule(RecurrentHeadsModule):
         rotary, n = self.part.rotary, self.part.minibatch
         if rotary is None:
             return x_BTHE
-        last = torch.tensor(n - 1, device=positions.device)
+        last = torch.full((), n - 1, device=positions.device)
         table = rotary.table(positions.clamp(min=0) % n, self.head_width, x_BTHE.dtype, last)
         return rotary.rotate(x_BTHE, table)
