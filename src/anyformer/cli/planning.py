@@ -154,11 +154,10 @@ def run(
 ) -> Answer:
     """Say whether a training run fits on many accelerators, which layout is the fastest, and how fast it is.
 
-    --serve plans serving, --finetune fine-tuning. Every layout of data, tensor, pipeline and expert parallelism,
-    sharding and recomputation is tried. The command exits with 1 if nothing fits.
-
-    Above 16,384 accelerators, or with --pod, they stand in pods and regions: it adds training with a gradient in every step and
-    with outer steps between regions (DiLoCo), goodput, checkpoints, energy and price.
+    --serve plans serving, --finetune fine-tuning. Every layout of data, tensor, pipeline and expert parallelism, sharding and
+    recomputation is tried. Above 16,384 accelerators, or with --pod, they stand in pods and regions: it adds training with
+    gradients every step and with outer steps between regions (DiLoCo), goodput, checkpoints, energy and price. It exits with 1
+    if nothing fits.
 
     With --mtbf accelerators fail: it adds the goodput (the share of the time that is new progress), the best interval between
     saves, what the time is lost to, and the wall time of the whole run, by formula and by simulated runs.

@@ -97,7 +97,7 @@ def default(hardware: Hardware, pod: int = POD, pods: int = PODS, between: float
 def used(accelerators: int, pod: int, pods: int) -> tuple[int, int]:
     """(regions, pods of each): as many as so many accelerators make of equal regions of at most `pods` pods; (1, 0) for none.
 
-    Of divisions that leave as few over, that with the fewest regions.
+    There is at most one region more than so many pods need, and of divisions that leave as few over, the fewest regions.
     """
     whole = accelerators // pod
     choices = [(regions, min(whole // regions, pods)) for regions in range(1, -(-whole // pods) + 2)]
