@@ -4,10 +4,10 @@
 
 Runs: the rate of running steps that authors print, beside the predicted one, in their layout. Goodputs: what is printed of
 interruptions, beside the formula with their rate of failures. Energy: accelerator-hours times power, beside printed energy.
-Pods: bytes between the two pods of PaLM. Scale: llama-3.1-405b on 16,384 to 196,608 accelerators, in the three ways of
+Pods: bytes between the two pods of PaLM. Scale: llama-3.1-405b on 12,288 to 196,608 accelerators, in the three ways of
 `planning.coupling`. Links: the same on 98,304, with slower and faster links between regions. Nothing is drawn and no clock is
-read: the figures are the same on any machine. Writes benchmarks/results/scale.json; `python docs/make_scale.py` writes the page.
-A minute.
+read: the figures are the same on any machine. Writes benchmarks/results/scale.json, of which `python docs/make_scale.py` makes
+the page. A minute.
 """
 
 from __future__ import annotations
@@ -49,14 +49,20 @@ OPT_LAYOUT = {"fsdp": 124, "tp": 8, "sp": False, "checkpointing": "full"}
 OPT_SOURCE = "Zhang et al. 2022, arXiv 2205.01068, section 2.4; rate: its logbook"
 PRINTED = (
     ("Llama 3", "Llama team 2024, arXiv 2407.21783, table 4", "llama-3.1-405b", 16384, 1),
-    ("Megatron-LM, by MegaScale's authors", "Jiang et al. 2024 (MegaScale), arXiv 2402.15627, table 2", "megatron-175b", 12288, 0),
+    (
+        "Megatron-LM, by MegaScale's authors",
+        "Jiang et al. 2024 (MegaScale), arXiv 2402.15627, table 2",
+        "megatron-175b",
+        12288,
+        0,
+    ),
     ("MegaScale", "Jiang et al. 2024 (MegaScale), arXiv 2402.15627, table 2", "megatron-175b", 12288, 1),
     ("Nemotron-4", "NVIDIA 2024, arXiv 2406.11704, table 2", "nemotron-4-340b", 6144, 0),
     ("Megatron-LM", "Narayanan et al. 2021, arXiv 2104.04473, table 1", "megatron-1t", 3072, 0),
     ("LLaMA", "Touvron et al. 2023, arXiv 2302.13971, section 2.4 and table 15", "llama-65b", 2048, 0),
     ("DeepSeek-V3", "DeepSeek-AI 2025, arXiv 2505.09343, table 4", "deepseek-v3", 2048, 0),
 )
-"""Who, source, model, accelerators, and which of the source's rows for these, as docs/published.toml and measured.toml have them."""
+"""Who, source, model, accelerators, and which of the source's rows for these, as in docs/published.toml and measured.toml."""
 ENERGY = (
     ("OPT-175B", 809_472, 356), ("BLOOM-175B", 1_082_880, 475), ("LLaMA-7B", 82_432, 36), ("LLaMA-13B", 135_168, 59),
     ("LLaMA-33B", 530_432, 233), ("LLaMA-65B", 1_022_362, 449),

@@ -58,7 +58,7 @@ def test_gradients_leave_a_pod_once_they_are_summed_in_it(row):
 
 
 def test_what_is_sharded_over_pods_leaves_them_by_a_ring(row):
-    """Gathered twice for each micro-batch and scattered as often: 63/64 of 2 m copies in bf16 and m gradients, a sixteenth each."""
+    """Of 2 m copies in bf16 and m gradients 63/64, and of these a sixteenth for each of a pod."""
     (stage,) = parts(row, Layout(fsdp=64))
     count = stage.parameters.total
     (beyond,) = crossed(row, stage, Layout(fsdp=64, micro_batches=3, sharded="weights"), PODS)
@@ -102,6 +102,16 @@ def test_transfers_beyond_a_pod_hide_behind_the_last_backward_pass_alone(row):
     far = crossing_seconds(beyond, layout, REGIONS, 0.5)
     assert found.data == pytest.approx(near + far - 0.5 * found.compute * 2 / 3 / 4)
     assert found.data > 0
+
+
+def test_gradients_of_a_step_do_not_hide_behind_its_first_micro_batches(row):
+    """Weights are gathered in each of them, and what leaves a pod goes once, when the last is computed."""
+    layout = Layout(dp=8, fsdp=8, micro_batches=64, sharded="weights")
+    (stage,) = parts(row, layout)
+    found = step_time(row, (stage,), layout, Machine(TOY, "bf16", PODS))
+    far = crossing_seconds(crossed(row, stage, layout, PODS), layout, PODS, 0.5)
+    assert 0 < far < 0.5 * found.compute
+    assert found.data >= far - 0.5 * found.compute * 2 / 3 / 64 > 0
 
 
 @pytest.mark.parametrize("layout", LAYOUTS, ids=str)
@@ -193,7 +203,8 @@ def test_a_search_over_pods_keeps_a_copy_in_each_and_tries_few_layouts():
         layout = each.layout
         assert layout.ranks == 98304
         assert 3072 % (layout.tp * layout.pp) == 0
-        assert len(each.beyond) == 2 and min(each.beyond) > 0
+        assert len(each.beyond) == 2
+        assert min(each.beyond) > 0
     one = plan_training(architecture("llama-3-8b"), ranks=98304, batch_tokens=98304 * 1024, length=4096, plan=BF16)
     assert one.fastest[0].time.total < found.fastest[0].time.total
 

@@ -36,7 +36,7 @@ def ways(planned):
 
 
 def test_outer_steps_wait_for_what_does_not_travel_beside_them():
-    """A billion numbers in fp32 among 4: 6 GB, 3/2 of 4. At 1 GB/s 6 s in 100 steps; in 4 fragments of 1.5 s, 1 s hidden, 2 s."""
+    """A billion numbers in fp32 among 4 are 6 GB, 3/2 of 4. At 1 GB/s they take 6 s; in 4 fragments 1.5 s each."""
     whole = OuterSteps(100)
     assert whole.exchanged(10**9, 4) == 6 * 10**9
     assert whole.exposed(6.0, 0.5, 1.0) == pytest.approx(6.5 / 100)
@@ -84,7 +84,7 @@ def test_published_losses_are_as_printed():
 
 
 def test_regions_train_alone_between_outer_steps(planned, ways):
-    """128 accelerators in 4 regions of 32, each with a quarter of the sequences; 3.2 GB/s leave one, of which 80 % are reached."""
+    """128 accelerators in 4 regions of 32, each with a quarter of the sequences; of 3.2 GB/s out of one 80 % are reached."""
     assert [each.name for each in ways] == [EVERY_STEP, "DiLoCo", "Streaming DiLoCo"]
     together, diloco, streaming = ways
     assert together.candidate == planned.fastest[0]

@@ -73,7 +73,7 @@ def couplings(architecture: Architecture, planned: Planned, plan: Plan, every: i
         return tuple(found)
     alone = plan_training(
         architecture, ranks=tier.size, batch_tokens=planned.sequences // replicas * planned.length, length=planned.length,
-        hardware=machine.hardware, plan=plan, show=1, fabric=machine.fabric.below(tier),
+        hardware=machine.hardware, plan=plan, show=1, fabric=machine.fabric,
     )  # fmt: skip
     parameters = architecture.cost(Shape(), Plan()).parameters
     return (*found, *(coupled(each, alone.fastest[0], tier, replicas, parameters) for each in _ways(every) if alone.fastest))

@@ -65,10 +65,6 @@ class Fabric:
         """The tiers of which so many accelerators are more than one unit."""
         return Fabric(tuple(tier for tier in self.tiers if tier.size < ranks))
 
-    def below(self, tier: Tier) -> Fabric:
-        """The tiers inside of one unit of a tier."""
-        return Fabric(self.tiers[: self.tiers.index(tier)])
-
     def problems(self, layout: Layout) -> tuple[str, ...]:
         """Why a layout cannot stand on it: a copy of the model's layers and all experts of a layer stay inside one unit."""
         copy = layout.tp * layout.pp
