@@ -15,10 +15,12 @@ from anyformer.describe import UserError
 
 if TYPE_CHECKING:
     from anyformer.model import Architecture
-    from anyformer.planning.failures import Failures
+    from anyformer.planning.failures import Failures, TrainingJob
     from anyformer.planning.forecast import Forecast
     from anyformer.planning.planner import Candidate
 
+USUAL = 50_000.0
+"""Hours between failures of an accelerator in pods of which nothing is said: Llama 3's, rounded."""
 TOKENS = 10**12
 """Tokens of the run by default: days are per trillion tokens elsewhere too."""
 MINUTE, HOUR, DAY = 60.0, 3600.0, 86400.0
@@ -106,11 +108,12 @@ class FailureOptions:
         ),
     ] = None
 
-    def failures(self) -> Failures | None:
-        """What fails, None without --mtbf; an option that cannot be is refused by its name, as it was typed."""
+    def failures(self, usual: float | None = None) -> Failures | None:
+        """What fails, None without --mtbf or a `usual` time in hours; an option that cannot be is refused, as it was typed."""
         given = {name: value for name, value in asdict(self).items() if value is not None and value is not False}
         named = {name: f"--{name.replace('_', '-')}" for name in given}
-        if self.mtbf is None:
+        mtbf = usual if self.mtbf is None else self.mtbf
+        if mtbf is None:
             if given:
                 raise UserError(f"{', '.join(named.values())} is about failures, of which there are none without --mtbf HOURS")
             return None
@@ -125,14 +128,28 @@ class FailureOptions:
 
         times = {"detect": MINUTE, "restart": MINUTE, "repair": HOUR}
         seconds = {name: given[name] * unit for name, unit in times.items() if name in given}
-        return Failures(self.mtbf * HOUR, spares=self.spares, causes=causes_of(self.causes) if self.causes else (), **seconds)
+        return Failures(mtbf * HOUR, spares=self.spares, causes=causes_of(self.causes) if self.causes else (), **seconds)
+
+    def job(self, failures: Failures, architecture: Architecture, best: Candidate) -> TrainingJob:
+        """The job of a layout, with saves as these options say."""
+        from anyformer.planning.forecast import job_of
+
+        storage = None if self.storage is None else self.storage * 1e9
+        return job_of(architecture, best, failures, storage=storage, background=self.background, pause=self.save)
+
+    def interval(self, job: TrainingJob, step: float) -> float:
+        """Seconds of work between saves: as asked, or the best, in whole steps; at least as many as a save takes."""
+        from anyformer.planning.goodput import best_interval
+
+        if self.save_every is None:
+            return best_interval(job, step)
+        return step * max(1, round(self.save_every * MINUTE / step), math.ceil(job.late / step))
 
     def forecast(self, failures: Failures, architecture: Architecture, best: Candidate) -> Forecast:
         """What failures make of the run in a layout."""
-        from anyformer.planning.forecast import checkpoint_bytes, forecast, job_of
+        from anyformer.planning.forecast import checkpoint_bytes, forecast
 
-        storage = None if self.storage is None else self.storage * 1e9
-        job = job_of(architecture, best, failures, storage=storage, background=self.background, pause=self.save)
+        job = self.job(failures, architecture, best)
         work = (self.tokens or TOKENS) / best.tokens_per_second
         every = None if self.save_every is None else self.save_every * MINUTE
         checkpoint = checkpoint_bytes(architecture, best)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
 import typer
 
+from anyformer.cli import training_plan
 from anyformer.cli.amounts import tokens
 from anyformer.cli.answering import Answer, answering
 from anyformer.cli.arguments import (
@@ -21,11 +22,11 @@ from anyformer.cli.arguments import (
     stand_in_warnings,
     workload_option,
 )
-from anyformer.cli.failure_options import TOKENS, FailureOptions
+from anyformer.cli.failure_options import USUAL, FailureOptions
 from anyformer.cli.options import grouped
-from anyformer.cli.pages import Item, Verbatim
+from anyformer.cli.pages import Verbatim
 from anyformer.cli.run_file import TrainingOptions
-from anyformer.cli.terminal import tell
+from anyformer.cli.scale_options import ScaleOptions
 from anyformer.costs.rows import PageLine
 from anyformer.precision import Kind
 
@@ -33,14 +34,12 @@ if TYPE_CHECKING:
     from anyformer.costs.hardware import Hardware
     from anyformer.model import Architecture
     from anyformer.plan import Plan
-    from anyformer.planning.failures import Failures
     from anyformer.planning.serving import Service
 
-GPUS = 8
-BATCH_TOKENS = 2**22
 EXAMPLES = """
 anyformer plan llama-2-13b --gpus 8 --hardware a100 --length 8k
 anyformer plan llama-3.1-405b --gpus 16384 --batch-tokens 16M --mtbf 50000 --tokens 15.6T
+anyformer plan llama-3.1-405b --gpus 100000 --tokens 15.6T
 anyformer plan deepseek-v3 llama-3-70b --serve --length 128k --users 32 --rate 2.5
 anyformer plan llama-3-8b --finetune --length 2k --batch 4
 """
@@ -98,25 +97,26 @@ class PlannedMachine:
             metavar="|".join(get_args(Kind)),
         ),
     ] = "auto"
+    rate: Annotated[
+        float | None,
+        machine_option(
+            help="Dollars per accelerator and hour, of serving and of training in pods. By default an assumed price, which the "
+            "answer states.",
+            min=0.0,
+            metavar="DOLLARS",
+        ),
+    ] = None
 
 
 @dataclass(frozen=True)
 class ServingOptions:
-    """How many are served, in which format, and what an hour costs."""
+    """How many are served, and in which format."""
 
     users: Annotated[int, serving_option(help="Serve this many users at once.", min=1, metavar="COUNT")] = 1
     weights: Annotated[
         Literal["bf16", "fp8", "int8", "int4"],
         serving_option(help="Store the weights in this number format; products are in bf16.", metavar="bf16|fp8|int8|int4"),
     ] = "bf16"
-    rate: Annotated[
-        float | None,
-        serving_option(
-            help="Dollars per accelerator and hour. By default an assumed price, which the answer states.",
-            min=0.0,
-            metavar="DOLLARS",
-        ),
-    ] = None
 
 
 @dataclass(frozen=True)
@@ -147,19 +147,21 @@ def run(
     ] = None,
     training: TrainingOptions,
     failing: FailureOptions,
+    scaling: ScaleOptions,
     serving: ServingOptions,
     tuning: TuningOptions,
     json: Json = False,
 ) -> Answer:
     """Say whether a training run fits on many accelerators, which layout is the fastest, and how fast it is.
 
-    With --serve it plans serving, with --finetune fine-tuning. Every layout of data, tensor, pipeline and expert parallelism,
-    sharding and recomputation is tried. The command exits with 1 if nothing fits.
+    --serve plans serving, --finetune fine-tuning. Every layout of data, tensor, pipeline and expert parallelism, sharding and
+    recomputation is tried. Above 16,384 accelerators, or with --pod, they stand in pods and regions: it adds training with
+    gradients every step and with outer steps between regions (DiLoCo), goodput, checkpoints, energy and price. It exits with 1
+    if nothing fits.
 
     With --mtbf accelerators fail: it adds the goodput (the share of the time that is new progress), the best interval between
     saves, what the time is lost to, and the wall time of the whole run, by formula and by simulated runs.
     """
-    failures = failing.failures()
     made = {name: resolve_architecture(name, changes, tiny=tiny) for name in names}
 
     from anyformer.costs.hardware import HERE
@@ -167,7 +169,7 @@ def run(
     from anyformer.costs.page import beyond_tables, longest
     from anyformer.plan import Plan
 
-    _refuse(names, question, machine, training, fails=failures is not None)
+    _refuse(names, question, machine, training, failing, scaling)
     length = length or min(question.length, *(longest(each) or question.length for each in made.values()))
     on, plan = hardware_of(machine.hardware), Plan.parse({"precision": machine.precision})
     warnings = [
@@ -176,23 +178,33 @@ def run(
         for warning in (*stand_in_warnings(name), *beyond_tables(each, length))
     ]
     if question.serve:
-        answer = _serve(made, serving, length, on, machine.gpus, plan, json=json)
+        answer = _serve(made, serving, length, on, machine, plan, json=json)
     elif question.finetune:
         from anyformer.cli import fine_tuning
 
         answer = fine_tuning.answered(made, on, tuning.batch, length, tuning.rank, plan, json=json)
     else:
-        (pair,) = made.items()
-        answer = _train(*pair, on, machine.gpus or GPUS, length, plan, training, failing, failures, json=json)
+        ((name, each),) = made.items()
+        rest = (machine.gpus or training_plan.GPUS, length, plan, training, failing, scaling, machine.rate)
+        answer = training_plan.answered(name, each, on, *rest, json=json)
     page = answer.page if json else [*warnings, *answer.page]
     return replace(answer, page=page, lasting=machine.hardware != HERE)
 
 
-def _refuse(names: list[str], question: Question, machine: PlannedMachine, training: TrainingOptions, *, fails: bool) -> None:
+def _refuse(
+    names: list[str],
+    question: Question,
+    machine: PlannedMachine,
+    training: TrainingOptions,
+    failing: FailureOptions,
+    scaling: ScaleOptions,
+) -> None:
     """Refuse options of one question beside another."""
     from anyformer.describe import UserError
 
     trains = not (question.serve or question.finetune)
+    in_pods = trains and scaling.asked(machine.gpus or training_plan.GPUS)
+    failing.failures(USUAL if in_pods else None)
     if question.serve and question.finetune:
         raise UserError("--serve and --finetune are two questions: ask one at a time")
     if training.write is not None and not trains:
@@ -201,8 +213,10 @@ def _refuse(names: list[str], question: Question, machine: PlannedMachine, train
         raise UserError("--data is the text of the run that --write writes: add --write RUN.toml")
     if training.write is not None and training.write.exists():
         raise UserError(f"--write: {training.write} is there already: choose another file, or remove it")
-    if fails and not trains:
+    if failing.mtbf is not None and not trains:
         raise UserError("--mtbf is about training on many accelerators: leave it out, or --serve and --finetune")
+    if scaling.given and not trains:
+        raise UserError(f"{', '.join(scaling.given)} is about training in pods: leave it out, or --serve and --finetune")
     if question.finetune and machine.gpus not in (None, 1):
         raise UserError("--finetune is answered for one accelerator: leave --gpus out, or --finetune to train all on many")
     if len(names) > 1 and trains:
@@ -214,7 +228,7 @@ def _serve(
     asked: ServingOptions,
     length: int,
     on: Hardware,
-    gpus: int | None,
+    machine: PlannedMachine,
     plan: Plan,
     *,
     json: bool,
@@ -228,7 +242,7 @@ def _serve(
         for name, each in made.items():
             try:
                 services[name] = serve(
-                    each, users=asked.users, length=length, hardware=hardware, accelerators=gpus, format=asked.weights,
+                    each, users=asked.users, length=length, hardware=hardware, accelerators=machine.gpus, format=asked.weights,
                     plan=plan,
                 )  # fmt: skip
             except UserError as error:
@@ -236,50 +250,9 @@ def _serve(
         return services
 
     services = served(on)
-    price = serving.RATE if asked.rate is None else asked.rate
+    price = serving.RATE if machine.rate is None else machine.rate
     if json:
         return Answer([Verbatim(jsons.dumps(serving.data(list(services), services.values(), price), indent=2))])
     reached = on.efficiency
     newer = served(on.but(efficiency=replace(reached, attention=max(reached.attention, reached.matrix))))
-    return Answer(serving.page(services, newer, price, assumed=asked.rate is None))
-
-
-def _train(
-    what: str,
-    architecture: Architecture,
-    on: Hardware,
-    gpus: int,
-    length: int,
-    plan: Plan,
-    asked: TrainingOptions,
-    failing: FailureOptions,
-    failures: Failures | None,
-    *,
-    json: bool,
-) -> Answer:
-    """The layouts, and what failures make of the fastest; its run is written if asked. Yes if one fits."""
-    from anyformer.cli import forecasts, layouts
-    from anyformer.planning.advice import advise
-    from anyformer.planning.planner import plan_training
-
-    # By default a power of two of sequences, which divides among accelerators whatever their length.
-    tokens_of_step = length * 2 ** max(0, (BATCH_TOKENS // length).bit_length() - 1)
-    planned = plan_training(
-        architecture, ranks=gpus, batch_tokens=asked.batch_tokens or tokens_of_step, length=length, hardware=on, plan=plan,
-        show=asked.show, runs=asked.write is not None,
-    )  # fmt: skip
-    found = failing.forecast(failures, architecture, planned.fastest[0]) if failures and planned.fastest else None
-    page: list[Item] = []
-    if json:
-        told = {} if found is None else {"failures": forecasts.data(found)}
-        page.append(Verbatim(jsons.dumps(layouts.data(planned) | told, indent=2)))
-    else:
-        advice = None if planned.fastest else advise(architecture, planned, plan)
-        page += layouts.page(what, planned, [] if advice is None else list(advice.lines()))
-        page += [] if found is None else forecasts.page(found, failing.tokens or TOKENS)
-    line = asked.written(architecture, planned, plan) if planned.fastest else None
-    if line is not None and json:
-        tell(line)
-    elif line is not None:
-        page.append(Verbatim(line))
-    return Answer(page, code=int(not planned.fastest))
+    return Answer(serving.page(services, newer, price, assumed=machine.rate is None))

@@ -77,6 +77,8 @@ class Hardware:
     """Seconds that the shortest kernel takes when kernels are launched back to back."""
     generation: str = ""
     """The name of its set of efficiencies."""
+    power: float | None = None
+    """Watts at most: its thermal design power; None where its source prints none."""
 
     def unit(self, precision: str) -> str:
         """The precision whose peak is that of `precision`: fp16 for bf16 on a chip without it, else itself."""
@@ -131,6 +133,7 @@ def _read(name: str, row: dict[str, Any], reached: Mapping[str, dict[str, float]
         Efficiency(**reached[row["reached"]]),
         row.get("launch", 2) * 1e-6,
         row["reached"],
+        row.get("power"),
     )
 
 

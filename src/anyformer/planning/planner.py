@@ -14,6 +14,7 @@ from anyformer.costs.named_hardware import hardware_of
 from anyformer.describe import UserError
 from anyformer.model import Architecture
 from anyformer.plan import Checkpointing, Plan
+from anyformer.planning.fabric import Fabric, crossed
 from anyformer.planning.layout import DividedSizes, Layout, Sharded, bounds, divisors, nested, problems
 from anyformer.planning.rank import memory
 from anyformer.planning.stages import PlannedStage, UnitRow, row_of, stages
@@ -35,6 +36,8 @@ class Candidate:
     flops: int
     """Exact FLOPs of one step, forward and backward, without recomputation."""
     machine: Machine
+    beyond: tuple[int, ...] = ()
+    """Of the bytes sent, those that leave the unit of each tier of the fabric: a pod, a region."""
 
     @property
     def tokens_per_second(self) -> float:
@@ -83,11 +86,12 @@ def price_layout(
     prefix: int = 0,
     hardware: str | Hardware = "h100",
     plan: Plan | None = None,
+    fabric: Fabric | None = None,
 ) -> Candidate:
     """Price one layout; refuses an impossible one. The layout's checkpointing counts, whatever the plan's."""
-    if reasons := problems(layout, bounds(architecture), length):
+    machine = machine_of(hardware, plan := plan or Plan(), fabric)
+    if reasons := problems(layout, bounds(architecture), length) + machine.fabric.problems(layout):
         raise UserError(f"{layout} is not possible: {'; '.join(reasons)}")
-    machine = machine_of(hardware, plan := plan or Plan())
     row = row_of(architecture, length, plan.but(precision=machine.precision), source_length, prefix)
     return priced(row, stages(row, layout.pp, layout.chunks, even=layout.even), layout, machine)
 
@@ -106,15 +110,17 @@ def plan_training(
     behind: bool = False,
     show: int = 5,
     runs: bool = False,
+    fabric: Fabric | None = None,
 ) -> Planned:
     """The `show` fastest layouts for batches of `batch_tokens` tokens in sequences of `length`, and why others do not fit.
 
     Searched: tp up to a node; pp up to a layer per stage; chunks; ep over the experts; states sharded over all replicas, over
-    those of one node, or not; micro-batches of 1 to 8; the least sharding and checkpointing that fit, or `checkpointing` alone.
+    those of one node, pod or region of the `fabric`, or not; micro-batches of 1 to 8; the least sharding and checkpointing that
+    fit, or `checkpointing` alone.
     Tokens go to experts once to each node; `behind`: while another micro-batch is computed. `runs`: only layouts that a run
     can have (`Layout.runs`).
     """
-    machine = machine_of(hardware, plan := plan or Plan())
+    machine = machine_of(hardware, plan := plan or Plan(), fabric)
     sequences = batch_tokens // length
     if sequences < 1:
         raise UserError(f"a batch of {batch_tokens:,} tokens holds no sequence of {length:,}: raise it, or shorten the length")
@@ -130,7 +136,7 @@ def plan_training(
         if runs and not replace(layout, sharded="weights").runs:
             continue
         tried += 1
-        if reasons := problems(layout, sizes, length):
+        if reasons := problems(layout, sizes, length) + machine.fabric.problems(layout):
             impossible[reasons[0]] += 1
             continue
         ways: tuple[Sharded, ...] = ("weights",) if runs else get_args(Sharded)
@@ -149,10 +155,10 @@ def plan_training(
     return Planned(machine, ranks, sequences, length, tuple(best), tuple(never[:show]), impossible, tried)
 
 
-def machine_of(hardware: str | Hardware, plan: Plan) -> Machine:
+def machine_of(hardware: str | Hardware, plan: Plan, fabric: Fabric | None = None) -> Machine:
     """The hardware, by its name or itself, with the plan's precision, of which `auto` is the faster one there."""
     on = hardware_of(hardware)
-    return Machine(on, on.resolved(plan).precision)
+    return Machine(on, on.resolved(plan).precision, fabric or Fabric())
 
 
 def _mesh(layout: Layout) -> tuple[int, ...]:
@@ -191,9 +197,11 @@ def priced(row: UnitRow, parts: tuple[PlannedStage, ...], layout: Layout, machin
     """A layout with its price, from the units and stages of an architecture."""
     domain = machine.hardware.domain
     most_sent = max((sent(row, stage, layout, domain) for stage in parts), key=lambda stage: stage.total)
+    beyond = max((crossed(row, stage, layout, machine.fabric) for stage in parts), key=sum)
     time = step_time(row, parts, layout, machine)
     flops = 3 * row.flops * layout.sequences
-    return Candidate(layout, memory(row, parts, layout), most_sent, time, layout.sequences * row.length, flops, machine)
+    tokens = layout.sequences * row.length
+    return Candidate(layout, memory(row, parts, layout), most_sent, time, tokens, flops, machine, beyond)
 
 
 def _layouts(sizes: DividedSizes, ranks: int, sequences: int, machine: Machine, *, behind: bool) -> Iterator[Layout]:
@@ -210,7 +218,7 @@ def _layouts(sizes: DividedSizes, ranks: int, sequences: int, machine: Machine, 
             for micro_batch in divisors(sequences // replicas, _LARGEST_MICRO_BATCH):
                 m = sequences // replicas // micro_batch
                 for chunks in _chunks(pp, m, sizes.depth):
-                    for fsdp in _shards(replicas, tp, machine):
+                    for fsdp in _shards(replicas, tp, pp, machine):
                         base = Layout(replicas // fsdp, fsdp, tp, True, 1, pp, chunks, micro_batch, m)
                         for layout in _with_experts(base, sizes):
                             yield replace(layout, behind=True) if behind and layout.ep > 1 and m > 1 else layout
@@ -232,6 +240,8 @@ def _chunks(pp: int, micro_batches: int, depth: int) -> list[int]:
     return [v for v in (1, 2, 4, 6) if pp * v <= depth]
 
 
-def _shards(replicas: int, tp: int, machine: Machine) -> list[int]:
-    """Numbers of replicas that divide states: all, those of one node, or one."""
-    return sorted({replicas, min(replicas, max(machine.hardware.domain // tp, 1))} | {1}, reverse=True)
+def _shards(replicas: int, tp: int, pp: int, machine: Machine) -> list[int]:
+    """Numbers of replicas that divide states: all, those of one region, pod or node, or one."""
+    units = [tier.size // pp for tier in machine.fabric.tiers] + [machine.hardware.domain]
+    sizes = {replicas, 1} | {min(replicas, max(unit // tp, 1)) for unit in units}
+    return sorted((size for size in sizes if replicas % size == 0), reverse=True)

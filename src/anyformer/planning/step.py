@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from anyformer.costs.hardware import Hardware
@@ -11,7 +11,7 @@ from anyformer.costs.kernel import Kernel, Unit
 from anyformer.costs.kernels import update
 from anyformer.costs.roofline import timed
 from anyformer.plan import Checkpointing
-from anyformer.planning import communication, links
+from anyformer.planning import communication, fabric, links
 from anyformer.planning.layout import Layout
 from anyformer.planning.routing import dispatched
 from anyformer.planning.stages import PlannedStage, UnitRow
@@ -77,10 +77,11 @@ class LayoutTime:
 
 @dataclass(frozen=True)
 class Machine:
-    """Hardware and the precision of its products."""
+    """Hardware, the precision of its products, and the network above the node."""
 
     hardware: Hardware
     precision: Precision
+    fabric: fabric.Fabric = field(default_factory=fabric.Fabric)
 
     @property
     def peak(self) -> float:
@@ -141,7 +142,8 @@ def step_time(row: UnitRow, stages: tuple[PlannedStage, ...], layout: Layout, ma
     tensor, experts  bytes / bandwidth of their group: the next kernel waits for them, so nothing hides them; but with
                `layout.behind` the share `overlap` of the compute hides those to experts, while they take `SENDING` of it
     data       weights and gradients, less the share `overlap` of the compute beside them. Transfers of each micro-batch have
-               all compute beside them, those of each step the last micro-batch's backward pass.
+               all compute beside them, those of each step the last micro-batch's backward pass, and so do those beyond a pod
+               or region of `machine.fabric`, which take the links of their tier (`fabric.crossed`).
     bubble     the time of one micro-batch in all other stages, by v chunks: (p - 1) / (v m) of that of all micro-batches where
                stages are alike (Narayanan et al. 2021); sends between stages are hidden by other micro-batches
     """
@@ -179,9 +181,12 @@ def _stage_time(row: UnitRow, stage: PlannedStage, layout: Layout, machine: Mach
     if layout.behind:
         hidden = min(time.experts, on.efficiency.overlap * time.compute)
         time = replace(time, experts=time.experts - hidden + SENDING * hidden)
-    seconds, repeated = _data_seconds(stage, bytes_sent, layout, on)
-    beside = time.compute if repeated else time.compute * 2 / 3 / m
-    return replace(time, data=max(seconds - on.efficiency.overlap * beside, 0.0))
+    beyond = fabric.crossed(row, stage, layout, machine.fabric)
+    seconds, repeated = _data_seconds(stage, bytes_sent, layout, on, sum(beyond))
+    far = fabric.crossing_seconds(beyond, layout, machine.fabric, on.efficiency.network)
+    last = time.compute * 2 / 3 / m
+    hidden = on.efficiency.overlap * (time.compute if repeated else last)
+    return replace(time, data=max(seconds + far - hidden, far - on.efficiency.overlap * last, 0.0))
 
 
 @lru_cache(maxsize=1 << 14)
@@ -190,11 +195,12 @@ def _of_rank(row: UnitRow, name: str, micro_batch: int, how: Checkpointing, tp: 
     return tuple(kernel.of_rank(tp, ep, sp=sp) for kernel in row.kernels(micro_batch, how).get(name, ()))
 
 
-def _data_seconds(stage: PlannedStage, bytes_sent: Sent, layout: Layout, on: Hardware) -> tuple[float, bool]:
-    """Seconds in which weights are gathered and gradients reduced, and whether every micro-batch does so."""
+def _data_seconds(stage: PlannedStage, bytes_sent: Sent, layout: Layout, on: Hardware, beyond: int) -> tuple[float, bool]:
+    """Seconds in which weights are gathered and gradients reduced, but for bytes `beyond` a pod, and whether every micro-batch
+    does so."""
     speed = links.ring(on, layout.replicas, layout.tp)
     repeated = layout.sharded == "weights" or (layout.sharded == "gradients" and layout.micro_batches > 1)
     rounds = (3 if layout.sharded == "weights" else 1) * layout.micro_batches if repeated else 2
     nodes = layout.replicas // links.local(on, layout.replicas, layout.tp)
     latency = rounds * len(stage.units) * (nodes - 1) * links.HOP
-    return (bytes_sent.weights + bytes_sent.gradients) / speed + latency, repeated
+    return max(bytes_sent.weights + bytes_sent.gradients - beyond, 0) / speed + latency, repeated

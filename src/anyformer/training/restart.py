@@ -9,9 +9,9 @@ from typing import Any
 from rich.console import Console
 
 from anyformer.describe import leads_to
+from anyformer.mesh import started
 from anyformer.training import journal
 from anyformer.training.loop import resume, train
-from anyformer.mesh import started
 from anyformer.training.parallel.launch import connect
 from anyformer.training.precision import default_device
 from anyformer.training.run import Run
