@@ -31,7 +31,7 @@ from anyformer.quantising import Quantised
 
 
 @dataclass(frozen=True)
-class Piece:
+class EqualPart:
     """What a process keeps of a weight: part `number` of `ways` equal ones along a dimension."""
 
     dimension: int
@@ -101,7 +101,7 @@ class Division:
             return False
         group = self.groups[ways]
         for name in divided_vocabulary(model.architecture, ways):
-            kept.pieces[name].append(Piece(0, group.rank, group.size))
+            kept.pieces[name].append(EqualPart(0, group.rank, group.size))
         for module in model.modules():
             if isinstance(module, HoldsVocabulary):
                 module.vocabulary = RowsOfTokens(name_of(group), group.rank, group.size)
@@ -136,7 +136,7 @@ class Portions:
     """
 
     def __init__(self, division: Division) -> None:
-        self.pieces: defaultdict[str, list[Piece]] = defaultdict(list)
+        self.pieces: defaultdict[str, list[EqualPart]] = defaultdict(list)
         self.elsewhere: set[str] = set()
         self.numbers = 0
         self._division = division
@@ -189,7 +189,7 @@ def _divide_branch(branch: BranchModule, model: Transformer, group: Group, kept:
     for name, cut in cuts(whole, part, width, group.size).items():
         path = f"{branch.name}.sublayer.{name}"
         if cut.dimension is not None:
-            kept.pieces[path].append(Piece(cut.dimension, group.rank, group.size))
+            kept.pieces[path].append(EqualPart(cut.dimension, group.rank, group.size))
         elif cut.share != 1 and group.rank:
             kept.elsewhere.add(path)
 
@@ -200,4 +200,4 @@ def _divide_experts(model: Transformer, group: Group, kept: Portions) -> None:
         if isinstance(module, HoldsExperts):
             module.exchange = OwnExperts(name_of(group), group.rank, group.size)
             for name, _ in module.named_parameters(recurse=False):
-                kept.pieces[f"{path}.{name}"].append(Piece(0, group.rank, group.size))
+                kept.pieces[f"{path}.{name}"].append(EqualPart(0, group.rank, group.size))

@@ -34,6 +34,8 @@ ALONE_FOR = 3.5
 LATE = 8.0
 """Seconds after which a process that was told to end writes down where it is."""
 ASKED = "where"
+ADDRESS = "MASTER_ADDR"
+"""The variable with the machine of the processes' store."""
 
 
 def look_out(*, belongs: bool) -> None:
@@ -94,6 +96,8 @@ def _answered(store: Store, main: int | None) -> Store | None:
 def asked_all(error: BaseException) -> dict[int, Whereabouts | None]:
     """Where every process of the run is, by rank; None where one does not answer. `error`: what this process's wait ended
     with. Empty where nobody can be asked."""
+    if ADDRESS not in os.environ:
+        return {}
     calls = extract_tb(error.__traceback__)
     size = dist.get_world_size()
     try:
@@ -111,7 +115,7 @@ def asked_all(error: BaseException) -> dict[int, Whereabouts | None]:
 
 def _store() -> Store:
     """The store by which the processes found one another, over a connection of its own."""
-    place = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+    place = os.environ[ADDRESS], int(os.environ["MASTER_PORT"])
     store = TCPStore(*place, is_master=False, wait_for_workers=False, timeout=timedelta(seconds=ANSWERS))
     # A store outlives the processes of an attempt.
     return PrefixStore(f"anyformer/whereabouts/{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", store)
