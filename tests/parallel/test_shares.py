@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from anyformer import checkpoint
 from anyformer.describe import change_all, to_toml
 from anyformer.operations import Shape
 from anyformer.training import load_run
@@ -28,17 +29,27 @@ def wide(run_of):
     return change_all(load_run(run_of("llama-3-8b")), changes)
 
 
+def grown(start, run, out: Path) -> list[dict[str, int]]:
+    """What two processes that train a run say of their size."""
+    file = out.with_suffix(".toml")
+    file.write_text(to_toml(run), encoding="utf-8")
+    said = start(2, PROGRAM, file, out)
+    assert said.returncode == 0, said.stderr
+    return [json.loads(Path(f"{out}-{rank}.json").read_text()) for rank in range(2)]
+
+
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the system tells the size of a process")
 def test_a_process_never_holds_the_whole_model(wide, start, tmp_path):
-    file = tmp_path / "run.toml"
-    file.write_text(to_toml(wide), encoding="utf-8")
-    said = start(2, PROGRAM, file, tmp_path / "out")
-    assert said.returncode == 0, said.stderr
     weights = 4 * wide.architecture.cost(Shape()).parameters
-    found = [json.loads((tmp_path / f"out-{rank}.json").read_text()) for rank in range(2)]
+    begun = grown(start, wide, tmp_path / "begun")
+    # Of what the first run wrote in shares; nothing changes.
+    still = {"start_from": str(tmp_path / "begun"), "steps": 1, "optimiser": {"kind": "sgd", "learning_rate": 1e-30}}
+    found = [*begun, *grown(start, change_all(wide, still), tmp_path / "taken")]
     for each in found:
         # Half of the weights, one whole weight beside them, and what lies around.
         assert each["made"] < 0.75 * weights, (each, weights)
-    # The second process has half of weights, gradients and moments, and layers that are gathered while they compute; it writes
-    # no checkpoint, for which the first one takes the whole model.
-    assert found[1]["whole"] < 4 * weights, (found, weights)
+        # Half of weights, gradients and moments, and of a copy of them that is written; layers that are gathered while they
+        # compute.
+        assert each["whole"] < 4.5 * weights, (found, weights)
+    digests = {checkpoint.read(checkpoint.newest(tmp_path / name) / "model.safetensors").digest for name in ("begun", "taken")}
+    assert len(digests) == 1, "the second run starts from the weights of the first, and keeps them"

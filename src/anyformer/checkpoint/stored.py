@@ -19,34 +19,36 @@ from anyformer.model.divided import extent_of, from_part, is_divided, part
 from anyformer.operations import Extent
 from anyformer.precision.finite import check_finite
 
-_READ_AT_ONCE = 2**26
-"""Bytes that are read through one opening of a file: pages of a file count as a process's memory while it is open."""
+_READ_AT_ONCE = 2**24
+"""Bytes that are read before files are closed: while a file is open, its pages count as memory of the process."""
 
 
 @dataclass
-class _File:
-    """A safetensors file that is open as long as little was read from it."""
+class _OpenFiles:
+    """Safetensors files that stay open while little is read from them."""
 
-    path: Path
-    _open: Any = field(default=None, init=False)
+    _open: dict[Path, Any] = field(default_factory=dict, init=False)
     _read: int = field(default=0, init=False)
 
-    def opened(self, ahead: int = 0) -> Any:
-        """The open file, of which `ahead` bytes are about to be read."""
-        if self._open is None or self._read > _READ_AT_ONCE:
-            self._open, self._read = safetensors.safe_open(self.path, framework="pt"), 0
+    def opened(self, path: Path, ahead: int = 0) -> Any:
+        """An open file, of which `ahead` bytes are about to be read."""
+        if self._read > _READ_AT_ONCE:
+            self.close()
+        if path not in self._open:
+            self._open[path] = safetensors.safe_open(path, framework="pt")
         self._read += ahead
-        return self._open
+        return self._open[path]
 
     def close(self) -> None:
-        self._open, self._read = None, 0
+        self._open.clear()
+        self._read = 0
 
 
 @dataclass(frozen=True)
 class _Place:
     """A file with a piece of a tensor."""
 
-    file: _File
+    path: Path
     extent: Extent
 
 
@@ -61,27 +63,28 @@ class StoredTensors(Mapping[str, Tensor]):
     shapes: Mapping[str, tuple[int, ...]]
     places: Mapping[str, tuple[_Place, ...]]
     finite: bool = False
+    _files: _OpenFiles = field(default_factory=_OpenFiles)
 
     @staticmethod
     def open(path: Path, finite: bool = False) -> StoredTensors:
         """The tensors of a file or of its shares, none of them read yet. Raises `CheckpointError`, which names a file that
         cannot be read, or a tensor of which pieces are missing."""
         shapes, places = dict[str, tuple[int, ...]](), dict[str, list[_Place]]()
-        for each in _files(path):
-            file = _File(each)
+        files = _OpenFiles()
+        for each in _shares_of(path):
             with _reading(each):
-                header = file.opened()
+                header = files.opened(each)
                 told = told_places(header.metadata())
                 for name in header.keys():  # noqa: SIM118
                     size = tuple(header.get_slice(name).get_shape())
                     start, shape = told.get(name, ((0,) * len(size), size))
                     if shapes.setdefault(name, shape) != shape or len(start) != len(shape) or len(size) != len(shape):
                         raise ValueError(f"{name}: a piece at {start} of {size} is none of a tensor of {shapes[name]}")
-                    places.setdefault(name, []).append(_Place(file, Extent(start, size)))
-            file.close()
+                    places.setdefault(name, []).append(_Place(each, Extent(start, size)))
+            files.close()
         for name, shape in shapes.items():
             _check_covered(path, name, Extent.all_of(shape), [place.extent for place in places[name]])
-        return StoredTensors(path, shapes, {name: tuple(each) for name, each in places.items()}, finite)
+        return StoredTensors(path, shapes, {name: tuple(each) for name, each in places.items()}, finite, files)
 
     def __getitem__(self, name: str) -> Tensor:
         return self.part(name, Extent.all_of(self.shapes[name]))
@@ -121,8 +124,8 @@ class StoredTensors(Mapping[str, Tensor]):
         return made
 
     def _read(self, place: _Place, name: str, extent: Extent) -> Tensor:
-        with _reading(place.file.path):
-            file = place.file.opened(ahead=extent.count * 4)
+        with _reading(place.path):
+            file = self._files.opened(place.path, ahead=extent.count * 4)
             if extent == place.extent:
                 return file.get_tensor(name)  # type: ignore[no-any-return]
             # A copy, so that the pages of the file need not stay.
@@ -155,7 +158,7 @@ def _reading(path: Path) -> Iterator[None]:
         raise CheckpointError(f"{path}: cannot be read as safetensors ({error})") from None
 
 
-def _files(path: Path) -> list[Path]:
+def _shares_of(path: Path) -> list[Path]:
     """A file, or the shares of it."""
     shares = sorted(each for each in path.parent.glob("*-share-*") if file_of(each.name) == path.name)
     return shares if shares and not path.exists() else [path]

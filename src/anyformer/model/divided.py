@@ -32,18 +32,13 @@ def whole(tensor: Tensor) -> Tensor:
 
 def part(tensor: Tensor, like: Tensor) -> Tensor:
     """This process's part of a whole tensor, divided as another one is; the tensor itself where that is not divided."""
-    if not is_divided(like):
-        return tensor
-    from torch.distributed.tensor import distribute_tensor
-
-    # No rank sends: every process has the whole tensor.
-    return distribute_tensor(tensor.to(like.device), like.device_mesh, like.placements, src_data_rank=None)
+    return from_part(tensor[extent_of(like).slices].clone(), like) if is_divided(like) else tensor
 
 
 @torch.no_grad()
 def copy_in(tensor: Tensor, values: Tensor) -> None:
     """Copy the values of a whole tensor into one that may be divided."""
-    tensor.copy_(part(values.to(tensor.dtype), tensor))
+    local(tensor).copy_(values[extent_of(tensor).slices])
 
 
 def extent_of(tensor: Tensor) -> Extent:

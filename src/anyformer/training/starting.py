@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from math import prod
 from os.path import abspath, isdir
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from anyformer.checkpoint import few_bits_of, newest
 from anyformer.describe import UserError, spelled
 from anyformer.loading import load
 from anyformer.model import Transformer
 from anyformer.model.adapters import begin
+from anyformer.model.divided import copy_in
+from anyformer.model.portions import Portion
 from anyformer.quantising import Quantised, held_as
 from anyformer.resolving import architecture
 from anyformer.text import Tokenizer
@@ -52,6 +56,57 @@ class Taken:
         return said
 
 
+@dataclass
+class Taking:
+    """`Divide` of a model that is read for its weights alone: each that fits is given to `model`, and none is kept.
+
+    Of a model that several processes divide, each process gives its part. `base`: see `take`.
+    """
+
+    model: Transformer
+    source: str
+    base: str
+    there: Mapping[str, tuple[int, ...]] = field(default_factory=dict, init=False)
+    """The shapes of the source's weights."""
+    here: Mapping[str, tuple[int, ...]] = field(init=False)
+    """The shapes of the model's weights, which other processes may have."""
+
+    def __post_init__(self) -> None:
+        self.here = {name: weight.shape for name, weight in self.model.declared.items() if name not in self.model.added}
+
+    @property
+    def fits(self) -> list[str]:
+        """The names of weights that are taken."""
+        return [name for name, shape in self.here.items() if self.there.get(name) == shape]
+
+    def __call__(self, found: Transformer) -> Portion:
+        """Hear of the model that is read, before its weights. Raises `UserError` if none of them fits."""
+        self.there = {name: tuple(weight.shape) for name, weight in found.named_parameters()}
+        if not self.fits:
+            raise UserError(
+                f"start_from: no weight of {self.source} fits this architecture (there {found.architecture.shape_of_model} of "
+                f"width {found.architecture.width}, here {self.model.architecture.shape_of_model} of width "
+                f"{self.model.architecture.width}); leave architecture out to take that of start_from"
+            )
+        own, fits = dict(self.model.named_parameters()), set(self.fits)
+
+        def given(name: str, value: Tensor) -> Tensor:
+            if name in fits and name in own:
+                self._give(name, own[name], value)
+            return torch.empty(0)
+
+        return given
+
+    def _give(self, name: str, weight: Tensor, value: Tensor) -> None:
+        if isinstance(value, Quantised) and value.format.name == self.base and not weight.requires_grad:
+            held_as(self.model, name, value)
+        elif isinstance(value, Quantised):
+            with torch.no_grad():
+                weight.copy_(value)
+        else:
+            copy_in(weight, value)
+
+
 def take(model: Transformer, source: str, tokenizer: Tokenizer, seed: int = 0, base: str = STORED) -> Taken:
     """Give a model the weights of `source` whose names and shapes fit; an adapter begins anew, beside these, from `seed`.
 
@@ -59,41 +114,23 @@ def take(model: Transformer, source: str, tokenizer: Tokenizer, seed: int = 0, b
 
     Raises `UserError` where none fits, or where the source's tokens are others than those of this run.
     """
-    found, theirs = load(source)
-    weights = {name: parameter for name, parameter in model.named_parameters() if name not in model.added}
-    given = dict(found.named_parameters())
-    fits = [name for name, weight in weights.items() if name in given and given[name].shape == weight.shape]
-    if not fits:
-        raise UserError(
-            f"start_from: no weight of {source} fits this architecture (there {found.architecture.shape_of_model} of width "
-            f"{found.architecture.width}, here {model.architecture.shape_of_model} of width {model.architecture.width}); leave "
-            "architecture out to take that of start_from"
-        )
+    taking = Taking(model, source, base)
+    _, theirs = load(source, divide=taking)
+    here, there, fits = taking.here, taking.there, taking.fits
     if theirs is not None and theirs != tokenizer and any(name.startswith("embedding.") for name in fits):
         raise UserError(
             f"start_from: {source} was trained with other tokens ({theirs.vocab_size:,}) than data.tokenizer makes "
             f"({tokenizer.vocab_size:,}), so its embedding has other words in its rows; leave data.tokenizer out to take that "
             "of start_from"
         )
-    with torch.no_grad():
-        for name in fits:
-            value = given[name].detach()
-            if isinstance(value, Quantised) and value.format.name == base and not weights[name].requires_grad:
-                held_as(model, name, value)
-            else:
-                weights[name].copy_(value)
     begin(model, seed)
     return Taken(
         source,
         tuple(fits),
-        sum(weights[name].numel() for name in fits),
-        tuple(name for name in weights if name not in given),
-        tuple(name for name in given if name not in weights),
-        {
-            name: (tuple(given[name].shape), tuple(weight.shape))
-            for name, weight in weights.items()
-            if name in given and given[name].shape != weight.shape
-        },
+        sum(prod(here[name]) for name in fits),
+        tuple(name for name in here if name not in there),
+        tuple(name for name in there if name not in here),
+        {name: (there[name], shape) for name, shape in here.items() if name in there and there[name] != shape},
     )
 
 

@@ -89,17 +89,19 @@ class Trainer:
         training = training_feed(run.objective, run.data, corpus, setting, run.batch)
         answers = ranks.in_turn(lambda: answered(run, corpus, training, machine.device, say, begun))
         held_out = held_out_feed(run.objective, run.data, corpus, setting, run.batch)
-        in_shares = ranks.size > 1 and begins_anew(run)
+        in_shares = ranks.size > 1 and _is_divided_empty(run)
         model = build(run.architecture, run.plan, "meta" if in_shares else machine.device, seed=run.seed).train()
         tune(model, run.tuning, run.seed)
-        given(model)
-        rest(model, run.tuning)
+        if not in_shares:
+            given(model)
+            rest(model, run.tuning)
         told = (run, model, corpus.tokenizer)
         partners = start_partners(*told) if begun is None else restored_partners(*told, begun)
         learning = {name: partners[name] for name, one in beside(run.objective).items() if one.learns}
         within = ranks.divide([model, *learning.values()], run.plan, vocabulary=divides_logits(run.objective))
         if in_shares:
             materialise(model, machine.device, run.seed)
+            given(model)
         passes = ranks.passes(MicroBatchLoss(model, run.objective, run.plan, partners), within)
         trainee, scale = Trainee.of(model, run, run.tuning), LossScale.of(run.plan.precision)
         trainees = {name: Trainee.of(one, run, Tuning()) for name, one in learning.items()}
@@ -264,10 +266,9 @@ class Trainer:
         return baseline_of(run.objective, self.training, run.steps, self.held_out, rows, run.architecture.outputs)
 
 
-def begins_anew(run: Run) -> bool:
-    """Whether every weight begins as its description says, and nothing is read or kept of the whole model: it can be divided
-    before it has values."""
-    return run.tuning.everything and run.start_from is None and not beside(run.objective)
+def _is_divided_empty(run: Run) -> bool:
+    """Whether a model can be divided before it has values: where every weight learns, and no second model begins as it does."""
+    return run.tuning.everything and not beside(run.objective)
 
 
 def _state_file(name: str) -> str:
