@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,9 +11,13 @@ from zoo import DECODERS
 
 from anyformer.catalogue import architecture as catalogue
 from anyformer.costs.available import left_to_the_group
+from anyformer.costs.gathered import Gathered
+from anyformer.costs.holding import Holding
 from anyformer.costs.memory_check import NotEnoughMemoryError, Processes, memory_warnings
+from anyformer.costs.moments import PeakMemory
 from anyformer.costs.peak import peak_memory
 from anyformer.costs.step import PricedStep
+from anyformer.operations import Shape
 from anyformer.plan import Plan
 
 PLAN = Plan(precision="fp32")
@@ -47,6 +52,42 @@ def test_what_does_not_fit_is_refused_with_what_would():
     with pytest.raises(NotEnoughMemoryError):
         training(free=free, accumulation=pieces // 2)
     assert "plan.checkpointing = 'full'" in message
+
+
+def test_a_process_holds_its_part_and_what_is_gathered():
+    """Of every moment by itself: the largest of one process need not be that of one among several."""
+    moments = [
+        Holding(weights=100, gradients=20, optimiser=200, activations=50),
+        Holding(weights=100, gradients=20, optimiser=200, activations=60),
+        Holding(weights=100, gradients=60, optimiser=200, activations=30),
+        Holding(weights=100, gradients=100, optimiser=200, temporaries=1),
+    ]
+    forward, loss, backward, update = moments
+    peak = PeakMemory(300, at_loss=loss, in_backward=backward, at_update=update, in_forward=forward)
+    assert Processes().shared(peak) == update.total
+    gathered = Gathered(root=40, layer=10, tied=50, outside=0.4)
+    # 320 / 4 + 50 + 40 + 2 * 10; 320 / 4 + 60 + 40; 360 / 4 + 30 + 40 + 4 * 10; 400 / 4 + 1 + 2 * 40 + 50 + 2 * 10.
+    assert [80 + 50 + 60, 80 + 60 + 40, 90 + 30 + 80, 100 + 1 + 150] == [190, 180, 200, 251]
+    assert Processes(parts=4, gathered=gathered).shared(peak) == 251
+    assert Processes(parts=4, here=3, gathered=gathered).shared(peak) == 3 * 251
+    # Two stages: every process has the root's share once, and a half of its stage's layers.
+    assert Processes(parts=4, stages=2, gathered=gathered).shared(peak) == 251 + 40
+    wide = replace(peak, in_backward=replace(backward, temporaries=100))
+    assert Processes(parts=4, gathered=gathered).shared(wide) == 300
+
+
+def test_what_is_gathered_is_counted_from_the_weights():
+    plan, untied = Plan(precision="fp32"), catalogue("llama-3-8b", tiny=True)
+    weights = untied.trained_cost(Shape(source=1)).weights
+    layers = {name: weight.count for name, weight in weights.items() if ".layers." in name}
+    outside = sum(weight.count for name, weight in weights.items() if name not in layers)
+    first = sum(count for name, count in layers.items() if ".layers.0." in name)
+    found = Gathered.of(untied, plan)
+    assert (found.root, found.layer, found.tied) == (4 * outside, 4 * first, 0)
+    assert found.outside == pytest.approx(outside / (outside + sum(layers.values())))
+    tied = catalogue("gpt2", tiny=True)
+    table = tied.trained_cost(Shape(source=1)).weights[tied.head_table[0]].count
+    assert Gathered.of(tied, plan).tied == 2 * 4 * table
 
 
 def test_processes_of_one_machine_share_what_is_free():

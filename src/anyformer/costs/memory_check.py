@@ -12,7 +12,9 @@ from typing import get_args
 import torch
 
 from anyformer.costs.available import free_memory
+from anyformer.costs.gathered import NOTHING, Gathered
 from anyformer.costs.holding import Holding
+from anyformer.costs.moments import PeakMemory
 from anyformer.costs.step import PricedStep
 from anyformer.describe import UserError
 from anyformer.plan import Checkpointing, Plan
@@ -29,17 +31,30 @@ class NotEnoughMemoryError(UserError):
 
 @dataclass(frozen=True)
 class Processes:
-    """The processes of a run that share memory: `parts` of them hold a copy of the model together, and so many, `here`, take
-    from the memory of one device."""
+    """The processes of a run that share memory: `parts` of them hold a copy of the model together, in so many `stages`, each of
+    which has all that stands outside the layers; so many, `here`, take from the memory of one device. `gathered`: weights that
+    each of them has whole for a while."""
 
     parts: int = 1
     here: int = 1
+    stages: int = 1
+    gathered: Gathered = NOTHING
 
-    def shared(self, holding: Holding) -> int:
-        """Bytes of all processes here, of what one process alone would hold: a process has its part of the weights, of their
-        gradients and of the optimiser's state, and at most all of the rest."""
-        kept = holding.weights + holding.gradients + holding.optimiser + holding.copies
-        return self.here * (-(-kept // self.parts) + holding.total - kept)
+    def shared(self, peak: PeakMemory) -> int:
+        """Bytes of all processes here at the peak, given what one process alone would hold: a process has its part of the
+        weights, of their gradients and of the optimiser's state, what is gathered, and at most all of the rest."""
+        moments = (
+            (peak.in_forward, self.gathered.forward),
+            (peak.at_loss, self.gathered.root),
+            (peak.in_backward, self.gathered.backward),
+            (peak.at_update, self.gathered.end),
+        )
+        return self.here * max(self._held(at) + whole for at, whole in moments)
+
+    def _held(self, at: Holding) -> int:
+        kept = at.weights + at.gradients + at.optimiser + at.copies
+        outside = self.gathered.outside
+        return math.ceil(kept * (1 - outside + outside * self.stages) / self.parts) + at.total - kept
 
 
 ALONE = Processes()
@@ -81,7 +96,7 @@ def training_bytes(
     """Bytes of a training step at its peak, with its tokens, in all processes of a device; see `memory_warnings`."""
     shape = step.shape(batch // accumulation, length)
     tokens = accumulation * shape.batch * (length + 1) * (TOKEN_BYTES + step.position_bytes)
-    return processes.shared(step.peak(shape, plan, accumulation).holding) + processes.here * tokens
+    return processes.shared(step.peak(shape, plan, accumulation)) + processes.here * tokens
 
 
 @dataclass(frozen=True)

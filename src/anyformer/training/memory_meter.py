@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from anyformer.costs.allocated import watching_allocations
 from anyformer.costs.available import free_memory
+from anyformer.costs.gathered import NOTHING, Gathered
 from anyformer.costs.memory_check import CLOSE, Processes, memory_warnings, training_bytes
 from anyformer.quantising import stored_bytes
 from anyformer.training.place import checkpoint_bytes
@@ -63,7 +64,9 @@ class MemoryMeter:
 def processes_of(run: Run, device: torch.device) -> Processes:
     """The processes of a run that share the memory of this one's device: on a CPU all that were started on the machine."""
     here = int(os.environ.get("LOCAL_WORLD_SIZE", 1)) if device.type == "cpu" else 1
-    return Processes(run.plan.mesh.divided, here)
+    several = int(os.environ.get("WORLD_SIZE", 1)) > 1
+    gathered = Gathered.of(run.architecture, run.plan) if several else NOTHING
+    return Processes(run.plan.mesh.divided, here, run.plan.mesh.pipeline, gathered)
 
 
 def check_memory(run: Run, directory: Path, device: torch.device, console: Console) -> None:
