@@ -44,7 +44,7 @@ MODELS = {
 }  # fmt: skip
 """Catalogue entries, of which the tiny form is trained."""
 ALONE, TOGETHER = Mesh(), Mesh(shard=2, tensor=2)
-RUNS = {"dense-long": (2000, 100, 30), **dict.fromkeys(MODELS, (200, 20, 5)), "dense-together": (200, 50, 10)}
+RUNS = {"dense-long": (2000, 100, 30), **dict.fromkeys(MODELS, (200, 20, 5)), "dense-together": (600, 50, 3)}
 """Updates, kills, and how many of these at least during a save."""
 MOST = 4
 """Times as many kills as asked for, if too few of them hit a save."""

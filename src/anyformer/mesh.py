@@ -11,6 +11,11 @@ from pydantic import Field, model_validator
 from anyformer.describe import Count, Value
 
 
+def started_here() -> int:
+    """The processes of this run on this machine: LOCAL_WORLD_SIZE, which `torchrun` sets; all of them where nobody says."""
+    return int(os.environ.get("LOCAL_WORLD_SIZE", "").strip() or started())
+
+
 def started() -> int:
     """The processes that compute together: WORLD_SIZE, which `torchrun` sets; 1 without a launcher."""
     return int(os.environ.get("WORLD_SIZE", "").strip() or 1)

@@ -95,6 +95,8 @@ def test_a_run_that_says_nothing_for_long_is_told_of(going):
 def test_how_a_run_ended_is_told(going):
     end = {"state": "failed", "step": 4, "reason": "the loss is nan", "at": "2026-01-01T00:00:00+00:00"}
     (going / "end.json").write_text(json.dumps(end))
+    assert said(going).startswith("one: running"), "it was resumed, and has not begun to train"
+    (going / ".lock").unlink()
     assert said(going).startswith("one: failed (the loss is nan)\nstep        4 of 10 (40%)\n")
     (going / "end.json").unlink()
     ended = subprocess.Popen([sys.executable, "-c", ""])

@@ -27,19 +27,19 @@ def _cache(tmp_path, monkeypatch):
 
 
 @pytest.fixture(scope="session")
-def run_of(tmp_path_factory) -> Callable[[str], Path]:
-    """The file of a tiny run of eight updates, of an entry of the catalogue."""
+def run_of(tmp_path_factory) -> Callable[..., Path]:
+    """The file of a tiny run of eight updates, of an entry of the catalogue, with these fields of a run."""
     folder = tmp_path_factory.mktemp("runs")
     text = folder / "text.txt"
     text.write_text("\n".join(f"def f{i}(x):\n    return x + {i * i % 97}\n" for i in range(400)), encoding="utf-8")
 
-    def made(name: str) -> Path:
+    def made(name: str, **more: object) -> Path:
         run = Run(
             steps=8, batch=4, accumulation=2, length=32, seed=3,
             schedule=ConstantSchedule(warmup=0), plan=Plan(precision="fp32", compile="off"),
             data=Text(paths=(str(text),), tokenizer=Bytes(), validation=0.1), checkpoints=Checkpoints(every=4, keep=9),
             evaluation=Evaluation(every=4, batches=1, final_tokens=512, baseline=False),
-            architecture=change_all(architecture(name, tiny=True), {"embedding.vocab": 300}),
+            architecture=change_all(architecture(name, tiny=True), {"embedding.vocab": 300}), **more,
         )  # fmt: skip
         file = folder / f"{name}.toml"
         file.write_text(to_toml(run), encoding="utf-8")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from anyformer.checkpoint import copied
+from anyformer.checkpoint import copied, shared
 from anyformer.mesh import Mesh
 from anyformer.training import load_run
 from anyformer.training.held_out import corpus_of
@@ -28,7 +28,10 @@ EXPERTS = (
     {"shard": 2, "tensor": 2, "expert": 2},
     {"pipeline": 2, "shard": 2},
 )
-MESHES = {"llama-3-8b": PLAIN, "mixtral-8x7b": EXPERTS, "gpt2": ({"shard": 4}, {"pipeline": 2, "data": 2})}
+MESHES = {
+    "llama-3-8b": PLAIN, "mixtral-8x7b": EXPERTS, "gpt2": ({"shard": 4}, {"pipeline": 2, "data": 2}),
+    "gemma-2-2b": ({"shard": 4},), "electra-small": ({"pipeline": 2, "shard": 2}, {"shard": 4}),
+}  # fmt: skip
 
 
 def main(out: str, *given: str) -> None:
@@ -40,7 +43,8 @@ def main(out: str, *given: str) -> None:
             with joined(Mesh(**sizes), host.device) as ranks:
                 corpus = corpus or ranks.in_turn(lambda run=run: corpus_of(run))
                 trainer = Trainer.start(run, corpus, host, ranks=ranks).restored(last)
-                trainer.saving(Path(out) / name, number, None, Past(), copied)()
+                take = copied if number % 2 else shared  # as where there is room for a copy, and where there is none
+                trainer.saving(Path(out) / name, number, None, Past(), take)()
                 last = Path(out) / name / "checkpoints" / f"step-{number:08d}"
 
 

@@ -21,7 +21,14 @@ from anyformer.training import load_run, train
 
 REWRITING = Path(__file__).with_name("rewriting.py")
 MESHES = runpy.run_path(str(REWRITING))["MESHES"]
-OPTIMISERS = {"llama-3-8b": "adamw", "mixtral-8x7b": "adamw", "gpt2": "adafactor"}
+RUNS = {
+    "llama-3-8b": {"average": {"kind": "ema"}},
+    "mixtral-8x7b": {"average": {"kind": "ema"}},
+    "gpt2": {"optimiser": {"kind": "adafactor"}},
+    "gemma-2-2b": {"optimiser": {"kind": "sgd", "momentum": 0.0}},
+    "electra-small": {"objective": {"kind": "replaced_tokens"}},
+}
+"""Of each entry: averages beside the weights, states of other shapes, no state at all, a second model that learns."""
 FILES = ("model.safetensors", "optimiser.safetensors")
 
 
@@ -29,9 +36,8 @@ FILES = ("model.safetensors", "optimiser.safetensors")
 def rewritten(run_of, start_in, tmp_path_factory):
     """By name, the checkpoint of a run of one process, and those that four processes made of it, one mesh after another."""
     place, given = tmp_path_factory.mktemp("rewritten"), []
-    for name, optimiser in OPTIMISERS.items():
-        average = {"average": {"kind": "ema"}} if optimiser == "adamw" else {}
-        run = load_run(run_of(name), {"steps": 2, "checkpoints.keep": 99, "optimiser": {"kind": optimiser}, **average})
+    for name, changes in RUNS.items():
+        run = load_run(run_of(name, **changes), {"steps": 2, "checkpoints.keep": 99})
         file = place / f"{name}.toml"
         file.write_text(to_toml(run), encoding="utf-8")
         train(run, place / f"{name}-alone", console=Console(quiet=True))
@@ -40,20 +46,23 @@ def rewritten(run_of, start_in, tmp_path_factory):
     assert done.returncode == 0, done.stderr[-3000:]
     return {
         name: (origin, [checkpoint.directory_of(place / "out" / name, number) for number in range(1, len(MESHES[name]) + 1)])
-        for name, origin in zip(OPTIMISERS, given[1::2], strict=True)
+        for name, origin in zip(RUNS, given[1::2], strict=True)
     }
 
 
 def test_every_mesh_reads_what_another_wrote_to_the_bit(rewritten):
     assert sum(len(made) for _, made in rewritten.values()) >= 12
     for name, (origin, made) in rewritten.items():
-        for file in FILES:
+        files = sorted(path.name for path in origin.glob("*.safetensors"))
+        assert {*FILES, *(("generator.safetensors",) if name == "electra-small" else ())} <= {*files}
+        for file in files:
             whole = checkpoint.read(origin / file)
-            assert len(whole) > 5
+            assert len(whole) > 5 or (name, file) == ("gemma-2-2b", "optimiser.safetensors")
             for sizes, each in zip(MESHES[name], made, strict=True):
                 found = checkpoint.read(each / file)
                 assert found.shapes == whole.shapes, (name, sizes)
                 assert found.digest == whole.digest, (name, sizes)
+                checkpoint.verify(each, tuple(files))
 
 
 def payload(path: Path) -> int:
@@ -63,7 +72,8 @@ def payload(path: Path) -> int:
 
 
 def test_each_number_is_written_once_and_no_process_writes_most(rewritten):
-    for name, (origin, made) in rewritten.items():
+    for name in ("llama-3-8b", "mixtral-8x7b", "gpt2"):
+        origin, made = rewritten[name]
         whole = sum(payload(origin / file) for file in FILES)
         for sizes, each in zip(MESHES[name], made, strict=True):
             assert not (each / "model.safetensors").exists()
@@ -96,6 +106,11 @@ def test_one_process_loads_and_verifies_them(rewritten):
     share.write_bytes(data)
     with pytest.raises(CheckpointError, match=re.escape(f"{share}: changed since it was written")):
         checkpoint.load(made[2])
+    strange = made[2] / "model.safetensors"
+    strange.write_bytes(share.read_bytes())
+    with pytest.raises(CheckpointError, match=r"model\.safetensors: is not listed in manifest\.json"):
+        checkpoint.load(made[2])
+    strange.unlink()
     share.unlink()
     with pytest.raises(CheckpointError, match="missing"):
         checkpoint.load(made[2])
@@ -117,7 +132,7 @@ def test_a_part_is_put_together_from_the_pieces_that_it_meets(tmp_path):
         assert torch.equal(found.part("w", extent), tensor[extent.slices])
 
 
-@pytest.mark.parametrize("fault", ["gap", "twice", "beyond", "shapes"])
+@pytest.mark.parametrize("fault", ["gap", "twice", "overlap", "beyond", "shapes"])
 def test_pieces_that_are_not_the_tensor_are_refused(tmp_path, fault):
     tensor = torch.arange(12.0).view(6, 2)
     upper, lower = pieces_of(tensor, Extent((0, 0), (3, 2)), Extent((3, 0), (3, 2)))
@@ -126,6 +141,8 @@ def test_pieces_that_are_not_the_tensor_are_refused(tmp_path, fault):
             lower = pieces_of(tensor, Extent((4, 0), (2, 2)))[0]
         case "twice":
             lower = upper
+        case "overlap":
+            upper, lower = pieces_of(tensor, Extent((0, 0), (4, 2)), Extent((2, 0), (2, 2)))
         case "beyond":
             lower = checkpoint.Piece(lower.values, Extent((4, 0), (3, 2)), (6, 2))
         case "shapes":

@@ -166,6 +166,9 @@ def verify(directory: Path, also: tuple[str, ...] = ()) -> Manifest:
     for name in (*MODEL, *also):
         if name not in listed:
             raise CheckpointError(f"{directory / MANIFEST}: damaged (does not list {name})")
+    for path in directory.glob("*.safetensors"):
+        if path.name not in manifest.files and file_of(path.name) in listed:
+            raise CheckpointError(f"{path}: is not listed in {MANIFEST}, and would be read with what is: take it away")
     for name, entry in manifest.files.items():
         path = directory / name
         if not isfile(path):

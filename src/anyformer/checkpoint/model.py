@@ -77,19 +77,21 @@ def contents(
     Weights of the model and those of its adapter are two files, so that either can be had without the other.
     """
 
-    def picked(tensors: Mapping[str, Tensor]) -> dict[str, Piece]:
-        pieces = ((name, pick(name, x)) for name, x in tensors.items())
+    def picked(file: str, tensors: Mapping[str, Tensor]) -> dict[str, Piece]:
+        pieces = ((name, pick(file, name, x)) for name, x in tensors.items())
         return {name: piece for name, piece in pieces if piece is not None}
 
     own = {name: x.detach() for name, x in model.named_parameters() if name not in model.added}
-    files = {WEIGHTS: picked(planes(own))}
+    files = {WEIGHTS: picked(WEIGHTS, planes(own))}
     texts = {ARCHITECTURE: to_json(model.bare)}
     if (few := in_few_bits(own)) is not None:
         texts[QUANTISED] = to_json(few)
     if model.adapter is not None:
-        files[ADAPTER_WEIGHTS] = picked({name: x for name, x in model.named_parameters() if name in model.added})
+        files[ADAPTER_WEIGHTS] = picked(
+            ADAPTER_WEIGHTS, {name: x for name, x in model.named_parameters() if name in model.added}
+        )
         texts[ADAPTER] = to_json(Adapted(adapter=model.adapter))
-    more = {f"{name}.safetensors": picked(named) for name, named in (extra or {}).items()}
+    more = {file: picked(file, named) for name, named in (extra or {}).items() for file in (f"{name}.safetensors",)}
     kept = beside or (Beside() if tokenizer is None else tokenizer.beside)
     return Contents(files | more, texts, kept, {"kind": "anyformer", **(facts or {})})
 
@@ -105,7 +107,8 @@ def write(given: Contents, directory: Path) -> None:
 
 def write_share(given: Contents, partial: Path, number: int, of: int) -> dict[str, ManifestEntry]:
     """Write what process `number` of so many holds into a directory that becomes a checkpoint; gives its files' entries."""
-    written = {share_name(name, number, of): pieces for name, pieces in given.tensors.items() if pieces}
+    # The first process writes every file: one without tensors is there, too.
+    written = {share_name(name, number, of): pieces for name, pieces in given.tensors.items() if pieces or number == 0}
     for name, pieces in written.items():
         write_pieces(pieces, partial / name)
     return {name: entry_of(partial / name) for name in written}

@@ -49,13 +49,13 @@ class Piece:
         return Piece(values, Extent.all_of(shape), shape)
 
 
-Pick = Callable[[str, Tensor], Piece | None]
-"""What this process writes of the tensor of a name: None where another process writes it."""
+Pick = Callable[[str, str, Tensor], Piece | None]
+"""What this process writes, into a file, of the tensor of a name: None where another process writes it."""
 
 
 def whole_by(take: Take) -> Pick:
     """The pick of a process that writes every tensor whole."""
-    return lambda name, tensor: Piece.whole(take(tensor))
+    return lambda file, name, tensor: Piece.whole(take(tensor))
 
 
 def share_name(name: str, number: int, of: int) -> str:

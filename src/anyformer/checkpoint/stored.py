@@ -165,8 +165,13 @@ def _shares_of(path: Path) -> list[Path]:
 
 
 def _check_covered(path: Path, name: str, whole: Extent, extents: list[Extent]) -> None:
-    """Raise `CheckpointError` unless pieces cover a tensor, each element once."""
-    apart = len({extent.start for extent in extents}) == len(extents)
-    inside = all(whole.common(extent) == extent for extent in extents)
-    if not (apart and inside and sum(extent.count for extent in extents) == whole.count):
+    """Raise `CheckpointError` unless pieces are a grid that covers a tensor, each element once."""
+    cells = 1
+    covered = len({extent.start for extent in extents}) == len(extents)
+    for dim, size in enumerate(whole.size):
+        sides = {(extent.start[dim], extent.size[dim]) for extent in extents}
+        ends = [0, *(start + length for start, length in sorted(sides))]
+        covered = covered and [start for start, _ in sorted(sides)] == ends[:-1] and ends[-1] == size
+        cells *= len(sides)
+    if not covered or cells != len(extents):
         raise CheckpointError(f"{path}: {name}: its {len(extents)} pieces are not the tensor of shape {whole.size}")

@@ -123,20 +123,26 @@ class RunFiles:
             return {}
 
     def _state(self, all_made: bool) -> tuple[str, str]:
-        """In a word or a few, and why."""
+        """In a word or a few, and why. A process that holds the directory comes first: it may not have begun to train yet."""
+        holder = self._holder()
+        if holder is not None and runs(holder):
+            return "running", ""
         try:
             end = json.loads((self.directory / "end.json").read_text(encoding="utf-8"))
             return str(end["state"]), str(end["reason"])
         except (OSError, ValueError, KeyError, TypeError):
             pass
+        if holder is not None:
+            return "running elsewhere, or killed", f"process {holder} is not on this machine"
+        done = all_made and (self.directory / "summary.json").exists()
+        return ("finished", "") if done else ("stopped", "no process trains in this directory")
+
+    def _holder(self) -> int | None:
+        """The number of the process that holds the directory, None if none does."""
         try:
-            process = int((self.directory / ".lock").read_text(encoding="utf-8"))
+            return int((self.directory / ".lock").read_text(encoding="utf-8"))
         except (OSError, ValueError):
-            done = all_made and (self.directory / "summary.json").exists()
-            return ("finished", "") if done else ("stopped", "no process trains in this directory")
-        if runs(process):
-            return "running", ""
-        return "running elsewhere, or killed", f"process {process} is not on this machine"
+            return None
 
     def _checkpoint(self) -> tuple[int, float] | None:
         found = sorted((self.directory / "checkpoints").glob("step-*"))

@@ -106,8 +106,8 @@ class Initialisation(Value):
     residual_scale: DepthFactor = 1.0
     """Extra factor for matrices that write to the residual stream (GPT-2: `inverse_sqrt_2_depth`)."""
     version: Literal[1, 2] = 1
-    """Of the draws: 1, a weight is drawn at once; 2, in blocks of rows (of experts, one by one), each with a key of its own, so
-    that a process of several draws its part alone. The values of the two are others."""
+    """Of the draws: 1, a weight is drawn at once; 2, in blocks of whole rows (or experts) of up to 2^20 numbers, each of which
+    has a key of its own, so that a process of several draws the blocks of its part alone. The values of the two are others."""
     mup: Annotated[Parametrisation | None, BeforeValidator(with_kind("maximal_update"))] = None
     """How initial values, rates, logits and scores follow the width, and branches the depth; absent, they are the same at
     any."""
@@ -181,7 +181,7 @@ class Initialisation(Value):
 
 
 def _blocks(shape: tuple[int, ...]) -> Iterator[range]:
-    """Rows of a weight that are drawn together: one at least, an expert of several."""
+    """Rows of a weight, or experts, that are drawn together: one at least."""
     rows = max(1, BLOCK // max(1, math.prod(shape[1:])))
     yield from (range(start, min(start + rows, shape[0])) for start in range(0, shape[0], rows))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -18,6 +17,7 @@ from anyformer.costs.allocated import watching_allocations
 from anyformer.costs.available import free_memory
 from anyformer.costs.gathered import NOTHING, Gathered
 from anyformer.costs.memory_check import CLOSE, Processes, memory_warnings, training_bytes
+from anyformer.mesh import started, started_here
 from anyformer.quantising import stored_bytes
 from anyformer.training.place import checkpoint_bytes
 from anyformer.training.priced import step_of
@@ -63,9 +63,8 @@ class MemoryMeter:
 
 def processes_of(run: Run, device: torch.device) -> Processes:
     """The processes of a run that share the memory of this one's device: on a CPU all that were started on the machine."""
-    here = int(os.environ.get("LOCAL_WORLD_SIZE", 1)) if device.type == "cpu" else 1
-    several = int(os.environ.get("WORLD_SIZE", 1)) > 1
-    gathered = Gathered.of(run.architecture, run.plan) if several else NOTHING
+    here = started_here() if device.type == "cpu" else 1
+    gathered = Gathered.of(run.architecture, run.plan) if started() > 1 else NOTHING
     return Processes(run.plan.mesh.divided, here, run.plan.mesh.pipeline, gathered)
 
 
@@ -87,8 +86,7 @@ def room_for_copy(run: Run, directory: Path, device: torch.device) -> bool:
             step_of(run, directory), batch=run.batch, length=run.length, plan=run.plan, accumulation=run.accumulation,
             processes=processes_of(run, device),
         )  # fmt: skip
-    of_machine = int(os.environ.get("LOCAL_WORLD_SIZE", 1)) / int(os.environ.get("WORLD_SIZE", 1))
-    return updates + of_machine * checkpoint_bytes(run) <= CLOSE * free_memory(torch.device("cpu"))
+    return updates + started_here() / started() * checkpoint_bytes(run) <= CLOSE * free_memory(torch.device("cpu"))
 
 
 def state_bytes(model: nn.Module, optimiser: torch.optim.Optimizer) -> int:

@@ -12,7 +12,7 @@ from anyformer.describe import leads_to
 from anyformer.mesh import started
 from anyformer.training import journal
 from anyformer.training.loop import resume, train
-from anyformer.training.parallel.launch import connect
+from anyformer.training.parallel.launch import connect, losses_told, mesh_of
 from anyformer.training.precision import default_device
 from anyformer.training.run import Run
 from anyformer.training.trained import Trained
@@ -46,7 +46,9 @@ def _begun(run: Run, directory: Path) -> bool:
         return begun
     import torch.distributed as dist
 
-    connect(default_device(), run.plan.mesh.timeout)
-    found = [begun]
-    dist.broadcast_object_list(found, src=0)
+    mesh_of(run.plan.mesh, started())
+    with losses_told():
+        connect(default_device(), run.plan.mesh.timeout)
+        found = [begun]
+        dist.broadcast_object_list(found, src=0)
     return found[0]

@@ -96,6 +96,11 @@ class Saver:
             done, self._writing = self._writing, None
             done.result()
 
+    @property
+    def failed(self) -> bool:
+        """Whether a write failed, of which `check` raises the error."""
+        return self._writing is not None and self._writing.done() and self._writing.exception() is not None
+
     def back(self, step: int) -> None:
         """Forget the checkpoints after a step, to which training goes back."""
         self.begun = self.written = step

@@ -23,7 +23,7 @@ from anyformer.training.lines import unbroken
 from anyformer.training.loss_scale import scale_figures
 from anyformer.training.memory_meter import MemoryMeter
 from anyformer.training.metrics import Metrics
-from anyformer.training.parallel import Ranks
+from anyformer.training.parallel import Ranks, losses_told
 from anyformer.training.precision import Host, deterministic, units
 from anyformer.training.priced import flops_of
 from anyformer.training.run import Run
@@ -97,7 +97,7 @@ class Session:
             for line in epochs(self.trainer.training, self.steps * self.run.batch):
                 self.console.out(line, highlight=False)
             end = end_recorded(self.directory, lambda: (self.step, self.complete), writes=self.ranks.first)
-            with end, self.metrics.loggers, self.saver:
+            with end, losses_told(), self.metrics.loggers, self.saver:
                 try:
                     with deterministic(), units(self.run.plan), self.display, self.ranks.updating(self.stop):
                         self._train()
@@ -122,8 +122,10 @@ class Session:
         if self.run.plan.compile == "on" and self.budget is None and self.step < self.steps:
             self.display.compiling()  # with minutes, timing an update has compiled it already
         while self.step < self.steps:
-            self.usage.others = self.ranks.meet(self.stop, self.usage.own)
-            self.saver.check()
+            told = self.ranks.meet(self.stop, (self.usage.own, self.saver.failed))
+            self.usage.others = [own for own, _ in told]
+            if any(failed for _, failed in told):
+                self.saver.then(lambda: None)  # all processes raise it in the same update
             self._update()
             if self.budget is not None:
                 self._shorten_if_late(self.budget)

@@ -19,7 +19,7 @@ from anyformer.model import Transformer
 from anyformer.model.adapters import begin
 from anyformer.model.divided import copy_in
 from anyformer.model.portions import Portion
-from anyformer.quantising import Quantised, held_as
+from anyformer.quantising import Quantised, held_as, restored
 from anyformer.resolving import architecture
 from anyformer.text import Tokenizer
 from anyformer.text.beside import Beside
@@ -100,11 +100,8 @@ class Taking:
     def _give(self, name: str, weight: Tensor, value: Tensor) -> None:
         if isinstance(value, Quantised) and value.format.name == self.base and not weight.requires_grad:
             held_as(self.model, name, value)
-        elif isinstance(value, Quantised):
-            with torch.no_grad():
-                weight.copy_(value)
         else:
-            copy_in(weight, value)
+            copy_in(weight, restored(value))
 
 
 def take(model: Transformer, source: str, tokenizer: Tokenizer, seed: int = 0, base: str = STORED) -> Taken:

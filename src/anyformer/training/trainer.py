@@ -23,7 +23,7 @@ from anyformer.precision.running import Running
 from anyformer.training.adapting import rest, tune
 from anyformer.training.allocator import keep_freed_memory, return_freed_memory
 from anyformer.training.answers import Answers
-from anyformer.training.averaging import averaged
+from anyformer.training.averaging import averaged, none
 from anyformer.training.computing_place import Within, directly
 from anyformer.training.evaluate import Evaluated, evaluate
 from anyformer.training.instability import Past
@@ -41,6 +41,8 @@ from anyformer.training.trainee import Trainee, all_evaluated
 from anyformer.tuning import Tuning
 
 OPTIMISER, NUMBERS = "optimiser.safetensors", "precision.safetensors"
+_OWN = ("model.safetensors", "adapter.safetensors", OPTIMISER)
+"""The files of a checkpoint that are about the run's own model, which a pipeline divides."""
 
 
 @dataclass(frozen=True)
@@ -190,6 +192,12 @@ class Trainer:
     ) -> Callable[[], None]:
         """Take all that the checkpoint after `step` updates holds; the function writes it, and deletes old ones beyond those to
         keep."""
+        if self.ranks.size > 1 and any(one.averages is not none for one in self._trainees.values()):
+            take = checkpoint.copied  # divided weights are averaged in place, and change back before they are written
+
+        def staged(file: str, name: str) -> bool:
+            return file in _OWN and name.partition("/")[0] in self.model.stage_of
+
         with all_evaluated(self._trainees) as states:
             others = {name: dict(one.model.state_dict()) for name, one in self.learning.items()}
             taken = checkpoint.contents(
@@ -203,7 +211,7 @@ class Trainer:
                     "run": json.loads(to_json(self.run)),
                     **past.facts(),
                 },
-                pick=self.ranks.picking(take, self.model.stage_of),
+                pick=self.ranks.picking(take, staged),
             )
 
         def write() -> None:

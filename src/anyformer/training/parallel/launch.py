@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from uuid import uuid4
 
 import torch
 import torch.distributed as dist
@@ -200,20 +201,25 @@ def joined(asked: Mesh, device: torch.device, remedy: str = RESUMES) -> Iterator
         yield ALONE
         return
     from anyformer.training.parallel.exchange_clock import exchanges_timed
-    from anyformer.training.parallel.lookout import asked_all
     from anyformer.training.parallel.together import Together
-    from anyformer.training.parallel.whereabouts import told
 
-    if TORCHRUN in os.environ:
-        end_with_parent()
     connect(device, mesh.timeout)
+    with losses_told(remedy), exchanges_timed(device) as clock:
+        yield Together.of(mesh, device, clock)
+
+
+@contextmanager
+def losses_told(remedy: str = RESUMES) -> Iterator[None]:
+    """Within, what torch raises where another process ended becomes a `LostProcessError`, which says where all others are."""
     try:
-        with exchanges_timed(device) as clock:
-            yield Together.of(mesh, device, clock)
+        yield
     except RuntimeError as error:
         lost = next((each for each in _causes(error) if isinstance(each, dist.DistError) or "gloo/" in str(each)), None)
         if lost is None:
             raise
+        from anyformer.training.parallel.lookout import asked_all
+        from anyformer.training.parallel.whereabouts import told
+
         said = str(lost).splitlines()[0]
         where = "".join(f"\n  {line}" for line in told(asked_all(lost)))
         raise LostProcessError(f"another process of this run ended or does not answer ({said}); {remedy}{where}") from error
@@ -241,6 +247,8 @@ def connect(device: torch.device, timeout: float) -> None:
             f"WORLD_SIZE = {started()}, and no launcher says where the other processes are (MASTER_ADDR): start them with "
             "torchrun, or unset WORLD_SIZE"
         )
+    if TORCHRUN in os.environ:
+        end_with_parent()
     if device.type == "cuda":
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
     # Weights that two dimensions of a mesh divide are gathered in two steps, as they must be.
@@ -249,7 +257,10 @@ def connect(device: torch.device, timeout: float) -> None:
     faulthandler.enable(sys.__stderr__ or 2)
     dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=timedelta(seconds=timeout))
     atexit.register(disconnect)
-    look_out(belongs=TORCHRUN in os.environ)
+    # A name of their meeting: a launcher counts restarts for each machine, not for all.
+    meeting = [uuid4().hex]
+    dist.broadcast_object_list(meeting, src=0)
+    look_out(meeting[0], belongs=TORCHRUN in os.environ)
 
 
 def disconnect() -> None:

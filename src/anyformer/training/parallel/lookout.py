@@ -36,10 +36,17 @@ LATE = 8.0
 ASKED = "where"
 ADDRESS = "MASTER_ADDR"
 """The variable with the machine of the processes' store."""
+_meeting = ""
 
 
-def look_out(*, belongs: bool) -> None:
-    """Start the thread; it ends with the process. `belongs`: whether the process ends with the one that started it."""
+def look_out(meeting: str, *, belongs: bool) -> None:
+    """Start the thread; it ends with the process.
+
+    `meeting`: a name that the processes which met now have in common, and no others; `belongs`: whether the process ends with
+    the one that started it.
+    """
+    global _meeting
+    _meeting = meeting
     parent, ended, main = os.getppid(), threading.Event(), threading.main_thread().ident
     heard, hears = socket.socketpair()
     for each in (heard, hears):
@@ -117,8 +124,8 @@ def _store() -> Store:
     """The store by which the processes found one another, over a connection of its own."""
     place = os.environ[ADDRESS], int(os.environ["MASTER_PORT"])
     store = TCPStore(*place, is_master=False, wait_for_workers=False, timeout=timedelta(seconds=ANSWERS))
-    # A store outlives the processes of an attempt.
-    return PrefixStore(f"anyformer/whereabouts/{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", store)
+    # A store outlives the processes that met.
+    return PrefixStore(f"anyformer/whereabouts/{_meeting}", store)
 
 
 def _say(what: str) -> None:

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -107,9 +107,9 @@ class Alone:
         """The tensors of all stages of a pipeline, by name."""
         return dict(tensors)
 
-    def picking(self, take: Take, staged: Collection[str]) -> Pick:
-        """What this process writes of every tensor. `staged`: names of weights that one stage of a pipeline alone has, as which
-        tensors `name/field` count too."""
+    def picking(self, take: Take, staged: Callable[[str, str], bool]) -> Pick:
+        """What this process writes of every tensor. `staged`: whether one stage of a pipeline alone has that of a name in a
+        file."""
         return whole_by(take)
 
     def write(self, given: Contents, directory: Path) -> None:

@@ -7,7 +7,7 @@ nothing is sent but the sizes and digests of the files.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +24,8 @@ from anyformer.model.divided import extent_of, is_divided, local
 from anyformer.training.parallel.exchange_clock import beside_training
 
 T = TypeVar("T")
+Staged = Callable[[str, str], bool]
+"""Whether one stage of a pipeline alone has the tensor of a name in a file."""
 
 
 @dataclass(frozen=True)
@@ -36,12 +38,11 @@ class SharedCheckpoints:
     stage: int
     group: dist.ProcessGroup
 
-    def picking(self, take: Take, staged: Collection[str]) -> Pick:
-        """What this process writes of each tensor. `staged`: names of weights that one stage of a pipeline alone has, whose
-        states `weight/field` are that stage's too."""
+    def picking(self, take: Take, staged: Staged) -> Pick:
+        """What this process writes of each tensor."""
 
-        def pick(name: str, tensor: Tensor) -> Piece | None:
-            first = self.rank // self.stage * self.stage if name.partition("/")[0] in staged else 0
+        def pick(file: str, name: str, tensor: Tensor) -> Piece | None:
+            first = self.rank // self.stage * self.stage if staged(file, name) else 0
             extent = extent_of(tensor)
             if not self._writes(name, tensor, first) or (extent.count == 0 and tensor.numel()):
                 return None
@@ -65,8 +66,7 @@ class SharedCheckpoints:
 
         Raises, in all of them, what one of them raised.
         """
-        with ExitStack() as stack:
-            stack.enter_context(beside_training())
+        with beside_training(), ExitStack() as stack:
 
             def begun() -> Path | None:
                 return stack.enter_context(writing(directory)) if self.rank == 0 else None
@@ -86,13 +86,16 @@ class SharedCheckpoints:
     def _all(self, directory: Path, act: Callable[[], T]) -> list[T]:
         """Act in every process; gives what each of them made, or raises the error of one."""
         made: tuple[T | None, UserError | None]
+        own: Exception | None = None
         try:
             with disk_errors(directory):
                 made = act(), None
-        except UserError as error:
-            made = None, error
+        except Exception as error:
+            own, made = error, (None, error if isinstance(error, UserError) else UserError(f"rank {self.rank}: {error!r}"))
         found = [made] * self.size
         dist.all_gather_object(found, made, group=self.group)
+        if own is not None:
+            raise own
         for _, problem in found:
             if problem is not None:
                 raise problem

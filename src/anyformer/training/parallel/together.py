@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -29,7 +29,7 @@ from anyformer.training.parallel.experts import divide_experts
 from anyformer.training.parallel.pipeline import Pipelined
 from anyformer.training.parallel.relay import divide_stages
 from anyformer.training.parallel.sharding import OwnMesh, Root, sharded
-from anyformer.training.parallel.shares import SharedCheckpoints
+from anyformer.training.parallel.shares import SharedCheckpoints, Staged
 from anyformer.training.parallel.tensor import divide_layers
 from anyformer.training.parallel.vocabulary import divide_vocabulary
 from anyformer.training.passes import Gathered, MicroBatchLoss, Passes
@@ -199,7 +199,7 @@ class Together:
             dist.all_gather_object(found, found[0], group=self.mesh["pipeline"].get_group())
         return {name: x for each in found for name, x in each.items()}
 
-    def picking(self, take: Take, staged: Collection[str]) -> Pick:
+    def picking(self, take: Take, staged: Staged) -> Pick:
         return self.checkpoints.picking(take, staged)
 
     def write(self, given: Contents, directory: Path) -> None:
