@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -129,3 +130,14 @@ def test_limits_of_a_control_group(tmp_path: Path, files, left):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
     assert left_to_the_group(tmp_path) == left
+
+
+def test_the_page_says_what_was_measured():
+    place = Path(__file__).parents[2]
+    rows = json.loads((place / "benchmarks" / "results" / "rank_memory.json").read_text())["rows"]
+    ratios = [row["foretold"] / row["measured"] for row in rows]
+    assert ratios == pytest.approx([row["ratio"] for row in rows], abs=1e-3)
+    assert len(rows) == 8
+    assert (
+        f"it was {min(ratios):.2f} to {max(ratios):.2f} times what was measured in" in (place / "docs/cluster.md").read_text()
+    )
