@@ -5,9 +5,9 @@
 A process that has everything imported forks each life of the run and kills it at a moment drawn uniformly between the fork and
 twice the run's share of a life, until it has been killed so often; then the run may end. If it ends before, the next
 chain of lives starts in a new directory. Compared are all losses, gradient norms and evaluations of the metrics, run.toml, and
-the digest of every file of every checkpoint that is left. `dense-together` is a run of four processes, which write their parts
-of a checkpoint while they train; each of them is killed, in an order and with gaps that are drawn too. A kill hit a save if it
-left a half-written checkpoint. Times depend on the machine, the comparison does not.
+the digest of every file of every checkpoint that is left. A run of several processes, which write their parts of a checkpoint
+while they train, is killed process by process, in an order and with gaps that are drawn too. A kill hit a save if it left a
+half-written checkpoint. Times depend on the machine, the comparison does not.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ MODELS = {
 }  # fmt: skip
 """Catalogue entries, of which the tiny form is trained."""
 ALONE, TOGETHER = Mesh(), Mesh(shard=2, tensor=2)
-RUNS = {"dense-long": (2000, 100, 30), **dict.fromkeys(MODELS, (200, 20, 5)), "dense-together": (600, 50, 3)}
+RUNS = {"dense-long": (2000, 100, 30), **dict.fromkeys(MODELS, (200, 20, 5))}
 """Updates, kills, and how many of these at least during a save."""
 MOST = 4
 """Times as many kills as asked for, if too few of them hit a save."""
@@ -194,8 +194,7 @@ def main() -> None:
             room = Path(place) / name
             room.mkdir()
             model = name.partition("-")[0]
-            mesh, seed = TOGETHER if name.endswith("-together") else ALONE, [*RUNS].index(name)
-            found = kill(model, room, steps=steps, every=2, kills=kills, during_a_save=saves, seed=seed, mesh=mesh)
+            found = kill(model, room, steps=steps, every=2, kills=kills, during_a_save=saves, seed=[*RUNS].index(name))
             print(found, flush=True)
             earlier = json.loads(RESULT.read_text())["runs"] if RESULT.exists() else {}
             write_text(RESULT, json.dumps({"runs": {**earlier, name: asdict(found)}}, indent=1) + "\n")

@@ -73,6 +73,14 @@ def test_the_committed_result_is_that_every_run_ended_alike():
 
 
 @pytest.mark.slow
+def test_four_processes_that_are_killed_one_by_one(tmp_path):
+    kills.prepare_to_fork(tmp_path)
+    place = tmp_path / "together"
+    place.mkdir()
+    assert kills.kill("dense", place, steps=40, every=2, kills=5, during_a_save=0, seed=0, mesh=kills.TOGETHER).equal
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("name", kills.MODELS)
 def test_every_kind_of_model_survives_many_kills(tmp_path, name):
     assert kills.kill(name, tmp_path, steps=60, every=2, kills=10, during_a_save=2, seed=2).equal
