@@ -12,7 +12,7 @@ from zoo import DECODERS
 
 from anyformer.catalogue import architecture as catalogue
 from anyformer.costs.available import left_to_the_group
-from anyformer.costs.gathered import Gathered
+from anyformer.costs.gathered import GatheredWeights
 from anyformer.costs.holding import Holding
 from anyformer.costs.memory_check import NotEnoughMemoryError, Processes, memory_warnings
 from anyformer.costs.moments import PeakMemory
@@ -66,7 +66,7 @@ def test_a_process_holds_its_part_and_what_is_gathered():
     forward, loss, backward, update = moments
     peak = PeakMemory(300, at_loss=loss, in_backward=backward, at_update=update, in_forward=forward)
     assert Processes().shared(peak) == update.total
-    gathered = Gathered(root=40, layer=10, tied=50, outside=0.4)
+    gathered = GatheredWeights(root=40, layer=10, tied=50, outside=0.4)
     # 320 / 4 + 50 + 40 + 2 * 10; 320 / 4 + 60 + 40; 360 / 4 + 30 + 40 + 4 * 10; 400 / 4 + 1 + 2 * 40 + 50 + 2 * 10.
     assert [80 + 50 + 60, 80 + 60 + 40, 90 + 30 + 80, 100 + 1 + 150] == [190, 180, 200, 251]
     assert Processes(parts=4, gathered=gathered).shared(peak) == 251
@@ -83,12 +83,12 @@ def test_what_is_gathered_is_counted_from_the_weights():
     layers = {name: weight.count for name, weight in weights.items() if ".layers." in name}
     outside = sum(weight.count for name, weight in weights.items() if name not in layers)
     first = sum(count for name, count in layers.items() if ".layers.0." in name)
-    found = Gathered.of(untied, plan)
+    found = GatheredWeights.of(untied, plan)
     assert (found.root, found.layer, found.tied) == (4 * outside, 4 * first, 0)
     assert found.outside == pytest.approx(outside / (outside + sum(layers.values())))
     tied = catalogue("gpt2", tiny=True)
     table = tied.trained_cost(Shape(source=1)).weights[tied.head_table[0]].count
-    assert Gathered.of(tied, plan).tied == 2 * 4 * table
+    assert GatheredWeights.of(tied, plan).tied == 2 * 4 * table
 
 
 def test_processes_of_one_machine_share_what_is_free():

@@ -16,7 +16,7 @@ _WIDE = 4
 
 
 @dataclass(frozen=True)
-class Gathered:
+class GatheredWeights:
     """Bytes of gathered weights: `root`, of all that stand outside the layers, from the forward pass to the end of the backward
     pass; `layer`, of the largest layer, while it computes; `tied`, of gradients of a table that gets two. `outside`: the share
     of all weights that `root` is.
@@ -30,7 +30,7 @@ class Gathered:
     outside: float = 0.0
 
     @staticmethod
-    def of(architecture: Architecture, plan: Plan) -> Gathered:
+    def of(architecture: Architecture, plan: Plan) -> GatheredWeights:
         """Of the weights of an architecture, which its processes divide and gather."""
         tally = architecture.trained_cost(Shape(source=1))
         find, groups = located(tally), Counter[tuple[str, str | None]]()
@@ -40,7 +40,7 @@ class Gathered:
         table = architecture.head_table if architecture.head is not None and architecture.head.tied else None
         tied = 0 if table is None else tally.weights[table[0]].count * TIED_COPIES[plan.number]
         every, root = groups.total(), groups.pop(("", None), 0)
-        return Gathered(_WIDE * root, _WIDE * max(groups.values(), default=0), _WIDE * tied, root / every)
+        return GatheredWeights(_WIDE * root, _WIDE * max(groups.values(), default=0), _WIDE * tied, root / every)
 
     @property
     def forward(self) -> int:
@@ -61,5 +61,5 @@ class Gathered:
         return 2 * self.root + max(self.tied, self.root) + 2 * self.layer
 
 
-NOTHING = Gathered()
+NOTHING = GatheredWeights()
 """Of the only process, which has every weight whole."""

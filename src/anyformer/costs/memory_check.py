@@ -12,7 +12,7 @@ from typing import get_args
 import torch
 
 from anyformer.costs.available import free_memory
-from anyformer.costs.gathered import NOTHING, Gathered
+from anyformer.costs.gathered import NOTHING, GatheredWeights
 from anyformer.costs.holding import Holding
 from anyformer.costs.moments import PeakMemory
 from anyformer.costs.step import PricedStep
@@ -38,7 +38,7 @@ class Processes:
     parts: int = 1
     here: int = 1
     stages: int = 1
-    gathered: Gathered = NOTHING
+    gathered: GatheredWeights = NOTHING
 
     def shared(self, peak: PeakMemory) -> int:
         """Bytes of all processes here at the peak, given what one process alone would hold: a process has its part of the

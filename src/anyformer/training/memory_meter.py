@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from anyformer.costs.allocated import watching_allocations
 from anyformer.costs.available import free_memory
-from anyformer.costs.gathered import NOTHING, Gathered
+from anyformer.costs.gathered import NOTHING, GatheredWeights
 from anyformer.costs.memory_check import CLOSE, Processes, memory_warnings, training_bytes
 from anyformer.mesh import started, started_here
 from anyformer.quantising import stored_bytes
@@ -64,7 +64,7 @@ class MemoryMeter:
 def processes_of(run: Run, device: torch.device) -> Processes:
     """The processes of a run that share the memory of this one's device: on a CPU all that were started on the machine."""
     here = started_here() if device.type == "cpu" else 1
-    gathered = Gathered.of(run.architecture, run.plan) if started() > 1 else NOTHING
+    gathered = GatheredWeights.of(run.architecture, run.plan) if started() > 1 else NOTHING
     return Processes(run.plan.mesh.divided, here, run.plan.mesh.pipeline, gathered)
 
 
