@@ -33,7 +33,7 @@ def test_generate_and_the_sample_show_what_a_model_makes_safely(monkeypatch, cap
     monkeypatch.setattr(generation, "generating", lambda model, *a, **k: model)
     model = SimpleNamespace(architecture=SimpleNamespace(output_stack=SimpleNamespace(max_length=None)))
     ending.print_sample(
-        SimpleNamespace(before=None, prompts=("x\x00",), chat=False, model=model, tokenizer=None, deadline=None),
+        SimpleNamespace(before=None, prompts=("x\x00",), chat=False, model=model, tokenizer=None, deadline=None, divided=False),
         Console(quiet=True),
     )
     assert capsys.readouterr().out == "x\\x00\\x1b[2J\\x07\n"
@@ -68,7 +68,9 @@ def test_a_sample_longer_than_the_position_table_is_shortened_or_left_out(filler
     from anyformer.cli.ending import print_sample
 
     model, tokenizer = filler
-    trained = SimpleNamespace(before=None, prompts=(prompt,), chat=False, model=model, tokenizer=tokenizer, deadline=None)
+    trained = SimpleNamespace(
+        before=None, prompts=(prompt,), chat=False, model=model, tokenizer=tokenizer, deadline=None, divided=False
+    )
     assert print_sample(trained, Console(width=200)) == fits
     said = capsys.readouterr().out
     assert ("no sample: prompt and text reach 132 positions, and the position table ends at 64" in said) == (not fits)

@@ -148,7 +148,7 @@ WRONG = {
 @pytest.mark.parametrize("case", WRONG)
 def test_refused_before_any_weight_is_read(case, call, place, tmp_path, monkeypatch):
     options, words = WRONG[case]
-    monkeypatch.setattr(checkpoint.model, "load_file", None)
+    monkeypatch.setattr(checkpoint.StoredTensors, "part", None)
     out = () if "--out" in options else ("--out", str(tmp_path / "out"))
     result = call("transform", "checkpoint", *out, *options, cwd=place)
     assert result.returncode == 2

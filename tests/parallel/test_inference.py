@@ -22,7 +22,7 @@ from anyformer.generation import generate_tokens
 from anyformer.generation import memory as generation_memory
 from anyformer.generation.weights import check_weights, generating
 from anyformer.inference import division, processes
-from anyformer.inference.division import Division, Piece, Portions
+from anyformer.inference.division import Division, EqualPart, Portions
 from anyformer.loading import load
 from anyformer.model import Transformer, build
 from anyformer.model.collectives import Group
@@ -108,7 +108,7 @@ def test_branches_are_divided_in_as_many_ways_as_they_have_equal_parts():
     assert narrowed(mixture, {}) == mixture
 
 
-def portions(**pieces: Piece) -> Portions:
+def portions(**pieces: EqualPart) -> Portions:
     made = Portions(Division(2, 2, torch.device("cpu"), {}))
     made.numbers = 1000
     for name, piece in pieces.items():
@@ -118,7 +118,7 @@ def portions(**pieces: Piece) -> Portions:
 
 def test_a_process_keeps_memory_of_its_own_for_a_part():
     weight = torch.arange(12.0).view(4, 3)
-    kept = portions(weight=Piece(0, 1, 2))
+    kept = portions(weight=EqualPart(0, 1, 2))
     kept.elsewhere.add("bias")
     part = kept("weight", weight)
     assert part.tolist() == weight[2:].tolist()

@@ -86,7 +86,7 @@ class HeadsModule(Attends):
         """What follows once heads are mixed: the combination, then the output projection of the heads side by side."""
         for part in self.combine:
             mixed_BHTU = part.mixed(mixed_BHTU, call)
-        y_BTHU = mixed_BHTU.transpose(1, 2)
+        rows = mixed_BHTU.transpose(1, 2)  # a part may leave other heads
         for part in self.combine:
-            y_BTHU = part.rows(y_BTHU, call)
-        return self.output(y_BTHU.flatten(2))  # type: ignore[no-any-return]
+            rows = part.rows(rows, call)
+        return self.output(rows.flatten(2))  # type: ignore[no-any-return]
