@@ -17,7 +17,6 @@ import json
 import os
 import random
 import signal
-import socket
 import sys
 import tempfile
 import time
@@ -29,6 +28,7 @@ from typing import Any
 
 import torch
 from rich.console import Console
+from torch.distributed.elastic.utils.distributed import get_free_port
 
 from anyformer.api import architecture
 from anyformer.data import Bytes, Text
@@ -83,7 +83,7 @@ def run_of(model: str, place: Path, steps: int, every: int, mesh: Mesh = ALONE) 
 def live(run: Run, directory: Path, seconds: float | None = None, chance: random.Random | None = None) -> bool:
     """Fork the processes that start or resume the run, and kill them after some seconds, one by one, in an order and with gaps
     that are drawn; whether they got to the run's end before."""
-    count, port, begun = run.plan.mesh.divided * (run.plan.mesh.data or 1), _free_port(), (directory / journal.RUN).exists()
+    count, port, begun = run.plan.mesh.divided * (run.plan.mesh.data or 1), get_free_port(), (directory / journal.RUN).exists()
     lives = [_begin(run, directory, begun, rank, count, port) for rank in range(count)]
     until, left = None if seconds is None else time.monotonic() + seconds, set(lives)
     while left and (until is None or time.monotonic() < until):
@@ -124,12 +124,6 @@ def _begin(run: Run, directory: Path, begun: bool, rank: int, count: int, port: 
     finally:
         sys.stderr.flush()
         os._exit(status)
-
-
-def _free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
 
 
 def outcome(directory: Path) -> dict[str, Any]:

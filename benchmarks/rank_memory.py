@@ -13,6 +13,7 @@ import sys
 import tempfile
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import torch
 from rich.console import Console
@@ -49,23 +50,17 @@ def run_of(mesh: Mesh, text: Path) -> Run:
     )  # fmt: skip
 
 
-def status(name: str) -> int:
-    """Bytes of an entry in /proc/self/status."""
-    lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
-    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(f"{name}:"))
-
-
 def work(mesh: Mesh, place: Path) -> None:
     """One of the processes: train, and write what it took and what was foretold."""
-    run, found, start, save = run_of(mesh, place / "text.txt"), dict[str, int](), Trainer.start, Session._write
+    run, found, start, save = run_of(mesh, place / "text.txt"), dict[str, Any](), Trainer.start, Session._write
 
     def started(*given: object) -> Trainer:
         memory_meter.give_back()
-        found["before"] = status("VmRSS")
+        found["before"] = memory_meter.status("VmRSS")
         return start(*given)  # type: ignore[arg-type]
 
     def saved(session: Session, validation: float | None = None) -> None:
-        found.setdefault("peak", status("VmHWM"))
+        found.setdefault("peak", memory_meter.status("VmHWM"))
         save(session, validation)
 
     loop.Trainer.start, Session._write = staticmethod(started), saved  # type: ignore[method-assign]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -12,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from torch.distributed.elastic.utils.distributed import get_free_port
 
 from anyformer.launching import Cluster, Hosts, Launch, Slurm
 from anyformer.launching.rehearsal import STAND_INS, write_stand_ins
@@ -25,12 +25,6 @@ HERE = {
     "srun": STAND_INS["srun"].replace("  running+=", '  echo $! >"$here/running/$i"\n  running+='),
     "torchrun": f'exec "{sys.executable}" -m torch.distributed.run "$@"\n',
 }
-
-
-def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("", 0))
-        return int(one.getsockname()[1])
 
 
 @pytest.fixture
@@ -66,7 +60,7 @@ def wait_for(done: Callable[[], bool]) -> None:
 
 
 def test_a_batch_script_trains(file, launch_on, start):
-    script = start(*launch_on(Slurm(port=free_port(), restarts=0), 2, 1))
+    script = start(*launch_on(Slurm(port=get_free_port(), restarts=0), 2, 1))
     assert script.wait(LONGEST) == 0, Path("said").read_text()
     assert steps("runs/one") == [1, 2, 3, 4]
     assert "2 processes: data 2" in Path("said").read_text()
@@ -77,7 +71,7 @@ def test_a_batch_script_trains(file, launch_on, start):
 def test_a_batch_script_saves_before_its_time_is_over_and_goes_on_when_it_is_queued_again(file, launch_on, start):
     """Then with one node, where it had two."""
     file.write_text(file.read_text().replace("steps = 4", "steps = 400").replace("every = 2", "every = 100"))
-    script = start(*launch_on(Slurm(port=free_port()), 2, 1))
+    script = start(*launch_on(Slurm(port=get_free_port()), 2, 1))
     wait_for(lambda: Path("runs/one/metrics.jsonl").exists() and len(steps("runs/one")) > 2)
     script.send_signal(signal.SIGUSR1)
     assert script.wait(LONGEST) != 0
@@ -90,7 +84,7 @@ def test_a_batch_script_saves_before_its_time_is_over_and_goes_on_when_it_is_que
     text = Path("runs/one/run.toml")
     text.write_text(text.read_text().replace("steps = 400", f"steps = {done[-1] + 2}"))
     Path("requeued").unlink()
-    again = start(*launch_on(Slurm(port=free_port()), 1, 1))
+    again = start(*launch_on(Slurm(port=get_free_port()), 1, 1))
     assert again.wait(LONGEST) == 0, Path("said").read_text()
     assert steps("runs/one") == [*done, done[-1] + 1, done[-1] + 2]
     assert not Path("requeued").exists()
@@ -99,7 +93,7 @@ def test_a_batch_script_saves_before_its_time_is_over_and_goes_on_when_it_is_que
 @pytest.mark.slow  # torchrun starts twice
 def test_a_shell_script_ends_its_hosts_when_it_ends(file, launch_on, start):
     file.write_text(file.read_text().replace("steps = 4", "steps = 4000").replace("every = 2", "every = 100"))
-    script = start(*launch_on(Hosts(hosts=("localhost", "me@localhost"), port=free_port()), 2, 1))
+    script = start(*launch_on(Hosts(hosts=("localhost", "me@localhost"), port=get_free_port()), 2, 1))
     wait_for(lambda: Path("runs/one/metrics.jsonl").exists() and len(steps("runs/one")) > 2)
     script.kill()
     script.wait()

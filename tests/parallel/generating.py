@@ -9,7 +9,6 @@ import contextlib
 import hashlib
 import json
 import os
-import socket
 import sys
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -18,6 +17,7 @@ from unittest import mock
 
 import torch
 from torch import Tensor
+from torch.distributed.elastic.utils.distributed import get_free_port
 from torch.multiprocessing import start_processes
 
 from anyformer import checkpoint, huggingface
@@ -165,12 +165,6 @@ def act(rank: int, count: int, folder: Path, port: int) -> None:
                 main()
 
 
-def free_port() -> int:
-    with socket.socket() as place:
-        place.bind(("127.0.0.1", 0))
-        return int(place.getsockname()[1])
-
-
 if __name__ == "__main__":
     for group in sorted(CASES):
-        start_processes(act, (group, Path(sys.argv[1]), free_port()), nprocs=group, start_method="fork")
+        start_processes(act, (group, Path(sys.argv[1]), get_free_port()), nprocs=group, start_method="fork")

@@ -30,7 +30,7 @@ from anyformer.checkpoint.model import (
     write_texts,
 )
 from anyformer.checkpoint.pieces import Pick, Piece, Take, copied, file_of, shared, whole_by
-from anyformer.checkpoint.stored import StoredTensors, values_like
+from anyformer.checkpoint.stored import StoredTensors, copy_stored, values_like
 
 __all__ = [
     "MANIFEST",
@@ -47,6 +47,7 @@ __all__ = [
     "best",
     "contents",
     "copied",
+    "copy_stored",
     "directory_of",
     "drop",
     "entries_of",

@@ -25,7 +25,7 @@ from anyformer.checkpoint.manifest import (
     writing,
 )
 from anyformer.checkpoint.pieces import Pick, Piece, file_of, share_name, shared, whole_by, write_pieces
-from anyformer.checkpoint.stored import StoredTensors, shapes_of, values_like
+from anyformer.checkpoint.stored import StoredTensors, copy_stored, shapes_of
 from anyformer.describe import Value, from_json, to_json
 from anyformer.files import read_text
 from anyformer.model import Architecture, Transformer
@@ -250,12 +250,12 @@ def restore(model: Transformer, directory: Path) -> None:
     place = {name: tensors for tensors in files for name in tensors}
     shapes = {name: shape for tensors in files for name, shape in shapes_of(tensors).items()}
     _check_shapes(model, shapes, directory / WEIGHTS)
-    with torch.no_grad():
-        for name, parameter in model.named_parameters():
-            if isinstance(parameter, Quantised):
+    for name, parameter in model.named_parameters():
+        if isinstance(parameter, Quantised):
+            with torch.no_grad():
                 parameter.become(place[name][name])
-            else:
-                parameter.copy_(values_like(place[name], name, parameter))
+        else:
+            copy_stored(place[name], name, parameter)
 
 
 def check(model: Transformer, tensors: Mapping[str, Tensor], source: Path) -> None:

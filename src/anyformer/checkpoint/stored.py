@@ -149,6 +149,12 @@ def values_like(tensors: Mapping[str, Tensor], name: str, like: Tensor) -> Tenso
     return part(tensors[name], like)
 
 
+@torch.no_grad()
+def copy_stored(tensors: Mapping[str, Tensor], name: str, into: Tensor) -> None:
+    """Copy the tensor of a name, or this process's part of it, into one that may be divided; see `values_like`."""
+    into.copy_(values_like(tensors, name, into))
+
+
 @contextmanager
 def _reading(path: Path) -> Iterator[None]:
     """Within, what safetensors and the system raise becomes a `CheckpointError` that names the file."""

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
-import torch
 from torch import Tensor, nn
 
-from anyformer.checkpoint import values_like
+from anyformer.checkpoint import copy_stored
 from anyformer.model.divided import is_divided, local
 
 Averages = Callable[[], Mapping[nn.Parameter, Tensor]]
@@ -55,7 +54,6 @@ def trained_tensors(model: nn.Module, trained: Mapping[nn.Parameter, Tensor]) ->
 
 def restore_trained(model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
     """Put the weights in training back that `trained_tensors` returned, among other tensors."""
-    with torch.no_grad():
-        for name, parameter in model.named_parameters():
-            if (key := f"{name}/{TRAINED}") in tensors:
-                parameter.copy_(values_like(tensors, key, parameter))
+    for name, parameter in model.named_parameters():
+        if (key := f"{name}/{TRAINED}") in tensors:
+            copy_stored(tensors, key, parameter)

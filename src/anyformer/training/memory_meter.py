@@ -45,7 +45,7 @@ class MemoryMeter:
     def __post_init__(self) -> None:
         if sys.platform.startswith("linux"):
             give_back()
-            self._before = _status("VmRSS")
+            self._before = status("VmRSS")
 
     @contextmanager
     def watching(self, update: int, held: Callable[[], int]) -> Iterator[None]:
@@ -56,7 +56,7 @@ class MemoryMeter:
             yield
         if watched is not None:
             self.tensors = before + watched.most
-        size = _status("VmHWM") if reads else None
+        size = status("VmHWM") if reads else None
         if size is not None and self._before is not None:
             self.resident = max(self.resident or 0, size - self._before)
 
@@ -106,7 +106,7 @@ def give_back() -> None:
 def peak_of_process(device: torch.device) -> int | None:
     """The most bytes that this process held of the device's memory, on a CPU since they were last forgotten; None where the
     system does not say."""
-    return torch.cuda.max_memory_reserved(device) if device.type == "cuda" else _status("VmHWM")
+    return torch.cuda.max_memory_reserved(device) if device.type == "cuda" else status("VmHWM")
 
 
 def _forget_peak() -> bool:
@@ -118,7 +118,7 @@ def _forget_peak() -> bool:
     return True
 
 
-def _status(name: str) -> int | None:
+def status(name: str) -> int | None:
     """Bytes of an entry in /proc/self/status."""
     try:
         lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from anyformer import checkpoint
@@ -215,9 +214,10 @@ class Trainer:
             )
 
         def write() -> None:
-            kept = replace(taken, beside=beside_of(self.corpus.tokenizer, directory))
+            first = self.ranks.first  # which alone writes what stands beside the tensors
+            kept = replace(taken, beside=beside_of(self.corpus.tokenizer, directory)) if first else taken
             self.ranks.write(kept, checkpoint.directory_of(directory, step))
-            if self.ranks.first:
+            if first:
                 self.prune(directory, step)
 
         return write
@@ -244,10 +244,8 @@ class Trainer:
         checkpoint.restore(self.model, directory)
         for name, one in self.learning.items():
             tensors = checkpoint.read_weights(directory / f"{name}.safetensors")
-            with torch.no_grad():
-                for key in tensors:
-                    weight = one.model.get_parameter(key)
-                    weight.copy_(checkpoint.values_like(tensors, key, weight))
+            for key in tensors:
+                checkpoint.copy_stored(tensors, key, one.model.get_parameter(key))
         trainee = self.trainee.restored(checkpoint.read(directory / OPTIMISER), self.run.tuning)
         learning = {
             name: one.restored(checkpoint.read(directory / _state_file(name)), Tuning()) for name, one in self.learning.items()
