@@ -31,7 +31,7 @@ from anyformer.evaluation import (
     target_scores,
 )
 from anyformer.evaluation.measure import unit_losses
-from anyformer.model import Transformer
+from anyformer.model.transformer import Transformer
 from anyformer.objectives import Setting
 from anyformer.parts.call.reports import Auxiliary
 from anyformer.text import Tokenizer

@@ -32,7 +32,8 @@ from anyformer.model.loss import token_losses
 from anyformer.operations import Shape
 from anyformer.operations.work import Pairs, Product
 from anyformer.processor import packs
-from anyformer.quantising import FORMATS, HALF, PackedMatrix
+from anyformer.quantising import FORMATS, HALF
+from anyformer.quantising.tensor import PackedMatrix
 
 MATRICES = {"768 -> 768": (768, 768), "768 -> 2,048": (2048, 768), "2,048 -> 768": (768, 2048), "768 -> 32,000": (32_000, 768)}
 """(outputs, inputs)."""

@@ -43,7 +43,7 @@ from anyformer.generation.compiled import compiled as compiled_calls
 from anyformer.generation.decode import continuations
 from anyformer.generation.recorded import MULTIPLE, RecordedDecode
 from anyformer.measuring.trial import TrainingStep
-from anyformer.model import build
+from anyformer.model.transformer import build
 from anyformer.operations import Shape
 from anyformer.plan import Plan
 

@@ -39,7 +39,8 @@ from anyformer.generation.beams import Beams, searched
 from anyformer.generation.decode import continued, decode
 from anyformer.generation.processors.penalties import RepetitionPenalty
 from anyformer.measuring.trial import TrainingStep
-from anyformer.model import Architecture, Transformer, build
+from anyformer.model import Architecture
+from anyformer.model.transformer import Transformer, build
 from anyformer.operations import Shape
 from anyformer.parts.call.stack_state import StackState
 from anyformer.plan import Plan

@@ -25,11 +25,11 @@ from torch import Tensor
 from anyformer.generation import Sampling, continuations, decode, generating
 from anyformer.generation.decode import Step
 from anyformer.generation.steps import stepper
-from anyformer.model import Transformer
-from anyformer.model import build as build_model
+from anyformer.model.transformer import Transformer
+from anyformer.model.transformer import build as build_model
 from anyformer.operations import Shape
 from anyformer.operations.work import distinct_experts
-from anyformer.quantising import restored, stored_bytes
+from anyformer.quantising.tensor import restored, stored_bytes
 
 FORMATS: Mapping[str, str] = {"f32": "fp32", "bf16": "bf16", "int8": "int8", "int4": "int4-32"}
 MODES: Mapping[str, bool | None] = {"default": None, "compiled": True, "eager": False}

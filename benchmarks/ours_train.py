@@ -24,7 +24,7 @@ from benchmarks.protocol import Worker, options, run, versions
 
 from anyformer.costs.allocated import peak_above
 from anyformer.costs.peak import peak_memory
-from anyformer.model import build as build_model
+from anyformer.model.transformer import build as build_model
 from anyformer.objectives import CausalObjective, Examples, MaskedObjective, Objective, Seq2SeqObjective
 from anyformer.plan import Plan
 from anyformer.training import AdamW

@@ -38,10 +38,12 @@ from anyformer.catalogue.llama import llama
 from anyformer.costs.inference import weight_bytes
 from anyformer.data import IGNORED, Bytes, Split, Text, windows
 from anyformer.evaluation import open_subject
-from anyformer.model import Transformer
+from anyformer.model.transformer import Transformer
 from anyformer.plan import Plan
 from anyformer.precision import Fp32
-from anyformer.quantising import FORMATS, Grouped, MatrixFormat, Quantised, quantisable, quantised
+from anyformer.quantising import FORMATS, Grouped, MatrixFormat
+from anyformer.quantising.model import quantisable, quantised
+from anyformer.quantising.tensor import Quantised
 from anyformer.training import AdamW, Checkpoints, Cosine, Evaluation, Run, resume, train
 from anyformer.training.held_out import corpus_of
 from anyformer.training.journal import SUMMARY

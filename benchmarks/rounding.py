@@ -28,19 +28,11 @@ from torch import Tensor, nn
 
 from anyformer.catalogue.llama import llama
 from anyformer.data import Bytes, Text
-from anyformer.model import Transformer
+from anyformer.model.transformer import Transformer
 from anyformer.plan import Plan
-from anyformer.precision import (
-    NUMBER_FORMATS,
-    SCALED_FORMATS,
-    NumberFormat,
-    ScaledFormat,
-    maximum,
-    multiplier,
-    rounded,
-    scaled_rounded,
-)
-from anyformer.precision.scaling import spread
+from anyformer.precision import NUMBER_FORMATS, SCALED_FORMATS, NumberFormat, ScaledFormat
+from anyformer.precision.rounding import rounded
+from anyformer.precision.scaled_rounding import maximum, multiplier, scaled_rounded, spread
 from anyformer.training import AdamW, Checkpoints, Cosine, Evaluation, Run, train
 
 STEPS, BATCH, LENGTH = 1000, 8, 128

@@ -131,7 +131,7 @@ MECHANISMS = (
         DEVELOPMENT,
         "2.4 Gated activation",
         "Swish with beta",
-        "anyformer.parts.pointwise.activation:swish",
+        "anyformer.parts.pointwise.activation_module:swish",
         '`activation = "swish"`',
     ),
     M(DEVELOPMENT, "2.5 Serial or parallel", "serial blocks", "pre_norm"),

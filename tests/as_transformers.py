@@ -12,7 +12,7 @@ import transformers
 from torch.nn.utils.rnn import pad_sequence
 
 import anyformer as af
-from anyformer.model import Transformer
+from anyformer.model.transformer import Transformer
 
 VOCABULARY = 40
 CONFIGS: dict[str, tuple[type, dict[str, Any]]] = {

@@ -17,7 +17,7 @@ from anyformer.describe import Value
 from anyformer.describe.docstrings import field_docstrings
 from anyformer.describe.value import subclasses
 from anyformer.dims import LEGEND
-from anyformer.model import build
+from anyformer.model.transformer import build
 from anyformer.testing.inputs import inputs
 
 SOURCE = Path(__file__).parents[1] / "src" / "anyformer"

@@ -18,6 +18,7 @@ from anyformer.measuring.trial import TrainingStep
 from anyformer.operations import Shape
 from anyformer.parts import Bidirectional, Rotary, Window
 from anyformer.parts.experts.balance import balance_loss, picked
+from anyformer.parts.positions.rotary_module import rotate, table
 from anyformer.parts.recurrence.feature_map import EluPlusOne, Exponential, PositiveRandom, RandomFourier
 
 MASK, ROTARY = "decoder.layer.attention.mask", "decoder.layer.attention.rotary"
@@ -28,7 +29,7 @@ def relative() -> Mapping[str, float]:
     at, rotary = torch.arange(1000)[None], Rotary()
     query, key = drawn(64), drawn(64, seed=1)
     turned = [
-        rotary.rotate(x.expand(1, 1000, 1, 64), rotary.table(place, 64, torch.float32))[0, :, 0]
+        rotate(rotary, x.expand(1, 1000, 1, 64), table(rotary, place, 64, torch.float32))[0, :, 0]
         for x, place in ((query, at), (key, at + 5))
     ]
     rate = 10_000 ** (-torch.arange(0, 64, 2) / 64)

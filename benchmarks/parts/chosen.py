@@ -10,7 +10,8 @@ from benchmarks.parts.race import TOLERANCE, difference, race, ratio
 from benchmarks.parts.sides import Alone, features
 from torch import nn
 
-from anyformer.model import build, decoder_only
+from anyformer.model import decoder_only
+from anyformer.model.transformer import build
 from anyformer.parts import (
     Attention,
     BlockIndexer,

@@ -6,13 +6,15 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from anyformer.api import build, cost, difference, match, transform
+    from anyformer.api import cost, difference, match, transform
+    from anyformer.building import build
     from anyformer.costs import Budget
     from anyformer.describe import change, diff, get, load_plugin
     from anyformer.generation import generate
     from anyformer.huggingface import export
     from anyformer.loading import load, pixels
-    from anyformer.model import Architecture, Transformer, decoder_only, encoder_decoder, encoder_only
+    from anyformer.model import Architecture, decoder_only, encoder_decoder, encoder_only
+    from anyformer.model.transformer import Transformer
     from anyformer.plan import Plan
     from anyformer.resolving import architecture
     from anyformer.studies import Study, compare
@@ -22,13 +24,15 @@ __version__ = "0.1.0"
 
 # Resolved at first use: importing anyformer imports no torch.
 _HOMES = {
-    "api": ("build", "cost", "difference", "match", "transform"),
+    "api": ("cost", "difference", "match", "transform"),
+    "building": ("build",),
     "costs": ("Budget",),
     "describe": ("change", "diff", "get", "load_plugin"),
     "generation": ("generate",),
     "huggingface": ("export",),
     "loading": ("load", "pixels"),
-    "model": ("Architecture", "Transformer", "decoder_only", "encoder_decoder", "encoder_only"),
+    "model": ("Architecture", "decoder_only", "encoder_decoder", "encoder_only"),
+    "model.transformer": ("Transformer",),
     "plan": ("Plan",),
     "resolving": ("architecture",),
     "studies": ("Study", "compare"),

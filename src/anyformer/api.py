@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from anyformer import costs, model, transforming
+from typing import TYPE_CHECKING
+
+from anyformer import costs
 from anyformer.costs.difference import Difference
 from anyformer.costs.difference import difference as differing
 from anyformer.costs.match import match as matched
 from anyformer.resolving import ArchitectureLike, architecture, resolved
 
-build = resolved(model.build)
+if TYPE_CHECKING:
+    from anyformer.model.transformer import Transformer
+    from anyformer.transforming import TransformChoices, TransformReport
+
 cost = resolved(costs.cost)
 match = resolved(matched)
 
@@ -19,10 +24,12 @@ def difference(left: ArchitectureLike, right: ArchitectureLike, *, batch: int = 
 
 
 def transform(
-    model: model.Transformer, what: ArchitectureLike, choices: transforming.TransformChoices | None = None
-) -> tuple[model.Transformer, transforming.TransformReport]:
+    model: Transformer, what: ArchitectureLike, choices: TransformChoices | None = None
+) -> tuple[Transformer, TransformReport]:
     """A model of the architecture that `what` names, from the weights of `model`, and what became of every weight.
 
     The model given is left as it is. Raises `TransformError`, before any work, for a change that no weights carry over.
     """
-    return transforming.transform(model, architecture(what), choices)
+    from anyformer.transforming import transform as transformed
+
+    return transformed(model, architecture(what), choices)

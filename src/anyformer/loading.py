@@ -13,10 +13,10 @@ from torch import Tensor
 from anyformer import catalogue, checkpoint, huggingface
 from anyformer.describe import Notice, UserError, read_data
 from anyformer.huggingface import gguf
-from anyformer.model import Transformer
 from anyformer.model.adapters import made_of
 from anyformer.model.portions import Divide, keep_whole
-from anyformer.parts.images.encoder import Images
+from anyformer.model.transformer import Transformer
+from anyformer.parts.images.encoder_module import Images
 from anyformer.plan import Plan
 from anyformer.text import Tokenizer
 from anyformer.text.beside import Beside

@@ -14,7 +14,8 @@ from anyformer.catalogue.index import LINEAGES, index
 from anyformer.costs import cost
 from anyformer.costs.examples import examples
 from anyformer.describe import DescriptionError, from_toml, to_toml
-from anyformer.model import Architecture, build
+from anyformer.model import Architecture
+from anyformer.model.transformer import build
 from anyformer.operations import Shape
 from anyformer.parts.call.reports import Auxiliary
 

@@ -12,13 +12,15 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from anyformer.catalogue import architecture, listing
 from anyformer.catalogue.columns import columns
+from anyformer.describe import InputError
 from anyformer.generation import Sampling, continuations, generating
 from anyformer.generation.steps import stepper
-from anyformer.model import Architecture, InputError, build
+from anyformer.model import Architecture
+from anyformer.model.transformer import build
 from anyformer.operations import Shape
 from anyformer.parts import Proportional, Rotary
 from anyformer.parts.call.reports import Auxiliary
-from anyformer.parts.call.state import Slots
+from anyformer.parts.call.shared import slot_bytes
 from anyformer.plan import Plan
 from covering import kinds as kinds_of_parts
 from covering import others_slow
@@ -165,7 +167,7 @@ def test_declared_costs_of_every_tiny_variant_are_those_of_its_module(name):
     if generative(made):
         state = model.state(rows, length, source=shape.source)
         room = length + (shape.source if made.source == "prefix" else 0)
-        assert state.nbytes == declared.total_state_bytes + Slots.bytes(rows, room)
+        assert state.nbytes == declared.total_state_bytes + slot_bytes(rows, room)
 
 
 @pytest.mark.parametrize("name", others_slow(GENERATIVE))

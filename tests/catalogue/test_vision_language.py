@@ -12,7 +12,7 @@ from transformers.models.mllama.configuration_mllama import MllamaTextConfig
 import anyformer as af
 from anyformer.catalogue import architecture
 from anyformer.catalogue.vision_language import blip, llama_vision
-from anyformer.model import build
+from anyformer.model.transformer import build
 from anyformer.operations import Shape
 
 HEADS, VOCAB, WIDTH, FEATURES = 4, 31, 32, 20

@@ -18,8 +18,8 @@ from anyformer.checkpoint.manifest import MANIFEST, writing
 from anyformer.checkpoint.model import check
 from anyformer.files import sha256
 from anyformer.loading import load
-from anyformer.model import build
 from anyformer.model.adapters import adapt
+from anyformer.model.transformer import build
 from anyformer.tuning import Lora
 
 

@@ -15,7 +15,9 @@ from anyformer.checkpoint.few_bits import gathered, in_few_bits, planes
 from anyformer.costs.inference import weight_bytes
 from anyformer.data import Bytes
 from anyformer.data.vocabulary import make_tokenizer
-from anyformer.quantising import FORMATS, Quantised, dense, quantised, stored_bytes
+from anyformer.quantising import FORMATS
+from anyformer.quantising.model import dense, quantised
+from anyformer.quantising.tensor import Quantised, stored_bytes
 
 
 @pytest.fixture(scope="module")

@@ -49,7 +49,7 @@ def filler():
     from anyformer.data import Bytes
     from anyformer.data.vocabulary import make_tokenizer
     from anyformer.describe import change
-    from anyformer.model import build
+    from anyformer.model.transformer import build
     from anyformer.text import Specials
 
     tokenizer = make_tokenizer(Bytes(), tuple, tuple, Specials(roles=("mask",)))
@@ -78,8 +78,8 @@ def test_a_sample_longer_than_the_position_table_is_shortened_or_left_out(filler
 
 
 def test_wrong_arguments_are_refused_by_the_call_itself(filler):
+    from anyformer.describe import InputError
     from anyformer.generation import stream
-    from anyformer.model import InputError
 
     model, tokenizer = filler
     with pytest.raises(InputError, match="position table ends at 64"):

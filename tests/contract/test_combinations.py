@@ -8,9 +8,10 @@ from combinations import VOCAB, draw
 from torch.utils.flop_counter import FlopCounterMode
 
 from anyformer.costs.activations import activations
-from anyformer.costs.saved import saved_bytes
+from anyformer.costs.saved.measured import saved_bytes
 from anyformer.describe import DescriptionError, Named, from_toml, to_toml
-from anyformer.model import Architecture, build, decoder_only
+from anyformer.model import Architecture, decoder_only
+from anyformer.model.transformer import build
 from anyformer.operations import Shape
 from anyformer.parts import (
     RWKV7,
@@ -40,7 +41,7 @@ from anyformer.parts import (
     pre_norm,
     stack,
 )
-from anyformer.parts.call.state import Slots
+from anyformer.parts.call.shared import slot_bytes
 from anyformer.plan import Plan
 
 B, T, S = 2, 9, 6
@@ -97,7 +98,7 @@ def check(architecture: Architecture) -> None:
             state = model.state(B, T, source=S if two else 0)
             asked = Shape(batch=B, capacity=T, source=S if two else 0)
             sized = architecture.cost(asked, Plan(precision="fp32")).total_state_bytes
-            assert state.nbytes == sized + Slots.bytes(B, T)
+            assert state.nbytes == sized + slot_bytes(B, T)
             first, *rest = tokens.split(cut, 1)
             if two:
                 pieces = [model(source, first, state=state), *(model(None, piece, state=state) for piece in rest)]

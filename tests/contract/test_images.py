@@ -8,8 +8,9 @@ from naive import images as naive
 from torch.utils.flop_counter import FlopCounterMode
 from zoo_images import CLIP, GRID, IMAGES, SIGLIP, WITH_IMAGES, given
 
-from anyformer.describe import DescriptionError, UserError, change, diff, from_toml, to_toml
-from anyformer.model import Architecture, InputError, build, decoder_only
+from anyformer.describe import DescriptionError, InputError, UserError, change, diff, from_toml, to_toml
+from anyformer.model import Architecture, decoder_only
+from anyformer.model.transformer import build
 from anyformer.operations import Shape
 from anyformer.parts import (
     Axial,

@@ -9,7 +9,7 @@ import pytest
 import torch
 from zoo import ZOO
 
-from anyformer.model import build
+from anyformer.model.transformer import build
 
 
 @pytest.mark.parametrize("name", list(ZOO)[::15])

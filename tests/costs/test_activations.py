@@ -13,9 +13,10 @@ from zoo import DECODERS, RECURRENT, ZOO
 from anyformer.catalogue import architecture as catalogue
 from anyformer.catalogue.llama import llama
 from anyformer.costs.activations import activations
-from anyformer.costs.saved import saved_bytes
+from anyformer.costs.saved.measured import saved_bytes
 from anyformer.describe import change_all
-from anyformer.model import Architecture, Transformer, build
+from anyformer.model import Architecture
+from anyformer.model.transformer import Transformer, build
 from anyformer.operations import Shape
 from anyformer.parts import Causal, Chunk, Window
 from anyformer.parts.attention.relative import TransformerXL

@@ -15,10 +15,11 @@ from anyformer.cli import app
 from anyformer.costs.activations import activations
 from anyformer.costs.fine_tuning import BASES, FineTuning, Method, methods
 from anyformer.costs.named_hardware import hardware_of
-from anyformer.costs.saved import Learning, saved_bytes
+from anyformer.costs.saved import Learning
+from anyformer.costs.saved.measured import saved_bytes
 from anyformer.data import Bytes, Text
 from anyformer.describe import UserError, to_toml
-from anyformer.model import build
+from anyformer.model.transformer import build
 from anyformer.operations import Shape, Weight
 from anyformer.plan import Plan
 from anyformer.training import Run, train

@@ -15,7 +15,7 @@ from anyformer.costs.counts import located
 from anyformer.model import Architecture
 from anyformer.operations import Elementwise, Flops, Shape, Tally
 from anyformer.parts import Attention, Embedding, FeedForward, RMSNorm, pre_norm, stack
-from anyformer.parts.call.state import Slots
+from anyformer.parts.call.shared import slot_bytes
 from anyformer.plan import Plan
 
 NAMES = [entry.name for entry in listing()]
@@ -96,6 +96,6 @@ def test_the_decode_state_of_a_sheet_is_that_of_a_decoder_with_so_much_room(name
     keys, source = length + (mode == "decode"), length if made.two_inputs else 0
     state = {at: made.cost(Shape(batch=3, past=at - 1, source=source), plan).total_state_bytes for at in (keys, keys - 1)}
     sheet = cost(made, batch=batch, length=length, mode=mode, plan=plan)
-    assert sheet.state_bytes == state[keys] + Slots.bytes(batch, keys)
+    assert sheet.state_bytes == state[keys] + slot_bytes(batch, keys)
     # What is quoted of a token is what the layers hold, without the number of its position.
     assert sheet.state_bytes_per_token * batch == state[keys] - state[keys - 1]

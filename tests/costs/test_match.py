@@ -13,7 +13,8 @@ from anyformer.costs.budget import Budget, budget_of
 from anyformer.costs.match import UnmatchedError, match
 from anyformer.costs.search import Search
 from anyformer.describe import UserError, diff
-from anyformer.model import build, decoder_only
+from anyformer.model import decoder_only
+from anyformer.model.transformer import build
 from anyformer.operations import Shape
 from anyformer.parts import Attention, Embedding, FeedForward, LightningAttention, RMSNorm, Rotary, pre_norm
 from anyformer.resizing.sizes import Sizes, lattice, lengthened, period_of, resized, sizes

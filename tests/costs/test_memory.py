@@ -8,7 +8,7 @@ from zoo import ZOO
 from anyformer.costs.activations import Activations, activations
 from anyformer.costs.memory import States
 from anyformer.costs.peak import peak_memory
-from anyformer.model import build
+from anyformer.model.transformer import build
 from anyformer.operations import Shape
 from anyformer.plan import Plan
 from anyformer.training.optimiser import build_optimiser

@@ -14,8 +14,9 @@ from anyformer.costs.allocated import peak_above
 from anyformer.costs.memory import States
 from anyformer.costs.peak import peak_memory
 from anyformer.describe import change_all
-from anyformer.model import Architecture, build, decoder_only, encoder_decoder, encoder_only
+from anyformer.model import Architecture, decoder_only, encoder_decoder, encoder_only
 from anyformer.model.loss import token_losses
+from anyformer.model.transformer import build
 from anyformer.parts import (
     ALiBi,
     Attention,

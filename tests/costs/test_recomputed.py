@@ -14,8 +14,9 @@ from torch.utils._pytree import tree_leaves
 from zoo import ZOO
 
 from anyformer.costs.activations import activations
-from anyformer.costs.saved import SavedStorages, watching_saved
-from anyformer.model import Architecture, Transformer, build
+from anyformer.costs.saved.measured import SavedStorages, watching_saved
+from anyformer.model import Architecture
+from anyformer.model.transformer import Transformer, build
 from anyformer.operations import Shape
 from anyformer.parts.call.context import Context
 from anyformer.parts.layers.recompute import PRODUCTS

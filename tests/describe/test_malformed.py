@@ -8,7 +8,8 @@ from zoo import ZOO
 from anyformer.catalogue import architecture
 from anyformer.describe import DescriptionError, change, from_json, from_toml, numbers, parse_assignment, read_data, to_json
 from anyformer.dims import LARGEST, LONGEST
-from anyformer.model import Architecture, Transformer
+from anyformer.model import Architecture
+from anyformer.model.transformer import Transformer
 from anyformer.operations import Shape
 from anyformer.parts.layers.order import MOST_LAYERS, parse_order
 from anyformer.training import Run

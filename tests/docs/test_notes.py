@@ -12,7 +12,8 @@ import torch
 
 import anyformer as af
 from anyformer.catalogue import architecture, listing
-from anyformer.model import build, decoder_only
+from anyformer.model import decoder_only
+from anyformer.model.transformer import build
 from anyformer.operations import Shape
 from anyformer.operations.work import distinct_experts
 from anyformer.parts import Attention, Embedding, FanIn, FeedForward, Head, Initialisation, Normal, RMSNorm, Rotary, Window

@@ -12,7 +12,8 @@ from anyformer import checkpoint
 from anyformer.catalogue.llama import llama
 from anyformer.data import BytePairs, Bytes, Text
 from anyformer.describe import change_all
-from anyformer.model import Architecture, build
+from anyformer.model import Architecture
+from anyformer.model.transformer import build
 from anyformer.plan import Plan
 from anyformer.resolving import architecture
 from anyformer.training import Run, default_run, journal

@@ -20,7 +20,7 @@ from anyformer.evaluation import (
     filled_scores,
     target_scores,
 )
-from anyformer.model import build
+from anyformer.model.transformer import build
 from anyformer.resolving import architecture
 from anyformer.text import Specials
 from evaluation.conftest import sharp, tiny_decoder

@@ -15,7 +15,7 @@ from anyformer.describe import UserError, change_all
 from anyformer.evaluation import Request, scores
 from anyformer.evaluation import likelihood as module
 from anyformer.evaluation.likelihood import pair
-from anyformer.model import build
+from anyformer.model.transformer import build
 from anyformer.resolving import architecture
 from anyformer.text import Tokenizer
 from evaluation.conftest import sharp, tiny_decoder

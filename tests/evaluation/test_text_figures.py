@@ -15,7 +15,7 @@ from anyformer.evaluation.chart import draw_figures
 from anyformer.evaluation.readings import SideBySide
 from anyformer.evaluation.subject import PLAN
 from anyformer.evaluation.text_figures import Bin, Sums, TextFigures
-from anyformer.model import build
+from anyformer.model.transformer import build
 from anyformer.objectives import CausalObjective, Setting
 from anyformer.objectives.feed import TextFeed
 from anyformer.training.evaluate import evaluate

@@ -9,7 +9,7 @@ from typing import Any
 
 from zoo import ZOO
 
-from anyformer.model import build
+from anyformer.model.transformer import build
 from fuzz import commands, data_files, directories, foreign, foreign_numbers, images, values
 from fuzz.kind import Kind
 from fuzz.outcome import BAD, Outcome, judged, little_memory

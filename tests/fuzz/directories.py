@@ -12,7 +12,7 @@ from zoo import ZOO
 
 from anyformer import checkpoint, huggingface
 from anyformer.loading import load
-from anyformer.model import build
+from anyformer.model.transformer import build
 from fuzz.guard import place
 from fuzz.kind import Case, Kind
 

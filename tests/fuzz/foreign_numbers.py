@@ -19,8 +19,8 @@ from zoo import ZOO
 
 from anyformer import huggingface
 from anyformer.loading import load
-from anyformer.model import build
 from anyformer.model.adapters import adapt
+from anyformer.model.transformer import build
 from anyformer.tuning import Dora, Lora, Prompt
 from fuzz.guard import place
 from fuzz.kind import Case, Kind

@@ -14,7 +14,8 @@ from anyformer.costs import cost
 from anyformer.describe import from_toml, to_toml
 from anyformer.huggingface.config import Config
 from anyformer.huggingface.registry import read_architecture
-from anyformer.model import Architecture, Transformer
+from anyformer.model import Architecture
+from anyformer.model.transformer import Transformer
 from fuzz.kind import Case, Kind
 from fuzz.mutate import mutated
 from huggingface.cases import CASES

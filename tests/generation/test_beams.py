@@ -11,7 +11,7 @@ from anyformer.generation import Beams, Sampling, generate, generated
 from anyformer.generation.beams import searched
 from anyformer.generation.processors import MinNewTokens, NoRepeatNGrams, RepetitionPenalty
 from anyformer.generation.recorded import RecordedDecode
-from anyformer.model import build
+from anyformer.model.transformer import build
 from as_transformers import both, continued_there, without_padding
 from covering import kinds, others_slow
 

@@ -8,7 +8,7 @@ from zoo import DECODERS, PAIRS, PROMPTED_DECODERS
 
 from anyformer.data import Bytes
 from anyformer.data.vocabulary import make_tokenizer
-from anyformer.describe import change
+from anyformer.describe import InputError, change
 from anyformer.generation import (
     Sampling,
     continuations,
@@ -21,7 +21,7 @@ from anyformer.generation import (
     stream,
 )
 from anyformer.generation.continuous_batching import served
-from anyformer.model import InputError, build
+from anyformer.model.transformer import build
 from anyformer.testing.comparisons import equal
 from covering import kinds, others_slow
 

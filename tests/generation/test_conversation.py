@@ -8,11 +8,11 @@ import pytest
 import torch
 
 from anyformer.catalogue import architecture
-from anyformer.describe import change_all
+from anyformer.describe import InputError, change_all
 from anyformer.generation import GREEDY, Beams, Conversation, Sampling, generate
 from anyformer.generation.processors import RepetitionPenalty, Suppress
 from anyformer.generation.reader import TextReader
-from anyformer.model import InputError, Transformer, build
+from anyformer.model.transformer import Transformer, build
 from anyformer.text import Tokenizer
 from anyformer.text.chat import Chat, prompt_tokens
 from text.chat.folders import LOGICS, ours, plain, write

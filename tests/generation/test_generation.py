@@ -10,13 +10,13 @@ from zoo import DECODERS, ENCODERS, PAIRS
 
 from anyformer.data import Bytes
 from anyformer.data.vocabulary import make_tokenizer
-from anyformer.describe import change
+from anyformer.describe import InputError, change
 from anyformer.generation import Sampling, continuations, generate, stream
 from anyformer.generation.decode import decode
 from anyformer.generation.processors import Suppress
 from anyformer.generation.sampling import NoChoiceError
 from anyformer.generation.steps import stepper
-from anyformer.model import InputError, Transformer, build
+from anyformer.model.transformer import Transformer, build
 from covering import kinds, others_slow
 
 GREEDY = Sampling(temperature=0)

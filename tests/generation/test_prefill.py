@@ -13,7 +13,7 @@ from zoo import DECODERS, LIMITED, PROMPTED_DECODERS
 from anyformer.describe import change
 from anyformer.generation import decode, prefill
 from anyformer.generation.decode import pad_left, reads_whole
-from anyformer.model import build
+from anyformer.model.transformer import build
 from anyformer.testing.comparisons import equal
 from covering import kinds, others_slow
 

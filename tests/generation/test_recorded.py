@@ -18,7 +18,7 @@ from anyformer.generation.recorded import RecordedDecode
 from anyformer.generation.recorded_step import RecordedStep, spanning
 from anyformer.generation.recorder import Recorder
 from anyformer.generation.steps import stepper
-from anyformer.model import build
+from anyformer.model.transformer import build
 from anyformer.parts.call.state import Slots
 from covering import kinds, others_slow
 

@@ -12,12 +12,13 @@ import torch
 import transformers
 
 from anyformer import huggingface
+from anyformer.describe import InputError
 from anyformer.generation import Draft, Lookup, Sampling, continuations, decode, generate_tokens, generating
 from anyformer.generation.beams import Beams, searched
 from anyformer.generation.compiled import compiled
 from anyformer.generation.continuous_batching import served
 from anyformer.generation.recorded import RecordedDecode
-from anyformer.model import InputError, Transformer
+from anyformer.model.transformer import Transformer
 from anyformer.parts.call.stack_state import StackState
 
 TRAINED, NEW = 32, 30

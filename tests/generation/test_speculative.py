@@ -11,7 +11,7 @@ from zoo import DECODERS, LIMITED, PAIRS, PROMPTED_DECODERS
 
 from anyformer.data import Bytes
 from anyformer.data.vocabulary import make_tokenizer
-from anyformer.describe import change
+from anyformer.describe import InputError, change
 from anyformer.generation import (
     Acceptance,
     Draft,
@@ -27,7 +27,7 @@ from anyformer.generation import (
 from anyformer.generation.drafting import DRAFTED, Proposal
 from anyformer.generation.recorded import RecordedDecode
 from anyformer.generation.speculative import accepted, speculated
-from anyformer.model import InputError, build
+from anyformer.model.transformer import build
 from anyformer.testing.comparisons import equal
 from covering import kinds, others_slow
 

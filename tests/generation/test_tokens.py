@@ -8,8 +8,9 @@ from zoo import DECODERS, ENCODERS
 
 import anyformer as af
 from anyformer import checkpoint
+from anyformer.describe import InputError
 from anyformer.generation import Sampling, continuations, generate, memory, steps, stream
-from anyformer.model import InputError, build
+from anyformer.model.transformer import build
 
 GREEDY = Sampling(temperature=0)
 

@@ -8,9 +8,10 @@ import torch
 from anyformer.catalogue import architecture
 from anyformer.data import Bytes
 from anyformer.data.vocabulary import make_tokenizer
+from anyformer.describe import InputError
 from anyformer.generation import Sampling, stream
 from anyformer.generation.unmasking import unmasked
-from anyformer.model import InputError, build
+from anyformer.model.transformer import build
 from anyformer.text import Specials
 
 MASK = 287

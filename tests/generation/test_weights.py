@@ -16,23 +16,14 @@ from anyformer.describe import UserError
 from anyformer.generation import Sampling, decode, generate_tokens, generating, prefill, weights
 from anyformer.generation.recorded import RecordedDecode
 from anyformer.generation.weights import computing
-from anyformer.model import build
+from anyformer.model.transformer import build
 from anyformer.parts.experts.chosen import chosen_product
 from anyformer.parts.experts.grouped import grouped_product
 from anyformer.processor import packs
-from anyformer.quantising import (
-    FORMATS,
-    HALF,
-    SINGLE,
-    PackedMatrix,
-    Plain,
-    Quantised,
-    dense,
-    joined,
-    quantisable,
-    quantised,
-    read_together,
-)
+from anyformer.quantising import FORMATS, HALF, SINGLE, Plain
+from anyformer.quantising.joint import joined, read_together
+from anyformer.quantising.model import dense, quantisable, quantised
+from anyformer.quantising.tensor import PackedMatrix, Quantised
 from covering import others_slow
 
 KERNELS = {"bf16": HALF, "fp32": SINGLE, **{name: FORMATS[name] for name in ("int8", "int4", "int4-64", "int4-32")}}

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from anyformer import huggingface
 from anyformer.describe import Notice
-from anyformer.model import Transformer
+from anyformer.model.transformer import Transformer
 from huggingface.case import Case
 from huggingface.parity import gap, given, pair
 

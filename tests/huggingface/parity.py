@@ -18,7 +18,7 @@ from anyformer import huggingface
 from anyformer.huggingface.files import Stored
 from anyformer.huggingface.fused import as_stored
 from anyformer.huggingface.rules import rules
-from anyformer.model import Transformer
+from anyformer.model.transformer import Transformer
 from anyformer.operations import Shape
 from huggingface.case import VOCAB, B, Case, S, T
 

@@ -14,7 +14,8 @@ import anyformer as af
 from anyformer.describe import change
 from anyformer.generation import memory
 from anyformer.huggingface import auto
-from anyformer.model import Architecture, build
+from anyformer.model import Architecture
+from anyformer.model.transformer import build
 from anyformer.parts import LongRoPE
 
 VARIED = ["llama", "window", "streams", "delta_gated", "latent_window_gate", "gpt2"]

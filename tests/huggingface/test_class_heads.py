@@ -13,10 +13,10 @@ from safetensors.torch import load_file, save_file
 from transformers.models.auto import modeling_auto
 
 from anyformer import huggingface
+from anyformer.describe import InputError
 from anyformer.generation.checks import check_model
 from anyformer.huggingface.decoder_classes import BASE, DECODERS, TEXT
 from anyformer.huggingface.words.encoder_heads import SPANS, TOKENS
-from anyformer.model import InputError
 from anyformer.text.beside import Beside
 from huggingface.case import Case
 from huggingface.cases import CASES

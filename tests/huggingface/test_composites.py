@@ -17,7 +17,7 @@ from anyformer import checkpoint, huggingface
 from anyformer.cli import app
 from anyformer.huggingface.canonical import canonical
 from anyformer.huggingface.composites import COMPOSITES
-from anyformer.model import build
+from anyformer.model.transformer import build
 from anyformer.parts import Initialisation
 from anyformer.text.beside import Beside
 from huggingface.composite_cases import case_of

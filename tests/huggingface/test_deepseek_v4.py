@@ -103,7 +103,7 @@ def test_a_table_that_names_no_choice_is_refused(released, entry, said):
 
 def test_a_table_without_entries_is_written_as_what_stands_for_them(tmp_path):
     """A model that was never loaded: transformers gets the experts that the hash gives."""
-    from anyformer.model import build
+    from anyformer.model.transformer import build
 
     model = build(read(), seed=2).eval()
     huggingface.export(model, tmp_path, model_type="deepseek_v4")

@@ -23,7 +23,7 @@ from anyformer.cli import app
 from anyformer.describe import Notice
 from anyformer.files import PlaceError
 from anyformer.huggingface.files import write_shards
-from anyformer.model import build
+from anyformer.model.transformer import build
 from huggingface.case import Case
 from huggingface.cases.llama import BASE
 from huggingface.parity import given, pair

@@ -9,7 +9,7 @@ from safetensors.torch import load_file, save_file
 from anyformer import huggingface
 from anyformer.describe import change
 from anyformer.huggingface import Config, HuggingFaceError
-from anyformer.model import build
+from anyformer.model.transformer import build
 from huggingface.cases.encoder_decoder import CASES, GPT2
 from huggingface.parity import pair
 

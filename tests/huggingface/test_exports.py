@@ -22,7 +22,7 @@ from anyformer.data.vocabulary import make_tokenizer
 from anyformer.describe import UserError, change
 from anyformer.huggingface.digests import DIGESTS
 from anyformer.loading import trained_length
-from anyformer.model import build
+from anyformer.model.transformer import build
 from huggingface.cases.llama import BASE
 
 

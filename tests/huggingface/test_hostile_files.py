@@ -13,7 +13,7 @@ from zoo import ZOO
 from anyformer import huggingface
 from anyformer.describe import change
 from anyformer.huggingface import HuggingFaceError
-from anyformer.model import build
+from anyformer.model.transformer import build
 from anyformer.precision.finite import AT_ONCE, check_finite
 
 

@@ -13,10 +13,11 @@ from safetensors.torch import load_file, save_file
 
 import anyformer as af
 from anyformer import checkpoint, huggingface
+from anyformer.describe import InputError
 from anyformer.huggingface.files import Stored
 from anyformer.huggingface.rules import rules
 from anyformer.huggingface.vision.models import VISION
-from anyformer.model import InputError, build
+from anyformer.model.transformer import build
 from anyformer.operations import Shape
 from anyformer.parts.images.grid import GridTower
 from huggingface.parity import gap

@@ -12,7 +12,7 @@ from anyformer import huggingface
 from anyformer.huggingface.convert import shapes_of
 from anyformer.huggingface.files import Stored
 from anyformer.huggingface.rules import rules
-from anyformer.model import Transformer
+from anyformer.model.transformer import Transformer
 from anyformer.testing import families
 from covering import cover
 from huggingface.cases import CASES

@@ -18,8 +18,8 @@ from anyformer.cli import app
 from anyformer.huggingface import HuggingFaceError, read_adapter, write_adapter
 from anyformer.huggingface.auto import AnyformerForCausalLM
 from anyformer.loading import adapter_of
-from anyformer.model import build
 from anyformer.model.adapters import adapt, plain
+from anyformer.model.transformer import build
 from anyformer.tuning import Dora, Lora, Prompt
 
 TOKENS = torch.arange(11).reshape(1, -1)

@@ -22,9 +22,8 @@ from typer.testing import CliRunner
 import anyformer as af
 from anyformer import checkpoint, huggingface
 from anyformer.cli import app
-from anyformer.describe import UserError
+from anyformer.describe import InputError, UserError
 from anyformer.generation import Sampling
-from anyformer.model import InputError
 from huggingface.whole import TOKEN, pixels, their_logits, whole
 
 CLIP = {"size": {"shortest_edge": 28}, "crop_size": {"height": 28, "width": 28}}

@@ -10,7 +10,7 @@ from zoo import ENCODERS
 import anyformer as af
 from anyformer.describe import change
 from anyformer.huggingface.auto import AnyformerForCausalLM
-from anyformer.model import build
+from anyformer.model.transformer import build
 from anyformer.parts import Head
 from huggingface.cases.llama import BASE
 

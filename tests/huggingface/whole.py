@@ -15,9 +15,9 @@ from torch import Tensor
 from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil
 
 from anyformer import huggingface
-from anyformer.model import Transformer
+from anyformer.model.transformer import Transformer
 from anyformer.parts import GridTower
-from anyformer.parts.images.encoder import Images
+from anyformer.parts.images.encoder_module import Images
 from huggingface.parity import SCRATCH, randomise
 
 TOKEN, VOCAB = 59, 60

@@ -11,7 +11,7 @@ import torch
 from benchmarks import gpu
 from benchmarks.gpu_models import MODELS, PEERS, transformers
 
-from anyformer.model import build
+from anyformer.model.transformer import build
 
 CPU = torch.device("cpu")
 

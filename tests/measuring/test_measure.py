@@ -12,7 +12,7 @@ from anyformer.costs.available import free_memory
 from anyformer.costs.counted import CountComparison
 from anyformer.costs.counts import located
 from anyformer.costs.memory_check import NotEnoughMemoryError
-from anyformer.costs.saved import saved_by_label, saved_bytes
+from anyformer.costs.saved.measured import saved_by_label, saved_bytes
 from anyformer.measuring.measure import measure
 from anyformer.measuring.trial import TrainingStep, trial_of
 from anyformer.model import Architecture

@@ -16,7 +16,7 @@ from benchmarks.ours_models import trained
 from benchmarks.peers import train as peers_train
 from benchmarks.peers import transformers_models
 
-from anyformer.model import build
+from anyformer.model.transformer import build
 from anyformer.operations import Shape
 
 STAND_IN = """

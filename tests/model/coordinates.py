@@ -17,8 +17,9 @@ from statistics import fmean
 import torch
 from torch import Tensor, nn
 
-from anyformer.model import Architecture, Transformer, build
+from anyformer.model import Architecture
 from anyformer.model.at_width import at_width
+from anyformer.model.transformer import Transformer, build
 from anyformer.pictures.style import drawing, line_of
 from anyformer.resizing.sizes import resized, sizes
 from anyformer.training.optimiser import build_optimiser

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 
 from anyformer.generation import Sampling
-from anyformer.model import Transformer
+from anyformer.model.transformer import Transformer
 from anyformer.parts import Attention, Bidirectional, Causal, FanIn, FeedForward, Initialisation, Normal, RMSNorm, Rotary
 
 V, N = 12, 5

@@ -8,7 +8,8 @@ from torch import Tensor
 from zoo import ZOO
 
 from anyformer.describe import change_all
-from anyformer.model import Architecture, Transformer, build
+from anyformer.model import Architecture
+from anyformer.model.transformer import Transformer, build
 from anyformer.parts.call.noise import Noise
 from anyformer.parts.call.reports import Auxiliary, Load
 from anyformer.plan import Plan

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from anyformer.costs.allocated import peak_above
-from anyformer.model import cross_entropy
+from anyformer.model import loss_bytes
 from anyformer.model.loss import token_losses
 
 CPU = torch.device("cpu")
@@ -28,7 +28,7 @@ def example(dtype: torch.dtype, *shape: int) -> tuple[torch.Tensor, torch.Tensor
 @pytest.mark.parametrize("piece", [1, 40, 10**6])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_it_is_the_plain_formula_whatever_the_piece(dtype, piece, monkeypatch):
-    monkeypatch.setitem(cross_entropy.PIECE, "cpu", piece)
+    monkeypatch.setitem(loss_bytes.PIECE, "cpu", piece)
     logits, targets = example(dtype, 3, 7, 13)
     weights = torch.rand(2, 3, 7)
     exact = logits.detach().float().requires_grad_()
@@ -65,7 +65,7 @@ def test_its_memory_is_what_it_says(dtype):
     """The gradient and one piece, where the plain formula takes four tensors as large as the logits in fp32."""
     logits, targets = example(dtype, 2, 200, 10_000)
     size = logits.numel() * logits.element_size()
-    foretold = cross_entropy.backward_bytes(size, logits.element_size())
+    foretold = loss_bytes.backward_bytes(size, logits.element_size())
     found = peak_above(lambda: token_losses(logits, targets)[0].sum().backward(), CPU)
     assert found == pytest.approx(foretold, rel=0.02)
     assert found < 0.6 * 4 * logits.numel() * 4

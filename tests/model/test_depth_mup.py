@@ -10,8 +10,9 @@ from coordinates import LOGITS, depth_check, draw_coordinates, growth
 
 import anyformer as af
 from anyformer.describe import DescriptionError, change, change_all
-from anyformer.model import Architecture, build, decoder_only
+from anyformer.model import Architecture, decoder_only
 from anyformer.model.mup import computed
+from anyformer.model.transformer import build
 from anyformer.parts import (
     Attention,
     Embedding,

@@ -7,7 +7,7 @@ import torch
 from zoo import ZOO
 
 from anyformer.describe import DescriptionError, change, change_all
-from anyformer.model import build
+from anyformer.model.transformer import build
 
 DERIVED = ZOO["derived_factors"]
 

@@ -6,9 +6,9 @@ import pytest
 import torch
 from zoo import DECODERS, ENCODERS, PAIRS
 
-from anyformer.describe import DescriptionError, change
-from anyformer.model import InputError, build
+from anyformer.describe import DescriptionError, InputError, change
 from anyformer.model.inputs import count_positions
+from anyformer.model.transformer import build
 
 X = torch.ones(2, 5, dtype=torch.long)
 

@@ -7,7 +7,8 @@ import torch.nn.functional as F
 from learning import BOTH, FEED, GREEDY, INIT, NORM, SELF, N, V, cross_entropy, fit
 
 from anyformer.generation import continuations
-from anyformer.model import build, decoder_only, encoder_decoder, encoder_only
+from anyformer.model import decoder_only, encoder_decoder, encoder_only
+from anyformer.model.transformer import build
 from anyformer.parts import (
     Causal,
     CrossAttention,

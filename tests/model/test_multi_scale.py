@@ -10,8 +10,9 @@ from naive import basics as naive_basics
 from naive import stack as naive_stack
 from torch.utils.flop_counter import FlopCounterMode
 
-from anyformer.describe import DescriptionError, from_toml, to_toml
-from anyformer.model import InputError, MultiScale, materialise
+from anyformer.describe import DescriptionError, InputError, from_toml, to_toml
+from anyformer.model import MultiScale
+from anyformer.model.initialise import materialise
 from anyformer.parts import (
     BatchNorm,
     ChannelCrossAttention,

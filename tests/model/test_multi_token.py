@@ -8,8 +8,8 @@ import torch
 import anyformer as af
 from anyformer.catalogue.bert import ENTRIES as ENCODERS
 from anyformer.catalogue.llama import llama
-from anyformer.describe import DescriptionError, change_all
-from anyformer.model import InputError, build
+from anyformer.describe import DescriptionError, InputError, change_all
+from anyformer.model.transformer import build
 from anyformer.parts import Bidirectional, ParallelPrediction, Prefix, RMSNorm, SequentialPrediction
 from anyformer.resizing.sizes import Sizes, resized
 

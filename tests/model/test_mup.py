@@ -10,9 +10,10 @@ from coordinates import LOGITS, coordinate_check, draw_coordinates, growth
 
 import anyformer as af
 from anyformer.describe import DescriptionError, change
-from anyformer.model import Architecture, build, decoder_only
+from anyformer.model import Architecture, decoder_only
 from anyformer.model.at_width import at_width
 from anyformer.model.mup import based, computed
+from anyformer.model.transformer import build
 from anyformer.parts import (
     Attention,
     Embedding,

@@ -7,8 +7,9 @@ import torch
 from zoo import DECODERS
 
 from anyformer.catalogue import architecture as catalogue
-from anyformer.describe import from_toml
-from anyformer.model import Architecture, InputError, Transformer, build
+from anyformer.describe import InputError, from_toml
+from anyformer.model import Architecture
+from anyformer.model.transformer import Transformer, build
 
 TOKENS = torch.tensor([[1, 2, 3], [4, 5, 6]])
 YES = torch.ones(2, 3, dtype=torch.bool)

@@ -8,9 +8,10 @@ import torch.nn.functional as F
 from learning import FEED, GREEDY, INIT, NORM, SELF, V, cross_entropy, fit
 from zoo_inputs import ALONE, SOURCES
 
-from anyformer.describe import DescriptionError, change_all
+from anyformer.describe import DescriptionError, InputError, change_all
 from anyformer.generation import continuations
-from anyformer.model import Architecture, InputError, Transformer, build, encoder_decoder, encoder_only
+from anyformer.model import Architecture, encoder_decoder, encoder_only
+from anyformer.model.transformer import Transformer, build
 from anyformer.parts import (
     Attention,
     AudioFrames,
@@ -26,7 +27,7 @@ from anyformer.parts import (
     pre_norm,
     stack,
 )
-from anyformer.parts.embedding.patches import cut
+from anyformer.parts.embedding.patches_module import cut
 
 WORDS, START = 4, 1
 BOTH = Attention(heads=4, mask=Bidirectional())

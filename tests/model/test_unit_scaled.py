@@ -10,8 +10,9 @@ import torch.nn.functional as F
 from coordinates import LOGITS, coordinate_check, depth_check, growth
 
 from anyformer.describe import DescriptionError
-from anyformer.model import Architecture, build, decoder_only
+from anyformer.model import Architecture, decoder_only
 from anyformer.model.mup import computed
+from anyformer.model.transformer import build
 from anyformer.parts import (
     Attention,
     Embedding,

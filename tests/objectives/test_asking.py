@@ -13,7 +13,7 @@ from anyformer.catalogue import architecture
 from anyformer.data import IGNORED
 from anyformer.describe import DescriptionError, UserError, change_all
 from anyformer.files import PlaceError
-from anyformer.model import build
+from anyformer.model.transformer import build
 from anyformer.objectives import CausalObjective, DistillationObjective, Examples, MaskedObjective
 from anyformer.plan import Plan
 from anyformer.training import Checkpoints, Evaluation, Run, resume, teacher, train

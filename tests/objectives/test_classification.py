@@ -14,7 +14,7 @@ from transformers import PreTrainedTokenizerFast
 
 from anyformer.catalogue.llama import llama
 from anyformer.describe import UserError, change_all
-from anyformer.model import build
+from anyformer.model.transformer import build
 from anyformer.objectives import ClassificationObjective, added
 from anyformer.objectives.classes import check_classes
 from anyformer.parts import Causal, Head, Prefix

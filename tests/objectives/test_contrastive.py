@@ -11,7 +11,7 @@ import torch
 from anyformer.catalogue import architecture
 from anyformer.data import Similar
 from anyformer.describe import change_all
-from anyformer.model import build
+from anyformer.model.transformer import build
 from anyformer.objectives import ContrastiveObjective, default_objective, loss_of
 from anyformer.parts import Head
 from anyformer.parts.call.noise import Noise

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from anyformer.catalogue import architecture
 from anyformer.data import IGNORED, Batch, Bytes
 from anyformer.data.vocabulary import make_tokenizer
-from anyformer.model import build
+from anyformer.model.transformer import build
 from anyformer.objectives import DiffusionObjective, Setting, loss_of
 from anyformer.text import Specials
 

@@ -13,7 +13,7 @@ from rich.console import Console
 from anyformer.catalogue.llama import llama
 from anyformer.data import IGNORED, Bytes, Characters, Chats, Text
 from anyformer.describe import DescriptionError, UserError, change_all
-from anyformer.model import build
+from anyformer.model.transformer import build
 from anyformer.objectives import (
     CausalObjective,
     DistillationObjective,

@@ -14,7 +14,7 @@ from anyformer.catalogue import architecture
 from anyformer.data import Arrays, Images, PackedRows, Pixels, RecordBatches, prepare
 from anyformer.data.kinds.vectors import placed
 from anyformer.describe import DescriptionError, UserError, change_all
-from anyformer.model import build
+from anyformer.model.transformer import build
 from anyformer.objectives import ImageClassificationObjective, Setting, VectorClassificationObjective, default_objective
 from anyformer.objectives.classes import check_classes
 from anyformer.parts.call.reports import Auxiliary

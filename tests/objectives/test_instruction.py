@@ -23,7 +23,7 @@ from anyformer.data.vocabulary import make_tokenizer
 from anyformer.describe import change_all
 from anyformer.generation import Sampling, generate
 from anyformer.generation.text import generate_tokens
-from anyformer.model import build
+from anyformer.model.transformer import build
 from anyformer.objectives import InstructionObjective, Setting, loss_of
 from anyformer.parts import Causal, Experts, Prefix, RowCapacity
 from anyformer.parts.call.reports import Auxiliary

@@ -11,7 +11,7 @@ import torch
 from anyformer.catalogue import architecture
 from anyformer.data import IGNORED
 from anyformer.describe import change_all
-from anyformer.model import build
+from anyformer.model.transformer import build
 from anyformer.objectives import CausalObjective, DistillationObjective, Examples, loss_of, without_penalties
 from anyformer.objectives.distillation import divergence
 from anyformer.objectives.teacher_answers import kept_divergence

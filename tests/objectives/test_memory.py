@@ -7,7 +7,7 @@ import torch
 
 from anyformer import checkpoint
 from anyformer.costs.memory_check import TOKEN_BYTES, NotEnoughMemoryError, memory_warnings
-from anyformer.model import build
+from anyformer.model.transformer import build
 from anyformer.plan import Plan
 from anyformer.training import Run
 from anyformer.training.held_out import corpus_of

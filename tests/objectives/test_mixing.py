@@ -19,7 +19,7 @@ from rich.console import Console
 from anyformer.catalogue import architecture
 from anyformer.data import Bytes, Corpus, Mixture, Text, prepare
 from anyformer.describe import DescriptionError, change_all, from_toml, to_toml
-from anyformer.model import build
+from anyformer.model.transformer import build
 from anyformer.objectives import (
     CausalObjective,
     ClassificationObjective,

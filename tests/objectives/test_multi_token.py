@@ -7,8 +7,8 @@ import torch
 
 from anyformer.catalogue.llama import llama
 from anyformer.data import IGNORED
-from anyformer.model import build
 from anyformer.model.loss import token_losses
+from anyformer.model.transformer import build
 from anyformer.objectives import CausalObjective, Examples, default_objective, loss_of
 from anyformer.objectives.multi_token import MultiTokenObjective, later_losses, later_targets
 from anyformer.parts import ParallelPrediction, RMSNorm, SequentialPrediction

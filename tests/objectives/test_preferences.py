@@ -16,7 +16,7 @@ from anyformer.catalogue.llama import llama
 from anyformer.data import IGNORED, Bytes, Preferences, RecordBatch, RecordTable
 from anyformer.data.columns import FLAGS, TOKENS
 from anyformer.describe import change_all
-from anyformer.model import build
+from anyformer.model.transformer import build
 from anyformer.objectives import DPOObjective, Examples, ORPOObjective, PreferenceObjective, Setting, SimPOObjective, loss_of
 from anyformer.parts.call.noise import Noise
 from anyformer.parts.call.reports import Auxiliary

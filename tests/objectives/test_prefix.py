@@ -7,7 +7,7 @@ import torch
 
 from anyformer.data import IGNORED
 from anyformer.describe import change
-from anyformer.model import build
+from anyformer.model.transformer import build
 from anyformer.objectives import CausalObjective, PrefixObjective, loss_of
 from anyformer.parts import Causal, Prefix
 from anyformer.plan import Plan

@@ -11,7 +11,8 @@ import torch
 
 from anyformer.data import IGNORED
 from anyformer.describe import DescriptionError, change, change_all, get
-from anyformer.model import Architecture, build
+from anyformer.model import Architecture
+from anyformer.model.transformer import build
 from anyformer.objectives import ReplacedTokensObjective, default_objective, loss_of
 from anyformer.objectives.replaced_tokens import draw
 from anyformer.parts import Causal, Head

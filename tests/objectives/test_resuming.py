@@ -12,7 +12,8 @@ import pytest
 from anyformer import checkpoint
 from anyformer.catalogue import architecture
 from anyformer.describe import change_all
-from anyformer.model import Architecture, build
+from anyformer.model import Architecture
+from anyformer.model.transformer import build
 from anyformer.parts import Causal, Head, Prefix
 from anyformer.testing import runs
 from anyformer.training import Run

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from anyformer.data import IGNORED, RecordBatch, Text, TextPairs
-from anyformer.model import build
+from anyformer.model.transformer import build
 from anyformer.objectives import Seq2SeqObjective, Setting, loss_of
 from anyformer.plan import Plan
 from anyformer.text import DataError, Specials

@@ -10,7 +10,7 @@ from tokenizers import Tokenizer, processors
 from transformers import BertConfig, BertForQuestionAnswering, PreTrainedTokenizerFast
 
 from anyformer.describe import change_all
-from anyformer.model import build
+from anyformer.model.transformer import build
 from anyformer.objectives import Examples, SpansObjective, loss_of
 from anyformer.objectives.spans import overlap_f1, windows_of
 from anyformer.parts import Head

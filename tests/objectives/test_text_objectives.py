@@ -11,7 +11,7 @@ import torch
 
 from anyformer.data import Bytes, Split, Text, prepare
 from anyformer.describe import change
-from anyformer.model import build
+from anyformer.model.transformer import build
 from anyformer.objectives import (
     CausalObjective,
     DenoisingObjective,

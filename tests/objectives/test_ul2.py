@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from anyformer.data import IGNORED
-from anyformer.model import build
+from anyformer.model.transformer import build
 from anyformer.objectives import Denoiser, SpanCorruptionObjective, UL2Objective
 from anyformer.objectives.corruption import Texts
 from anyformer.objectives.ul2 import PAPER, in_one_sequence

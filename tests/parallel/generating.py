@@ -29,7 +29,7 @@ from anyformer.generation.beams import Beams
 from anyformer.generation.memory import state_bytes
 from anyformer.inference import SeveralProcesses, division, processes
 from anyformer.loading import load
-from anyformer.model import Transformer, build
+from anyformer.model.transformer import Transformer, build
 from anyformer.plan import Plan
 from anyformer.training import Run, journal
 from anyformer.training.held_out import corpus_of

@@ -11,8 +11,8 @@ from torch.distributed.tensor import DTensor, Shard
 
 from anyformer.api import architecture
 from anyformer.mesh import Mesh
-from anyformer.model import build
 from anyformer.model.loss import likeliest, mean_logits, token_losses
+from anyformer.model.transformer import build
 from anyformer.training import load_run
 from anyformer.training.evaluate import Evaluated, evaluate
 from anyformer.training.held_out import corpus_of

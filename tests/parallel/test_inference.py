@@ -24,11 +24,12 @@ from anyformer.generation.weights import check_weights, generating
 from anyformer.inference import division, processes
 from anyformer.inference.division import Division, EqualPart, Portions
 from anyformer.loading import load
-from anyformer.model import Transformer, build
 from anyformer.model.collectives import Group
 from anyformer.model.narrowed import narrowed, widest_ways
 from anyformer.model.share import ProcessShare
-from anyformer.quantising import FORMATS, Quantised
+from anyformer.model.transformer import Transformer, build
+from anyformer.quantising import FORMATS
+from anyformer.quantising.tensor import Quantised
 
 WORKER = Path(__file__).with_name("generating.py")
 WORK = runpy.run_path(str(WORKER))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import torch
 from zoo import LOUD, RMS, SELF, VOCAB
 
-from anyformer.model import build, decoder_only
+from anyformer.model import decoder_only
+from anyformer.model.transformer import build
 from anyformer.objectives import Examples
 from anyformer.parts import Embedding, Experts, pre_norm
 

@@ -9,9 +9,10 @@ from zoo import DECODERS
 
 from anyformer.catalogue import architecture as catalogue
 from anyformer.costs.activations import activations
-from anyformer.costs.saved import saved_bytes
+from anyformer.costs.saved.measured import saved_bytes
 from anyformer.describe import change_all
-from anyformer.model import Architecture, build
+from anyformer.model import Architecture
+from anyformer.model.transformer import build
 from anyformer.operations import Shape
 from anyformer.parts.attention.attend import PLAIN_LIMIT, attend, kernel_of
 from anyformer.parts.attention.score_bias import ALiBi, RelativeBuckets

@@ -12,10 +12,11 @@ from transformers.models.inkling2.modeling_inkling2 import Inkling2BlockAttentio
 import anyformer as af
 from anyformer.catalogue.columns import columns
 from anyformer.describe import DescriptionError, Named
-from anyformer.model import build, decoder_only
+from anyformer.model import decoder_only
+from anyformer.model.transformer import build
 from anyformer.operations import Shape
 from anyformer.parts import Attention, AttentionResiduals, Block, Embedding, FeedForward, Head, RMSNorm, Stack, pre_norm
-from anyformer.parts.layers.attention_residuals import DepthAttention
+from anyformer.parts.layers.attention_residuals_module import DepthAttention
 from anyformer.plan import Plan
 from anyformer.planning.staged import Staged
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from anyformer.describe import DescriptionError
-from anyformer.model import InputError, build
+from anyformer.describe import DescriptionError, InputError
 from anyformer.model.shapes import decoder_only
+from anyformer.model.transformer import build
 from anyformer.operations import Shape
 from anyformer.parts import Attention, BatchNorm, Embedding, FanIn, FeedForward, Head, Initialisation, Normal
 from anyformer.parts.layers.wiring import pre_norm

@@ -7,7 +7,8 @@ import torch
 from torch import Tensor
 
 import anyformer as af
-from anyformer.model import build, decoder_only
+from anyformer.model import decoder_only
+from anyformer.model.transformer import build
 from anyformer.operations import Shape
 from anyformer.parts import (
     Attention,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from anyformer.describe import DescriptionError
-from anyformer.model import Architecture, build, encoder_only
+from anyformer.describe import DescriptionError, InputError
+from anyformer.model import Architecture, encoder_only
+from anyformer.model.transformer import build
 from anyformer.parts import (
     Attention,
     Bidirectional,
@@ -20,7 +21,6 @@ from anyformer.parts import (
     Transform,
     pre_norm,
 )
-from anyformer.parts.lookup import InputError
 from anyformer.testing.around import decoder_of
 
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from anyformer.parts import DynamicTanh
-from anyformer.parts.norms.dynamic_tanh import DynamicTanhModule
+from anyformer.parts.norms.dynamic_tanh_module import DynamicTanhModule
 
 D = 6
 

@@ -12,8 +12,9 @@ from naive.experts import SCORES, expert
 from torch.utils.flop_counter import FlopCounterMode
 from zoo import RMS, VOCAB, ZOO
 
-from anyformer.describe import DescriptionError
-from anyformer.model import InputError, build, decoder_only
+from anyformer.describe import DescriptionError, InputError
+from anyformer.model import decoder_only
+from anyformer.model.transformer import build
 from anyformer.operations import Shape, Tally
 from anyformer.parts import (
     Attention,
@@ -31,7 +32,7 @@ from anyformer.parts import (
     pre_norm,
 )
 from anyformer.parts.experts import exchange, grouped
-from anyformer.parts.experts.capacity import assign
+from anyformer.parts.experts.capacity_module import assign
 from anyformer.parts.experts.dispatch import in_places, sorted_by_expert
 from anyformer.parts.experts.grouped import grouped_product
 from parts.mixture import B, D, K, T, X, experts_of, of, randomised, tokens

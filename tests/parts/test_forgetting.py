@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from anyformer.describe import DescriptionError
-from anyformer.model import Transformer, build, decoder_only
+from anyformer.model import decoder_only
+from anyformer.model.transformer import Transformer, build
 from anyformer.operations import Shape
 from anyformer.parts import (
     ALiBi,

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from anyformer.parts import BatchNorm, GatedNorm, GroupedLayerNorm, LayerNorm, RMSNorm
-from anyformer.parts.norms.gated_norm import GatedNormModule
+from anyformer.parts.norms.gated_norm_module import GatedNormModule
 
 D, R = 6, 2
 

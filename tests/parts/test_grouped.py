@@ -14,7 +14,7 @@ from anyformer.parts import (
     NetworkGroups,
     Projection,
 )
-from anyformer.parts.pointwise.grouped import GroupedLinear
+from anyformer.parts.pointwise.grouped_module import GroupedLinear
 from anyformer.resizing.sizes import lattice
 from anyformer.testing.around import decoder_of
 

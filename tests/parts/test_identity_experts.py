@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from anyformer.model import build
+from anyformer.model.transformer import build
 from anyformer.operations import Shape
 from anyformer.parts import Experts, Renormalise, Router, ScoreCorrectionBias, TopK
 from anyformer.parts.call.reports import Auxiliary

@@ -12,7 +12,7 @@ from zoo import DECODERS, RECURRENT, ZOO
 
 from anyformer.describe import DescriptionError, change
 from anyformer.generation import Sampling, continuations
-from anyformer.model import build
+from anyformer.model.transformer import build
 from anyformer.operations import Shape
 from anyformer.parts import (
     ChannelDecay,
@@ -33,7 +33,7 @@ from anyformer.parts import (
 )
 from anyformer.parts.call.recurrent_state import ConvolutionState, RecurrentState
 from anyformer.parts.call.state import StateError
-from anyformer.parts.recurrence.decay import DecayModule
+from anyformer.parts.recurrence.decay_module import DecayModule
 from anyformer.parts.recurrence.recurrence import delta_recurrence, linear_recurrence
 from anyformer.plan import Plan
 

@@ -7,7 +7,8 @@ import torch
 from torch import Tensor
 
 import anyformer as af
-from anyformer.model import build, decoder_only
+from anyformer.model import decoder_only
+from anyformer.model.transformer import build
 from anyformer.operations import Shape
 from anyformer.parts import (
     Attention,
@@ -20,7 +21,7 @@ from anyformer.parts import (
     Score,
     pre_norm,
 )
-from anyformer.parts.attention import attend_choice, mean_keys
+from anyformer.parts.attention import attend_choice, mean_keys_module
 from anyformer.parts.attention.chosen_blocks import Places
 from anyformer.parts.call.reports import Auxiliary
 from anyformer.plan import Plan
@@ -44,7 +45,7 @@ def test_the_choice_is_that_of_all_means_written_out(at_once, monkeypatch):
     q, k = (torch.randn(shape, generator=made) for shape in ((B, H, T, E), (B, K, T, E)))
     at = torch.arange(T)[None]
     where = Places(-(-T // SIZE), at // SIZE)
-    scores, numbers = mean_keys.choose(q, mean_keys.mean_keys(k, where, SIZE), where, at, SIZE, KEEP)
+    scores, numbers = mean_keys_module.choose(q, mean_keys_module.mean_keys(k, where, SIZE), where, at, SIZE, KEEP)
     for b, h, t in ((b, h, t) for b in range(B) for h in range(H) for t in range(T)):
         means = [part.mean(0) for part in k[b, h // (H // K)].split(SIZE)]
         earlier = sorted(range(t // SIZE), key=lambda j: -(q[b, h, t] @ means[j]).item())

@@ -9,7 +9,8 @@ from naive.ngrams import numbers
 import anyformer as af
 from anyformer.costs.inference import read_per_step
 from anyformer.describe import DescriptionError, Named, change
-from anyformer.model import Architecture, build, decoder_only
+from anyformer.model import Architecture, decoder_only
+from anyformer.model.transformer import build
 from anyformer.operations import Shape
 from anyformer.parts import (
     Attention,

@@ -7,7 +7,7 @@ import inspect
 import pytest
 import torch
 
-from anyformer.model import build
+from anyformer.model.transformer import build
 from anyformer.operations import Tally
 from anyformer.parts import Attention, Exclusive, MultiTokenWeights, Rotary, Softpick, TalkingHeads, ValueResidual
 from anyformer.parts.call.context import Visible

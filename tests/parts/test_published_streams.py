@@ -12,7 +12,7 @@ from transformers.models.hy_v4.modeling_hy_v4 import HYV4HyperConnection
 
 from anyformer.parts import AlternatingUpdates, IndependentConnections, LowRankResidual, ManifoldConnections, RMSNorm
 from anyformer.parts.call.context import Context
-from anyformer.parts.layers.manifold import doubly_stochastic
+from anyformer.parts.layers.manifold_module import doubly_stochastic
 from anyformer.plan import Plan
 
 B, T, N, D = 2, 5, 4, 24

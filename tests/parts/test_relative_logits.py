@@ -7,7 +7,7 @@ from transformers.models.inkling.modeling_inkling import InklingRelativeLogits
 
 from anyformer.operations import Shape
 from anyformer.parts import Attention, RelativeLogits
-from anyformer.parts.attention.relative_logits import RelativeLogitsModule
+from anyformer.parts.attention.relative_logits_module import RelativeLogitsModule
 from anyformer.parts.call.context import Context, Memory
 from anyformer.parts.call.state import Keys
 from anyformer.plan import Plan

@@ -9,9 +9,10 @@ import torch
 from transformers import LlamaConfig
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
-from anyformer.model import build
+from anyformer.model.transformer import build
 from anyformer.operations import Shape
 from anyformer.parts import DynamicScaling, LinearScaling, Llama3Scaling, LongRoPE, Proportional, Rotary, YaRN
+from anyformer.parts.positions.rotary_module import angles, table
 from anyformer.parts.positions.rotary_scaling import RotaryScaling
 
 E, TRAINED = 16, 64
@@ -69,8 +70,8 @@ def test_frequencies_are_those_of_transformers(name, length):
     theirs, factor = ROPE_INIT_FUNCTIONS[parameters["rope_type"]](config, "cpu", seq_len=length)
     rotary = Rotary(scaling=scaling)
     positions = torch.arange(length)[None]
-    torch.testing.assert_close(rotary.angles(positions, E)[0, 1], theirs, rtol=1e-6, atol=1e-9)
-    cos, _ = rotary.table(positions, E, torch.float32)
+    torch.testing.assert_close(angles(rotary, positions, E)[0, 1], theirs, rtol=1e-6, atol=1e-9)
+    cos, _ = table(rotary, positions, E, torch.float32)
     assert cos[0, 0, 0, 0].item() == pytest.approx(factor)
 
 
@@ -118,8 +119,8 @@ def test_every_scaling_that_a_description_may_hold_has_finite_angles():
         except ValueError:
             continue
         held += 1
-        for table in rotary.table(torch.tensor([[0, 1, 2**30]]), width, torch.float32):
-            assert table.isfinite().all(), (rotary, width)
+        for waves in table(rotary, torch.tensor([[0, 1, 2**30]]), width, torch.float32):
+            assert waves.isfinite().all(), (rotary, width)
     assert held > 300
 
 

@@ -10,7 +10,7 @@ from zoo import ZOO
 
 from anyformer.data import IGNORED
 from anyformer.describe import UserError
-from anyformer.model import build
+from anyformer.model.transformer import build
 from anyformer.objectives import CausalObjective, loss_of, without_penalties
 from anyformer.parts import (
     Capacity,
@@ -20,7 +20,7 @@ from anyformer.parts import (
 )
 from anyformer.parts.call.reports import Auxiliary, Load
 from anyformer.parts.experts.balance import balance_loss, picked, router_z_loss, sequence_balance_loss
-from anyformer.parts.experts.router import corrected, rebalance
+from anyformer.parts.experts.router_module import corrected, rebalance
 from parts.mixture import B, K, T, X, examples, experts_of, of, tokens
 
 

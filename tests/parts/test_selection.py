@@ -9,7 +9,7 @@ from transformers.models.phimoe.modeling_phimoe import PhimoeMultiplier
 from zoo import ZOO
 
 from anyformer.describe import DescriptionError
-from anyformer.model import build
+from anyformer.model.transformer import build
 from anyformer.parts import (
     Capacity,
     Groups,
@@ -26,7 +26,8 @@ from anyformer.parts import (
 from anyformer.parts.call.noise import Noise
 from anyformer.parts.call.reports import Auxiliary
 from anyformer.parts.experts.balance import picked
-from anyformer.parts.experts.selection import RouterInputs, best
+from anyformer.parts.experts.selection import RouterInputs
+from anyformer.parts.experts.selection_module import best
 from parts.mixture import B, K, T, X, experts_of, of, tokens
 
 

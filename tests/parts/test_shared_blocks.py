@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from anyformer.describe import DescriptionError, Named
-from anyformer.model import Architecture, build
+from anyformer.model import Architecture
+from anyformer.model.transformer import build
 from anyformer.parts import (
     Attention,
     Block,

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from anyformer.describe import DescriptionError
-from anyformer.model import build
+from anyformer.describe import DescriptionError, InputError
+from anyformer.model.transformer import build
 from anyformer.parts import Attention, SpanConvolution
-from anyformer.parts.lookup import InputError
 from anyformer.testing.around import decoder_of
 
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from zoo import DECODERS
 
-from anyformer.model import build
+from anyformer.model.transformer import build
 from anyformer.parts.call.ring_state import RingState
 from anyformer.parts.call.state import StateError
 

@@ -7,10 +7,9 @@ import torch
 from zoo import ZOO
 
 import anyformer as af
-from anyformer.describe import change_all
+from anyformer.describe import InputError, change_all
 from anyformer.generation import generating
 from anyformer.parts import TokenTable
-from anyformer.parts.lookup import InputError
 from anyformer.quantising.formats import FORMATS
 from anyformer.quantising.model import quantised
 from anyformer.training.adapting import rest

@@ -7,8 +7,9 @@ from math import prod
 import pytest
 import torch
 
-from anyformer.describe import DescriptionError
-from anyformer.model import InputError, Transformer, build, decoder_only
+from anyformer.describe import DescriptionError, InputError
+from anyformer.model import decoder_only
+from anyformer.model.transformer import Transformer, build
 from anyformer.operations import Shape
 from anyformer.parts import (
     Attention,

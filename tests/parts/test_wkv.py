@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from anyformer.parts.recurrence.rwkv import wkv
+from anyformer.parts.recurrence.rwkv_module import wkv
 
 B, T, W = 2, 11, 3
 SEGMENTS = torch.tensor([[0] * 4 + [1] * 5 + [2] * 2])

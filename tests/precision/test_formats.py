@@ -23,9 +23,8 @@ from anyformer.precision.formats import (
     INT8,
     NUMBER_FORMATS,
     TF32,
-    on_grid,
-    rounded,
 )
+from anyformer.precision.rounding import on_grid, rounded
 
 FLOATS = [FP64, FP32, BF16, FP16, E4M3, E5M2]
 

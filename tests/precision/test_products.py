@@ -10,13 +10,14 @@ from anyformer.catalogue import architecture
 from anyformer.catalogue.llama import llama
 from anyformer.costs import cost
 from anyformer.describe import change_all, from_toml, to_toml
-from anyformer.model import build
 from anyformer.model.adapters import plain
-from anyformer.model.narrow import chosen
+from anyformer.model.narrow_choice import chosen
+from anyformer.model.transformer import build
 from anyformer.operations import Shape
 from anyformer.plan import Plan
-from anyformer.precision import MXFP8, NVFP4, Auto, Fp8, Fp16, Mxfp8, Nvfp4, PureBf16, scaled_rounded
+from anyformer.precision import MXFP8, NVFP4, Auto, Fp8, Fp16, Mxfp8, Nvfp4, PureBf16
 from anyformer.precision.products import NarrowLinear, product, scale_of, stored
+from anyformer.precision.scaled_rounding import scaled_rounded
 
 ALL = (Fp8(least=16), Fp8(least=16, scaling="channel"), Fp8(least=16, scaling="running"), Mxfp8(least=32), Nvfp4(least=16))
 

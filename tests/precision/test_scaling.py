@@ -9,19 +9,9 @@ from torchao.float8.float8_utils import tensor_to_scale, to_fp8_saturated
 from torchao.prototype.mx_formats.mx_tensor import MXTensor
 from torchao.prototype.mx_formats.nvfp4_tensor import NVFP4Tensor, per_tensor_amax_to_scale
 
-from anyformer.precision import (
-    E4M3,
-    E5M2,
-    MXFP4,
-    MXFP8,
-    NVFP4,
-    SCALED_FORMATS,
-    maximum,
-    multiplier,
-    rounded,
-    scaled,
-    scaled_rounded,
-)
+from anyformer.precision import E4M3, E5M2, MXFP4, MXFP8, NVFP4, SCALED_FORMATS
+from anyformer.precision.rounding import rounded
+from anyformer.precision.scaled_rounding import maximum, multiplier, scaled, scaled_rounded
 
 
 def weights(rows: int = 24, columns: int = 256) -> torch.Tensor:

@@ -9,9 +9,10 @@ from torchao.quantization.granularity import PerRow, PerTensor
 from torchao.quantization.quantize_.workflows.nf4.nf4_tensor import to_nf4
 
 from anyformer.operations import Weight
-from anyformer.quantising import FORMATS, Grouped, NormalFloat, Quantised, Quantising
+from anyformer.quantising import FORMATS, Grouped, NormalFloat, Quantising
 from anyformer.quantising.normal_float import NF4_NUMBERS
 from anyformer.quantising.packing import packed, unpacked
+from anyformer.quantising.tensor import Quantised
 
 NARROW = [format for format in FORMATS.values() if isinstance(format, Quantising)]
 
@@ -30,7 +31,9 @@ def test_bytes_predicted_are_bytes_allocated(format, shape):
     role = "expert" if len(shape) == 3 else "column"
     made = Quantised.of(matrix(*shape), format)
     assert made.stored_bytes == format.bytes(Weight(shape, role, "matrix"))
-    assert {name: (tuple(plane.shape), plane.dtype) for name, plane in made.planes.items()} == dict(format.planes(shape))
+    assert {name: (tuple(plane.shape), str(plane.dtype).removeprefix("torch.")) for name, plane in made.planes.items()} == dict(
+        format.planes(shape)
+    )
     assert format.bytes(Weight(shape, role, "matrix", copies=3)) == 3 * made.stored_bytes
     assert format.bytes(Weight(shape, role, "head")) == 2 * made.numel()
 

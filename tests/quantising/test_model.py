@@ -12,7 +12,10 @@ from anyformer.catalogue import architecture
 from anyformer.costs.inference import weight_bytes
 from anyformer.describe import UserError
 from anyformer.generation import Sampling, generate
-from anyformer.quantising import FORMATS, Quantised, calibrated, dense, quantisable, quantised, stored_bytes
+from anyformer.quantising import FORMATS
+from anyformer.quantising.calibrated import calibrated
+from anyformer.quantising.model import dense, quantisable, quantised
+from anyformer.quantising.tensor import Quantised, stored_bytes
 
 NARROW = [name for name, format in FORMATS.items() if not format.whole]
 TYPES = [

@@ -13,7 +13,7 @@ import torch
 from anyformer.catalogue import architecture
 from anyformer.data import IGNORED, prepare
 from anyformer.describe import DescriptionError, change_all
-from anyformer.model import build
+from anyformer.model.transformer import build
 from anyformer.objectives import Setting, added, loss_of
 from anyformer.objectives.mixing import held_out_feed, training_feed
 from anyformer.parts.call.reports import Auxiliary

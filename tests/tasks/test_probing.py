@@ -16,7 +16,8 @@ from anyformer.data import IGNORED
 from anyformer.describe import UserError, change_all
 from anyformer.describe.value import subclasses
 from anyformer.evaluation import open_subject
-from anyformer.model import build, decoder_only
+from anyformer.model import decoder_only
+from anyformer.model.transformer import build
 from anyformer.parts import EluPlusOne, Head, LinearAttention, RMSNorm, pre_norm
 from anyformer.plan import Plan
 from anyformer.probing import attention_maps, fitting, head_scores, lens, level_of, objective_of, probe, question

@@ -13,7 +13,8 @@ from torch import Tensor, nn
 
 from anyformer.costs import cost
 from anyformer.describe import DescriptionError, from_toml, to_toml
-from anyformer.model import Architecture, build
+from anyformer.model import Architecture
+from anyformer.model.transformer import build
 from anyformer.operations import Contraction, Pairs, Shape, StateBytes, Tally, matrix, total
 from anyformer.parts import Attention, RMSNorm, Rotary
 from anyformer.parts.call.context import Context

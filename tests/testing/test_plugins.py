@@ -19,7 +19,8 @@ import anyformer
 from anyformer import huggingface
 from anyformer.describe import DescriptionError, Notice, PluginError, UserError, from_toml, to_toml
 from anyformer.huggingface import Config, Family, HuggingFaceError
-from anyformer.model import Architecture, build
+from anyformer.model import Architecture
+from anyformer.model.transformer import build
 from anyformer.parts import Attention
 from anyformer.parts.sublayer import Sublayer
 from anyformer.testing.around import decoder_of

@@ -12,8 +12,8 @@ from zoo import ZOO
 
 from anyformer import checkpoint
 from anyformer.describe import change_all
-from anyformer.model import build
 from anyformer.model.adapters import adapt, plain
+from anyformer.model.transformer import build
 from anyformer.parts.call.noise import Noise
 from anyformer.plan import Plan
 from anyformer.training import resume, train

@@ -8,7 +8,8 @@ from rich.console import Console
 
 from anyformer.describe import Named, UserError, change_all
 from anyformer.mesh import Mesh
-from anyformer.model import build, decoder_only
+from anyformer.model import decoder_only
+from anyformer.model.transformer import build
 from anyformer.parts import Embedding, FeedForward, Indexer, LatentAttention, RMSNorm, Rotary, SharedIndex, pre_norm
 from anyformer.training import train
 from anyformer.training.parallel import Alone, check_mesh

@@ -14,7 +14,9 @@ from anyformer import checkpoint
 from anyformer.costs.fine_tuning import FineTuning, Method
 from anyformer.data import Bytes, Text
 from anyformer.plan import Plan
-from anyformer.quantising import FORMATS, Quantised, dense, quantised, stored_bytes
+from anyformer.quantising import FORMATS
+from anyformer.quantising.model import dense, quantised
+from anyformer.quantising.tensor import Quantised, stored_bytes
 from anyformer.training import Checkpoints, Evaluation, Run, resume, train
 from anyformer.training.adapting import rest, tune
 from anyformer.training.run import on_stored_base

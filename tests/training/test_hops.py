@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 import anyformer
-from anyformer.model import Transformer
+from anyformer.model.transformer import Transformer
 from anyformer.training import train
 from anyformer.training.parallel.pipeline import Pipelined
 from anyformer.training.passes import Gathered, MicroBatchLoss, OneByOne

@@ -19,7 +19,7 @@ from anyformer.costs.step import PricedStep
 from anyformer.describe import DescriptionError, UserError, change_all, from_toml, to_toml
 from anyformer.generation import generate
 from anyformer.loading import load
-from anyformer.model import build
+from anyformer.model.transformer import build
 from anyformer.operations import Shape
 from anyformer.training import ConstantSchedule, InverseSquareRoot, Run, resume, train
 from anyformer.training.averaging import averaged, put

@@ -9,7 +9,7 @@ import torch
 import zoo
 from torch import nn
 
-from anyformer.model import build
+from anyformer.model.transformer import build
 from anyformer.operations import Shape, Weight
 from anyformer.training.optimiser import BUILDERS, BY_RULE, averages_of
 from anyformer.training.optimisers import adamw_8bit, muon

@@ -12,8 +12,9 @@ from zoo import ZOO
 import anyformer as af
 from anyformer import checkpoint
 from anyformer.describe import DescriptionError, UserError, change_all, from_toml, to_toml
-from anyformer.model import build
-from anyformer.model.adapters import adapt, adapted, plain
+from anyformer.model.adapted import adapted
+from anyformer.model.adapters import adapt, plain
+from anyformer.model.transformer import build
 from anyformer.training import Run, resume, train
 from anyformer.tuning import Prompt, Tuning
 

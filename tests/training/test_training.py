@@ -117,7 +117,7 @@ def test_compiling_is_said_before_it_is_waited_for(tiny, tmp_path, monkeypatch, 
 
 
 def test_only_matrices_decay(tiny):
-    from anyformer.model import build
+    from anyformer.model.transformer import build
 
     model = build(tiny.architecture)
     decayed, free = build_optimiser(tiny.optimiser, model).param_groups
@@ -259,7 +259,7 @@ def test_compiled_code_is_blamed_where_the_plain_step_is_finite(tiny, tmp_path, 
 
 
 def test_a_weight_that_is_not_finite_is_named(tiny):
-    from anyformer.model import build
+    from anyformer.model.transformer import build
 
     model = build(tiny.architecture)
     with torch.no_grad():

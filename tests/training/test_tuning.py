@@ -13,13 +13,14 @@ from zoo import ZOO
 import anyformer as af
 from anyformer import checkpoint
 from anyformer.describe import UserError, change_all, from_toml, to_toml
-from anyformer.model import build
 from anyformer.model.adapters import adapt, plain
+from anyformer.model.transformer import build
 from anyformer.operations import Shape
 from anyformer.training import Run, train
 from anyformer.training.adapting import Still, tune
 from anyformer.training.average import EMA
-from anyformer.tuning import AdaptedLinear, Dora, Lora, Tuning
+from anyformer.tuning import Dora, Lora, Tuning
+from anyformer.tuning.adapter_module import AdaptedLinear
 
 QUIET = Console(quiet=True)
 ADAPTERS = [Lora(rank=3, alpha=5.0), Dora(rank=3, alpha=5.0, scaling="root_rank")]

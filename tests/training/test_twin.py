@@ -14,7 +14,7 @@ from rich.console import Console
 from anyformer import checkpoint
 from anyformer.data import IGNORED, Batches, BytePairs, Bytes, Text, prepare
 from anyformer.describe import change_all
-from anyformer.model import build
+from anyformer.model.transformer import build
 from anyformer.parts.call.noise import Noise
 from anyformer.training import ConstantSchedule, Cosine, InverseSquareRoot, Linear, WarmupStableDecay, resume, train
 from anyformer.training.journal import read_metrics

@@ -5,7 +5,8 @@ from __future__ import annotations
 import torch
 
 import anyformer as af
-from anyformer.model import Architecture, Transformer
+from anyformer.model import Architecture
+from anyformer.model.transformer import Transformer
 from anyformer.testing.inputs import inputs
 
 

@@ -14,7 +14,9 @@ from anyformer.describe import Value, from_json
 from anyformer.files import read_text
 from anyformer.model import Architecture
 from anyformer.operations import Shape
-from anyformer.quantising import HALF, Plain, Quantised, Quantising, format_of
+from anyformer.quantising import HALF, Plain, Quantising
+from anyformer.quantising.model import format_of
+from anyformer.quantising.tensor import Quantised
 
 QUANTISED = "quantised.json"
 
@@ -70,9 +72,9 @@ def gathered(tensors: Mapping[str, Tensor], said: InFewBits, architecture: Archi
         own = {}
         for plane, (shape, kind) in format.planes(weights[name].shape).items():
             found = made.pop(f"{name}.{plane}", None)
-            if found is None or tuple(found.shape) != shape or found.dtype != kind:
+            if found is None or tuple(found.shape) != shape or found.dtype != getattr(torch, kind):
                 what = "is not there" if found is None else f"has shape {tuple(found.shape)} and type {found.dtype}"
-                raise CheckpointError(f"{source}: {name}.{plane} {what}; {said.format} stores {shape}, {kind}")
+                raise CheckpointError(f"{source}: {name}.{plane} {what}; {said.format} stores {shape}, torch.{kind}")
             own[plane] = found
         few[name] = Quantised(own, format, weights[name].shape, dtype)
     return {**{name: x.to(dtype) if x.is_floating_point() else x for name, x in made.items()}, **few}

@@ -28,12 +28,13 @@ from anyformer.checkpoint.pieces import Pick, Piece, file_of, share_name, shared
 from anyformer.checkpoint.stored import StoredTensors, copy_stored, shapes_of
 from anyformer.describe import Value, from_json, to_json
 from anyformer.files import read_text
-from anyformer.model import Architecture, Transformer
-from anyformer.model.adapters import adapted
+from anyformer.model import Architecture
+from anyformer.model.adapted import adapted
 from anyformer.model.portions import Divide, keep_whole
+from anyformer.model.transformer import Transformer
 from anyformer.operations import Shape
 from anyformer.plan import Plan
-from anyformer.quantising import Quantised
+from anyformer.quantising.tensor import Quantised
 from anyformer.text import Tokenizer
 from anyformer.text.beside import FOLDER, Beside
 from anyformer.tuning import Adapter

@@ -17,7 +17,7 @@ from anyformer.cli.text_on_screen import safe, shown
 
 if TYPE_CHECKING:
     from anyformer.generation import GenerationSettings
-    from anyformer.model import Transformer
+    from anyformer.model.transformer import Transformer
     from anyformer.text import Tokenizer
     from anyformer.text.chat import Chat
 

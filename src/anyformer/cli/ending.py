@@ -56,8 +56,8 @@ def finish(trained: Trained) -> None:
 def print_sample(trained: Trained, console: Console) -> bool:
     """Print how the model continues the run's prompt, until the run's minutes end; if it cannot generate, say why: False."""
     from anyformer.cli.text_on_screen import safe, shown
+    from anyformer.describe import InputError
     from anyformer.generation import stream
-    from anyformer.model import InputError
 
     prompt = trained.prompts[0]
     if not prompt:  # the objective knows no text to go on with

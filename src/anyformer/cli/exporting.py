@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import torch
 
     from anyformer.huggingface import Family
-    from anyformer.model import Transformer
+    from anyformer.model.transformer import Transformer
     from anyformer.text.beside import Beside
 
 EXAMPLES = """

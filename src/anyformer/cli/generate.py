@@ -24,7 +24,7 @@ from anyformer.mesh import started
 if TYPE_CHECKING:
     from anyformer.generation import Drafter, GenerationSettings
     from anyformer.inference import Processes
-    from anyformer.model import Transformer
+    from anyformer.model.transformer import Transformer
     from anyformer.text import Tokenizer
 
 EXAMPLES = """

@@ -16,7 +16,7 @@ from anyformer.cli.aligned import wrapped
 from anyformer.cli.arguments import HeldOutText, Json, Model
 
 if TYPE_CHECKING:
-    from anyformer.quantising import QuantisingReport
+    from anyformer.quantising.model import QuantisingReport
     from anyformer.transforming import Loss
 
 EXAMPLES = """
@@ -55,7 +55,7 @@ def run(
     from anyformer import checkpoint, transforming
     from anyformer.files import check_directory, disk_errors
     from anyformer.loading import beside, load, trained_length
-    from anyformer.quantising import format_of, quantised
+    from anyformer.quantising.model import format_of, quantised
 
     check_directory(out)
     wanted = format_of(format)

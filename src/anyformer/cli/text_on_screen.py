@@ -16,7 +16,7 @@ from anyformer.describe import printable
 
 if TYPE_CHECKING:
     from anyformer.generation import Chances, Continuation, GenerationSettings
-    from anyformer.model import Transformer
+    from anyformer.model.transformer import Transformer
     from anyformer.text import Tokenizer
     from anyformer.text.chat import Chat
 

@@ -20,9 +20,10 @@ from torch.utils.flop_counter import FlopCounterMode
 from anyformer.costs.counts import flop_count, located, parameters
 from anyformer.costs.examples import examples
 from anyformer.costs.saved import RESIDUAL
-from anyformer.model import Architecture, Transformer, build
+from anyformer.model import Architecture
+from anyformer.model.transformer import Transformer, build
 from anyformer.operations import Shape, Tally
-from anyformer.parts.call.state import Slots
+from anyformer.parts.call.shared import slot_bytes
 from anyformer.plan import Plan
 
 
@@ -84,7 +85,7 @@ def states(architecture: Architecture, shape: Shape, plan: Plan) -> Iterator[Cou
         return
     dtype = torch.bfloat16 if plan.activation_bytes == 2 else torch.float32
     state = build(architecture, plan, device="meta").state(shape.batch, shape.length, source=shape.source, dtype=dtype)
-    predicted = {**sums(tally, tally.state_bytes.items()), "positions": Slots.bytes(*state.slots.positions.shape)}
+    predicted = {**sums(tally, tally.state_bytes.items()), "positions": slot_bytes(*state.slots.positions.shape)}
     layers = [
         (f"decoder.layers.{i}.{name}", own.nbytes) for i, states in enumerate(state.layers) for name, own in states.items()
     ]

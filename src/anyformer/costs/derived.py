@@ -13,6 +13,7 @@ from anyformer.costs.page import AT, shown
 from anyformer.costs.roofline import KernelTime, StepTime
 from anyformer.costs.rows import FigureRow, Section
 from anyformer.costs.sheet import STEPS, CostSheet
+from anyformer.costs.traceable import traceable
 from anyformer.operations.elementwise import ACTIVATED, GATED, ROTATED, SCORE, THRESHOLDED
 
 LONGEST = 6
@@ -35,8 +36,9 @@ def derived(sheet: CostSheet, modes: Sequence[Mode], only: Container[str] | None
         yield Section("Element-wise operations, forward", ("dense", "exact"), tuple(rows))
         if "train" in sheets:
             yield _step(sheets["train"])
+    if "train" in sheets and traceable():
+        if only is None:
             yield _training(sheets["train"])
-    if "train" in sheets:
         yield from _not_empty(_activations(sheets["train"], only))
     if "decode" in sheets:
         yield from _not_empty(_state(sheet.of("prefill"), only))

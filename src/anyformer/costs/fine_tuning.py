@@ -22,8 +22,8 @@ from anyformer.costs.peak import Find, peak_of
 from anyformer.costs.roofline import step_of
 from anyformer.costs.saved import Learning, TracedLoss
 from anyformer.model import Architecture
-from anyformer.model.adapters import adapted
-from anyformer.model.cross_entropy import backward_bytes
+from anyformer.model.adapted import adapted
+from anyformer.model.loss_bytes import backward_bytes
 from anyformer.operations import Address, Flops, Shape, Tally, Weight
 from anyformer.plan import Plan
 from anyformer.quantising import FORMATS, MatrixFormat

@@ -8,7 +8,7 @@ from typing import Literal
 
 from anyformer.model import Architecture
 from anyformer.operations import Address, Shape, Tally, Weight, distinct_experts
-from anyformer.parts.call.state import Slots
+from anyformer.parts.call.shared import slot_bytes
 from anyformer.plan import Plan
 from anyformer.precision import Bf16
 from anyformer.quantising import MatrixFormat
@@ -96,7 +96,7 @@ def decode_state(
         elif first[at] == size and context > 1:
             grows = "never"
         memories.append(LayerState(str(at), at.component, size, (size - before.get(at, 0)) // batch, grows))
-    return DecodeState(batch, context, tuple(memories), Slots.bytes(batch, context) if memories else 0)
+    return DecodeState(batch, context, tuple(memories), slot_bytes(batch, context) if memories else 0)
 
 
 @dataclass(frozen=True)

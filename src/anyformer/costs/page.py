@@ -13,6 +13,7 @@ from anyformer.costs.moments import Moment
 from anyformer.costs.roofline import KernelTime, StepTime
 from anyformer.costs.rows import FigureRow, Section
 from anyformer.costs.sheet import STEPS, CostSheet
+from anyformer.costs.traceable import NEEDS_TORCH, traceable
 from anyformer.model import Architecture
 from anyformer.operations import Flops
 
@@ -45,7 +46,7 @@ def page(sheet: CostSheet, modes: Sequence[Mode], *, compared: bool = False) -> 
     """
     sheets = {mode: sheet.of(mode) for mode in modes if mode in sheet.modes}
     model = [_parameters_compared(sheet) if compared else _parameters(sheet), _flops(sheets)]
-    memory = [_training(sheets["train"], compared=compared)] if "train" in sheets else []
+    memory = [_training(sheets["train"], compared=compared)] if "train" in sheets and traceable() else []
     if sheets.keys() - {"train"}:
         memory += _inference(sheet.of("prefill"))
     if sheet.hardware is None:
@@ -85,6 +86,8 @@ def longest(architecture: Architecture) -> int | None:
 def warnings(sheet: CostSheet, modes: Sequence[Mode]) -> tuple[str, ...]:
     """Reasons why a call cannot run as priced: positions beyond a table, memory beyond that of one device."""
     lines = [*beyond_tables(sheet.architecture, sheet.length, sheet.source)]
+    if "train" in modes and not traceable():
+        lines.append(NEEDS_TORCH)
     hardware = sheet.hardware
     shown_modes = [mode for mode in modes if mode in sheet.modes]
     for call in map(sheet.of, shown_modes):

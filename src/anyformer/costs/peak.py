@@ -18,7 +18,7 @@ from anyformer.costs.memory import MASTER, States, states_of
 from anyformer.costs.moments import PeakMemory
 from anyformer.costs.saved import SavedTensor, TracedLoss
 from anyformer.model import Architecture
-from anyformer.model.cross_entropy import backward_bytes
+from anyformer.model.loss_bytes import backward_bytes
 from anyformer.operations import Address, Shape
 from anyformer.plan import Plan
 from anyformer.tuning import Optimiser

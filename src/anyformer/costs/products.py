@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from anyformer.costs.kernel import Kernel
-from anyformer.model.narrow import chosen
+from anyformer.model.narrow_choice import chosen
 from anyformer.operations import ExpertProduct, Flops, Product, Weight
 from anyformer.plan import Plan
 from anyformer.precision import Narrow

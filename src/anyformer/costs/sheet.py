@@ -22,6 +22,7 @@ from anyformer.costs.moments import PeakMemory
 from anyformer.costs.peak import peak_memory
 from anyformer.costs.roofline import StepTime, step_of
 from anyformer.costs.sizing import Remark, remarks
+from anyformer.costs.traceable import traceable
 from anyformer.model import Architecture
 from anyformer.operations import Contraction, Flops, Pairs, Shape, Tally
 from anyformer.plan import Plan
@@ -211,8 +212,8 @@ class CostSheet:
 
     @property
     def devices(self) -> int:
-        """The number of the hardware's devices that the call takes, its memory spread evenly."""
-        return self.devices_for(self.required_bytes)
+        """The number of the hardware's devices that the call takes, its memory spread evenly; 1 where it cannot be traced."""
+        return self.devices_for(self.required_bytes) if self.mode != "train" or traceable() else 1
 
     def devices_for(self, size: int) -> int:
         """The number of the hardware's devices that hold `size` bytes; 1 where no hardware was named."""
@@ -239,7 +240,7 @@ class CostSheet:
                 "executed": {**asdict(executed), "total": executed.total},
             },
             "elementwise": {kind: asdict(flops) for kind, flops in self.elementwise.items()},
-            "memory": self._memory_data(),
+            "memory": self._memory_data() if traceable() else None,
             "weights": dict(self.weights),
             "state": {**asdict(state), "total": state.total, "per_token": state.per_token, "per_sequence": state.per_sequence},
             "reading": asdict(self.reading) if decodes else None,
@@ -266,7 +267,7 @@ class CostSheet:
             "parameters": f"{self.params.total:,}",
             f"FLOPs of a {STEPS[self.mode]}": scaled(self.flops.total.exact).strip(),
         }
-        if self.mode == "train":
+        if self.mode == "train" and traceable():
             figures["memory at its peak"] = f"{scaled(self.memory.total)}B"
         if "decode" in self.modes:
             figures["decode state per token"] = f"{self.of('prefill').state_bytes_per_token:,} B in {self.unit}"

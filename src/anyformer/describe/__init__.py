@@ -4,7 +4,7 @@ from anyformer.describe.bounds import Count, Moderate, NotNegative, Positive, Pr
 from anyformer.describe.brief import brief
 from anyformer.describe.choice import Choice
 from anyformer.describe.digested import Digested
-from anyformer.describe.errors import DescriptionError, Notice, Problem, UserError, did_you_mean
+from anyformer.describe.errors import DescriptionError, InputError, Notice, Problem, UserError, did_you_mean
 from anyformer.describe.foreign import ForeignError, json_data, read_foreign, read_json, text_in, toml_data
 from anyformer.describe.named import Named
 from anyformer.describe.part_set import Part, PartSet
@@ -25,6 +25,7 @@ __all__ = [
     "DescriptionError",
     "Digested",
     "ForeignError",
+    "InputError",
     "Moderate",
     "Named",
     "NotNegative",

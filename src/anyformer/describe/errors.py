@@ -26,6 +26,10 @@ class UserError(ValueError):
     """The exit code of the command line."""
 
 
+class InputError(UserError):
+    """An input does not fit the model."""
+
+
 class Notice(UserWarning):
     """A warning to the user; the work goes on."""
 

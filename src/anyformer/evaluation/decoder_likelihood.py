@@ -10,7 +10,8 @@ from torch import Tensor
 from anyformer.data.columns import padded
 from anyformer.describe import UserError
 from anyformer.evaluation.likelihood import BATCH_TOKENS, Request, TextLikelihood, Tokens, score_of
-from anyformer.model import Architecture, Transformer
+from anyformer.model import Architecture
+from anyformer.model.transformer import Transformer
 from anyformer.objectives.requirements import needs_hidden_targets, needs_source, needs_token_logits
 
 

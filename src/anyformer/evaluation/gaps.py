@@ -11,7 +11,7 @@ from anyformer.describe import UserError
 from anyformer.evaluation.decoder_likelihood import target_scores
 from anyformer.evaluation.likelihood import Request, Tokens, scores
 from anyformer.evaluation.masked_likelihood import framed_row, logs_at
-from anyformer.model import Transformer
+from anyformer.model.transformer import Transformer
 from anyformer.text import Tokenizer
 from anyformer.text.sides import Sides
 

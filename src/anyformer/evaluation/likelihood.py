@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 
 from anyformer.describe import UserError
-from anyformer.model import Architecture, Transformer
+from anyformer.model import Architecture
 from anyformer.model.prefix import reads_prefix
+from anyformer.model.transformer import Transformer
 from anyformer.objectives.requirements import needs_hidden_targets, needs_one_sequence, needs_token_logits
 from anyformer.operations import Shape
 from anyformer.text import Tokenizer

@@ -10,7 +10,8 @@ from torch import Tensor
 from anyformer.data.columns import padded
 from anyformer.describe import UserError
 from anyformer.evaluation.likelihood import BATCH_TOKENS, Request, TextLikelihood, Tokens
-from anyformer.model import Architecture, Transformer
+from anyformer.model import Architecture
+from anyformer.model.transformer import Transformer
 from anyformer.objectives.requirements import needs_both_sides, needs_one_sequence, needs_token_logits
 from anyformer.text import Tokenizer
 from anyformer.text.row_frame import row_frame

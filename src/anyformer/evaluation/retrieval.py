@@ -19,10 +19,10 @@ from anyformer.describe import UserError, read_data
 from anyformer.evaluation.intervals import Interval, share
 from anyformer.evaluation.likelihood import BATCH_TOKENS
 from anyformer.evaluation.subject import Subject
-from anyformer.model import Transformer
+from anyformer.model.transformer import Transformer
 from anyformer.objectives.requirements import needs_one_sequence
 from anyformer.objectives.sequences import around
-from anyformer.parts.embedding.head import at_last
+from anyformer.parts.embedding.head_module import at_last
 
 Pool = Literal["first", "mean", "last"]
 AT = (1, 5)

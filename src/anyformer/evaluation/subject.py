@@ -14,8 +14,8 @@ from anyformer.data.recognising import recognised
 from anyformer.describe import UserError, change_all, leads_to
 from anyformer.files import default_cache, replacing_directory
 from anyformer.loading import load, trained_length
-from anyformer.model import Transformer
 from anyformer.model.portions import Divide, keep_whole
+from anyformer.model.transformer import Transformer
 from anyformer.objectives import Objective
 from anyformer.objectives.choice import usual_objective
 from anyformer.plan import Plan

@@ -13,8 +13,8 @@ from torch import Tensor
 
 from anyformer.data import IGNORED
 from anyformer.evaluation.readings import TextReading
-from anyformer.model import Transformer
 from anyformer.model.loss import token_losses
+from anyformer.model.transformer import Transformer
 from anyformer.objectives import Examples
 from anyformer.objectives.token_loss import TokenObjective
 from anyformer.parts.call.reports import Auxiliary

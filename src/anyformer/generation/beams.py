@@ -19,9 +19,9 @@ from anyformer.generation.checks import check
 from anyformer.generation.decode import Step, begin, decode, pad_left
 from anyformer.generation.prefixes import Prefixes
 from anyformer.generation.sampling import Sampling
-from anyformer.model import Transformer
+from anyformer.model.transformer import Transformer
 from anyformer.parts.call.stack_state import StackState
-from anyformer.parts.images.encoder import Images
+from anyformer.parts.images.encoder_module import Images
 
 LOST = -1e9
 """Added to the score of what must not be chosen."""

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
+from anyformer.describe import InputError
 from anyformer.generation.memory import check_memory
-from anyformer.model import InputError, Transformer
+from anyformer.model.transformer import Transformer
 from anyformer.operations import Shape
-from anyformer.parts.images.encoder import Images
+from anyformer.parts.images.encoder_module import Images
 
 
 def check_model(model: Transformer) -> None:

@@ -15,7 +15,7 @@ from anyformer.generation.recorder import Recorder
 from anyformer.model.reductions import COMPILED
 from anyformer.parts.experts.chosen import CHOSEN, chosen_product
 from anyformer.parts.experts.grouped import PRODUCT, grouped_products
-from anyformer.quantising import PackedMatrix
+from anyformer.quantising.tensor import PackedMatrix
 
 LONG_JOB = 16_384
 """Tokens from which compiling pays: it takes tens of seconds and saves about a millisecond per token."""

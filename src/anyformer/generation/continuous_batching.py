@@ -22,10 +22,10 @@ from anyformer.generation.memory import grown
 from anyformer.generation.prefixes import Prefixes
 from anyformer.generation.rereading import ReadInputs, Rereading
 from anyformer.generation.sampling import Sampling
-from anyformer.model import Transformer
+from anyformer.model.transformer import Transformer
 from anyformer.operations import Shape
 from anyformer.parts.call.stack_state import StackState
-from anyformer.parts.images.encoder import Images
+from anyformer.parts.images.encoder_module import Images
 
 WASTE = 8
 """Slots that no row holds are given up when they are one in so many: moving the others costs as much as a step reads."""

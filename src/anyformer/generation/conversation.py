@@ -8,6 +8,7 @@ from typing import Unpack
 import torch
 from torch import Tensor
 
+from anyformer.describe import InputError
 from anyformer.generation.chances import Token
 from anyformer.generation.checks import check, check_chats
 from anyformer.generation.decode import reads_whole
@@ -16,8 +17,8 @@ from anyformer.generation.reader import TextReader
 from anyformer.generation.rows import TextRow
 from anyformer.generation.settings import GenerationSettings, decoding_for, ends_for, within
 from anyformer.generation.steps import stepper
-from anyformer.model import InputError, Transformer
 from anyformer.model.prefix import reads_prefix
+from anyformer.model.transformer import Transformer
 from anyformer.text import Tokenizer
 from anyformer.text.chat import Chat, Turns, prompt_tokens
 from anyformer.text.chat.conversation import ANSWERING, Message

@@ -15,10 +15,10 @@ from anyformer.generation.memory import grown
 from anyformer.generation.prefixes import Prefixes
 from anyformer.generation.rereading import ReadInputs, Rereading
 from anyformer.generation.sampling import Sampling
-from anyformer.model import Transformer
+from anyformer.model.transformer import Transformer
 from anyformer.operations import Shape
 from anyformer.parts.call.stack_state import StackState
-from anyformer.parts.images.encoder import Images
+from anyformer.parts.images.encoder_module import Images
 
 Step = Callable[[Transformer, Tensor, StackState], Tensor]
 ROWS = {"cpu": 512}

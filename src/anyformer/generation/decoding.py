@@ -6,11 +6,10 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from anyformer.describe import Value
+from anyformer.describe import InputError, Value
 from anyformer.generation.beams import Beams
 from anyformer.generation.processors import Processor, TemperatureWarper, WithinVocabulary
 from anyformer.generation.sampling import Sampling
-from anyformer.model import InputError
 
 MOST = 128
 """New tokens of a text where nobody says how many."""

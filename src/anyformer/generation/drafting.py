@@ -9,11 +9,12 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from anyformer.describe import InputError
 from anyformer.generation.checks import check, check_model
 from anyformer.generation.reader import TextReader
 from anyformer.generation.sampling import Sampling
 from anyformer.generation.steps import stepper
-from anyformer.model import InputError, Transformer
+from anyformer.model.transformer import Transformer
 
 DRAFTED = 1
 """The site of the draws of a draft model (`Sampling.uniform`)."""

@@ -8,8 +8,10 @@ from itertools import accumulate
 import torch
 from torch import Tensor
 
-from anyformer.model import InputError, Transformer
-from anyformer.parts.images.encoder import Images, each
+from anyformer.describe import InputError
+from anyformer.model.transformer import Transformer
+from anyformer.parts.images.encoder import each
+from anyformer.parts.images.encoder_module import Images
 
 
 def with_images(model: Transformer, prompts: Sequence[Sequence[int]], images: Images | None) -> Sequence[Sequence[int]]:

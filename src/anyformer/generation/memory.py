@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from anyformer.costs.available import free_memory
 from anyformer.describe import UserError
-from anyformer.model import Transformer
+from anyformer.model.transformer import Transformer
 from anyformer.operations import Shape
+from anyformer.parts.call.shared import slot_bytes
 from anyformer.parts.call.stack_state import StackState
-from anyformer.parts.call.state import Slots
 
 BLOCK = 1024
 """Positions of the first allocation; then the capacity doubles, so that all copies together write each position about once."""
@@ -38,7 +38,7 @@ def state_bytes(model: Transformer, batch: int, length: int, source: int = 0) ->
     shape = Shape(batch=batch, length=1, capacity=length, source=source)
     per_element = next(model.parameters()).element_size()
     declared = (model.share or model).architecture.folded_cost(shape, model.plan).total_state_bytes
-    return declared * per_element // model.plan.activation_bytes + Slots.bytes(batch, length)
+    return declared * per_element // model.plan.activation_bytes + slot_bytes(batch, length)
 
 
 def check_memory(model: Transformer, batch: int, length: int, source: int = 0) -> None:

@@ -10,7 +10,7 @@ from torch import Tensor
 from anyformer.generation.decode import Step, pad_left, prefill, read_on, read_source
 from anyformer.generation.memory import grown
 from anyformer.generation.rereading import ReadInputs, read_again, read_again_beyond
-from anyformer.model import Transformer
+from anyformer.model.transformer import Transformer
 from anyformer.parts.call.stack_state import StackMark, StackState
 
 

@@ -17,7 +17,7 @@ from torch import Tensor
 from anyformer.generation.decode import decode
 from anyformer.generation.recorded_step import Bind, RecordedStep, Repeat, spanning
 from anyformer.generation.recorder import Recorder
-from anyformer.model import Transformer
+from anyformer.model.transformer import Transformer
 from anyformer.parts.call.stack_state import StackState
 from anyformer.parts.call.state import Slots
 

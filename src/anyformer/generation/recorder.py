@@ -13,7 +13,7 @@ from anyformer.generation.program import RecordedCall, RecordedTensor, found_in
 from anyformer.generation.recorded_step import RecordedStep
 from anyformer.parts.experts.chosen import chosen_product
 from anyformer.parts.experts.grouped import grouped_products
-from anyformer.quantising import PackedMatrix
+from anyformer.quantising.tensor import PackedMatrix
 
 READS = frozenset({"item", "tolist", "numpy", "__bool__", "__int__", "__float__", "__index__", "__iter__"})
 """Calls by which Python learns the values of a tensor, on which it may decide what it calls next."""

@@ -12,10 +12,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from anyformer.model import InputError, Transformer
+from anyformer.describe import InputError
+from anyformer.model.transformer import Transformer
 from anyformer.operations import Shape
 from anyformer.parts.call.stack_state import StackState
-from anyformer.parts.images.encoder import Images
+from anyformer.parts.images.encoder_module import Images
 
 
 @dataclass

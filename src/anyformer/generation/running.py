@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from anyformer.describe import InputError
 from anyformer.generation.beams import Beams, Hypothesis, searched
 from anyformer.generation.chances import Token, chances
 from anyformer.generation.continuous_batching import served
@@ -15,8 +16,8 @@ from anyformer.generation.images import joined, of_prompts, on
 from anyformer.generation.sampling import Sampling
 from anyformer.generation.speculative import Acceptance, check_verifies, speculated
 from anyformer.generation.steps import stepper
-from anyformer.model import InputError, Transformer
-from anyformer.parts.images.encoder import Images
+from anyformer.model.transformer import Transformer
+from anyformer.parts.images.encoder_module import Images
 
 Given = Iterator[list[Token]]
 """The tokens of the rows that get one, step by step."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypedDict
 
+from anyformer.describe import InputError
 from anyformer.generation.beams import Beams
 from anyformer.generation.decoding import Decoding
 from anyformer.generation.drafting import Drafter
@@ -13,8 +14,8 @@ from anyformer.generation.generation_config import MANNERS, decoding_of
 from anyformer.generation.processors import WithinVocabulary
 from anyformer.generation.sampling import GREEDY, Sampling
 from anyformer.generation.speculative import Acceptance
-from anyformer.model import InputError, Transformer
-from anyformer.parts.images.encoder import Images
+from anyformer.model.transformer import Transformer
+from anyformer.parts.images.encoder_module import Images
 from anyformer.text import DataError, Tokenizer
 from anyformer.text.beside import CONFIG, GENERATION
 from anyformer.text.chat import answer_end

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from anyformer.describe import InputError
 from anyformer.generation.chances import Token, chances
 from anyformer.generation.checks import check
 from anyformer.generation.decode import Step, decode
@@ -22,7 +23,7 @@ from anyformer.generation.drafting import Drafter, Proposal
 from anyformer.generation.prefixes import Prefixes
 from anyformer.generation.reader import TextReader
 from anyformer.generation.sampling import Sampling
-from anyformer.model import InputError, Transformer
+from anyformer.model.transformer import Transformer
 from anyformer.operations import Shape
 
 TAKEN, INSTEAD = 2, 3

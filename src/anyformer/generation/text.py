@@ -7,6 +7,7 @@ from functools import partial
 from itertools import chain
 from typing import Any, Unpack, cast
 
+from anyformer.describe import InputError
 from anyformer.generation.chances import Token
 from anyformer.generation.checks import check, check_chats, check_model, fills_masks
 from anyformer.generation.images import with_images
@@ -15,7 +16,7 @@ from anyformer.generation.running import GenerationJob, Given, running, searchin
 from anyformer.generation.sampling import Sampling
 from anyformer.generation.settings import GenerationSettings, decoding_for, ends_for, start_for, within
 from anyformer.generation.unmasking import check_unmasked, unmasked
-from anyformer.model import InputError, Transformer
+from anyformer.model.transformer import Transformer
 from anyformer.text import Tokenizer
 from anyformer.text.chat import Chat, Turns, prompt_tokens
 from anyformer.text.marked import encode_marked

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor
 
+from anyformer.describe import InputError
 from anyformer.generation.sampling import Sampling
-from anyformer.model import InputError, Transformer
+from anyformer.model.transformer import Transformer
 
 
 @torch.inference_mode()

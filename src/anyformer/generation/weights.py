@@ -9,24 +9,13 @@ from torch import Tensor, nn
 
 from anyformer.costs.examples import examples
 from anyformer.describe import UserError
-from anyformer.model import Transformer
+from anyformer.model.transformer import Transformer
 from anyformer.operations import Shape, Weight
 from anyformer.processor import multiplies_tiles
-from anyformer.quantising import (
-    FORMATS,
-    WHOLE,
-    MatrixFormat,
-    OutputSlice,
-    PackedMatrix,
-    Quantised,
-    Quantising,
-    format_of,
-    joined,
-    plain_of,
-    quantisable,
-    quantised,
-    read_together,
-)
+from anyformer.quantising import FORMATS, MatrixFormat, Quantising, plain_of
+from anyformer.quantising.joint import OutputSlice, joined, read_together
+from anyformer.quantising.model import WHOLE, format_of, quantisable, quantised
+from anyformer.quantising.tensor import PackedMatrix, Quantised
 
 STORED = "stored"
 """The name for weights as they are."""

@@ -10,7 +10,8 @@ from torch import Tensor
 
 from anyformer.huggingface.rules import Shapes
 from anyformer.parts import TokenTable
-from anyformer.parts.experts.selection import RouterInputs, best
+from anyformer.parts.experts.selection import RouterInputs
+from anyformer.parts.experts.selection_module import best
 
 
 @dataclass(frozen=True)

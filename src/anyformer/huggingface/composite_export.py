@@ -23,8 +23,9 @@ from anyformer.huggingface.find import find_family
 from anyformer.huggingface.fused import as_stored
 from anyformer.huggingface.number_types import in_type
 from anyformer.huggingface.rules import WeightRule, rules
-from anyformer.model import Architecture, Transformer
-from anyformer.quantising import dense
+from anyformer.model import Architecture
+from anyformer.model.transformer import Transformer
+from anyformer.quantising.model import dense
 from anyformer.text.beside import CONFIG, Beside
 
 

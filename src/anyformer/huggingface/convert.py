@@ -26,8 +26,9 @@ from anyformer.huggingface.registry import read_architecture, stored_format
 from anyformer.huggingface.rules import WeightRule, rules
 from anyformer.huggingface.stored import PLAIN, RestoredWeights, TensorFiles
 from anyformer.huggingface.target import nowhere
-from anyformer.model import Architecture, Transformer
+from anyformer.model import Architecture
 from anyformer.model.portions import Divide, keep_whole
+from anyformer.model.transformer import Transformer
 from anyformer.operations import Shape
 from anyformer.plan import Plan
 from anyformer.text import Tokenizer

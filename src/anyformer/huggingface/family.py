@@ -14,7 +14,7 @@ from anyformer.huggingface.fixed_tables import FixedTable
 from anyformer.huggingface.rules import Names
 from anyformer.huggingface.target import Target
 from anyformer.model import Architecture
-from anyformer.parts.images.encoder import Images
+from anyformer.parts.images.encoder_module import Images
 
 
 @dataclass(frozen=True)

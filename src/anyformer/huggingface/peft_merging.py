@@ -25,7 +25,7 @@ from anyformer.huggingface.peft_files import read_adapter
 from anyformer.huggingface.peft_prompts import KIND
 from anyformer.huggingface.rules import Then, Transposed, WeightRule, rules
 from anyformer.model import Architecture
-from anyformer.model.adapters import adapted
+from anyformer.model.adapted import adapted
 
 Parts = Mapping[str, Tensor]
 """Ending of a name in the files -> the tensor."""

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.model import Architecture
-from anyformer.model.adapters import adapted
+from anyformer.model.adapted import adapted
 from anyformer.parts.embedding.embedding import Embedding
 from anyformer.tuning import Prompt
 from anyformer.tuning.prompt import VIRTUAL

@@ -16,7 +16,7 @@ from anyformer.huggingface.config import Config, read_table
 from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.resized import MOST, AsItIs, Exactly, Multiples, Resize, Shorter
 from anyformer.images import read_image
-from anyformer.parts.images.encoder import Images
+from anyformer.parts.images.encoder_module import Images
 
 if TYPE_CHECKING:
     from PIL.Image import Image

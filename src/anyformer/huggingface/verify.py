@@ -17,7 +17,7 @@ from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.gguf import is_gguf
 from anyformer.huggingface.registry import own
-from anyformer.model import Transformer
+from anyformer.model.transformer import Transformer
 from anyformer.operations import Shape
 from anyformer.parts import Stack
 

@@ -25,9 +25,10 @@ from anyformer.huggingface.number_types import came_in, in_type
 from anyformer.huggingface.plugin_families import KEY, plugins_of
 from anyformer.huggingface.registry import own
 from anyformer.huggingface.rules import rules
-from anyformer.model import Architecture, Transformer
+from anyformer.model import Architecture
 from anyformer.model.mup import computed
-from anyformer.quantising import dense
+from anyformer.model.transformer import Transformer
+from anyformer.quantising.model import dense
 from anyformer.text import Tokenizer
 from anyformer.text.beside import CONFIG, GENERATION, README, Beside
 

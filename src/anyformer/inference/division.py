@@ -16,18 +16,19 @@ from torch import Tensor
 from anyformer.costs.available import free_memory
 from anyformer.describe import Notice, UserError
 from anyformer.inference.hooks import AddedUp, OwnExperts, RowsOfTokens
-from anyformer.model import Architecture, Transformer
+from anyformer.model import Architecture
 from anyformer.model.collectives import Group
 from anyformer.model.narrowed import cuts, divided_vocabulary, narrowed, widest_ways
 from anyformer.model.portions import Portion
 from anyformer.model.reductions import name_of
 from anyformer.model.share import ProcessShare
+from anyformer.model.transformer import Transformer
 from anyformer.parts.embedding.vocabulary import HoldsVocabulary
 from anyformer.parts.experts.exchange import HoldsExperts
-from anyformer.parts.layers.branch import BranchModule
-from anyformer.parts.layers.stack import StackModule
+from anyformer.parts.layers.branch_module import BranchModule
+from anyformer.parts.layers.stack_module import StackModule
 from anyformer.planning.layout import bounds
-from anyformer.quantising import Quantised
+from anyformer.quantising.tensor import Quantised
 
 
 @dataclass(frozen=True)

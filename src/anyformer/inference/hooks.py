@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from anyformer.model import InputError
+from anyformer.describe import InputError
 from anyformer.model.reductions import side_by_side, summed
 from anyformer.parts.call.context import Context
 from anyformer.parts.call.state import State

@@ -25,7 +25,8 @@ from anyformer.costs.counts import located
 from anyformer.costs.hardware import Hardware
 from anyformer.costs.peak import peak_memory
 from anyformer.costs.roofline import step_time
-from anyformer.costs.saved import RESIDUAL, saved_by_label
+from anyformer.costs.saved import RESIDUAL
+from anyformer.costs.saved.measured import saved_by_label
 from anyformer.measuring.trial import MeasuredArchitecture, TrainingStep, trial_of
 from anyformer.model import Architecture
 from anyformer.operations import Shape

@@ -13,8 +13,9 @@ from anyformer.costs.examples import examples
 from anyformer.costs.memory_check import NotEnoughMemoryError
 from anyformer.costs.peak import peak_memory
 from anyformer.describe import DescriptionError, change_all
-from anyformer.model import Architecture, Transformer, build
+from anyformer.model import Architecture
 from anyformer.model.loss import token_losses
+from anyformer.model.transformer import Transformer, build
 from anyformer.objectives import Examples, Partners
 from anyformer.objectives.multi_token import later_losses
 from anyformer.operations import Shape

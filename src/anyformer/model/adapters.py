@@ -8,27 +8,21 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-from anyformer.describe import UserError, change_all
+from anyformer.describe import UserError
+from anyformer.model.adapted import adapted
 from anyformer.model.architecture import Architecture
 from anyformer.model.transformer import Transformer
 from anyformer.operations import Shape, Weight
 from anyformer.parts.call.noise import InputDropout, Noise, bits_of
 from anyformer.parts.initialisation import FanIn, Initialisation
 from anyformer.plan import Plan
-from anyformer.tuning import AdaptedLinear, Adapter, Prompt
+from anyformer.tuning import Adapter, Prompt
 from anyformer.tuning.adapter import LowRankAdapter
+from anyformer.tuning.adapter_module import AdaptedLinear
 from anyformer.tuning.prompt import VIRTUAL
 
 _RULES = Initialisation(matrix=FanIn())
 """A starts at N(0, 1 / inputs), so that its outputs have the variance of its inputs; B at zero."""
-
-
-def adapted(architecture: Architecture, adapter: Adapter | None) -> Architecture:
-    """The architecture of the plain model that computes what one of `architecture` and its adapter do.
-
-    Raises `DescriptionError` where it has no place for what the adapter adds.
-    """
-    return architecture if adapter is None else change_all(architecture, adapter.changes)
 
 
 def adapt(model: Transformer, adapter: Adapter, seed: int) -> None:

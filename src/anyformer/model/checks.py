@@ -8,14 +8,14 @@ from math import prod
 import torch
 from torch import Tensor
 
-from anyformer.describe import DescriptionError
+from anyformer.describe import DescriptionError, InputError
 from anyformer.model.architecture import Architecture
 from anyformer.model.inputs import Call
 from anyformer.operations import Tally
 from anyformer.parts.call.stack_state import StackState
 from anyformer.parts.call.state import EMPTY
-from anyformer.parts.embedding.embedding import WHOLE, Input
-from anyformer.parts.lookup import InputError
+from anyformer.parts.embedding.embedding import Input
+from anyformer.parts.embedding.embedding_module import WHOLE
 
 _MOST_PARAMETERS = 2**53
 """Most parameters of a module; with many more, the bytes of one tensor exceed a 64-bit number."""

@@ -8,8 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-PIECE = {"cpu": 2**20, "cuda": 2**24}
-"""Logits whose numbers in fp32 stand at once: on a CPU what stays in its cache, elsewhere what fills the device."""
+from anyformer.model.loss_bytes import PIECE
 
 
 class CrossEntropy(torch.autograd.Function):
@@ -36,14 +35,6 @@ class CrossEntropy(torch.autograd.Function):
         for rows in _pieces(z):
             gradient[rows] = _softmax(z[rows], log_z[rows]).mul_(both[rows]).scatter_add_(1, y[rows], -g[rows])
         return gradient.view(logits.shape), None
-
-
-def backward_bytes(logits: int, each: int) -> int:
-    """Bytes that the backward pass takes on a CPU beside what it saved, for `logits` bytes of logits of `each` bytes.
-
-    Their gradient; a piece of the softmax in fp32; and a piece of the logits in fp32, where they have another type.
-    """
-    return logits + min(logits // each, PIECE["cpu"]) * (4 if each == 4 else 8)
 
 
 def _softmax(z: Tensor, log_z: Tensor) -> Tensor:

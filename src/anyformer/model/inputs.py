@@ -13,7 +13,7 @@ from anyformer.parts.call.reports import Auxiliary
 from anyformer.parts.call.shared import Shared
 from anyformer.parts.call.stack_state import StackState
 from anyformer.parts.call.state import EMPTY
-from anyformer.parts.images.encoder import Images
+from anyformer.parts.images.encoder_module import Images
 
 
 class CallOptions(TypedDict, total=False):

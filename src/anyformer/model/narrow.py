@@ -6,20 +6,11 @@ from collections.abc import Iterator, Mapping
 
 from torch import nn
 
+from anyformer.model.narrow_choice import chosen
 from anyformer.operations import Weight
-from anyformer.precision import Narrow, Precision
+from anyformer.precision import Precision
 from anyformer.precision.products import NarrowLinear
 from anyformer.precision.running import Running
-
-
-def chosen(precision: Precision, weight: Weight) -> Narrow | None:
-    """The precision of the products with a weight, where they are narrow: a matrix of a layer, large enough.
-
-    Experts' stacked matrices keep the products of the plan's number format.
-    """
-    narrow = precision.narrow
-    fits = narrow is not None and weight.multiplied and len(weight.shape) == 2
-    return narrow if narrow is not None and fits and narrow.chooses(*weight.shape) else None
 
 
 def narrow_products(model: nn.Module, precision: Precision, weights: Mapping[str, Weight]) -> None:

@@ -9,6 +9,7 @@ from typing import Unpack
 import torch
 from torch import Tensor, nn
 
+from anyformer.describe import InputError
 from anyformer.model.architecture import Architecture
 from anyformer.model.checks import check_ahead, check_inputs, check_weights
 from anyformer.model.initialise import Described, assemble
@@ -18,15 +19,14 @@ from anyformer.model.narrow import narrow_products
 from anyformer.model.prefix import reads_prefix
 from anyformer.model.share import ProcessShare
 from anyformer.operations import Weight
-from anyformer.parts.attention.latents import LatentsModule
+from anyformer.parts.attention.latents_module import LatentsModule
 from anyformer.parts.call.context import Context
 from anyformer.parts.call.noise import DrawsNoise, InputDropout, Noise
 from anyformer.parts.call.shared import CONTEXT, EMBEDDED, TRUNK
 from anyformer.parts.call.stack_state import StackState
-from anyformer.parts.images.encoder import Images
+from anyformer.parts.images.encoder_module import Images
 from anyformer.parts.initialisation import Initialisation
 from anyformer.parts.layers.multi_token import Trunk
-from anyformer.parts.lookup import InputError
 from anyformer.plan import Plan
 from anyformer.tuning import Adapter
 

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-import torch
-
 from anyformer.model.architecture import Architecture
-from anyformer.model.transformer import Transformer
+from anyformer.operations import Shape
 
 
 @lru_cache(maxsize=8)
 def unlearnt(architecture: Architecture) -> frozenset[str]:
     """Names of the weights that a rule moves, and no gradient: statistics of norms, corrections of routers."""
-    with torch.device("meta"):
-        return frozenset(name for name, empty in Transformer(architecture).named_parameters() if not empty.requires_grad)
+    declared = architecture.trained_cost(Shape(source=1)).weights
+    return frozenset(name for name, weight in declared.items() if not weight.learnt)

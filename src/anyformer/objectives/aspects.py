@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from anyformer.data import Corpus, Data
 from anyformer.model import Architecture
-from anyformer.model.cross_entropy import backward_bytes
+from anyformer.model.loss_bytes import backward_bytes
 from anyformer.objectives.teacher_answers import AskedTeacher
 from anyformer.operations import Shape
 

@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 
 from anyformer.data import IGNORED, Batch, interpolated_bigram_loss
-from anyformer.model import Architecture, Transformer
+from anyformer.model import Architecture
 from anyformer.model.prefix import reads_prefix
+from anyformer.model.transformer import Transformer
 from anyformer.objectives.aspects import LossTraits
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.feed import Feed, TextFeed

@@ -10,7 +10,8 @@ from torch import Tensor
 
 from anyformer.data import Corpus, Data
 from anyformer.describe import UserError
-from anyformer.model import Architecture, Transformer
+from anyformer.model import Architecture
+from anyformer.model.transformer import Transformer
 from anyformer.objectives.aspects import LossTraits
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.objective import Partners, Totals, without_penalties

@@ -10,7 +10,8 @@ from torch import Tensor
 
 from anyformer.data import Data, Labelled, RecordBatch, RecordTable
 from anyformer.data.packing import Ints
-from anyformer.model import Architecture, Transformer
+from anyformer.model import Architecture
+from anyformer.model.transformer import Transformer
 from anyformer.objectives.classes import ClassObjective, needs_classes
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.objective import Inputs, Setting

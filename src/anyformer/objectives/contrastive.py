@@ -15,7 +15,8 @@ from torch import Tensor
 
 from anyformer.data import Data, RecordBatch, RecordTable, Similar
 from anyformer.data.packing import Ints
-from anyformer.model import Architecture, Transformer
+from anyformer.model import Architecture
+from anyformer.model.transformer import Transformer
 from anyformer.objectives.aspects import SampleSizes
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.feed import Feed
@@ -26,7 +27,7 @@ from anyformer.objectives.sequences import FRAME, around, outputs, sequences
 from anyformer.operations import Shape
 from anyformer.parts.call.noise import Noise
 from anyformer.parts.call.reports import Auxiliary
-from anyformer.parts.embedding.head import at_last
+from anyformer.parts.embedding.head_module import at_last
 from anyformer.text import Specials
 
 TEXTS = ("text", "positive", "negative")

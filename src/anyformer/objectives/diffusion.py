@@ -9,7 +9,8 @@ import torch
 from pydantic import Field
 
 from anyformer.data import IGNORED, Batch, Data
-from anyformer.model import Architecture, Transformer
+from anyformer.model import Architecture
+from anyformer.model.transformer import Transformer
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.objective import Inputs, Setting
 from anyformer.objectives.requirements import needs_both_sides, needs_one_sequence, needs_token_logits

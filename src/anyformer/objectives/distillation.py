@@ -13,7 +13,8 @@ from torch import Tensor
 
 from anyformer.data import IGNORED, Corpus, Data, Text
 from anyformer.describe import Count, with_kind
-from anyformer.model import Architecture, Transformer
+from anyformer.model import Architecture
+from anyformer.model.transformer import Transformer
 from anyformer.objectives.aspects import LossTraits, Partner, SampleSizes
 from anyformer.objectives.causal import CausalObjective
 from anyformer.objectives.examples import Examples

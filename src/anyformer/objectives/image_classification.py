@@ -15,7 +15,8 @@ from torch import Tensor
 from anyformer.data import Corpus, Data, Images, RecordBatch, RecordTable
 from anyformer.data.packing import Ints
 from anyformer.describe import NotNegative
-from anyformer.model import Architecture, Transformer
+from anyformer.model import Architecture
+from anyformer.model.transformer import Transformer
 from anyformer.objectives.aspects import SampleSizes
 from anyformer.objectives.classes import ClassObjective, needs_classes
 from anyformer.objectives.examples import Examples
@@ -24,7 +25,7 @@ from anyformer.objectives.objective import Inputs, Setting
 from anyformer.objectives.requirements import needs_images
 from anyformer.operations import Shape
 from anyformer.parts.call.noise import Noise, uniform
-from anyformer.parts.embedding.head import at_last
+from anyformer.parts.embedding.head_module import at_last
 
 PerChannel = Annotated[tuple[float, ...], Field(min_length=1)]
 

@@ -11,8 +11,9 @@ import torch
 
 from anyformer.data import IGNORED, Data, Dialogue, PackedRows, RecordBatch, RecordTable
 from anyformer.data.packing import Ints
-from anyformer.model import Architecture, Transformer
+from anyformer.model import Architecture
 from anyformer.model.prefix import reads_prefix
+from anyformer.model.transformer import Transformer
 from anyformer.objectives.aspects import LossTraits
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.objective import Inputs, Setting

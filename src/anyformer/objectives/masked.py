@@ -9,7 +9,8 @@ import torch
 from pydantic import Field, model_validator
 
 from anyformer.data import IGNORED, Batch
-from anyformer.model import Architecture, Transformer
+from anyformer.model import Architecture
+from anyformer.model.transformer import Transformer
 from anyformer.objectives.aspects import SampleSizes
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.framing import MASKED, USUAL, beyond_usual, framed

@@ -10,8 +10,9 @@ from torch import Tensor
 
 from anyformer.data import IGNORED
 from anyformer.describe import NotNegative
-from anyformer.model import Architecture, Transformer
+from anyformer.model import Architecture
 from anyformer.model.loss import token_losses
+from anyformer.model.transformer import Transformer
 from anyformer.objectives.causal import NextToken, check_next_token
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.objective import Partners, Totals, of_divided_logits

@@ -12,7 +12,8 @@ from torch import Tensor
 from anyformer.costs.examples import examples as inputs_of
 from anyformer.data import IGNORED, Corpus, Data
 from anyformer.describe import NotNegative, Registry, Value
-from anyformer.model import Architecture, Transformer
+from anyformer.model import Architecture
+from anyformer.model.transformer import Transformer
 from anyformer.objectives.aspects import LossTraits, Partner, SampleSizes
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.feed import Feed

@@ -13,8 +13,9 @@ from torch import Tensor
 from anyformer.data import IGNORED, Data, Preferences, RecordBatch, RecordTable
 from anyformer.data.columns import padded
 from anyformer.data.packing import Ints
-from anyformer.model import Architecture, Transformer
+from anyformer.model import Architecture
 from anyformer.model.loss import token_losses
+from anyformer.model.transformer import Transformer
 from anyformer.objectives.aspects import LossTraits, SampleSizes
 from anyformer.objectives.causal import check_next_token
 from anyformer.objectives.examples import Examples

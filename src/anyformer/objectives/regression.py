@@ -13,7 +13,8 @@ from torch import Tensor
 
 from anyformer.data import Corpus, Data, RecordBatch, RecordTable, Scored
 from anyformer.data.packing import Ints
-from anyformer.model import Architecture, Transformer
+from anyformer.model import Architecture
+from anyformer.model.transformer import Transformer
 from anyformer.objectives.aspects import LossTraits
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.feed import Feed, remade

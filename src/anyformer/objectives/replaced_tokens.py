@@ -13,8 +13,9 @@ from torch import Tensor
 
 from anyformer.data import IGNORED, Batch, Data
 from anyformer.describe import Count, DescriptionError, Positive, change_all
-from anyformer.model import Architecture, Transformer
+from anyformer.model import Architecture
 from anyformer.model.loss import token_losses
+from anyformer.model.transformer import Transformer
 from anyformer.objectives.aspects import Partner, SampleSizes
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.feed import Feed

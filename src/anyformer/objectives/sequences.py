@@ -13,11 +13,11 @@ from torch import Tensor
 from anyformer.data import RecordBatch, RecordTable
 from anyformer.data.columns import padded
 from anyformer.data.packing import Ints
-from anyformer.model import Transformer
+from anyformer.model.transformer import Transformer
 from anyformer.objectives.examples import Examples
 from anyformer.parts.call.noise import Noise
 from anyformer.parts.call.reports import Auxiliary
-from anyformer.parts.embedding.head import at_last
+from anyformer.parts.embedding.head_module import at_last
 from anyformer.text import Specials, Tokenizer
 from anyformer.text.frame import Around, Frame
 from anyformer.text.row_frame import row_frame

@@ -10,7 +10,8 @@ from torch import Tensor
 
 from anyformer.data import Data
 from anyformer.describe import Value
-from anyformer.model import Architecture, Transformer
+from anyformer.model import Architecture
+from anyformer.model.transformer import Transformer
 from anyformer.objectives.objective import Objective, beside, loss_of
 from anyformer.operations import Shape
 from anyformer.parts.call.noise import Noise

@@ -14,8 +14,9 @@ from torch import Tensor
 from anyformer.data import IGNORED, AnswerSpans, Data, RecordBatch, RecordTable
 from anyformer.data.packing import Ints
 from anyformer.describe import Count
-from anyformer.model import Architecture, Transformer
+from anyformer.model import Architecture
 from anyformer.model.loss import token_losses
+from anyformer.model.transformer import Transformer
 from anyformer.objectives.aspects import SampleSizes
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.feed import Feed

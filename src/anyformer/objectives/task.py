@@ -11,7 +11,8 @@ from torch import Tensor
 
 from anyformer.data import IGNORED, Data
 from anyformer.data.packing import Ints
-from anyformer.model import Architecture, Transformer
+from anyformer.model import Architecture
+from anyformer.model.transformer import Transformer
 from anyformer.objectives.answers import AnswersObjective, facts_of
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.objective import Inputs, Setting

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from anyformer.data import IGNORED
-from anyformer.model import Transformer
+from anyformer.model.transformer import Transformer
 from anyformer.objectives.examples import Examples
 
 ANSWER_BYTES = 4 + 8

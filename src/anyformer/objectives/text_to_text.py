@@ -7,7 +7,8 @@ from dataclasses import replace
 from torch import Tensor
 
 from anyformer.data import IGNORED, Data
-from anyformer.model import Architecture, Transformer
+from anyformer.model import Architecture
+from anyformer.model.transformer import Transformer
 from anyformer.objectives.aspects import LossTraits, nothing
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.objective import Inputs

@@ -12,7 +12,8 @@ from torch import Tensor
 from anyformer.data import IGNORED, Data, RecordBatch, RecordTable, WordLabels
 from anyformer.data.columns import padded
 from anyformer.data.packing import Ints
-from anyformer.model import Architecture, Transformer
+from anyformer.model import Architecture
+from anyformer.model.transformer import Transformer
 from anyformer.objectives.aspects import LossTraits
 from anyformer.objectives.classes import macro_f1, needs_classes
 from anyformer.objectives.entities import codes_of, entity_counts

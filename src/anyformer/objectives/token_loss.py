@@ -11,8 +11,8 @@ from pydantic import Field
 from torch import Tensor
 
 from anyformer.data import IGNORED
-from anyformer.model import Transformer
 from anyformer.model.loss import likeliest, mean_logits, token_losses
+from anyformer.model.transformer import Transformer
 from anyformer.objectives.aspects import LossTraits
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.feed import Feed

@@ -11,7 +11,8 @@ from torch import Tensor
 
 from anyformer.data import IGNORED, Batch, Data
 from anyformer.describe import Positive, Value
-from anyformer.model import Architecture, Transformer
+from anyformer.model import Architecture
+from anyformer.model.transformer import Transformer
 from anyformer.objectives.aspects import LossTraits, SampleSizes, nothing
 from anyformer.objectives.corruption import Spans, Texts, corrupted, sizes, span_mask, spans_of
 from anyformer.objectives.examples import Examples

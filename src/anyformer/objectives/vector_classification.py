@@ -11,7 +11,8 @@ from torch import Tensor
 
 from anyformer.data import Data, RecordBatch, RecordTable, Vectors
 from anyformer.data.packing import Ints
-from anyformer.model import Architecture, Transformer
+from anyformer.model import Architecture
+from anyformer.model.transformer import Transformer
 from anyformer.objectives.aspects import SampleSizes, usual_length
 from anyformer.objectives.classes import ClassObjective, needs_classes
 from anyformer.objectives.examples import Examples

@@ -56,6 +56,8 @@ class Weight:
     """Factor of its rate in steps that are as large whatever its gradient, beside that of its shape (muP with the depth)."""
     branch: float = 1.0
     """Factor of the branch that it stands in, and so of its gradient, as a multiple of the base's."""
+    learnt: bool = True
+    """Whether gradients move it; a running statistic, a correction of a router or a table of choices has none."""
 
     def __mul__(self, copies: int) -> Weight:
         return self if copies == 1 else replace(self, copies=self.copies * copies)

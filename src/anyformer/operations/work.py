@@ -176,3 +176,7 @@ class Elementwise(_Work):
 
 
 Operation = Product | ExpertProduct | Pairs | Contraction | Elementwise
+
+
+SUM_BYTES = 4
+"""Bytes per element of a running sum: fp32 whatever the type of the activations, because its error grows with time."""

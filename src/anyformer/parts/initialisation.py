@@ -5,16 +5,19 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Iterator
-from typing import Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
-import torch
 from pydantic import BeforeValidator, model_validator
-from torch import Tensor, nn
 
 from anyformer.describe import NotNegative, Positive, Registry, Value, with_kind
 from anyformer.operations import Extent, Weight
 from anyformer.parts.derived import DepthFactor, of_depth
 from anyformer.parts.parametrisation import Parametrisation
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
 
 BLOCK = 2**20
 """Numbers of a weight that are drawn at once, at most, but for a row of more."""
@@ -59,6 +62,8 @@ class TruncatedNormal(InitialisationRule):
         return self.std
 
     def fill(self, weight: Tensor, scale: float, generator: torch.Generator) -> None:
+        from torch import nn
+
         std = self.std * scale
         nn.init.trunc_normal_(weight, 0, std, -self.cut * std, self.cut * std, generator=generator)
 
@@ -136,6 +141,8 @@ class Initialisation(Value):
 
     def fill(self, weight: Weight, name: str, seed: int, part: Extent | None = None) -> Tensor:
         """The starting value of a declared weight in fp32, or of a part of it: a pure function of (seed, name, full shape)."""
+        import torch
+
         part = part or Extent.all_of(weight.shape)
         key = f"{seed}/{name}/{weight.shape}"
         if self.version == 1 or len(weight.shape) < 2:
@@ -151,6 +158,8 @@ class Initialisation(Value):
 
     def _drawn(self, weight: Weight, value: Tensor, key: str) -> Tensor:
         """Values of a weight, or of a block of its rows, by the rule of its role."""
+        import torch
+
         generator = torch.Generator().manual_seed(int.from_bytes(hashlib.sha256(key.encode()).digest()[:8], "big") >> 1)
         match weight.fill:
             case "ones":

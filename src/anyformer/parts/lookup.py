@@ -6,11 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from anyformer.describe import UserError
-
-
-class InputError(UserError):
-    """An input does not fit the model."""
+from anyformer.describe import InputError
 
 
 def rows_of(table_VD: Tensor, index: Tensor, what: str, hint: str = "") -> Tensor:

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
-import torch
 from pydantic import AfterValidator
-from torch import nn
 
 from anyformer.describe import DescriptionError, Registry
 from anyformer.operations import Shape, Tally
 from anyformer.parts.call.shared import Read
-from anyformer.parts.call.state import State
 from anyformer.parts.layout import WeightLayout
 from anyformer.parts.masks.mask import Mask
 from anyformer.parts.parametrisation import Parametrisation
 from anyformer.parts.sketch import Drawn
 from anyformer.plan import Plan
+
+if TYPE_CHECKING:
+    import torch
+    from torch import nn
+
+    from anyformer.parts.call.state import State
 
 
 def each_once(*projections: str) -> AfterValidator:

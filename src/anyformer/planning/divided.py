@@ -38,6 +38,19 @@ CHECKPOINTING: tuple[Checkpointing, ...] = get_args(Checkpointing)
 NOTHING: ByCheckpointing = dict.fromkeys(CHECKPOINTING, SavedBytes())
 
 
+Saving = Callable[
+    [Architecture, Shape, Plan, Callable[[str], str]], tuple[Mapping[str, ByCheckpointing], Mapping[str, ByCheckpointing]]
+]
+"""What a call saves by layer or place, and what a layer saves on top while it is recomputed: see `saved_by_place`."""
+
+
+def nothing_saved(
+    architecture: Architecture, shape: Shape, plan: Plan, place: Callable[[str], str]
+) -> tuple[dict[str, ByCheckpointing], dict[str, ByCheckpointing]]:
+    """Of a call without a backward pass."""
+    return {}, {}
+
+
 def saved_by_place(
     architecture: Architecture, shape: Shape, plan: Plan, place: Callable[[str], str]
 ) -> tuple[dict[str, ByCheckpointing], dict[str, ByCheckpointing]]:

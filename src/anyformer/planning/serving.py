@@ -18,6 +18,7 @@ from anyformer.model import Architecture
 from anyformer.operations import Shape, StateBytes
 from anyformer.plan import Plan
 from anyformer.planning import communication, links
+from anyformer.planning.divided import nothing_saved
 from anyformer.planning.layout import MOST_RANKS, DividedSizes, Layout, bounds, divisors
 from anyformer.planning.routing import copies
 from anyformer.planning.stages import PlannedStage, UnitRow, place, row_of, stages
@@ -179,7 +180,7 @@ class _LayoutSearch:
     @cached_property
     def row(self) -> UnitRow:
         """Weights and collectives of each layer, which no length changes."""
-        return row_of(self.architecture.but(mtp=None), 16, self.plan)
+        return row_of(self.architecture.but(mtp=None), 16, self.plan, saving=nothing_saved)
 
     @cached_property
     def bounds(self) -> DividedSizes:

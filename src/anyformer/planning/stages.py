@@ -15,7 +15,7 @@ from anyformer.costs.peak import peak_memory
 from anyformer.model import Architecture
 from anyformer.operations import Address, ExpertProduct, Node, Product, Shape
 from anyformer.plan import Checkpointing, Plan
-from anyformer.planning.divided import CHECKPOINTING, NOTHING, ByCheckpointing, SavedBytes, saved_by_place
+from anyformer.planning.divided import CHECKPOINTING, NOTHING, ByCheckpointing, SavedBytes, Saving, saved_by_place
 from anyformer.planning.partition import even_pieces, partition
 from anyformer.planning.routing import MixtureRouting
 
@@ -146,8 +146,11 @@ class PlannedStage:
         return {how: max((unit.recomputed[how] for unit in self.units), key=lambda size: size.bytes) for how in CHECKPOINTING}
 
 
-def row_of(architecture: Architecture, length: int, plan: Plan, source_length: int | None = None, prefix: int = 0) -> UnitRow:
-    """The row of an architecture: entrance, layers of the encoder and the decoder in order, exit."""
+def row_of(
+    architecture: Architecture, length: int, plan: Plan, source_length: int | None = None, prefix: int = 0,
+    saving: Saving = saved_by_place,
+) -> UnitRow:  # fmt: skip
+    """The row of an architecture: entrance, layers of the encoder and the decoder in order, exit; `saving`: see `Saving`."""
     source = architecture.source_of(length, source_length)
     shape = Shape(batch=1, length=length, source=source, prefix=min(prefix, length))
     tally = architecture.trained_cost(shape, plan)
@@ -158,7 +161,7 @@ def row_of(architecture: Architecture, length: int, plan: Plan, source_length: i
         name: sum(work.flops.exact for node in nodes for work in node.tally.own_work.values()) for name, nodes in groups.items()
     }
     find = located(tally)
-    saved, recomputed = saved_by_place(architecture, shape, plan, lambda path: place(find(path)[0], architecture))
+    saved, recomputed = saving(architecture, shape, plan, lambda path: place(find(path)[0], architecture))
     before = tuple(name for name, nodes in groups.items() if nodes[0].address.layer is None and name != EXIT)
     entrance = {how: sum((saved.get(name, NOTHING)[how] for name in before), SavedBytes()) for how in CHECKPOINTING}
     units = [PipelineUnit(ENTRANCE, before, ENTRANCE, sum(flops[name] for name in before), entrance, 1, (), False)]
@@ -191,15 +194,9 @@ def row_of(architecture: Architecture, length: int, plan: Plan, source_length: i
 
     parameters = {name: _parameters(nodes) for name, nodes in groups.items()}
     return UnitRow(
-        tuple(units),
-        parameters,
-        architecture.width,
-        length,
-        plan.activation_bytes,
-        by_unit,
-        unsharded,
+        tuple(units), parameters, architecture.width, length, plan.activation_bytes, by_unit, unsharded,
         states_of(plan.precision),
-    )
+    )  # fmt: skip
 
 
 def _layers(

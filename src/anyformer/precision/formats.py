@@ -1,19 +1,16 @@
-"""Number formats: which numbers a few bits can hold, and a tensor rounded to them."""
+"""Number formats: which numbers a few bits can hold."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from math import inf, log10, nan
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-import torch
-from torch import Tensor
+if TYPE_CHECKING:
+    import torch
+
 
 Special = Literal["ieee", "nan", "none"]
-Overflow = Literal["saturate", "infinity"]
-DOUBLE_MANTISSA, DOUBLE_BIAS = 52, 1023
-EXACT_CASTS = (torch.float32, torch.bfloat16, torch.float16)
-"""Types that torch casts to a smaller one in one rounding; from fp64 it rounds to fp32 first, and so twice."""
 
 
 @dataclass(frozen=True)
@@ -37,8 +34,15 @@ class NumberFormat:
     """Bits of the sign: 1, or 0 for numbers above zero alone."""
     special: Special = "none"
     """Codes that are no number: `ieee`: the highest exponent is infinity and NaN; `nan`: all ones are NaN; `none`: none."""
-    dtype: torch.dtype | None = None
-    """The type that torch casts to and from; None: torch has none that holds one number an element."""
+    stored: str | None = None
+    """The name of the type that torch casts to and from; None: torch has none that holds one number an element."""
+
+    @property
+    def dtype(self) -> torch.dtype | None:
+        """The type that torch casts to and from."""
+        import torch
+
+        return None if self.stored is None else getattr(torch, self.stored)
 
     @property
     def bits(self) -> int:
@@ -98,61 +102,19 @@ class NumberFormat:
         return -size if negative else size
 
 
-FP64 = NumberFormat("fp64", 11, 52, special="ieee", dtype=torch.float64)
-FP32 = NumberFormat("fp32", 8, 23, special="ieee", dtype=torch.float32)
+FP64 = NumberFormat("fp64", 11, 52, special="ieee", stored="float64")
+FP32 = NumberFormat("fp32", 8, 23, special="ieee", stored="float32")
 TF32 = NumberFormat("tf32", 8, 10, special="ieee")
-BF16 = NumberFormat("bf16", 8, 7, special="ieee", dtype=torch.bfloat16)
-FP16 = NumberFormat("fp16", 5, 10, special="ieee", dtype=torch.float16)
-E4M3 = NumberFormat("fp8_e4m3", 4, 3, special="nan", dtype=torch.float8_e4m3fn)
-E5M2 = NumberFormat("fp8_e5m2", 5, 2, special="ieee", dtype=torch.float8_e5m2)
+BF16 = NumberFormat("bf16", 8, 7, special="ieee", stored="bfloat16")
+FP16 = NumberFormat("fp16", 5, 10, special="ieee", stored="float16")
+E4M3 = NumberFormat("fp8_e4m3", 4, 3, special="nan", stored="float8_e4m3fn")
+E5M2 = NumberFormat("fp8_e5m2", 5, 2, special="ieee", stored="float8_e5m2")
 E3M2 = NumberFormat("fp6_e3m2", 3, 2)
 E2M3 = NumberFormat("fp6_e2m3", 2, 3)
 E2M1 = NumberFormat("fp4_e2m1", 2, 1)
-E8M0 = NumberFormat("e8m0", 8, 0, sign=0, special="nan", dtype=torch.float8_e8m0fnu)
-INT8 = NumberFormat("int8", 0, 7, dtype=torch.int8)
+E8M0 = NumberFormat("e8m0", 8, 0, sign=0, special="nan", stored="float8_e8m0fnu")
+INT8 = NumberFormat("int8", 0, 7, stored="int8")
 INT4 = NumberFormat("int4", 0, 3)
 NUMBER_FORMATS = {
     format.name: format for format in (FP64, FP32, TF32, BF16, FP16, E4M3, E5M2, E3M2, E2M3, E2M1, E8M0, INT8, INT4)
 }
-
-
-def rounded(tensor: Tensor, format: NumberFormat, overflow: Overflow = "saturate") -> Tensor:
-    """`tensor` with every number rounded to the nearest of `format`, ties to the even one; same shape and type.
-
-    What rounds beyond the largest number becomes the largest with `saturate`; with `infinity` it becomes infinite, or NaN in a
-    format without infinity, or the largest in one without either. NaN stays NaN, even where the format has none.
-    Not differentiable.
-    """
-    if format.sign == 0:
-        raise ValueError(f"{format.name} holds powers of two, for scales: round numbers to another format")
-    if overflow == "saturate":
-        largest = min(format.largest, torch.finfo(tensor.dtype).max)
-        tensor = tensor.clamp(-largest, largest)
-    # Whether torch's conversion to 8 bits saturates depends on torch's version: it is used for what is in range.
-    in_range = overflow == "saturate" or format.bits > 8
-    if in_range and tensor.dtype in EXACT_CASTS and format.dtype is not None and format.exponent:
-        return tensor.to(format.dtype).to(tensor.dtype)
-    if overflow == "saturate" and not format.exponent:  # whole numbers
-        return tensor.round()
-    return on_grid(tensor.double(), format).to(tensor.dtype)
-
-
-def on_grid(tensor: Tensor, format: NumberFormat) -> Tensor:
-    """`rounded` by its definition, in fp64: x = q step(x), q to the nearest integer, step = 2^(max(exponent, least) - M)."""
-    if format.mantissa >= DOUBLE_MANTISSA:
-        return tensor
-    quantum = power_of_two(exponent_of(tensor).clamp(min=format.least_exponent) - format.mantissa)
-    numbers = (tensor / quantum).round() * quantum
-    beyond = {"ieee": inf, "nan": nan, "none": format.largest}[format.special]
-    kept = torch.where(numbers.abs() > format.largest, torch.full_like(numbers, beyond).copysign(numbers), numbers)
-    return torch.where(tensor.isnan(), tensor, kept)
-
-
-def exponent_of(tensor: Tensor) -> Tensor:
-    """floor(log2 |x|) of fp64 numbers, from their bits: exact; of zero and of subnormal numbers -1023."""
-    return ((tensor.double().view(torch.int64) >> DOUBLE_MANTISSA) & 0x7FF) - DOUBLE_BIAS
-
-
-def power_of_two(exponent: Tensor) -> Tensor:
-    """2^exponent in fp64, of integers from -1022 to 1023: exact, from the bits."""
-    return ((exponent.to(torch.int64) + DOUBLE_BIAS) << DOUBLE_MANTISSA).view(torch.float64)

@@ -11,11 +11,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from anyformer.precision.formats import E8M0, exponent_of, power_of_two
+from anyformer.precision.formats import E8M0
 from anyformer.precision.narrow import Fp8, Mxfp8, Nvfp4
 from anyformer.precision.precision import Narrow
+from anyformer.precision.rounding import exponent_of, power_of_two
 from anyformer.precision.running import Running
-from anyformer.precision.scaling import MXFP8, NVFP4, ScaledFormat, maximum, scaled_rounded
+from anyformer.precision.scaled_rounding import maximum, scaled_rounded
+from anyformer.precision.scaling import MXFP8, NVFP4, ScaledFormat
 
 LEAST = 1e-12
 """The smallest magnitude that a scale is computed from: a tensor of zeros has one too."""

@@ -8,8 +8,8 @@ import numpy as np
 import torch
 
 from anyformer.data import IGNORED
-from anyformer.model import Transformer
 from anyformer.model.loss import likeliest
+from anyformer.model.transformer import Transformer
 from anyformer.objectives import added
 from anyformer.objectives.answers import CHANCE, DISTANCE, AnswersObjective
 from anyformer.objectives.task_feed import TaskFeed

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from anyformer.describe import UserError
-from anyformer.model import Transformer
+from anyformer.model.transformer import Transformer
 from anyformer.parts.attention.attends import Attends
 from anyformer.tasks.draws import Draws
 

@@ -10,12 +10,12 @@ import torch
 from torch import Tensor
 
 from anyformer.data import IGNORED
-from anyformer.model import Transformer
 from anyformer.model.loss import likeliest
+from anyformer.model.transformer import Transformer
 from anyformer.objectives import Examples
 from anyformer.objectives.answers import AnswersObjective
 from anyformer.parts.call.reports import Auxiliary
-from anyformer.parts.layers.stack import StackModule
+from anyformer.parts.layers.stack_module import StackModule
 
 
 @dataclass(frozen=True)

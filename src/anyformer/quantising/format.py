@@ -5,15 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING
 
 from anyformer.operations import Weight
-from anyformer.quantising.products import QuantisedProduct
 
-Plane = tuple[tuple[int, ...], torch.dtype]
-"""Shape and type of one of the tensors that a matrix is stored in."""
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from anyformer.quantising.products import QuantisedProduct
+
+
+Plane = tuple[tuple[int, ...], str]
+"""Shape, and torch's name of the type, of one of the tensors that a matrix is stored in."""
+BYTES = {"uint8": 1, "int8": 1, "float8_e4m3fn": 1, "bfloat16": 2, "float32": 4}
+"""Bytes of a number, by torch's name of its type."""
 LEAST = 1e-12
 """The smallest scale: what is all zero has to be divided by something."""
 
@@ -55,7 +60,7 @@ class Quantising(MatrixFormat):
 
     def matrix_bytes(self, weight: Weight) -> int:
         """The bytes of all planes, for each copy."""
-        return weight.copies * sum(prod(shape) * dtype.itemsize for shape, dtype in self.planes(weight.shape).values())
+        return weight.copies * sum(prod(shape) * BYTES[kind] for shape, kind in self.planes(weight.shape).values())
 
     def planes(self, shape: tuple[int, ...]) -> Mapping[str, Plane]:
         """The tensors that a matrix of this shape is stored in."""

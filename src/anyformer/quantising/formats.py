@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING
 
 from anyformer.precision import E4M3, INT8
 from anyformer.quantising.format import MatrixFormat
 from anyformer.quantising.grouped import Grouped
 from anyformer.quantising.normal_float import NormalFloat
 from anyformer.quantising.plain import Plain
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
 
 FORMATS: Mapping[str, MatrixFormat] = MappingProxyType(
     {
@@ -21,8 +23,8 @@ FORMATS: Mapping[str, MatrixFormat] = MappingProxyType(
             MatrixFormat("fp32", 32, 32),
             MatrixFormat("bf16", 16),
             # One fp32 scale per matrix, an expert's its own (Micikevicius et al. 2022, arXiv 2209.05433), or per output row.
-            Grouped("fp8", 8, number=E4M3, one_scale=True, scale=torch.float32),
-            Grouped("fp8-row", 8, number=E4M3, scale=torch.float32),
+            Grouped("fp8", 8, number=E4M3, one_scale=True, scale_name="float32"),
+            Grouped("fp8-row", 8, number=E4M3, scale_name="float32"),
             # One scale per output row (LLM.int8(), Dettmers et al. 2022, arXiv 2208.07339).
             Grouped("int8", 8, number=INT8),
             # Groups of inputs with a 16-bit scale and a 4-bit zero point (GPTQ, arXiv 2210.17323; AWQ, 2306.00978).
@@ -34,12 +36,14 @@ FORMATS: Mapping[str, MatrixFormat] = MappingProxyType(
     }
 )
 """Every format, by name."""
-HALF, SINGLE = Plain("bf16", 16, dtype=torch.bfloat16), Plain("fp32", 32, 32, dtype=torch.float32)
+HALF, SINGLE = Plain("bf16", 16, kind="bfloat16"), Plain("fp32", 32, 32, kind="float32")
 """How frozen weights are held that a format of fewer bits leaves whole."""
 
 
 def plain_of(matrix: Tensor) -> Plain:
     """How the numbers of a frozen weight are held."""
+    import torch
+
     return HALF if matrix.dtype == torch.bfloat16 else SINGLE
 
 

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import TYPE_CHECKING
 
-import torch
-import torch.nn.functional as F
-from torch import Tensor
-
-from anyformer.precision import INT8, NumberFormat, rounded
+from anyformer.precision import INT8, NumberFormat
 from anyformer.quantising.format import LEAST, Plane, Quantising
-from anyformer.quantising.packing import packed, unpacked
-from anyformer.quantising.products import QuantisedProduct, of_int4, of_int8
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+    from anyformer.quantising.products import QuantisedProduct
 
 
 @dataclass(frozen=True)
@@ -29,19 +30,27 @@ class Grouped(Quantising):
     group: int | None = None
     """Inputs that share a scale; None: a whole row, or with `one_scale` the whole matrix."""
     one_scale: bool = False
-    scale: torch.dtype = torch.bfloat16
+    scale_name: str = "bfloat16"
+    """Torch's name of the type of scales."""
+
+    @property
+    def scale(self) -> torch.dtype:
+        """The type of scales."""
+        from anyformer.quantising.packing import typed
+
+        return typed(self.scale_name)
 
     def planes(self, shape: tuple[int, ...]) -> Mapping[str, Plane]:
         *stacked, outputs, inputs = shape
         scales = (*stacked, 1, 1) if self.one_scale else (*stacked, outputs, self.groups(inputs))
         if self.number is not None:
-            assert self.number.dtype is not None
-            return {"codes": (shape, self.number.dtype), "scales": (scales, self.scale)}
+            assert self.number.stored is not None
+            return {"codes": (shape, self.number.stored), "scales": (scales, self.scale_name)}
         codes, zeros = (-(-prod(last) // 2) for last in ((outputs, inputs), scales[-2:]))
         return {
-            "codes": ((*stacked, codes), torch.uint8),
-            "scales": (scales, self.scale),
-            "zeros": ((*stacked, zeros), torch.uint8),
+            "codes": ((*stacked, codes), "uint8"),
+            "scales": (scales, self.scale_name),
+            "zeros": ((*stacked, zeros), "uint8"),
         }
 
     def groups(self, inputs: int) -> int:
@@ -50,6 +59,8 @@ class Grouped(Quantising):
 
     def grid(self, group: Tensor) -> tuple[Tensor, Tensor]:
         """(scale, zero) of numbers (..., O, I) that share one in each row, or in all; (..., O or 1, 1), fp32."""
+        import torch
+
         axes = (-2, -1) if self.one_scale else (-1,)
         if self.number is not None:
             step = group.abs().amax(axes, keepdim=True) / self.number.largest
@@ -60,6 +71,8 @@ class Grouped(Quantising):
 
     def codes(self, x: Tensor, scale: Tensor, zero: Tensor) -> Tensor:
         """The nearest codes, as fp32 numbers."""
+        from anyformer.precision.rounding import rounded
+
         if self.number is not None:
             return rounded(x / scale, self.number)
         return ((x / scale).round() + zero).clamp(0, 15)
@@ -70,6 +83,8 @@ class Grouped(Quantising):
 
     def stored(self, codes: Tensor, scales: Tensor, zeros: Tensor) -> dict[str, Tensor]:
         """The planes of codes (..., O, I) with their scales and zero points (..., O, groups)."""
+        from anyformer.quantising.packing import packed
+
         if self.number is not None:
             return {"codes": codes.to(self.number.dtype), "scales": scales.to(self.scale)}
         return {
@@ -79,12 +94,16 @@ class Grouped(Quantising):
         }
 
     def quantised(self, matrix: Tensor) -> dict[str, Tensor]:
+        import torch
+
         x, size = matrix.float(), self.group or matrix.shape[-1]
         pieces = [(piece, *self.grid(piece)) for piece in torch.split(x, size, -1)]
         codes = torch.cat([self.codes(*piece) for piece in pieces], -1)
         return self.stored(codes, *(torch.cat([piece[i] for piece in pieces], -1) for i in (1, 2)))
 
     def restored(self, planes: Mapping[str, Tensor], shape: tuple[int, ...]) -> Tensor:
+        from anyformer.quantising.packing import unpacked
+
         *stacked, outputs, inputs = shape
         scales = self._spread(planes["scales"].float(), inputs)
         if self.number is not None:
@@ -94,6 +113,9 @@ class Grouped(Quantising):
         return self.numbers(codes, scales, self._spread(zeros, inputs))
 
     def product(self, planes: Mapping[str, Tensor], shape: tuple[int, ...]) -> QuantisedProduct | None:
+        from anyformer.quantising.packing import unpacked
+        from anyformer.quantising.products import of_int4, of_int8
+
         if self.one_scale or len(shape) != 2:
             return None
         outputs, inputs = shape
@@ -106,6 +128,8 @@ class Grouped(Quantising):
         return None
 
     def rows(self, planes: Mapping[str, Tensor], index: Tensor) -> Tensor | None:
+        import torch.nn.functional as F
+
         if self.number is None or self.group is not None or self.one_scale:
             return None
         return F.embedding(index, planes["codes"]).float() * F.embedding(index, planes["scales"])
@@ -115,6 +139,8 @@ class Grouped(Quantising):
 
     def joined(self, planes: Sequence[Mapping[str, Tensor]], shapes: Sequence[tuple[int, ...]]) -> Mapping[str, Tensor] | None:
         # Two codes of 4 bits share a byte, and so do two zero points.
+        import torch
+
         between = self.number is None and any(outputs * self.groups(inputs) % 2 for outputs, inputs in shapes)
         if self.one_scale or between:
             return None

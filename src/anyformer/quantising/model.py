@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from anyformer.describe import UserError
-from anyformer.model import Transformer
 from anyformer.model.adapters import made_of
+from anyformer.model.transformer import Transformer
 from anyformer.operations import Shape, Weight
 from anyformer.quantising.calibrated import calibrated, watching
 from anyformer.quantising.format import MatrixFormat, Quantising

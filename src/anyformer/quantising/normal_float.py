@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING
 
 from anyformer.quantising.format import LEAST, Plane, Quantising
-from anyformer.quantising.packing import packed, unpacked
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
 
 # Quantiles of a normal distribution between -1 and 1, with 0 among them: appendix E of QLoRA (arXiv 2305.14314).
 NF4_NUMBERS = (
@@ -36,12 +37,16 @@ class NormalFloat(Quantising):
         n = prod(shape)
         scales = -(-n // self.block)
         return {
-            "codes": ((-(-n // 2),), torch.uint8),
-            "scales": ((scales,), torch.uint8),
-            "factors": ((-(-scales // self.blocks),), torch.float32),
+            "codes": ((-(-n // 2),), "uint8"),
+            "scales": ((scales,), "uint8"),
+            "factors": ((-(-scales // self.blocks),), "float32"),
         }
 
     def quantised(self, matrix: Tensor) -> dict[str, Tensor]:
+        import torch
+
+        from anyformer.quantising.packing import packed
+
         x = matrix.float().flatten()
         blocks = _filled(x, self.block)
         largest = _filled(blocks.abs().amax(1), self.blocks)
@@ -54,6 +59,10 @@ class NormalFloat(Quantising):
         return {"codes": packed(codes.flatten()[: len(x)]), "scales": scales, "factors": factors}
 
     def restored(self, planes: Mapping[str, Tensor], shape: tuple[int, ...]) -> Tensor:
+        import torch
+
+        from anyformer.quantising.packing import unpacked
+
         n = prod(shape)
         table = torch.tensor(NF4_NUMBERS, device=planes["codes"].device)
         numbers = _filled(table[unpacked(planes["codes"], n).long()], self.block)
@@ -67,4 +76,6 @@ class NormalFloat(Quantising):
 
 def _filled(x: Tensor, size: int) -> Tensor:
     """A flat tensor in rows of `size`, the last filled with zeros."""
+    import torch
+
     return torch.nn.functional.pad(x, (0, -len(x) % size)).view(-1, size)

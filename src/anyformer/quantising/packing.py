@@ -15,3 +15,9 @@ def packed(codes: Tensor) -> Tensor:
 def unpacked(bytes: Tensor, count: int) -> Tensor:
     """The first `count` numbers of the last dimension, uint8."""
     return torch.stack([bytes & 15, bytes >> 4], -1).flatten(-2)[..., :count]
+
+
+def typed(name: str) -> torch.dtype:
+    """The type of torch of this name."""
+    dtype: torch.dtype = getattr(torch, name)
+    return dtype

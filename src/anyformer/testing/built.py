@@ -10,7 +10,9 @@ import torch.nn.functional as F
 from torch.overrides import TorchFunctionMode
 
 from anyformer.describe import from_json, from_toml, to_json, to_toml
-from anyformer.model import Architecture, build, materialise
+from anyformer.model import Architecture
+from anyformer.model.initialise import materialise
+from anyformer.model.transformer import build
 from anyformer.operations import Shape
 from anyformer.plan import Plan
 from anyformer.testing.comparisons import equal
@@ -19,10 +21,10 @@ from anyformer.testing.models import evaluated
 
 
 def declared_weights_are_the_parameters(architecture: Architecture) -> None:
-    """The declared weights are the module's parameters, by name and shape."""
+    """The declared weights are the module's parameters, by name and shape, and those that no gradient moves have none."""
     model = build(architecture, device="meta")
-    declared = {name: weight.shape for name, weight in architecture.trained_cost(Shape()).weights.items()}
-    built = {name: tuple(parameter.shape) for name, parameter in model.named_parameters()}
+    declared = {name: (weight.shape, weight.learnt) for name, weight in architecture.trained_cost(Shape()).weights.items()}
+    built = {name: (tuple(parameter.shape), parameter.requires_grad) for name, parameter in model.named_parameters()}
     assert declared == built, f"declared beside built: {declared.items() ^ built.items()}"
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 import torch
 from torch import Tensor
 
-from anyformer.model import InputError
+from anyformer.describe import InputError
 
 
 def equal(ours: Tensor, theirs: Tensor, what: str = "") -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import torch
 
-from anyformer.model import Architecture, build
+from anyformer.model import Architecture
+from anyformer.model.transformer import build
 from anyformer.operations import Shape
-from anyformer.parts.call.state import Slots
+from anyformer.parts.call.shared import slot_bytes
 from anyformer.plan import Plan
 from anyformer.precision import Bf16, Fp32
 from anyformer.testing.comparisons import equal, refusal, unequal
@@ -145,5 +146,5 @@ def state_takes_the_declared_bytes(architecture: Architecture) -> None:
     slots = 20 + (S if architecture.source == "prefix" else architecture.virtual_tokens or 0)
     for plan, dtype in ((Plan(precision=Fp32()), torch.float32), (Plan(precision=Bf16()), torch.bfloat16)):
         held = model.state(3, 20, source=S, dtype=dtype).nbytes
-        declared = architecture.cost(call, plan).total_state_bytes + Slots.bytes(3, slots)
+        declared = architecture.cost(call, plan).total_state_bytes + slot_bytes(3, slots)
         assert held == declared, f"declares {declared} bytes of decode state in {plan.number} and holds {held}"

@@ -8,13 +8,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from anyformer.model import Architecture, build
+from anyformer.model import Architecture
 from anyformer.model.narrowed import Cut, cuts, divided_branches
+from anyformer.model.transformer import build
 from anyformer.parts.call.context import Context
 from anyformer.parts.call.noise import Noise
 from anyformer.parts.call.reports import Auxiliary
-from anyformer.parts.layers.branch import BranchModule
-from anyformer.parts.layers.stack import StackModule
+from anyformer.parts.layers.branch_module import BranchModule
+from anyformer.parts.layers.stack_module import StackModule
 from anyformer.plan import Plan
 from anyformer.testing.comparisons import equal
 from anyformer.testing.inputs import inputs

@@ -14,7 +14,8 @@ from torch import Tensor
 from anyformer import huggingface
 from anyformer.huggingface import Config, HuggingFaceError
 from anyformer.huggingface.files import Stored
-from anyformer.model import Architecture, Transformer, build
+from anyformer.model import Architecture
+from anyformer.model.transformer import Transformer, build
 from anyformer.parts import Initialisation
 from anyformer.testing.around import LOUD
 from anyformer.testing.inputs import tokens

@@ -7,7 +7,8 @@ from typing import Literal
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from anyformer.model import Architecture, build
+from anyformer.model import Architecture
+from anyformer.model.transformer import build
 from anyformer.operations import Shape
 from anyformer.parts.call.reports import Auxiliary
 from anyformer.plan import Plan

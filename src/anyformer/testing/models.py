@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from anyformer.model import Architecture, Transformer, build
+from anyformer.model import Architecture
+from anyformer.model.transformer import Transformer, build
 from anyformer.plan import Plan
 
 STEP = 0.1

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from anyformer.model import Architecture, build
+from anyformer.model import Architecture
+from anyformer.model.transformer import build
 from anyformer.testing.comparisons import equal
 from anyformer.testing.inputs import tokens
 from anyformer.testing.models import evaluated

@@ -13,7 +13,8 @@ from anyformer import checkpoint, huggingface
 from anyformer.costs import cost
 from anyformer.describe import PLUGINS
 from anyformer.loading import load
-from anyformer.model import Architecture, build
+from anyformer.model import Architecture
+from anyformer.model.transformer import build
 from anyformer.pictures import draw_diagram
 from anyformer.resolving import architecture as architecture_of
 from anyformer.testing.inputs import B, S, T

@@ -9,11 +9,15 @@ import torch
 from torch import Tensor
 
 from anyformer.describe import UserError
-from anyformer.model import Architecture, Transformer
-from anyformer.model.adapters import adapt, adapted
+from anyformer.model import Architecture
+from anyformer.model.adapted import adapted
+from anyformer.model.adapters import adapt
+from anyformer.model.transformer import Transformer
 from anyformer.model.unlearnt import unlearnt
 from anyformer.operations import Shape
-from anyformer.quantising import FORMATS, HALF, Quantised, Quantising, hold
+from anyformer.quantising import FORMATS, HALF, Quantising
+from anyformer.quantising.model import hold
+from anyformer.quantising.tensor import Quantised
 from anyformer.tuning import Tuned, Tuning
 
 

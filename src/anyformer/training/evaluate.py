@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from anyformer.model import Transformer
+from anyformer.model.transformer import Transformer
 from anyformer.objectives import Examples, Feed, Objective, Partners, added
 from anyformer.objectives.mixing import parts_of
 from anyformer.parts.call.reports import Auxiliary, Load, add_loads

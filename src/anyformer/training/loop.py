@@ -23,7 +23,7 @@ from rich.console import Console
 
 from anyformer import checkpoint
 from anyformer.describe import UserError
-from anyformer.model import Transformer
+from anyformer.model.transformer import Transformer
 from anyformer.operations import Shape
 from anyformer.training import budget as budgets
 from anyformer.training import journal

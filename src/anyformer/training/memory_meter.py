@@ -18,7 +18,7 @@ from anyformer.costs.available import free_memory
 from anyformer.costs.gathered import NOTHING, GatheredWeights
 from anyformer.costs.memory_check import CLOSE, Processes, memory_warnings, training_bytes
 from anyformer.mesh import started, started_here
-from anyformer.quantising import stored_bytes
+from anyformer.quantising.tensor import stored_bytes
 from anyformer.training.place import checkpoint_bytes
 from anyformer.training.priced import step_of
 from anyformer.training.run import Run

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from anyformer.checkpoint import values_like
-from anyformer.model import Transformer
+from anyformer.model.transformer import Transformer
 from anyformer.precision import Precision
 from anyformer.training.averaging import TRAINED, Averages, none
 from anyformer.training.optimisers import adafactor, adamw, adamw_8bit, lion, muon, schedule_free, sgd

@@ -10,7 +10,7 @@ import torch
 from anyformer import checkpoint
 from anyformer.describe import UserError
 from anyformer.loading import load
-from anyformer.model import Transformer, build
+from anyformer.model.transformer import Transformer, build
 from anyformer.objectives import Partner, beside
 from anyformer.text import Tokenizer
 from anyformer.training.run import Run

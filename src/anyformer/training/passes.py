@@ -10,7 +10,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from anyformer.model import Transformer
+from anyformer.model.transformer import Transformer
 from anyformer.objectives import Examples, Partners
 from anyformer.parts.call.noise import Noise
 from anyformer.parts.call.reports import Auxiliary, Load, add_loads, plain

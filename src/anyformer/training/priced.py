@@ -13,7 +13,8 @@ from anyformer.costs.examples import examples
 from anyformer.costs.fine_tuning import Method
 from anyformer.costs.memory import ADAM
 from anyformer.costs.step import PricedStep, Second
-from anyformer.model import Architecture, Transformer, build
+from anyformer.model import Architecture
+from anyformer.model.transformer import Transformer, build
 from anyformer.objectives import ObjectiveSignal, Partner, beside
 from anyformer.objectives.signal import OWN
 from anyformer.operations import Shape

@@ -12,7 +12,7 @@ from anyformer.data import Data
 from anyformer.data.tokenizer_specs import learnt
 from anyformer.describe import PLUGINS, Count, DescriptionError, Value, change_all, read_data, with_kind
 from anyformer.model import Architecture
-from anyformer.model.adapters import adapted
+from anyformer.model.adapted import adapted
 from anyformer.model.mup import computed
 from anyformer.objectives import CausalObjective, Objective, asked_of, default_objective
 from anyformer.operations import Shape

@@ -15,11 +15,12 @@ from torch import Tensor
 from anyformer.checkpoint import few_bits_of, newest
 from anyformer.describe import UserError, spelled
 from anyformer.loading import load
-from anyformer.model import Transformer
 from anyformer.model.adapters import begin
 from anyformer.model.divided import copy_in
 from anyformer.model.portions import Portion
-from anyformer.quantising import Quantised, held_as, restored
+from anyformer.model.transformer import Transformer
+from anyformer.quantising.model import held_as
+from anyformer.quantising.tensor import Quantised, restored
 from anyformer.resolving import architecture
 from anyformer.text import Tokenizer
 from anyformer.text.beside import Beside

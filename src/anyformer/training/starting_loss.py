@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from anyformer.describe import UserError
 from anyformer.loading import load
-from anyformer.model import Transformer
-from anyformer.model.adapters import adapted
+from anyformer.model.adapted import adapted
+from anyformer.model.transformer import Transformer
 from anyformer.operations import Shape
 from anyformer.training import budget as budgets
 from anyformer.training.evaluate import evaluate

@@ -12,12 +12,12 @@ import torch
 from torch import Tensor, nn
 
 from anyformer.describe import UserError
-from anyformer.model import Transformer
 from anyformer.model.divided import local, norm_of
+from anyformer.model.transformer import Transformer
 from anyformer.objectives import Examples
 from anyformer.parts.call.noise import Noise
 from anyformer.parts.call.reports import Load
-from anyformer.parts.experts.router import rebalance
+from anyformer.parts.experts.router_module import rebalance
 from anyformer.training.computing_place import Within, directly
 from anyformer.training.loss_scale import LossScale
 from anyformer.training.parallel.ranks import ALONE, Ranks

@@ -28,7 +28,7 @@ from anyformer.data import IGNORED, Corpus
 from anyformer.data.progress import meter
 from anyformer.describe import UserError, read_json
 from anyformer.files import PlaceError, check_file, default_cache, disk_errors, locked, sha256, write_text
-from anyformer.model import Transformer
+from anyformer.model.transformer import Transformer
 from anyformer.objectives import Examples, Feed, asked_of
 from anyformer.objectives.teacher_answers import AskedTeacher
 from anyformer.operations import Shape

@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 
 from anyformer.checkpoint import load, newest
-from anyformer.model import Transformer
+from anyformer.model.transformer import Transformer
 from anyformer.text import Tokenizer
 from anyformer.training.evaluate import Evaluated
 from anyformer.training.starting_loss import Before

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from anyformer.model import Transformer
 from anyformer.model.narrow import histories
+from anyformer.model.transformer import Transformer
 from anyformer.training.adapting import Still
 from anyformer.training.average import RunningAverage
 from anyformer.training.averaging import Averages, averaged, none, restore_trained, trained_tensors

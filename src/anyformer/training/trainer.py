@@ -13,9 +13,10 @@ from torch import Tensor
 from anyformer import checkpoint
 from anyformer.data import Corpus
 from anyformer.describe import to_json
-from anyformer.model import Transformer, build, materialise
 from anyformer.model.adapters import plain
+from anyformer.model.initialise import materialise
 from anyformer.model.narrow import histories
+from anyformer.model.transformer import Transformer, build
 from anyformer.objectives import Feed, Setting, beside, divides_logits
 from anyformer.objectives.mixing import baseline_of, held_out_feed, training_feed
 from anyformer.precision.running import Running

@@ -15,7 +15,8 @@ from anyformer.data import Data, Records, RecordTable, Split, Text, TokenizerFil
 from anyformer.data.columns import TOKENS
 from anyformer.data.recognising import recognised
 from anyformer.evaluation.subject import run_of
-from anyformer.model import Architecture, Transformer
+from anyformer.model import Architecture
+from anyformer.model.transformer import Transformer
 from anyformer.objectives import CausalObjective
 from anyformer.objectives.feed import TextFeed
 from anyformer.plan import Plan

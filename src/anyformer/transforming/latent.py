@@ -6,6 +6,7 @@ import torch
 
 from anyformer.parts.layout import HeadsLayout, LatentLayout, WeightLayout
 from anyformer.parts.positions.rotary import Rotary
+from anyformer.parts.positions.rotary_module import angles
 from anyformer.transforming.errors import TransformError
 from anyformer.transforming.factored import Factored, Turn
 from anyformer.transforming.operation import TransformStep
@@ -75,4 +76,4 @@ def _turns(heads: HeadsLayout, latent: LatentLayout, where: str) -> tuple[Turn, 
 
 def _frequencies(rotary: Rotary, head_width: int) -> torch.Tensor:
     """(R / 2), the angle by which each pair turns from one position to the next."""
-    return rotary.angles(torch.ones(1, 1, dtype=torch.int64), head_width)[0, 0]
+    return angles(rotary, torch.ones(1, 1, dtype=torch.int64), head_width)[0, 0]

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from anyformer.data import IGNORED, Split, windows
-from anyformer.model import Transformer
+from anyformer.model.transformer import Transformer
 from anyformer.transforming.errors import TransformError
 from anyformer.transforming.planned import Transformation
 

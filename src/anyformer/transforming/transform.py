@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 
 from anyformer import checkpoint
-from anyformer.model import Architecture, Transformer
+from anyformer.model import Architecture
+from anyformer.model.transformer import Transformer
 from anyformer.transforming.choices import TransformChoices
 from anyformer.transforming.matched import places
 from anyformer.transforming.operation import MadeWeight, TransformStep

@@ -1,6 +1,6 @@
 """The weights of a model that learn, the format of the others, and the optimiser: values that are priced and trained."""
 
-from anyformer.tuning.adapter import AdaptedLinear, Adapter
+from anyformer.tuning.adapter import Adapter
 from anyformer.tuning.dora import Dora
 from anyformer.tuning.groups import WeightGroup
 from anyformer.tuning.lora import Lora
@@ -13,7 +13,6 @@ __all__ = [
     "Adafactor",
     "AdamW",
     "AdamW8bit",
-    "AdaptedLinear",
     "Adapter",
     "Base",
     "Dora",

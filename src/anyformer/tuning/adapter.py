@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
-from typing import Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-import torch
 from pydantic import Field
-from torch import Tensor, nn
 
 from anyformer.describe import Registry, UserError, Value
 from anyformer.operations import Product, Tally, Weight
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+    from anyformer.tuning.adapter_module import AdaptedLinear
+
 
 Pattern = Annotated[str, Field(min_length=1)]
 DOWN, UP, MAGNITUDE = "adapter_down", "adapter_up", "adapter_magnitude"
@@ -46,24 +50,6 @@ class Adapter(Value):
         raise NotImplementedError
 
 
-class AdaptedLinear(nn.Linear):
-    """A linear map with an adapter: `weight` and `bias` keep their names, the adapter's parameters stand beside them."""
-
-    def __init__(self, frozen: nn.Linear, own: Mapping[str, Weight]) -> None:
-        nn.Module.__init__(self)
-        self.in_features, self.out_features = frozen.in_features, frozen.out_features
-        self.weight = frozen.weight
-        self.register_parameter("bias", frozen.bias)
-        self.dropout: nn.Module = nn.Identity()
-        """Of the input of A."""
-        for name, weight in own.items():
-            made = torch.empty(weight.shape, dtype=frozen.weight.dtype, device=frozen.weight.device)
-            self.register_parameter(name, nn.Parameter(made))
-
-    def begin(self) -> None:
-        """Give parameters that follow from the frozen weight their first values; those of low-rank matrices are given."""
-
-
 class LowRankAdapter(Adapter):
     """The fields of adapters made of two narrow matrices: A (rank, inputs) and B (outputs, rank)."""
 
@@ -95,6 +81,8 @@ class LowRankAdapter(Adapter):
         raise NotImplementedError
 
     def merged(self, base: Mapping[str, Tensor], added: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        import torch
+
         merged = dict(base)
         for path, weight in base.items():
             name = path.removesuffix(".weight")

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
-
-import torch
-import torch.nn.functional as F
-from torch import Tensor, nn
+from typing import TYPE_CHECKING, Literal
 
 from anyformer.operations import Weight
-from anyformer.tuning.adapter import DOWN, MAGNITUDE, UP, AdaptedLinear, LowRankAdapter
+from anyformer.tuning.adapter import DOWN, MAGNITUDE, UP, LowRankAdapter
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+    from anyformer.tuning.adapter_module import AdaptedLinear
 
 
 class Dora(LowRankAdapter):
@@ -28,38 +29,14 @@ class Dora(LowRankAdapter):
         return super().beside(weight) | {MAGNITUDE: length}
 
     def linear(self, frozen: nn.Linear) -> AdaptedLinear:
+        from anyformer.tuning.dora_module import DoraLinear
+
         return DoraLinear(frozen, self.beside(Weight(tuple(frozen.weight.shape), "replicate", "matrix")), self.scale)
 
     def matrix(self, weight: Tensor, own: Mapping[str, Tensor]) -> Tensor:
         """m V / |V|."""
+        import torch
+
         whole = weight + self.scale * (own[UP] @ own[DOWN])
         factor: Tensor = own[MAGNITUDE] / torch.linalg.vector_norm(whole, dim=1)
         return factor[:, None] * whole
-
-
-class DoraLinear(AdaptedLinear):
-    """(..., I) -> (..., O)."""
-
-    adapter_down: Tensor
-    adapter_up: Tensor
-    adapter_magnitude: Tensor
-
-    def __init__(self, frozen: nn.Linear, own: Mapping[str, Weight], scale: float) -> None:
-        super().__init__(frozen, own)
-        self.scale = scale
-
-    @torch.no_grad()
-    def begin(self) -> None:
-        """m = |W|."""
-        self.adapter_magnitude.copy_(torch.linalg.vector_norm(self.weight, dim=1))
-
-    def forward(self, input: Tensor) -> Tensor:
-        with torch.no_grad():
-            whole = self.weight + self.scale * (self.adapter_up @ self.adapter_down)
-            lengths = torch.linalg.vector_norm(whole, dim=1)
-        factor = self.adapter_magnitude / lengths
-        v = F.linear(input, self.weight) + self.scale * F.linear(
-            F.linear(self.dropout(input), self.adapter_down), self.adapter_up
-        )
-        y: Tensor = v * factor.to(v.dtype)
-        return y if self.bias is None else y + self.bias.to(y.dtype)

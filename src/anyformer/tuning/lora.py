@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
-
-import torch.nn.functional as F
-from torch import Tensor, nn
+from typing import TYPE_CHECKING, Literal
 
 from anyformer.operations import Weight
-from anyformer.tuning.adapter import DOWN, UP, AdaptedLinear, LowRankAdapter
+from anyformer.tuning.adapter import DOWN, UP, LowRankAdapter
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+    from anyformer.tuning.adapter_module import AdaptedLinear
 
 
 class Lora(LowRankAdapter):
@@ -21,23 +23,10 @@ class Lora(LowRankAdapter):
     kind: Literal["lora"] = "lora"
 
     def linear(self, frozen: nn.Linear) -> AdaptedLinear:
+        from anyformer.tuning.lora_module import LoraLinear
+
         return LoraLinear(frozen, self.beside(Weight(tuple(frozen.weight.shape), "replicate", "matrix")), self.scale)
 
     def matrix(self, weight: Tensor, own: Mapping[str, Tensor]) -> Tensor:
         """W + s B A."""
         return weight + self.scale * (own[UP] @ own[DOWN])
-
-
-class LoraLinear(AdaptedLinear):
-    """(..., I) -> (..., O)."""
-
-    adapter_down: Tensor
-    adapter_up: Tensor
-
-    def __init__(self, frozen: nn.Linear, own: Mapping[str, Weight], scale: float) -> None:
-        super().__init__(frozen, own)
-        self.scale = scale
-
-    def forward(self, input: Tensor) -> Tensor:
-        y = F.linear(input, self.weight, self.bias)
-        return y + self.scale * F.linear(F.linear(self.dropout(input), self.adapter_down), self.adapter_up)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
-
-from torch import Tensor
+from typing import TYPE_CHECKING, Any, Literal
 
 from anyformer.describe import Count
 from anyformer.operations import Tally, Weight
 from anyformer.tuning.adapter import Adapter
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
 
 VIRTUAL = "virtual_tokens"
 """The name of the vectors in the model, and of the field of the architecture that says how many there are."""

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 from torch import Tensor, nn
 
-from anyformer.model import Transformer
 from anyformer.model.adapters import dropping
+from anyformer.model.transformer import Transformer
 from anyformer.tuning.adapter import LowRankAdapter
 
 

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
-
-from torch import Tensor
+from typing import TYPE_CHECKING, Any, Protocol
 
 from anyformer.describe import Value
-from anyformer.model import Architecture, Transformer
+from anyformer.model import Architecture
 from anyformer.operations import Shape
 from anyformer.plan import Plan
 from anyformer.precision import Bf16, Fp32, Precision
 from anyformer.tuning import Adapter, Lora
 from anyformer.tuning.adapter import LowRankAdapter
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from anyformer.model.transformer import Transformer
 
 
 @dataclass(frozen=True)

@@ -7,13 +7,12 @@ from dataclasses import astuple, replace
 from functools import cache
 from typing import Any
 
-import torch
-
 from anyformer.cache import Cache, digest, files
 from anyformer.costs.saved.live_bytes import LiveBytes
 from anyformer.costs.saved.question import TraceQuestion
 from anyformer.costs.saved.record import Saved, SavedTensor
 from anyformer.costs.saved.sizes import LONG, MANY, at_batch, at_length, follows_batch
+from anyformer.costs.traceable import check_traceable
 from anyformer.describe import UserError, Value
 
 KEPT = Cache("saved")
@@ -28,6 +27,7 @@ def saved(question: TraceQuestion) -> Saved:
 
     A batch follows from two others, and a length beyond any trace from three, where bytes grow by the law of `sizes`.
     """
+    check_traceable()
     key = _key(question)
     if key not in _known:
         _known[key] = _derived_or_traced(question, key)
@@ -119,6 +119,8 @@ def _key(question: TraceQuestion) -> str:
 @cache
 def _code() -> str:
     """A digest of torch's version and of every file that is traced, as it stands."""
+    import torch
+
     return digest([torch.__version__, files("precision", "tuning", "parts", "model", "costs", "objectives")])
 
 

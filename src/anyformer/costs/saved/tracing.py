@@ -18,9 +18,9 @@ from anyformer.costs.saved.question import TracedLoss, TraceQuestion
 from anyformer.costs.saved.record import Saved
 from anyformer.costs.saved.reduced import Reduced, reduced
 from anyformer.costs.saved.watched import Watched
-from anyformer.model import Transformer, build
 from anyformer.model.inputs import CallOptions
 from anyformer.model.loss import token_losses
+from anyformer.model.transformer import Transformer, build
 from anyformer.parts.attention.attend_blocks import BLOCKS
 from anyformer.plan import Plan
 

@@ -18,7 +18,7 @@ from anyformer.costs.saved.paper import Paper, PaperTensor, address, put_on_pape
 from anyformer.costs.saved.question import TraceQuestion
 from anyformer.costs.saved.record import RESIDUAL, Reason, SavedTensor
 from anyformer.costs.saved.reduced import Reduced
-from anyformer.model import Transformer
+from anyformer.model.transformer import Transformer
 from anyformer.parts.call.context import Context
 from anyformer.parts.layers.recompute import PRODUCTS
 

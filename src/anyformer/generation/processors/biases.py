@@ -8,9 +8,9 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
+from anyformer.describe import InputError
 from anyformer.generation.prefixes import Prefixes
 from anyformer.generation.processors.base import NEVER, Processor, among, where_rows
-from anyformer.model import InputError
 
 Run = Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1)]
 """One token or several in order."""

@@ -8,9 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from anyformer.describe import did_you_mean
+from anyformer.describe import InputError, did_you_mean
 from anyformer.huggingface.auto.cache import AnyformerCache
-from anyformer.model import InputError
 from anyformer.parts.call.state import EMPTY
 
 _PACKED = "give position_ids that start again at each document, and no attention_mask"

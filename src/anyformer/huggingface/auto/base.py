@@ -11,12 +11,13 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutputWithPast
 
-from anyformer.describe import change
+from anyformer.describe import InputError, change
 from anyformer.huggingface.auto.arguments import check_positions, padding_of, positions_of, refuse_others, types_of
 from anyformer.huggingface.auto.cache import AnyformerCache
 from anyformer.huggingface.auto.configuration import AnyformerConfig
 from anyformer.huggingface.auto.hidden_states import embedded_as, layers_of, states_of
-from anyformer.model import Architecture, InputError, Transformer
+from anyformer.model import Architecture
+from anyformer.model.transformer import Transformer
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,9 @@ import torch
 from torch import Tensor
 from transformers.cache_utils import Cache
 
+from anyformer.describe import InputError
 from anyformer.generation.memory import grown
-from anyformer.model import InputError, Transformer
+from anyformer.model.transformer import Transformer
 from anyformer.parts.call.stack_state import StackState
 from anyformer.parts.call.state import StateError
 

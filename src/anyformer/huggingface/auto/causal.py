@@ -8,10 +8,11 @@ from torch import Tensor
 from transformers import GenerationMixin
 from transformers.modeling_outputs import CausalLMOutputWithPast
 
+from anyformer.describe import InputError
 from anyformer.generation.rereading import read_again_beyond
 from anyformer.huggingface.auto.base import AnyformerPreTrainedModel
 from anyformer.huggingface.auto.cache import AnyformerCache
-from anyformer.model import Architecture, InputError
+from anyformer.model import Architecture
 from anyformer.operations import Shape
 
 

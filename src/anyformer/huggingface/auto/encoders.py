@@ -7,8 +7,9 @@ from typing import Any
 from torch import Tensor
 from transformers.modeling_outputs import MaskedLMOutput, SequenceClassifierOutput
 
+from anyformer.describe import InputError
 from anyformer.huggingface.auto.base import AnyformerPreTrainedModel
-from anyformer.model import Architecture, InputError
+from anyformer.model import Architecture
 
 
 class AnyformerEncoder(AnyformerPreTrainedModel):

@@ -8,8 +8,9 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from anyformer.model import InputError, Transformer
+from anyformer.describe import InputError
 from anyformer.model.inputs import rearranged
+from anyformer.model.transformer import Transformer
 from anyformer.parts.call.stack_state import StackState
 
 

@@ -8,10 +8,11 @@ import torch
 from torch import Tensor
 from transformers.modeling_outputs import Seq2SeqLMOutput
 
+from anyformer.describe import InputError
 from anyformer.huggingface.auto.arguments import padding_of
 from anyformer.huggingface.auto.base import AnyformerPreTrainedModel
 from anyformer.huggingface.auto.hidden_states import layers_of, states_of
-from anyformer.model import Architecture, InputError
+from anyformer.model import Architecture
 
 
 class AnyformerForConditionalGeneration(AnyformerPreTrainedModel):

@@ -15,7 +15,7 @@ from anyformer.huggingface.vision import qwen
 from anyformer.huggingface.vision.encoders import STORED, WITH_FINAL_NORM, encoder, names
 from anyformer.huggingface.words.activations import activation
 from anyformer.parts import ImageEncoder, ImageTower, PooledProjector, RMSNorm, TwoLayerProjector
-from anyformer.parts.images.encoder import Images
+from anyformer.parts.images.encoder_module import Images
 
 Arguments = Callable[[ImageEncoder, Tensor, Images], dict[str, Tensor]]
 

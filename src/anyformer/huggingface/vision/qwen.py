@@ -35,8 +35,8 @@ from anyformer.parts import (
     pre_norm,
     stack,
 )
-from anyformer.parts.embedding.patches import cut
-from anyformer.parts.images.encoder import Images
+from anyformer.parts.embedding.patches_module import cut
+from anyformer.parts.images.encoder_module import Images
 from anyformer.parts.images.grid_order import grid_order
 
 STORED: Mapping[str, str] = {r"(?:model\.)?(visual\..*)": r"\1"}

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
-
-from torch import Tensor
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from anyformer.describe import Positive
 from anyformer.operations import Shape, Tally, total
@@ -14,6 +12,9 @@ from anyformer.parts.norms.norm import Norm
 from anyformer.parts.pointwise.layer_lora import LayerLoRA
 from anyformer.parts.sketch import Cell, number
 from anyformer.parts.slot import HeadSizes, Side, Way
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 class ProjectionLoRA(Adjustment, LayerLoRA):

@@ -9,7 +9,8 @@ from anyformer.parts.attention.attend_chosen import attend_chosen
 from anyformer.parts.attention.attend_chosen_blocks import attend_chosen_blocks
 from anyformer.parts.attention.block_choice import BlockChoice
 from anyformer.parts.attention.chosen_blocks import ChosenBlocks, places
-from anyformer.parts.attention.slots import AttentionCall, AttentionInputs
+from anyformer.parts.attention.slots import AttentionCall
+from anyformer.parts.attention.slots_module import AttentionInputs
 from anyformer.parts.call.context import Context, Memory, Visible
 
 

@@ -6,21 +6,17 @@ from collections.abc import Iterator, Mapping
 from math import prod
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-import torch
 from pydantic import model_validator
 
 from anyformer.describe import PartSet, upgrade
 from anyformer.operations import Limit, Shape, StateBytes, Tally
-from anyformer.parts.attention.attention_module import AttentionModule
+from anyformer.operations.work import SUM_BYTES
 from anyformer.parts.attention.heads import Heads
 from anyformer.parts.attention.heads_sketch import attention_sketch, heads_title
 from anyformer.parts.attention.moved import in_slots
 from anyformer.parts.attention.score_bias import SCORE_BIAS
 from anyformer.parts.attention.slots import Remembered
-from anyformer.parts.call.recurrent_state import SUM_BYTES
-from anyformer.parts.call.ring_state import RingState, empty_keys_and_values
 from anyformer.parts.call.shared import MEMORY, VALUES, Read
-from anyformer.parts.call.state import FullState
 from anyformer.parts.layout import HeadsLayout, WeightLayout
 from anyformer.parts.masks.mask import Mask
 from anyformer.parts.masks.simple import Bidirectional, Causal
@@ -30,6 +26,13 @@ from anyformer.parts.sketch import Sketch
 from anyformer.parts.slot import SlotPart
 from anyformer.parts.sublayer import Sublayer, Traits
 from anyformer.plan import Plan
+
+if TYPE_CHECKING:
+    import torch
+
+    from anyformer.parts.attention.attention_module import AttentionModule
+    from anyformer.parts.call.ring_state import RingState
+    from anyformer.parts.call.state import FullState
 
 
 class Attention(Heads):
@@ -198,6 +201,8 @@ class Attention(Heads):
         return WeightLayout(heads=heads)
 
     def build(self, width: int, plan: Plan, name: str) -> AttentionModule:
+        from anyformer.parts.attention.attention_module import AttentionModule
+
         return AttentionModule(self, width, plan, name, **self.told)
 
     @property
@@ -210,6 +215,8 @@ class Attention(Heads):
     ) -> FullState | RingState | None:
         """A ring for a mask with a window, else every position: B * K * min(window, C) * (E + U) elements, and what terms and
         the choice hold beside them; None if shared."""
+        from anyformer.parts.call.ring_state import empty_keys_and_values
+
         if not self.own_keys:
             return None
         features, kept = (self.width_of_head(width), self.width_of_value(width)), self.mask.cache_length(capacity)

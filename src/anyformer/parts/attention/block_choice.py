@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
-import torch
-from torch import Tensor, nn
+from typing import TYPE_CHECKING, ClassVar
 
 from anyformer.describe import Count, Registry
 from anyformer.operations import Shape, Tally
-from anyformer.parts.attention.chosen_blocks import ChosenBlocks, Places
 from anyformer.parts.attention.slots import AttentionCall
-from anyformer.parts.call.context import Memory, Visible
-from anyformer.parts.call.state import FullState
 from anyformer.parts.masks.simple import Causal
 from anyformer.parts.sketch import Drawn
 from anyformer.parts.slot import HeadSizes
 from anyformer.plan import Plan
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+    from anyformer.parts.attention.chosen_blocks import ChosenBlocks, Places
+    from anyformer.parts.call.context import Memory, Visible
+    from anyformer.parts.call.state import FullState
+
 
 SEEN = Causal()
 """The keys among which it is chosen."""
@@ -94,8 +96,3 @@ class BlockChoice(Drawn):
     def report(self, chosen: ChosenBlocks, share_BTKn: Tensor, call: AttentionCall) -> None:
         """Report the loss of its scores; `share`: of attention on each chosen block."""
         raise NotImplementedError
-
-
-def beside(state: FullState, heads: int, places: int, features: int) -> Tensor:
-    """Zeros (B, heads, places, features) of the kind of a state's keys."""
-    return torch.zeros(len(state.key), heads, places, features, dtype=state.key.dtype, device=state.key.device)

@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field
-from torch import Tensor, nn
 
-from anyformer.describe import Count, Digested
+from anyformer.describe import Count
 from anyformer.operations import Dimension, Operation, Pairs, Shape, Tally, matrix, total
 from anyformer.operations.elementwise import rotated
-from anyformer.parts.attention.block_choice import SEEN, BlockChoice, beside
-from anyformer.parts.attention.chosen_blocks import ChosenBlocks, Places, choose_blocks
-from anyformer.parts.attention.index_loss import index_loss, report_index
+from anyformer.parts.attention.block_choice import SEEN, BlockChoice
 from anyformer.parts.attention.slots import AttentionCall
-from anyformer.parts.call.annotated_state import AnnotatedState
-from anyformer.parts.call.context import Context, Memory, Visible
-from anyformer.parts.call.state import FullState
 from anyformer.parts.norms.norm import Norm
 from anyformer.parts.positions.rotary import Rotary
 from anyformer.parts.sketch import Cell, Sketch, chain
 from anyformer.parts.slot import HeadSizes
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from anyformer.parts.attention.block_indexer_module import BlockIndexerModule
+    from anyformer.parts.attention.chosen_blocks import ChosenBlocks, Places
+    from anyformer.parts.call.annotated_state import AnnotatedState
+    from anyformer.parts.call.context import Memory, Visible
+    from anyformer.parts.call.state import FullState
 
 
 class BlockIndexer(BlockChoice):
@@ -60,6 +63,8 @@ class BlockIndexer(BlockChoice):
         return groups
 
     def build(self, sizes: HeadSizes) -> BlockIndexerModule:
+        from anyformer.parts.attention.block_indexer_module import BlockIndexerModule
+
         return BlockIndexerModule(self, sizes.width, sizes.groups)
 
     def cost(self, sizes: HeadSizes, shape: Shape) -> Tally:
@@ -85,9 +90,15 @@ class BlockIndexer(BlockChoice):
 
     def state(self, keys: FullState, capacity: int) -> AnnotatedState:
         """The index key of each position beside its keys and values."""
+        from anyformer.parts.attention.block_choice_module import beside
+        from anyformer.parts.call.annotated_state import AnnotatedState
+
         return AnnotatedState(keys.key, keys.value, beside(keys, 1, capacity, self.head_width))
 
     def chosen(self, q_BHTE: Tensor, memory: Memory, visible: Visible, where: Places, call: AttentionCall) -> ChosenBlocks:
+        from anyformer.parts.attention.chosen_blocks import choose_blocks
+        from anyformer.parts.call.annotated_state import AnnotatedState
+
         q_BTKE, index_BTE = call.built("choice")(call.x.detach(), call.context)
         if call.state is not None:
             assert isinstance(call.state, AnnotatedState), "as the choice made it"
@@ -98,26 +109,6 @@ class BlockIndexer(BlockChoice):
         )
 
     def report(self, chosen: ChosenBlocks, share_BTKn: Tensor, call: AttentionCall) -> None:
+        from anyformer.parts.attention.index_loss import index_loss, report_index
+
         report_index(call.attention.path, index_loss(chosen.scores, chosen.allowed, share_BTKn).mean(-1), call.context)
-
-
-class BlockIndexerModule(nn.Module):
-    """(B, T, D) -> index queries (B, T, K, E) and index keys (B, T, E)."""
-
-    def __init__(self, indexer: BlockIndexer, width: int, groups: int) -> None:
-        super().__init__()
-        self.indexer, self.groups = indexer, groups
-        self.query = nn.Linear(width, groups * indexer.head_width, bias=False)
-        self.key = nn.Linear(width, indexer.head_width, bias=False)
-        self.query_norm, self.key_norm = (
-            indexer.norm.build(indexer.head_width) if indexer.norm else nn.Identity() for _ in range(2)
-        )
-        self.rotary = Digested.of(indexer.rotary) if indexer.rotary else None
-
-    def extra_repr(self) -> str:
-        return f"block={self.indexer.block}, keep={self.indexer.keep}, local={self.indexer.local}"
-
-    def forward(self, x_BTD: Tensor, context: Context) -> tuple[Tensor, Tensor]:
-        k_BT1E = context.rotated(self.key_norm(self.key(x_BTD))[:, :, None], self.rotary)
-        q_BTKE = self.query_norm(self.query(x_BTD).unflatten(-1, (self.groups, -1)))
-        return context.rotated(q_BTKE, self.rotary), k_BT1E[:, :, 0]

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
-
-from torch import Tensor
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from anyformer.operations import Shape, Tally, total
 from anyformer.parts.attention.heads_sketch import gated
@@ -14,6 +12,9 @@ from anyformer.parts.norms.norm import Norm
 from anyformer.parts.pointwise.gate import Gate
 from anyformer.parts.sketch import Cell, Flow, chain
 from anyformer.parts.slot import HeadSizes, Way
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 class OutputGate(Combine, Gate):

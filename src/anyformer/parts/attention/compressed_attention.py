@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from anyformer.operations import Dimension, Shape, StateBytes, Tally, Weight, matrix, total
 from anyformer.operations.elementwise import rotated
 from anyformer.parts.attention.compressed_heads import CompressedHeads
-from anyformer.parts.attention.compressed_module import CompressedAttentionModule
 from anyformer.parts.attention.heads_sketch import heads_cell, rotary_cell
-from anyformer.parts.attention.scores import pair_work
+from anyformer.parts.attention.pair_work import pair_work
 from anyformer.parts.sketch import Cell, Sketch, chain, fan, number
 from anyformer.plan import Plan
+
+if TYPE_CHECKING:
+    from anyformer.parts.attention.compressed_module import CompressedAttentionModule
 
 
 class CompressedAttention(CompressedHeads):
@@ -42,6 +44,8 @@ class CompressedAttention(CompressedHeads):
         return Sketch("Compressed attention", (), flow)
 
     def build(self, width: int, plan: Plan, name: str) -> CompressedAttentionModule:
+        from anyformer.parts.attention.compressed_module import CompressedAttentionModule
+
         return CompressedAttentionModule(self, width, plan, name)
 
     def cost(self, width: int, shape: Shape, plan: Plan) -> Tally:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from typing import TYPE_CHECKING, Literal, Self
 
-import torch
 from pydantic import model_validator
 
 from anyformer.describe import Count, Positive
@@ -12,14 +11,17 @@ from anyformer.operations import Limit, Shape
 from anyformer.parts.attention.compressor import Compressor
 from anyformer.parts.attention.entry_indexer import EntryIndexer
 from anyformer.parts.attention.grouped_output import GroupedOutput
-from anyformer.parts.call.entry_state import CompressedState
-from anyformer.parts.call.ring_state import empty_keys_and_values
 from anyformer.parts.masks.mask import Mask
 from anyformer.parts.masks.simple import Window
 from anyformer.parts.norms.norm import Norm
 from anyformer.parts.positions.rotary import Rotary
 from anyformer.parts.sublayer import Sublayer, Traits
 from anyformer.plan import Plan
+
+if TYPE_CHECKING:
+    import torch
+
+    from anyformer.parts.call.entry_state import CompressedState
 
 
 class CompressedHeads(Sublayer):
@@ -154,6 +156,9 @@ class CompressedHeads(Sublayer):
         self, width: int, batch: int, capacity: int, source: int, dtype: torch.dtype, device: torch.device
     ) -> CompressedState:
         """B * (min(window, C) * E + (C // m + 1) * E + tail) elements: keys are values, and entries are few."""
+        from anyformer.parts.call.entry_state import CompressedState
+        from anyformer.parts.call.ring_state import empty_keys_and_values
+
         kept, made = self.mask.cache_length(capacity), self.compressor
         window = empty_keys_and_values(batch, 1, (self.head_width, 0), kept, capacity, dtype, device)
         entries = {} if made is None else {

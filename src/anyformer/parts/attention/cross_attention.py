@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
-import torch
 from pydantic import model_validator
-from torch import Tensor, nn
 
 from anyformer.operations import Limit, Shape, StateBytes, Tally, total
 from anyformer.parts.attention.heads import Heads
-from anyformer.parts.attention.heads_module import HeadsModule
 from anyformer.parts.attention.heads_sketch import cross_sketch
-from anyformer.parts.attention.slots import AttentionCall, AttentionInputs
-from anyformer.parts.call.context import Context
 from anyformer.parts.call.shared import SOURCE, Read
-from anyformer.parts.call.state import CrossState
 from anyformer.parts.norms.norm import Norm
 from anyformer.parts.sketch import Sketch
 from anyformer.plan import Plan
+
+if TYPE_CHECKING:
+    import torch
+
+    from anyformer.parts.attention.cross_attention_module import CrossAttentionModule
+    from anyformer.parts.call.state import CrossState
 
 
 class CrossAttention(Heads):
@@ -56,6 +56,8 @@ class CrossAttention(Heads):
         return cross_sketch(self, width, facts, self.source_norm)
 
     def build(self, width: int, plan: Plan, name: str) -> CrossAttentionModule:
+        from anyformer.parts.attention.cross_attention_module import CrossAttentionModule
+
         return CrossAttentionModule(self, width, plan, name)
 
     def cost(self, width: int, shape: Shape, plan: Plan) -> Tally:
@@ -75,30 +77,12 @@ class CrossAttention(Heads):
 
     def state(self, width: int, batch: int, capacity: int, source: int, dtype: torch.dtype, device: torch.device) -> CrossState:
         """The source's keys and values: B * K * S * (E + U) elements."""
+        import torch
+
+        from anyformer.parts.call.state import CrossState
+
         key, value = (
             torch.zeros(batch, self.groups, source, features, dtype=dtype, device=device)
             for features in (self.width_of_head(width), self.width_of_value(width))
         )
         return CrossState(key, value)
-
-
-class CrossAttentionModule(HeadsModule):
-    """(B, T, D) and the context's source (B, S, D) -> (B, T, D)."""
-
-    def __init__(self, part: CrossAttention, width: int, plan: Plan, name: str) -> None:
-        super().__init__(part, width, plan, name)
-        self.source_norm = part.source_norm.build(width) if part.source_norm else nn.Identity()
-
-    def forward(self, x_BTD: Tensor, context: Context, state: CrossState | None = None) -> Tensor:
-        call = AttentionCall(self, x_BTD, x_BTD, context)
-        q = self.projected("query", x_BTD, call).transpose(1, 2)
-        if context.source is not None:
-            source = self.source_norm(context.source)
-            k, v = (x.transpose(1, 2) for x in self.keys_and_values(source, source, call))
-            if state is not None:
-                state.fill(k, v)
-        else:
-            assert state is not None, "without a source, cross-attention reads what an earlier call stored"
-            k, v = state.key, state.value
-        k, v = k.to(q.dtype), v.to(q.dtype)
-        return self.finished(self.heads.weigh.attended(AttentionInputs(q, k, v, self.visible(x_BTD, context)), call), call)

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import ClassVar, Literal, Self
+from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
-import torch
 from pydantic import model_validator
-from torch import Tensor, nn
 
 from anyformer.operations import Shape, Tally, Weight, total
-from anyformer.parts.attention.slots import AttentionCall, AttentionInputs
+from anyformer.parts.attention.slots import AttentionCall
 from anyformer.parts.attention.weigh import Map, Softmax, Weigh
 from anyformer.parts.derived import LayerShare
 from anyformer.parts.norms.layer_norm import RMSNorm
 from anyformer.parts.norms.norm import Norm
 from anyformer.parts.slot import HeadSizes, Way
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from anyformer.parts.attention.slots_module import AttentionInputs
+
 
 LAMBDAS = ("query_1", "key_1", "query_2", "key_2")
 
@@ -86,7 +90,9 @@ class Differential(Weigh):
         return heads // 2, 2 * value_width
 
     def build(self, sizes: HeadSizes) -> Mapping[str, object]:
-        vectors = {f"lambda_{name}": nn.Parameter(torch.empty(sizes.head_width)) for name in LAMBDAS}
+        from anyformer.parts.attention.slots_module import parameters
+
+        vectors = parameters({f"lambda_{name}": (sizes.head_width,) for name in LAMBDAS})
         return {**self.maps.build(sizes), **vectors, "head_norm": self.head_norm.build(sizes.mixed[1])}
 
     def cost(self, sizes: HeadSizes, shape: Shape, key_rows: int) -> Tally:

@@ -8,25 +8,24 @@ The scales stand side by side in the residual stream. First their channels atten
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-import torch
 from pydantic import Field, model_validator
-from torch import Tensor, nn
 
 from anyformer.describe import Count
 from anyformer.operations import Limit, Operation, Pairs, Shape, Tally, total
 from anyformer.operations.elementwise import softmax
-from anyformer.parts.attention.attend import attend
-from anyformer.parts.attention.attends import Attends
-from anyformer.parts.call.context import Context, Visible
 from anyformer.parts.masks.mask import Mask
 from anyformer.parts.masks.simple import Bidirectional
 from anyformer.parts.norms.layer_norm import LayerNorm
 from anyformer.parts.norms.norm import Norm
-from anyformer.parts.pointwise.depthwise import Depthwise, depthwise
+from anyformer.parts.pointwise.depthwise import depthwise
 from anyformer.parts.sublayer import Sublayer
 from anyformer.plan import Plan
+
+if TYPE_CHECKING:
+    from anyformer.parts.attention.dual_cross_attention_module import ChannelCrossAttentionModule, SpatialCrossAttentionModule
+
 
 _BOTH_WAYS = Bidirectional()
 
@@ -93,6 +92,8 @@ class ChannelCrossAttention(AcrossScales):
     heads: Count = 1
 
     def build(self, width: int, plan: Plan, name: str) -> ChannelCrossAttentionModule:
+        from anyformer.parts.attention.dual_cross_attention_module import ChannelCrossAttentionModule
+
         return ChannelCrossAttentionModule(self, width, plan)
 
     def projections(self, own: int, width: int) -> Mapping[str, int]:
@@ -125,6 +126,8 @@ class SpatialCrossAttention(AcrossScales):
     heads: Count = 4
 
     def build(self, width: int, plan: Plan, name: str) -> SpatialCrossAttentionModule:
+        from anyformer.parts.attention.dual_cross_attention_module import SpatialCrossAttentionModule
+
         return SpatialCrossAttentionModule(self, width, plan)
 
     def projections(self, own: int, width: int) -> Mapping[str, int]:
@@ -147,60 +150,3 @@ class SpatialCrossAttention(AcrossScales):
     @property
     def limits(self) -> tuple[Limit, ...]:
         return (*_BOTH_WAYS.limits, *Limit.each("no position is remembered between calls", "chunked", "cached"))
-
-
-class AcrossScalesModule(Attends):
-    """(B, T, D) -> (B, T, D)."""
-
-    def __init__(self, part: AcrossScales, width: int, plan: Plan) -> None:
-        super().__init__(part.masks[0] if part.masks else None)
-        self.part, self.plan = part, plan
-        self.scales = nn.ModuleList(
-            nn.ModuleDict(
-                {"norm": part.norm.build(own)} | {name: Depthwise(wide) for name, wide in part.projections(own, width).items()}
-            )
-            for own in part.scales
-        )
-
-    def extra_repr(self) -> str:
-        return f"scales={self.part.scales}, heads={self.part.heads}"
-
-    def forward(self, x_BTD: Tensor, context: Context, state: None = None) -> Tensor:
-        scales: list[nn.ModuleDict] = list(self.scales)  # type: ignore[arg-type]
-        own = [scale["norm"](x) for scale, x in zip(scales, torch.split(x_BTD, list(self.part.scales), -1), strict=True)]
-        all_BTD = torch.cat(own, -1)
-        mixed = [scale["output"](self.mixed(scale, x, all_BTD, context)) for scale, x in zip(scales, own, strict=True)]
-        return torch.cat(mixed, -1)
-
-    def mixed(self, scale: nn.ModuleDict, own: Tensor, all_BTD: Tensor, context: Context) -> Tensor:
-        """The attention of one scale, `own` (B, T, D_i), to all scales, (B, T, D): (B, T, D_i)."""
-        raise NotImplementedError
-
-    def _split(self, x: Tensor) -> Tensor:
-        """(B, T, H * E) -> (B, H, T, E)."""
-        return x.view(*x.shape[:-1], self.part.heads, -1).transpose(1, 2)
-
-
-class ChannelCrossAttentionModule(AcrossScalesModule):
-    """(B, T, D) -> (B, T, D)."""
-
-    def mixed(self, scale: nn.ModuleDict, own: Tensor, all_BTD: Tensor, context: Context) -> Tensor:
-        q, k, v = scale["query"](own), scale["key"](all_BTD), scale["value"](all_BTD)
-        if context.valid is not None:
-            # Scores are sums over positions: padding counts nothing where the query is zero.
-            q = q.masked_fill(~context.valid[..., None], 0)
-        # Attention transposed: channels take the place of positions, and positions that of features.
-        y_BHET = attend(
-            self._split(q).mT, self._split(k).mT, self._split(v).mT, Visible(),
-            scale=all_BTD.shape[-1] ** -0.5, kernel=self.plan.attention,
-        )  # fmt: skip
-        return y_BHET.mT.transpose(1, 2).flatten(2)
-
-
-class SpatialCrossAttentionModule(AcrossScalesModule):
-    """(B, T, D) -> (B, T, D)."""
-
-    def mixed(self, scale: nn.ModuleDict, own: Tensor, all_BTD: Tensor, context: Context) -> Tensor:
-        q, k, v = (self._split(x) for x in (scale["query"](all_BTD), scale["key"](all_BTD), scale["value"](own)))
-        visible = self.visible(all_BTD, context, context.keys)
-        return attend(q, k, v, visible, scale=q.shape[-1] ** -0.5, kernel=self.plan.attention).transpose(1, 2).flatten(2)

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar, Literal
-
-import torch
-import torch.nn.functional as F
-from torch import Tensor, nn
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from anyformer.operations import Dimension, Shape, Tally, Weight, total
 from anyformer.parts.attention.slots import AttentionCall, Combine
 from anyformer.parts.slot import HeadSizes, Way
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 class Exclusive(Combine):
@@ -36,6 +35,8 @@ class Exclusive(Combine):
         return "exclusive"
 
     def build(self, sizes: HeadSizes) -> Mapping[str, object]:
+        from anyformer.parts.attention.exclusive_module import ExclusiveModule
+
         return {"exclusive": ExclusiveModule(self, sizes.heads)}
 
     def cost(self, sizes: HeadSizes, shape: Shape, key_rows: int) -> Tally:
@@ -45,19 +46,3 @@ class Exclusive(Combine):
 
     def mixed(self, y_BHTU: Tensor, call: AttentionCall) -> Tensor:
         return call.built("exclusive")(y_BHTU, call.values)  # type: ignore[no-any-return]
-
-
-class ExclusiveModule(nn.Module):
-    """(B, H, T, U) and the tokens' own values (B, T, K, U) -> (B, H, T, U)."""
-
-    def __init__(self, part: Exclusive, heads: int) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.empty(heads)) if part.strength == "learned" else None
-
-    def forward(self, y_BHTU: Tensor, v_BTKU: Tensor) -> Tensor:
-        v_BKTU = F.normalize(v_BTKU.float(), dim=-1).to(y_BHTU.dtype).transpose(1, 2)
-        v_BHTU = v_BKTU.repeat_interleave(y_BHTU.shape[1] // v_BKTU.shape[1], 1)
-        along = (y_BHTU * v_BHTU).sum(-1, keepdim=True)
-        if self.weight is not None:
-            along = along * torch.tanh(self.weight).to(along.dtype)[:, None, None]
-        return y_BHTU - along * v_BHTU

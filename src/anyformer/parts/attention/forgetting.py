@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
-
-import torch
-import torch.nn.functional as F
-from torch import Tensor, nn
+from typing import TYPE_CHECKING, ClassVar
 
 from anyformer.operations import Dimension, Shape, Tally, Weight, matrix, total
 from anyformer.operations.elementwise import activated
 from anyformer.parts.attention.slots import AttentionCall, Term
-from anyformer.parts.call.annotated_state import AnnotatedState
-from anyformer.parts.call.context import Context, Memory
 from anyformer.parts.slot import HeadSizes, Way
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from anyformer.parts.call.context import Memory
+
 
 GATES = "gates"
 """The projection of the stream to one gate for each head."""
@@ -48,9 +48,13 @@ class ForgettingGate(Term):
         return sizes.heads
 
     def build(self, sizes: HeadSizes) -> Mapping[str, object]:
+        from anyformer.parts.attention.forgetting_module import ForgettingGateModule
+
         return {"forget": ForgettingGateModule(sizes.inputs, sizes.heads)}
 
     def term(self, q_BHTE: Tensor, memory: Memory, call: AttentionCall) -> Tensor:
+        from anyformer.parts.call.annotated_state import AnnotatedState
+
         assert call.state is None or isinstance(call.state, AnnotatedState), "made by the description"
         return call.built("forget")(call.x, call.context, call.state)  # type: ignore[no-any-return]
 
@@ -60,24 +64,3 @@ class ForgettingGate(Term):
         bias = Weight((heads,), "column", self.initial, axes=(of_heads,))
         gates = matrix(GATES, sizes.inputs, heads, rows, role="column", outputs_as=of_heads)
         return total({"forget": gates + Tally({f"{GATES}.bias": bias}, {"log_sigmoid": activated(rows * heads)})})
-
-
-class ForgettingGateModule(nn.Module):
-    """(B, T, D) -> the bias of the scores (B, H, T, S) in fp32."""
-
-    def __init__(self, inputs: int, heads: int) -> None:
-        super().__init__()
-        self.gates = nn.Linear(inputs, heads)
-
-    def forward(self, x_BTD: Tensor, context: Context, state: AnnotatedState | None) -> Tensor:
-        log_BTH = F.logsigmoid(self.gates(x_BTD).float())
-        if context.valid is not None:
-            log_BTH = torch.where(context.valid[..., None], log_BTH, 0.0)  # padding stands between no two tokens
-        query_BHT1 = log_BTH.cumsum(1).transpose(1, 2)[..., None]
-        key_BHS1 = query_BHT1
-        if state is not None:
-            assert context.chunk is not None, "a stack with state enters its chunk first"
-            # Differences alone are read, so it does not matter what the sum of a row begins with.
-            query_BHT1 = query_BHT1 + state.before(context.chunk)
-            key_BHS1 = state.extend_beside(query_BHT1, context.chunk)
-        return -(query_BHT1 - key_BHS1.mT).abs()

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from math import ceil, log2
-from typing import Literal
-
-import torch
-from torch import Tensor, nn
+from typing import TYPE_CHECKING, Literal
 
 from anyformer.operations import Elementwise, Limit, Shape, Tally
-from anyformer.parts.call.context import Context
 from anyformer.parts.sketch import Cell, Sketch
 from anyformer.parts.sublayer import Sublayer, Traits
 from anyformer.plan import Plan
+
+if TYPE_CHECKING:
+    from anyformer.parts.attention.fourier_module import FourierMixingModule
 
 
 class FourierMixing(Sublayer):
@@ -32,6 +31,8 @@ class FourierMixing(Sublayer):
         return Traits("Fourier", "frequencies")
 
     def build(self, width: int, plan: Plan, name: str) -> FourierMixingModule:
+        from anyformer.parts.attention.fourier_module import FourierMixingModule
+
         return FourierMixingModule()
 
     def cost(self, width: int, shape: Shape, plan: Plan) -> Tally:
@@ -41,13 +42,3 @@ class FourierMixing(Sublayer):
         reason = "a Fourier transform over positions reads the whole row, padding included"
         limits = Limit.each(reason, "causal", "stepwise", "chunked", "cached", "packed", "padded")
         return Tally(own_work={"transform": work}, own_limits=limits)
-
-
-class FourierMixingModule(nn.Module):
-    """(B, T, D) -> (B, T, D)."""
-
-    def forward(self, x_BTD: Tensor, context: Context, state: None = None) -> Tensor:
-        # Fast transforms in 16 bits exist on some devices and for powers of 2 alone.
-        wide_BTD = x_BTD.to(torch.promote_types(x_BTD.dtype, torch.float32))
-        mixed_BTD: Tensor = torch.fft.fft2(wide_BTD, dim=(1, 2)).real
-        return mixed_BTD.to(x_BTD.dtype)

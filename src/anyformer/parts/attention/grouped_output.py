@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from torch import Tensor, nn
+from typing import TYPE_CHECKING
 
 from anyformer.describe import Count, DescriptionError, Value
 from anyformer.operations import Tally, matrix
-from anyformer.parts.pointwise.grouped import projection
+
+if TYPE_CHECKING:
+    from anyformer.parts.attention.grouped_output_module import GroupedOutputModule
 
 
 class GroupedOutput(Value):
@@ -27,6 +29,8 @@ class GroupedOutput(Value):
             raise DescriptionError(f"output.groups must divide the heads, got {self.groups} and {heads}")
 
     def build(self, features: int, width: int) -> GroupedOutputModule:
+        from anyformer.parts.attention.grouped_output_module import GroupedOutputModule
+
         return GroupedOutputModule(self, features, width)
 
     def cost(self, features: int, width: int, rows: int) -> Tally:
@@ -34,16 +38,3 @@ class GroupedOutput(Value):
         narrow = self.groups * self.rank
         down = matrix("down", features, narrow, rows, role="column", groups=self.groups)
         return down + matrix("up", narrow, width, rows, role="row", fill="residual")
-
-
-class GroupedOutputModule(nn.Module):
-    """(B, T, H * E) -> (B, T, D)."""
-
-    def __init__(self, part: GroupedOutput, features: int, width: int) -> None:
-        super().__init__()
-        narrow = part.groups * part.rank
-        self.down = projection(features, narrow, bias=False, groups=part.groups)
-        self.up = nn.Linear(narrow, width, bias=False)
-
-    def forward(self, mixed_BTO: Tensor) -> Tensor:
-        return self.up(self.down(mixed_BTO))  # type: ignore[no-any-return]

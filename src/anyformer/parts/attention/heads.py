@@ -10,9 +10,9 @@ from pydantic import model_validator
 
 from anyformer.describe import Count, DescriptionError, PartSet, Problem
 from anyformer.operations import Dimension, Shape, Tally
+from anyformer.parts.attention.pair_work import pair_work
 from anyformer.parts.attention.projection import Projection
 from anyformer.parts.attention.score import Score
-from anyformer.parts.attention.scores import pair_work
 from anyformer.parts.attention.slots import Combine
 from anyformer.parts.attention.weigh import Softmax, Weigh
 from anyformer.parts.parametrisation import Parametrisation

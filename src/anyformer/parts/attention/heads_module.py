@@ -11,7 +11,7 @@ from anyformer.parts.attention.heads import Heads
 from anyformer.parts.attention.slots import AttentionCall
 from anyformer.parts.call.noise import Dropout
 from anyformer.parts.masks.mask import Mask
-from anyformer.parts.pointwise.grouped import projection
+from anyformer.parts.pointwise.grouped_module import projection
 from anyformer.parts.slot import Side
 from anyformer.plan import Plan
 

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
-
-import torch
-from torch import Tensor, nn
+from typing import TYPE_CHECKING, ClassVar
 
 from anyformer.operations import Shape, Tally, total
 from anyformer.parts.attention.slots import Adjustment, AttentionCall
-from anyformer.parts.call.context import Context
 from anyformer.parts.call.shared import STREAM, Read
 from anyformer.parts.norms.norm import Norm
 from anyformer.parts.slot import HeadSizes, Way
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 class Joined(Adjustment):
@@ -44,6 +43,8 @@ class Joined(Adjustment):
         return 2 * features
 
     def build(self, sizes: HeadSizes) -> Mapping[str, object]:
+        from anyformer.parts.attention.joined_stream_module import JoinedModule
+
         return {"joined": JoinedModule(self, sizes.width)}
 
     def cost(self, sizes: HeadSizes, shape: Shape, key_rows: int) -> Tally:
@@ -51,15 +52,3 @@ class Joined(Adjustment):
 
     def read(self, x_BTD: Tensor, call: AttentionCall) -> Tensor:
         return call.built("joined")(x_BTD, call.context)  # type: ignore[no-any-return]
-
-
-class JoinedModule(nn.Module):
-    """(B, T, D) -> (B, T, 2 D)."""
-
-    def __init__(self, joined: Joined, width: int) -> None:
-        super().__init__()
-        self.variant = joined.variant
-        self.norm = joined.norm.build(2 * width) if joined.norm else nn.Identity()
-
-    def forward(self, x_BTD: Tensor, context: Context) -> Tensor:
-        return self.norm(torch.cat([x_BTD, context.shared[self.variant, STREAM].to(x_BTD.dtype)], -1))  # type: ignore[no-any-return]

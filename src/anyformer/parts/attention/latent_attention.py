@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Literal, Self
-
-from torch import nn
+from typing import TYPE_CHECKING, Literal, Self
 
 from anyformer.operations import Shape, StateBytes, Tally, Weight, matrix, total
 from anyformer.operations.elementwise import rotated
 from anyformer.parts.attention.heads_sketch import gated, heads_cell, rotary_cell
 from anyformer.parts.attention.latent_heads import LatentHeads
-from anyformer.parts.attention.latent_module import ChoosingLatentAttentionModule, LatentAttentionModule
-from anyformer.parts.attention.scores import pair_work
+from anyformer.parts.attention.pair_work import pair_work
 from anyformer.parts.layout import LatentLayout, WeightLayout
 from anyformer.parts.sketch import Cell, Sketch, biases, chain, fan, number, words
 from anyformer.plan import Plan
+
+if TYPE_CHECKING:
+    from torch import nn
 
 
 class LatentAttention(LatentHeads):
@@ -74,6 +74,8 @@ class LatentAttention(LatentHeads):
         return self.remembered + (1 if self.index_width else 0)
 
     def build(self, width: int, plan: Plan, name: str) -> nn.Module:
+        from anyformer.parts.attention.latent_module import ChoosingLatentAttentionModule, LatentAttentionModule
+
         if self.choice is None:
             return LatentAttentionModule(self, width, plan)
         return ChoosingLatentAttentionModule(self, self.choice, width, plan, name)

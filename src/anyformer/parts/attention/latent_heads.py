@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Literal, Self
 
-import torch
 from pydantic import Field, model_validator
 
 from anyformer.describe import Count, Positive
 from anyformer.operations import Limit, Shape
 from anyformer.parts.attention.indexer import KeyChoice
 from anyformer.parts.attention.temperature import Temperature
-from anyformer.parts.call.annotated_state import AnnotatedState
-from anyformer.parts.call.ring_state import RingState, empty_keys_and_values
 from anyformer.parts.call.shared import Read
-from anyformer.parts.call.state import FullState
 from anyformer.parts.masks.mask import Mask
 from anyformer.parts.masks.simple import Causal
 from anyformer.parts.norms.norm import Norm
@@ -23,6 +19,13 @@ from anyformer.parts.pointwise.gate import Gate
 from anyformer.parts.positions.rotary import Rotary
 from anyformer.parts.sublayer import Sublayer, Traits
 from anyformer.plan import Plan
+
+if TYPE_CHECKING:
+    import torch
+
+    from anyformer.parts.call.ring_state import RingState
+    from anyformer.parts.call.state import FullState
+
 
 Projection = Literal["query_down", "kv_down", "output"]
 
@@ -181,6 +184,11 @@ class LatentHeads(Sublayer):
         self, width: int, batch: int, capacity: int, source: int, dtype: torch.dtype, device: torch.device
     ) -> FullState | RingState:
         """B * min(window, C) * (P + R) elements, whatever the number of heads, and index keys where it has some."""
+        import torch
+
+        from anyformer.parts.call.annotated_state import AnnotatedState
+        from anyformer.parts.call.ring_state import empty_keys_and_values
+
         kept = self.mask.cache_length(capacity)
         state = empty_keys_and_values(batch, 1, (self.kv_rank, self.rope_width), kept, capacity, dtype, device)
         if not self.index_width:

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Literal, Self
-
-import torch
-from torch import Tensor, nn
+from typing import TYPE_CHECKING, Literal, Self
 
 from anyformer.describe import Count
 from anyformer.operations import Limit, Shape, Tally, Weight, total
 from anyformer.parts.attention.cross_attention import CrossAttention
-from anyformer.parts.call.context import Context
-from anyformer.parts.call.state import EMPTY
 from anyformer.parts.positions.absolute import Position
 from anyformer.parts.sketch import Cell, Drawn, Sketch, chain, number
 from anyformer.parts.sublayer import Resizing, Sublayer, Traits
 from anyformer.plan import Plan
+
+if TYPE_CHECKING:
+    from anyformer.parts.attention.latents_module import InducedAttentionModule, LatentsModule
 
 
 class Latents(Drawn):
@@ -38,25 +35,13 @@ class Latents(Drawn):
             self.position.check(width)
 
     def build(self, width: int) -> LatentsModule:
+        from anyformer.parts.attention.latents_module import LatentsModule
+
         return LatentsModule(self, width)
 
     def cost(self, width: int) -> Tally:
         table = Tally({"weight": Weight((self.count, width), "replicate", "embedding")})
         return table + (total({"position": self.position.cost(width)}) if self.position else Tally())
-
-
-class LatentsModule(nn.Module):
-    """The array for B rows, (B, T, D), and the input with its positions, (B, S, D)."""
-
-    def __init__(self, latents: Latents, width: int) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.empty(latents.count, width))
-        self.position = latents.position.build(width) if latents.position else None
-
-    def forward(self, source_BSD: Tensor, positions_BS: Tensor) -> tuple[Tensor, Tensor]:
-        if self.position is not None:
-            source_BSD = source_BSD + self.position(positions_BS.clamp(min=0)).to(source_BSD.dtype)
-        return self.weight.to(source_BSD.dtype).expand(len(source_BSD), -1, -1), source_BSD
 
 
 class InducedAttention(Sublayer):
@@ -96,6 +81,8 @@ class InducedAttention(Sublayer):
         self.attention.check(width)
 
     def build(self, width: int, plan: Plan, name: str) -> InducedAttentionModule:
+        from anyformer.parts.attention.latents_module import InducedAttentionModule
+
         return InducedAttentionModule(self, width, plan, name)
 
     def cost(self, width: int, shape: Shape, plan: Plan) -> Tally:
@@ -106,20 +93,3 @@ class InducedAttention(Sublayer):
         limits = Limit.each(reason, "causal", "stepwise", "chunked", "cached", "packed")
         points = {"points": Weight((self.points, width), "replicate", "embedding")}
         return both + Tally(points, own_limits=limits)
-
-
-class InducedAttentionModule(nn.Module):
-    """(B, T, D) -> (B, T, D)."""
-
-    def __init__(self, part: InducedAttention, width: int, plan: Plan, name: str) -> None:
-        super().__init__()
-        self.points = nn.Parameter(torch.empty(part.points, width))
-        self.gather = part.attention.build(width, plan, f"{name}.gather")
-        self.scatter = part.attention.build(width, plan, f"{name}.scatter")
-
-    def forward(self, x_BTD: Tensor, context: Context, state: None = None) -> Tensor:
-        padding = None if context.aligned else (context.positions == EMPTY).expand(len(x_BTD), -1)
-        own = Context(context.positions, context.plan, noise=context.noise, turn=context.turn)
-        reads = replace(own, source=x_BTD, source_padding=padding, _tables={})
-        h_BSD = self.gather(self.points.to(x_BTD.dtype).expand(len(x_BTD), -1, -1), reads)
-        return self.scatter(x_BTD, replace(own, source=h_BSD, _tables={}))  # type: ignore[no-any-return]

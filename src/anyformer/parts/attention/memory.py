@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
-
-import torch
-from torch import Tensor, nn
+from typing import TYPE_CHECKING, ClassVar
 
 from anyformer.describe import Count
 from anyformer.operations import Dimension, Shape, Tally, Weight
 from anyformer.parts.attention.slots import AttentionCall, Remembered
-from anyformer.parts.call.context import Memory, Visible
 from anyformer.parts.call.shared import MEMORY, Read
 from anyformer.parts.sketch import Cell
 from anyformer.parts.slot import HeadSizes, Way
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from anyformer.parts.call.context import Memory, Visible
+
 
 VIRTUAL = ("virtual_key", "virtual_value")
 
@@ -59,7 +61,9 @@ class VirtualTokens(Remembered):
         return {name: (sizes.groups, self.count, of) for name, of in zip(VIRTUAL, features, strict=True)}
 
     def build(self, sizes: HeadSizes) -> Mapping[str, object]:
-        return {name: nn.Parameter(torch.empty(shape)) for name, shape in self.shapes(sizes).items()}
+        from anyformer.parts.attention.slots_module import parameters
+
+        return parameters(self.shapes(sizes))
 
     def cost(self, sizes: HeadSizes, shape: Shape, key_rows: int) -> Tally:
         axes: tuple[Dimension, ...] = ((("kv_heads", sizes.groups),), (), ())
@@ -71,9 +75,7 @@ class VirtualTokens(Remembered):
     def extended(
         self, memory: Memory, visible: Visible, bias: Tensor | None, call: AttentionCall
     ) -> tuple[Memory, Visible, Tensor | None]:
-        k, v = (
-            torch.cat([call.built(name).to(x.dtype).expand(len(x), -1, -1, -1), x], 2)
-            for name, x in zip(VIRTUAL, (memory.key, memory.value), strict=True)
-        )
-        visible = visible.after(self.count, call.x.shape[1], call.x.device)
-        return Memory(k, v, memory.keys), visible, None if bias is None else nn.functional.pad(bias, (self.count, 0))
+        from anyformer.parts.attention.memory_module import behind, padded
+
+        key, value = map(call.built, VIRTUAL)
+        return behind(key, value, memory), visible.after(self.count, call.x.shape[1], call.x.device), padded(bias, self.count)

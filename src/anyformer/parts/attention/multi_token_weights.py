@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar, Literal
-
-import torch
-import torch.nn.functional as F
-from torch import Tensor, nn
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from anyformer.describe import Count
 from anyformer.operations import Contraction, Dimension, Limit, Shape, Tally, Weight
 from anyformer.parts.attention.slots import AttentionCall
 from anyformer.parts.attention.weigh import Map
 from anyformer.parts.slot import HeadSizes, Way
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 class MultiTokenWeights(Map):
@@ -37,7 +36,9 @@ class MultiTokenWeights(Map):
         return Limit.each("weights read the scores of earlier queries", "chunked", "cached", "packed")
 
     def build(self, sizes: HeadSizes) -> Mapping[str, object]:
-        return {"around": nn.Parameter(torch.empty(sizes.heads, self.queries, self.keys))}
+        from anyformer.parts.attention.slots_module import parameters
+
+        return parameters({"around": (sizes.heads, self.queries, self.keys)})
 
     def cost(self, sizes: HeadSizes, shape: Shape, key_rows: int) -> Tally:
         axes: tuple[Dimension, ...] = ((("heads", sizes.heads),), (), ())
@@ -48,13 +49,6 @@ class MultiTokenWeights(Map):
         return Tally(own_work={"around": Contraction(2 * shape.batch * sizes.heads * self.queries * self.keys * pairs)})
 
     def weights(self, scores_BHTS: Tensor, allowed: Tensor | None, call: AttentionCall) -> Tensor:
-        if allowed is not None:
-            scores_BHTS = scores_BHTS.masked_fill(~allowed, 0.0)
-        if call.context.valid is not None:
-            scores_BHTS = scores_BHTS * call.context.valid[:, None, :, None]  # padding before the first query has no scores
-        wide = F.pad(scores_BHTS, ((self.keys - 1) // 2, self.keys // 2, self.queries - 1, 0))
-        w_Hnm, (n, T) = call.built("around").to(wide.dtype), (self.queries, scores_BHTS.shape[2])
-        earlier = (wide[:, :, n - 1 - i : n - 1 - i + T].unfold(3, self.keys, 1) for i in range(n))
-        sums = [torch.einsum("bhtsm, hm -> bhts", near, w_Hnm[:, i]) for i, near in enumerate(earlier)]
-        near_BHTS = torch.stack(sums).sum(0)
-        return (near_BHTS if allowed is None else near_BHTS.masked_fill(~allowed, float("-inf"))).softmax(-1)
+        from anyformer.parts.attention.multi_token_weights_module import around
+
+        return around(scores_BHTS, allowed, call.context.valid, call.built("around"))

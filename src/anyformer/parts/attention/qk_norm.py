@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import model_validator
-from torch import Tensor, nn
 
 from anyformer.operations import Dimension, Shape, Tally, total
 from anyformer.parts.attention.slots import Adjustment, AttentionCall
-from anyformer.parts.norms.layer_norm import LayerNorm, RMSNorm, of_each_head
+from anyformer.parts.norms.layer_norm import LayerNorm, RMSNorm
 from anyformer.parts.norms.norm import Norm
 from anyformer.parts.sketch import Cell
 from anyformer.parts.slot import HeadSizes, Side, Way
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
 
 
 class QKNorm(Adjustment):
@@ -90,6 +92,8 @@ class QKNorm(Adjustment):
         return y if side == "value" else call.built(f"{side}_norm")(y)
 
     def _module(self, heads: int, head_width: int) -> nn.Module:
+        from anyformer.parts.norms.layer_norm_module import of_each_head
+
         if self.over == "each_head":
             assert isinstance(self.norm, RMSNorm | LayerNorm), "checked by the description"
             return of_each_head(self.norm, heads, head_width)

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import math
-from typing import Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
-import torch
 from pydantic import Field, model_validator
-from torch import Tensor, nn
 
 from anyformer.describe import Count
 from anyformer.operations import Contraction, Shape, Tally, Weight, matrix, total
 from anyformer.parts.attention.score_bias import ScoreBias
-from anyformer.parts.call.context import Context, Memory
 from anyformer.parts.call.shared import Read
 from anyformer.parts.norms.norm import Norm
-from anyformer.parts.positions.absolute import SinusoidalPosition, sinusoids
 from anyformer.parts.sketch import Drawn
 from anyformer.parts.slot import HeadSizes
 from anyformer.parts.sublayer import each_once
+
+if TYPE_CHECKING:
+    from anyformer.parts.attention.relative_module import DisentangledModule, RelativeTableModule, TransformerXLModule
+
 
 Term = Literal["content_to_position", "position_to_content"]
 TERMS: tuple[Term, ...] = ("content_to_position", "position_to_content")
@@ -44,6 +43,8 @@ class TransformerXL(ScoreBias):
             )
 
     def module(self, sizes: HeadSizes) -> TransformerXLModule:
+        from anyformer.parts.attention.relative_module import TransformerXLModule
+
         return TransformerXLModule(sizes)
 
     def work(self, sizes: HeadSizes, shape: Shape) -> Tally:
@@ -57,33 +58,6 @@ class TransformerXL(ScoreBias):
             + matrix("relative", sizes.width, H * E, distances, role="column", constant=True)
             + Tally(own_work={"content": Contraction(content), "position": Contraction(place)})
         )
-
-
-class TransformerXLModule(nn.Module):
-    def __init__(self, sizes: HeadSizes) -> None:
-        super().__init__()
-        H, E = sizes.heads, sizes.head_width
-        self.width, self.scale = sizes.width, sizes.scale
-        self.content_bias = nn.Parameter(torch.empty(H, E))
-        self.position_bias = nn.Parameter(torch.empty(H, E))
-        self.relative = nn.Linear(sizes.width, H * E, bias=False)
-
-    def forward(self, q_BHTE: Tensor, memory: Memory, context: Context, own: Any, x_BTD: Tensor) -> Tensor:
-        """(B, H, T, S)."""
-        k_BKSE, query_BT, key_BS = memory.key, context.positions, memory.keys.positions
-        B, H, T, E = q_BHTE.shape
-        K, S = k_BKSE.shape[1], k_BKSE.shape[2]
-        distance = torch.arange(-(S - 1), S, device=q_BHTE.device)
-        waves_nD = sinusoids(distance, self.width, SinusoidalPosition(layout="halves")).to(q_BHTE.dtype)
-        r_HEn = self.relative(waves_nD).view(-1, H, E).permute(1, 2, 0)
-        q_BHTE = q_BHTE + self.position_bias[:, None].to(q_BHTE.dtype)
-        place_BHTn = (q_BHTE.transpose(0, 1).reshape(H, B * T, E) @ r_HEn).view(H, B, T, -1).transpose(0, 1)
-        index = (query_BT[:, :, None] - key_BS[:, None, :]).clamp(-(S - 1), S - 1) + S - 1
-        place_BHTS = place_BHTn.gather(-1, index[:, None].expand(B, H, T, S))
-        u = self.content_bias.to(k_BKSE.dtype).view(K, H // K, E)
-        content_BH1S = (u @ k_BKSE.mT).reshape(B, H, 1, S)
-        scores: Tensor = (place_BHTS + content_BH1S).float() * self.scale
-        return scores
 
 
 class Disentangled(ScoreBias):
@@ -126,6 +100,8 @@ class Disentangled(ScoreBias):
             )
 
     def module(self, sizes: HeadSizes) -> DisentangledModule:
+        from anyformer.parts.attention.relative_module import DisentangledModule
+
         return DisentangledModule(self, sizes)
 
     def work(self, sizes: HeadSizes, shape: Shape) -> Tally:
@@ -153,49 +129,6 @@ class Disentangled(ScoreBias):
             parts += Tally(own_work={term: Contraction(products)})
         return parts
 
-    def index(self, relative: Tensor) -> Tensor:
-        """The table row of t - s: the distance, logarithmic beyond half the span, shifted to be positive."""
-        if self.max_distance is not None:
-            middle = self.span // 2
-            distance = relative.abs().clamp(min=1).float()
-            far = torch.ceil(torch.log(distance / middle) / math.log((self.max_distance - 1) / middle) * (middle - 1)) + middle
-            relative = torch.where(relative.abs() <= middle, relative, (far * relative.sign()).long())
-        return (relative + self.span).clamp(0, 2 * self.span - 1)
-
-
-class DisentangledModule(nn.Module):
-    def __init__(self, part: Disentangled, sizes: HeadSizes) -> None:
-        super().__init__()
-        self.part, self.scale, E = part, sizes.scale, sizes.head_width
-        own = () if part.shared else part.terms
-        self.position_key, self.position_query = (
-            nn.Linear(sizes.width, count * E, bias=term in part.bias) if term in own else None
-            for term, count in zip(TERMS, (sizes.groups, sizes.heads), strict=True)
-        )
-
-    def forward(self, q_BHTE: Tensor, memory: Memory, context: Context, own: Any, x_BTD: Tensor) -> Tensor:
-        """(B, H, T, S)."""
-        table_nD: Tensor = context.shared[None, RELATIVE]
-        k_BKSE, query_BT, key_BS = memory.key, context.positions, memory.keys.positions
-        B, H, T, E = q_BHTE.shape
-        K, S = k_BKSE.shape[1], k_BKSE.shape[2]
-        table_nD = table_nD.to(q_BHTE.dtype)
-        relative = query_BT[:, :, None] - key_BS[:, None, :]
-        parts: list[Tensor] = []
-        if "content_to_position" in self.part.terms:
-            keys_nKE = (self.position_key or own.key)(table_nD).view(-1, K, E)
-            q_BKgE = q_BHTE.reshape(B, K, H // K * T, E)
-            scores = (q_BKgE @ keys_nKE.permute(1, 2, 0)).view(B, H, T, -1)
-            parts.append(scores.gather(-1, self.part.index(relative)[:, None].expand(B, H, T, S)))
-        if "position_to_content" in self.part.terms:
-            queries_nHE = (self.position_query or own.query)(table_nD).view(-1, H, E)
-            k_BHSE = k_BKSE.repeat_interleave(H // K, 1)
-            scores = k_BHSE @ queries_nHE.permute(1, 2, 0)
-            index = self.part.index(relative).mT[:, None].expand(B, H, S, T)
-            parts.append(scores.gather(-1, index).mT)
-        terms: Tensor = sum(parts[1:], parts[0])
-        return terms.float() * self.scale
-
 
 class RelativeTable(Drawn):
     """A learned vector for each relative position from -span to span - 1, (2 * span, D), normalised if `norm` (DeBERTa 3)."""
@@ -204,18 +137,10 @@ class RelativeTable(Drawn):
     norm: Norm | None = None
 
     def build(self, width: int) -> RelativeTableModule:
+        from anyformer.parts.attention.relative_module import RelativeTableModule
+
         return RelativeTableModule(self, width)
 
     def cost(self, width: int) -> Tally:
         table = Tally({"weight": Weight((2 * self.span, width), "replicate", "embedding")})
         return table + (total({"norm": self.norm.cost(width, 2 * self.span)}) if self.norm else Tally())
-
-
-class RelativeTableModule(nn.Module):
-    def __init__(self, table: RelativeTable, width: int) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.empty(2 * table.span, width))
-        self.norm = table.norm.build(width) if table.norm else nn.Identity()
-
-    def forward(self) -> Tensor:
-        return self.norm(self.weight)  # type: ignore[no-any-return]

@@ -5,23 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-import torch
 from pydantic import BeforeValidator
-from torch import Tensor
 
 from anyformer.describe import PartSet, Positive, with_kind
 from anyformer.operations import Shape, Tally, total
-from anyformer.parts.attention.attend_choice import attend_choice
 from anyformer.parts.attention.block_choice import BlockChoice
-from anyformer.parts.attention.slots import AttentionCall, AttentionInputs, Term
-from anyformer.parts.call.annotated_state import AnnotatedState
-from anyformer.parts.call.context import Memory, Visible
-from anyformer.parts.call.ring_state import RingState
-from anyformer.parts.call.state import FullState
+from anyformer.parts.attention.slots import AttentionCall, Term
 from anyformer.parts.masks.mask import Mask
 from anyformer.parts.sketch import number
 from anyformer.parts.slot import HeadSizes, SlotPart, Way
 from anyformer.plan import Plan
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from anyformer.parts.call.context import Memory, Visible
+    from anyformer.parts.call.ring_state import RingState
+    from anyformer.parts.call.state import FullState
 
 
 class Score(SlotPart):
@@ -92,6 +92,11 @@ class Score(SlotPart):
 
     def state(self, state: FullState | RingState, sizes: HeadSizes, capacity: int) -> FullState | RingState:
         """The state of keys and values, with what terms and the choice hold beside them."""
+        import torch
+
+        from anyformer.parts.call.annotated_state import AnnotatedState
+        from anyformer.parts.call.state import FullState
+
         if self.choice is not None:
             assert isinstance(state, FullState), "a ring holds fewer positions than its capacity"
             return self.choice.state(state, capacity)
@@ -109,6 +114,9 @@ class Score(SlotPart):
         call: AttentionCall,
     ) -> Tensor:
         """The mixed values of the keys that are scored, (B, H, T, U)."""
+        from anyformer.parts.attention.attend_choice import attend_choice
+        from anyformer.parts.attention.slots_module import AttentionInputs
+
         if self.choice is not None:
             return attend_choice(self.choice, q_BHTE, memory, visible, call)
         k, v = memory.key.to(q_BHTE.dtype), memory.value.to(q_BHTE.dtype)

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
-import torch
 from pydantic import Field, model_validator
-from torch import Tensor, nn
 
 from anyformer.describe import Count, Registry
 from anyformer.operations import Shape, Tally, Weight, total
 from anyformer.parts.attention.slots import AttentionCall, Term
-from anyformer.parts.call.context import Context, Memory
-from anyformer.parts.call.state import Keys
-from anyformer.parts.constant import listed
 from anyformer.parts.sketch import Drawn, Sketch, words
 from anyformer.parts.slot import HeadSizes, Way
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+    from anyformer.parts.attention.score_bias_module import ALiBiModule, RelativeBucketsModule
+    from anyformer.parts.call.context import Memory
+
 
 SCORE_BIAS = "score_bias"
 """Name in `Context.shared` of the module of the stack's score bias."""
@@ -80,30 +82,9 @@ class ALiBi(ScoreBias):
         return [2 ** (-8 * i / n) for i in range(1, n + 1)] + extra
 
     def module(self, sizes: HeadSizes) -> ALiBiModule:
+        from anyformer.parts.attention.score_bias_module import ALiBiModule
+
         return ALiBiModule(self, sizes)
-
-
-class ALiBiModule(nn.Module):
-    """A module without weights: slopes are computed, so that there is no buffer to lose."""
-
-    def __init__(self, alibi: ALiBi, sizes: HeadSizes) -> None:
-        super().__init__()
-        self.factor = sizes.scale if alibi.before_scale else 1.0
-        self.slopes, self.rounds = tuple(alibi.of_heads(sizes.heads)), alibi.rounded_to is not None
-
-    def forward(self, q_BHTE: Tensor, memory: Memory, context: Context, own: nn.Module | None, x_BTD: Tensor) -> Tensor:
-        """(B or 1, H, T, S) in fp32."""
-        kind = ("alibi", self.slopes, self.factor, self.rounds, memory.keys.label)
-        return context.once(kind, lambda: self._bias(context, memory.keys))
-
-    def _bias(self, context: Context, keys: Keys) -> Tensor:
-        query_BT, key_BS = context.positions, keys.positions
-        slopes_H11 = listed(self.slopes, torch.float32, query_BT.device)[:, None, None]
-        if self.rounds:
-            query, key = (slopes_H11.bfloat16() * x[:, None, None, :] for x in (query_BT, key_BS))
-            return -self.factor * (query.mT.float() - key.float()).abs()
-        distance = (query_BT[:, None, :, None] - key_BS[:, None, None, :]).abs()
-        return -slopes_H11 * self.factor * distance
 
 
 class RelativeBuckets(ScoreBias):
@@ -129,21 +110,9 @@ class RelativeBuckets(ScoreBias):
             )
         return self
 
-    def bucket(self, relative: Tensor) -> Tensor:
-        """The bucket of s - t, with a logarithm in fp32 as in T5: in another type powers of two are off by one."""
-        count, first = self.buckets, torch.zeros_like(relative)
-        if self.two_sided:
-            count //= 2
-            first = torch.where(relative > 0, count, 0)
-            distance = relative.abs()
-        else:
-            distance = (-relative).clamp(min=0)
-        exact = count // 2
-        growth = torch.log(distance.clamp(min=1).float() / exact) / math.log(self.max_distance / exact) * (count - exact)
-        far = (exact + growth.long()).clamp(max=count - 1)
-        return first + torch.where(distance < exact, distance, far)
-
     def module(self, sizes: HeadSizes) -> RelativeBucketsModule:
+        from anyformer.parts.attention.score_bias_module import RelativeBucketsModule
+
         return RelativeBucketsModule(self, sizes.heads)
 
     def work(self, sizes: HeadSizes, shape: Shape) -> Tally:
@@ -152,18 +121,6 @@ class RelativeBuckets(ScoreBias):
     def table(self, heads: int) -> Tally:
         """The declaration of the weights."""
         return Tally({"weight": Weight((self.buckets, heads), "replicate", "matrix", linear=False)})
-
-
-class RelativeBucketsModule(nn.Module):
-    def __init__(self, buckets: RelativeBuckets, heads: int) -> None:
-        super().__init__()
-        self.buckets = buckets
-        self.weight = nn.Parameter(torch.empty(buckets.buckets, heads))
-
-    def forward(self, q_BHTE: Tensor, memory: Memory, context: Context, own: nn.Module | None, x_BTD: Tensor) -> Tensor:
-        """(B or 1, H, T, S)."""
-        relative = memory.keys.positions[:, None, :] - context.positions[:, :, None]
-        return nn.functional.embedding(self.buckets.bucket(relative), self.weight).permute(0, 3, 1, 2)
 
 
 class SharedBias(Drawn):
@@ -179,6 +136,8 @@ class SharedBias(Drawn):
         return Sketch(title, (f"{self.heads} heads × {self.buckets.buckets} buckets, up to {self.buckets.max_distance}",))
 
     def build(self) -> RelativeBucketsModule:
+        from anyformer.parts.attention.score_bias_module import RelativeBucketsModule
+
         return RelativeBucketsModule(self.buckets, self.heads)
 
     def cost(self) -> Tally:

@@ -7,9 +7,6 @@ import math
 import torch
 from torch import Tensor
 
-from anyformer.operations import Pairs, Shape, Tally
-from anyformer.operations.elementwise import SCORE, softmax
-
 
 def by_group(x_BHTE: Tensor, groups: int) -> Tensor:
     """(B, H, T, E) -> (B, K, H / K * T, E): query heads of the same keys side by side, so that keys are not copied per head."""
@@ -40,19 +37,3 @@ def attention_weights(scores_BHTS: Tensor, allowed: Tensor | None, sink_H: Tenso
     B, H, T, _ = scores_BHTS.shape
     whole = torch.cat([scores_BHTS.float(), sink_H.float()[:, None, None].expand(B, H, T, 1)], -1).softmax(-1)
     return whole[..., :-1], whole[..., -1:]
-
-
-def pair_work(shape: Shape, heads: int, key: int, value: int, pairs: int, exact: int, each: int = SCORE) -> Tally:
-    """The work between queries and keys: scores over `key` features, their softmax, `value` features mixed.
-
-    Of `pairs` (query, key) pairs of each head and row the mask allows `exact`. `each`: operations of the softmax, or of what is
-    in its place, for one score.
-    """
-    B, T = shape.batch, shape.length
-    return Tally(
-        own_work={
-            "scores": Pairs(B, heads, key, pairs, exact, T, "features"),
-            "softmax": softmax(B * heads * pairs, B * heads * exact, each),
-            "mix": Pairs(B, heads, value, pairs, exact, T, "keys"),
-        }
-    )

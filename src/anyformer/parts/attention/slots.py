@@ -5,19 +5,20 @@ The forward pass goes through them in order: project, place, score, weigh, combi
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, Protocol
-
-import torch
-from torch import Tensor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 from anyformer.describe import Part
-from anyformer.parts.call.context import Context, Memory, Visible
 from anyformer.parts.call.shared import Read
-from anyformer.parts.call.state import State
 from anyformer.parts.sketch import Flow
 from anyformer.parts.slot import HeadSizes, Side, SlotPart, Way
 from anyformer.plan import Plan
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from anyformer.parts.call.context import Context, Memory, Visible
+    from anyformer.parts.call.state import State
 
 
 class Attending(Protocol):
@@ -58,35 +59,6 @@ class AttentionCall:
     def built(self, name: str) -> Any:
         """What a part built under this name."""
         return getattr(self.attention, name)
-
-
-@dataclass(frozen=True)
-class AttentionInputs:
-    """What is weighed: queries (B, H, T, E), keys (B, K, S, E), values (B, K, S, U), the keys that each query sees, what is
-    added to scores, and which heads of the attention these are."""
-
-    query: Tensor
-    key: Tensor
-    value: Tensor
-    visible: Visible
-    bias: Tensor | None = None
-    heads: slice = field(default_factory=lambda: slice(None))
-
-    @property
-    def all(self) -> tuple[Tensor, Tensor, Tensor, Visible, Tensor | None]:
-        """As the kernels take them."""
-        return self.query, self.key, self.value, self.visible, self.bias
-
-    @property
-    def halves(self) -> tuple[AttentionInputs, AttentionInputs]:
-        """Those of the first half of the heads and those of the second, with the values of both side by side."""
-        half, value = self.query.shape[1] // 2, torch.cat(self.value.chunk(2, 1), -1)
-        (q, other_q), (k, other_k) = self.query.chunk(2, 1), self.key.chunk(2, 1)
-        bias, other = (None, None) if self.bias is None else self.bias.chunk(2, 1)
-        return (
-            AttentionInputs(q, k, value, self.visible, bias, slice(half)),
-            AttentionInputs(other_q, other_k, value, self.visible, other, slice(half, None)),
-        )
 
 
 class Adjustment(Part, SlotPart):

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar, Literal
-
-import torch
-from torch import Tensor, nn
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from anyformer.operations import Contraction, Shape, Tally, Weight
 from anyformer.parts.attention.slots import AttentionCall
 from anyformer.parts.attention.weigh import Map
 from anyformer.parts.slot import HeadSizes, Way
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
 
 MIXES = ("talking_before", "talking_after")
 
@@ -24,7 +25,9 @@ class TalkingHeads(Map):
     kind: Literal["talking_heads"] = "talking_heads"
 
     def build(self, sizes: HeadSizes) -> Mapping[str, object]:
-        return {name: nn.Parameter(torch.empty(sizes.heads, sizes.heads)) for name in MIXES}
+        from anyformer.parts.attention.slots_module import parameters
+
+        return parameters(dict.fromkeys(MIXES, (sizes.heads, sizes.heads)))
 
     def cost(self, sizes: HeadSizes, shape: Shape, key_rows: int) -> Tally:
         return Tally({name: Weight((sizes.heads, sizes.heads), "replicate", "matrix", linear=False) for name in MIXES})
@@ -34,8 +37,7 @@ class TalkingHeads(Map):
         return Tally(own_work=dict.fromkeys(MIXES, mixed))
 
     def weights(self, scores_BHTS: Tensor, allowed: Tensor | None, call: AttentionCall) -> Tensor:
-        before, after = (call.built(name).to(scores_BHTS.dtype) for name in MIXES)
-        said_BHTS = torch.einsum("gh, bhts -> bgts", before, scores_BHTS)
-        if allowed is not None:
-            said_BHTS = said_BHTS.masked_fill(~allowed, float("-inf"))
-        return torch.einsum("gh, bhts -> bgts", after, said_BHTS.softmax(-1))
+        from anyformer.parts.attention.talking_heads_module import talked
+
+        before, after = map(call.built, MIXES)
+        return talked(scores_BHTS, allowed, before, after)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
-import torch
 from pydantic import Field
-from torch import Tensor
 
 from anyformer.describe import Count, Positive, Registry
 from anyformer.parts.positions.place import Place, Positioned
 from anyformer.parts.sketch import words
 from anyformer.parts.slot import Way
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 class Temperature(Place):
@@ -48,7 +49,7 @@ class LogTemperature(Temperature):
 
     def factor(self, positions_BT: Tensor) -> Tensor:
         steps = (positions_BT.clamp(min=0) + self.shift) // self.span
-        return 1 + self.strength * torch.log1p(steps.float())
+        return 1 + self.strength * steps.float().log1p()
 
 
 class PowerTemperature(Temperature):
@@ -60,7 +61,8 @@ class PowerTemperature(Temperature):
     shift: Annotated[int, Field(ge=0)] = 1
 
     def factor(self, positions_BT: Tensor) -> Tensor:
-        return torch.exp(self.power * torch.log1p((positions_BT.clamp(min=0) + self.shift).float() / self.span))
+        spans = (positions_BT.clamp(min=0) + self.shift).float() / self.span
+        return (self.power * spans.log1p()).exp()
 
 
 class LengthTemperature(Temperature):
@@ -71,4 +73,4 @@ class LengthTemperature(Temperature):
 
     def factor(self, positions_BT: Tensor) -> Tensor:
         length = (positions_BT.clamp(min=0) + 1).float()
-        return (length.log() / torch.full((), float(self.trained), device=length.device).log()).clamp(min=1)
+        return (length.log() / length.new_full((), float(self.trained)).log()).clamp(min=1)

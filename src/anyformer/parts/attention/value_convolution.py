@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
-import torch
-import torch.nn.functional as F
 from pydantic import Field, model_validator
-from torch import Tensor, nn
 
 from anyformer.operations import Dimension, Shape, Tally, Weight, total
 from anyformer.parts.attention.slots import AttentionCall, Combine
-from anyformer.parts.call.context import Context
-from anyformer.parts.pointwise.filters import convolve
 from anyformer.parts.slot import HeadSizes, Way
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 class ValueConvolution(Combine):
@@ -44,6 +42,8 @@ class ValueConvolution(Combine):
         return (f"values of the {self.kernel} positions around added",)
 
     def build(self, sizes: HeadSizes) -> Mapping[str, object]:
+        from anyformer.parts.attention.value_convolution_module import ValueConvolutionModule
+
         return {"value_convolution": ValueConvolutionModule(self, sizes.groups)}
 
     def cost(self, sizes: HeadSizes, shape: Shape, key_rows: int) -> Tally:
@@ -54,26 +54,3 @@ class ValueConvolution(Combine):
 
     def mixed(self, y_BHTU: Tensor, call: AttentionCall) -> Tensor:
         return call.built("value_convolution")(y_BHTU, call.values, call.context)  # type: ignore[no-any-return]
-
-
-class ValueConvolutionModule(nn.Module):
-    """The mixed values (B, H, T, U) and the tokens' own (B, T, K, U) -> (B, H, T, U)."""
-
-    def __init__(self, part: ValueConvolution, groups: int) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.empty(groups, part.kernel))
-
-    def extra_repr(self) -> str:
-        return f"kv_heads={self.weight.shape[0]}, kernel={self.weight.shape[1]}"
-
-    def forward(self, y_BHTU: Tensor, v_BTKU: Tensor, context: Context) -> Tensor:
-        B, T, K, U = v_BTKU.shape
-        side, segments = self.weight.shape[1] // 2, context.segments
-        if context.valid is not None:
-            v_BTKU = v_BTKU * context.valid[..., None, None].to(v_BTKU.dtype)
-        if segments is not None:
-            segments = F.pad(segments, (side, side), value=-1)
-        wide = F.pad(v_BTKU.reshape(B, T, K * U), (0, 0, side, side))
-        near_BTKU = convolve(wide, self.weight.repeat_interleave(U, 0), segments, ahead=side).view(B, T, K, U)
-        near_BHTU = near_BTKU.to(y_BHTU.dtype).transpose(1, 2).repeat_interleave(y_BHTU.shape[1] // K, 1)
-        return y_BHTU + near_BHTU

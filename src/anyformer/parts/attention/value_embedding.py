@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
-
-import torch
-from torch import Tensor, nn
+from typing import TYPE_CHECKING, ClassVar
 
 from anyformer.describe import Count, Positive
 from anyformer.operations import Dimension, Shape, Tally, Weight, total
 from anyformer.parts.attention.slots import Adjustment, AttentionCall
 from anyformer.parts.call.shared import TOKENS, Read
-from anyformer.parts.lookup import rows_of
 from anyformer.parts.pointwise.gate import Gate
 from anyformer.parts.slot import HeadSizes, Side, Way
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 class ValueEmbedding(Adjustment):
@@ -46,6 +45,8 @@ class ValueEmbedding(Adjustment):
         return (TOKENS,)
 
     def build(self, sizes: HeadSizes) -> Mapping[str, object]:
+        from anyformer.parts.attention.value_embedding_module import ValueEmbeddingModule
+
         return {"value_embedding": ValueEmbeddingModule(self, sizes)}
 
     def cost(self, sizes: HeadSizes, shape: Shape, key_rows: int) -> Tally:
@@ -58,19 +59,3 @@ class ValueEmbedding(Adjustment):
 
     def split(self, y_BTHE: Tensor, side: Side, call: AttentionCall) -> Tensor:
         return call.built("value_embedding")(y_BTHE, call.x, call.context.tokens) if side == "value" else y_BTHE
-
-
-class ValueEmbeddingModule(nn.Module):
-    """Values (B, T, K, U), what they read (B, T, D) and the tokens (B, T) -> (B, T, K, U)."""
-
-    def __init__(self, part: ValueEmbedding, sizes: HeadSizes) -> None:
-        super().__init__()
-        self.scale = part.scale
-        self.table = nn.Parameter(torch.empty(part.vocab, sizes.features("value")))
-        self.gate = part.gate.module(sizes.inputs, sizes.groups, sizes.value_width) if part.gate else None
-
-    def forward(self, v_BTKU: Tensor, x_BTD: Tensor, tokens_BT: Tensor | None) -> Tensor:
-        assert tokens_BT is not None, "a stack whose layers read tokens gets them"
-        rows = rows_of(self.table, tokens_BT, "tokens of a value embedding")
-        rows_BTKU = rows.to(v_BTKU.dtype).view(v_BTKU.shape) * self.scale
-        return v_BTKU + (rows_BTKU if self.gate is None else self.gate(x_BTD, rows_BTKU))

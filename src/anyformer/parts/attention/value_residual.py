@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
-from torch import Tensor
+from typing import TYPE_CHECKING, ClassVar
 
 from anyformer.parts.attention.slots import Adjustment, AttentionCall
 from anyformer.parts.call.shared import VALUES, Read
 from anyformer.parts.slot import Side, Way
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 class ValueResidual(Adjustment):

@@ -5,18 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from functools import partial
-from typing import ClassVar, Literal, Self
-
-import torch
-from torch import Tensor, nn
+from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
 from anyformer.describe import Count, Positive, Probability, Registry
 from anyformer.operations import Shape, Tally, Weight
 from anyformer.operations.elementwise import SCORE
-from anyformer.parts.attention.attend import attend
-from anyformer.parts.attention.slots import AttentionCall, AttentionInputs
+from anyformer.parts.attention.slots import AttentionCall
 from anyformer.parts.sketch import words
 from anyformer.parts.slot import HeadSizes, SlotPart, Way
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from anyformer.parts.attention.slots_module import AttentionInputs
 
 
 class Weigh(SlotPart):
@@ -95,6 +96,8 @@ class Map(Weigh):
         raise NotImplementedError
 
     def attended(self, given: AttentionInputs, call: AttentionCall) -> Tensor:
+        from anyformer.parts.attention.attend import attend
+
         return attend(*given.all, weigh=partial(self.weights, call=call), **call.attention.scoring(call))
 
 
@@ -124,9 +127,13 @@ class Softmax(Map):
         return Tally({"sink": Weight((H,), "column", "zeros", axes=((("heads", H),),))} if self.sink else {})
 
     def build(self, sizes: HeadSizes) -> Mapping[str, object]:
-        return {"sink": nn.Parameter(torch.empty(sizes.heads))} if self.sink else {}
+        from anyformer.parts.attention.slots_module import parameters
+
+        return parameters({"sink": (sizes.heads,)}) if self.sink else {}
 
     def attended(self, given: AttentionInputs, call: AttentionCall) -> Tensor:
+        from anyformer.parts.attention.attend import attend
+
         sink = call.built("sink")[given.heads] if self.sink else None
         return attend(*given.all, sink_H=sink, **call.attention.scoring(call))
 
@@ -148,9 +155,9 @@ class SigmoidWeights(Map):
 
     def weights(self, scores_BHTS: Tensor, allowed: Tensor | None, call: AttentionCall) -> Tensor:
         if allowed is None:
-            return torch.sigmoid(scores_BHTS - math.log(self.length or scores_BHTS.shape[-1]))
+            return (scores_BHTS - math.log(self.length or scores_BHTS.shape[-1])).sigmoid()
         seen = allowed.sum(-1, keepdim=True).log() if self.length is None else math.log(self.length)
-        return torch.sigmoid(scores_BHTS - seen).masked_fill(~allowed, 0.0)
+        return (scores_BHTS - seen).sigmoid().masked_fill(~allowed, 0.0)
 
 
 class Softpick(Map):
@@ -172,6 +179,6 @@ class Softpick(Map):
             scores_BHTS = scores_BHTS.masked_fill(~allowed, 0.0)  # exp(0) - 1 adds nothing to either sum
         # Both sides of the quotient times exp(-m), m no less than any score: no exponential is above 1.
         largest_BHT1 = scores_BHTS.detach().amax(-1, keepdim=True).clamp(min=0)
-        one_BHT1 = torch.exp(-largest_BHT1)
-        beyond_BHTS = torch.exp(scores_BHTS - largest_BHT1) - one_BHT1
+        one_BHT1 = (-largest_BHT1).exp()
+        beyond_BHTS = (scores_BHTS - largest_BHT1).exp() - one_BHT1
         return beyond_BHTS.relu() / (beyond_BHTS.abs().sum(-1, keepdim=True) + self.eps * one_BHT1)

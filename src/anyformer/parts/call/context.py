@@ -23,6 +23,7 @@ from anyformer.parts.masks.band import Band, band_of
 from anyformer.parts.masks.mask import Mask
 from anyformer.parts.masks.simple import Causal
 from anyformer.parts.positions.rotary import Rotary
+from anyformer.parts.positions.rotary_module import rotate, table
 from anyformer.plan import Plan
 
 R = TypeVar("R")
@@ -204,22 +205,22 @@ class Context:
         if key not in self._tables:
             last = None if self.share is None else self.share.whole.positions.amax()
             positions = self.positions if self.axes is None or rotary.value.axes is None else self.axes
-            self._tables[key] = rotary.value.table(positions.clamp(min=0), head_width, dtype, last)
-        table: tuple[Tensor, Tensor] = self._tables[key]
-        return table
+            self._tables[key] = table(rotary.value, positions.clamp(min=0), head_width, dtype, last)
+        found: tuple[Tensor, Tensor] = self._tables[key]
+        return found
 
     def rotated(self, x_BTHE: Tensor, rotary: Digested[Rotary] | None) -> Tensor:
         """Heads rotated by this call's positions; as they are, without rotary positions."""
         if rotary is None:
             return x_BTHE
-        return rotary.value.rotate(x_BTHE, self._rotary(rotary, x_BTHE.shape[-1], x_BTHE.dtype))
+        return rotate(rotary.value, x_BTHE, self._rotary(rotary, x_BTHE.shape[-1], x_BTHE.dtype))
 
     def rotated_back(self, x_BTHE: Tensor, rotary: Digested[Rotary] | None) -> Tensor:
         """Heads rotated against this call's positions, so that what `rotated` turned at these stands again as it was."""
         if rotary is None:
             return x_BTHE
         cos, sin = self._rotary(rotary, x_BTHE.shape[-1], x_BTHE.dtype)
-        return rotary.value.rotate(x_BTHE, (cos, -sin))
+        return rotate(rotary.value, x_BTHE, (cos, -sin))
 
     def visible(self, mask: Digested[Mask], keys: Keys, *, banded: bool = False) -> Visible:
         """The keys that the mask lets each query of this call see; `banded`: as a band, if the mask fits into one."""

@@ -9,9 +9,6 @@ from torch import Tensor
 
 from anyformer.parts.call.state import StateError
 
-SUM_BYTES = 4
-"""Bytes per element of a running sum: fp32 whatever the type of the activations, because its error grows with time."""
-
 
 class ConvolutionState:
     """The latest inputs (B, n - 1, W) of a causal convolution with a kernel of n."""

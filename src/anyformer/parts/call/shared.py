@@ -60,3 +60,8 @@ def read_only(shared: Shared, reads: Iterable[Read]) -> Shared:
     """The shared values that `reads` name."""
     keys = ((read.variant, read.name) for read in reads)
     return {key: shared[key] for key in keys if key in shared}
+
+
+def slot_bytes(batch: int, capacity: int) -> int:
+    """Bytes of the positions that a stack's decode state holds, one in each slot."""
+    return 8 * batch * capacity

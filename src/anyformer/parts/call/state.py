@@ -90,10 +90,6 @@ class Slots:
     def allocate(batch: int, capacity: int, device: torch.device | str) -> Slots:
         return Slots(torch.full((batch, capacity), EMPTY, dtype=torch.int64, device=device))
 
-    @staticmethod
-    def bytes(batch: int, capacity: int) -> int:
-        return 8 * batch * capacity
-
     @property
     def nbytes(self) -> int:
         return self.positions.nbytes

@@ -2,29 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 
-import torch
 from pydantic import Field
-from torch import Tensor, nn
 
-from anyformer.describe import Count, Probability, Registry, Value
+from anyformer.describe import Count, InputError, Probability, Registry, Value
 from anyformer.operations import Limit, Tally, Weight, total
 from anyformer.parts.derived import WidthFactor, of_width
 from anyformer.parts.embedding.narrow_table import NarrowTable
-from anyformer.parts.embedding.vocabulary import HoldsVocabulary
-from anyformer.parts.lookup import InputError, rows_of
 from anyformer.parts.sketch import Drawn, Sketch, number
 
-WHOLE = (torch.int64, torch.int32)
-"""Types of an index into a table."""
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
 
-
-class InputModule(HoldsVocabulary):
-    """The input of a model, its padding and its types of segments -> (B, T, D)."""
-
-    def forward(self, given: Tensor, padding: Tensor | None, types: Tensor | None) -> Tensor:
-        raise NotImplementedError
+    from anyformer.parts.embedding.embedding_module import EmbeddingModule, InputModule
 
 
 class Input(Drawn):
@@ -94,15 +86,6 @@ class MaskedTokens(Value):
         reason = "the share of a row's tokens that are masked scales all others"
         return (Limit("causal", reason), Limit("packed", reason))
 
-    def rescale(self, x_BTD: Tensor, tokens_BT: Tensor, padding_BT: Tensor | None) -> Tensor:
-        """x with masked tokens at 0 and the others scaled as if the usual share were masked."""
-        masked_BT = tokens_BT == self.token
-        real_BT = torch.ones_like(masked_BT) if padding_BT is None else ~padding_BT
-        count_B1 = real_BT.sum(1, keepdim=True)
-        left_B1 = (real_BT & ~masked_BT).sum(1, keepdim=True).clamp(min=1)
-        factor_BT = torch.where(masked_BT, 0.0, (1 - self.share) * count_B1 / left_B1)
-        return x_BTD * factor_BT[:, :, None].to(x_BTD.dtype)
-
 
 class Embedding(Input):
     """x = scale * table[token] + types[type], table (V, D). A look-up costs no matrix product; a `narrow` table has one."""
@@ -148,6 +131,8 @@ class Embedding(Input):
         return Sketch("Token embedding", tuple(fact for fact, holds in facts.items() if holds))
 
     def check(self, name: str, given: Tensor, padding: Tensor | None) -> int:
+        from anyformer.parts.embedding.embedding_module import WHOLE
+
         if given.dim() != 2:
             raise InputError(f"{name} should have shape (B, T), got {tuple(given.shape)}")
         if given.dtype not in WHOLE:
@@ -155,6 +140,8 @@ class Embedding(Input):
         return given.shape[1]
 
     def build(self, width: int) -> EmbeddingModule:
+        from anyformer.parts.embedding.embedding_module import EmbeddingModule
+
         return EmbeddingModule(self, width)
 
     def cost(self, width: int, batch: int, length: int) -> Tally:
@@ -166,29 +153,7 @@ class Embedding(Input):
         return Tally(weights, own_limits=self.masked.limits if self.masked else ()) + total(inner)
 
     def example(self, batch: int, length: int, device: torch.device | str = "cpu", seed: int = 0) -> Tensor:
+        import torch
+
         generator = torch.Generator().manual_seed(seed)
         return torch.randint(0, self.vocab, (batch, length), generator=generator).to(device)
-
-
-class EmbeddingModule(InputModule):
-    """(B, T) int -> (B, T, D)."""
-
-    def __init__(self, embedding: Embedding, width: int) -> None:
-        super().__init__()
-        columns = embedding.columns(width)
-        self.scale, self.masked = of_width(embedding.scale, columns), embedding.masked
-        self.weight = nn.Parameter(torch.empty(embedding.vocab, columns))
-        self.narrow = embedding.narrow.build(width) if embedding.narrow else None
-        self.types = nn.Parameter(torch.empty(embedding.types, width)) if embedding.types else None
-
-    def forward(self, given: Tensor, padding: Tensor | None = None, types: Tensor | None = None) -> Tensor:
-        x_BTD = self.vocabulary.rows(self.weight, given)
-        if self.scale != 1.0:
-            x_BTD = x_BTD * self.scale
-        if self.masked is not None:
-            x_BTD = self.masked.rescale(x_BTD, given, padding)
-        if self.narrow is not None:
-            x_BTD = self.narrow(x_BTD, padding)
-        if self.types is not None:
-            x_BTD = x_BTD + (self.types[0] if types is None else rows_of(self.types, types, "types of segments"))
-        return x_BTD

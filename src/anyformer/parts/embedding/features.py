@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Literal, Self
 
-import torch
-import torch.nn.functional as F
 from pydantic import Field, field_validator
-from torch import Tensor, nn
 
-from anyformer.describe import Count
+from anyformer.describe import Count, InputError
 from anyformer.operations import Operation, Product, Tally, Weight, matrix, total
 from anyformer.parts.derived import WidthFactor, of_width
-from anyformer.parts.embedding.embedding import Input, InputModule
-from anyformer.parts.lookup import InputError
+from anyformer.parts.embedding.embedding import Input
 from anyformer.parts.norms.norm import Norm
 from anyformer.parts.sketch import Sketch, number
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+    from anyformer.parts.embedding.features_module import AudioFramesModule, FeaturesModule, GatedFramesModule
 
 
 class Features(Input):
@@ -38,6 +40,8 @@ class Features(Input):
         return _vectors(name, given, self.features)
 
     def build(self, width: int) -> FeaturesModule:
+        from anyformer.parts.embedding.features_module import FeaturesModule
+
         return FeaturesModule(self, width)
 
     def cost(self, width: int, batch: int, length: int) -> Tally:
@@ -45,19 +49,9 @@ class Features(Input):
         return parts + (total({"norm": self.norm.cost(width, batch * length)}) if self.norm else Tally())
 
     def example(self, batch: int, length: int, device: torch.device | str = "cpu", seed: int = 0) -> Tensor:
+        import torch
+
         return torch.randn(batch, length, self.features, generator=torch.Generator().manual_seed(seed)).to(device)
-
-
-class FeaturesModule(InputModule):
-    """(B, T, I) -> (B, T, D)."""
-
-    def __init__(self, part: Features, width: int) -> None:
-        super().__init__()
-        self.projection = nn.Linear(part.features, width, bias=part.bias)
-        self.norm = part.norm.build(width) if part.norm else nn.Identity()
-
-    def forward(self, given: Tensor, padding: Tensor | None, types: Tensor | None) -> Tensor:
-        return self.norm(self.projection(given.to(self.projection.weight.dtype)))  # type: ignore[no-any-return]
 
 
 class Frames(Input):
@@ -73,6 +67,8 @@ class Frames(Input):
 
     def check(self, name: str, given: Tensor, padding: Tensor | None) -> int:
         # Values cannot be read on the meta device, nor while a compiler traces.
+        import torch
+
         checked = None if padding is None or padding.is_meta or torch.compiler.is_compiling() else padding
         if checked is not None and bool((checked[:, :-1] & ~checked[:, 1:]).any()):
             raise InputError(f"padding of audio frames must stand after them; in {name} a frame follows padding")
@@ -82,6 +78,8 @@ class Frames(Input):
         return None if padding is None else padding[:, :: self.frames]
 
     def example(self, batch: int, length: int, device: torch.device | str = "cpu", seed: int = 0) -> Tensor:
+        import torch
+
         generator = torch.Generator().manual_seed(seed)
         return torch.randn(batch, self.frames * length, self.features, generator=generator).to(device)
 
@@ -104,6 +102,8 @@ class AudioFrames(Frames):
         return Sketch("2 convolutions over time", (sizes, "kernels 3", "GELU", "every 2nd frame"))
 
     def build(self, width: int) -> AudioFramesModule:
+        from anyformer.parts.embedding.features_module import AudioFramesModule
+
         return AudioFramesModule(self, width)
 
     def cost(self, width: int, batch: int, length: int) -> Tally:
@@ -116,21 +116,6 @@ class AudioFrames(Frames):
         # The second convolution has a stride of 2, so the first one computes twice as many frames.
         first = Product(2 * batch * length, 3 * self.features, width, "column", constant=True)
         return Tally(weights, {"first": first, "second": Product(batch * length, 3 * width, width, "replicate")})
-
-
-class AudioFramesModule(InputModule):
-    """(B, frames, I) -> (B, ceil(frames / 2), D)."""
-
-    def __init__(self, part: AudioFrames, width: int) -> None:
-        super().__init__()
-        self.first = nn.Conv1d(part.features, width, 3, padding=1)
-        self.second = nn.Conv1d(width, width, 3, stride=2, padding=1)
-
-    def forward(self, given: Tensor, padding: Tensor | None, types: Tensor | None) -> Tensor:
-        x_BDT = F.gelu(self.first(_silent(given.to(self.first.weight.dtype).mT, padding)))
-        x_BDT = F.gelu(self.second(_silent(x_BDT, padding)))
-        # Contiguous, or every projection that reads the stream would make a copy and save it for backward.
-        return x_BDT.mT.contiguous()
 
 
 class GatedFrames(Frames):
@@ -169,6 +154,8 @@ class GatedFrames(Frames):
         return self.but(scale=of_width(self.scale, width))
 
     def build(self, width: int) -> GatedFramesModule:
+        from anyformer.parts.embedding.features_module import GatedFramesModule
+
         return GatedFramesModule(self, width)
 
     def cost(self, width: int, batch: int, length: int) -> Tally:
@@ -180,31 +167,6 @@ class GatedFrames(Frames):
             rows = batch * length * (self.frames >> i + 1)
             work[f"layers.{i}"] = Product(rows, inputs * kernel, outputs, "replicate", constant=i == 0)
         return Tally(weights, work)
-
-
-class GatedFramesModule(InputModule):
-    """(B, frames, I) -> (B, ceil(frames / 2^n), D)."""
-
-    def __init__(self, part: GatedFrames, width: int) -> None:
-        super().__init__()
-        self.scale = of_width(part.scale, width)
-        self.layers = nn.ModuleList(
-            nn.Conv1d(inputs, outputs, kernel, stride=2, padding=kernel // 2)
-            for kernel, (outputs, inputs) in zip(part.kernels, part.sides(width), strict=True)
-        )
-
-    def forward(self, given: Tensor, padding: Tensor | None, types: Tensor | None) -> Tensor:
-        x_BIT = given.to(next(self.parameters()).dtype).mT
-        for layer in self.layers:
-            x_BIT = F.glu(layer(_silent(x_BIT, padding)), dim=1)
-            padding = None if padding is None else padding[:, ::2]
-        x_BTI = x_BIT.mT.contiguous()
-        return x_BTI if self.scale == 1.0 else x_BTI * self.scale
-
-
-def _silent(x_BIT: Tensor, padding_BT: Tensor | None) -> Tensor:
-    """x with padding set to zero, which is also what a convolution reads beyond the end of a row."""
-    return x_BIT if padding_BT is None else x_BIT.masked_fill(padding_BT[:, None], 0)
 
 
 def _vectors(name: str, given: Tensor, features: int) -> int:

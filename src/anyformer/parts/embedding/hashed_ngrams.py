@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
-
-import torch
-from torch import Tensor, nn
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from anyformer.describe import Positive
 from anyformer.operations import Shape, StateBytes, Tally
-from anyformer.parts.call.context import Context
-from anyformer.parts.call.recurrent_state import ConvolutionState
 from anyformer.parts.call.shared import TOKENS, Read
 from anyformer.parts.embedding.ngrams import Ngrams
 from anyformer.parts.sketch import Cell, SideInput, Sketch
 from anyformer.parts.sublayer import Sublayer, Traits
 from anyformer.plan import Plan
+
+if TYPE_CHECKING:
+    import torch
+
+    from anyformer.parts.call.recurrent_state import ConvolutionState
+    from anyformer.parts.embedding.hashed_ngrams_module import HashedNgramsModule
 
 
 class HashedNgrams(Sublayer):
@@ -44,6 +45,8 @@ class HashedNgrams(Sublayer):
         return (TOKENS,)
 
     def build(self, width: int, plan: Plan, name: str) -> HashedNgramsModule:
+        from anyformer.parts.embedding.hashed_ngrams_module import HashedNgramsModule
+
         return HashedNgramsModule(self, width)
 
     def cost(self, width: int, shape: Shape, plan: Plan) -> Tally:
@@ -55,15 +58,3 @@ class HashedNgrams(Sublayer):
     ) -> ConvolutionState:
         """The latest tokens, for any capacity."""
         return self.ngrams.state(batch, device)
-
-
-class HashedNgramsModule(nn.Module):
-    """(B, T, D), of which nothing is read, and the context's tokens (B, T) -> (B, T, D)."""
-
-    def __init__(self, part: HashedNgrams, width: int) -> None:
-        super().__init__()
-        self.scale = part.scale
-        self.ngrams = part.ngrams.build(width)
-
-    def forward(self, x_BTD: Tensor, context: Context, state: ConvolutionState | None = None) -> Tensor:
-        return (self.ngrams(context, state).sum(2) * self.scale).to(x_BTD.dtype)  # type: ignore[no-any-return]

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
-import torch
 from pydantic import Field, model_validator
-from torch import Tensor, nn
 
 from anyformer.describe import Choice, Count, Positive, Value
 from anyformer.operations import Dimension, Product, Tally, Weight, matrix, total
 from anyformer.parts.derived import WidthFactor, of_width
 from anyformer.parts.embedding.embedding import Input
-from anyformer.parts.embedding.vocabulary import HoldsVocabulary
 from anyformer.parts.norms.norm import Norm
-from anyformer.parts.pointwise.activation import ACTIVATIONS, activation_name, built_activation
+from anyformer.parts.pointwise.activation import ACTIVATIONS, activation_name
 from anyformer.parts.sketch import Drawn, Sketch, number
+
+if TYPE_CHECKING:
+    from anyformer.parts.embedding.head_module import HeadModule
+
 
 POOLED = {"first": "first position", "mean": "mean of positions", "last": "last position"}
 """How one x is made of a row's, in words."""
@@ -140,6 +141,8 @@ class Head(Drawn):
         return self.transform.width or table_width
 
     def build(self, outputs: int, width: int, table_width: int) -> HeadModule:
+        from anyformer.parts.embedding.head_module import HeadModule
+
         return HeadModule(self, outputs, width, self.features(width, table_width))
 
     def cost(self, outputs: int, width: int, table_width: int, batch: int, length: int) -> Tally:
@@ -156,78 +159,3 @@ class Head(Drawn):
         if self.bias:
             weights["bias"] = Weight((outputs,), "column", "zeros", axes=(tokens,))
         return Tally(weights, {"logits": Product(rows, features, outputs, "column")}) + inner
-
-
-class TransformModule(nn.Module):
-    """(..., D) -> (..., features of y)."""
-
-    def __init__(self, transform: Transform, width: int, outputs: int) -> None:
-        super().__init__()
-        inner = transform.inner
-        self.inner = nn.Identity() if inner is None else nn.Linear(width, inner, bias=transform.bias)
-        self.inner_activation = nn.Identity() if inner is None else built_activation(transform.activation, inner)
-        self.dense = nn.Linear(inner or width, outputs, bias=transform.bias)
-        self.activation = built_activation(transform.activation, outputs)
-        self.norm = transform.norm.build(outputs) if transform.norm else nn.Identity()
-
-    def forward(self, x_D: Tensor) -> Tensor:
-        return self.norm(self.activation(self.dense(self.inner_activation(self.inner(x_D)))))  # type: ignore[no-any-return]
-
-
-class HeadModule(HoldsVocabulary):
-    """(..., D) -> (..., V). A tied table is an argument of each call, so that no copy, cast or move can break the tie."""
-
-    def __init__(self, head: Head, outputs: int, width: int, features: int) -> None:
-        super().__init__()
-        self.head, self.scale = head, of_width(head.scale, width)
-        self.transform = TransformModule(head.transform, width, features) if head.transform else nn.Identity()
-        own = not head.tied and head.outputs != "features"
-        self.weight = nn.Parameter(torch.empty(outputs, features)) if own else None
-        self.own = nn.Parameter(torch.empty(outputs, head.own)) if head.own else None
-        self.bias = nn.Parameter(torch.empty(outputs)) if head.bias else None
-
-    def extra_repr(self) -> str:
-        return repr(self.head)
-
-    def forward(self, x_D: Tensor, table_VP: Tensor | None = None) -> Tensor:
-        if self.head.outputs == "features":
-            return self.transform(x_D)  # type: ignore[no-any-return]
-        table = table_VP if self.weight is None else self.weight
-        assert table is not None, "a tied head gets the embedding's table"
-        table = table if self.own is None else torch.cat([table, self.own], 1)
-        logits_V = self.vocabulary.logits(self.transform(x_D), table, self.bias)
-        if self.scale != 1.0:
-            logits_V = logits_V * self.scale
-        if self.head.softcap is not None:
-            logits_V = self.head.softcap * torch.tanh(logits_V / self.head.softcap)
-        return logits_V
-
-    def pooled(self, x_BTD: Tensor, padding_BT: Tensor | None, tokens: Tensor | None = None) -> Tensor:
-        """The vectors that become logits: (B, D) where the head pools, else x itself; `tokens`: those of a text, (B, T)."""
-        match self.head.pool:
-            case None:
-                return x_BTD
-            case "first":
-                if padding_BT is None:
-                    return x_BTD[:, 0]
-                first = (~padding_BT).byte().argmax(1)
-                return x_BTD[torch.arange(len(x_BTD), device=x_BTD.device), first]
-            case "mean":
-                if padding_BT is None:
-                    return x_BTD.mean(1)
-                counted = ~padding_BT[:, :, None]
-                return (x_BTD * counted).sum(1) / counted.sum(1)
-            case "last":
-                if self.head.passed_over is not None:
-                    assert tokens is not None, "a text has tokens, and check refuses passed_over elsewhere"
-                    skipped = tokens == self.head.passed_over
-                    padding_BT = skipped if padding_BT is None else padding_BT | skipped
-                return at_last(x_BTD, padding_BT)
-
-
-def at_last(x: Tensor, padding_BT: Tensor | None) -> Tensor:
-    """(B, T, ...) -> (B, ...): the last position of each row that is no padding, the first of a row that is nothing else."""
-    if padding_BT is None:
-        return x[:, -1]
-    last_B = (~padding_BT * torch.arange(x.shape[1], device=x.device)).amax(1)
-    return x[torch.arange(len(x), device=x.device), last_B]

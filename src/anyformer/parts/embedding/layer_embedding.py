@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
-
-from torch import Tensor, nn
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from anyformer.describe import Choice, Count, Positive
 from anyformer.operations import Shape, Tally, Weight, matrix, total
-from anyformer.parts.call.context import Context
 from anyformer.parts.call.shared import TOKENS, Read
 from anyformer.parts.pointwise.activation import ACTIVATIONS, activation_name
 from anyformer.parts.sketch import Cell, SideInput, Sketch, chain, fan, number
 from anyformer.parts.sublayer import Sublayer
 from anyformer.plan import Plan
+
+if TYPE_CHECKING:
+    from anyformer.parts.embedding.layer_embedding_module import LayerEmbeddingModule
 
 
 class LayerEmbedding(Sublayer):
@@ -43,24 +43,13 @@ class LayerEmbedding(Sublayer):
         return 0
 
     def build(self, width: int, plan: Plan, name: str) -> LayerEmbeddingModule:
+        from anyformer.parts.embedding.layer_embedding_module import LayerEmbeddingModule
+
         return LayerEmbeddingModule(self, width)
 
     def cost(self, width: int, shape: Shape, plan: Plan) -> Tally:
         table = Weight((self.vocab, self.width), "column", "embedding", linear=False, axes=((("vocab", self.vocab),), ()))
         return gated_rows_cost(width, self.width, self.activation, shape.rows) + Tally({"table.weight": table})
-
-
-class GatedRowsModule(nn.Module):
-    """(act(x W_in) * row) W_out."""
-
-    def __init__(self, width: int, narrow: int, activation: str) -> None:
-        super().__init__()
-        self.input = nn.Linear(width, narrow, bias=False)
-        self.activation = ACTIVATIONS[activation].build(narrow)
-        self.output = nn.Linear(narrow, width, bias=False)
-
-    def gated(self, x_BTD: Tensor, rows_BTP: Tensor) -> Tensor:
-        return self.output(self.activation(self.input(x_BTD)) * rows_BTP)  # type: ignore[no-any-return]
 
 
 def gated_rows_cost(width: int, narrow: int, activation: str, rows: int) -> Tally:
@@ -76,16 +65,3 @@ def gated_rows_sketch(title: str, width: int, narrow: int, activation: str, row:
     """The drawing of a `GatedRowsModule`."""
     gate = chain(Cell(f"in {narrow}"), Cell(activation_name(activation, gated=False), "pointwise"))
     return Sketch(title, flow=chain(fan(gate, row, join="×"), Cell(f"out {number(width)}")))
-
-
-class LayerEmbeddingModule(GatedRowsModule):
-    """(B, T, D) and the context's tokens (B, T) -> (B, T, D)."""
-
-    def __init__(self, part: LayerEmbedding, width: int) -> None:
-        super().__init__(width, part.width, part.activation)
-        self.scale = part.scale
-        self.table = nn.Embedding(part.vocab, part.width)
-
-    def forward(self, x_BTD: Tensor, context: Context, state: None = None) -> Tensor:
-        assert context.tokens is not None, "a stack whose layers read tokens gets them"
-        return self.gated(x_BTD, self.table(context.tokens).to(x_BTD.dtype) * self.scale)

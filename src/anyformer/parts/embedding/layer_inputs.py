@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Literal, Self
 
-import torch
 from pydantic import Field, model_validator
-from torch import Tensor, nn
 
 from anyformer.describe import Choice, Count, Positive
 from anyformer.operations import Shape, Tally, Weight, matrix, total
-from anyformer.parts.call.context import Context
 from anyformer.parts.call.shared import Read
-from anyformer.parts.derived import WidthFactor, of_width
-from anyformer.parts.embedding.layer_embedding import GatedRowsModule, gated_rows_cost, gated_rows_sketch
-from anyformer.parts.lookup import rows_of
+from anyformer.parts.derived import WidthFactor
+from anyformer.parts.embedding.layer_embedding import gated_rows_cost, gated_rows_sketch
 from anyformer.parts.norms.norm import Norm
 from anyformer.parts.pointwise.activation import ACTIVATIONS
 from anyformer.parts.sketch import Cell, Drawn, SideInput, Sketch, number
 from anyformer.parts.sublayer import Sublayer
 from anyformer.plan import Plan
+
+if TYPE_CHECKING:
+    from anyformer.parts.embedding.layer_inputs_module import LayerInputModule, LayerInputsModule
+
 
 LAYER_INPUTS = "layer_inputs"
 """Name in `Context.shared` of the stack's inputs of its layers, (B, T, L, P)."""
@@ -58,6 +58,8 @@ class LayerInputs(Drawn):
         return Sketch("Inputs of each layer", (f"{number(width)} → L × {self.width}", *table))
 
     def build(self, width: int, depth: int) -> LayerInputsModule:
+        from anyformer.parts.embedding.layer_inputs_module import LayerInputsModule
+
         return LayerInputsModule(self, width, depth)
 
     def cost(self, width: int, depth: int, rows: int) -> Tally:
@@ -70,29 +72,6 @@ class LayerInputs(Drawn):
                 {"table": Weight((V, depth * P), "replicate", "embedding", linear=False, axes=((("vocab", V),), ()))}
             )
         return tally
-
-
-class LayerInputsModule(nn.Module):
-    """(B, T, D) and tokens (B, T) -> (B, T, L, P)."""
-
-    def __init__(self, part: LayerInputs, width: int, depth: int) -> None:
-        super().__init__()
-        self.part, self.shape = part, (depth, part.width)
-        self.scale = of_width(part.projection_scale, width)
-        self.projection = nn.Linear(width, depth * part.width, bias=False)
-        self.norm = part.norm.build(part.width) if part.norm else nn.Identity()
-        self.table = None if part.vocab is None else nn.Parameter(torch.empty(part.vocab, depth * part.width))
-
-    def forward(self, x_BTD: Tensor, tokens_BT: Tensor | None) -> Tensor:
-        shape = (*x_BTD.shape[:2], *self.shape)
-        inputs_BTLP: Tensor = self.norm((self.projection(x_BTD) * self.scale).view(shape))
-        if self.table is not None:
-            assert tokens_BT is not None, "a stack that reads tokens gets them"
-            if self.part.beyond is not None:
-                tokens_BT = tokens_BT.where(tokens_BT < len(self.table), self.part.beyond)
-            rows = rows_of(self.table, tokens_BT, "tokens of the inputs of each layer").view(shape)
-            inputs_BTLP = inputs_BTLP + rows.to(inputs_BTLP.dtype) * self.part.table_scale
-        return inputs_BTLP * self.part.factor
 
 
 class LayerInput(Sublayer):
@@ -117,20 +96,9 @@ class LayerInput(Sublayer):
         return self.but(layer=layer) if self.layer is None else self
 
     def build(self, width: int, plan: Plan, name: str) -> LayerInputModule:
+        from anyformer.parts.embedding.layer_inputs_module import LayerInputModule
+
         return LayerInputModule(self, width)
 
     def cost(self, width: int, shape: Shape, plan: Plan) -> Tally:
         return gated_rows_cost(width, self.width, self.activation, shape.rows)
-
-
-class LayerInputModule(GatedRowsModule):
-    """(B, T, D) and the stack's (B, T, L, P) -> (B, T, D)."""
-
-    def __init__(self, part: LayerInput, width: int) -> None:
-        super().__init__(width, part.width, part.activation)
-        assert part.layer is not None, "a stack gives every layer its number"
-        self.layer = part.layer
-
-    def forward(self, x_BTD: Tensor, context: Context, state: None = None) -> Tensor:
-        inputs_BTLP: Tensor = context.shared[None, LAYER_INPUTS]
-        return self.gated(x_BTD, inputs_BTLP[:, :, self.layer])

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import torch
-import torch.nn.functional as F
 from pydantic import Field
-from torch import Tensor, nn
 
 from anyformer.describe import Count, Value
 from anyformer.operations import Limit, Tally, matrix
+
+if TYPE_CHECKING:
+    from anyformer.parts.embedding.narrow_table_module import NarrowTableModule
 
 
 class NarrowTable(Value):
@@ -38,23 +38,9 @@ class NarrowTable(Value):
         return Limit.each(reason, "causal", "stepwise", "chunked", "cached", "packed")
 
     def build(self, width: int) -> NarrowTableModule:
+        from anyformer.parts.embedding.narrow_table_module import NarrowTableModule
+
         return NarrowTableModule(self, width)
 
     def cost(self, width: int, rows: int) -> Tally:
         return matrix("projection", self.inputs, width, rows, role="replicate", bias=True) + Tally(own_limits=self.limits)
-
-
-class NarrowTableModule(nn.Module):
-    """(B, T, P) and padding (B, T) -> (B, T, D)."""
-
-    def __init__(self, part: NarrowTable, width: int) -> None:
-        super().__init__()
-        self.around = part.around
-        self.projection = nn.Linear(part.inputs, width)
-
-    def forward(self, x_BTP: Tensor, padding_BT: Tensor | None) -> Tensor:
-        length, a = x_BTP.shape[1], self.around
-        if padding_BT is not None and a:
-            x_BTP = x_BTP.masked_fill(padding_BT[..., None], 0)
-        wide = F.pad(x_BTP, (0, 0, a, a))
-        return self.projection(torch.cat([wide[:, i : i + length] for i in reversed(range(2 * a + 1))], -1))  # type: ignore[no-any-return]

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
-import torch
 from pydantic import Field
-from torch import Tensor, nn
 
-from anyformer.describe import Count
+from anyformer.describe import Count, InputError
 from anyformer.operations import Tally, Weight, matrix
-from anyformer.parts.embedding.embedding import Input, InputModule
-from anyformer.parts.lookup import InputError
+from anyformer.parts.embedding.embedding import Input
 from anyformer.parts.sketch import Sketch, number
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+    from anyformer.parts.embedding.patches_module import PatchesModule
 
 
 class Patches(Input):
@@ -54,6 +57,8 @@ class Patches(Input):
         return self.class_tokens + (height // self.size) * (width // self.size)
 
     def build(self, width: int) -> PatchesModule:
+        from anyformer.parts.embedding.patches_module import PatchesModule
+
         return PatchesModule(self, width)
 
     def cost(self, width: int, batch: int, length: int) -> Tally:
@@ -65,29 +70,7 @@ class Patches(Input):
 
     def example(self, batch: int, length: int, device: torch.device | str = "cpu", seed: int = 0) -> Tensor:
         """Random images with a single row of patches."""
+        import torch
+
         shape = batch, self.channels, self.size, self.size * max(length - self.class_tokens, 1)
         return torch.randn(shape, generator=torch.Generator().manual_seed(seed)).to(device)
-
-
-class PatchesModule(InputModule):
-    """(B, I, height, width) -> (B, T, D)."""
-
-    def __init__(self, patches: Patches, width: int) -> None:
-        super().__init__()
-        self.size, self.frames = patches.size, patches.frames
-        self.projection = nn.Linear(patches.pixels, width, bias=patches.bias)
-        self.class_tokens = nn.Parameter(torch.empty(patches.class_tokens, width)) if patches.class_tokens else None
-
-    def forward(self, given: Tensor, padding: Tensor | None, types: Tensor | None) -> Tensor:
-        x_BTD: Tensor = self.projection(cut(given.to(self.projection.weight.dtype), self.size, self.frames))
-        if self.class_tokens is not None:
-            x_BTD = torch.cat([self.class_tokens.to(x_BTD.dtype).expand(len(x_BTD), -1, -1), x_BTD], 1)
-        return x_BTD
-
-
-def cut(image_BIhw: Tensor, size: int, frames: int = 1) -> Tensor:
-    """(B, I, rows * p, columns * p) -> (B, rows * columns, I * frames * p * p), every frame the image."""
-    batch, channels, height, width = image_BIhw.shape
-    squares = image_BIhw.reshape(batch, channels, height // size, size, width // size, size)
-    patches = squares.permute(0, 2, 4, 1, 3, 5)[:, :, :, :, None].expand(-1, -1, -1, -1, frames, -1, -1)
-    return patches.reshape(batch, -1, channels * frames * size * size)

@@ -2,34 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Literal, Self
 
-import torch
 from pydantic import Field, model_validator
-from torch import Tensor, nn
 
-from anyformer.describe import Count, Digested, Positive
+from anyformer.describe import Count, Positive
 from anyformer.operations import Dimension, ExpertProduct, Limit, Shape, StateBytes, Tally, Weight, matrix, total
 from anyformer.operations.elementwise import rotated
-from anyformer.parts.attention.attend import attend
-from anyformer.parts.attention.attends import Attends
 from anyformer.parts.attention.heads_sketch import heads_cell, rotary_cell
-from anyformer.parts.attention.scores import pair_work
-from anyformer.parts.call.context import Context
-from anyformer.parts.call.ring_state import RingState, empty_keys_and_values
+from anyformer.parts.attention.pair_work import pair_work
 from anyformer.parts.call.shared import TOKENS, Read
-from anyformer.parts.call.state import FullState
 from anyformer.parts.derived import of_width
-from anyformer.parts.experts.exchange import HoldsExperts
-from anyformer.parts.experts.report import report
 from anyformer.parts.experts.router import Router
-from anyformer.parts.experts.selection import best
 from anyformer.parts.masks.mask import Mask
 from anyformer.parts.masks.simple import Causal
 from anyformer.parts.positions.rotary import Rotary
 from anyformer.parts.sketch import Cell, Sketch, chain, fan, number
 from anyformer.parts.sublayer import Routed, Sublayer, Traits
 from anyformer.plan import Plan
+
+if TYPE_CHECKING:
+    import torch
+
+    from anyformer.parts.call.ring_state import RingState
+    from anyformer.parts.call.state import FullState
+    from anyformer.parts.experts.attention_experts_module import AttentionExpertsModule
 
 
 class AttentionExperts(Sublayer):
@@ -113,6 +110,8 @@ class AttentionExperts(Sublayer):
         return Sketch("Mixture of attention heads", (), chain(read, Cell(f"softmax · {self.mask.words}", "mix"), output))
 
     def build(self, width: int, plan: Plan, name: str) -> AttentionExpertsModule:
+        from anyformer.parts.experts.attention_experts_module import AttentionExpertsModule
+
         return AttentionExpertsModule(self, width, plan, name)
 
     def cost(self, width: int, shape: Shape, plan: Plan) -> Tally:
@@ -144,55 +143,7 @@ class AttentionExperts(Sublayer):
         self, width: int, batch: int, capacity: int, source: int, dtype: torch.dtype, device: torch.device
     ) -> FullState | RingState:
         """B * K * min(window, C) * 2 E elements, whatever the number of experts."""
+        from anyformer.parts.call.ring_state import empty_keys_and_values
+
         features, kept = (self.head_width, self.head_width), self.mask.cache_length(capacity)
         return empty_keys_and_values(batch, self.kv_heads, features, kept, capacity, dtype, device)
-
-
-class HeadProjections(HoldsExperts):
-    """The projections of the heads of all experts."""
-
-    def __init__(self, attention: AttentionExperts, width: int) -> None:
-        super().__init__()
-        self.query = nn.Parameter(torch.empty(attention.experts, attention.features, width))
-        self.output = nn.Parameter(torch.empty(attention.experts, width, attention.features))
-
-
-class AttentionExpertsModule(Attends):
-    """(B, T, D) -> (B, T, D)."""
-
-    def __init__(self, attention: AttentionExperts, width: int, plan: Plan, name: str) -> None:
-        super().__init__(attention.mask)
-        self.attention, self.plan, self.name = attention, plan, name
-        self.router = attention.router.build(attention.experts, attention.chosen, width, name)
-        self.experts = HeadProjections(attention, width)
-        self.key = nn.Linear(width, attention.features, bias=False)
-        self.value = nn.Linear(width, attention.features, bias=False)
-        self.rotary = Digested.of(attention.rotary) if attention.rotary else None
-
-    def extra_repr(self) -> str:
-        a = self.attention
-        return f"experts={a.experts}, chosen={a.chosen}, kv_heads={a.kv_heads}, head_width={a.head_width}"
-
-    def forward(self, x_BTD: Tensor, context: Context, state: FullState | RingState | None = None) -> Tensor:
-        a = self.attention
-        (B, T, _), J, K, E = x_BTD.shape, a.chosen, a.kv_heads, a.head_width
-        routing = self.router(x_BTD, context)
-        placement = self.experts.placed(best(routing.preference, J), a.experts)
-        if context.auxiliary is not None:
-            context.auxiliary.reports[self.name] = report(self.router, routing, placement.chosen, None, context)
-        groups = placement.groups(whole=True)
-        queries = placement.combine(self.experts.product("query", placement.dispatch(x_BTD.flatten(0, 1)), groups))
-        q = context.rotated(queries.view(B, T, J * K, E), self.rotary).view(B, T, J, K, E)
-        # The heads of all experts that read the same keys lie side by side.
-        q = q.permute(0, 3, 2, 1, 4).reshape(B, K * J, T, E)
-        k = context.rotated(self.key(x_BTD).view(B, T, K, E), self.rotary).transpose(1, 2)
-        v, keys = self.value(x_BTD).view(B, T, K, E).transpose(1, 2), context.keys
-        if state is not None:
-            assert context.chunk is not None, "a stack with state enters its chunk first"
-            k, v, keys = state.extend(k, v, context.chunk)
-        visible = self.visible(x_BTD, context, keys, banded=state is None)
-        mixed = attend(q, k.to(q.dtype), v.to(q.dtype), visible, scale=a.scale_of_scores, kernel=self.plan.attention)
-        mixed = mixed.view(B, K, J, T, E).permute(0, 3, 2, 1, 4).reshape(B * T, J, K * E)
-        outputs_ZJD = placement.combine(self.experts.product("output", placement.arrange(mixed), groups))
-        weights_ZJ = self.router.weigh(routing, placement.chosen, None).to(x_BTD.dtype)
-        return (outputs_ZJD * weights_ZJ[..., None]).sum(1).view(x_BTD.shape)

@@ -5,15 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from anyformer.describe import Count, Positive, Registry, Value
 from anyformer.operations import Contract, Limit
-from anyformer.parts.experts.dispatch import Placement, in_places, sorted_by_expert
 from anyformer.parts.sketch import number
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from anyformer.parts.experts.dispatch import Placement
+
 
 _REASON = "an expert with a capacity takes tokens in the order of the whole batch, so its choice depends on all of them"
 _CONTRACTS: tuple[Contract, ...] = ("causal", "chunked", "packed", "padded", "cached")
@@ -108,6 +110,9 @@ class Capacity(ExpertCapacity):
         return experts * self.places(tokens, experts, chosen)
 
     def place(self, request: CapacityRequest) -> Placement:
+        from anyformer.parts.experts.capacity_module import assign
+        from anyformer.parts.experts.dispatch import in_places
+
         chosen = request.wanted.shape[1]
         places = self.places(len(request.wanted), request.experts, chosen)
         order_ZA = request.ranked() if self.reroutes else request.wanted
@@ -137,42 +142,8 @@ class RowCapacity(ExpertCapacity):
 
     def place(self, request: CapacityRequest) -> Placement:
         # A choice without a place has a row too, so that no size depends on the routing.
+        from anyformer.parts.experts.capacity_module import first_in_row
+        from anyformer.parts.experts.dispatch import sorted_by_expert
+
         taken_ZJ = first_in_row(request.wanted, request.real, request.experts, self.tokens)
         return replace(sorted_by_expert(request.wanted, request.experts), taken=taken_ZJ)
-
-
-def assign(
-    order_ZA: Tensor, asking_Z: Tensor, experts: int, chosen: int, places: int, *, reroute: bool
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Fill the places: in round r every token that still wants an expert asks for the r-th in its order.
-
-    Returns the experts chosen, whether each took the token, and the place it gave: (Z, J) each. Dropping has k rounds.
-    """
-    number_X = torch.arange(experts, device=order_ZA.device)
-    slot_J = torch.arange(chosen, device=order_ZA.device)
-    chosen_ZJ = order_ZA[:, :chosen]
-    taken_ZJ = torch.zeros_like(chosen_ZJ, dtype=torch.bool)
-    place_ZJ = torch.zeros_like(chosen_ZJ)
-    used_X = torch.zeros_like(number_X)
-    for r in range(order_ZA.shape[1]):
-        expert_Z, has_Z = order_ZA[:, r], taken_ZJ.sum(1)
-        asks_ZX = (expert_Z[:, None] == number_X) & (asking_Z & (has_Z < chosen))[:, None]
-        # In the order of the batch, behind the tokens that earlier rounds placed.
-        place_ZX = asks_ZX.cumsum(0) - 1 + used_X
-        taken_ZX = asks_ZX & (place_ZX < places)
-        used_X = used_X + taken_ZX.sum(0)
-        slot_ZJ = slot_J == (has_Z[:, None] if reroute else r)
-        filled_ZJ = slot_ZJ & taken_ZX.any(1, keepdim=True)
-        chosen_ZJ = torch.where(filled_ZJ, expert_Z[:, None], chosen_ZJ)
-        place_ZJ = torch.where(filled_ZJ, (place_ZX * taken_ZX).sum(1, keepdim=True), place_ZJ)
-        taken_ZJ = taken_ZJ | filled_ZJ
-    return chosen_ZJ, taken_ZJ, place_ZJ
-
-
-def first_in_row(chosen_ZJ: Tensor, asking_BT: Tensor, experts: int, most: int) -> Tensor:
-    """True for the first `most` choices of each expert in a row, token after token: (Z, J)."""
-    chosen = chosen_ZJ.reshape(len(asking_BT), -1)
-    asking = asking_BT.repeat_interleave(chosen_ZJ.shape[1], 1)
-    asks = (chosen[..., None] == torch.arange(experts, device=chosen_ZJ.device)) & asking[..., None]
-    place = asks.cumsum(1).gather(2, chosen[..., None])[..., 0]
-    return ((place <= most) & asking).view(chosen_ZJ.shape)

@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Literal, Self
 
-import torch
-import torch.nn.functional as F
 from pydantic import Field, model_validator
-from torch import Tensor, nn
 
 from anyformer.describe import Count
 from anyformer.operations import Dimension, ExpertProduct, Operation, Shape, Tally, Weight, matrix
-from anyformer.parts.call.context import Context
 from anyformer.parts.call.shared import TOKENS, Read
-from anyformer.parts.call.state import EMPTY
 from anyformer.parts.derived import of_width
-from anyformer.parts.experts.capacity import CapacityRequest, ExpertCapacity
-from anyformer.parts.experts.dispatch import ExpertRows, Placement
-from anyformer.parts.experts.exchange import HoldsExperts
-from anyformer.parts.experts.report import report
-from anyformer.parts.experts.router import Router, RouterScores
-from anyformer.parts.experts.selection import best
+from anyformer.parts.experts.capacity import ExpertCapacity
+from anyformer.parts.experts.router import Router
 from anyformer.parts.experts.shared import SharedExpert
 from anyformer.parts.feedforward.feedforward import PositionwiseNetwork, Projection
 from anyformer.parts.layout import NetworkLayout, WeightLayout
@@ -29,6 +20,9 @@ from anyformer.parts.pointwise.activation import ACTIVATIONS
 from anyformer.parts.sketch import Cell, Sketch, chain, fan, number
 from anyformer.parts.sublayer import Network, Resizing, Routed
 from anyformer.plan import Plan
+
+if TYPE_CHECKING:
+    from anyformer.parts.experts.experts_module import ExpertsModule
 
 
 class Experts(PositionwiseNetwork):
@@ -160,6 +154,8 @@ class Experts(PositionwiseNetwork):
         return (width, self.width) if projection == "down" else (self.width, width)
 
     def build(self, width: int, plan: Plan, name: str) -> ExpertsModule:
+        from anyformer.parts.experts.experts_module import ExpertsModule
+
         return ExpertsModule(self, width, plan, name)
 
     def cost(self, width: int, shape: Shape, plan: Plan) -> Tally:
@@ -194,86 +190,3 @@ class Experts(PositionwiseNetwork):
             if self.shared.gate is not None:
                 parts += matrix("shared_gate", width, 1, tokens, role="replicate")
         return parts
-
-
-class ExpertsModule(HoldsExperts):
-    """(B, T, D) -> (B, T, D)."""
-
-    def __init__(self, description: Experts, width: int, plan: Plan, name: str) -> None:
-        super().__init__()
-        self.description, self.name = description, name
-        experts = description.experts
-        self.activation = ACTIVATIONS[description.activation].build(description.width)
-        self.router = description.router.build(description.choices, description.chosen, width, name)
-        self.norm = description.norm.build(width) if description.norm else nn.Identity()
-        for projection in description.projections:
-            outputs, inputs = description.sides(projection, width)
-            self.register_parameter(projection, nn.Parameter(torch.empty(experts, outputs, inputs)))
-            if projection in description.bias:
-                self.register_parameter(f"{projection}_bias", nn.Parameter(torch.empty(experts, outputs)))
-        shared = description.shared
-        self.shared = shared.feedforward.build(width, plan, f"{name}.shared") if shared else None
-        self.shared_gate = nn.Linear(width, 1, bias=False) if shared and shared.gate else None
-
-    def extra_repr(self) -> str:
-        d = self.description
-        return f"experts={d.experts}, chosen={d.chosen}, width={d.width}, activation={d.activation}"
-
-    def forward(self, x_BTD: Tensor, context: Context, state: None = None) -> Tensor:
-        real_BT = (context.positions != EMPTY).expand(x_BTD.shape[:2])
-        routing = self.router(x_BTD, context)
-        wanted_ZJ = best(routing.preference, self.description.chosen)
-        placement = self._place(routing, wanted_ZJ, real_BT)
-        if context.auxiliary is not None:
-            context.auxiliary.reports[self.name] = report(self.router, routing, wanted_ZJ, placement.taken, context)
-        x_BTD = self.norm(x_BTD)
-        y_BTD = self._mixed(x_BTD.flatten(0, 1), routing, placement).view(x_BTD.shape)
-        return y_BTD if self.description.shared is None else self._joined(y_BTD, x_BTD, self.description.shared, context)
-
-    def _joined(self, y_BTD: Tensor, x_BTD: Tensor, rule: SharedExpert, context: Context) -> Tensor:
-        """The output of the experts joined with that of the shared expert."""
-        assert self.shared is not None
-        shared_BTD: Tensor = self.shared(x_BTD, context)
-        if self.shared_gate is not None:
-            shared_BTD = shared_BTD * torch.sigmoid(self.shared_gate(x_BTD))
-        return y_BTD + shared_BTD if rule.join == "sum" else (y_BTD + shared_BTD) / 2
-
-    def _place(self, routing: RouterScores, wanted_ZJ: Tensor, real_BT: Tensor) -> Placement:
-        """The rows in which experts compute the tokens, within the capacity if it holds."""
-        experts, capacity = self.description.experts, self.description.capacity
-        if capacity is None or not capacity.holds(self.training):
-            return self.placed(wanted_ZJ, experts)
-        candidates = self.description.router.choice.candidates(experts)
-        return capacity.place(CapacityRequest(wanted_ZJ, real_BT, experts, lambda: best(routing.preference, candidates)))
-
-    def _mixed(self, x_ZD: Tensor, routing: RouterScores, placement: Placement) -> Tensor:
-        """The chosen experts' outputs, weighed and added: (Z, D)."""
-        capacity = self.description.capacity
-        among = placement.taken if capacity is not None and capacity.reroutes else None
-        weights_ZJ = self.router.weigh(routing, placement.chosen, among).to(x_ZD.dtype)
-        rows_QD = placement.dispatch(x_ZD)
-        if self.description.weigh == "input":
-            return placement.combine(self._computed(rows_QD * placement.spread(weights_ZJ), placement)).sum(1)
-        return (placement.combine(self._computed(rows_QD, placement)) * weights_ZJ[..., None]).sum(1)
-
-    def _computed(self, rows_QD: Tensor, placement: Placement) -> Tensor:
-        """The output of each row's expert: (Q, D) -> (Q, D)."""
-        identities = self.description.identity_experts > 0
-        y_QD = self.exchange(self._experts, rows_QD, placement.groups(whole=not identities))
-        return torch.where((placement.expert >= self.description.experts)[:, None], rows_QD, y_QD) if identities else y_QD
-
-    def _experts(self, rows_QD: Tensor, groups: ExpertRows) -> Tensor:
-        """The same, of the experts held here; rows of others become 0."""
-        up_QF = self._project("up", rows_QD, groups)
-        gate_QF = self._project("gate", rows_QD, groups) if self.description.gated else None
-        return self._project("down", self.description.between(self.activation, gate_QF, up_QF), groups)
-
-    def _project(self, name: Projection, rows_QI: Tensor, groups: ExpertRows) -> Tensor:
-        y_QO = self.own_product(name, rows_QI, groups)
-        if name not in self.description.bias:
-            return y_QO
-        bias = self.get_parameter(f"{name}_bias")
-        # Rows of identity experts look up a bias too; their result is not used.
-        expert_Q = groups.expert if groups.whole else groups.expert.clamp(max=len(bias) - 1)
-        # A look-up, because its gradient is summed in a fixed order.
-        return y_QO + F.embedding(expert_Q, bias).to(y_QO.dtype)

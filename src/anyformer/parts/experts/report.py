@@ -9,8 +9,9 @@ from anyformer.parts.call.context import Context
 from anyformer.parts.call.reports import Load, Report
 from anyformer.parts.call.state import EMPTY
 from anyformer.parts.experts.balance import balance_loss, picked, router_z_loss, sequence_balance_loss
-from anyformer.parts.experts.router import RouterModule, RouterScores
-from anyformer.parts.experts.selection import best
+from anyformer.parts.experts.router import RouterScores
+from anyformer.parts.experts.router_module import RouterModule
+from anyformer.parts.experts.selection_module import best
 
 
 def report(router: RouterModule, routing: RouterScores, wanted_ZJ: Tensor, taken_ZJ: Tensor | None, context: Context) -> Report:

@@ -3,24 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
-import torch
 from pydantic import Field
-from torch import Tensor
 
 from anyformer.describe import Count, NotNegative, Positive, Registry, Value
-from anyformer.parts.call.noise import mix
-from anyformer.parts.experts.balance import picked
-from anyformer.parts.lookup import rows_of
 
-
-def best(preference_ZX: Tensor, count: int) -> Tensor:
-    """The `count` most preferred experts, (Z, count), best first; the lower number first among equals.
-
-    Scores do tie (a sigmoid saturated at 1, a softmax at 0), and then `topk` promises no order.
-    """
-    return torch.argsort(preference_ZX, dim=-1, descending=True, stable=True)[:, :count]
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 class Groups(Value):
@@ -51,11 +41,9 @@ class Groups(Value):
 
     def masked(self, preference_ZX: Tensor) -> Tensor:
         """The preferences, -inf or 0 outside the best groups."""
-        grouped = preference_ZX.view(len(preference_ZX), self.count, -1)
-        score = grouped.topk(1 if self.score == "max" else 2, -1).values.sum(-1)
-        among_best = picked(best(score, self.keep), self.count)
-        others = -torch.inf if self.others == "never" else 0.0
-        return torch.where(among_best[:, :, None], grouped, others).view(preference_ZX.shape)
+        from anyformer.parts.experts.selection_module import of_best_groups
+
+        return of_best_groups(self, preference_ZX)
 
 
 class ScoreCorrectionBias(Value):
@@ -188,6 +176,8 @@ class Sampled(Selection):
         return 1
 
     def preference(self, inputs: RouterInputs) -> Tensor:
+        from anyformer.parts.experts.selection_module import gumbel
+
         assert inputs.scores is not None
         return inputs.scores if inputs.noise is None else inputs.scores.log() + gumbel(inputs.noise[:, 0])
 
@@ -200,10 +190,10 @@ class ByToken(Selection):
     seed: Annotated[int, Field(ge=0, lt=2**31)] = 0
 
     def preference(self, inputs: RouterInputs) -> Tensor:
+        from anyformer.parts.experts.selection_module import hashed
+
         assert inputs.tokens is not None, "a stack whose layers read tokens gets them"
-        token = mix(inputs.tokens.flatten().long() ^ (self.seed * 0x9E3779B1 & 0xFFFFFFFF))
-        expert = mix(torch.arange(inputs.experts, device=token.device, dtype=torch.int64))
-        return mix(token[:, None] ^ expert)
+        return hashed(inputs.tokens.flatten().long(), self.seed, inputs.experts)
 
 
 class Hashed(ByToken):
@@ -230,19 +220,11 @@ class TokenTable(ByToken):
         return self.vocab
 
     def preference(self, inputs: RouterInputs) -> Tensor:
+        from anyformer.parts.experts.selection_module import named_first
+
         assert inputs.tokens is not None, "a stack whose layers read tokens gets them"
         assert inputs.table is not None, "a router with a table gives it"
-        named_ZJ = rows_of(inputs.table, inputs.tokens.flatten().long(), "tokens with experts of their own")
-        hashed_ZX = super().preference(inputs)
-        # A hash has 32 bits: what the table names comes before all others, in its order.
-        place_J = torch.arange(inputs.chosen, 0, -1, device=named_ZJ.device) << 32
-        ahead_ZJ = torch.where(named_ZJ >= 0, place_J, 0)
-        return hashed_ZX.scatter_add(1, named_ZJ.clamp(min=0), ahead_ZJ)
-
-
-def gumbel(uniform: Tensor) -> Tensor:
-    """Gumbel noise from uniform numbers in (0, 1): the largest of x + noise is a draw from softmax(x)."""
-    return -torch.log(-uniform.log())
+        return named_first(super().preference(inputs), inputs.table, inputs.tokens.flatten().long(), inputs.chosen)
 
 
 class SparseMixer(Selection):
@@ -263,33 +245,11 @@ class SparseMixer(Selection):
         return chosen + 1  # a round for each draw, and one for the divisions by 3
 
     def preference(self, inputs: RouterInputs) -> Tensor:
-        assert inputs.logits is not None
-        assert inputs.scores is not None
-        order, taken = inputs.scores, torch.zeros_like(inputs.scores, dtype=torch.bool)
-        for j in range(inputs.chosen):
-            near = self._near(inputs.logits, taken)
-            drawn = near if inputs.noise is None else near + gumbel(inputs.noise[:, j])
-            now = picked(drawn.argmax(-1, keepdim=True), inputs.experts)
-            # Scores are shares, at most 1: the experts drawn come first, in their order, then the others by score.
-            order, taken = torch.where(now, float(1 + inputs.chosen - j), order), taken | now
-        return order
+        from anyformer.parts.experts.selection_module import drawn_in_order
+
+        return drawn_in_order(self.margin, inputs)
 
     def weights(self, inputs: RouterInputs, chosen_ZJ: Tensor) -> Tensor:
-        assert inputs.logits is not None
-        weights, taken = [], torch.zeros_like(inputs.logits, dtype=torch.bool)
-        for j in range(inputs.chosen):
-            expert_Z1, near = chosen_ZJ[:, j : j + 1], self._near(inputs.logits, taken)
-            weight_Z = near.softmax(-1).gather(-1, expert_Z1)[:, 0]
-            if inputs.noise is not None:
-                whole_Z = (expert_Z1[:, 0] == near.argmax(-1)) | (inputs.noise[:, inputs.chosen, j] > 0.75)
-                weight_Z = weight_Z - (weight_Z * ~whole_Z * 2 / 3).detach()
-            weights.append(weight_Z)
-            taken = taken | picked(expert_Z1, inputs.experts)
-        return torch.stack(weights, -1)
+        from anyformer.parts.experts.selection_module import midpoint_weights
 
-    def _near(self, logits_ZX: Tensor, taken_ZX: Tensor) -> Tensor:
-        """The logits, -inf for an expert that is taken or far from the best one left."""
-        left = logits_ZX.masked_fill(taken_ZX, -torch.inf)
-        best_Z1 = left.detach().amax(-1, keepdim=True)
-        far = (best_Z1 - logits_ZX) / torch.maximum(logits_ZX.abs(), best_Z1) > self.margin
-        return left.masked_fill(far, -torch.inf)
+        return midpoint_weights(self.margin, inputs, chosen_ZJ)

@@ -5,25 +5,28 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from math import lcm
-from typing import Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import model_validator
-from torch import Tensor, nn
 
 from anyformer.describe import Choice, Count, Positive, Probability
 from anyformer.operations import Dimension, Role, Shape, Tally, matrix, total
-from anyformer.parts.call.context import Context
-from anyformer.parts.call.noise import Dropout
 from anyformer.parts.layout import NetworkLayout, WeightLayout
 from anyformer.parts.norms.norm import Norm
 from anyformer.parts.parametrisation import Parametrisation
 from anyformer.parts.pointwise.activation import ACTIVATIONS, activation_name
-from anyformer.parts.pointwise.grouped import NetworkGroups, projection
+from anyformer.parts.pointwise.grouped import NetworkGroups
 from anyformer.parts.pointwise.layer_lora import LayerLoRA
 from anyformer.parts.pointwise.sparse import StatisticalTopK
 from anyformer.parts.sketch import Cell, Sketch, biases, chain, fan, number
 from anyformer.parts.sublayer import Network, Resizing, Sublayer, Traits, each_once
 from anyformer.plan import Plan
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from anyformer.parts.feedforward.feedforward_module import FeedForwardModule
+
 
 Projection = Literal["gate", "up", "down"]
 PROJECTIONS: tuple[Projection, ...] = ("gate", "up", "down")
@@ -160,7 +163,9 @@ class FeedForward(PositionwiseNetwork):
         return 0
 
     def at_unit_scale(self, width: int, rules: Parametrisation) -> tuple[Self, float]:
-        return self, 1.0 if self.sub_norm is not None else 1 / ACTIVATIONS[self.activation].spread
+        from anyformer.parts.pointwise.activation_module import spread
+
+        return self, 1.0 if self.sub_norm is not None else 1 / spread(self.activation)
 
     def layout(self, width: int) -> WeightLayout:
         if self.grouped is not None:
@@ -191,6 +196,8 @@ class FeedForward(PositionwiseNetwork):
         return Sketch(f"Feed-forward, {self.title}", (*self.facts, *extra), chain(inner, norm, Cell(f"down {number(width)}")))
 
     def build(self, width: int, plan: Plan, name: str) -> FeedForwardModule:
+        from anyformer.parts.feedforward.feedforward_module import FeedForwardModule
+
         return FeedForwardModule(self, width, name)
 
     def cost(self, width: int, shape: Shape, plan: Plan) -> Tally:
@@ -212,38 +219,6 @@ class FeedForward(PositionwiseNetwork):
         groups, bias = self.in_groups(name), name in self.bias
         role = role if groups == 1 else "replicate"
         return matrix(name, inputs, outputs, rows, role=role, bias=bias, groups=groups, **more)
-
-
-class FeedForwardModule(nn.Module):
-    """(B, T, D) -> (B, T, D)."""
-
-    def __init__(self, ffn: FeedForward, width: int, name: str) -> None:
-        super().__init__()
-        self.ffn = ffn
-        self.activation = ACTIVATIONS[ffn.activation].build(ffn.width)
-        self.gate = _linear(ffn, "gate", width, ffn.width) if ffn.gated else None
-        self.up = _linear(ffn, "up", width, ffn.width)
-        self.sub_norm = ffn.sub_norm.build(ffn.width) if ffn.sub_norm else nn.Identity()
-        self.down = _linear(ffn, "down", ffn.width, width)
-        self.dropout = Dropout(ffn.dropout, f"{name}.dropout", dimension=2)
-        self.lora = ffn.lora.module(width, dict.fromkeys(ffn.projections[:-1], ffn.width)) if ffn.lora else None
-
-    def extra_repr(self) -> str:
-        return f"activation={self.ffn.activation}"
-
-    def forward(self, x_BTD: Tensor, context: Context, state: None = None) -> Tensor:
-        gate_BTF, up_BTF = None if self.gate is None else self.gate(x_BTD), self.up(x_BTD)
-        if self.lora is not None:
-            *of_gate, of_up = self.lora(x_BTD, context.turn)
-            gate_BTF, up_BTF = None if gate_BTF is None else gate_BTF + of_gate[0], up_BTF + of_up
-        if (sparse := self.ffn.sparse) is not None:
-            gate_BTF, up_BTF = (None, sparse.kept(up_BTF)) if gate_BTF is None else (sparse.kept(gate_BTF), up_BTF)
-        h_BTF = self.dropout(self.ffn.between(self.activation, gate_BTF, up_BTF), context.noise)
-        return self.down(self.sub_norm(h_BTF))  # type: ignore[no-any-return]
-
-
-def _linear(ffn: FeedForward, name: Projection, inputs: int, outputs: int) -> nn.Module:
-    return projection(inputs, outputs, bias=name in ffn.bias, groups=ffn.in_groups(name))
 
 
 def gated_width(width: int, multiple: int = 256) -> int:

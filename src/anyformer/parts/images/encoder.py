@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
-import torch
 from pydantic import Field
-from torch import Tensor, nn
 
-from anyformer.describe import Count, Registry, UserError
+from anyformer.describe import Count, InputError, Registry, UserError
 from anyformer.operations import Shape, Tally, total
-from anyformer.parts.call.stack_state import StackState
-from anyformer.parts.embedding.embedding import InputModule
 from anyformer.parts.embedding.patches import Patches
 from anyformer.parts.images.projector import Projector
 from anyformer.parts.layers.stack import Stack
-from anyformer.parts.lookup import InputError
 from anyformer.parts.sketch import Drawn
 from anyformer.plan import Plan
 
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from anyformer.parts.images.encoder_module import ImageEncoderModule, Images
+
+
 Price = Callable[[Stack, int, int, Shape, Plan], Tally]
 """`Stack.cost`, or `Stack.folded_cost`."""
-Images = Tensor | tuple[Tensor, ...]
-"""Images of one size, (n, I, height, width), or each with its own, (I, height, width)."""
 
 
 class ImageEncoder(Drawn):
@@ -85,6 +84,8 @@ class ImageEncoder(Drawn):
 
     def check(self, images: Images, tokens_BT: Tensor) -> None:
         """Refuse images that it does not read, or another number of them than the tokens ask for, with an `InputError`."""
+        import torch
+
         self.check_images(images)
         if tokens_BT.is_meta or torch.compiler.is_compiling():
             return
@@ -98,6 +99,8 @@ class ImageEncoder(Drawn):
 
     def example(self, tokens_BT: Tensor, seed: int = 0) -> tuple[Tensor, Tensor]:
         """The rows with a random image behind each first token, and the images, for measurements and trials."""
+        import torch
+
         rows, generator = len(tokens_BT), torch.Generator().manual_seed(seed)
         shown = tokens_BT.new_full((rows, self.tokens), self.token)
         images = torch.randn(rows, self.patches.channels, self.image, self.image, generator=generator)
@@ -121,43 +124,6 @@ class ImageEncoder(Drawn):
                 f"{shape.images} images take {shape.images * self.tokens} tokens of a text, which has {shape.length}"
             )
         return 0
-
-
-class ImageEncoderModule(nn.Module):
-    """Images -> the embeddings of their tokens, one image after the other: (n, T, D), or (tokens of all, D)."""
-
-    def __init__(self, encoder: ImageEncoder, width: int, plan: Plan, name: str) -> None:
-        super().__init__()
-        self.token, self.plan = encoder.token, plan
-        self.patches = encoder.patches.build(encoder.width)
-        self.stack = encoder.stack.build(encoder.width, encoder.width, plan, f"{name}.stack")
-        self.projector = encoder.projector.build(encoder.width, width)
-
-    def forward(self, images: Images) -> Tensor:
-        raise NotImplementedError
-
-    def among(
-        self, text: InputModule, tokens_BT: Tensor, images: Images, padding: Tensor | None, types: Tensor | None
-    ) -> Tensor:
-        """The embeddings (B, T, D) that `text` gives of the tokens, with those of the images at theirs."""
-        inside = tokens_BT == self.token
-        x_BTD: Tensor = text(tokens_BT.masked_fill(inside, 0), padding, types)
-        return x_BTD.masked_scatter(inside[:, :, None], self(images).to(x_BTD.dtype))
-
-    def placed(
-        self,
-        tokens_BT: Tensor,
-        positions: Tensor,
-        images: Images | None,
-        documents: Tensor | None = None,
-        state: StackState | None = None,
-    ) -> tuple[Tensor | None, Tensor | None]:
-        """`Context.until` and `Context.axes` of a text with these images, at positions counted one by one (B or 1, T).
-
-        None where masks decide, and where a token of an image has one position, as those of text. `state`: of the text before,
-        whose `offset` moves on.
-        """
-        raise NotImplementedError
 
 
 def each(sizes: Sequence[int]) -> str:

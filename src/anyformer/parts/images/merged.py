@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
-from torch import Tensor, nn
 
 from anyformer.describe import Choice
 from anyformer.operations import Tally, matrix, total
@@ -13,6 +12,9 @@ from anyformer.parts.images.projector import Projector
 from anyformer.parts.norms.norm import Norm
 from anyformer.parts.pointwise.activation import ACTIVATIONS
 from anyformer.parts.sketch import Sketch, number
+
+if TYPE_CHECKING:
+    from anyformer.parts.images.merged_module import MergedModule
 
 
 class MergedProjector(Projector):
@@ -43,6 +45,8 @@ class MergedProjector(Projector):
         return positions // self.side**2
 
     def build(self, inputs: int, width: int) -> MergedModule:
+        from anyformer.parts.images.merged_module import MergedModule
+
         return MergedModule(self, inputs, width)
 
     def cost(self, inputs: int, width: int, images: int, positions: int) -> Tally:
@@ -54,19 +58,3 @@ class MergedProjector(Projector):
             + matrix("second", wide, width, rows, role="row", bias=self.bias)
             + total({"activation": ACTIVATIONS[self.activation].cost(wide, rows)})
         )
-
-
-class MergedModule(nn.Module):
-    """(n, S, I) -> (n, S / side^2, D), of positions of which side^2 after the other are a square."""
-
-    def __init__(self, part: MergedProjector, inputs: int, width: int) -> None:
-        super().__init__()
-        self.wide = part.side**2 * inputs
-        self.norm = part.norm.build(inputs) if part.norm else nn.Identity()
-        self.first = nn.Linear(self.wide, self.wide, bias=part.bias)
-        self.activation = ACTIVATIONS[part.activation].build(self.wide)
-        self.second = nn.Linear(self.wide, width, bias=part.bias)
-
-    def forward(self, x_nSI: Tensor) -> Tensor:
-        merged = self.norm(x_nSI).reshape(len(x_nSI), -1, self.wide)
-        return self.second(self.activation(self.first(merged)))  # type: ignore[no-any-return]

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import Literal
-
-from torch import Tensor, nn
+from typing import TYPE_CHECKING, Literal
 
 from anyformer.describe import Count
 from anyformer.operations import Tally, matrix, total
 from anyformer.parts.images.projector import Projector
 from anyformer.parts.norms.norm import Norm
 from anyformer.parts.sketch import Sketch, number
+
+if TYPE_CHECKING:
+    from anyformer.parts.images.pooled_module import PooledModule
 
 
 class PooledProjector(Projector):
@@ -40,29 +41,11 @@ class PooledProjector(Projector):
         return self.side * self.side
 
     def build(self, inputs: int, width: int) -> PooledModule:
+        from anyformer.parts.images.pooled_module import PooledModule
+
         return PooledModule(self, inputs, width)
 
     def cost(self, inputs: int, width: int, images: int, positions: int) -> Tally:
         rows = images * self.tokens(positions)
         norm = total({"norm": self.norm.cost(inputs, rows)}) if self.norm else Tally()
         return norm + matrix("projection", inputs, width, rows, role="column", bias=self.bias)
-
-
-class PooledModule(nn.Module):
-    """(n, S, I) -> (n, side * side, D)."""
-
-    def __init__(self, part: PooledProjector, inputs: int, width: int) -> None:
-        super().__init__()
-        self.side = part.side
-        self.norm = part.norm.build(inputs) if part.norm else nn.Identity()
-        self.projection = nn.Linear(inputs, width, bias=part.bias)
-
-    def forward(self, x_nSI: Tensor) -> Tensor:
-        return self.projection(self.norm(means_of_squares(x_nSI, self.side)))  # type: ignore[no-any-return]
-
-
-def means_of_squares(x_nSI: Tensor, side: int) -> Tensor:
-    """The means of a square grid of positions, row by row, over side x side squares of it: (n, side * side, I)."""
-    images, positions, features = x_nSI.shape
-    each = math.isqrt(positions) // side
-    return x_nSI.reshape(images, side, each, side, each, features).mean((2, 4)).flatten(1, 2)

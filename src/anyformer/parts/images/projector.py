@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
-from torch import nn
+from typing import TYPE_CHECKING, ClassVar
 
 from anyformer.describe import Registry
 from anyformer.operations import Tally
 from anyformer.parts.sketch import Drawn
+
+if TYPE_CHECKING:
+    from torch import nn
 
 
 class Projector(Drawn):

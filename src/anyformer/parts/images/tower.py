@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
-import torch
 from pydantic import Field, model_validator
-from torch import Tensor
 
+from anyformer.describe import InputError
 from anyformer.operations import Shape
-from anyformer.parts.call.context import Context
-from anyformer.parts.call.stack_state import StackState
-from anyformer.parts.images.encoder import ImageEncoder, ImageEncoderModule, Images
-from anyformer.parts.lookup import InputError
+from anyformer.parts.images.encoder import ImageEncoder
 from anyformer.plan import Plan
+
+if TYPE_CHECKING:
+    from anyformer.parts.images.encoder_module import Images
+    from anyformer.parts.images.tower_module import ImageTowerModule
 
 
 class ImageTower(ImageEncoder):
@@ -55,6 +55,8 @@ class ImageTower(ImageEncoder):
         return [self.tokens] * len(images)
 
     def check_images(self, images: Images) -> None:
+        from torch import Tensor
+
         wanted = f"(n, {self.patches.channels}, {self.image}, {self.image})"
         if not isinstance(images, Tensor) or not images.is_floating_point():
             kind = images.dtype if isinstance(images, Tensor) else type(images).__name__
@@ -63,39 +65,10 @@ class ImageTower(ImageEncoder):
             raise InputError(f"images should have shape {wanted}, got {tuple(images.shape)}: crop or resize them")
 
     def build(self, width: int, plan: Plan, name: str) -> ImageTowerModule:
+        from anyformer.parts.images.tower_module import ImageTowerModule
+
         return ImageTowerModule(self, width, plan, name)
 
     def ahead(self, shape: Shape) -> int:
         later = super().ahead(shape)
         return later + (shape.images * self.tokens * (self.tokens - 1) // 2 if self.seen == "whole" else 0)
-
-
-class ImageTowerModule(ImageEncoderModule):
-    """Images (n, I, height, width) -> (n, T, D), T tokens for each."""
-
-    def __init__(self, tower: ImageTower, width: int, plan: Plan, name: str) -> None:
-        super().__init__(tower, width, plan, name)
-        self.tower = tower
-
-    def forward(self, images: Images) -> Tensor:
-        x_nSD = self.patches(images, None, None)
-        positions = torch.arange(x_nSD.shape[1], device=x_nSD.device)[None]
-        x_nSD = self.stack(x_nSD, Context(positions, self.plan, padded=False))
-        return self.projector(x_nSD[:, self.tower.skipped :])  # type: ignore[no-any-return]
-
-    def placed(
-        self,
-        tokens_BT: Tensor,
-        positions: Tensor,
-        images: Images | None,
-        documents: Tensor | None = None,
-        state: StackState | None = None,
-    ) -> tuple[Tensor | None, Tensor | None]:
-        """An image's token sees to the end of its image, any other to itself; an image ends where another token follows."""
-        if images is None or self.tower.seen == "earlier":
-            return None, None
-        inside = tokens_BT == self.tower.token
-        goes_on = torch.cat([inside[:, :-1] & inside[:, 1:], torch.zeros_like(inside[:, :1])], 1)
-        index = torch.arange(inside.shape[1], device=inside.device).expand_as(tokens_BT)
-        ends = torch.where(goes_on, inside.shape[1], index).flip(1).cummin(1).values.flip(1)
-        return positions.expand_as(index).gather(1, ends), None

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
-
-from torch import Tensor, nn
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from anyformer.describe import Choice
 from anyformer.operations import Tally, matrix, total
 from anyformer.parts.images.projector import Projector
 from anyformer.parts.pointwise.activation import ACTIVATIONS
 from anyformer.parts.sketch import Sketch, number
+
+if TYPE_CHECKING:
+    from anyformer.parts.images.two_layer_module import TwoLayerModule
 
 
 class TwoLayerProjector(Projector):
@@ -30,6 +31,8 @@ class TwoLayerProjector(Projector):
         return positions
 
     def build(self, inputs: int, width: int) -> TwoLayerModule:
+        from anyformer.parts.images.two_layer_module import TwoLayerModule
+
         return TwoLayerModule(self, inputs, width)
 
     def cost(self, inputs: int, width: int, images: int, positions: int) -> Tally:
@@ -39,16 +42,3 @@ class TwoLayerProjector(Projector):
             + matrix("second", width, width, rows, role="row", bias=self.bias)
             + total({"activation": ACTIVATIONS[self.activation].cost(width, rows)})
         )
-
-
-class TwoLayerModule(nn.Module):
-    """(n, S, I) -> (n, S, D)."""
-
-    def __init__(self, part: TwoLayerProjector, inputs: int, width: int) -> None:
-        super().__init__()
-        self.first = nn.Linear(inputs, width, bias=part.bias)
-        self.activation = ACTIVATIONS[part.activation].build(width)
-        self.second = nn.Linear(width, width, bias=part.bias)
-
-    def forward(self, x_nSI: Tensor) -> Tensor:
-        return self.second(self.activation(self.first(x_nSI)))  # type: ignore[no-any-return]

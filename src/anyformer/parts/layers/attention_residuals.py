@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, Literal
-
-import torch
-from torch import Tensor, nn
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from anyformer.describe import Count, Positive
 from anyformer.operations import Contraction, Operation, Tally, matrix, total
 from anyformer.operations.elementwise import softmax
-from anyformer.parts.layers.streams import StepStreams, StreamEnds
+from anyformer.parts.layers.streams import StepStreams
 from anyformer.parts.norms.layer_norm import RMSNorm
 from anyformer.parts.norms.norm import Norm
 from anyformer.parts.sketch import Sketch
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from anyformer.parts.layers.attention_residuals_module import AttentionResidualsEnds
 
 
 class AttentionResiduals(StepStreams):
@@ -66,12 +68,16 @@ class AttentionResiduals(StepStreams):
         return 1 + -(-index // self.block)
 
     def build_ends(self, width: int) -> AttentionResidualsEnds:
+        from anyformer.parts.layers.attention_residuals_module import AttentionResidualsEnds
+
         return AttentionResidualsEnds(self, width)
 
     def ends_cost(self, width: int, rows: int) -> tuple[Tally, Tally]:
         return Tally(), self._cost(width, rows, self.count)
 
     def build(self, width: int, index: int) -> nn.Module:
+        from anyformer.parts.layers.attention_residuals_module import DepthStep, FirstStep
+
         return DepthStep(self, width, index) if index else FirstStep()
 
     def cost(self, width: int, rows: int, index: int) -> Tally:
@@ -84,58 +90,3 @@ class AttentionResiduals(StepStreams):
             "mix": Contraction(2 * rows * values * width),
         }
         return query + total({"norm": self.norm.cost(width, rows * values)}) + Tally(own_work=work)
-
-
-class DepthAttention(nn.Module):
-    """The values that stand, (B, T, n, D) -> their sum by weights of the token, (B, T, D)."""
-
-    def __init__(self, streams: AttentionResiduals, width: int) -> None:
-        super().__init__()
-        self.sums_normed, self.scale = streams.values == "normed", streams.scale
-        self.norm = streams.norm.build(width)
-        self.query = nn.Linear(width, 1, bias=False)
-
-    def mixed(self, x_BTnD: Tensor) -> Tensor:
-        k_BTnD = self.norm(x_BTnD)
-        share_BTn1 = torch.softmax(self.query(k_BTnD).float() * self.scale, 2).to(x_BTnD.dtype)
-        sums: Tensor = share_BTn1.mT @ (k_BTnD if self.sums_normed else x_BTnD)
-        return sums.squeeze(2)
-
-
-class DepthStep(DepthAttention):
-    """What step `index` reads of the values (B, T, N, D), these as they are, and where it writes, (B, T, N, 1)."""
-
-    def __init__(self, streams: AttentionResiduals, width: int, index: int) -> None:
-        super().__init__(streams, width)
-        self.standing, self.place = streams.standing(index), 1 + index // streams.block
-
-    def forward(self, x_BTND: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        return self.mixed(x_BTND[:, :, : self.standing]), x_BTND, written(x_BTND, self.place)
-
-
-class FirstStep(nn.Module):
-    """The first step reads the input, and has no weights."""
-
-    def forward(self, x_BTND: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        return x_BTND[:, :, 0], x_BTND, written(x_BTND, 1)
-
-
-def written(x_BTND: Tensor, place: int) -> Tensor:
-    """1 at one place of the values and 0 at all others, (B, T, N, 1)."""
-    at = torch.arange(x_BTND.shape[2], device=x_BTND.device) == place
-    return at.to(x_BTND.dtype)[:, None].expand(*x_BTND.shape[:3], 1)
-
-
-class AttentionResidualsEnds(StreamEnds):
-    """Before the layers the input and zeros, where nothing stands yet; behind them the sum of all by weights of the token."""
-
-    def __init__(self, streams: AttentionResiduals, width: int) -> None:
-        super().__init__()
-        self.count = streams.count
-        self.leave = DepthAttention(streams, width)
-
-    def entering(self, x_BTD: Tensor) -> Tensor:
-        return nn.functional.pad(x_BTD[:, :, None], (0, 0, 0, self.count - 1))
-
-    def leaving(self, x_BTND: Tensor) -> Tensor:
-        return self.leave.mixed(x_BTND)

@@ -10,23 +10,26 @@ cross-attention: all are values of this one shape; `wiring` spells the common on
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
-import torch
 from pydantic import Field, model_validator
 
 from anyformer.describe import DescriptionError, Problem, Value, change_all
 from anyformer.operations import Shape, Tally, total
 from anyformer.parts.call.shared import Read
-from anyformer.parts.call.state import State
 from anyformer.parts.layers.alternating import AlternatingUpdates
-from anyformer.parts.layers.block_module import AlternatingBlockModule, BlockModule, StreamedBlockModule
 from anyformer.parts.layers.branch import Branch
 from anyformer.parts.layers.step import Step
 from anyformer.parts.layers.streams import StepStreams, Streams
 from anyformer.parts.norms.norm import Norm
 from anyformer.parts.sublayer import Sublayer
 from anyformer.plan import Plan
+
+if TYPE_CHECKING:
+    import torch
+
+    from anyformer.parts.call.state import State
+    from anyformer.parts.layers.block_module import BlockModule
 
 
 class Block(Value):
@@ -146,6 +149,8 @@ class Block(Value):
         return made.but(steps=tuple(step.numbered(before + i) for i, step in enumerate(made.steps)))
 
     def build(self, width: int, plan: Plan, name: str, streams: Streams | None = None, layer: int = 0) -> BlockModule:
+        from anyformer.parts.layers.block_module import AlternatingBlockModule, BlockModule, StreamedBlockModule
+
         if isinstance(streams, AlternatingUpdates):
             return AlternatingBlockModule(self.steps, width, plan, name, streams)
         if isinstance(streams, StepStreams):

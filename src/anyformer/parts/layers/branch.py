@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
-import torch
 from pydantic import model_validator
-from torch import Tensor, nn
 
 from anyformer.describe import Probability, Value
 from anyformer.operations import Shape, Tally, Weight, total
 from anyformer.operations.elementwise import added
-from anyformer.parts.call.context import Context
-from anyformer.parts.call.noise import Dropout, DropPath
-from anyformer.parts.call.state import State
-from anyformer.parts.layers.spread import Crossing, through
 from anyformer.parts.norms.norm import Norm
 from anyformer.parts.pointwise.gain import Gain
 from anyformer.parts.sublayer import Sublayer
 from anyformer.plan import Plan
+
+if TYPE_CHECKING:
+    from anyformer.parts.layers.branch_module import BranchModule
 
 
 class Branch(Value):
@@ -54,6 +51,8 @@ class Branch(Value):
         return (*self.sublayer.traits.stability, *(name for name, used in own.items() if used))
 
     def build(self, width: int, plan: Plan, name: str) -> BranchModule:
+        from anyformer.parts.layers.branch_module import BranchModule
+
         return BranchModule(self, width, plan, name)
 
     def cost(self, width: int, shape: Shape, plan: Plan) -> Tally:
@@ -64,33 +63,3 @@ class Branch(Value):
         weights = {"gain": self.gain.weight(width)} if self.gain else {}
         weights |= {"output_bias": Weight((width,), "replicate", "zeros", writes=True)} if self.output_bias else {}
         return tally + Tally(weights, {"residual": added(shape.rows * width)})
-
-
-class BranchModule(nn.Module):
-    """(B, T, D) -> (B, T, D), to be added to the stream."""
-
-    def __init__(self, branch: Branch, width: int, plan: Plan, name: str) -> None:
-        super().__init__()
-        self.branch, self.name = branch, name
-        self.multiplier, self.scaling = branch.multiplier, branch.gain
-        self.norm_before = branch.norm_before.build(width) if branch.norm_before else nn.Identity()
-        self.sublayer = branch.sublayer.build(width, plan, f"{name}.sublayer")
-        self.output_bias = nn.Parameter(torch.empty(width)) if branch.output_bias else None
-        self.norm_after = branch.norm_after.build(width) if branch.norm_after else nn.Identity()
-        self.gain = nn.Parameter(torch.empty(branch.gain.weight(width).shape)) if branch.gain else None
-        self.dropout = Dropout(branch.dropout, f"{name}.dropout")
-        self.drop_path = DropPath(branch.drop_path, f"{name}.drop_path")
-        self.crossing: Crossing | None = None
-
-    def forward(self, x_BTD: Tensor, context: Context, state: State | None) -> Tensor:
-        x_BTD = self.norm_before(x_BTD)
-        y_BTD = through(self.sublayer, x_BTD, context, self.crossing, state)
-        y_BTD = y_BTD if self.output_bias is None else y_BTD + self.output_bias.to(y_BTD.dtype)
-        y_BTD = self.norm_after(y_BTD)
-        y_BTD = self.dropout(y_BTD, context.noise)
-        if self.scaling is not None:
-            assert self.gain is not None, "built with its gain"
-            y_BTD = self.scaling.scaled(y_BTD, self.gain)
-        if self.multiplier != 1.0:
-            y_BTD = y_BTD * self.multiplier
-        return self.drop_path(y_BTD, context.noise)  # type: ignore[no-any-return]

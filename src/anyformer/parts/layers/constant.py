@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
-
-import torch
-from torch import Tensor, nn
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from anyformer.operations import Shape, Tally, Weight
-from anyformer.parts.call.context import Context
 from anyformer.parts.sketch import Sketch
 from anyformer.parts.sublayer import Sublayer
 from anyformer.plan import Plan
+
+if TYPE_CHECKING:
+    from anyformer.parts.layers.constant_module import ConstantModule
 
 
 class Constant(Sublayer):
@@ -33,18 +32,9 @@ class Constant(Sublayer):
         return 0
 
     def build(self, width: int, plan: Plan, name: str) -> ConstantModule:
+        from anyformer.parts.layers.constant_module import ConstantModule
+
         return ConstantModule(self, width)
 
     def cost(self, width: int, shape: Shape, plan: Plan) -> Tally:
         return Tally({"vector": Weight((width,), "replicate", "zeros", writes=True)})
-
-
-class ConstantModule(nn.Module):
-    """(B, T, D), of which only the shape matters, -> (B, T, D)."""
-
-    def __init__(self, constant: Constant, width: int) -> None:
-        super().__init__()
-        self.vector = nn.Parameter(torch.empty(width), requires_grad=constant.learned)
-
-    def forward(self, x_BTD: Tensor, context: Context, state: None = None) -> Tensor:
-        return self.vector.to(x_BTD.dtype).expand_as(x_BTD)

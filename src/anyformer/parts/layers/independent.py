@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
-import torch
-from torch import Tensor, nn
+from typing import TYPE_CHECKING, Literal
 
 from anyformer.describe import Positive
 from anyformer.operations import Tally, Weight, matrix
 from anyformer.parts.layers.merged_streams import MergedStreams
 from anyformer.parts.sketch import Sketch
+
+if TYPE_CHECKING:
+    from anyformer.parts.layers.independent_module import IndependentConnectionsModule
 
 
 class IndependentConnections(MergedStreams):
@@ -34,32 +34,11 @@ class IndependentConnections(MergedStreams):
         return Sketch("Independent hyper-connections", (fact,))
 
     def build(self, width: int, index: int) -> IndependentConnectionsModule:
+        from anyformer.parts.layers.independent_module import IndependentConnectionsModule
+
         return IndependentConnectionsModule(self, width)
 
     def cost(self, width: int, rows: int, index: int) -> Tally:
         N = self.count
         weights = {"strength": Weight((2,), "replicate", 0.01), "static": Weight((2 * N,), "replicate", "zeros")}
         return matrix("dynamic", N * width, 2 * N, rows, role="replicate") + Tally(weights)
-
-
-class IndependentConnectionsModule(nn.Module):
-    """N residual streams: `dynamic` is W, `static` b and `strength` s."""
-
-    def __init__(self, streams: IndependentConnections, width: int) -> None:
-        super().__init__()
-        N = streams.count
-        self.streams = streams
-        self.dynamic = nn.Linear(N * width, 2 * N, bias=False)
-        self.static = nn.Parameter(torch.empty(2 * N))
-        self.strength = nn.Parameter(torch.empty(2))
-
-    def forward(self, x_BTND: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """The input of the branches (B, T, D), the streams as they are, the weights of the output (B, T, N, 1)."""
-        part, dtype = self.streams, x_BTND.dtype
-        read, write = self.dynamic(part.vector(x_BTND)).float().chunk(2, -1)
-        read_start, write_start = self.static.float().chunk(2)
-        s_read, s_write = self.strength.float()
-        read_BTN = torch.sigmoid(s_read * read + read_start) + part.eps
-        write_BTN = part.magnitude * torch.sigmoid(s_write * write + write_start) + part.eps
-        read_BTD = (read_BTN.to(dtype)[..., None] * x_BTND).sum(-2)
-        return read_BTD, x_BTND, write_BTN.to(dtype)[..., None]

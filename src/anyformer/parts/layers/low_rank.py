@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
-from torch import Tensor, nn
+from typing import TYPE_CHECKING, Literal
 
 from anyformer.describe import Count
 from anyformer.operations import Shape, Tally, matrix, total
 from anyformer.operations.elementwise import added
-from anyformer.parts.call.context import Context
 from anyformer.parts.norms.norm import Norm
 from anyformer.parts.sketch import Cell, Sketch, chain, fan, number
 from anyformer.parts.sublayer import Sublayer
 from anyformer.plan import Plan
+
+if TYPE_CHECKING:
+    from anyformer.parts.layers.low_rank_module import LowRankResidualModule
 
 
 class LowRankResidual(Sublayer):
@@ -38,6 +38,8 @@ class LowRankResidual(Sublayer):
         return 0
 
     def build(self, width: int, plan: Plan, name: str) -> LowRankResidualModule:
+        from anyformer.parts.layers.low_rank_module import LowRankResidualModule
+
         return LowRankResidualModule(self, width)
 
     def cost(self, width: int, shape: Shape, plan: Plan) -> Tally:
@@ -46,16 +48,3 @@ class LowRankResidual(Sublayer):
         up = matrix("up", self.rank, width, shape.rows, role="replicate")
         norm = Tally() if self.norm is None else total({"norm": self.norm.cost(width, shape.rows)})
         return down + up + norm + Tally(own_work={"residual": added(shape.rows * width)})
-
-
-class LowRankResidualModule(nn.Module):
-    """(B, T, D) -> (B, T, D)."""
-
-    def __init__(self, part: LowRankResidual, width: int) -> None:
-        super().__init__()
-        self.down = nn.Linear(width, part.rank, bias=False)
-        self.up = nn.Linear(part.rank, width, bias=False)
-        self.norm = part.norm.build(width) if part.norm else nn.Identity()
-
-    def forward(self, x_BTD: Tensor, context: Context, state: None = None) -> Tensor:
-        return x_BTD + self.norm(self.up(self.down(x_BTD)))  # type: ignore[no-any-return]

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
-import torch
-from torch import Tensor, nn
+from typing import TYPE_CHECKING, Literal
 
 from anyformer.describe import Positive
 from anyformer.operations import Tally, Weight, matrix
-from anyformer.parts.layers.streams import CopiesModule, StepStreams
-from anyformer.parts.norms.layer_norm import normalise
+from anyformer.parts.layers.streams import StepStreams
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from anyformer.parts.layers.streams_module import CopiesModule
 
 
 class MergedStreams(StepStreams):
@@ -28,6 +29,9 @@ class MergedStreams(StepStreams):
         return x_BTND.mean(2) if self.merge == "mean" else x_BTND.sum(2)
 
     def build_ends(self, width: int) -> CopiesModule:
+        from anyformer.parts.layers.merged_streams_module import LearnedMerge
+        from anyformer.parts.layers.streams_module import CopiesModule
+
         return LearnedMerge(self, width) if self.merge == "learned" else CopiesModule(self)
 
     def ends_cost(self, width: int, rows: int) -> tuple[Tally, Tally]:
@@ -38,32 +42,6 @@ class MergedStreams(StepStreams):
 
     def vector(self, x_BTND: Tensor) -> Tensor:
         """v, (B, T, N * D), normalised in fp32."""
+        from anyformer.parts.norms.layer_norm_module import normalise
+
         return normalise(x_BTND.float().flatten(2), self.norm_eps, centre=False).to(x_BTND.dtype)
-
-
-class LearnedMerge(CopiesModule):
-    """N copies before the layers, and behind them their sum by weights of the token."""
-
-    def __init__(self, streams: MergedStreams, width: int) -> None:
-        super().__init__(streams)
-        self.leave = TokenWeights(streams, width)
-
-    def leaving(self, x_BTND: Tensor) -> Tensor:
-        weights_BTN: Tensor = self.leave(x_BTND)
-        return (weights_BTN.to(x_BTND.dtype)[..., None] * x_BTND).sum(-2)
-
-
-class TokenWeights(nn.Module):
-    """m = sigmoid(s v W + b) + eps of each token: (B, T, N, D) -> (B, T, N) in fp32."""
-
-    def __init__(self, streams: MergedStreams, width: int) -> None:
-        super().__init__()
-        N = streams.count
-        self.streams = streams
-        self.dynamic = nn.Linear(N * width, N, bias=False)
-        self.static = nn.Parameter(torch.empty(N))
-        self.strength = nn.Parameter(torch.empty(1))
-
-    def forward(self, x_BTND: Tensor) -> Tensor:
-        made_BTN = self.dynamic(self.streams.vector(x_BTND)).float()
-        return torch.sigmoid(self.strength.float() * made_BTN + self.static.float()) + self.streams.eps

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
-
-from torch import Tensor
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from anyformer.operations import Shape, Tally
-from anyformer.parts.layers.multi_token import MultiToken, PredictionsModule, Trunk, shared_exit
+from anyformer.parts.layers.multi_token import MultiToken, shared_exit
 from anyformer.parts.layers.stack import Stack
 from anyformer.plan import Plan
+
+if TYPE_CHECKING:
+    from anyformer.parts.layers.multi_token_module import PredictionsModule
 
 
 class ParallelPrediction(MultiToken):
@@ -34,18 +35,9 @@ class ParallelPrediction(MultiToken):
         super().check(width, stack)
 
     def build(self, width: int, stack: Stack, plan: Plan, name: str) -> PredictionsModule:
+        from anyformer.parts.layers.parallel_heads_module import ParallelModule
+
         return ParallelModule(self, width, stack, plan, name)
 
     def _around(self, width: int, stack: Stack, shape: Shape) -> dict[str, Tally]:
         return shared_exit(stack, width, shape)
-
-
-class ParallelModule(PredictionsModule):
-    """All predictions read the input of the main model's last layer."""
-
-    def forward(self, trunk: Trunk) -> list[Tensor]:
-        made = []
-        for i in range(len(self.layers)):
-            z_BTD = trunk.stream[:, : trunk.stream.shape[1] - i - 1]
-            made.append(trunk.norm(self.layer(i, z_BTD, trunk.context.ahead(i + 1))))
-        return made

@@ -21,7 +21,7 @@ from anyformer.parts.call.context import Context
 from anyformer.parts.call.reports import Report
 from anyformer.parts.call.shared import Read, Shared
 from anyformer.parts.experts.grouped import PRODUCT
-from anyformer.parts.norms.batch_norm import standing_still
+from anyformer.parts.norms.batch_norm_module import standing_still
 from anyformer.parts.recurrence.selective_scan import SELECTIVE_SCAN
 from anyformer.plan import Checkpointing
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
-
-from torch import Tensor, nn
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from anyformer.operations import Shape, Tally, matrix
-from anyformer.parts.call.context import Context
 from anyformer.parts.call.shared import STREAM, Read
 from anyformer.parts.sketch import Sketch
 from anyformer.parts.sublayer import Sublayer
 from anyformer.plan import Plan
+
+if TYPE_CHECKING:
+    from anyformer.parts.layers.skip_module import SkipModule
 
 
 class Skip(Sublayer):
@@ -42,23 +42,11 @@ class Skip(Sublayer):
         return (Read(STREAM, self.variant, constant=self.detached),)
 
     def build(self, width: int, plan: Plan, name: str) -> SkipModule:
+        from anyformer.parts.layers.skip_module import SkipModule
+
         return SkipModule(self, width)
 
     def cost(self, width: int, shape: Shape, plan: Plan) -> Tally:
         if not self.projected:
             return Tally()
         return matrix("projection", width, width, shape.rows, role="column", fill="residual")
-
-
-class SkipModule(nn.Module):
-    """(B, T, D), which it does not read, -> (B, T, D)."""
-
-    def __init__(self, skip: Skip, width: int) -> None:
-        super().__init__()
-        self.variant, self.detached = skip.variant, skip.detached
-        self.projection = nn.Linear(width, width, bias=False) if skip.projected else nn.Identity()
-
-    def forward(self, x_BTD: Tensor, context: Context, state: None = None) -> Tensor:
-        left_BTD = context.shared[self.variant, STREAM]
-        left_BTD = left_BTD.detach() if self.detached else left_BTD
-        return self.projection(left_BTD.to(x_BTD.dtype))  # type: ignore[no-any-return]

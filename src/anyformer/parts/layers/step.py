@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import ClassVar, Literal
 
 from pydantic import field_validator, model_validator
-from torch import nn
 
 from anyformer.describe import Named, Value
 from anyformer.parts.derived import LayerScale
@@ -14,6 +13,18 @@ from anyformer.parts.norms.norm import Norm
 from anyformer.parts.pointwise.gain import Gain
 
 STEP_NORMS = ("norm_before", "norm_branches", "norm_after")
+TAKEN = frozenset((
+    "add_module", "apply", "bfloat16", "buffers", "call_super_init", "children", "compile", "cpu", "cuda", "double",
+    "dump_patches", "eval", "extra_repr", "float", "forward", "get_buffer", "get_extra_state", "get_parameter",
+    "get_submodule", "half", "ipu", "load_state_dict", "modules", "mro", "mtia", "named_buffers", "named_children",
+    "named_modules", "named_parameters", "parameters", "register_backward_hook", "register_buffer", "register_forward_hook",
+    "register_forward_pre_hook", "register_full_backward_hook", "register_full_backward_pre_hook",
+    "register_load_state_dict_post_hook", "register_load_state_dict_pre_hook", "register_module", "register_parameter",
+    "register_state_dict_post_hook", "register_state_dict_pre_hook", "requires_grad_", "set_extra_state", "set_submodule",
+    "share_memory", "state_dict", "steps", "streams", "T_destination", "to", "to_empty", "train", "training", "type", "xpu",
+    "zero_grad",
+))  # fmt: skip
+"""Names that a module has itself, those of `torch.nn.Module` and of a block's: no branch can be called so."""
 
 
 class Step(Value):
@@ -44,7 +55,7 @@ class Step(Value):
         if not branches:
             raise ValueError("needs at least one branch")
         for name in branches:
-            if hasattr(nn.Module, name) or name.startswith("step_") or name == "streams":
+            if name in TAKEN or name.startswith(("_", "step_")):
                 raise ValueError(f"a branch cannot be called {name!r}: the name is taken in a module")
         return branches
 

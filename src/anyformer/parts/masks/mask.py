@@ -13,17 +13,19 @@ from collections.abc import Callable, Sequence
 from functools import reduce
 from math import lcm
 from operator import and_, or_
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
-from torch import Tensor
 
 from anyformer.describe import Registry, Value, brief
 from anyformer.operations import Limit, Shape
 from anyformer.parts.masks.pairs import count_pairs
 from anyformer.parts.masks.ranges import Integers, Ranges
 from anyformer.parts.sketch import words
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 class Mask(Value):

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
 from pydantic import Field
-from torch import Tensor
 
 from anyformer.describe import Count
 from anyformer.operations import Limit
 from anyformer.parts.masks.mask import Mask
 from anyformer.parts.masks.ranges import Integers, Ranges
 from anyformer.parts.sketch import number
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 class Causal(Mask):

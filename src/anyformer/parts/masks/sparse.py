@@ -11,15 +11,17 @@ A dilated window (Longformer) is Window(size=n * d) & Strided(stride=d).
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
 from pydantic import Field, model_validator
-from torch import Tensor
 
 from anyformer.describe import Count
 from anyformer.parts.masks.mask import Mask
 from anyformer.parts.masks.ranges import Integers, Ranges
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 class Chunk(Mask):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from anyformer.operations import Tally
 from anyformer.operations.elementwise import normalised
 from anyformer.parts.norms.norm import GainKind, Norm, gain_and_bias
-from anyformer.parts.pointwise.depthwise import Depthwise
+
+if TYPE_CHECKING:
+    from anyformer.parts.pointwise.depthwise_module import Depthwise
 
 
 class Affine(Norm):
@@ -21,6 +23,8 @@ class Affine(Norm):
     bias: bool = True
 
     def build(self, width: int) -> Depthwise:
+        from anyformer.parts.pointwise.depthwise_module import Depthwise
+
         return Depthwise(width, bias=self.bias)
 
     def cost(self, width: int, vectors: int) -> Tally:

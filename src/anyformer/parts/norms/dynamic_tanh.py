@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from anyformer.describe import Positive
 from anyformer.operations import Tally, Weight
 from anyformer.operations.elementwise import ACTIVATED, normalised
 from anyformer.parts.norms.norm import GainKind, Norm, gain_and_bias
-from anyformer.parts.pointwise.depthwise import Depthwise
+
+if TYPE_CHECKING:
+    from anyformer.parts.norms.dynamic_tanh_module import DynamicTanhModule
 
 
 class DynamicTanh(Norm):
@@ -28,21 +27,10 @@ class DynamicTanh(Norm):
     """The first value of alpha; the paper takes a smaller one, down to 0.1, the wider the model."""
 
     def build(self, width: int) -> DynamicTanhModule:
+        from anyformer.parts.norms.dynamic_tanh_module import DynamicTanhModule
+
         return DynamicTanhModule(width)
 
     def cost(self, width: int, vectors: int) -> Tally:
         work = normalised(width, vectors, (1 + ACTIVATED + 2) * width)
         return gain_and_bias(self.gain, self.bias, width, work) + Tally({"alpha": Weight((1,), "replicate", self.initial)})
-
-
-class DynamicTanhModule(Depthwise):
-    """(..., D) -> (..., D)."""
-
-    def __init__(self, width: int) -> None:
-        super().__init__(width)
-        self.alpha = torch.nn.Parameter(torch.empty(1))
-
-    def forward(self, x_D: Tensor) -> Tensor:
-        # In fp32 like the statistics of a norm: alpha x is rounded before a function that is steep around 0.
-        bounded_D = torch.tanh(self.alpha.float() * x_D.float())
-        return super().forward(bounded_D).to(x_D.dtype)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
-
-from torch import Tensor, nn
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from anyformer.describe import Choice, Count
 from anyformer.operations import Tally, matrix, total
@@ -13,6 +11,9 @@ from anyformer.parts.norms.layer_norm import RMSNorm
 from anyformer.parts.norms.norm import GainKind, Norm
 from anyformer.parts.pointwise.activation import ACTIVATIONS
 from anyformer.parts.sketch import Sketch, number
+
+if TYPE_CHECKING:
+    from anyformer.parts.norms.gated_norm_module import GatedNormModule
 
 
 class GatedNorm(Norm):
@@ -39,6 +40,8 @@ class GatedNorm(Norm):
         self.norm.check(width)
 
     def build(self, width: int) -> GatedNormModule:
+        from anyformer.parts.norms.gated_norm_module import GatedNormModule
+
         return GatedNormModule(self, width)
 
     def cost(self, width: int, vectors: int) -> Tally:
@@ -47,21 +50,3 @@ class GatedNorm(Norm):
         work = Tally(own_work={"gate": activated(width * vectors, gated=True)})
         inner = {"norm": self.norm.cost(width, vectors), "activation": ACTIVATIONS[self.activation].cost(self.rank, vectors)}
         return parts + work + total(inner)
-
-
-class GatedNormModule(nn.Module):
-    """(..., D) -> (..., D)."""
-
-    def __init__(self, norm: GatedNorm, width: int) -> None:
-        super().__init__()
-        self.norm = norm.norm.build(width)
-        self.down = nn.Linear(width, norm.rank, bias=False)
-        self.activation = ACTIVATIONS[norm.activation].build(norm.rank)
-        self.up = nn.Linear(norm.rank, width, bias=False)
-
-    def forward(self, x_D: Tensor) -> Tensor:
-        n_D = self.norm(x_D)
-        gate_D: Tensor = self.up(self.activation(self.down(n_D)))
-        # The sigmoid in fp32, and one rounding, as A.X K2 has it.
-        weighed_D: Tensor = n_D * gate_D.float().sigmoid()
-        return weighed_D.to(n_D.dtype)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
-
-from torch import nn
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from anyformer.describe import Registry
 from anyformer.operations import Elementwise, Tally, Weight
 from anyformer.parts.sketch import Drawn, Sketch
+
+if TYPE_CHECKING:
+    from torch import nn
+
 
 GainKind = Literal["weight", "one_plus_weight", "none"]
 """`weight`: w, starting at 1; `one_plus_weight`: 1 + w, w starting at 0 (Gemma); `none`: no gain."""

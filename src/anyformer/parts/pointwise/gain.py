@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
-from torch import Tensor
+from typing import TYPE_CHECKING, Literal
 
 from anyformer.describe import Value
 from anyformer.operations import Weight
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 class Gain(Value):

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
-import torch
 from pydantic import model_validator
-from torch import Tensor, nn
 
 from anyformer.describe import Choice, Count, Value
 from anyformer.operations import AxisName, Dimension, Tally, Weight, matrix, total
 from anyformer.parts.pointwise.activation import ACTIVATIONS
+
+if TYPE_CHECKING:
+    from anyformer.parts.pointwise.gate_module import GateModule
 
 
 class Gate(Value):
@@ -33,6 +34,8 @@ class Gate(Value):
         return self
 
     def module(self, width: int, heads: int, head_width: int) -> GateModule:
+        from anyformer.parts.pointwise.gate_module import GateModule
+
         return GateModule(self, width, heads, head_width)
 
     def work(self, width: int, heads: int, head_width: int, rows: int, *, of: AxisName | None = None) -> Tally:
@@ -51,26 +54,3 @@ class Gate(Value):
     def outputs(self, heads: int, head_width: int) -> int:
         """The number of gates of a token."""
         return heads * (head_width if self.per == "feature" else 1)
-
-
-class GateModule(nn.Module):
-    """(B, T, D) and (B, T, H, E) -> (B, T, H, E)."""
-
-    def __init__(self, gate: Gate, width: int, heads: int, head_width: int) -> None:
-        super().__init__()
-        outputs = gate.outputs(heads, head_width)
-        self.activation = ACTIVATIONS[gate.activation].build(outputs)
-        self.heads = heads
-        self.down = nn.Linear(width, gate.rank, bias=False) if gate.rank else nn.Identity()
-        self.projection = nn.Linear(gate.rank or width, outputs, bias=gate.bias is True)
-        self.bias = nn.Parameter(torch.empty(heads)) if gate.bias == "head" else None
-
-    def forward(self, x_BTD: Tensor, mixed_BTHE: Tensor) -> Tensor:
-        gate: Tensor = self.projection(self.down(x_BTD))
-        if self.bias is not None:
-            gate = (self._of_heads(gate) + self.bias.to(gate.dtype)[:, None]).flatten(-2)
-        return mixed_BTHE * self._of_heads(self.activation(gate)).to(mixed_BTHE.dtype)
-
-    def _of_heads(self, gate: Tensor) -> Tensor:
-        """(B, T, H * E) -> (B, T, H, E), or (B, T, H) -> (B, T, H, 1)."""
-        return gate.view(*gate.shape[:-1], self.heads, -1)

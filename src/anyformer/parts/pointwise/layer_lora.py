@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-
-from torch import Tensor, nn
+from typing import TYPE_CHECKING
 
 from anyformer.describe import Count, Value
 from anyformer.operations import Product, Tally, Weight
+
+if TYPE_CHECKING:
+    from anyformer.parts.pointwise.layer_lora_module import LayerLoRAModule
 
 
 class LayerLoRA(Value):
@@ -28,6 +30,8 @@ class LayerLoRA(Value):
         return f"rank {self.rank} of each layer's own"
 
     def module(self, inputs: int, outputs: Mapping[str, int]) -> LayerLoRAModule:
+        from anyformer.parts.pointwise.layer_lora_module import LayerLoRAModule
+
         return LayerLoRAModule(self, inputs, outputs)
 
     def work(self, inputs: int, outputs: Mapping[str, int], rows: int) -> Tally:
@@ -39,19 +43,3 @@ class LayerLoRA(Value):
                 weights[f"{name}.{i}.weight"] = Weight((features, P), "column", "matrix", sensitive=True)
         up = {f"{name}.0": Product(rows, P, features, "column") for name, features in outputs.items()}
         return Tally(weights, {"down.0": Product(rows, inputs, P, "replicate"), **up})
-
-
-class LayerLoRAModule(nn.Module):
-    """(B, T, I) -> what is added to each output, (B, T, O)."""
-
-    def __init__(self, lora: LayerLoRA, inputs: int, outputs: Mapping[str, int]) -> None:
-        super().__init__()
-        self.outputs = tuple(outputs)
-        self.down = nn.ModuleList(nn.Linear(inputs, lora.rank, bias=False) for _ in range(lora.layers))
-        for name, features in outputs.items():
-            self.add_module(name, nn.ModuleList(nn.Linear(lora.rank, features, bias=False) for _ in range(lora.layers)))
-
-    def forward(self, x_BTI: Tensor, turn: int) -> list[Tensor]:
-        """`turn`: the number of the layer among those that share the weights."""
-        narrow_BTP = self.down[turn](x_BTI)
-        return [self.get_submodule(f"{name}.{turn}")(narrow_BTP) for name in self.outputs]

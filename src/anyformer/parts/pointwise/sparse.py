@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from statistics import NormalDist
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
-from torch import Tensor
 
 from anyformer.describe import Value
 from anyformer.operations import Tally
 from anyformer.operations.elementwise import thresholded
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 class StatisticalTopK(Value):

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
-import torch
 from pydantic import Field
-from torch import Tensor, nn
 
 from anyformer.describe import Count, Moderate, Registry
 from anyformer.operations import Tally, Weight
-from anyformer.parts.lookup import rows_of
 from anyformer.parts.sketch import Drawn, Sketch, number
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from anyformer.parts.positions.absolute_module import LearnedPositionModule, SinusoidalPositionModule
 
 
 class Position(Drawn):
@@ -50,21 +52,13 @@ class LearnedPosition(Position):
         return Sketch("Learned positions", (f"{self.length:,} × {number(width)}",))
 
     def build(self, width: int) -> LearnedPositionModule:
+        from anyformer.parts.positions.absolute_module import LearnedPositionModule
+
         return LearnedPositionModule(self, width)
 
     def cost(self, width: int) -> Tally:
         shape = (self.length + self.offset, width)
         return Tally({"weight": Weight(shape, "replicate", "embedding", axes=((("positions", self.length),), ()))})
-
-
-class LearnedPositionModule(nn.Module):
-    def __init__(self, position: LearnedPosition, width: int) -> None:
-        super().__init__()
-        self.length, self.offset = position.length, position.offset
-        self.weight = nn.Parameter(torch.empty(position.length + position.offset, width))
-
-    def forward(self, positions_BT: Tensor) -> Tensor:
-        return rows_of(self.weight, positions_BT + self.offset, "positions")
 
 
 class SinusoidalPosition(Position):
@@ -91,24 +85,6 @@ class SinusoidalPosition(Position):
             )
 
     def build(self, width: int) -> SinusoidalPositionModule:
+        from anyformer.parts.positions.absolute_module import SinusoidalPositionModule
+
         return SinusoidalPositionModule(self, width)
-
-
-class SinusoidalPositionModule(nn.Module):
-    """Computes the waves at each call: no table to size, no buffer to lose."""
-
-    def __init__(self, position: SinusoidalPosition, width: int) -> None:
-        super().__init__()
-        self.position, self.width, self.length = position, width, position.length
-
-    def forward(self, positions_BT: Tensor) -> Tensor:
-        return sinusoids(positions_BT, self.width, self.position)
-
-
-def sinusoids(positions: Tensor, width: int, position: SinusoidalPosition) -> Tensor:
-    """(...) -> (..., D) in fp32."""
-    span = width if position.spacing == "paper" else width - 2
-    index = torch.arange(width // 2, device=positions.device, dtype=torch.float32)
-    angle = (positions + position.offset).float()[..., None] * position.theta ** (-2 * index / span)
-    waves = angle.sin(), angle.cos()
-    return torch.cat(waves, -1) if position.layout == "halves" else torch.stack(waves, -1).flatten(-2)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Protocol
-
-from torch import Tensor
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from anyformer.describe import Part
 from anyformer.parts.slot import Side, SlotPart
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 class Positioned(Protocol):

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-import torch
 from pydantic import Field, model_validator
-from torch import Tensor
 
 from anyformer.describe import Digested, Moderate
 from anyformer.operations import Limit, Shape, Tally
@@ -17,6 +15,9 @@ from anyformer.parts.positions.rotary_axes import RotaryAxes
 from anyformer.parts.positions.rotary_scaling import RotaryScaling
 from anyformer.parts.sketch import Cell, number
 from anyformer.parts.slot import HeadSizes, Side
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 class Rotary(Place):
@@ -95,47 +96,3 @@ class Rotary(Place):
         if self.pairing == "adjacent":
             return tuple((start + i, start + i + 1) for i in range(0, dims, 2))
         return tuple((start + i, start + i + dims // 2) for i in range(dims // 2))
-
-    def angles(self, positions: Tensor, head_width: int, last: Tensor | None = None) -> Tensor:
-        """(B, T), or with `axes` those on each of n axes, (n, B, T) -> (B, T, R / 2) in fp32.
-
-        `last`: the last position of the call, which scalings read, if not among these.
-        """
-        dims = self.rotated(head_width)
-        period = dims if self.axes is None else self.axes.period(dims)
-        index = torch.arange(0, dims, 2, device=positions.device, dtype=torch.float32) % period
-        frequencies = self.theta ** (-index / period)
-        if self.scaling is not None:
-            frequencies = self.scaling.frequencies(frequencies, self.theta, (positions.amax() if last is None else last) + 1)
-        if self.axes is not None:
-            return self.axes.chosen(positions.float(), dims // 2) * frequencies
-        return positions.float()[..., None] * frequencies
-
-    def table(
-        self, positions: Tensor, head_width: int, dtype: torch.dtype, last: Tensor | None = None
-    ) -> tuple[Tensor, Tensor]:
-        """Cosines and sines, (B, T, 1, R) each, in the order of the features that `rotate` takes; arguments: see `angles`."""
-        angles = self.angles(positions, head_width, last)
-        spread = angles.repeat_interleave(2, -1) if self.pairing == "adjacent" else torch.cat([angles, angles], -1)
-        kind = dtype if self.rotate_in == "input" else torch.float32
-        factor = self.scaling.wave_factor if self.scaling else 1.0
-        return (spread.cos() * factor)[..., None, :].to(kind), (spread.sin() * factor)[..., None, :].to(kind)
-
-    def rotate(self, x_BTHE: Tensor, table: tuple[Tensor, Tensor]) -> Tensor:
-        """Rotate R features of every head and leave the others."""
-        cos, sin = table
-        dims, width = cos.shape[-1], x_BTHE.shape[-1]
-        start = 0 if self.place == "first" else width - dims
-        x = x_BTHE[..., start : start + dims]
-        rotated: Tensor = (x * cos + _quarter_turn(x, self.pairing) * sin).to(x_BTHE.dtype)
-        if dims == width:
-            return rotated
-        return torch.cat([x_BTHE[..., :start], rotated, x_BTHE[..., start + dims :]], -1)
-
-
-def _quarter_turn(x: Tensor, pairing: str) -> Tensor:
-    """Each pair (a, b) -> (-b, a)."""
-    if pairing == "adjacent":
-        return torch.stack([-x[..., 1::2], x[..., 0::2]], -1).flatten(-2)
-    a, b = x.chunk(2, -1)
-    return torch.cat([-b, a], -1)

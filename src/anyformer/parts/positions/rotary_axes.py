@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field, model_validator
-from torch import Tensor
 
 from anyformer.describe import Registry, Value
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
 
 Sizes = Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=2)]
 

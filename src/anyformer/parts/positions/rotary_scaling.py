@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
-import torch
 from pydantic import Field, model_validator
-from torch import Tensor
 
 from anyformer.describe import Moderate, Registry, Value
 from anyformer.operations import Limit
-from anyformer.parts.constant import listed
 from anyformer.parts.sketch import number
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
 
 Trained = Annotated[int, Field(ge=2)]
 LEAST_THETA = 1.01
@@ -95,6 +96,8 @@ class DynamicScaling(Stretched):
             raise ValueError("dynamic scaling leaves the fastest pair as it is: rotate at least 4 features of a head")
 
     def frequencies(self, base: Tensor, theta: float, length: Tensor) -> Tensor:
+        import torch
+
         dims = 2 * len(base)
         # At least 1, also where a large factor rounds it to 0.
         grown = (self.factor * length.clamp(min=self.trained) / self.trained - (self.factor - 1)).float().clamp(min=1)
@@ -130,6 +133,8 @@ class YaRN(Stretched):
             )
 
     def frequencies(self, base: Tensor, theta: float, length: Tensor) -> Tensor:
+        import torch
+
         dims = 2 * len(base)
         low, high = (
             dims * math.log(self.trained / (turns * 2 * math.pi)) / (2 * math.log(theta))
@@ -191,6 +196,10 @@ class LongRoPE(RotaryScaling):
                 raise ValueError(f"longrope's {name} needs a divisor for each of the {pairs} pairs, got {len(divisors)}")
 
     def frequencies(self, base: Tensor, theta: float, length: Tensor) -> Tensor:
+        import torch
+
+        from anyformer.parts.constant import listed
+
         short, long = (listed(divisors, torch.float32, base.device) for divisors in (self.short, self.long))
         return base / torch.where(length > self.trained, long, short)
 
@@ -203,5 +212,7 @@ class Proportional(RotaryScaling):
     factor: Moderate = 1.0
 
     def frequencies(self, base: Tensor, theta: float, length: Tensor) -> Tensor:
+        import torch
+
         pair = torch.arange(len(base), device=base.device)
         return torch.where(pair < int(self.fraction * len(base)), base / self.factor, 0.0)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Self
-
-import torch
+from typing import TYPE_CHECKING, Self
 
 from anyformer.describe import Count
-from anyformer.parts.call.recurrent_state import ConvolutionState
 from anyformer.parts.pointwise.activation import activation_name
-from anyformer.parts.recurrence.short_convolution import latest_input
 from anyformer.parts.sublayer import Network, Resizing, Sublayer, Traits
+
+if TYPE_CHECKING:
+    import torch
+
+    from anyformer.parts.call.recurrent_state import ConvolutionState
 
 
 class ChannelMix(Sublayer):
@@ -35,4 +36,6 @@ class ChannelMix(Sublayer):
         self, width: int, batch: int, capacity: int, source: int, dtype: torch.dtype, device: torch.device
     ) -> ConvolutionState:
         """B * D elements, the latest input, for any capacity."""
+        from anyformer.parts.recurrence.short_convolution_module import latest_input
+
         return latest_input(width, batch, dtype, device)

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
-
-import torch
-import torch.nn.functional as F
-from torch import Tensor, nn
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from anyformer.describe import Count, Positive, Registry, Value
 from anyformer.operations import Tally, Weight, matrix
-from anyformer.parts.recurrence.recurrence import exact
-from anyformer.parts.recurrence.recurrent_heads import split_heads
+
+if TYPE_CHECKING:
+    from anyformer.parts.recurrence.decay_module import DecayModule
 
 
 class Decay(Value):
@@ -39,6 +36,8 @@ class ScalarDecay(Decay):
     kind: Literal["scalar_decay"] = "scalar_decay"
 
     def build(self, width: int, heads: int, key_width: int) -> DecayModule:
+        from anyformer.parts.recurrence.decay_module import DecayModule
+
         return DecayModule(width, heads, 1, rank=None, bound=None)
 
     def cost(self, width: int, heads: int, key_width: int, rows: int) -> Tally:
@@ -59,6 +58,8 @@ class ChannelDecay(Decay):
     bound: Positive | None = None
 
     def build(self, width: int, heads: int, key_width: int) -> DecayModule:
+        from anyformer.parts.recurrence.decay_module import DecayModule
+
         return DecayModule(width, heads, key_width, rank=self.rank, bound=self.bound)
 
     def cost(self, width: int, heads: int, key_width: int, rows: int) -> Tally:
@@ -70,21 +71,3 @@ def _cost(width: int, heads: int, outputs: int, rows: int, *, rank: int | None, 
     parts += matrix("projection", rank or width, outputs, rows, role="column")
     rate = Weight((heads,), "column", "log_rate" if bound is None else "zeros")
     return parts + Tally({"A_log": rate, "dt_bias": Weight((outputs,), "column", "time_step")})
-
-
-class DecayModule(nn.Module):
-    """(B, T, D) -> log-decay (B, T, H, 1 or E), never positive, in fp32 at least."""
-
-    def __init__(self, width: int, heads: int, channels: int, *, rank: int | None, bound: float | None) -> None:
-        super().__init__()
-        self.channels, self.bound = channels, bound
-        self.down = nn.Linear(width, rank, bias=False) if rank else nn.Identity()
-        self.projection = nn.Linear(rank or width, heads * channels, bias=False)
-        self.A_log = nn.Parameter(torch.empty(heads))
-        self.dt_bias = nn.Parameter(torch.empty(heads * channels))
-
-    def forward(self, x_BTD: Tensor) -> Tensor:
-        step = exact(self.projection(self.down(x_BTD))) + exact(self.dt_bias)
-        step = split_heads(step, step.shape[-1] // self.channels)
-        rate = exact(self.A_log).exp()[:, None]
-        return -rate * F.softplus(step) if self.bound is None else -self.bound * (rate * step).sigmoid()

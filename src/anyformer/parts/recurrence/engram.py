@@ -3,29 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import sqrt
-from typing import Any, Literal
-
-import torch
-from torch import Tensor, nn
+from typing import TYPE_CHECKING, Any, Literal
 
 from anyformer.describe import Count
 from anyformer.operations import Shape, Tally, matrix, total
-from anyformer.parts.call.context import Context
 from anyformer.parts.call.shared import TOKENS, Read
-from anyformer.parts.call.state import State
 from anyformer.parts.embedding.ngrams import Ngrams
 from anyformer.parts.norms.layer_norm import RMSNorm
 from anyformer.parts.norms.norm import Norm
 from anyformer.parts.pointwise.activation import ACTIVATIONS
-from anyformer.parts.recurrence.recurrence import recurrent
+from anyformer.parts.recurrence.recurrent_work import recurrent
 from anyformer.parts.recurrence.short_convolution import ShortConvolution
 from anyformer.parts.sketch import Cell, SideInput, Sketch, chain, fan, number
 from anyformer.parts.sublayer import Sublayer, Traits
 from anyformer.plan import Plan
 
-SMALLEST = 1e-6
-"""Scores count as this at least before their root, whose slope at 0 has no bound."""
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+    from anyformer.parts.call.state import State
+    from anyformer.parts.recurrence.engram_module import EngramModule
 
 
 class Engram(Sublayer):
@@ -69,6 +67,8 @@ class Engram(Sublayer):
         self.norm.check(width)
 
     def build(self, width: int, plan: Plan, name: str) -> EngramModule:
+        from anyformer.parts.recurrence.engram_module import EngramModule
+
         return EngramModule(self, width)
 
     def cost(self, width: int, shape: Shape, plan: Plan) -> Tally:
@@ -92,34 +92,6 @@ class Engram(Sublayer):
         if self.convolution is not None:
             states["convolution"] = self.convolution.state(width, batch, dtype, device)
         return JoinedState(states)
-
-
-class EngramModule(nn.Module):
-    """(B, T, D) and the context's tokens (B, T) -> (B, T, D)."""
-
-    def __init__(self, part: Engram, width: int) -> None:
-        super().__init__()
-        inputs, convolves = part.ngrams.tables * part.width, part.convolution is not None
-        self.root = sqrt(width)
-        self.ngrams = part.ngrams.build(part.width)
-        self.key = nn.Linear(inputs, width, bias=False)
-        self.value = nn.Linear(inputs, width, bias=False)
-        self.query_norm, self.key_norm = part.norm.build(width), part.norm.build(width)
-        self.convolution_norm = part.norm.build(width) if convolves else nn.Identity()
-        self.convolution = part.convolution.build(width) if part.convolution else None
-
-    def forward(self, x_BTD: Tensor, context: Context, state: JoinedState | None = None) -> Tensor:
-        rows_BTI = self.ngrams(context, None if state is None else state["tokens"]).flatten(2).to(x_BTD.dtype)
-        v_BTD: Tensor = self.gate(x_BTD, self.key(rows_BTI)) * self.value(rows_BTI)
-        if self.convolution is None:
-            return v_BTD
-        past = None if state is None else state["convolution"]
-        return v_BTD + self.convolution(self.convolution_norm(v_BTD), context, past)  # type: ignore[no-any-return]
-
-    def gate(self, x_BTD: Tensor, key_BTD: Tensor) -> Tensor:
-        """(B, T, 1)."""
-        scores = (self.key_norm(key_BTD) * self.query_norm(x_BTD)).sum(-1, keepdim=True) / self.root
-        return torch.sigmoid(scores.abs().clamp(min=SMALLEST).sqrt() * scores.sign())
 
 
 class JoinedState:

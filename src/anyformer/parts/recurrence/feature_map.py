@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
-import torch
-import torch.nn.functional as F
 from pydantic import Field
-from torch import Tensor
 
 from anyformer.describe import Count, Positive, Registry, Value
-from anyformer.parts.constant import constant
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 class FeatureMap(Value):
@@ -56,7 +55,7 @@ class UnitLength(FeatureMap):
     eps: Positive = 1e-6
 
     def apply(self, x: Tensor, directions: Tensor | None) -> Tensor:
-        return x * torch.rsqrt(x.square().sum(-1, keepdim=True) + self.eps)
+        return x * (x.square().sum(-1, keepdim=True) + self.eps).rsqrt()
 
 
 class EluPlusOne(FeatureMap):
@@ -65,7 +64,9 @@ class EluPlusOne(FeatureMap):
     kind: Literal["elu_plus_one"] = "elu_plus_one"
 
     def apply(self, x: Tensor, directions: Tensor | None) -> Tensor:
-        return F.elu(x) + 1
+        from anyformer.parts.recurrence.feature_map_module import elu
+
+        return elu(x) + 1
 
 
 class Rectified(FeatureMap):
@@ -75,7 +76,7 @@ class Rectified(FeatureMap):
     power: Literal[1, 2] = 1
 
     def apply(self, x: Tensor, directions: Tensor | None) -> Tensor:
-        return F.relu(x) if self.power == 1 else F.relu(x).square()
+        return x.relu() if self.power == 1 else x.relu().square()
 
 
 class Exponential(FeatureMap):
@@ -113,21 +114,17 @@ class RandomFeatures(FeatureMap):
     """Factor of the scores that the features stand for, exp(scale * q . k); E^-0.5 by default."""
 
     def directions(self, head_width: int) -> Tensor:
-        generator = torch.Generator().manual_seed(self.seed)
-        drawn, lengths = (
-            torch.randn(self.count, head_width, generator=generator, dtype=torch.float64, device="cpu") for _ in range(2)
-        )
-        if not self.orthogonal:
-            return drawn
-        starts = range(0, self.count, head_width)
-        unit = torch.cat([_orthonormal(drawn[i : i + head_width]) for i in starts])
-        return unit * lengths.square().sum(1, keepdim=True).sqrt()
+        from anyformer.parts.recurrence.feature_map_module import drawn
+
+        return drawn(self, head_width)
 
     def flops(self, vectors: int, head_width: int) -> int:
         return 2 * vectors * head_width * self.count
 
     def projected(self, x: Tensor, directions: Tensor | None) -> tuple[Tensor, Tensor]:
         """w . x (..., count) and |x|^2 / 2 (..., 1), of x times the root of the scale."""
+        from anyformer.parts.constant import constant
+
         assert directions is not None
         x = x * math.sqrt(x.shape[-1] ** -0.5 if self.scale is None else self.scale)
         own = constant((self, x.shape[-1]), lambda: directions, x.dtype, x.device)
@@ -151,9 +148,11 @@ class RandomFourier(RandomFeatures):
         return 2 * self.count
 
     def apply(self, x: Tensor, directions: Tensor | None) -> Tensor:
+        from anyformer.parts.recurrence.feature_map_module import waves
+
         along, half_square = self.projected(x, directions)
-        waves = torch.cat([along.cos(), along.sin()], -1) / math.sqrt(self.count)
-        return waves if self.kernel == "gaussian" else waves * half_square.exp()
+        turned = waves(along) / math.sqrt(self.count)
+        return turned if self.kernel == "gaussian" else turned * half_square.exp()
 
 
 class PositiveRandom(RandomFeatures):
@@ -170,9 +169,3 @@ class PositiveRandom(RandomFeatures):
     def apply(self, x: Tensor, directions: Tensor | None) -> Tensor:
         along, half_square = self.projected(x, directions)
         return (along - half_square).exp() / math.sqrt(self.count)
-
-
-def _orthonormal(rows: Tensor) -> Tensor:
-    """Gram-Schmidt of at most E rows (n, E): a QR with its free signs chosen so that R's diagonal is positive."""
-    q, r = torch.linalg.qr(rows.mT)
-    return (q * r.diagonal().sign()).mT  # type: ignore[no-any-return]

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
-
-import torch
-from torch import Tensor, nn
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from anyformer.operations import Shape, Tally, matrix, total
-from anyformer.parts.call.context import Context
-from anyformer.parts.call.recurrent_state import ConvolutionState
-from anyformer.parts.recurrence.recurrence import recurrent
+from anyformer.parts.recurrence.recurrent_work import recurrent
 from anyformer.parts.recurrence.short_convolution import ShortConvolution
 from anyformer.parts.sketch import Cell, Sketch, biases, chain, fan, number
 from anyformer.parts.sublayer import Sublayer, Traits, each_once
 from anyformer.plan import Plan
+
+if TYPE_CHECKING:
+    import torch
+
+    from anyformer.parts.call.recurrent_state import ConvolutionState
+    from anyformer.parts.recurrence.gated_convolution_module import GatedConvolutionModule
+
 
 Projection = Literal["gate_before", "gate_after", "value", "output"]
 PROJECTIONS: tuple[Projection, ...] = ("gate_before", "gate_after", "value", "output")
@@ -42,6 +44,8 @@ class GatedConvolution(Sublayer):
         return Traits("convolution")
 
     def build(self, width: int, plan: Plan, name: str) -> GatedConvolutionModule:
+        from anyformer.parts.recurrence.gated_convolution_module import GatedConvolutionModule
+
         return GatedConvolutionModule(self, width)
 
     def cost(self, width: int, shape: Shape, plan: Plan) -> Tally:
@@ -58,19 +62,3 @@ class GatedConvolution(Sublayer):
     ) -> ConvolutionState:
         """B * (n - 1) * D elements, for any capacity."""
         return self.convolution.state(width, batch, dtype, device)
-
-
-class GatedConvolutionModule(nn.Module):
-    """(B, T, D) -> (B, T, D)."""
-
-    def __init__(self, gated: GatedConvolution, width: int) -> None:
-        super().__init__()
-        self.gate_before = nn.Linear(width, width, bias="gate_before" in gated.bias)
-        self.gate_after = nn.Linear(width, width, bias="gate_after" in gated.bias)
-        self.value = nn.Linear(width, width, bias="value" in gated.bias)
-        self.convolution = gated.convolution.build(width)
-        self.output = nn.Linear(width, width, bias="output" in gated.bias)
-
-    def forward(self, x_BTD: Tensor, context: Context, state: ConvolutionState | None = None) -> Tensor:
-        mixed_BTD = self.convolution(self.gate_before(x_BTD) * self.value(x_BTD), context, state)
-        return self.output(self.gate_after(x_BTD) * mixed_BTD)  # type: ignore[no-any-return]

@@ -16,9 +16,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from anyformer.operations import Contraction, Tally
 from anyformer.parts.recurrence.document_places import document_starts
-from anyformer.parts.recurrence.recurrence import cut, decayed, even, factors, folded
+from anyformer.parts.recurrence.recurrence import decayed, factors, folded
 
 
 def generalised_delta(
@@ -70,21 +69,3 @@ def _step(q: Tensor, k: Tensor, v: Tensor, a: Tensor, c: Tensor, log_decay: Tens
     """One token: T is 1."""
     state = decayed(state, log_decay) + k.mT * v - c.mT * (a @ state)
     return q @ state, state
-
-
-def generalised_delta_flops(batch: int, heads: int, key: int, value: int, length: int, chunk: int) -> Tally:
-    """FLOPs of `generalised_delta` from an empty state, with `heads` states."""
-    if length == 1:
-        return even(write=2 * batch * heads * key * value, read=2 * batch * heads * key * value)
-    size, chunks = cut(length, chunk, channels=True)
-    rows = batch * chunks * size
-    through = 2 * rows * heads * key * value
-    return even(scores=4 * rows * heads * (size - 1) * key, mix=6 * rows * heads * size * value) + Tally(
-        own_work={
-            # The first chunk reads a state of zeros, and no chunk reads the state after the last one.
-            "write": Contraction(3 * through, no_gradient=5 * through // chunks),
-            "read": Contraction(through, no_gradient=through if chunks == 1 else 0),
-            # A solve is no matrix product, but the gradient of its triangle is one.
-            "solve": Contraction(0, no_gradient=-2 * rows * heads * size * (key + value)),
-        }
-    )

@@ -2,32 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
-
-import torch
-from torch import Tensor, nn
+from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 from anyformer.describe import Choice
 from anyformer.operations import Shape, Tally, total
+from anyformer.operations.work import SUM_BYTES
 from anyformer.parts.attention.heads_sketch import gated, heads_cell
-from anyformer.parts.call.context import Context
-from anyformer.parts.call.recurrent_state import SUM_BYTES, RecurrentState
-from anyformer.parts.constant import listed
 from anyformer.parts.derived import LayerFactor
 from anyformer.parts.norms.norm import Norm
-from anyformer.parts.pointwise.activation import ACTIVATIONS, activation_name, built_activation
+from anyformer.parts.pointwise.activation import ACTIVATIONS, activation_name
 from anyformer.parts.pointwise.gate import Gate
-from anyformer.parts.recurrence.recurrence import exact, exactly, linear_flops, linear_recurrence, recurrent
-from anyformer.parts.recurrence.recurrent_heads import (
-    RecurrentHeads,
-    RecurrentHeadsModule,
-    heads_first,
-    split_heads,
-    time_first,
-)
+from anyformer.parts.recurrence.recurrent_heads import RecurrentHeads
+from anyformer.parts.recurrence.recurrent_work import linear_flops, recurrent
 from anyformer.parts.sketch import Cell, Sketch, biases, chain, fan, number
 from anyformer.parts.sublayer import Traits
 from anyformer.plan import Plan
+
+if TYPE_CHECKING:
+    import torch
+
+    from anyformer.parts.call.recurrent_state import RecurrentState
+    from anyformer.parts.recurrence.lightning_attention_module import LightningAttentionModule
 
 
 class LightningAttention(RecurrentHeads):
@@ -72,6 +67,8 @@ class LightningAttention(RecurrentHeads):
         return Traits("lightning")
 
     def build(self, width: int, plan: Plan, name: str) -> LightningAttentionModule:
+        from anyformer.parts.recurrence.lightning_attention_module import LightningAttentionModule
+
         return LightningAttentionModule(self, width, plan)
 
     def cost(self, width: int, shape: Shape, plan: Plan) -> Tally:
@@ -92,44 +89,7 @@ class LightningAttention(RecurrentHeads):
         self, width: int, batch: int, capacity: int, source: int, dtype: torch.dtype, device: torch.device
     ) -> RecurrentState:
         """B * H * E * E elements, for any capacity."""
+        from anyformer.parts.call.recurrent_state import RecurrentState
+
         E = self.width_of_head(width)
         return RecurrentState.empty(batch, self.heads, 1, E, E, device=device)
-
-
-class LightningAttentionModule(RecurrentHeadsModule):
-    """(B, T, D) -> (B, T, D)."""
-
-    def __init__(self, attention: LightningAttention, width: int, plan: Plan) -> None:
-        super().__init__(attention, width)
-        H, E = attention.heads, self.head_width
-        self.heads, self.chunk, self.slopes = H, plan.chunk, tuple(attention.slopes)
-        self.activation = built_activation(attention.activation, H * E)
-        self.norm = attention.norm.build(H * E) if attention.norm else nn.Identity()
-        self.gate = attention.gate.module(width, H, E) if attention.gate else None
-
-    def extra_repr(self) -> str:
-        return f"heads={self.heads}, head_width={self.head_width}"
-
-    def forward(self, x_BTD: Tensor, context: Context, state: RecurrentState | None = None) -> Tensor:
-        mixed = self.norm(self.recur(self.query(x_BTD), self.key(x_BTD), self.value(x_BTD), context, state))
-        mixed_BTHE = split_heads(mixed, self.heads)
-        if self.gate is not None:
-            mixed_BTHE = self.gate(x_BTD, mixed_BTHE)
-        return self.output(mixed_BTHE.flatten(2))  # type: ignore[no-any-return]
-
-    def recur(self, query: Tensor, key: Tensor, value: Tensor, context: Context, state: RecurrentState | None = None) -> Tensor:
-        """The mixed heads side by side, (B, T, H * E), of queries, keys and values, each (B, T, H * E)."""
-        with exactly(query):
-            activated = (self.activation(y) for y in (query, key, value))
-            q, k, v = (heads_first(split_heads(exact(y), self.heads), self.heads) for y in activated)
-            log_decay = -listed(self.slopes, q.dtype, q.device)[:, None, None, None]
-            log_decay = log_decay.expand(1, -1, 1, q.shape[-2], 1)
-            if context.valid is not None:
-                invalid = ~context.valid[:, None, None, :, None]
-                k, log_decay = k.masked_fill(invalid, 0), log_decay.masked_fill(invalid, 0)
-            past = None if state is None else state.sums.to(q.dtype)
-            mixed, sums = linear_recurrence(q, k, v, log_decay, past, chunk=self.chunk, segments=context.segments)
-            if state is not None:
-                state.sums.copy_(sums)
-            mixed_BTHE = time_first(mixed)
-        return mixed_BTHE.flatten(2).to(query.dtype)

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
-import torch
-from torch import Tensor, nn
+from typing import TYPE_CHECKING, Literal
 
 from anyformer.operations import Shape, Tally
-from anyformer.parts.call.context import Context
-from anyformer.parts.call.recurrent_state import ConvolutionState
-from anyformer.parts.recurrence.recurrence import recurrent
+from anyformer.parts.recurrence.recurrent_work import recurrent
 from anyformer.parts.recurrence.short_convolution import ShortConvolution
 from anyformer.parts.sketch import Cell, Sketch
 from anyformer.parts.sublayer import Sublayer, Traits
 from anyformer.plan import Plan
+
+if TYPE_CHECKING:
+    import torch
+
+    from anyformer.parts.call.recurrent_state import ConvolutionState
+    from anyformer.parts.recurrence.local_convolution_module import LocalConvolutionModule
 
 
 class LocalConvolution(Sublayer):
@@ -36,6 +37,8 @@ class LocalConvolution(Sublayer):
         return Traits("convolution")
 
     def build(self, width: int, plan: Plan, name: str) -> LocalConvolutionModule:
+        from anyformer.parts.recurrence.local_convolution_module import LocalConvolutionModule
+
         return LocalConvolutionModule(self, width)
 
     def cost(self, width: int, shape: Shape, plan: Plan) -> Tally:
@@ -47,14 +50,3 @@ class LocalConvolution(Sublayer):
     ) -> ConvolutionState:
         """B * (n - 1) * D elements, for any capacity."""
         return self.convolution.state(width, batch, dtype, device)
-
-
-class LocalConvolutionModule(nn.Module):
-    """(B, T, D) -> (B, T, D)."""
-
-    def __init__(self, part: LocalConvolution, width: int) -> None:
-        super().__init__()
-        self.convolution = part.convolution.build(width)
-
-    def forward(self, x_BTD: Tensor, context: Context, state: ConvolutionState | None = None) -> Tensor:
-        return self.convolution(x_BTD, context, state)  # type: ignore[no-any-return]

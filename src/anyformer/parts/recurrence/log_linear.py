@@ -20,8 +20,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from anyformer.operations import Contraction, Tally
-from anyformer.parts.recurrence.recurrence import cut, even, factors, folded
+from anyformer.parts.recurrence.recurrence import factors, folded
+from anyformer.parts.recurrence.recurrent_work import cut
 
 NOWHERE = 2**31 - 1
 
@@ -105,19 +105,3 @@ def log_linear_recurrence(
 def _of_each(weights: Tensor, x: Tensor) -> Tensor:
     """x (..., M) times each of some weights (..., n): (..., n * M)."""
     return (weights[..., None] * x[..., None, :]).flatten(-2)
-
-
-def log_linear_flops(batch: int, heads: int, key: int, value: int, levels: int, length: int, chunk: int) -> Tally:
-    """FLOPs of `log_linear_recurrence` from an empty state."""
-    size, chunks = cut(length, chunk, channels=False)
-    rows = batch * heads * chunks * size
-    through, moved = 2 * rows * levels * key * value, 2 * batch * heads * levels * levels * key * value
-    alone = chunks == 1
-    return even(scores=2 * rows * size * key, mix=2 * rows * size * value) + Tally(
-        own_work={
-            "write": Contraction(through, no_gradient=2 * through if alone else 0),
-            "read": Contraction(through, no_gradient=through if alone else 0),
-            # Where states of levels go takes no gradient, nor does what is before the first chunk and behind the last.
-            "move": Contraction(chunks * moved, no_gradient=2 * chunks * moved - max(chunks - 2, 0) * moved),
-        }
-    )

@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Literal, Self
-
-import torch
-import torch.nn.functional as F
-from torch import Tensor, nn
+from typing import TYPE_CHECKING, Literal, Self
 
 from anyformer.describe import Count, Positive
 from anyformer.operations import Operation, Shape, Tally, Weight, matrix, total
 from anyformer.operations.elementwise import activated
+from anyformer.operations.work import SUM_BYTES
 from anyformer.parts.attention.heads_sketch import gated, heads_cell
-from anyformer.parts.call.context import Context
-from anyformer.parts.call.recurrent_state import SUM_BYTES, RecurrentState
 from anyformer.parts.norms.norm import Norm
 from anyformer.parts.pointwise.gate import Gate
 from anyformer.parts.recurrence.decay import ScalarDecay
-from anyformer.parts.recurrence.document_places import places_in_documents
-from anyformer.parts.recurrence.log_linear import Levels, log_linear_flops, log_linear_recurrence
-from anyformer.parts.recurrence.recurrence import exact, exactly, recurrent
-from anyformer.parts.recurrence.recurrent_heads import heads_first, split_heads, time_first
+from anyformer.parts.recurrence.recurrent_work import log_linear_flops, recurrent
 from anyformer.parts.sketch import Cell, Sketch, chain, fan, number
 from anyformer.parts.sublayer import Sublayer, Traits
 from anyformer.plan import Plan
+
+if TYPE_CHECKING:
+    import torch
+
+    from anyformer.parts.call.recurrent_state import RecurrentState
+    from anyformer.parts.recurrence.log_linear_attention_module import LogLinearAttentionModule
+
 
 PROJECTIONS = ("query", "key", "value", "level")
 
@@ -93,6 +92,8 @@ class LogLinearAttention(Sublayer):
         return Traits("log-linear")
 
     def build(self, width: int, plan: Plan, name: str) -> LogLinearAttentionModule:
+        from anyformer.parts.recurrence.log_linear_attention_module import LogLinearAttentionModule
+
         return LogLinearAttentionModule(self, width, plan)
 
     def cost(self, width: int, shape: Shape, plan: Plan) -> Tally:
@@ -117,65 +118,6 @@ class LogLinearAttention(Sublayer):
         self, width: int, batch: int, capacity: int, source: int, dtype: torch.dtype, device: torch.device
     ) -> RecurrentState:
         """B * H * levels * M * E sums, for any capacity."""
+        from anyformer.parts.call.recurrent_state import RecurrentState
+
         return RecurrentState.empty(batch, self.heads, self.levels, self.key_width, self.columns, device=device)
-
-
-class LogLinearAttentionModule(nn.Module):
-    """(B, T, D) -> (B, T, D)."""
-
-    def __init__(self, part: LogLinearAttention, width: int, plan: Plan) -> None:
-        super().__init__()
-        self.part, self.chunk, H, E = part, plan.chunk, part.heads, part.columns
-        for name, features in part.outputs.items():
-            self.add_module(name, nn.Linear(width, features, bias=False))
-        self.level_scale = nn.Parameter(torch.empty(H * part.levels))
-        self.decay = part.decay.build(width, H, part.key_width) if part.decay else None
-        self.norm = part.norm.build(E) if part.norm else nn.Identity()
-        self.gate = part.gate.module(width, H, E) if part.gate else None
-        self.output = nn.Linear(H * E, width, bias=False)
-
-    def extra_repr(self) -> str:
-        p = self.part
-        return f"heads={p.heads}, widths={p.key_width}, {p.columns}, levels={p.levels}"
-
-    def forward(self, x_BTD: Tensor, context: Context, state: RecurrentState | None = None) -> Tensor:
-        query, key, value, level = (self.get_submodule(name)(x_BTD) for name in PROJECTIONS)
-        log_decay = None if self.decay is None else self.decay(x_BTD)
-        mixed_BTHE = self.norm(self.recur(query, key, value, level, log_decay, context, state).to(x_BTD.dtype))
-        if self.gate is not None:
-            mixed_BTHE = self.gate(x_BTD, mixed_BTHE)
-        return self.output(mixed_BTHE.flatten(2))  # type: ignore[no-any-return]
-
-    def recur(
-        self, query: Tensor, key: Tensor, value: Tensor, level: Tensor, log_decay: Tensor | None, context: Context,
-        state: RecurrentState | None = None,
-    ) -> Tensor:  # fmt: skip
-        """The mixed heads in fp32 at least, (B, T, H, E), of what is projected; log-decay (B, T, H, 1)."""
-        H, levels, segments = self.part.heads, self.part.levels, context.segments
-        positions = places_in_documents(context, goes_on=state is not None)
-        with exactly(query):
-            q, k, v = (split_heads(exact(x), H) for x in (query, key, value))
-            scales = split_heads(F.softplus(exact(level) * exact(self.level_scale)), H)
-            if context.valid is not None:
-                # Padding writes nothing and decays nothing.
-                padding = ~context.valid[..., None, None]
-                k = k.masked_fill(padding, 0)
-                log_decay = None if log_decay is None else log_decay.masked_fill(padding, 0)
-            at = context.once(
-                ("levels", levels, self.chunk, q.dtype),
-                lambda: Levels.of(positions, segments, levels, self.chunk, q.dtype),
-            )
-            mixed, sums = log_linear_recurrence(
-                heads_first(q * self.part.scale_of_queries, H),
-                heads_first(k, H),
-                heads_first(v, H),
-                None if log_decay is None else heads_first(log_decay, H),
-                heads_first(scales, H),
-                None if state is None else state.sums.to(q.dtype),
-                at,
-                chunk=self.chunk,
-                segments=segments,
-            )
-            if state is not None:
-                state.sums.copy_(sums)
-            return time_first(mixed)

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
-
-import torch
-import torch.nn.functional as F
-from torch import Tensor, nn
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from anyformer.describe import Count
 from anyformer.operations import Shape, Tally, Weight, matrix, total
-from anyformer.parts.call.context import Context
-from anyformer.parts.call.recurrent_state import SUM_BYTES, RecurrentState
+from anyformer.operations.work import SUM_BYTES
 from anyformer.parts.norms.norm import Norm
 from anyformer.parts.pointwise.activation import ACTIVATIONS
-from anyformer.parts.recurrence.recurrence import exact, exactly, recurrent
-from anyformer.parts.recurrence.selective_scan import scan_flops, selective_scan
+from anyformer.parts.recurrence.recurrent_work import recurrent, scan_flops
 from anyformer.parts.recurrence.short_convolution import ShortConvolution
 from anyformer.parts.sketch import Cell, Sketch, biases, chain, fan, number
 from anyformer.parts.sublayer import Sublayer, Traits, each_once
 from anyformer.plan import Plan
+
+if TYPE_CHECKING:
+    import torch
+
+    from anyformer.parts.call.recurrent_state import RecurrentState
+    from anyformer.parts.recurrence.mamba_module import MambaModule
+
 
 Projection = Literal["gate", "value", "output"]
 PROJECTIONS: tuple[Projection, ...] = ("gate", "value", "output")
@@ -80,6 +81,8 @@ class Mamba(Sublayer):
                 self.inner_norm.check(features)
 
     def build(self, width: int, plan: Plan, name: str) -> MambaModule:
+        from anyformer.parts.recurrence.mamba_module import MambaModule
+
         return MambaModule(self, width, plan)
 
     def cost(self, width: int, shape: Shape, plan: Plan) -> Tally:
@@ -108,55 +111,8 @@ class Mamba(Sublayer):
         self, width: int, batch: int, capacity: int, source: int, dtype: torch.dtype, device: torch.device
     ) -> RecurrentState:
         """B * W * M sums and the convolution's latest inputs, for any capacity."""
+        from anyformer.parts.call.recurrent_state import RecurrentState
+
         convolution = self.convolution
         recent = {} if convolution is None else {"value": convolution.state(self.channels, batch, dtype, device)}
         return RecurrentState.empty(batch, self.channels, self.state_width, device=device, convolutions=recent)
-
-
-class MambaModule(nn.Module):
-    """(B, T, D) -> (B, T, D)."""
-
-    def __init__(self, mamba: Mamba, width: int, plan: Plan) -> None:
-        super().__init__()
-        self.mamba, self.chunk = mamba, plan.chunk
-        W, M, P, norm = mamba.channels, mamba.state_width, mamba.step_rank, mamba.inner_norm
-        self.gate = nn.Linear(width, W, bias="gate" in mamba.bias)
-        self.value = nn.Linear(width, W, bias="value" in mamba.bias)
-        self.convolution = mamba.convolution.build(W) if mamba.convolution else None
-        self.step_down = nn.Linear(W, P, bias=False)
-        self.key, self.query = nn.Linear(W, M, bias=False), nn.Linear(W, M, bias=False)
-        self.step_norm, self.key_norm, self.query_norm = (
-            norm.build(features) if norm else nn.Identity() for features in mamba.narrow.values()
-        )
-        self.step = nn.Linear(P, W, bias=False)
-        self.A_log = nn.Parameter(torch.empty(W, M))
-        self.dt_bias, self.skip = nn.Parameter(torch.empty(W)), nn.Parameter(torch.empty(W))
-        self.output = nn.Linear(W, width, bias="output" in mamba.bias)
-
-    def extra_repr(self) -> str:
-        return f"channels={self.mamba.channels}, state_width={self.mamba.state_width}"
-
-    def forward(self, x_BTD: Tensor, context: Context, state: RecurrentState | None = None) -> Tensor:
-        value_BTW = self.value(x_BTD)
-        if self.convolution is not None:
-            value_BTW = self.convolution(value_BTW, context, None if state is None else state.convolutions["value"])
-        mixed_BTW = self.recur(value_BTW, context, state) * F.silu(exact(self.gate(x_BTD)))
-        return self.output(mixed_BTW.to(x_BTD.dtype))  # type: ignore[no-any-return]
-
-    def recur(self, value: Tensor, context: Context, state: RecurrentState | None = None) -> Tensor:
-        """The outputs of the scan in fp32 at least, (B, T, W), of convolved values."""
-        step = self.step(self.step_norm(self.step_down(value)))
-        key, query = self.key_norm(self.key(value)), self.query_norm(self.query(value))
-        with exactly(value):
-            dt_BTW, v_BTW = F.softplus(exact(step) + exact(self.dt_bias)), exact(value)
-            if context.valid is not None:
-                # A step of no time writes nothing and decays nothing.
-                dt_BTW = dt_BTW.masked_fill(~context.valid[..., None], 0)
-            past = None if state is None else state.sums.to(v_BTW.dtype)
-            rate_WM, k_BTM, q_BTM = exact(self.A_log).exp(), exact(key), exact(query)
-            mixed_BTW, sums = selective_scan(
-                v_BTW, dt_BTW, rate_WM, k_BTM, q_BTM, past, chunk=self.chunk, segments=context.segments
-            )
-            if state is not None:
-                state.sums.copy_(sums)
-            return mixed_BTW + exact(self.skip) * v_BTW

@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Literal, Self
 
-import torch
-import torch.nn.functional as F
 from pydantic import model_validator
-from torch import Tensor, nn
 
 from anyformer.describe import Count, NotNegative, Positive, Value
 from anyformer.operations import Fill, Shape, Tally, Weight, matrix, total
+from anyformer.operations.work import SUM_BYTES
 from anyformer.parts.attention.heads_sketch import heads_cell
-from anyformer.parts.call.context import Context
-from anyformer.parts.call.recurrent_state import SUM_BYTES, RecurrentState
 from anyformer.parts.norms.norm import Norm
 from anyformer.parts.pointwise.activation import ACTIVATIONS
-from anyformer.parts.recurrence.recurrence import exact, exactly, linear_flops, linear_recurrence, recurrent
-from anyformer.parts.recurrence.recurrent_heads import heads_first, split_heads, time_first
+from anyformer.parts.recurrence.recurrent_work import linear_flops, recurrent
 from anyformer.parts.recurrence.short_convolution import ShortConvolution
 from anyformer.parts.sketch import Cell, Sketch, biases, chain, fan, number
 from anyformer.parts.sublayer import Sublayer, Traits, each_once
 from anyformer.plan import Plan
+
+if TYPE_CHECKING:
+    import torch
+
+    from anyformer.parts.call.recurrent_state import RecurrentState
+    from anyformer.parts.recurrence.mamba2_module import Mamba2Module
+
 
 Projection = Literal["gate", "value", "key", "query", "step", "output"]
 PROJECTIONS: tuple[Projection, ...] = ("gate", "value", "key", "query", "step", "output")
@@ -133,6 +135,8 @@ class Mamba2(Sublayer):
             self.norm.check(self.heads * self.head_width)
 
     def build(self, width: int, plan: Plan, name: str) -> Mamba2Module:
+        from anyformer.parts.recurrence.mamba2_module import Mamba2Module
+
         return Mamba2Module(self, width, plan)
 
     def cost(self, width: int, shape: Shape, plan: Plan) -> Tally:
@@ -157,70 +161,11 @@ class Mamba2(Sublayer):
         self, width: int, batch: int, capacity: int, source: int, dtype: torch.dtype, device: torch.device
     ) -> RecurrentState:
         """B * H * M * E sums and the convolutions' latest inputs, for any capacity."""
+        from anyformer.parts.call.recurrent_state import RecurrentState
+
         convolution, K = self.convolution, self.groups
         recent = (
             {} if convolution is None else {name: convolution.state(w, batch, dtype, device) for name, w in self.widths.items()}
         )
         sums = (batch, K, self.heads // K, self.state_width, self.head_width)
         return RecurrentState.empty(*sums, device=device, convolutions=recent)
-
-
-class Mamba2Module(nn.Module):
-    """(B, T, D) -> (B, T, D)."""
-
-    def __init__(self, mamba: Mamba2, width: int, plan: Plan) -> None:
-        super().__init__()
-        self.mamba, self.chunk = mamba, plan.chunk
-        for name, features in mamba.outputs.items():
-            self.add_module(name, nn.Linear(width, features, bias=name in mamba.bias))
-            if name in mamba.widths and mamba.convolution is not None:
-                self.add_module(f"{name}_convolution", mamba.convolution.build(features))
-        self.A_log, self.dt_bias, self.skip = (nn.Parameter(torch.empty(mamba.heads)) for _ in range(3))
-        self.norm = mamba.norm.build(mamba.heads * mamba.head_width) if mamba.norm else nn.Identity()
-        self.output = nn.Linear(mamba.heads * mamba.head_width, width, bias="output" in mamba.bias)
-
-    def extra_repr(self) -> str:
-        m = self.mamba
-        return f"heads={m.heads}, groups={m.groups}, widths={m.head_width}, {m.state_width}"
-
-    def forward(self, x_BTD: Tensor, context: Context, state: RecurrentState | None = None) -> Tensor:
-        value, key, query = (self._convolved(name, x_BTD, context, state) for name in CONVOLVED)
-        mixed = self.recur(value, key, query, self._projected("step", x_BTD), context, state)
-        gate = F.silu(exact(self._projected("gate", x_BTD)))
-        mixed = self.norm(mixed * gate) if self.mamba.gate_at == "before_norm" else self.norm(mixed) * gate
-        return self.output(mixed.to(x_BTD.dtype))  # type: ignore[no-any-return]
-
-    def recur(
-        self, value: Tensor, key: Tensor, query: Tensor, step: Tensor, context: Context, state: RecurrentState | None = None
-    ) -> Tensor:
-        """The heads side by side in fp32 at least, (B, T, H * E), of projected and convolved inputs."""
-        m = self.mamba
-        with exactly(value):
-            dt_BTH = F.softplus(exact(step) + exact(self.dt_bias)).clamp(m.step_floor, m.step_ceiling)
-            if context.valid is not None:
-                # A step of no time writes nothing and decays nothing.
-                dt_BTH = dt_BTH.masked_fill(~context.valid[..., None], 0)
-            v_BTHE = split_heads(exact(value), m.heads)
-            mixed, sums = linear_recurrence(
-                heads_first(split_heads(exact(query), m.groups), m.groups),
-                heads_first(split_heads(exact(key), m.groups), m.groups),
-                heads_first(v_BTHE * dt_BTH[..., None], m.groups),
-                heads_first((-exact(self.A_log).exp() * dt_BTH)[..., None], m.groups),
-                None if state is None else state.sums.to(v_BTHE.dtype),
-                chunk=self.chunk,
-                segments=context.segments,
-            )
-            if state is not None:
-                state.sums.copy_(sums)
-            return (time_first(mixed) + exact(self.skip)[:, None] * v_BTHE).flatten(2)
-
-    def _projected(self, name: str, x_BTD: Tensor) -> Tensor:
-        y: Tensor = self.get_submodule(name)(x_BTD)
-        return y if self.mamba.multipliers is None else y * self.mamba.multipliers.by_name[name]
-
-    def _convolved(self, name: str, x_BTD: Tensor, context: Context, state: RecurrentState | None) -> Tensor:
-        y = self._projected(name, x_BTD)
-        if self.mamba.convolution is None:
-            return y
-        recent = None if state is None else state.convolutions[name]
-        return self.get_submodule(f"{name}_convolution")(y, context, recent)  # type: ignore[no-any-return]

@@ -23,7 +23,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from anyformer.operations import Contraction, Shape, StateBytes, Tally
+from anyformer.parts.recurrence.recurrent_work import cut
 from anyformer.parts.recurrence.scan import scan
 
 
@@ -122,65 +122,6 @@ def delta_step(
     state = v.new_zeros(*v.shape[:-2], k.shape[-1], v.shape[-1]) if state is None else decayed(state, log_decay)
     state = state + k.mT * (beta * (v - k @ state))
     return q @ state, state
-
-
-def linear_flops(
-    batch: int, heads: int, groups: int, key: int, value: int, length: int, chunk: int, *, pairs: int | None = None
-) -> Tally:
-    """FLOPs of `linear_recurrence` from an empty state, with `heads` outputs, `groups` states, one decay per head or none.
-
-    `pairs`: heads of which queries meet keys: as many as outputs unless several states share both.
-    """
-    if length == 1:
-        return even(read=2 * batch * heads * key * value)
-    size, chunks = cut(length, chunk, channels=False)
-    rows = batch * chunks * size
-    write, read = 2 * rows * groups * key * value, 2 * rows * heads * key * value
-    alone = chunks == 1
-    return even(scores=2 * rows * (pairs or heads) * size * key, mix=2 * rows * heads * size * value) + Tally(
-        own_work={
-            "write": Contraction(write, no_gradient=2 * write if alone else 0),
-            "read": Contraction(read, no_gradient=read if alone else 0),
-        }
-    )
-
-
-def delta_flops(
-    batch: int, heads: int, key_heads: int, key: int, value: int, length: int, chunk: int, *, channels: bool
-) -> Tally:
-    """FLOPs of `delta_recurrence` from an empty state, with `heads` states; `channels`: with a decay per channel."""
-    if length == 1:
-        return even(write=2 * batch * heads * key * value, read=2 * batch * heads * key * value)
-    size, chunks = cut(length, chunk, channels=channels)
-    rows = batch * chunks * size
-    products = heads * (size - 1) * key if channels else 2 * key_heads * size * key
-    mix, through = 2 * rows * heads * size * value, 2 * rows * heads * key * value
-    return even(scores=2 * rows * products, mix=mix) + Tally(
-        own_work={
-            # The first chunk reads a state of zeros, and no chunk reads the state after the last one.
-            "write": Contraction(2 * through, no_gradient=3 * through // chunks),
-            "read": Contraction(through, no_gradient=through if chunks == 1 else 0),
-            # A solve is no matrix product, but the gradient of its triangle is one.
-            "solve": Contraction(0, no_gradient=-2 * rows * heads * size * (key + value)),
-        }
-    )
-
-
-def recurrent(size: int, shape: Shape, heads: int = 1) -> StateBytes:
-    """A state of fixed size with `heads` heads: a call of one position reads and writes all of it, a longer one writes it."""
-    return StateBytes(size, size if shape.length == 1 else 0, size, heads)
-
-
-def even(**work: int) -> Tally:
-    """Work that no mask reduces, so that dense and exact FLOPs are equal."""
-    return Tally(own_work={name: Contraction(count) for name, count in work.items()})
-
-
-def cut(length: int, chunk: int, *, channels: bool) -> tuple[int, int]:
-    """The size of a chunk, a power of two if decay is per channel, and the number of chunks."""
-    size = min(chunk, length)
-    size = 1 << (size - 1).bit_length() if channels else size
-    return size, -(-length // size)
 
 
 def folded(x: Tensor, size: int) -> Tensor:

@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Literal, Self
 
-import torch
 from pydantic import model_validator
-from torch import Tensor, nn
 
 from anyformer.describe import Choice, Count, Positive
 from anyformer.operations import Shape, Tally, Weight, matrix, total
-from anyformer.parts.call.context import Context
-from anyformer.parts.call.recurrent_state import SUM_BYTES, RecurrentState
+from anyformer.operations.work import SUM_BYTES
 from anyformer.parts.pointwise.activation import ACTIVATIONS, activation_name
-from anyformer.parts.pointwise.grouped import GroupedLinear
-from anyformer.parts.recurrence.recurrence import exact, exactly, recurrent
-from anyformer.parts.recurrence.scan import scan
+from anyformer.parts.recurrence.recurrent_work import recurrent
 from anyformer.parts.recurrence.short_convolution import ShortConvolution
 from anyformer.parts.sketch import Cell, Sketch, biases, chain, fan, number
 from anyformer.parts.sublayer import Sublayer, Traits, each_once
 from anyformer.plan import Plan
 
+if TYPE_CHECKING:
+    import torch
+
+    from anyformer.parts.call.recurrent_state import RecurrentState
+    from anyformer.parts.recurrence.rg_lru_module import RGLRUModule
+
+
 Projection = Literal["gate", "value", "output"]
 PROJECTIONS: tuple[Projection, ...] = ("gate", "value", "output")
 GATES = ("input_gate", "decay_gate")
-_LEAST = 1e-12
-"""The least 1 - a_t^2 under the root, whose gradient has no bound at 0."""
 
 
 class RGLRU(Sublayer):
@@ -79,6 +79,8 @@ class RGLRU(Sublayer):
         return Traits("RG-LRU")
 
     def build(self, width: int, plan: Plan, name: str) -> RGLRUModule:
+        from anyformer.parts.recurrence.rg_lru_module import RGLRUModule
+
         return RGLRUModule(self, width)
 
     def cost(self, width: int, shape: Shape, plan: Plan) -> Tally:
@@ -101,51 +103,8 @@ class RGLRU(Sublayer):
         self, width: int, batch: int, capacity: int, source: int, dtype: torch.dtype, device: torch.device
     ) -> RecurrentState:
         """B * W sums and the convolution's latest inputs, for any capacity."""
+        from anyformer.parts.call.recurrent_state import RecurrentState
+
         convolution = self.convolution
         recent = {} if convolution is None else {"value": convolution.state(self.channels, batch, dtype, device)}
         return RecurrentState.empty(batch, self.channels, device=device, convolutions=recent)
-
-
-class RGLRUModule(nn.Module):
-    """(B, T, D) -> (B, T, D)."""
-
-    def __init__(self, lru: RGLRU, width: int) -> None:
-        super().__init__()
-        self.lru, W = lru, lru.channels
-        self.gate = nn.Linear(width, W, bias="gate" in lru.bias)
-        self.value = nn.Linear(width, W, bias="value" in lru.bias)
-        self.convolution = lru.convolution.build(W) if lru.convolution else None
-        self.input_gate, self.decay_gate = (GroupedLinear(W, W, lru.heads) for _ in GATES)
-        self.decay = nn.Parameter(torch.empty(W))
-        self.activation = ACTIVATIONS[lru.activation].build(W)
-        self.output = nn.Linear(W, width, bias="output" in lru.bias)
-
-    def extra_repr(self) -> str:
-        return f"channels={self.lru.channels}, heads={self.lru.heads}"
-
-    def forward(self, x_BTD: Tensor, context: Context, state: RecurrentState | None = None) -> Tensor:
-        value_BTW = self.value(x_BTD)
-        if self.convolution is not None:
-            value_BTW = self.convolution(value_BTW, context, None if state is None else state.convolutions["value"])
-        mixed_BTW = self.recur(value_BTW, context, state).to(x_BTD.dtype)
-        return self.output(mixed_BTW * self.activation(self.gate(x_BTD)))  # type: ignore[no-any-return]
-
-    def recur(self, value: Tensor, context: Context, state: RecurrentState | None = None) -> Tensor:
-        """The states in fp32 at least, (B, T, W), of convolved values."""
-        opened, decayed = exact(self.input_gate(value)).sigmoid(), exact(self.decay_gate(value)).sigmoid()
-        with exactly(value):
-            log_decay = -self.lru.strength * decayed * nn.functional.softplus(exact(self.decay))
-            kept = (-torch.expm1(2 * log_decay)).clamp(min=_LEAST).sqrt()
-            first = (context.positions == 0)[..., None]
-            write = exact(value) * opened * kept.masked_fill(first, 1)
-            decay = log_decay.exp().masked_fill(first, 0)
-            if context.valid is not None:
-                # Padding writes nothing and decays nothing.
-                padding = ~context.valid[..., None]
-                write, decay = write.masked_fill(padding, 0), decay.masked_fill(padding, 1)
-            if state is None:
-                return scan(decay[:, 1:], write)
-            entering = write[:, :1] + decay[:, :1] * state.sums.to(write.dtype)[:, None]
-            states_BTW = scan(decay[:, 1:], torch.cat([entering, write[:, 1:]], 1))
-            state.sums.copy_(states_BTW[:, -1])
-            return states_BTW

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
-import torch
-import torch.nn.functional as F
-from torch import Tensor, nn
+from typing import TYPE_CHECKING, Literal
 
 from anyformer.operations import Shape, Tally, Weight, matrix, total
-from anyformer.parts.call.context import Context
-from anyformer.parts.call.recurrent_state import ConvolutionState
 from anyformer.parts.pointwise.activation import ACTIVATIONS, activation_name
 from anyformer.parts.recurrence.channel_mix import ChannelMix
-from anyformer.parts.recurrence.recurrence import recurrent
-from anyformer.parts.recurrence.short_convolution import previous
+from anyformer.parts.recurrence.recurrent_work import recurrent
 from anyformer.parts.sketch import Cell, Sketch, chain, number
 from anyformer.plan import Plan
+
+if TYPE_CHECKING:
+    from anyformer.parts.recurrence.rwkv7_channel_mix_module import RWKV7ChannelMixModule
 
 
 class RWKV7ChannelMix(ChannelMix):
@@ -33,6 +29,8 @@ class RWKV7ChannelMix(ChannelMix):
         return Sketch("RWKV-7 channel mixing", (), chain(Cell("mix with the token before", "mix"), inner))
 
     def build(self, width: int, plan: Plan, name: str) -> RWKV7ChannelMixModule:
+        from anyformer.parts.recurrence.rwkv7_channel_mix_module import RWKV7ChannelMixModule
+
         return RWKV7ChannelMixModule(self, width)
 
     def cost(self, width: int, shape: Shape, plan: Plan) -> Tally:
@@ -42,18 +40,3 @@ class RWKV7ChannelMix(ChannelMix):
         inner = {"key_activation": ACTIVATIONS["relu_squared"].cost(self.width, shape.rows)}
         state = shape.batch * width * plan.activation_bytes
         return parts + total(inner) + Tally(own_state=recurrent(state, shape))
-
-
-class RWKV7ChannelMixModule(nn.Module):
-    """(B, T, D) -> (B, T, D)."""
-
-    def __init__(self, mix: RWKV7ChannelMix, width: int) -> None:
-        super().__init__()
-        self.key = nn.Linear(width, mix.width, bias=False)
-        self.key_mix = nn.Parameter(torch.empty(width))
-        self.value = nn.Linear(mix.width, width, bias=False)
-
-    def forward(self, x_BTD: Tensor, context: Context, state: ConvolutionState | None = None) -> Tensor:
-        change = previous(x_BTD, context, state) - x_BTD
-        mixed_BTD = torch.addcmul(x_BTD, change, self.key_mix.to(x_BTD.dtype))
-        return self.value(F.relu(self.key(mixed_BTD)).square())  # type: ignore[no-any-return]

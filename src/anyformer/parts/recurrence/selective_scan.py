@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from anyformer.operations import Contraction, Tally
 from anyformer.parts.call.counted import counted
 from anyformer.parts.recurrence.document_places import document_starts
 from anyformer.parts.recurrence.scan import add_up
@@ -51,13 +50,6 @@ def selective_step(
     written = (step * value).mT * key
     state = written if state is None else (-step.mT * rate).exp() * state + written
     return (state @ query.mT).mT, state
-
-
-def scan_flops(batch: int, channels: int, width: int, length: int) -> Tally:
-    """FLOPs of `selective_scan`: the queries read states; all else in it is element-wise."""
-    read = 2 * batch * length * channels * width
-    # Beside the queries, the gradients of keys, values, steps and rates are products with states or with their gradients.
-    return Tally(own_work={"read": Contraction(read, no_gradient=0 if length == 1 else -3 * read)})
 
 
 class _Chunk(NamedTuple):

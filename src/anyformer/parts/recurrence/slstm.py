@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
-import torch
-from torch import Tensor, nn
+from typing import TYPE_CHECKING, Literal
 
 from anyformer.describe import Count
 from anyformer.operations import Shape, Tally, Weight, matrix, total
-from anyformer.parts.call.context import Context
-from anyformer.parts.call.recurrent_state import SUM_BYTES, RecurrentState
+from anyformer.operations.work import SUM_BYTES
 from anyformer.parts.norms.norm import Norm
-from anyformer.parts.pointwise.grouped import GroupedLinear
-from anyformer.parts.recurrence.document_places import document_starts
-from anyformer.parts.recurrence.recurrence import exact, exactly, recurrent
-from anyformer.parts.recurrence.recurrent_heads import split_heads
+from anyformer.parts.recurrence.recurrent_work import recurrent, slstm_flops
 from anyformer.parts.recurrence.short_convolution import ShortConvolution
-from anyformer.parts.recurrence.slstm_recurrence import slstm_flops, slstm_recurrence
 from anyformer.parts.sketch import Cell, Sketch, chain, fan, number
 from anyformer.parts.sublayer import Resizing, Sublayer, Traits, head_width
 from anyformer.plan import Plan
 
+if TYPE_CHECKING:
+    import torch
+
+    from anyformer.parts.call.recurrent_state import RecurrentState
+    from anyformer.parts.recurrence.slstm_module import SLSTMModule
+
+
 GATES: dict[str, float] = {"cell_input": 0.0, "input_gate": 0.0, "forget_gate": 4.0, "output_gate": 0.0}
 """What each token gives, and where its biases start: at first a step keeps 98 % (the reference: 5 to -7 over the features)."""
-CONVOLVED = ("input_gate", "forget_gate")
 
 
 class SLSTM(Sublayer):
@@ -67,6 +65,8 @@ class SLSTM(Sublayer):
             self.norm.check(width)
 
     def build(self, width: int, plan: Plan, name: str) -> SLSTMModule:
+        from anyformer.parts.recurrence.slstm_module import SLSTMModule
+
         return SLSTMModule(self, width)
 
     def cost(self, width: int, shape: Shape, plan: Plan) -> Tally:
@@ -87,41 +87,8 @@ class SLSTM(Sublayer):
         self, width: int, batch: int, capacity: int, source: int, dtype: torch.dtype, device: torch.device
     ) -> RecurrentState:
         """4 * B * D numbers and the convolution's latest inputs, for any capacity."""
+        from anyformer.parts.call.recurrent_state import RecurrentState
+
         convolution = self.convolution
         recent = {} if convolution is None else {"gates": convolution.state(width, batch, dtype, device)}
         return RecurrentState.empty(batch, 4, self.heads, width // self.heads, device=device, convolutions=recent)
-
-
-class SLSTMModule(nn.Module):
-    """(B, T, D) -> (B, T, D)."""
-
-    def __init__(self, slstm: SLSTM, width: int) -> None:
-        super().__init__()
-        self.slstm, H, E = slstm, slstm.heads, head_width(width, slstm.heads, None)
-        for name in GATES:
-            self.add_module(name, GroupedLinear(width, width, H))
-        self.recurrent = nn.Parameter(torch.empty(H, E, 4 * E))
-        self.convolution = slstm.convolution.build(width) if slstm.convolution else None
-        self.norm = slstm.norm.build(width) if slstm.norm else nn.Identity()
-
-    def extra_repr(self) -> str:
-        return f"heads={self.slstm.heads}"
-
-    def forward(self, x_BTD: Tensor, context: Context, state: RecurrentState | None = None) -> Tensor:
-        convolved = x_BTD
-        if self.convolution is not None:
-            convolved = self.convolution(x_BTD, context, None if state is None else state.convolutions["gates"])
-        given = [self.get_submodule(name)(convolved if name in CONVOLVED else x_BTD) for name in GATES]
-        gates = torch.cat([split_heads(x, self.slstm.heads) for x in given], -1)
-        return self.norm(self.recur(gates, context, state).to(x_BTD.dtype))  # type: ignore[no-any-return]
-
-    def recur(self, gates: Tensor, context: Context, state: RecurrentState | None = None) -> Tensor:
-        """The heads side by side in fp32 at least, (B, T, D), of what tokens give to the gates, (B, T, H, 4 E)."""
-        with exactly(gates):
-            gates, matrices, segments = exact(gates), exact(self.recurrent), context.segments
-            first = gates.new_zeros(len(gates), 4, *matrices.shape[:2]) if state is None else state.sums.to(gates.dtype)
-            starts = document_starts(segments)
-            h_BTHE, after = slstm_recurrence(gates, matrices.to(gates.dtype), first, context.valid, starts)
-            if state is not None:
-                state.sums.copy_(after)
-            return h_BTHE.flatten(2)

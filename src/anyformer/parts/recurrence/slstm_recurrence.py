@@ -20,7 +20,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from anyformer.operations import Contraction, Product, Tally
 from anyformer.parts.call.counted import counted
 
 
@@ -36,17 +35,6 @@ def slstm_recurrence(
         return h[:, None], torch.stack([*memory, h], 1).detach()
     h, memory = (_counted if gates.is_meta else _slstm)(gates, recurrent, state, valid, starts)
     return h, torch.cat([memory[:, -1], h[:, -1, None]], 1).detach()
-
-
-def slstm_flops(batch: int, heads: int, width: int, length: int) -> Tally:
-    """FLOPs of `slstm_recurrence` from zeros."""
-    outputs = heads * 4 * width
-    if length == 1:
-        # A product with a weight like others: h takes no gradient.
-        return Tally(own_work={"recurrent": Product(batch, width, outputs, "replicate", constant=True, blocks=heads)})
-    count = 2 * batch * length * width * outputs
-    # The backward pass computes the products again.
-    return Tally(own_work={"recurrent": Contraction(count, no_gradient=-count)})
 
 
 def _through(h_BHE: Tensor, matrix: Tensor) -> Tensor:

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from anyformer.parts.call.context import Context
 from anyformer.parts.recurrence.recurrence import linear_recurrence
-from anyformer.parts.recurrence.recurrent_heads import heads_first, time_first
+from anyformer.parts.recurrence.recurrent_heads_module import heads_first, time_first
 
 
 def trapezoidal_recurrence(

@@ -22,10 +22,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from anyformer.operations import Contraction, Tally
 from anyformer.parts.call.counted import counted
 from anyformer.parts.recurrence.minibatches import MiniBatches, minibatches
-from anyformer.parts.recurrence.recurrence import even
 
 
 class InnerModel(NamedTuple):
@@ -67,20 +65,6 @@ def _step(
     now = weight - share[place][..., None, None] * total
     whole = valid & (place[..., None, None] == len(share) - 1)
     return q @ now, torch.where(whole, now, weight), total.masked_fill(whole, 0)
-
-
-def training_flops(batch: int, heads: int, width: int, length: int, minibatch: int) -> Tally:
-    """FLOPs of `train_at_test_time` of whole rows, from new weights."""
-    size = min(minibatch, length)
-    rows = batch * heads * -(-length // size) * size
-    through = 2 * rows * (width + 1) * width
-    if length == 1:
-        return even(write=through, read=through)
-    pairs = 2 * rows * size * (width + 1)
-    # The backward pass computes errors, updates and scores again; each error has a second derivative.
-    return even(read=through, mix=2 * rows * size * width) + Tally(
-        own_work={"scores": Contraction(pairs, no_gradient=-pairs), "write": Contraction(2 * through, no_gradient=-2 * through)}
-    )
 
 
 class _Batch(NamedTuple):

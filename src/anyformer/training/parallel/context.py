@@ -15,14 +15,14 @@ from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor, Placement, Shard
 
-from anyformer.model import Transformer
 from anyformer.model.collectives import Group, gathered, numbers, own
 from anyformer.model.divided import is_divided, local
+from anyformer.model.transformer import Transformer
 from anyformer.parts.call.context import Context
 from anyformer.parts.call.state import State
 from anyformer.parts.embedding.vocabulary import WHOLE_VOCABULARY, Vocabulary
-from anyformer.parts.layers.branch import BranchModule
-from anyformer.parts.layers.stack import StackModule
+from anyformer.parts.layers.branch_module import BranchModule
+from anyformer.parts.layers.stack_module import StackModule
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor, Placement, Shard
 
-from anyformer.model import Transformer
 from anyformer.model.collectives import Group, counted, exchanged
+from anyformer.model.transformer import Transformer
 from anyformer.parts.experts.dispatch import ExpertRows
 from anyformer.parts.experts.exchange import Compute, HoldsExperts
 from anyformer.training.parallel.locals import hold_part

@@ -19,7 +19,7 @@ from torch.distributed.pipelining import PipelineStage, Schedule1F1B
 from anyformer.model.divided import local
 from anyformer.objectives import Examples
 from anyformer.parts.call.reports import Load
-from anyformer.parts.layers.stack import StackModule
+from anyformer.parts.layers.stack_module import StackModule
 from anyformer.training.loss_scale import LossScale
 from anyformer.training.parallel.relay import Arrived, Departed, Line, ShapeOnly
 from anyformer.training.parallel.sharding import Root

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from anyformer import checkpoint
 from anyformer.checkpoint import Contents, Pick, Take, whole_by
-from anyformer.model import Transformer
+from anyformer.model.transformer import Transformer
 from anyformer.plan import Plan
 from anyformer.training.computing_place import Within, directly
 from anyformer.training.lines import Lines

@@ -14,11 +14,11 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from anyformer.model import Transformer
 from anyformer.model.collectives import Group
+from anyformer.model.transformer import Transformer
 from anyformer.parts.call.context import Context
 from anyformer.parts.call.reports import Auxiliary, Report, plain
-from anyformer.parts.layers.stack import StackModule
+from anyformer.parts.layers.stack_module import StackModule
 from anyformer.planning.staged import stages_of
 from anyformer.training.passes import Loads
 

@@ -16,7 +16,7 @@ from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.distributed.fsdp._fully_shard._fsdp_common import HSDPMeshInfo, ShardPlacementResult
 from torch.distributed.tensor import Shard
 
-from anyformer.model import Transformer
+from anyformer.model.transformer import Transformer
 from anyformer.model.unlearnt import unlearnt
 from anyformer.parts.call.context import Context
 from anyformer.parts.layers.block_module import BlockModule

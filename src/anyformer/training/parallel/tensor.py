@@ -14,16 +14,16 @@ from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import Replicate, Shard
 
-from anyformer.model import Transformer
 from anyformer.model.collectives import Group, entering, gathered, gathered_alike, scattered, sliced
 from anyformer.model.narrowed import cuts, divided_branches
+from anyformer.model.transformer import Transformer
 from anyformer.model.unlearnt import unlearnt
 from anyformer.parts.call.context import Context
 from anyformer.parts.call.noise import Dropout
 from anyformer.parts.call.state import State
-from anyformer.parts.layers.branch import BranchModule
+from anyformer.parts.layers.branch_module import BranchModule
 from anyformer.parts.layers.spread import Crossing, Spread, through
-from anyformer.parts.layers.stack import StackModule
+from anyformer.parts.layers.stack_module import StackModule
 from anyformer.training.parallel.locals import hold
 
 

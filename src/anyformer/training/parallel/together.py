@@ -18,8 +18,8 @@ from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from anyformer.checkpoint import Contents, Pick, Take
 from anyformer.describe import UserError
 from anyformer.mesh import Mesh
-from anyformer.model import Transformer
 from anyformer.model.collectives import Group
+from anyformer.model.transformer import Transformer
 from anyformer.plan import Plan
 from anyformer.training.computing_place import Within
 from anyformer.training.lines import Lines

@@ -13,9 +13,10 @@ from torch import Tensor
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor, Shard
 
-from anyformer.model import InputError, Transformer
+from anyformer.describe import InputError
 from anyformer.model.collectives import Group, added_up, entering
 from anyformer.model.narrowed import divided_vocabulary
+from anyformer.model.transformer import Transformer
 from anyformer.parts.embedding.vocabulary import HoldsVocabulary
 from anyformer.training.parallel.locals import hold
 

@@ -1,0 +1,39 @@
+"""The modules of absolute positions."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from anyformer.parts.lookup import rows_of
+from anyformer.parts.positions.absolute import LearnedPosition, SinusoidalPosition
+
+
+class LearnedPositionModule(nn.Module):
+    def __init__(self, position: LearnedPosition, width: int) -> None:
+        super().__init__()
+        self.length, self.offset = position.length, position.offset
+        self.weight = nn.Parameter(torch.empty(position.length + position.offset, width))
+
+    def forward(self, positions_BT: Tensor) -> Tensor:
+        return rows_of(self.weight, positions_BT + self.offset, "positions")
+
+
+class SinusoidalPositionModule(nn.Module):
+    """Computes the waves at each call: no table to size, no buffer to lose."""
+
+    def __init__(self, position: SinusoidalPosition, width: int) -> None:
+        super().__init__()
+        self.position, self.width, self.length = position, width, position.length
+
+    def forward(self, positions_BT: Tensor) -> Tensor:
+        return sinusoids(positions_BT, self.width, self.position)
+
+
+def sinusoids(positions: Tensor, width: int, position: SinusoidalPosition) -> Tensor:
+    """(...) -> (..., D) in fp32."""
+    span = width if position.spacing == "paper" else width - 2
+    index = torch.arange(width // 2, device=positions.device, dtype=torch.float32)
+    angle = (positions + position.offset).float()[..., None] * position.theta ** (-2 * index / span)
+    waves = angle.sin(), angle.cos()
+    return torch.cat(waves, -1) if position.layout == "halves" else torch.stack(waves, -1).flatten(-2)

@@ -1,0 +1,105 @@
+"""The module of delta attention."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from anyformer.parts.call.context import Context
+from anyformer.parts.call.recurrent_state import RecurrentState
+from anyformer.parts.recurrence.delta_attention import DeltaAttention
+from anyformer.parts.recurrence.recurrence import delta_recurrence, exact, exactly
+from anyformer.parts.recurrence.recurrent_heads_module import heads_first, split_heads, time_first
+from anyformer.plan import Plan
+
+CONVOLVED = ("query", "key", "value")
+
+
+class DeltaAttentionModule(nn.Module):
+    """(B, T, D) -> (B, T, D)."""
+
+    def __init__(self, delta: DeltaAttention, width: int, plan: Plan) -> None:
+        super().__init__()
+        self.delta, self.chunk = delta, plan.chunk
+        K, E = delta.states, delta.columns
+        for name, features in delta.widths.items():
+            self.add_module(name, nn.Linear(width, features, bias=False))
+            if delta.convolution is not None:
+                self.add_module(f"{name}_convolution", delta.convolution.build(features))
+        self.beta = nn.Linear(width, delta.steps * K, bias=False)
+        self.decay = delta.decay.build(width, K, delta.key_width) if delta.decay else None
+        self.norm = delta.norm.build(E) if delta.norm else nn.Identity()
+        self.gate = delta.gate.module(width, K, E) if delta.gate else None
+        self.output = nn.Linear(K * E, width, bias=False)
+        self.scale = delta.scale_of_queries
+
+    def extra_repr(self) -> str:
+        d = self.delta
+        return f"heads={d.heads}, value_heads={d.states}, widths={d.key_width}, {d.columns}"
+
+    def forward(self, x_BTD: Tensor, context: Context, state: RecurrentState | None = None) -> Tensor:
+        query, key, value = (self._projected(name, x_BTD, context, state) for name in CONVOLVED)
+        log_decay = None if self.decay is None else self.decay(x_BTD).flatten(2)
+        mixed_BTKE = self.norm(self.recur(query, key, value, self.beta(x_BTD), log_decay, context=context, state=state))
+        if self.gate is not None:
+            mixed_BTKE = self.gate(x_BTD, mixed_BTKE)
+        return self.output(mixed_BTKE.flatten(2))  # type: ignore[no-any-return]
+
+    def recur(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        beta: Tensor,
+        log_decay: Tensor | None = None,
+        *,
+        context: Context,
+        state: RecurrentState | None = None,
+    ) -> Tensor:
+        """The mixed heads, (B, T, K, E), of projected and convolved inputs, each (B, T, features of all heads)."""
+        d, segments = self.delta, context.segments
+        beta_BTK = d.beta_scale * exact(beta).sigmoid()
+        log_decay_BTKM = None if log_decay is None else split_heads(log_decay, d.states)
+        if context.valid is not None:
+            # Padding writes nothing and decays nothing.
+            beta_BTK = beta_BTK.masked_fill(~context.valid[..., None], 0)
+            if log_decay_BTKM is not None:
+                log_decay_BTKM = log_decay_BTKM.masked_fill(~context.valid[..., None, None], 0)
+        if d.steps > 1:
+            key, value, beta_BTK = (torch.unflatten(y, 2, (d.steps, -1)).flatten(1, 2) for y in (key, value, beta_BTK))
+            query = self._spread(query, last=True)
+            log_decay_BTKM = None if log_decay_BTKM is None else self._spread(log_decay_BTKM, last=False)
+            segments = None if segments is None else segments.repeat_interleave(d.steps, 1)
+        with exactly(query):
+            q, k = (self._unit(split_heads(exact(y), d.heads)) for y in (query, key))
+            mixed, sums = delta_recurrence(
+                heads_first(q * self.scale, d.heads),
+                heads_first(k, d.heads),
+                heads_first(split_heads(exact(value), d.states), d.heads),
+                heads_first(beta_BTK[..., None], d.heads),
+                None if log_decay_BTKM is None else heads_first(log_decay_BTKM, d.heads),
+                None if state is None else state.sums.to(q.dtype),
+                chunk=self.chunk,
+                segments=segments,
+            )
+            if state is not None:
+                state.sums.copy_(sums)
+        return time_first(mixed)[:, d.steps - 1 :: d.steps].to(query.dtype)
+
+    def _spread(self, x: Tensor, *, last: bool) -> Tensor:
+        """x (B, T, ...) at the first or the last of the steps of each token, zeros at the others: (B, n * T, ...)."""
+        rest = torch.zeros_like(x)[:, :, None].expand(-1, -1, self.delta.steps - 1, *x.shape[2:])
+        parts = (rest, x[:, :, None]) if last else (x[:, :, None], rest)
+        return torch.cat(parts, 2).flatten(1, 2)
+
+    def _projected(self, name: str, x_BTD: Tensor, context: Context, state: RecurrentState | None) -> Tensor:
+        """The projection of this name, convolved if there are convolutions."""
+        y: Tensor = self.get_submodule(name)(x_BTD)
+        if self.delta.convolution is None:
+            return y
+        recent = None if state is None else state.convolutions[name]
+        return self.get_submodule(f"{name}_convolution")(y, context, recent)  # type: ignore[no-any-return]
+
+    def _unit(self, x_BTHM: Tensor) -> Tensor:
+        """x divided by its length."""
+        return x_BTHM * torch.rsqrt(x_BTHM.square().sum(-1, keepdim=True) + self.delta.length_eps)

@@ -1,0 +1,107 @@
+"""A description needs no torch: without it every architecture is made, priced, compared, matched and drawn."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+from torch import nn
+from typer.testing import CliRunner
+
+from anyformer import catalogue
+from anyformer.cli import app
+from anyformer.costs import cost
+from anyformer.costs.traceable import NEEDS_TORCH
+from anyformer.parts.layers.step import TAKEN
+
+COMMANDS = (
+    "list llama",
+    "show gpt2 --set decoder.layer.attention.kv_heads=4 --toml",
+    "show deepseek-v3 --tiny --json",
+    "diff llama-3-8b qwen3-8b",
+    "match llama-3-8b --params 1.3B",
+    "plan llama-3-8b --serve --length 8k",
+    "cost llama-3-8b --mode decode",
+    "cost mixtral-8x7b --mode prefill",
+    "cost gpt2 --explain attention --mode decode",
+)
+"""Questions whose answers are the same with torch and without."""
+LENGTH = 32
+SAME = ("gpt2", "deepseek-v3", "gemma-3n-e2b", "rwkv-7-world-0.1b", "zamba2-2.7b", "whisper-tiny")
+"""Architectures that are priced again beside torch."""
+ALONE = """
+import json, sys
+sys.modules["torch"] = None  # importing it raises, as where it is not installed
+from typer.testing import CliRunner
+from anyformer import architecture, catalogue, cost
+from anyformer.cli import app
+
+def priced(name):
+    sheet = cost(architecture(name), length={length}, mode="prefill")
+    return [sheet.params.total, sheet.params.active, sheet.flops.total.exact, sheet.executed.total, sheet.state_bytes]
+
+def said(words):
+    result = CliRunner().invoke(app, words.split(), env={{"COLUMNS": "100"}})
+    return [result.exit_code, result.output or str(result.exception)]
+
+answers = {{
+    "priced": {{entry.name: priced(entry.name) for entry in catalogue.listing()}},
+    "said": {{words: said(words) for words in {commands}}},
+    "training": said("cost gpt2"),
+    "trained": said("cost gpt2 --explain"),
+    "shown": said("show gpt2 --diagram {place}/gpt2.svg"),
+    "summary": said("show gpt2"),
+    "planned": said("plan gpt2 --gpus 8"),
+}}
+print(json.dumps(answers))
+"""
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory):
+    """What a process without torch answers."""
+    place = tmp_path_factory.mktemp("alone")
+    program = ALONE.format(length=LENGTH, commands=COMMANDS, place=place)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ANYFORMER_CACHE", str(place / "cache"))
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert (place / "gpt2.svg").is_file()
+    return json.loads(done.stdout)
+
+
+def test_every_architecture_is_priced_without_torch_as_with_it(alone):
+    assert alone["priced"].keys() == {entry.name for entry in catalogue.listing()}
+    for name in SAME:
+        sheet = cost(catalogue.architecture(name), length=LENGTH, mode="prefill")
+        parameters = [sheet.params.total, sheet.params.active]
+        assert alone["priced"][name] == [*parameters, sheet.flops.total.exact, sheet.executed.total, sheet.state_bytes]
+
+
+def test_commands_answer_without_torch_as_with_it(alone, tmp_path, monkeypatch):
+    monkeypatch.setenv("ANYFORMER_CACHE", str(tmp_path))
+    for words, (code, output) in alone["said"].items():
+        result = CliRunner().invoke(app, words.split(), env={"COLUMNS": "100"})
+        assert code == result.exit_code == 0, output
+        assert output.splitlines() == result.output.splitlines(), words
+
+
+def test_what_needs_torch_is_named_in_one_line(alone):
+    """Tables of inference and times are there; the memory of training, which is read off the built model, is not."""
+    code, output = alone["training"]
+    assert code == 0
+    assert f"gpt2: {NEEDS_TORCH}" in output.splitlines()
+    assert "Memory of inference" in output
+    assert "Memory of training" not in output
+    assert alone["trained"][0] == 0
+    assert "FLOPs of a training step" in alone["trained"][1]
+    assert alone["planned"][0] != 0
+    assert NEEDS_TORCH in alone["planned"][1]
+    assert alone["shown"][0] == 0
+    assert "trained with" in alone["summary"][1]
+
+
+def test_names_that_a_branch_cannot_have_are_those_of_modules():
+    assert {name for name in dir(nn.Module) if name[0] != "_"} <= TAKEN
