@@ -63,6 +63,12 @@ MODES: Mapping[str, Mapping[int, Mesh]] = {
     "shard x context x expert x tensor": {8: Mesh(data=1, shard=2, context=2, expert=2, tensor=2)},
     "pipeline x context x tensor": {8: Mesh(data=1, pipeline=2, context=2, tensor=2)},
     "pipeline": {ranks: Mesh(data=1, pipeline=ranks) for ranks in (2, 4)},
+    "pipeline interleaved": {2: Mesh(data=1, pipeline=2, chunks=2), 4: Mesh(data=1, pipeline=2, chunks=3, shard=2)},
+    "pipeline zero-bubble": {
+        2: Mesh(data=1, pipeline=2, chunks=2, schedule="zero_bubble"),
+        4: Mesh(data=1, pipeline=2, shard=2, schedule="zero_bubble"),
+    },
+    "pipeline compiled": {2: Mesh(data=1, pipeline=2, chunks=2), 4: Mesh(data=1, pipeline=2, shard=2)},
     "pipeline x shard": {ranks: Mesh(data=1, pipeline=2, shard=ranks // 2) for ranks in RANKS if ranks > 2},
     "pipeline x context": {4: Mesh(data=1, pipeline=2, context=2)},
     "pipeline x shard x tensor": {8: Mesh(data=1, pipeline=2, shard=2, tensor=2)},
@@ -76,6 +82,8 @@ ARCHITECTURES = {
     "gemma-2-2b": "windowed", "qwen3-next-80b-a3b": "hybrid", "t5-small": "encoder-decoder", "bert-base-uncased": "encoder",
     "albert-base-v2": "shared layers", "electra-small": "two models that learn",
 }  # fmt: skip
+COMPILED = {"pipeline compiled": ("llama-2-7b", "mixtral-8x7b")}
+"""Modes in which layers are compiled, here and in one process, and the architectures that are tried."""
 NORM = "norm of all gradients"
 OPTIMISERS = {
     "adamw": AdamW(learning_rate=1e-3), "adamw_8bit": AdamW8bit(learning_rate=1e-3, block=64, smallest=100),
@@ -111,9 +119,10 @@ def belongs(name: str, mesh: Mesh) -> bool:
 
 def every_case(ranks: int) -> list[Case]:
     """Every pair of mode and architecture, and of mode and optimiser."""
-    modes = [mode for mode, meshes in MODES.items() if ranks in meshes]
+    modes = [mode for mode, meshes in MODES.items() if ranks in meshes and mode not in COMPILED]
+    compiled = [Case(name, mode, "adamw") for mode, names in COMPILED.items() if ranks in MODES[mode] for name in names]
     pairs = [Case(name, mode, "adamw") for name, mode in product(ARCHITECTURES, modes) if belongs(name, MODES[mode][ranks])]
-    return pairs + [Case("mixtral-8x7b", mode, name) for name, mode in product(OPTIMISERS, modes) if name != "adamw"]
+    return pairs + compiled + [Case("mixtral-8x7b", mode, name) for name, mode in product(OPTIMISERS, modes) if name != "adamw"]
 
 
 @dataclass(frozen=True)
@@ -129,15 +138,20 @@ class Difference:
     weight_of: str
 
 
-def run_of(case: Case, text: Path, pieces: int, stages: int) -> Run:
-    """The run of a case, with its batch in `pieces`, and with a layer at least for each stage of a pipeline."""
+def pieces_of(mesh: Mesh) -> int:
+    """The pieces of a batch in each replica: one for each chunk of a pipeline, so that processes of several go round twice."""
+    return mesh.pipeline if mesh.chunks == 1 else 2 * mesh.pipeline
+
+
+def run_of(case: Case, text: Path, pieces: int, chunks: int) -> Run:
+    """The run of a case, with its batch in `pieces`, and with a layer at least for each chunk of a pipeline."""
     model = change_all(architecture(case.architecture, tiny=True), {"embedding.vocab": VOCAB})
-    if stages > model.output_stack.depth:
-        model = change_all(model, {f"{list(model.stacks)[-1]}.order": f"({model.output_stack.order})*{stages}"})
+    if chunks > model.output_stack.depth:
+        model = change_all(model, {f"{list(model.stacks)[-1]}.order": f"({model.output_stack.order})*{chunks}"})
     return Run(
         steps=UPDATES, batch=BATCH, length=LENGTH, accumulation=pieces, architecture=model, objective=default_objective(model),
         data=Text(paths=(str(text),), tokenizer=Bytes(), validation=0.1), optimiser=OPTIMISERS[case.optimiser],
-        schedule=ConstantSchedule(warmup=0), plan=Plan(precision="fp32", compile="off"), seed=4,
+        schedule=ConstantSchedule(warmup=0), plan=Plan(precision="fp32", compile="on" if case.mode in COMPILED else "off"), seed=4,
     )  # fmt: skip
 
 
@@ -160,11 +174,12 @@ def trained(run: Run, ranks: Ranks) -> tuple[list[float], dict[str, Tensor], dic
 
 def compared(case: Case, text: Path, ranks: Ranks) -> Difference | None:
     """How far a case is from one process; the first process computes that, and None is what the others have."""
-    stages = MODES[case.mode][ranks.size].pipeline
-    together = trained(run_of(case, text, stages, stages), ranks)
+    mesh = MODES[case.mode][ranks.size]
+    pieces = pieces_of(mesh)
+    together = trained(run_of(case, text, pieces, mesh.all_chunks), ranks)
     if not ranks.first:
         return None
-    alone = trained(run_of(case, text, stages * ranks.replicas, stages), ALONE)
+    alone = trained(run_of(case, text, pieces * ranks.replicas, mesh.all_chunks), ALONE)
     loss = max(abs(ours - theirs) / abs(theirs) for ours, theirs in zip(together[0], alone[0], strict=True))
     # A weight whose gradient is rounding, as that of a key's bias, goes where the rounding says: Adam divides it by its size.
     moved = {name for name, value in alone[1].items() if float(value.norm()) > least(alone[1])}

@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import torch
-from benchmarks.equality import MODES, Case, asked, by_mode, every_case, found, run_of, written
+from benchmarks.equality import MODES, Case, asked, by_mode, every_case, found, pieces_of, run_of, written
 
 from anyformer.model.divided import local
 from anyformer.objectives import divides_logits
@@ -56,7 +56,7 @@ def cases_of(ranks: int) -> list[Case]:
 
 def counted(case: Case, text: Path, ranks: Together) -> Exchange:
     """What the processes send in one forward and backward pass."""
-    run = run_of(case, text, ranks.asked.pipeline, ranks.asked.pipeline)
+    run = run_of(case, text, pieces_of(ranks.asked), ranks.asked.all_chunks)
     trainer = Trainer.start(run, corpus_of(run), Host(torch.device("cpu"), {"fp32": 1e9}), ranks=ranks)
     batch = trainer.micro_batches(0)
     weights = {p.untyped_storage().data_ptr(): p.untyped_storage().nbytes() for p in map(local, learned(trainer))}

@@ -23,7 +23,7 @@ from anyformer.model.unlearnt import unlearnt
 from anyformer.parts.layers.stack import Stack
 from anyformer.parts.sublayer import Sublayer
 from anyformer.planning.layout import bounds
-from anyformer.planning.staged import stages_of
+from anyformer.planning.staged import Staged, undivided_layers
 from anyformer.quantising import FORMATS, Quantising
 from anyformer.training.parallel.ranks import ALONE, Ranks
 from anyformer.training.parent import end_with_parent
@@ -67,12 +67,6 @@ def check_mesh(run: Run, ranks: Ranks) -> None:
         run.objective.sizes.check(run.length, run.batch, pieces)
     except ValueError as error:
         raise UserError(f"{_groups(ranks)} cut the batch into {pieces} pieces: {error}") from None
-    if run.accumulation < run.plan.mesh.pipeline:
-        raise UserError(
-            f"plan.mesh.pipeline = {run.plan.mesh.pipeline} processes need as many pieces of a batch to work at, and "
-            f"accumulation = {run.accumulation}: set accumulation to {run.plan.mesh.pipeline} or more (four times as many keep "
-            "them busy)"
-        )
     if precision.kind not in SHARED:
         raise UserError(
             f"plan.precision = {precision.kind!r} is not built for several processes yet: choose one of {', '.join(SHARED)}"
@@ -152,31 +146,20 @@ def _check_readers(stack: Stack, width: int) -> None:
 
 
 def _check_layers(run: Run) -> None:
-    """Raise `UserError` for a run whose layers cannot be divided into stages."""
-    count, stack = run.plan.mesh.pipeline, run.architecture.output_stack
-    if count > stack.depth:
-        raise UserError(f"plan.mesh.pipeline = {count} divides layers, and the model has {stack.depth}: choose no more")
-    stage = {i: number for number, layers in enumerate(stages_of(stack.depth, count)) for i in layers}
-    apart = [(i, owner) for i, owner in enumerate(stack.owners) if stage[i] != stage[owner]]
-    if apart:
+    """Raise `UserError` for a run whose layers or pieces of a batch no pipeline can divide."""
+    mesh = run.plan.mesh
+    if problem := undivided_layers(Staged(run.architecture, mesh.pipeline, mesh.chunks)):
+        raise UserError(f"plan.mesh.pipeline = {mesh.pipeline}: {problem}")
+    if run.accumulation < mesh.pipeline:
         raise UserError(
-            f"plan.mesh.pipeline = {count}: layer {apart[0][0]} has the weights of layer {apart[0][1]}, and both would be in "
-            "different processes: leave pipeline out"
+            f"plan.mesh.pipeline = {mesh.pipeline} processes need as many pieces of a batch to work at, and "
+            f"accumulation = {run.accumulation}: set accumulation to {mesh.pipeline} or more (four times as many keep them busy)"
         )
-    if others := [read for read in stack.reads if read.variant is not None]:
+    if run.accumulation % mesh.pipeline and (mesh.chunks, mesh.schedule) != (1, "1f1b"):
+        said = f"chunks = {mesh.chunks}" if mesh.chunks > 1 else f"schedule = {mesh.schedule!r}"
         raise UserError(
-            f"plan.mesh.pipeline = {count}: layers read {others[0].name!r} of layers {others[0].variant!r}, which another "
-            "process may have: leave pipeline out"
-        )
-    if any(block.detaches for block in stack.variants.values()):
-        raise UserError(
-            f"plan.mesh.pipeline = {count}: a layer takes the stream as a constant, and would send no gradient to the process "
-            "before: leave pipeline out"
-        )
-    if any(sublayer.reports_index for block in stack.variants.values() for sublayer in block.sublayers):
-        raise UserError(
-            f"plan.mesh.pipeline = {count}: layers choose keys by index scores, whose loss no process sends on to the next: "
-            "leave pipeline out"
+            f"plan.mesh.{said} goes through the pieces of a batch {mesh.pipeline} at a time, and accumulation = "
+            f"{run.accumulation}: set it to a multiple of plan.mesh.pipeline = {mesh.pipeline}"
         )
 
 

@@ -6,7 +6,8 @@ arXiv 2304.11277). Weights that no gradient moves, such as corrections of router
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -85,6 +86,35 @@ def sharded(models: Sequence[Transformer], mesh: DeviceMesh, apart: OwnMesh, *, 
             module.set_force_sum_reduction_for_comms(True)
             module.set_gradient_divide_factor(1.0)
     return root
+
+
+@contextmanager
+def kept_whole(root: Root) -> Iterator[None]:
+    """Within, weights stay gathered once they are, and gradients add up whole; behind it these are summed over processes, once.
+
+    As torch's schedules do it for stages that are divided themselves (`PipelineStage.perform_reduce_grad`).
+    """
+    assert isinstance(root, FSDPModule), "`sharded` gave it"
+    _gather(root, again=False)
+    try:
+        yield
+    finally:
+        _gather(root, again=True)
+    state = fully_shard.state(root)
+    for each in state._state_ctx.all_states:
+        for group in each._fsdp_param_groups:
+            group.post_backward()
+    state._root_post_backward_final_callback()
+
+
+def _gather(root: FSDPModule, *, again: bool) -> None:
+    """Whether weights are gathered for each pass of a layer, and gradients summed behind it."""
+    for module in root.modules():
+        if isinstance(module, FSDPModule):
+            module.set_reshard_after_forward(again and module is not root, recurse=False)
+            module.set_reshard_after_backward(again, recurse=False)
+            module.set_requires_gradient_sync(again, recurse=False)
+    root.set_is_last_backward(again)
 
 
 def layers_of(models: Iterable[Transformer]) -> list[nn.Module]:

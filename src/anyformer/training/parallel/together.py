@@ -170,7 +170,7 @@ class Together:
     def divide(self, models: Sequence[Transformer], plan: Plan, *, vocabulary: bool = False) -> Within:
         apart = OwnMesh()
         if self.asked.pipeline > 1:
-            divide_stages(models[0], Group.of(self.mesh["pipeline"].get_group()))
+            divide_stages(models[0], Group.of(self.mesh["pipeline"].get_group()), self.asked.chunks)
         for model in models:
             if self.asked.context > 1:
                 divide_positions(model, self.mesh["context"])
@@ -191,7 +191,7 @@ class Together:
         if self.asked.pipeline == 1:
             return Gathered(loss, within, self.asked.context)
         assert isinstance(within, Root), "`divide` gave it"
-        return Pipelined(loss, within, self.asked.context)
+        return Pipelined(loss, within, self.asked.context, self.asked.schedule)
 
     def of_stages(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         found = [dict(tensors)] * self.asked.pipeline
