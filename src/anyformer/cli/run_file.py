@@ -35,8 +35,8 @@ class TrainingOptions:
     write: Annotated[
         Path | None,
         _option(
-            help="Write a run of the fastest layout that a run can have today, without a pipeline, into this new file, and say "
-            "the line that starts it.",
+            help="Write a run of the fastest layout that a run can have today into this new file, and say the line that starts "
+            "it.",
             metavar="RUN.toml",
         ),
     ] = None

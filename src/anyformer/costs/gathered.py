@@ -18,8 +18,8 @@ _WIDE = 4
 @dataclass(frozen=True)
 class GatheredWeights:
     """Bytes of gathered weights: `root`, of all that stand outside the layers, from the forward pass to the end of the backward
-    pass; `layer`, of the largest layer, while it computes; `tied`, of gradients of a table that gets two. `outside`: the share
-    of all weights that `root` is.
+    pass; `layer`, of the largest layer, while it computes; `tied`, of gradients of a table that gets two; `kept`, of layers whose
+    weights and gradients stay whole during an update (`Mesh.schedule`). `outside`: the share of all weights that `root` is.
 
     As FSDP gathers them (Zhao et al. 2023, arXiv 2304.11277).
     """
@@ -28,6 +28,7 @@ class GatheredWeights:
     layer: int = 0
     tied: int = 0
     outside: float = 0.0
+    kept: int = 0
 
     @staticmethod
     def of(architecture: Architecture, plan: Plan) -> GatheredWeights:
@@ -40,17 +41,20 @@ class GatheredWeights:
         table = architecture.head_table if architecture.head is not None and architecture.head.tied else None
         tied = 0 if table is None else tally.weights[table[0]].count * TIED_COPIES[plan.number]
         every, root = groups.total(), groups.pop(("", None), 0)
+        if plan.mesh.schedule == "zero_bubble":
+            layers = groups.total() // plan.mesh.pipeline
+            return GatheredWeights(_WIDE * root, 0, _WIDE * tied, root / every, _WIDE * layers)
         return GatheredWeights(_WIDE * root, _WIDE * max(groups.values(), default=0), _WIDE * tied, root / every)
 
     @property
     def forward(self) -> int:
         """Beside a layer, the next one is on its way."""
-        return self.root + 2 * self.layer
+        return self.root + 2 * self.layer + self.kept
 
     @property
     def backward(self) -> int:
         """Beside a layer and its gradients, these are on their way to the others, and the layer before it is on its own."""
-        return self.root + 4 * self.layer
+        return self.root + 4 * self.layer + 2 * self.kept
 
     @property
     def end(self) -> int:
@@ -58,7 +62,7 @@ class GatheredWeights:
 
         Those of the layer before are still on their way.
         """
-        return 2 * self.root + max(self.tied, self.root) + 2 * self.layer
+        return 2 * self.root + max(self.tied, self.root) + 2 * self.layer + 2 * self.kept
 
 
 NOTHING = GatheredWeights()

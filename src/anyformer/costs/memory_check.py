@@ -33,12 +33,13 @@ class NotEnoughMemoryError(UserError):
 class Processes:
     """The processes of a run that share memory: `parts` of them hold a copy of the model together, in so many `stages`, each of
     which has all that stands outside the layers; so many, `here`, take from the memory of one device. `gathered`: weights that
-    each of them has whole for a while."""
+    each of them has whole for a while; `flying`: micro-batches whose activations the first stage keeps, by stages."""
 
     parts: int = 1
     here: int = 1
     stages: int = 1
     gathered: GatheredWeights = NOTHING
+    flying: float = 1.0
 
     def shared(self, peak: PeakMemory) -> int:
         """Bytes of all processes here at the peak, given what one process alone would hold: a process has its part of the
@@ -54,7 +55,8 @@ class Processes:
     def _held(self, at: Holding) -> int:
         kept = at.weights + at.gradients + at.optimiser + at.copies
         outside = self.gathered.outside
-        return math.ceil(kept * (1 - outside + outside * self.stages) / self.parts) + at.total - kept
+        rest = at.total - kept + math.ceil(at.activations * (self.flying - 1))
+        return math.ceil(kept * (1 - outside + outside * self.stages) / self.parts) + rest
 
 
 ALONE = Processes()

@@ -21,7 +21,7 @@ from anyformer.parts.call.shared import SOURCE
 from anyformer.parts.layers.stack import Stack
 from anyformer.parts.sublayer import Routed, Sublayer
 from anyformer.plan import Plan
-from anyformer.planning.staged import Staged, stages_of
+from anyformer.planning.staged import Staged
 
 FLOAT, INTEGER, DOUBLE = 4, 8, 8
 """Bytes of a number of the tensors, of a count, and of a loss."""
@@ -44,7 +44,7 @@ class Workload:
 @dataclass(frozen=True)
 class _Held:
     """A weight as a process of a tensor and an expert group holds it: its shape; whether gradients are summed over `tensor`;
-    the stages of a pipeline in which it learns."""
+    the chunks of a pipeline whose backward passes have a gradient of it."""
 
     shape: tuple[int, ...]
     summed: bool = False
@@ -59,11 +59,11 @@ class _Held:
 
 @dataclass(frozen=True)
 class _Unit:
-    """Weights that are gathered together, so many times in a forward and a backward pass, by so many stages of a pipeline."""
+    """Weights that are gathered together, so many times in a forward and a backward pass, by so many chunks of a pipeline."""
 
     held: list[_Held]
     gathered: int
-    stages: int = 1
+    chunks: int = 1
 
 
 def exchanged(architecture: Architecture, mesh: Mesh, pieces: Workload, *, vocabulary: bool, penalties: bool = False) -> Bytes:
@@ -93,7 +93,7 @@ def held(architecture: Architecture, mesh: Mesh, *, vocabulary: bool) -> int:
     """
     in_rows = divided_vocabulary(architecture, mesh.tensor) if vocabulary and mesh.tensor > 1 else frozenset[str]()
     parts = {False: mesh.weights, True: mesh.weights // mesh.expert}
-    staged, of_stage = Staged(architecture, mesh.pipeline), Counter[int | None]()
+    staged, of_stage = Staged(architecture, mesh.pipeline, mesh.chunks), Counter[int | None]()
     for prefix, unit in _units(architecture, mesh, in_rows).items():
         size = sum(weight.padded(parts[weight.expert]) // parts[weight.expert] for weight in unit.held)
         of_stage[staged.stage_of(prefix)] += size
@@ -101,8 +101,8 @@ def held(architecture: Architecture, mesh: Mesh, *, vocabulary: bool) -> int:
 
 
 def _of_weights(found: Counter[tuple[str, str]], weights: _Unit, mesh: Mesh, pieces: Workload) -> None:
-    """Weights are gathered before they are used, and their gradients summed."""
-    passes = pieces.count * mesh.alike
+    """Weights are gathered before they are used, and their gradients summed: for each pass, or once where they are kept whole."""
+    passes = (mesh.replicas if mesh.schedule == "zero_bubble" else pieces.count) * mesh.alike
     dividing = "shard" if mesh.context == 1 else "context" if mesh.shard == 1 else "weights"
     outer = "shard" if mesh.expert == mesh.context else "outer"
     groups = ((dividing, mesh.weights, False), (outer, mesh.weights // mesh.expert, True))
@@ -110,13 +110,13 @@ def _of_weights(found: Counter[tuple[str, str]], weights: _Unit, mesh: Mesh, pie
         own = [weight for weight in weights.held if weight.expert == expert]
         learnt = sum(weight.padded(parts) * weight.learning for weight in own)
         if parts > 1:
-            gathered = sum(weight.padded(parts) for weight in own) * weights.stages
+            gathered = sum(weight.padded(parts) for weight in own) * weights.chunks
             found["all-gather", dimension] += gathered * passes * weights.gathered
             found["reduce-scatter", dimension] += learnt * passes
         if (mesh.data or 1) > 1:
             found["all-reduce", "data"] += learnt // parts * passes
     summed = sum(prod(weight.shape) * weight.learning for weight in weights.held if weight.summed)
-    found["all-reduce", "tensor"] += summed * FLOAT * passes
+    found["all-reduce", "tensor"] += summed * FLOAT * pieces.count * mesh.alike
 
 
 def _of_positions(found: Counter[tuple[str, str]], architecture: Architecture, mesh: Mesh, pieces: Workload) -> None:
@@ -147,6 +147,7 @@ def _of_context(
     two numbers of each position behind a head. Gradients are scattered the other way round. Processes that divide heads gather
     those that they have, and each of them everything else."""
     ways, width, mtp, numbers, only_there = mesh.context, architecture.width, architecture.mtp, 0, 0
+    last = Staged(architecture, mesh.pipeline, mesh.chunks).layers[-1]
 
     def of_all(length: int) -> int:
         return -(-length // ways) * ways
@@ -154,11 +155,11 @@ def _of_context(
     for stack in architecture.stacks.values():
         length = of_all(_length(stack, architecture, pieces)) * _times(stack, architecture, mesh)
         numbers += length * width * (stack.streams.count if stack.streams else 1)
-        goes_on = stack.depth - len(stages_of(stack.depth, mesh.pipeline)[-1]) if stack is architecture.output_stack else 0
+        goes_on = stack.depth - len(last) if stack is architecture.output_stack else 0
         for i, sublayer in _sublayers(stack, width, mesh.tensor):
             network, gathers = sublayer.resizing.network, sublayer.gathers(width)
             features = width if gathers is None else gathers
-            # Routers' logits are gathered for penalties, which a stage of a pipeline sends on, asked for or not.
+            # Routers' logits are gathered for penalties, which a chunk of a pipeline sends on, asked for or not.
             if gathers is None or penalties or i < goes_on or network is None or network.experts is None:
                 numbers += length * features
             else:
@@ -178,15 +179,15 @@ def _of_context(
 def _of_stages(
     found: Counter[tuple[str, str]], architecture: Architecture, mesh: Mesh, pieces: Workload, in_rows: Collection[str]
 ) -> None:
-    """The stream and three penalties go on, and their gradients come back; gradients of what every stage has are added up, and
+    """The stream and three penalties go on from chunk to chunk, and their gradients come back; gradients of what every stage has are added up, and
     so is the loss."""
     stack, ways = architecture.output_stack, mesh.alike
     streams = stack.streams.count if stack.streams else 1
     numbers = pieces.rows * -(-pieces.length // ways) * architecture.width * streams + 3
-    found["send", "pipeline"] += 2 * (mesh.pipeline - 1) * numbers * FLOAT * pieces.count * ways
+    found["send", "pipeline"] += 2 * (mesh.all_chunks - 1) * numbers * FLOAT * pieces.count * ways
     data = mesh.data or 1
     for unit in _units(architecture, mesh, in_rows).values():
-        if unit.stages > 1:
+        if unit.chunks > 1:
             copies = (mesh.expert if each.expert else 1 for each in unit.held)
             size = sum(prod(each.shape) * bool(each.learning) * ranks for each, ranks in zip(unit.held, copies, strict=True))
             found["all-reduce", "pipeline"] += size * FLOAT * data * mesh.tensor * mesh.pipeline
@@ -195,12 +196,12 @@ def _of_stages(
 
 def _of_vocabulary(found: Counter[tuple[str, str]], architecture: Architecture, mesh: Mesh, pieces: Workload) -> None:
     """Embedded tokens are summed; behind the head the gradient of its input, and three numbers of each position."""
-    ways, stages, head = mesh.context, mesh.pipeline, architecture.head
+    ways, chunks, head = mesh.context, mesh.all_chunks, architecture.head
     assert head is not None, "logits are divided"
     ahead = 0 if architecture.mtp is None else architecture.mtp.depth
     predicted = pieces.rows * sum(-(-(pieces.length - k) // ways) for k in range(ahead + 1))
-    # Every stage of a pipeline embeds, and the last one alone predicts; all embed every position.
-    embedded = pieces.rows * (pieces.length + (pieces.source if architecture.two_inputs else 0)) * stages
+    # Every chunk of a pipeline embeds, and the last one alone predicts; all embed every position.
+    embedded = pieces.rows * (pieces.length + (pieces.source if architecture.two_inputs else 0)) * chunks
     features = head.features(architecture.width, architecture.table_width)
     sizes = embedded * architecture.table_width + predicted * (features + 3)
     found["all-reduce", "tensor"] += sizes * FLOAT * pieces.count * mesh.alike
@@ -239,8 +240,8 @@ def _sublayers(stack: Stack, width: int, ways: int) -> Iterator[tuple[int, Subla
 
 
 def _times(stack: Stack, architecture: Architecture, mesh: Mesh) -> int:
-    """The stages of a pipeline that compute a layer of a stack."""
-    return 1 if stack is architecture.output_stack else mesh.pipeline
+    """The chunks of a pipeline that compute a layer of a stack."""
+    return 1 if stack is architecture.output_stack else mesh.all_chunks
 
 
 def _length(stack: Stack, architecture: Architecture, pieces: Workload) -> int:
@@ -254,11 +255,14 @@ def _units(architecture: Architecture, mesh: Mesh, in_rows: Collection[str]) -> 
     `in_rows`: the names of weights that are divided by tokens.
     """
     divided = _cuts(architecture, mesh.tensor) if mesh.tensor > 1 else {}
-    still, staged = unlearnt(architecture), Staged(architecture, mesh.pipeline)
-    units = {"": _Unit([], 1, mesh.pipeline)}
+    still, staged = unlearnt(architecture), Staged(architecture, mesh.pipeline, mesh.chunks)
+    kept = mesh.schedule == "zero_bubble"
+    units = {"": _Unit([], 1, mesh.pipeline if kept else mesh.all_chunks)}
     for place, stack in architecture.stacks.items():
-        stages = _times(stack, architecture, mesh)
-        units |= {f"{place}.layers.{i}.": _Unit([], 2 * uses, stages) for i, uses in Counter(stack.owners).items()}
+        chunks = _times(stack, architecture, mesh)
+        units |= {
+            f"{place}.layers.{i}.": _Unit([], 1 if kept else 2 * uses, chunks) for i, uses in Counter(stack.owners).items()
+        }
     for name, weight in architecture.trained_cost(Shape(source=1)).weights.items():
         if name in still:
             continue
@@ -271,7 +275,7 @@ def _units(architecture: Architecture, mesh: Mesh, in_rows: Collection[str]) -> 
         if expert:
             shape[0] //= mesh.expert
         summed = cut is not None and cut.dimension is None
-        learning = 1 if unit.stages == 1 else len(staged.learning(name))
+        learning = 1 if unit.chunks == 1 else len({chunk % mesh.pipeline if kept else chunk for chunk in staged.learning(name)})
         unit.held.append(_Held(tuple(shape), summed, expert, learning))
     return units
 

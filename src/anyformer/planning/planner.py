@@ -14,10 +14,12 @@ from anyformer.costs.named_hardware import hardware_of
 from anyformer.describe import UserError
 from anyformer.model import Architecture
 from anyformer.plan import Checkpointing, Plan
+from anyformer.planning.dealing import dealt, stages
 from anyformer.planning.fabric import Fabric, crossed
 from anyformer.planning.layout import DividedSizes, Layout, Sharded, bounds, divisors, nested, problems
 from anyformer.planning.rank import memory
-from anyformer.planning.stages import PlannedStage, UnitRow, row_of, stages
+from anyformer.planning.staged import Staged, undivided_layers
+from anyformer.planning.stages import PlannedStage, UnitRow, row_of
 from anyformer.planning.step import LayoutTime, Machine, Sent, sent, step_time
 
 _LARGEST_MICRO_BATCH, _LARGEST_TP = 8, 16
@@ -118,14 +120,24 @@ def plan_training(
     those of one node, pod or region of the `fabric`, or not; micro-batches of 1 to 8; the least sharding and checkpointing that
     fit, or `checkpointing` alone.
     Tokens go to experts once to each node; `behind`: while another micro-batch is computed. `runs`: only layouts that a run
-    can have (`Layout.runs`).
+    can have (`Layout.runs`), with layers dealt as a run deals them.
     """
     machine = machine_of(hardware, plan := plan or Plan(), fabric)
     sequences = batch_tokens // length
     if sequences < 1:
         raise UserError(f"a batch of {batch_tokens:,} tokens holds no sequence of {length:,}: raise it, or shorten the length")
     row = row_of(architecture, length, plan.but(precision=machine.precision), source_length, prefix)
-    parts_of = cache(lambda pp, chunks: stages(row, pp, chunks))
+
+    @cache
+    def parts_of(pp: int, chunks: int) -> tuple[PlannedStage, ...]:
+        return dealt(row, Staged(architecture, pp, chunks)) if runs and pp > 1 else stages(row, pp, chunks)
+
+    @cache
+    def apart(pp: int, chunks: int) -> tuple[str, ...]:
+        """Why a run cannot divide the layers so."""
+        problem = undivided_layers(Staged(architecture, pp, chunks)) if runs and pp > 1 else ""
+        return (f"pp = {pp}: {problem}",) if problem else ()
+
     fitting: list[Candidate] = []
     large: dict[tuple[int, int, int], Candidate] = {}
     impossible = Counter[str]()
@@ -136,7 +148,7 @@ def plan_training(
         if runs and not replace(layout, sharded="weights").runs:
             continue
         tried += 1
-        if reasons := problems(layout, sizes, length) + machine.fabric.problems(layout):
+        if reasons := problems(layout, sizes, length) + machine.fabric.problems(layout) + apart(layout.pp, layout.chunks):
             impossible[reasons[0]] += 1
             continue
         ways: tuple[Sharded, ...] = ("weights",) if runs else get_args(Sharded)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import chain
 
 from anyformer.model import Architecture
+from anyformer.operations import Shape
 from anyformer.parts.attention.relative import RELATIVE
 from anyformer.parts.attention.score_bias import SCORE_BIAS
 from anyformer.parts.call.shared import SOURCE, STREAM, Read
@@ -99,11 +101,31 @@ def undivided_layers(staged: Staged) -> str:
             "pipeline out"
         )
     if others := [read for read in stack.reads if read.variant is not None]:
-        return (
-            f"layers read {others[0].name!r} of layers {others[0].variant!r}, which another process may have: leave pipeline out"
-        )
+        return f"layers read {others[0].name!r} of layers {others[0].variant!r}, which another process may have: leave pipeline out"
     if any(block.detaches for block in stack.variants.values()):
         return "a layer takes the stream as a constant, and would send no gradient to the process before: leave pipeline out"
     if any(sublayer.reports_index for block in stack.variants.values() for sublayer in block.sublayers):
         return "layers choose keys by index scores, whose loss no process sends on to the next: leave pipeline out"
     return ""
+
+
+def read_again(architecture: Architecture) -> str:
+    """Why gradients of weights cannot be computed apart from those of inputs; empty if they can, else with the remedy.
+
+    torch computes them in the graph between the places where a weight is used, of which other weights' gradients free a part.
+    """
+    stack, mtp = architecture.output_stack, architecture.mtp
+    output, weights = list(architecture.stacks)[-1], architecture.trained_cost(Shape(source=1)).weights
+    learnt = (
+        place for place in (SCORE_BIAS, RELATIVE, LAYER_INPUTS) if any(n.startswith(f"{output}.{place}.") for n in weights)
+    )
+    others = (read.name for read in stack.reads if read == SOURCE or (read.variant, read.name) == (None, STREAM))
+    if stack.shared_weights:
+        said = "layers share weights"
+    elif name := next(chain(learnt, others), None):
+        said = f"several layers read {name!r}, which has weights too"
+    elif mtp is not None and mtp.depth > 1:
+        said = f"{mtp.depth} predictions of later tokens read one another"
+    else:
+        return ""
+    return f"{said}, whose gradients torch cannot compute apart: leave plan.mesh.schedule out"

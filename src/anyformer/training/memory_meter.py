@@ -18,6 +18,8 @@ from anyformer.costs.available import free_memory
 from anyformer.costs.gathered import NOTHING, GatheredWeights
 from anyformer.costs.memory_check import CLOSE, Processes, memory_warnings, training_bytes
 from anyformer.mesh import started, started_here
+from anyformer.planning.layout import Layout
+from anyformer.planning.rank import in_flight
 from anyformer.quantising import stored_bytes
 from anyformer.training.place import checkpoint_bytes
 from anyformer.training.priced import step_of
@@ -65,7 +67,10 @@ def processes_of(run: Run, device: torch.device) -> Processes:
     """The processes of a run that share the memory of this one's device: on a CPU all that were started on the machine."""
     here = started_here() if device.type == "cpu" else 1
     gathered = GatheredWeights.of(run.architecture, run.plan) if started() > 1 else NOTHING
-    return Processes(run.plan.mesh.divided, here, run.plan.mesh.pipeline, gathered)
+    mesh = run.plan.mesh
+    pipeline = Layout(pp=mesh.pipeline, chunks=mesh.chunks, micro_batches=run.accumulation, schedule=mesh.schedule)
+    pieces, of = in_flight(pipeline, 0)
+    return Processes(mesh.divided, here, mesh.pipeline, gathered, pieces / of / mesh.pipeline)
 
 
 def check_memory(run: Run, directory: Path, device: torch.device, console: Console) -> None:

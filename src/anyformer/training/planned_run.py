@@ -32,15 +32,18 @@ def mesh_of(layout: Layout) -> Mesh:
     """The mesh of a layout. Raises `UserError` for one that no run has."""
     if not layout.runs:
         raise UserError(
-            f"{layout} is priced, and not run yet: a run has no pipeline, shards weights wherever it shards states, and "
-            "divides experts among ranks that shard"
+            f"{layout} is priced, and not run yet: a run shards weights wherever it shards states, divides experts among ranks "
+            "that shard, and has a micro-batch for each stage of a pipeline"
         )
-    return Mesh(data=layout.dp, shard=layout.fsdp, tensor=layout.tp, expert=layout.ep)
+    return Mesh(
+        data=layout.dp, shard=layout.fsdp, tensor=layout.tp, expert=layout.ep, pipeline=layout.pp, chunks=layout.chunks,
+        schedule=layout.schedule,
+    )  # fmt: skip
 
 
 def line_of(run: Run, file: str, node: int) -> str:
     """The command that starts the run, on nodes of `node` accelerators."""
     mesh = run.plan.mesh
-    ranks = mesh.replicas * mesh.tensor
+    ranks = (mesh.data or 1) * mesh.divided
     nodes = f"--nnodes {ranks // node} --rdzv-backend c10d --rdzv-endpoint HOST:29500 " if ranks > node else ""
     return f"torchrun {nodes}--nproc-per-node {min(ranks, node)} -m anyformer train {file}"

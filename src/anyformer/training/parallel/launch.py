@@ -23,7 +23,7 @@ from anyformer.model.unlearnt import unlearnt
 from anyformer.parts.layers.stack import Stack
 from anyformer.parts.sublayer import Sublayer
 from anyformer.planning.layout import bounds
-from anyformer.planning.staged import Staged, undivided_layers
+from anyformer.planning.staged import Staged, read_again, undivided_layers
 from anyformer.quantising import FORMATS, Quantising
 from anyformer.training.parallel.ranks import ALONE, Ranks
 from anyformer.training.parent import end_with_parent
@@ -150,6 +150,8 @@ def _check_layers(run: Run) -> None:
     mesh = run.plan.mesh
     if problem := undivided_layers(Staged(run.architecture, mesh.pipeline, mesh.chunks)):
         raise UserError(f"plan.mesh.pipeline = {mesh.pipeline}: {problem}")
+    if mesh.schedule == "zero_bubble" and (problem := read_again(run.architecture)):
+        raise UserError(f"plan.mesh.schedule = 'zero_bubble': {problem}")
     if run.accumulation < mesh.pipeline:
         raise UserError(
             f"plan.mesh.pipeline = {mesh.pipeline} processes need as many pieces of a batch to work at, and "

@@ -22,6 +22,7 @@ from torch.distributed.pipelining import (
     ScheduleInterleavedZeroBubble,
 )
 from torch.distributed.pipelining.schedules import PipelineScheduleMulti, PipelineScheduleSingle
+from torch.distributed.pipelining.stage import _PipelineStageBase
 
 from anyformer.mesh import Schedule
 from anyformer.model.divided import local
@@ -134,7 +135,7 @@ class Pipelined:
         key = (len(batch.pieces), *(None if given is None else given.shape for given in first.tensors()))
         if key not in self.orders:
             stream = self.chunks[0].like(first, batch.key(first))
-            stages = [self._stage(chunk, stream) for chunk in self.chunks]
+            stages: list[_PipelineStageBase] = [self._stage(chunk, stream) for chunk in self.chunks]
             self.orders[key] = order_of(self.schedule, stages, len(batch.pieces), self._mean)
         return self.orders[key]
 
@@ -173,7 +174,7 @@ class Pipelined:
         return next(self.root.parameters()).device
 
 
-def order_of(schedule: Schedule, stages: list[PipelineStage], count: int, loss: Callable[..., Tensor]) -> Order:
+def order_of(schedule: Schedule, stages: list[_PipelineStageBase], count: int, loss: Callable[..., Tensor]) -> Order:
     """torch's schedule of `count` micro-batches through the stages of a process, the chunks of its layers."""
     match schedule:
         case "zero_bubble":

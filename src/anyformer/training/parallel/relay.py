@@ -125,7 +125,7 @@ def penalties(reports: Iterable[Report], device: torch.device) -> Tensor:
 
 
 def divide_stages(model: Transformer, group: Group, chunks: int = 1) -> None:
-    """Deal the layers of a model to the processes of a group in turn, so many chunks to each, and let it keep those of this one."""
+    """Deal the layers of a model to the processes of a group, so many chunks to each; it keeps those of this one alone."""
     path = model.output
     stack = model.get_submodule(path)
     assert isinstance(stack, StackModule)

@@ -94,27 +94,27 @@ def kept_whole(root: Root) -> Iterator[None]:
 
     As torch's schedules do it for stages that are divided themselves (`PipelineStage.perform_reduce_grad`).
     """
-    assert isinstance(root, FSDPModule), "`sharded` gave it"
     _gather(root, again=False)
     try:
         yield
     finally:
         _gather(root, again=True)
-    state = fully_shard.state(root)
+    assert isinstance(root, FSDPModule), "`sharded` gave it"
+    state = root._get_fsdp_state()
     for each in state._state_ctx.all_states:
         for group in each._fsdp_param_groups:
             group.post_backward()
     state._root_post_backward_final_callback()
 
 
-def _gather(root: FSDPModule, *, again: bool) -> None:
-    """Whether weights are gathered for each pass of a layer, and gradients summed behind it."""
+def _gather(root: Root, *, again: bool) -> None:
+    """Let weights be gathered for each pass of a layer and gradients be summed behind it, or not."""
     for module in root.modules():
         if isinstance(module, FSDPModule):
             module.set_reshard_after_forward(again and module is not root, recurse=False)
             module.set_reshard_after_backward(again, recurse=False)
             module.set_requires_gradient_sync(again, recurse=False)
-    root.set_is_last_backward(again)
+            module.set_is_last_backward(again)
 
 
 def layers_of(models: Iterable[Transformer]) -> list[nn.Module]:
