@@ -82,8 +82,14 @@ ARCHITECTURES = {
     "gemma-2-2b": "windowed", "qwen3-next-80b-a3b": "hybrid", "t5-small": "encoder-decoder", "bert-base-uncased": "encoder",
     "albert-base-v2": "shared layers", "electra-small": "two models that learn",
 }  # fmt: skip
-COMPILED = {"pipeline compiled": ("llama-2-7b", "mixtral-8x7b")}
-"""Modes in which layers are compiled, which in one process they are not, and the architectures that are tried."""
+COMPILED = ("pipeline compiled",)
+"""Modes in which layers are compiled, which in one process they are not."""
+FEW = {
+    "pipeline interleaved": ("llama-2-7b", "deepseek-v2-lite", "mixtral-8x7b", "gemma-2-2b", "t5-small"),
+    "pipeline zero-bubble": ("llama-2-7b", "deepseek-v2-lite", "mixtral-8x7b", "gemma-2-2b"),
+    "pipeline compiled": ("llama-2-7b",),
+}
+"""Modes that a few architectures try, with one optimiser."""
 NORM = "norm of all gradients"
 OPTIMISERS = {
     "adamw": AdamW(learning_rate=1e-3), "adamw_8bit": AdamW8bit(learning_rate=1e-3, block=64, smallest=100),
@@ -119,10 +125,10 @@ def belongs(name: str, mesh: Mesh) -> bool:
 
 def every_case(ranks: int) -> list[Case]:
     """Every pair of mode and architecture, and of mode and optimiser."""
-    modes = [mode for mode, meshes in MODES.items() if ranks in meshes and mode not in COMPILED]
-    compiled = [Case(name, mode, "adamw") for mode, names in COMPILED.items() if ranks in MODES[mode] for name in names]
+    modes = [mode for mode, meshes in MODES.items() if ranks in meshes and mode not in FEW]
+    few = [Case(name, mode, "adamw") for mode, names in FEW.items() if ranks in MODES[mode] for name in names]
     pairs = [Case(name, mode, "adamw") for name, mode in product(ARCHITECTURES, modes) if belongs(name, MODES[mode][ranks])]
-    return pairs + compiled + [Case("mixtral-8x7b", mode, name) for name, mode in product(OPTIMISERS, modes) if name != "adamw"]
+    return pairs + few + [Case("mixtral-8x7b", mode, name) for name, mode in product(OPTIMISERS, modes) if name != "adamw"]
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ def test_a_layout_becomes_a_run_that_starts(planned, tmp_path):
     run, layout = load_run(file), planned.fastest[0].layout
     assert f"torchrun --nproc-per-node 8 -m anyformer train {file}" in said
     assert (run.batch, run.length, run.accumulation) == (32, 32, layout.micro_batches)
-    assert run.plan.mesh == Mesh(data=layout.dp, shard=layout.fsdp, tensor=layout.tp, expert=layout.ep)
+    assert run.plan.mesh == mesh_of(layout)
     assert run.plan.checkpointing == layout.checkpointing
     check_mesh(run, Alone(size=8, replicas=run.plan.mesh.replicas))
 

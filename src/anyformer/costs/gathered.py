@@ -18,8 +18,8 @@ _WIDE = 4
 @dataclass(frozen=True)
 class GatheredWeights:
     """Bytes of gathered weights: `root`, of all that stand outside the layers, from the forward pass to the end of the backward
-    pass; `layer`, of the largest layer, while it computes; `tied`, of gradients of a table that gets two; `kept`, of layers whose
-    weights and gradients stay whole during an update (`Mesh.schedule`). `outside`: the share of all weights that `root` is.
+    pass; `layer`, of the largest layer, while it computes; `tied`, of gradients of a table that gets two; `kept`, of layers
+    whose weights and gradients stay whole during an update (`Mesh.schedule`). `outside`: the share of all that `root` is.
 
     As FSDP gathers them (Zhao et al. 2023, arXiv 2304.11277).
     """

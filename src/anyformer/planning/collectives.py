@@ -101,7 +101,7 @@ def held(architecture: Architecture, mesh: Mesh, *, vocabulary: bool) -> int:
 
 
 def _of_weights(found: Counter[tuple[str, str]], weights: _Unit, mesh: Mesh, pieces: Workload) -> None:
-    """Weights are gathered before they are used, and their gradients summed: for each pass, or once where they are kept whole."""
+    """Weights are gathered before they are used, and their gradients summed: for each pass, or once for all of an update."""
     passes = (mesh.replicas if mesh.schedule == "zero_bubble" else pieces.count) * mesh.alike
     dividing = "shard" if mesh.context == 1 else "context" if mesh.shard == 1 else "weights"
     outer = "shard" if mesh.expert == mesh.context else "outer"
@@ -179,8 +179,8 @@ def _of_context(
 def _of_stages(
     found: Counter[tuple[str, str]], architecture: Architecture, mesh: Mesh, pieces: Workload, in_rows: Collection[str]
 ) -> None:
-    """The stream and three penalties go on from chunk to chunk, and their gradients come back; gradients of what every stage has are added up, and
-    so is the loss."""
+    """The stream and three penalties go on from chunk to chunk, and gradients come back; those of what every stage has are added
+    up, and so is the loss."""
     stack, ways = architecture.output_stack, mesh.alike
     streams = stack.streams.count if stack.streams else 1
     numbers = pieces.rows * -(-pieces.length // ways) * architecture.width * streams + 3

@@ -86,7 +86,7 @@ class Layout:
 
     @property
     def runs(self) -> bool:
-        """Whether a run's mesh can be this: with weights sharded wherever states are, but kept whole in a step of `zero_bubble`,
+        """Whether a run's mesh can be this: with weights sharded wherever states are (`zero_bubble` keeps them whole in a step),
         experts among ranks that shard, and a micro-batch for each stage at least."""
         kept = "optimiser" if self.schedule == "zero_bubble" else "weights"
         as_run = self.fsdp == 1 or self.sharded == kept

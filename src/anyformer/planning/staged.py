@@ -87,21 +87,24 @@ class Staged:
 
 def undivided_layers(staged: Staged) -> str:
     """Why layers cannot be dealt to processes, with the remedy; empty if they can."""
-    stack, chunks = staged.architecture.output_stack, staged.count * staged.chunks
-    if chunks > stack.depth:
-        of = "" if staged.chunks == 1 else f" of {staged.chunks} chunks each"
-        most = stack.depth // staged.count
-        remedy = "choose no more" if staged.chunks == 1 else f"set plan.mesh.chunks to {max(most, 1)} or less"
-        return f"processes{of} divide layers, and the model has {stack.depth}: {remedy}"
-    chunk = {i: number % staged.count for number, layers in enumerate(staged.layers) for i in layers}
-    apart = [(i, owner) for i, owner in enumerate(stack.owners) if chunk[i] != chunk[owner]]
+    stack = staged.architecture.output_stack
+    if staged.count > stack.depth:
+        return f"divides layers, and the model has {stack.depth}: choose no more"
+    if staged.count * staged.chunks > stack.depth:
+        return (
+            f"{staged.count} x {staged.chunks} chunks need as many layers, and the model has {stack.depth}: set "
+            f"plan.mesh.chunks to {stack.depth // staged.count} or less"
+        )
+    stage = {i: chunk % staged.count for chunk, layers in enumerate(staged.layers) for i in layers}
+    apart = [(i, owner) for i, owner in enumerate(stack.owners) if stage[i] != stage[owner]]
     if apart:
         return (
             f"layer {apart[0][0]} has the weights of layer {apart[0][1]}, and both would be in different processes: leave "
             "pipeline out"
         )
     if others := [read for read in stack.reads if read.variant is not None]:
-        return f"layers read {others[0].name!r} of layers {others[0].variant!r}, which another process may have: leave pipeline out"
+        read = f"layers read {others[0].name!r} of layers {others[0].variant!r}"
+        return f"{read}, which another process may have: leave pipeline out"
     if any(block.detaches for block in stack.variants.values()):
         return "a layer takes the stream as a constant, and would send no gradient to the process before: leave pipeline out"
     if any(sublayer.reports_index for block in stack.variants.values() for sublayer in block.sublayers):

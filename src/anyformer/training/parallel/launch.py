@@ -22,6 +22,7 @@ from anyformer.model.narrowed import divided_branches, undivided
 from anyformer.model.unlearnt import unlearnt
 from anyformer.parts.layers.stack import Stack
 from anyformer.parts.sublayer import Sublayer
+from anyformer.planning.communication import bubble
 from anyformer.planning.layout import bounds
 from anyformer.planning.staged import Staged, read_again, undivided_layers
 from anyformer.quantising import FORMATS, Quantising
@@ -106,9 +107,19 @@ def mesh_lines(run: Run, ranks: Ranks) -> list[str]:
         return []
     sizes = run.plan.mesh.over(ranks.size).sizes
     lines = [f"{ranks.size} processes: {' x '.join(f'{name} {size}' for name, size in sizes.items())}"]
+    if (mesh := run.plan.mesh).pipeline > 1:
+        lines.append(_order_line(mesh, run.accumulation))
     if whole := undivided(run.architecture, sizes.get("tensor", 1)):
         lines.append(f"plan.mesh.tensor does not divide {', '.join(whole)}: every process computes them whole")
     return lines
+
+
+def _order_line(mesh: Mesh, pieces: int) -> str:
+    """The order of a pipeline's passes, and how long its processes wait for one another, in words."""
+    waits = bubble([1.0] * mesh.pipeline, pieces, mesh.chunks, mesh.schedule)
+    order = {"1f1b": "one forward, one backward", "zero_bubble": "gradients of weights apart (zero-bubble)"}[mesh.schedule]
+    chunks = f"{mesh.chunks} chunks of layers in each process, " if mesh.chunks > 1 else ""
+    return f"pipeline: {chunks}{order}; {waits / (1 + waits):.0%} of a step's time waits where stages take equally long"
 
 
 def _check_positions(run: Run) -> None:
@@ -155,7 +166,8 @@ def _check_layers(run: Run) -> None:
     if run.accumulation < mesh.pipeline:
         raise UserError(
             f"plan.mesh.pipeline = {mesh.pipeline} processes need as many pieces of a batch to work at, and "
-            f"accumulation = {run.accumulation}: set accumulation to {mesh.pipeline} or more (four times as many keep them busy)"
+            f"accumulation = {run.accumulation}: set accumulation to {mesh.pipeline} or more (four times as many keep "
+            "them busy)"
         )
     if run.accumulation % mesh.pipeline and (mesh.chunks, mesh.schedule) != (1, "1f1b"):
         said = f"chunks = {mesh.chunks}" if mesh.chunks > 1 else f"schedule = {mesh.schedule!r}"
