@@ -94,6 +94,10 @@ def test_the_bytes_of_a_pipeline_are_those_of_the_stream_and_of_what_every_stage
             r"chunks = 2 goes through the pieces of a batch 2 at a time, and accumulation = 3: set it to a multiple of .* = 2",
         ),
         ({"plan.mesh.schedule": "zero_bubble", "batch": 6, "accumulation": 3}, r"schedule = 'zero_bubble' goes through"),
+        (
+            {"plan.mesh.schedule": "zero_bubble", "plan.checkpointing": "full"},
+            r"would compute layers again for both halves .* leave it out, or plan.checkpointing = 'full'",
+        ),
     ],
 )
 def test_what_a_pipeline_cannot_divide_is_refused(run_of, changes, says):

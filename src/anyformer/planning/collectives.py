@@ -179,8 +179,8 @@ def _of_context(
 def _of_stages(
     found: Counter[tuple[str, str]], architecture: Architecture, mesh: Mesh, pieces: Workload, in_rows: Collection[str]
 ) -> None:
-    """The stream and three penalties go on from chunk to chunk, and gradients come back; those of what every stage has are added
-    up, and so is the loss."""
+    """The stream and three penalties go on from chunk to chunk, and gradients come back; those of what every stage has are
+    added up, and so is the loss."""
     stack, ways = architecture.output_stack, mesh.alike
     streams = stack.streams.count if stack.streams else 1
     numbers = pieces.rows * -(-pieces.length // ways) * architecture.width * streams + 3

@@ -86,10 +86,12 @@ class Layout:
 
     @property
     def runs(self) -> bool:
-        """Whether a run's mesh can be this: with weights sharded wherever states are (`zero_bubble` keeps them whole in a step),
+        """Whether a run's mesh can be this: with weights sharded wherever states are (whole in a step of `zero_bubble`),
         experts among ranks that shard, and a micro-batch for each stage at least."""
-        kept = "optimiser" if self.schedule == "zero_bubble" else "weights"
-        as_run = self.fsdp == 1 or self.sharded == kept
+        apart = self.schedule == "zero_bubble"
+        as_run = self.fsdp == 1 or self.sharded == ("optimiser" if apart else "weights")
+        if apart and self.checkpointing != "none":
+            return False
         return as_run and self.sp and self.fsdp % self.ep == 0 and self.micro_batches >= self.pp and not self.behind
 
     @property

@@ -163,6 +163,11 @@ def _check_layers(run: Run) -> None:
         raise UserError(f"plan.mesh.pipeline = {mesh.pipeline}: {problem}")
     if mesh.schedule == "zero_bubble" and (problem := read_again(run.architecture)):
         raise UserError(f"plan.mesh.schedule = 'zero_bubble': {problem}")
+    if mesh.schedule == "zero_bubble" and run.plan.checkpointing != "none":
+        raise UserError(
+            "plan.mesh.schedule = 'zero_bubble' would compute layers again for both halves of a backward pass: leave it out, "
+            f"or plan.checkpointing = {run.plan.checkpointing!r}"
+        )
     if run.accumulation < mesh.pipeline:
         raise UserError(
             f"plan.mesh.pipeline = {mesh.pipeline} processes need as many pieces of a batch to work at, and "

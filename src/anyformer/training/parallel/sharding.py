@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import groupby
 from typing import TypeVar
 
 from torch import Tensor, nn
@@ -88,6 +89,21 @@ def sharded(models: Sequence[Transformer], mesh: DeviceMesh, apart: OwnMesh, *, 
     return root
 
 
+def gather_within(root: Root, runs: Iterable[Sequence[nn.Module]]) -> None:
+    """Let the backward pass of each run of layers gather its own ahead: FSDP takes the layers of the latest forward pass, which
+    was of another chunk of a pipeline."""
+    if not isinstance(root, FSDPModule):
+        return
+    # The root is there already: no layer is gathered ahead.
+    root.set_modules_to_backward_prefetch([root])
+    for layers in runs:
+        before: FSDPModule = root
+        for layer in layers:
+            assert isinstance(layer, FSDPModule), "`sharded` made it so"
+            layer.set_modules_to_backward_prefetch([before])
+            before = layer
+
+
 @contextmanager
 def kept_whole(root: Root) -> Iterator[None]:
     """Within, weights stay gathered once they are, and gradients add up whole; behind it these are summed over processes, once.
@@ -111,7 +127,7 @@ def _gather(root: Root, *, again: bool) -> None:
     """Let weights be gathered for each pass of a layer and gradients be summed behind it, or not."""
     for module in root.modules():
         if isinstance(module, FSDPModule):
-            module.set_reshard_after_forward(again and module is not root, recurse=False)
+            module.set_reshard_after_forward(again and not isinstance(module, Root), recurse=False)
             module.set_reshard_after_backward(again, recurse=False)
             module.set_requires_gradient_sync(again, recurse=False)
             module.set_is_last_backward(again)
@@ -119,5 +135,14 @@ def _gather(root: Root, *, again: bool) -> None:
 
 def layers_of(models: Iterable[Transformer]) -> list[nn.Module]:
     """The layers of all stacks that this process has, each once."""
-    stacks = (model.get_submodule(f"{name}.layers") for model in models for name in model.architecture.stacks)
-    return list(dict.fromkeys(layer for stack in stacks for layer in stack.children() if isinstance(layer, BlockModule)))
+    return list(dict.fromkeys(layer for run in runs_of(models) for layer in run))
+
+
+def runs_of(models: Iterable[Transformer]) -> list[list[nn.Module]]:
+    """The layers that this process has, by runs of neighbours: those of a stack, or of each chunk of it."""
+    found: list[list[nn.Module]] = []
+    for model in models:
+        for name in model.architecture.stacks:
+            layers = model.get_submodule(f"{name}.layers").children()
+            found += [list(run) for here, run in groupby(layers, lambda each: isinstance(each, BlockModule)) if here]
+    return found

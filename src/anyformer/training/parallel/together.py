@@ -28,7 +28,7 @@ from anyformer.training.parallel.exchange_clock import ExchangeClock
 from anyformer.training.parallel.experts import divide_experts
 from anyformer.training.parallel.pipeline import Pipelined
 from anyformer.training.parallel.relay import divide_stages
-from anyformer.training.parallel.sharding import OwnMesh, Root, sharded
+from anyformer.training.parallel.sharding import OwnMesh, Root, gather_within, runs_of, sharded
 from anyformer.training.parallel.shares import SharedCheckpoints, Staged
 from anyformer.training.parallel.tensor import divide_layers
 from anyformer.training.parallel.vocabulary import divide_vocabulary
@@ -185,7 +185,10 @@ class Together:
             weights = [weight for model in models for weight in divide_experts(model, over)]
             apart = OwnMesh(weights, self.experts["data", "outer"])
         over = self.weights["data", "weights"]
-        return sharded(models, over, apart, compiled=plan.compile == "on")
+        root = sharded(models, over, apart, compiled=plan.compile == "on")
+        if self.asked.chunks > 1:
+            gather_within(root, runs_of(models))
+        return root
 
     def passes(self, loss: MicroBatchLoss, within: Within) -> Passes:
         if self.asked.pipeline == 1:
