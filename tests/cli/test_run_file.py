@@ -6,7 +6,7 @@ import pytest
 
 from anyformer.api import architecture
 from anyformer.cli.run_file import TrainingOptions
-from anyformer.describe import UserError
+from anyformer.describe import UserError, change_all
 from anyformer.mesh import Mesh
 from anyformer.plan import Plan
 from anyformer.planning.layout import Layout
@@ -41,8 +41,32 @@ def test_what_states_would_be_sharded_is_nothing_to_a_run_that_shards_none():
     assert mesh_of(Layout(dp=4, tp=2, sharded="optimiser")) == Mesh(data=4, tensor=2)
 
 
+def test_a_pipeline_becomes_a_run_that_starts():
+    model = change_all(architecture("llama-3-8b", tiny=True), {"decoder.order": "(layer)*4"})
+    layout = Layout(fsdp=2, pp=2, chunks=2, micro_batch=2, micro_batches=4)
+    run = run_of(model, layout, length=32, paths=("python-stdlib",), plan=Plan())
+    assert run.plan.mesh == Mesh(data=1, shard=2, pipeline=2, chunks=2)
+    check_mesh(run, Alone(size=4, replicas=2))
+    assert "--nproc-per-node 4 " in line_of(run, "run.toml", 8)
+    apart = Layout(fsdp=2, pp=2, micro_batches=2, sharded="optimiser", schedule="zero_bubble")
+    assert mesh_of(apart) == Mesh(data=1, shard=2, pipeline=2, schedule="zero_bubble")
+
+
+@pytest.mark.parametrize(("name", "pipelines"), [("llama-3-8b", True), ("albert-base-v2", False)])
+def test_a_pipeline_is_proposed_where_a_run_can_have_it(name, pipelines):
+    found = plan_training(architecture(name, tiny=True), ranks=2, batch_tokens=256, length=32, show=9, runs=True)
+    assert any(each.layout.pp > 1 for each in found.fastest) == pipelines
+    assert any("layer 1 has the weights of layer 0" in reason for reason in found.impossible) != pipelines
+
+
 def test_layouts_without_a_mesh_are_refused():
-    for layout in (Layout(pp=2), Layout(fsdp=2, sharded="optimiser"), Layout(dp=2, ep=2), Layout(tp=2, sp=False)):
+    for layout in (
+        Layout(pp=2),
+        Layout(fsdp=2, pp=2, micro_batches=2, schedule="zero_bubble"),
+        Layout(fsdp=2, sharded="optimiser"),
+        Layout(dp=2, ep=2),
+        Layout(tp=2, sp=False),
+    ):
         with pytest.raises(UserError, match="is priced, and not run yet"):
             mesh_of(layout)
 
