@@ -11,8 +11,8 @@ from pathlib import Path
 from anyformer.training import load_run, resume, train
 
 MESHES = {
-    "llama-3-8b": ({"shard": 2}, {"tensor": 2}, {"pipeline": 2}),
-    "mixtral-8x7b": ({"pipeline": 2}, {"shard": 2, "expert": 2}, {"shard": 2, "expert": 2}),
+    "llama-3-8b": ({"shard": 2}, {"tensor": 2}, {"pipeline": 2, "chunks": 2}),
+    "mixtral-8x7b": ({"pipeline": 2, "schedule": "zero_bubble"}, {"shard": 2, "expert": 2}, {"shard": 2, "expert": 2}),
 }
 """Of each run, the meshes of its updates 1 to 3, of 4, and of those after 4 of the one that one process began."""
 for file in sys.argv[1:]:

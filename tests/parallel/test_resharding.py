@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from anyformer.describe import change_all, to_toml
 from anyformer.training import load_run, resume, train
 from anyformer.training.journal import read_metrics
 
@@ -23,6 +24,7 @@ def losses(directory: Path) -> list[float]:
 def test_saved_on_one_mesh_and_resumed_on_another(run_of, start, tmp_path):
     files = {name: run_of(name) for name in ("llama-3-8b", "mixtral-8x7b")}
     for name, file in files.items():
+        file.write_text(to_toml(change_all(load_run(file), {"architecture.decoder.order": "(layer)*4"})), encoding="utf-8")
         train(load_run(file), tmp_path / f"{name}-alone", console=QUIET)
         train(load_run(file, {"steps": 4}), tmp_path / f"{name}-widening", console=QUIET)
     finished = start(2, RESHARDING, *files.values())
