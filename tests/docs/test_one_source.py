@@ -55,6 +55,8 @@ REFUSED = {
     "`RandomFourier` refuses": "which vanishes for the signed features of",
     "are refused with what is missing": "is not read: it needs",
     "Its GPTQ refuses processors": "",
+    "a weight that several layers of a chunk read is refused": "whose gradients torch cannot compute apart",
+    'eager and says so, `"on"` is refused': "cuts backward passes in two, which torch does not compile yet",
     "| refused before any work |": "exit_code = 2",
     "| refused, with the key or the value in the error |": "is not read here",
     "| refused by the class of transformers": "",

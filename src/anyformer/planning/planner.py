@@ -127,17 +127,7 @@ def plan_training(
     if sequences < 1:
         raise UserError(f"a batch of {batch_tokens:,} tokens holds no sequence of {length:,}: raise it, or shorten the length")
     row = row_of(architecture, length, plan.but(precision=machine.precision), source_length, prefix)
-
-    @cache
-    def parts_of(pp: int, chunks: int) -> tuple[PlannedStage, ...]:
-        return dealt(row, Staged(architecture, pp, chunks)) if runs and pp > 1 else stages(row, pp, chunks)
-
-    @cache
-    def apart(pp: int, chunks: int) -> tuple[str, ...]:
-        """Why a run cannot divide the layers so."""
-        problem = undivided_layers(Staged(architecture, pp, chunks)) if runs and pp > 1 else ""
-        return (f"pp = {pp}: {problem}",) if problem else ()
-
+    parts_of = cache(lambda pp, chunks: _parts(row, Staged(architecture, pp, chunks), runs=runs))
     fitting: list[Candidate] = []
     large: dict[tuple[int, int, int], Candidate] = {}
     impossible = Counter[str]()
@@ -148,11 +138,13 @@ def plan_training(
         if runs and not replace(layout, sharded="weights").runs:
             continue
         tried += 1
-        if reasons := problems(layout, sizes, length) + machine.fabric.problems(layout) + apart(layout.pp, layout.chunks):
-            impossible[reasons[0]] += 1
+        reasons = problems(layout, sizes, length) + machine.fabric.problems(layout)
+        parts, reason = ((), reasons[0]) if reasons else parts_of(layout.pp, layout.chunks)
+        if reason:
+            impossible[reason] += 1
             continue
         ways: tuple[Sharded, ...] = ("weights",) if runs else get_args(Sharded)
-        for candidate in _least(row, parts_of(layout.pp, layout.chunks), layout, machine, hows, ways):
+        for candidate in _least(row, parts, layout, machine, hows, ways):
             kind = (layout.tp, layout.pp, layout.ep)
             if candidate.fits:
                 fitting.append(candidate)
@@ -171,6 +163,14 @@ def machine_of(hardware: str | Hardware, plan: Plan, fabric: Fabric | None = Non
     """The hardware, by its name or itself, with the plan's precision, of which `auto` is the faster one there."""
     on = hardware_of(hardware)
     return Machine(on, on.resolved(plan).precision, fabric or Fabric())
+
+
+def _parts(row: UnitRow, staged: Staged, *, runs: bool) -> tuple[tuple[PlannedStage, ...], str]:
+    """The stages of a pipeline, `runs`: as a run deals its layers; and why a run cannot, empty if it can."""
+    if not runs or staged.count == 1:
+        return stages(row, staged.count, staged.chunks), ""
+    problem = undivided_layers(staged)
+    return ((), f"pp = {staged.count}: {problem}") if problem else (dealt(row, staged), "")
 
 
 def _mesh(layout: Layout) -> tuple[int, ...]:

@@ -48,7 +48,7 @@ class Pieces:
     loads: list[Loads] = field(default_factory=list)
 
 
-class Chunk(nn.Module):
+class LayerChunk(nn.Module):
     """What a process computes of micro-batch `number` with chunk `chunk` of the layers: the stream and penalties that go on, or
     behind the last chunk the loss."""
 
@@ -99,7 +99,7 @@ class Pipelined:
         self.beside = [weight for weight in root.parameters() if weight.requires_grad and weight not in staged]
         """The weights that learn and that every process has."""
         self.root, self.line, self.alike, self.schedule = root, stack.relay, alike, schedule
-        self.chunks = [Chunk(root, loss, self.line, chunk) for chunk in self.line.own]
+        self.chunks = [LayerChunk(root, loss, self.line, chunk) for chunk in self.line.own]
         self.learning: Sequence[nn.Parameter] | None = None
         self.orders: dict[tuple[object, ...], Order] = {}
 
@@ -139,7 +139,7 @@ class Pipelined:
             self.orders[key] = order_of(self.schedule, stages, len(batch.pieces), self._mean)
         return self.orders[key]
 
-    def _stage(self, chunk: Chunk, stream: Tensor) -> PipelineStage:
+    def _stage(self, chunk: LayerChunk, stream: Tensor) -> PipelineStage:
         """A chunk as torch's schedules take it."""
         goes_on = (stream, torch.empty(3, device="meta", requires_grad=True))
         loss = torch.empty((), device="meta", requires_grad=True)
