@@ -165,12 +165,13 @@ def run_of(case: Case, text: Path, pieces: int, stages: int) -> Run:
     )  # fmt: skip
 
 
-def without_zeros(model: Transformer) -> None:
-    """Give the parts of an adapter that begin as zeros other numbers, or no gradient would reach the rest of it."""
+def without_zeros(model: Transformer) -> tuple[str, ...]:
+    """Give the parts of an adapter that begin as zeros other numbers, or no gradient would reach the rest of it; says nothing."""
     rules, held = Initialisation(), dict(model.named_parameters())
     for name, weight in model.added.items():
         if weight.fill == "zeros" and name in held:
             copy_in(held[name], rules.fill(replace(weight, fill="matrix"), name, seed=1))
+    return ()
 
 
 def trained(run: Run, ranks: Ranks) -> tuple[list[float], dict[str, Tensor], dict[str, Tensor]]:

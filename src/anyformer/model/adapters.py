@@ -81,7 +81,9 @@ def dropping(adapter: LowRankAdapter, linear: nn.Linear, name: str) -> AdaptedLi
     return made.train(linear.training)
 
 
-def narrowed_beside(adapter: LowRankAdapter, whole: nn.Module, part: nn.Module) -> dict[str, tuple[AdaptedLinear, AdaptedLinear]]:
+def narrowed_beside(
+    adapter: LowRankAdapter, whole: nn.Module, part: nn.Module
+) -> dict[str, tuple[AdaptedLinear, AdaptedLinear]]:
     """Put the adapter beside the maps of `part`, narrower forms of those of `whole`, where these have one; no values yet.
 
     Gives each adapted map of `whole` and the one that was made, by path; both have one dropout.
