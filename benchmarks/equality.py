@@ -166,7 +166,7 @@ def run_of(case: Case, text: Path, pieces: int, stages: int) -> Run:
 
 
 def without_zeros(model: Transformer) -> tuple[str, ...]:
-    """Give the parts of an adapter that begin as zeros other numbers, or no gradient would reach the rest of it; says nothing."""
+    """Give the parts of an adapter that begin as zeros other numbers, without which its other parts would have no gradient."""
     rules, held = Initialisation(), dict(model.named_parameters())
     for name, weight in model.added.items():
         if weight.fill == "zeros" and name in held:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -104,12 +105,12 @@ class Trainer:
             valued(made)
             rest(made, run.tuning)
 
-        def fill(within: Within) -> None:
+        def fill(compute: Within) -> None:
             for line in valued(model):
                 say(line)
             for second in seconds.values():
                 second.fill()
-            begin(model, run.seed, within)
+            begin(model, run.seed, compute)
 
         seconds = second_models(run, corpus.tokenizer, machine.device, as_begun, begun)
         partners = {name: second.model for name, second in seconds.items()}
@@ -120,7 +121,7 @@ class Trainer:
             rest(model, run.tuning)
         within = ranks.divide([model, *partners.values()], run.plan, vocabulary=divides_logits(run.objective))
         if not whole:
-            fill(within)
+            fill(partial(ranks.beforehand, within))
         passes = ranks.passes(MicroBatchLoss(model, run.objective, run.plan, partners), within)
         trainee, scale = Trainee.of(model, run, run.tuning), LossScale.of(run.plan.precision)
         trainees = {name: Trainee.of(one, run, Tuning()) for name, one in learning.items()}

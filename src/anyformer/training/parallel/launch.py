@@ -91,11 +91,11 @@ def check_divided(run: Run) -> None:
         _check_layers(run)
     if mesh.context > 1:
         _check_positions(run)
-    if mesh.tensor > 1:
-        if not any(divided_branches(stack, architecture.width, mesh.tensor) for stack in architecture.stacks.values()):
-            raise UserError(
-                f"plan.mesh.tensor = {mesh.tensor} divides the heads or the features of no sublayer: choose a divisor of them"
-            )
+    stacks = architecture.stacks.values()
+    if mesh.tensor > 1 and not any(divided_branches(stack, architecture.width, mesh.tensor) for stack in stacks):
+        raise UserError(
+            f"plan.mesh.tensor = {mesh.tensor} divides the heads or the features of no sublayer: choose a divisor of them"
+        )
     if mesh.expert > 1:
         experts = bounds(architecture).experts
         if not experts:

@@ -187,6 +187,12 @@ class Together:
         over = self.weights["data", "weights"]
         return sharded(models, over, apart, compiled=plan.compile == "on")
 
+    def beforehand(self, within: Within, act: Callable[[], T]) -> T:
+        assert isinstance(within, Root), "`divide` gave it"
+        found = within(act)
+        within.give_back()
+        return found
+
     def passes(self, loss: MicroBatchLoss, within: Within) -> Passes:
         if self.asked.pipeline == 1:
             return Gathered(loss, within, self.asked.context)
