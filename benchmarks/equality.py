@@ -1,7 +1,7 @@
 """Training in several processes against one: losses, gradients and weights, for every mode, architecture and optimiser.
 
     python -m benchmarks.equality                    # 2, 4 and 8 processes, and the committed table
-    python -m benchmarks.equality --ranks 2 --cases llama-2-7b:shard:adamw llama-3-8b:tensor:adamw:lora
+    python -m benchmarks.equality --ranks 2 --cases llama-2-7b:shard:adamw llama-3-8b:tensor:adamw:LoRA
 
 A process of a mesh trains the tiny form of a catalogue entry for a few updates, and so does it alone, with as many pieces of a
 batch as there are processes, in fp32. Compared are the loss of each update, every gradient of the first, the norm of them all,
@@ -85,33 +85,29 @@ OPTIMISERS = {
     "schedule_free": ScheduleFree(learning_rate=1e-3), "sgd": SGD(learning_rate=0.1), "lion": Lion(learning_rate=1e-4),
     "adafactor": Adafactor(learning_rate=1e-2), "muon": Muon(learning_rate=1e-3, precision="fp32"),
 }  # fmt: skip
-ALL = "all"
-TUNINGS = {
-    ALL: Tuning(), "lora": Tuning(adapter=Lora(rank=4, dropout=0.1)), "dora": Tuning(adapter=Dora(rank=4, dropout=0.1)),
-    "prompt": Tuning(adapter=Prompt(tokens=5)),
-}  # fmt: skip
-"""What of a model learns."""
-TUNED = ("llama-3-8b", "deepseek-v2-lite")
-"""The architectures whose adapters learn."""
+ADAPTERS = {"LoRA": Lora(rank=4, dropout=0.1), "DoRA": Dora(rank=4, dropout=0.1), "prompt": Prompt(tokens=5)}
+FORMS: Mapping[str, Mapping[str, Any]] = {name: {"tuning": Tuning(adapter=adapter)} for name, adapter in ADAPTERS.items()}
+"""Runs in which not all weights learn in fp32: what they change of one in which they do."""
+ADAPTED = ("llama-3-8b", "deepseek-v2-lite")
+ADAPTED_MODES = ("data", "shard", "tensor", "expert", "context", "pipeline", "shard x tensor", "context x tensor")
 
 
 @dataclass(frozen=True)
 class Case:
-    """One architecture in one mode with one optimiser, of which all or an adapter learns."""
+    """One architecture in one mode with one optimiser, in fp32 or in one of `FORMS`."""
 
     architecture: str
     mode: str
     optimiser: str
-    tuning: str = ALL
+    form: str = "fp32"
 
     @staticmethod
     def of(text: str) -> Case:
-        """From its name, `architecture:mode:optimiser`, behind which an adapter may stand."""
+        """From its name, `architecture:mode:optimiser` or `architecture:mode:optimiser:form`."""
         return Case(*text.split(":"))
 
     def __str__(self) -> str:
-        words = (self.architecture, self.mode, self.optimiser, *(() if self.tuning == ALL else (self.tuning,)))
-        return ":".join(words)
+        return f"{self.architecture}:{self.mode}:{self.optimiser}" + (f":{self.form}" if self.form in FORMS else "")
 
 
 def belongs(name: str, mesh: Mesh) -> bool:
@@ -131,13 +127,10 @@ def every_case(ranks: int) -> list[Case]:
 
 
 def adapted_cases(ranks: int) -> list[Case]:
-    """Every adapter beside two architectures, in all modes of two and of four processes."""
-    modes = [mode for mode, meshes in MODES.items() if ranks in meshes and ranks < max(RANKS)]
-    return [
-        Case(name, mode, "adamw", tuning)
-        for tuning, name, mode in product(TUNINGS, TUNED, modes)
-        if tuning != ALL and belongs(name, MODES[mode][ranks])
-    ]
+    """Every pair of mode and adapter, beside two architectures, of two and of four processes."""
+    modes = [mode for mode in ADAPTED_MODES if ranks in MODES[mode] and ranks < max(RANKS)]
+    asked = product(ADAPTERS, ADAPTED, modes)
+    return [Case(name, mode, "adamw", form) for form, name, mode in asked if belongs(name, MODES[mode][ranks])]
 
 
 @dataclass(frozen=True)
@@ -161,7 +154,7 @@ def run_of(case: Case, text: Path, pieces: int, stages: int) -> Run:
     return Run(
         steps=UPDATES, batch=BATCH, length=LENGTH, accumulation=pieces, architecture=model, objective=default_objective(model),
         data=Text(paths=(str(text),), tokenizer=Bytes(), validation=0.1), optimiser=OPTIMISERS[case.optimiser],
-        schedule=ConstantSchedule(warmup=0), plan=Plan(precision="fp32", compile="off"), seed=4, tuning=TUNINGS[case.tuning],
+        schedule=ConstantSchedule(warmup=0), plan=Plan(precision="fp32", compile="off"), seed=4, **FORMS.get(case.form, {}),
     )  # fmt: skip
 
 

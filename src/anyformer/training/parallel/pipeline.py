@@ -98,6 +98,8 @@ class Pipelined:
             self._schedule(batch).step(number=numbers, target=numbers, return_outputs=False)
         finally:
             self.stage.pieces = None
+        # A stage in which nothing learns has no backward pass, after which it would give them back.
+        self.stage.root.give_back()
         self._add_up()
         total = torch.tensor(sum(pieces.means), dtype=torch.float64, device=self._device)
         dist.all_reduce(total, group=self.stage.line.group.group)
