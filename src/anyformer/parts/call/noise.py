@@ -7,8 +7,7 @@ micro-batches or ranks, and resuming needs no generator state.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 import torch
@@ -84,21 +83,19 @@ class TensorPart:
     count: int
 
 
-def bits(noise: Noise, site: int, shape: torch.Size, parts: Sequence[TensorPart] = (), along: int | None = 1) -> Tensor:
+def bits(noise: Noise, site: int, shape: torch.Size, part: TensorPart | None = None, along: int | None = 1) -> Tensor:
     """Uniform 32-bit integers of `shape` (B, ...), each row keyed by its global number; a part has those of the whole.
 
-    `parts`: what of the tensor this is, of each dimension that processes divide; `along`: the dimension of positions, None in
-    a tensor without any.
+    `along`: the dimension of positions, None in a tensor without any.
     """
-    if not parts and (noise.span is None or along is None):
+    if part is None and (noise.span is None or along is None):
         elements = torch.arange(prod(shape[1:]), device=noise.rows.device, dtype=torch.int64)
         return bits_of(noise, site, elements).view(shape)
     found = torch.zeros((), device=noise.rows.device, dtype=torch.int64)
     for dimension, size in enumerate(shape[1:], 1):
         whole, own = size, torch.arange(size, device=noise.rows.device)
-        for part in parts:
-            if dimension == part.dimension:
-                whole, own = size * part.count, own + part.number * size
+        if part is not None and dimension == part.dimension:
+            whole, own = size * part.count, own + part.number * size
         if noise.span is not None and dimension == along:
             # Of positions that are divided twice, the last part may have padding behind the last of them.
             whole, own = noise.span.length, noise.span.numbers[own.clamp(max=len(noise.span.numbers) - 1)]
@@ -124,7 +121,7 @@ def keep_factors(bits: Tensor, rate: float) -> Tensor:
 
 @dataclass(frozen=True)
 class Drop:
-    """Dropout of one site in one call: the source of its bits, its rate, and the parts of the tensor that this process has.
+    """Dropout of one site in one call: the source of its bits, its rate, and the part of the tensor that this process has.
 
     `along`: the dimension of positions, None in a tensor without any.
     """
@@ -132,12 +129,12 @@ class Drop:
     noise: Noise
     site: int
     rate: float
-    parts: tuple[TensorPart, ...] = ()
+    part: TensorPart | None = None
     along: int | None = 1
 
     def __call__(self, x: Tensor, drawn: torch.Size | None = None) -> Tensor:
         """x (B, ...) with some elements zero and the rest scaled up; `drawn`: the shape of the draws, by default that of x."""
-        found = bits(self.noise, self.site, drawn or x.shape, self.parts, self.along)
+        found = bits(self.noise, self.site, drawn or x.shape, self.part, self.along)
         return x * keep_factors(found, self.rate).to(x.dtype)
 
 
@@ -153,8 +150,8 @@ class Dropout(DrawsNoise):
     `name` is the site: the module's path in the model, so that no two sites share bits.
     """
 
-    parts: tuple[TensorPart, ...] = ()
-    """What of its input this process has, where several divide it."""
+    part: TensorPart | None = None
+    """The part of its input that this process has, where several divide it."""
 
     def __init__(self, rate: float, name: str, dimension: int = 1, along: int | None = 1) -> None:
         """`dimension`: that of its input which processes divide, if they do: heads, features, or positions of the stream.
@@ -172,14 +169,14 @@ class Dropout(DrawsNoise):
 
     def divide(self, number: int, count: int) -> None:
         """Draw for part `number` of `count` of the input."""
-        self.parts = (*self.parts, TensorPart(self.dimension, number, count))
+        self.part = TensorPart(self.dimension, number, count)
 
     def drop(self, noise: Noise | None) -> Drop | None:
         """The dropout of a call with this noise; None where nothing is dropped."""
         if not self.training or self.rate == 0:
             return None
         assert noise is not None, "the model draws noise whenever it trains with dropout"
-        return Drop(noise, self.site, self.rate, self.parts, self.along)
+        return Drop(noise, self.site, self.rate, self.part, self.along)
 
     def drawn(self, x: Tensor) -> torch.Size:
         """The shape of the draws: one per element."""
@@ -193,6 +190,8 @@ class InputDropout(Dropout):
     """
 
     noise: Noise | None = None
+    vectors: int | None = None
+    """The number of the part of each row's vectors that this process has, where several divide them equally."""
 
     def __init__(self, rate: float, name: str) -> None:
         super().__init__(rate, name, dimension=2)
@@ -201,12 +200,12 @@ class InputDropout(Dropout):
         drop = self.drop(self.noise)
         if drop is None:
             return x
-        vectors = x.reshape(len(drop.noise.rows), -1, x.shape[-1])
-        return drop(vectors).view(x.shape)
-
-    def divide_vectors(self, number: int, count: int) -> None:
-        """Draw for part `number` of `count` of the vectors of each row."""
-        self.parts = (*self.parts, TensorPart(1, number, count))
+        vectors_BMI = x.reshape(len(drop.noise.rows), -1, x.shape[-1])
+        if self.vectors is not None:
+            M = vectors_BMI.shape[1]
+            numbers = torch.arange(self.vectors * M, (self.vectors + 1) * M, device=x.device)
+            drop = replace(drop, noise=replace(drop.noise, span=Span(numbers, M)))
+        return drop(vectors_BMI).view(x.shape)
 
 
 class DropPath(Dropout):

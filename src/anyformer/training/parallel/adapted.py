@@ -46,7 +46,7 @@ def divide_dropouts(sublayer: nn.Module, description: Sublayer, width: int, grou
     own = of_positions(description, width)
     for path, module in sublayer.named_modules():
         if isinstance(module, AdaptedLinear) and isinstance(module.dropout, InputDropout) and f"{path}.weight" in own:
-            module.dropout.divide_vectors(group.rank, group.size)
+            module.dropout.vectors = group.rank
 
 
 def of_positions(sublayer: Sublayer, width: int) -> set[str]:

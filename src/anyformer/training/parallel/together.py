@@ -189,7 +189,7 @@ class Together:
 
     def beforehand(self, within: Within, act: Callable[[], T]) -> T:
         assert isinstance(within, Root), "`divide` gave it"
-        found = within(act)
+        found: T = within(act)
         within.give_back()
         return found
 
