@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +13,13 @@ from torch import Tensor
 from anyformer import checkpoint
 from anyformer.data import Corpus
 from anyformer.describe import to_json
-from anyformer.model import Transformer, build, materialise
-from anyformer.model.adapters import begin, plain
+from anyformer.model import Transformer
+from anyformer.model.adapters import plain
 from anyformer.model.narrow import histories
-from anyformer.objectives import Feed, Setting, divides_logits
+from anyformer.objectives import Feed, Setting
 from anyformer.objectives.mixing import baseline_of, held_out_feed, training_feed
 from anyformer.precision.running import Running
 from anyformer.quantising import stored_bytes
-from anyformer.training.adapting import rest, tune
 from anyformer.training.allocator import keep_freed_memory, return_freed_memory
 from anyformer.training.answers import Answers
 from anyformer.training.averaging import averaged, none
@@ -31,11 +29,10 @@ from anyformer.training.instability import Past
 from anyformer.training.loss_scale import LossScale
 from anyformer.training.memory_meter import state_bytes
 from anyformer.training.parallel.ranks import ALONE, Ranks
-from anyformer.training.partners import second_models
 from anyformer.training.passes import MicroBatches, MicroBatchLoss, Passes
 from anyformer.training.precision import Host
 from anyformer.training.run import Run
-from anyformer.training.starting import STORED
+from anyformer.training.run_models import Given, RunModels
 from anyformer.training.step import Updates
 from anyformer.training.teacher import answered
 from anyformer.training.text_settings import beside_of
@@ -76,15 +73,14 @@ class Trainer:
         run: Run,
         corpus: Corpus,
         machine: Host,
-        given: Callable[[Transformer], Iterable[str]] = lambda model: (),
+        given: Given = lambda model: (),
         begun: Path | None = None,
         ranks: Ranks = ALONE,
         say: Callable[[str], None] = lambda line: None,
     ) -> Trainer:
         """The trainer before its first update; of a run that has `begun`, in this directory, before it is restored.
 
-        `given`: gives a model weights of another one, and says which; `say` is told that, and what a teacher was asked. Models
-        have no values before they are divided, unless those that do not learn are in few bits.
+        `given`: gives a model weights of another one, and says which; `say` is told that, and what a teacher was asked.
         """
         if ranks.size == 1:
             keep_freed_memory()
@@ -94,38 +90,14 @@ class Trainer:
         training = training_feed(run.objective, run.data, corpus, setting, run.batch)
         answers = ranks.in_turn(lambda: answered(run, corpus, training, machine.device, say, begun))
         held_out = held_out_feed(run.objective, run.data, corpus, setting, run.batch)
-        model = build(run.architecture, run.plan, "meta").train()
-        tune(model, run.tuning, run.seed)
-
-        def valued(made: Transformer) -> list[str]:
-            materialise(made, machine.device, run.seed)
-            return list(given(made))
-
-        def as_begun(made: Transformer) -> None:
-            valued(made)
-            rest(made, run.tuning)
-
-        def fill(compute: Within) -> None:
-            for line in valued(model):
-                say(line)
-            for second in seconds.values():
-                second.fill()
-            begin(model, run.seed, compute)
-
-        seconds = second_models(run, corpus.tokenizer, machine.device, as_begun, begun)
-        partners = {name: second.model for name, second in seconds.items()}
-        learning = {name: second.model for name, second in seconds.items() if second.learns}
-        whole = run.tuning.base != STORED
-        if whole:
-            fill(directly)
-            rest(model, run.tuning)
-        within = ranks.divide([model, *partners.values()], run.plan, vocabulary=divides_logits(run.objective))
-        if not whole:
-            fill(partial(ranks.beforehand, within))
-        passes = ranks.passes(MicroBatchLoss(model, run.objective, run.plan, partners), within)
-        trainee, scale = Trainee.of(model, run, run.tuning), LossScale.of(run.plan.precision)
-        trainees = {name: Trainee.of(one, run, Tuning()) for name, one in learning.items()}
-        return Trainer(run, corpus, trainee, partners, trainees, passes, training, held_out, scale, answers, ranks, within)
+        models = RunModels.start(run, corpus.tokenizer, machine.device, given, begun, ranks, say)
+        loss = MicroBatchLoss(models.model, run.objective, run.plan, models.partners)
+        passes = ranks.passes(loss, models.within)
+        trainee, scale = Trainee.of(models.model, run, run.tuning), LossScale.of(run.plan.precision)
+        trainees = {name: Trainee.of(one, run, Tuning()) for name, one in models.learning.items()}
+        return Trainer(
+            run, corpus, trainee, models.partners, trainees, passes, training, held_out, scale, answers, ranks, models.within
+        )
 
     @property
     def model(self) -> Transformer:
