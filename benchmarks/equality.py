@@ -1,12 +1,13 @@
 """Training in several processes against one: losses, gradients and weights, for every mode, architecture and optimiser.
 
     python -m benchmarks.equality                    # 2, 4 and 8 processes, and the committed table
-    python -m benchmarks.equality --ranks 2 --cases llama-2-7b:shard:adamw t5-small:data:muon
+    python -m benchmarks.equality --ranks 2 --cases llama-2-7b:shard:adamw llama-3-8b:tensor:adamw:LoRA
 
 A process of a mesh trains the tiny form of a catalogue entry for a few updates, and so does it alone, with as many pieces of a
 batch as there are processes, in fp32. Compared are the loss of each update, every gradient of the first, the norm of them all,
-by which they are clipped, and every weight after the last: |ours - alone| / |alone|, of whole tensors. Figures do not depend on
-the machine's speed. Writes benchmarks/results/equality.json.
+by which they are clipped, and every weight after the last: |ours - alone| / |alone|, of whole tensors. An adapter begins with
+numbers in place of its zeros, so that each of its gradients counts. Figures do not depend on the machine's speed. Writes
+benchmarks/results/equality.json.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import date
 from importlib.metadata import version
 from itertools import product
@@ -32,8 +33,10 @@ from anyformer.api import architecture
 from anyformer.data import Bytes, Text
 from anyformer.describe import change_all
 from anyformer.mesh import Mesh
-from anyformer.model.divided import whole
+from anyformer.model import Transformer
+from anyformer.model.divided import copy_in, whole
 from anyformer.objectives import default_objective
+from anyformer.parts.initialisation import Initialisation
 from anyformer.plan import Plan
 from anyformer.planning.layout import bounds
 from anyformer.training import ConstantSchedule, Run
@@ -41,7 +44,7 @@ from anyformer.training.held_out import corpus_of
 from anyformer.training.parallel import ALONE, Ranks, joined
 from anyformer.training.precision import Host, deterministic
 from anyformer.training.trainer import Trainer
-from anyformer.tuning import SGD, Adafactor, AdamW, AdamW8bit, Lion, Muon, ScheduleFree
+from anyformer.tuning import SGD, Adafactor, AdamW, AdamW8bit, Dora, Lion, Lora, Muon, Prompt, ScheduleFree, Tuning
 
 RESULT = Path(__file__).parent / "results" / "equality.json"
 RANKS = (2, 4, 8)
@@ -96,23 +99,29 @@ OPTIMISERS = {
     "schedule_free": ScheduleFree(learning_rate=1e-3), "sgd": SGD(learning_rate=0.1), "lion": Lion(learning_rate=1e-4),
     "adafactor": Adafactor(learning_rate=1e-2), "muon": Muon(learning_rate=1e-3, precision="fp32"),
 }  # fmt: skip
+ADAPTERS = {"LoRA": Lora(rank=4, dropout=0.1), "DoRA": Dora(rank=4, dropout=0.1), "prompt": Prompt(tokens=5)}
+FORMS: Mapping[str, Mapping[str, Any]] = {name: {"tuning": Tuning(adapter=adapter)} for name, adapter in ADAPTERS.items()}
+"""Runs in which not all weights learn in fp32: what they change of one in which they do."""
+ADAPTED = ("llama-3-8b", "deepseek-v2-lite")
+ADAPTED_MODES = ("data", "shard", "tensor", "expert", "context", "pipeline", "shard x tensor", "context x tensor")
 
 
 @dataclass(frozen=True)
 class Case:
-    """One architecture in one mode with one optimiser."""
+    """One architecture in one mode with one optimiser, in fp32 or in one of `FORMS`."""
 
     architecture: str
     mode: str
     optimiser: str
+    form: str = "fp32"
 
     @staticmethod
     def of(text: str) -> Case:
-        """From its name, `architecture:mode:optimiser`."""
+        """From its name, `architecture:mode:optimiser` or `architecture:mode:optimiser:form`."""
         return Case(*text.split(":"))
 
     def __str__(self) -> str:
-        return f"{self.architecture}:{self.mode}:{self.optimiser}"
+        return f"{self.architecture}:{self.mode}:{self.optimiser}" + (f":{self.form}" if self.form in FORMS else "")
 
 
 def belongs(name: str, mesh: Mesh) -> bool:
@@ -124,11 +133,19 @@ def belongs(name: str, mesh: Mesh) -> bool:
 
 
 def every_case(ranks: int) -> list[Case]:
-    """Every pair of mode and architecture, and of mode and optimiser."""
+    """Every pair of mode and architecture, of mode and optimiser, and of mode and adapter."""
     modes = [mode for mode, meshes in MODES.items() if ranks in meshes and mode not in FEW]
     few = [Case(name, mode, "adamw") for mode, names in FEW.items() if ranks in MODES[mode] for name in names]
     pairs = [Case(name, mode, "adamw") for name, mode in product(ARCHITECTURES, modes) if belongs(name, MODES[mode][ranks])]
-    return pairs + few + [Case("mixtral-8x7b", mode, name) for name, mode in product(OPTIMISERS, modes) if name != "adamw"]
+    optimisers = [Case("mixtral-8x7b", mode, name) for name, mode in product(OPTIMISERS, modes) if name != "adamw"]
+    return pairs + few + optimisers + adapted_cases(ranks)
+
+
+def adapted_cases(ranks: int) -> list[Case]:
+    """Every pair of mode and adapter, beside two architectures, of two and of four processes."""
+    modes = [mode for mode in ADAPTED_MODES if ranks in MODES[mode] and ranks < max(RANKS)]
+    asked = product(ADAPTERS, ADAPTED, modes)
+    return [Case(name, mode, "adamw", form) for form, name, mode in asked if belongs(name, MODES[mode][ranks])]
 
 
 @dataclass(frozen=True)
@@ -157,14 +174,23 @@ def run_of(case: Case, text: Path, pieces: int, chunks: int) -> Run:
     return Run(
         steps=UPDATES, batch=BATCH, length=LENGTH, accumulation=pieces, architecture=model, objective=default_objective(model),
         data=Text(paths=(str(text),), tokenizer=Bytes(), validation=0.1), optimiser=OPTIMISERS[case.optimiser],
-        schedule=ConstantSchedule(warmup=0), plan=Plan(precision="fp32", compile="off"), seed=4,
+        schedule=ConstantSchedule(warmup=0), plan=Plan(precision="fp32", compile="off"), seed=4, **FORMS.get(case.form, {}),
     )  # fmt: skip
+
+
+def without_zeros(model: Transformer) -> tuple[str, ...]:
+    """Give the parts of an adapter that begin as zeros other numbers, without which its other parts would have no gradient."""
+    rules, held = Initialisation(), dict(model.named_parameters())
+    for name, weight in model.added.items():
+        if weight.fill == "zeros" and name in held:
+            copy_in(held[name], rules.fill(replace(weight, fill="matrix"), name, seed=1))
+    return ()
 
 
 def trained(run: Run, ranks: Ranks) -> tuple[list[float], dict[str, Tensor], dict[str, Tensor]]:
     """The losses of the updates, the gradients of the first and their norm, and the weights after the last, of all models that
     learn."""
-    trainer = Trainer.start(run, corpus_of(run), Host(torch.device("cpu"), {"fp32": 1e9}), ranks=ranks)
+    trainer = Trainer.start(run, corpus_of(run), Host(torch.device("cpu"), {"fp32": 1e9}), without_zeros, ranks=ranks)
     models = {"": trainer.model, **{f"{name}/": one.model for name, one in trainer.learning.items()}}
     weights = {prefix + name: weight for prefix, model in models.items() for name, weight in model.named_parameters()}
     with deterministic():

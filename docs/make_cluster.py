@@ -16,17 +16,22 @@ SHOWN = "mixtral-8x7b"
 
 
 def equality() -> str:
-    """The largest differences of each mode and number of processes."""
+    """The largest differences of each mode and number of processes, where all weights learn and where those of an adapter do."""
     record = json.loads((RESULTS / "equality.json").read_text(encoding="utf-8"))
-    groups: dict[tuple[str, int], list[dict[str, object]]] = {}
+    groups: dict[tuple[str, str, int], list[dict[str, object]]] = {}
     for each in record["results"]:
-        groups.setdefault((each["case"].split(":")[1], each["ranks"]), []).append(each)
+        _, mode, _, *form = each["case"].split(":")
+        groups.setdefault((form[0] if form else "", mode, each["ranks"]), []).append(each)
     lines = ["| mode | processes | cases | loss | gradient | weight |", "|---|---|---|---|---|---|"]
-    for (mode, ranks), rows in sorted(groups.items()):
+    forms = ["| learns | mode | processes | cases | loss | gradient | weight |", "|---|---|---|---|---|---|---|"]
+    for (form, mode, ranks), rows in sorted(groups.items()):
         largest = (max(float(str(row[name])) for row in rows) for name in ("loss", "gradient", "weight"))
-        lines.append(f"| {mode} | {ranks} | {len(rows)} | {' | '.join(f'{value:.0e}' for value in largest)} |")
+        line = f"| {mode} | {ranks} | {len(rows)} | {' | '.join(f'{value:.0e}' for value in largest)} |"
+        (forms if form else lines).append(f"| {form} {line}" if form else line)
     said = "The largest relative difference from one process, of whole tensors"
-    return "\n".join([f"{said} ({record['date']}, torch {record['versions']['torch']}):", "", *lines, ""])
+    adapted = "The same where an adapter alone learns, beside two architectures:"
+    facts = f"({record['date']}, torch {record['versions']['torch']})"
+    return "\n".join([f"{said} {facts}:", "", *lines, "", adapted, "", *forms, ""])
 
 
 def exchanges() -> str:

@@ -13,11 +13,12 @@ from torch import Tensor
 from anyformer import catalogue, checkpoint, huggingface
 from anyformer.describe import Notice, UserError, read_data
 from anyformer.huggingface import gguf
-from anyformer.model import Transformer
-from anyformer.model.adapters import made_of
+from anyformer.model import Architecture, Transformer
+from anyformer.model.adapters import adapted, made_of
 from anyformer.model.portions import Divide, keep_whole
 from anyformer.parts.images.encoder import Images
 from anyformer.plan import Plan
+from anyformer.resolving import architecture
 from anyformer.text import Tokenizer
 from anyformer.text.beside import Beside
 from anyformer.text.conventions import Conventions
@@ -110,6 +111,16 @@ def _loaded(
         )
     model, tokenizer, _ = checkpoint.load(path, plan=plan, device=device, dtype=dtype, divide=divide)
     return model, tokenizer
+
+
+def architecture_of(path: str | Path) -> Architecture:
+    """The architecture of the model that `load` gives, of which nothing else is read."""
+    place = checkpoint.newest(Path(path))
+    made = architecture(place)
+    if not (place / checkpoint.MANIFEST).is_file():
+        return made
+    found = checkpoint.adapter_of(place, checkpoint.read_manifest(place))
+    return made if found is None else adapted(made, found[0])
 
 
 def adapter_of(path: str | Path) -> tuple[Transformer, Tokenizer | None, Adapter, Mapping[str, Tensor]]:

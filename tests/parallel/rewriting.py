@@ -31,6 +31,8 @@ EXPERTS = (
 MESHES = {
     "llama-3-8b": PLAIN, "mixtral-8x7b": EXPERTS, "gpt2": ({"shard": 4}, {"pipeline": 2, "data": 2}),
     "gemma-2-2b": ({"shard": 4},), "electra-small": ({"pipeline": 2, "shard": 2}, {"shard": 4}),
+    "llama-2-7b": ({"tensor": 4}, {"pipeline": 2, "shard": 2}, {"shard": 2, "tensor": 2}),
+    "mistral-7b-v0.1": ({"context": 2, "tensor": 2}, {"pipeline": 2, "data": 2}),
 }  # fmt: skip
 
 

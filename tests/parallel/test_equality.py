@@ -1,4 +1,5 @@
-"""Two processes train as one does: every mode, with models and optimisers of many kinds. All have one group of processes."""
+"""Two processes train as one does: every mode, with models, optimisers and adapters of many kinds. All have one group of
+processes."""
 
 from __future__ import annotations
 
@@ -6,12 +7,25 @@ import json
 import runpy
 
 import pytest
-from benchmarks.equality import ARCHITECTURES, FEW, MODES, OPTIMISERS, RANKS, RESULT, Case, belongs, every_case, launched
+from benchmarks.equality import (
+    ADAPTED_MODES,
+    ADAPTERS,
+    ARCHITECTURES,
+    FEW,
+    MODES,
+    OPTIMISERS,
+    RANKS,
+    RESULT,
+    Case,
+    belongs,
+    every_case,
+    launched,
+)
 
 CASES = (
     "gpt2:tensor:adamw", "llama-3-8b:context:muon", "deepseek-v3:expert:adamw", "qwen3-next-80b-a3b:shard:schedule_free",
     "t5-small:tensor:adafactor", "electra-small:pipeline:adamw_8bit", "t5-small:pipeline interleaved:adamw",
-    "deepseek-v2-lite:pipeline zero-bubble:adamw",
+    "deepseek-v2-lite:pipeline zero-bubble:adamw", "llama-3-8b:tensor:adamw:DoRA", "deepseek-v2-lite:context:adamw:LoRA",
 )  # fmt: skip
 LARGEST, FARTHEST = 1e-5, 2e-4
 """Of losses and gradients, and of weights: where a gradient is nearly zero, Adam divides its rounding by its size."""
@@ -52,6 +66,8 @@ def test_the_committed_table_is_whole_and_equal():
     assert {(case.mode, case.optimiser) for case in cases} == {
         (mode, name) for mode in MODES for name in (("adamw",) if mode in FEW else OPTIMISERS)
     }
+    adapted = {(case.mode, case.form) for case in cases if case.form in ADAPTERS}
+    assert adapted == {(mode, name) for mode in ADAPTED_MODES for name in ADAPTERS}
 
 
 def test_the_page_has_the_table():

@@ -78,8 +78,8 @@ class Still:
             weights[name].copy_(value)
 
 
-def learning_line(model: Transformer) -> str:
-    """How many parameters learn, in words."""
-    learn = sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
-    every = sum(parameter.numel() for parameter in model.parameters())
+def learning_line(model: Transformer, tuning: Tuning) -> str:
+    """How many parameters learn, in words; of a model of which this process may have a part."""
+    learn = tuning.of(model.bare.trained_cost(Shape(source=1))).parameters
+    every = sum(weight.count for weight in model.declared.values())
     return f"{learn:,} of {every:,} parameters learn ({learn / every:.2%})"

@@ -99,8 +99,8 @@ def train(
                 trainer = _fitted(directory, trainer, budget, stop, console)
             if chosen.start_from is not None:
                 trainer = trainer.changed(data=kept_beside(chosen, directory))
+            keep_partners(trainer.run, trainer.partners, directory, ranks)
             if ranks.first:
-                keep_partners(trainer.run, trainer.partners, directory)
                 keep_teacher(trainer.answers, directory)
                 journal.create(directory, trainer.run, machine, trainer.corpus)
             return Session(directory, trainer, machine, memory, console, stop, budget).go()
@@ -211,16 +211,14 @@ def _prepared(
     stop.doing = "building the model"
     source = run.start_from
 
-    def given(model: Transformer) -> None:
-        if fresh and source is not None:
-            for line in take(model, source, corpus.tokenizer, run.seed, run.tuning.base).lines():
-                console.out(line, highlight=False)
+    def given(model: Transformer) -> list[str]:
+        return [] if source is None or not fresh else take(model, source, corpus.tokenizer, run.tuning.base).lines()
 
     def say(line: str) -> None:
         console.out(line, highlight=False)
 
     trainer = Trainer.start(run, corpus, machine, given, directory if begun else None, ranks, say)
-    learning = [] if run.tuning.everything else [learning_line(trainer.model)]
+    learning = [] if run.tuning.everything else [learning_line(trainer.model, run.tuning)]
     for line in [*trainer.left_out, *learning]:
         console.out(line, highlight=False)
     return memory, trainer

@@ -16,7 +16,6 @@ from anyformer.checkpoint import few_bits_of, newest
 from anyformer.describe import UserError, spelled
 from anyformer.loading import load
 from anyformer.model import Transformer
-from anyformer.model.adapters import begin
 from anyformer.model.divided import copy_in
 from anyformer.model.portions import Portion
 from anyformer.quantising import Quantised, held_as, restored
@@ -104,8 +103,8 @@ class Taking:
             copy_in(weight, restored(value))
 
 
-def take(model: Transformer, source: str, tokenizer: Tokenizer, seed: int = 0, base: str = STORED) -> Taken:
-    """Give a model the weights of `source` whose names and shapes fit; an adapter begins anew, beside these, from `seed`.
+def take(model: Transformer, source: str, tokenizer: Tokenizer, base: str = STORED) -> Taken:
+    """Give a model the weights of `source` whose names and shapes fit.
 
     `base`: the format of weights that do not learn; matrices that are stored in it are taken to the bit.
 
@@ -120,7 +119,6 @@ def take(model: Transformer, source: str, tokenizer: Tokenizer, seed: int = 0, b
             f"({tokenizer.vocab_size:,}), so its embedding has other words in its rows; leave data.tokenizer out to take that "
             "of start_from"
         )
-    begin(model, seed)
     return Taken(
         source,
         tuple(fits),

@@ -86,13 +86,11 @@ def check_divided(run: Run) -> None:
         _check_layers(run)
     if mesh.context > 1:
         _check_positions(run)
-    if mesh.tensor > 1:
-        if run.tuning.adapter is not None:
-            raise UserError("plan.mesh.tensor is not built for adapters yet: set plan.mesh.shard, or leave tuning.adapter out")
-        if not any(divided_branches(stack, architecture.width, mesh.tensor) for stack in architecture.stacks.values()):
-            raise UserError(
-                f"plan.mesh.tensor = {mesh.tensor} divides the heads or the features of no sublayer: choose a divisor of them"
-            )
+    stacks = architecture.stacks.values()
+    if mesh.tensor > 1 and not any(divided_branches(stack, architecture.width, mesh.tensor) for stack in stacks):
+        raise UserError(
+            f"plan.mesh.tensor = {mesh.tensor} divides the heads or the features of no sublayer: choose a divisor of them"
+        )
     if mesh.expert > 1:
         experts = bounds(architecture).experts
         if not experts:
@@ -125,8 +123,6 @@ def _order_line(mesh: Mesh, pieces: int) -> str:
 def _check_positions(run: Run) -> None:
     """Raise `UserError` for a run whose positions cannot be divided."""
     architecture = run.architecture
-    if run.tuning.adapter is not None:
-        raise UserError("plan.mesh.context is not built for adapters yet: set plan.mesh.shard, or leave tuning.adapter out")
     blocks = [block for stack in architecture.stacks.values() for block in stack.variants.values()]
     if all(sublayer.gathers(architecture.width) is None for block in blocks for sublayer in block.sublayers):
         raise UserError("plan.mesh.context divides positions of attention and of feed-forward networks, and the model has none")

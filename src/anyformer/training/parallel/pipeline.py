@@ -113,6 +113,8 @@ class Pipelined:
                 order.step(number=numbers, target=numbers, return_outputs=False)
         finally:
             self._work_at(None)
+        # A stage in which nothing learns has no backward pass, after which it would give them back.
+        self.root.give_back()
         self._add_up()
         total = torch.tensor(sum(pieces.means), dtype=torch.float64, device=self._device)
         dist.all_reduce(total, group=self.line.group.group)

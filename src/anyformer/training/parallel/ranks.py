@@ -99,6 +99,10 @@ class Alone:
         """Divide models; gives a function within which they can compute. `vocabulary`: their logits may be divided too."""
         return directly
 
+    def beforehand(self, within: Within, act: Callable[[], T]) -> T:
+        """What a function gives within which models compute, before they train."""
+        return within(act)
+
     def passes(self, loss: MicroBatchLoss, within: Within) -> Passes:
         """The passes of an update by a loss of models, after `divide` gave `within`."""
         return OneByOne(loss)

@@ -36,6 +36,11 @@ class Root(nn.Module):
     def forward(self, act: Callable[[], T]) -> T:
         return act()
 
+    def give_back(self) -> None:
+        """Hold parts alone again of the weights outside the layers, which stay whole after a forward pass."""
+        assert isinstance(self, FSDPModule), "`sharded` made it one"
+        self.reshard()
+
 
 class Hidden:
     """A context of which FSDP sees nothing."""

@@ -24,6 +24,7 @@ from anyformer.parts.call.state import State
 from anyformer.parts.layers.branch import BranchModule
 from anyformer.parts.layers.spread import Crossing, Spread, through
 from anyformer.parts.layers.stack import StackModule
+from anyformer.training.parallel.adapted import divide_adapters
 from anyformer.training.parallel.locals import hold
 
 
@@ -105,9 +106,11 @@ def _divide(branch: BranchModule, model: Transformer, mesh: DeviceMesh, group: G
     with torch.device(model.device):
         made = part.build(width, model.plan, f"{branch.name}.sublayer").train(whole.training)
     cut = cuts(branch.branch.sublayer, part, width, group.size)
-    for path, module in made.named_modules():
+    for module in made.modules():
         if isinstance(module, Dropout):
             module.divide(group.rank, group.size)
+    divide_adapters(model, whole, made, cut, group)
+    for path, module in made.named_modules():
         for name, weight in whole.get_submodule(path)._parameters.items():
             if weight is None:
                 continue

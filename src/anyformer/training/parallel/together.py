@@ -190,6 +190,12 @@ class Together:
             gather_within(root, runs_of(models))
         return root
 
+    def beforehand(self, within: Within, act: Callable[[], T]) -> T:
+        assert isinstance(within, Root), "`divide` gave it"
+        found: T = within(act)
+        within.give_back()
+        return found
+
     def passes(self, loss: MicroBatchLoss, within: Within) -> Passes:
         if self.asked.pipeline == 1:
             return Gathered(loss, within, self.asked.context)
