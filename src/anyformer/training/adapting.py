@@ -13,7 +13,7 @@ from anyformer.model import Architecture, Transformer
 from anyformer.model.adapters import adapt, adapted
 from anyformer.model.unlearnt import unlearnt
 from anyformer.operations import Shape
-from anyformer.quantising import FORMATS, HALF, Quantised, Quantising, hold
+from anyformer.quantising import FORMATS, HALF, Quantised, Quantising, hold, weights_of
 from anyformer.tuning import Tuned, Tuning
 
 
@@ -80,6 +80,6 @@ class Still:
 
 def learning_line(model: Transformer) -> str:
     """How many parameters learn, in words."""
-    learn = sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
-    every = sum(parameter.numel() for parameter in model.parameters())
+    sizes = [(weight.numel(), weight.requires_grad) for weight in weights_of(model).values()]
+    learn, every = sum(size for size, learns in sizes if learns), sum(size for size, _ in sizes)
     return f"{learn:,} of {every:,} parameters learn ({learn / every:.2%})"

@@ -195,7 +195,8 @@ class Trainer:
             take = checkpoint.copied  # divided weights are averaged in place, and change back before they are written
 
         def staged(file: str, name: str) -> bool:
-            return file in _OWN and name.partition("/")[0] in self.model.stage_of
+            weight = name.partition("/")[0]  # a plane of a matrix in few bits is called NAME.PLANE
+            return file in _OWN and not self.model.stage_of.keys().isdisjoint((weight, weight.rpartition(".")[0]))
 
         with all_evaluated(self._trainees) as states:
             others = {name: dict(one.model.state_dict()) for name, one in self.learning.items()}

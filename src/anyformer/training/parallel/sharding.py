@@ -1,7 +1,8 @@
 """Models of which each process holds a part: FSDP2 over a mesh of copies and of processes that divide a copy.
 
 Each layer is gathered while it computes, and its gradients are summed when they are known (`fully_shard`, Zhao et al. 2023,
-arXiv 2304.11277). Weights that no gradient moves, such as corrections of routers, stay whole.
+arXiv 2304.11277). Weights that no gradient moves, such as corrections of routers, stay whole. Of frozen matrices in few bits
+the planes are divided and gathered, as they are stored.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from anyformer.model import Transformer
 from anyformer.model.unlearnt import unlearnt
 from anyformer.parts.call.context import Context
 from anyformer.parts.layers.block_module import BlockModule
+from anyformer.quantising import set_apart
 
 T = TypeVar("T")
 
@@ -70,6 +72,8 @@ class OwnMesh:
 
 def sharded(models: Sequence[Transformer], mesh: DeviceMesh, apart: OwnMesh, *, compiled: bool) -> Root:
     """Divide the weights of models over the mesh; `compiled`: each layer."""
+    for model in models:
+        set_apart(model, but=unlearnt(model.architecture))
     root = Root(models)
     kept = {weight for model in models for name, weight in model.named_parameters() if name in unlearnt(model.architecture)}
     placement = apart.placement()
