@@ -36,12 +36,13 @@ from anyformer.model.divided import whole
 from anyformer.objectives import default_objective
 from anyformer.plan import Plan
 from anyformer.planning.layout import bounds
+from anyformer.quantising import Quantised, weights_of
 from anyformer.training import ConstantSchedule, Run
 from anyformer.training.held_out import corpus_of
 from anyformer.training.parallel import ALONE, Ranks, joined
 from anyformer.training.precision import Host, deterministic
 from anyformer.training.trainer import Trainer
-from anyformer.tuning import SGD, Adafactor, AdamW, AdamW8bit, Lion, Muon, ScheduleFree
+from anyformer.tuning import SGD, Adafactor, AdamW, AdamW8bit, Lion, Lora, Muon, ScheduleFree, Tuning
 
 RESULT = Path(__file__).parent / "results" / "equality.json"
 RANKS = (2, 4, 8)
@@ -84,21 +85,30 @@ OPTIMISERS = {
 }  # fmt: skip
 
 
+FORMS: Mapping[str, Mapping[str, Any]] = {
+    **{f"LoRA on {base}": {"tuning": Tuning(adapter=Lora(rank=4), base=base)} for base in ("int8", "nf4")},
+}  # fmt: skip
+"""Runs that are not in fp32 throughout: what they change of one that is."""
+FORM_MODES = ("data", "shard", "data x shard", "pipeline")
+FORM_ARCHITECTURES = ("llama-3-8b", "mixtral-8x7b")
+
+
 @dataclass(frozen=True)
 class Case:
-    """One architecture in one mode with one optimiser."""
+    """One architecture in one mode with one optimiser, in fp32 or in one of `FORMS`."""
 
     architecture: str
     mode: str
     optimiser: str
+    form: str = "fp32"
 
     @staticmethod
     def of(text: str) -> Case:
-        """From its name, `architecture:mode:optimiser`."""
+        """From its name, `architecture:mode:optimiser` or `architecture:mode:optimiser:form`."""
         return Case(*text.split(":"))
 
     def __str__(self) -> str:
-        return f"{self.architecture}:{self.mode}:{self.optimiser}"
+        return f"{self.architecture}:{self.mode}:{self.optimiser}" + (f":{self.form}" if self.form in FORMS else "")
 
 
 def belongs(name: str, mesh: Mesh) -> bool:
@@ -137,7 +147,7 @@ def run_of(case: Case, text: Path, pieces: int, stages: int) -> Run:
     return Run(
         steps=UPDATES, batch=BATCH, length=LENGTH, accumulation=pieces, architecture=model, objective=default_objective(model),
         data=Text(paths=(str(text),), tokenizer=Bytes(), validation=0.1), optimiser=OPTIMISERS[case.optimiser],
-        schedule=ConstantSchedule(warmup=0), plan=Plan(precision="fp32", compile="off"), seed=4,
+        schedule=ConstantSchedule(warmup=0), seed=4, **{"plan": Plan(precision="fp32", compile="off"), **FORMS.get(case.form, {})},
     )  # fmt: skip
 
 
@@ -146,16 +156,24 @@ def trained(run: Run, ranks: Ranks) -> tuple[list[float], dict[str, Tensor], dic
     learn."""
     trainer = Trainer.start(run, corpus_of(run), Host(torch.device("cpu"), {"fp32": 1e9}), ranks=ranks)
     models = {"": trainer.model, **{f"{name}/": one.model for name, one in trainer.learning.items()}}
-    weights = {prefix + name: weight for prefix, model in models.items() for name, weight in model.named_parameters()}
+    weights = {prefix + name: weight for prefix, model in models.items() for name, weight in weights_of(model).items()}
     with deterministic():
         trainer.passes.add_gradients(trainer.micro_batches(0))
         gradients = {name: whole(weight.grad).clone() for name, weight in weights.items() if weight.grad is not None}
         for one in (trainer.trainee, *trainer.learning.values()):
             one.optimiser.zero_grad(set_to_none=True)
         made = [trainer.updates.update(trainer.micro_batches(step), trainer.rate(step)) for step in range(UPDATES)]
-    after = {name: whole(weight.detach()).clone() for name, weight in weights.items()}
+    after = {name: plain(weight.detach()).clone() for name, weight in weights.items()}
     norm = torch.tensor(made[0].gradient_norm)
     return [each.loss for each in made], {**ranks.of_stages(gradients), NORM: norm}, ranks.of_stages(after)
+
+
+def plain(weight: Tensor) -> Tensor:
+    """The numbers of all of a weight."""
+    if not isinstance(weight, Quantised):
+        return whole(weight)
+    planes = {name: whole(plane) for name, plane in weight.planes.items()}
+    return weight.format.restored(planes, tuple(weight.shape)).to(weight.dtype)
 
 
 def compared(case: Case, text: Path, ranks: Ranks) -> Difference | None:

@@ -27,10 +27,10 @@ class MatrixOfPlanes:
         """The names of the parameters by plane."""
         return {plane: f"{self.name}.{plane}" for plane in self.format.planes(self.shape)}
 
-    def __call__(self, module: nn.Module) -> Quantised:
+    def __call__(self, module: nn.Module) -> nn.Parameter:
         held = {plane: module._parameters[name] for plane, name in self.planes.items()}
         planes = {plane: values for plane, values in held.items() if values is not None}
-        return Quantised(planes, self.format, self.shape, self.dtype)
+        return nn.Parameter(Quantised(planes, self.format, self.shape, self.dtype), requires_grad=False)
 
 
 class HoldsPlanes(nn.Module):

@@ -77,8 +77,11 @@ def check_mesh(run: Run, ranks: Ranks) -> None:
         raise UserError(
             f"plan.precision = {precision.kind!r} is not built for several processes yet: choose one of {', '.join(SHARED)}"
         )
-    if isinstance(FORMATS[run.tuning.base], Quantising):
-        raise UserError(f"tuning.base = {run.tuning.base!r} is not built for several processes yet: set tuning.base = 'bf16'")
+    if isinstance(FORMATS[run.tuning.base], Quantising) and max(run.plan.mesh.tensor, run.plan.mesh.expert) > 1:
+        raise UserError(
+            f"tuning.base = {run.tuning.base!r}: plan.mesh.tensor and plan.mesh.expert divide matrices, and blocks of few bits "
+            "are not divided with them yet: divide by plan.mesh.shard, or set tuning.base = 'bf16'"
+        )
     check_divided(run)
     if statistics := sorted(name for name in unlearnt(run.architecture) if "running_" in name):
         raise UserError(f"{statistics[0]} is a mean over all rows, and each process has some of them: train in one process")
