@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from anyformer.describe import UserError, change_all
 from anyformer.model.architecture import Architecture
+from anyformer.model.divided import extent_of, local
 from anyformer.model.transformer import Transformer
 from anyformer.operations import Shape, Weight
 from anyformer.parts.call.noise import InputDropout, Noise, bits_of
@@ -41,7 +42,7 @@ def adapt(model: Transformer, adapter: Adapter, seed: int) -> None:
     model.added |= adapter.added(tally)
     match adapter:
         case LowRankAdapter():
-            _put_beside(model, adapter, seed)
+            _put_beside(model, adapter)
         case Prompt():
             model.put_in_front(adapted(model.architecture, adapter))
     model.adapter = adapter
@@ -49,8 +50,8 @@ def adapt(model: Transformer, adapter: Adapter, seed: int) -> None:
     begin(model, seed)
 
 
-def _put_beside(model: Transformer, adapter: LowRankAdapter, seed: int) -> None:
-    """Give every matrix that the adapter names its low-rank matrices."""
+def _put_beside(model: Transformer, adapter: LowRankAdapter) -> None:
+    """Give every matrix that the adapter names its low-rank matrices, still without values."""
     tally = model.architecture.trained_cost(Shape(source=1))
     wanted = adapter.ranks(tally)
     holders = [(name, module) for name, module in model.named_modules() if not isinstance(module, AdaptedLinear)]
@@ -59,23 +60,13 @@ def _put_beside(model: Transformer, adapter: LowRankAdapter, seed: int) -> None:
         for leaf, linear in list(module.named_children()):
             name = f"{holder}.{leaf}" if holder else leaf
             if (path := f"{name}.weight") in wanted and type(linear) is nn.Linear:
-                setattr(module, leaf, _adapted(adapter, linear, name, adapter.beside(tally.weights[path]), seed))
+                setattr(module, leaf, dropping(adapter, linear, name))
                 found.add(path)
     for path in wanted:
         if path not in found:
             raise UserError(
                 f"tuning.adapter.targets: {path} is not the matrix of a plain linear map, so it has no adapter; name others"
             )
-
-
-def _adapted(adapter: LowRankAdapter, linear: nn.Linear, name: str, own: Mapping[str, Weight], seed: int) -> AdaptedLinear:
-    """The linear map called `name` with its adapter, whose parameters are `own`."""
-    made = dropping(adapter, linear, name)
-    if not made.weight.is_meta:
-        with torch.no_grad():
-            for word, weight in own.items():
-                made.get_parameter(word).copy_(_RULES.fill(weight, f"{name}.{word}", seed))
-    return made
 
 
 def dropping(adapter: LowRankAdapter, linear: nn.Linear, name: str) -> AdaptedLinear:
@@ -86,10 +77,15 @@ def dropping(adapter: LowRankAdapter, linear: nn.Linear, name: str) -> AdaptedLi
     return made.train(linear.training)
 
 
+@torch.no_grad()
 def begin(model: Transformer, seed: int) -> None:
-    """Give parameters of adapters that follow from frozen weights their first values, as after other weights were taken."""
+    """Give the parameters of an adapter their first values, some of which follow from the frozen weights as they are now."""
     if model.device.type == "meta":
         return
+    if isinstance(model.adapter, LowRankAdapter):
+        weights = dict(model.named_parameters())
+        for name, weight in model.added.items():
+            local(weights[name]).copy_(_RULES.fill(weight, name, seed, extent_of(weights[name])))
     for module in model.modules():
         if isinstance(module, AdaptedLinear):
             module.begin()

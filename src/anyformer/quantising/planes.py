@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
+from anyformer.model import Transformer
+from anyformer.model.divided import copy_in, extent_of, local
 from anyformer.quantising.format import Quantising
-from anyformer.quantising.tensor import Quantised
+from anyformer.quantising.tensor import Quantised, restored
 
 
 @dataclass(frozen=True)
@@ -39,16 +41,15 @@ class HoldsPlanes(nn.Module):
     matrices: ClassVar[Mapping[str, MatrixOfPlanes]]
 
 
-def set_apart(model: nn.Module, but: Collection[str] = ()) -> None:
+def set_apart(model: nn.Module) -> None:
     """Let every matrix in few bits of a model be one parameter for each of its planes, `NAME.PLANE`; modules read it as before.
 
-    Planes may be divided anywhere: a matrix is read when they are whole. `but`: names of weights that stay one parameter.
+    Planes may be divided anywhere: a matrix is read when they are whole.
     """
-    for path, module in model.named_modules():
+    for module in model.modules():
         own = {name: weight for name, weight in module.named_parameters(recurse=False) if isinstance(weight, Quantised)}
-        chosen = {name: weight for name, weight in own.items() if (f"{path}.{name}" if path else name) not in but}
-        if chosen:
-            _hold_planes(module, chosen)
+        if own:
+            _hold_planes(module, own)
 
 
 def _hold_planes(module: nn.Module, own: Mapping[str, Quantised]) -> None:
@@ -60,6 +61,11 @@ def _hold_planes(module: nn.Module, own: Mapping[str, Quantised]) -> None:
     reads = {name: property(matrix) for name, matrix in matrices.items()}
     kind = type(module)
     module.__class__ = type(kind.__name__, (HoldsPlanes, kind), {"matrices": matrices, **reads})
+
+
+def name_of(parameter: str) -> str:
+    """The name of the weight that a parameter would be a plane of."""
+    return parameter.rpartition(".")[0]
 
 
 def weights_of(model: nn.Module) -> dict[str, Tensor]:
@@ -78,3 +84,23 @@ def weights_of(model: nn.Module) -> dict[str, Tensor]:
         elif (own := matrices[name])[0] not in found:
             found[own[0]] = own[1](own[2])
     return found
+
+
+def put(held: Quantised, values: Tensor) -> None:
+    """Give a matrix in few bits the values of a whole one, rounded unless they are stored alike; a process keeps its part."""
+    alike = isinstance(values, Quantised) and values.format == held.format
+    planes = values.planes if isinstance(values, Quantised) and alike else held.format.quantised(restored(values))
+    for name, plane in held.planes.items():
+        copy_in(plane, planes[name])
+
+
+@torch.no_grad()
+def materialise_few_bits(model: Transformer, device: torch.device | str, seed: int) -> None:
+    """Give a model on the meta device its values as `materialise` does, of matrices in few bits each whole before its part."""
+    model.to_empty(device=device)
+    declared, rules = model.declared, model.initialisation
+    for name, weight in weights_of(model).items():
+        if isinstance(weight, Quantised):
+            put(weight, rules.fill(declared[name], name, seed))
+        else:
+            local(weight).copy_(rules.fill(declared[name], name, seed, extent_of(weight)))

@@ -45,6 +45,13 @@ class Quantised(Tensor):
         """The matrix, each number rounded to the nearest."""
         return cls(format.quantised(matrix.detach()), format, tuple(matrix.shape), matrix.dtype)
 
+    @classmethod
+    def empty(cls, matrix: Tensor, format: Quantising) -> Self:
+        """A matrix like this one, on its device, still without values."""
+        shape = tuple(matrix.shape)
+        planes = {name: matrix.new_empty(size, dtype=dtype) for name, (size, dtype) in format.planes(shape).items()}
+        return cls(planes, format, shape, matrix.dtype)
+
     @property
     def restored(self) -> Tensor:
         """The matrix as plain numbers."""

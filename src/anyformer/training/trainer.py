@@ -13,12 +13,13 @@ from torch import Tensor
 from anyformer import checkpoint
 from anyformer.data import Corpus
 from anyformer.describe import to_json
-from anyformer.model import Transformer, build, materialise
-from anyformer.model.adapters import plain
+from anyformer.model import Transformer, build
+from anyformer.model.adapters import begin, plain
 from anyformer.model.narrow import histories
 from anyformer.objectives import Feed, Setting, beside, divides_logits
 from anyformer.objectives.mixing import baseline_of, held_out_feed, training_feed
 from anyformer.precision.running import Running
+from anyformer.quantising import materialise_few_bits, name_of
 from anyformer.training.adapting import rest, tune
 from anyformer.training.allocator import keep_freed_memory, return_freed_memory
 from anyformer.training.answers import Answers
@@ -95,13 +96,14 @@ class Trainer:
         tune(model, run.tuning, run.seed)
         if not in_shares:
             given(model)
-            rest(model, run.tuning)
+        rest(model, run.tuning)
         told = (run, model, corpus.tokenizer)
         partners = start_partners(*told) if begun is None else restored_partners(*told, begun)
         learning = {name: partners[name] for name, one in beside(run.objective).items() if one.learns}
         within = ranks.divide([model, *learning.values()], run.plan, vocabulary=divides_logits(run.objective))
         if in_shares:
-            materialise(model, machine.device, run.seed)
+            materialise_few_bits(model, machine.device, run.seed)
+            begin(model, run.seed)
             given(model)
         passes = ranks.passes(MicroBatchLoss(model, run.objective, run.plan, partners), within)
         trainee, scale = Trainee.of(model, run, run.tuning), LossScale.of(run.plan.precision)
@@ -195,8 +197,8 @@ class Trainer:
             take = checkpoint.copied  # divided weights are averaged in place, and change back before they are written
 
         def staged(file: str, name: str) -> bool:
-            weight = name.partition("/")[0]  # a plane of a matrix in few bits is called NAME.PLANE
-            return file in _OWN and not self.model.stage_of.keys().isdisjoint((weight, weight.rpartition(".")[0]))
+            weight = name.partition("/")[0]
+            return file in _OWN and not self.model.stage_of.keys().isdisjoint((weight, name_of(weight)))
 
         with all_evaluated(self._trainees) as states:
             others = {name: dict(one.model.state_dict()) for name, one in self.learning.items()}
@@ -274,8 +276,9 @@ class Trainer:
 
 
 def _is_divided_empty(run: Run) -> bool:
-    """Whether a model can be divided before it has values: where every weight learns, and no second model begins as it does."""
-    return run.tuning.everything and not beside(run.objective)
+    """Whether a model can be divided before it has values: where no adapter follows from them, and no second model."""
+    adapter = run.tuning.adapter
+    return (adapter is None or not adapter.follows) and not beside(run.objective)
 
 
 def _state_file(name: str) -> str:

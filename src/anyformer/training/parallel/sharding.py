@@ -7,7 +7,7 @@ the planes are divided and gathered, as they are stored.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -21,7 +21,7 @@ from anyformer.model import Transformer
 from anyformer.model.unlearnt import unlearnt
 from anyformer.parts.call.context import Context
 from anyformer.parts.layers.block_module import BlockModule
-from anyformer.quantising import set_apart
+from anyformer.quantising import name_of, set_apart
 
 T = TypeVar("T")
 
@@ -73,9 +73,9 @@ class OwnMesh:
 def sharded(models: Sequence[Transformer], mesh: DeviceMesh, apart: OwnMesh, *, compiled: bool) -> Root:
     """Divide the weights of models over the mesh; `compiled`: each layer."""
     for model in models:
-        set_apart(model, but=unlearnt(model.architecture))
+        set_apart(model)
     root = Root(models)
-    kept = {weight for model in models for name, weight in model.named_parameters() if name in unlearnt(model.architecture)}
+    kept = {weight for model in models for weight in _kept(model)}
     placement = apart.placement()
     for layer in layers_of(models):
         layer.__class__ = type(type(layer).__name__, (Hiding, type(layer)), {})
@@ -89,6 +89,12 @@ def sharded(models: Sequence[Transformer], mesh: DeviceMesh, apart: OwnMesh, *, 
             module.set_force_sum_reduction_for_comms(True)
             module.set_gradient_divide_factor(1.0)
     return root
+
+
+def _kept(model: Transformer) -> Iterator[nn.Parameter]:
+    """The weights of a model that stay whole."""
+    still = unlearnt(model.architecture)
+    return (weight for name, weight in model.named_parameters() if name in still or name_of(name) in still)
 
 
 def layers_of(models: Iterable[Transformer]) -> list[nn.Module]:
