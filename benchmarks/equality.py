@@ -85,6 +85,7 @@ OPTIMISERS = {
 }  # fmt: skip
 
 
+PLAN = Plan(precision="fp32", compile="off")
 FORMS: Mapping[str, Mapping[str, Any]] = {
     **{f"LoRA on {base}": {"tuning": Tuning(adapter=Lora(rank=4), base=base)} for base in ("int8", "nf4")},
 }  # fmt: skip
@@ -147,7 +148,7 @@ def run_of(case: Case, text: Path, pieces: int, stages: int) -> Run:
     return Run(
         steps=UPDATES, batch=BATCH, length=LENGTH, accumulation=pieces, architecture=model, objective=default_objective(model),
         data=Text(paths=(str(text),), tokenizer=Bytes(), validation=0.1), optimiser=OPTIMISERS[case.optimiser],
-        schedule=ConstantSchedule(warmup=0), seed=4, **{"plan": Plan(precision="fp32", compile="off"), **FORMS.get(case.form, {})},
+        schedule=ConstantSchedule(warmup=0), seed=4, **{"plan": PLAN, **FORMS.get(case.form, {})},
     )  # fmt: skip
 
 

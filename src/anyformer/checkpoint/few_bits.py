@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -44,6 +44,15 @@ def in_few_bits(tensors: Mapping[str, Tensor]) -> InFewBits | None:
     (format,) = {x.format.name for x in matrices.values()} or {HALF.name}
     (dtype,) = {str(x.dtype).removeprefix("torch.") for x in held.values()}
     return InFewBits(format=format, dtype=dtype, matrices=tuple(matrices))  # type: ignore[arg-type]
+
+
+def of_all(found: Iterable[InFewBits | None]) -> InFewBits | None:
+    """What is to be said of the matrices that several processes have, from what each says of its own."""
+    said = [each for each in found if each is not None]
+    if not said:
+        return None
+    format = next((each.format for each in said if each.matrices), HALF.name)
+    return said[0].but(format=format, matrices=tuple(dict.fromkeys(name for each in said for name in each.matrices)))
 
 
 def planes(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -114,7 +123,7 @@ class FewBitWeights(TensorsOnDisk):
 
 @torch.no_grad()
 def restore_few_bits(weights: Mapping[str, Tensor], name: str, held: Quantised) -> None:
-    """Make a weight that is held in few bits equal to the stored one of its name; a process reads its parts of the planes alone.
+    """Make a weight held in few bits equal to the stored one of its name; a process reads its parts of the planes alone.
 
     Raises `UserError` where that is stored in another format.
     """

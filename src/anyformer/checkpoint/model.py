@@ -59,6 +59,8 @@ class Contents:
     texts: Mapping[str, str]
     beside: Beside
     facts: Mapping[str, Any]
+    few_bits: InFewBits | None = None
+    """What is said of matrices in few bits: of the stages of a pipeline each knows its own."""
 
 
 def contents(
@@ -84,8 +86,6 @@ def contents(
     own = {name: x.detach() for name, x in weights_of(model).items() if name not in model.added}
     files = {WEIGHTS: picked(WEIGHTS, planes(own))}
     texts = {ARCHITECTURE: to_json(model.bare)}
-    if (few := in_few_bits(own)) is not None:
-        texts[QUANTISED] = to_json(few)
     if model.adapter is not None:
         files[ADAPTER_WEIGHTS] = picked(
             ADAPTER_WEIGHTS, {name: x for name, x in model.named_parameters() if name in model.added}
@@ -93,7 +93,7 @@ def contents(
         texts[ADAPTER] = to_json(Adapted(adapter=model.adapter))
     more = {file: picked(file, named) for name, named in (extra or {}).items() for file in (f"{name}.safetensors",)}
     kept = beside or (Beside() if tokenizer is None else tokenizer.beside)
-    return Contents(files | more, texts, kept, {"kind": "anyformer", **(facts or {})})
+    return Contents(files | more, texts, kept, {"kind": "anyformer", **(facts or {})}, in_few_bits(own))
 
 
 def write(given: Contents, directory: Path) -> None:
@@ -118,6 +118,8 @@ def write_texts(given: Contents, partial: Path) -> None:
     """Write the files of a checkpoint that hold no tensors."""
     for name, text in given.texts.items():
         (partial / name).write_text(text, encoding="utf-8")
+    if given.few_bits is not None:
+        (partial / QUANTISED).write_text(to_json(given.few_bits), encoding="utf-8")
     if given.beside.files:
         given.beside.keep(partial)
 
@@ -152,7 +154,7 @@ def load(
     manifest, architecture = verify(directory), _architecture(directory)
     with torch.device("meta"):
         model = Transformer(architecture, plan)
-    tensors = stored_weights(directory)
+    tensors: Mapping[str, Tensor] = stored_weights(directory)
     check(model, tensors, directory / WEIGHTS)
     found = adapter_of(directory, manifest) if merge else None
     if found is not None:

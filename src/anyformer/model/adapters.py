@@ -12,7 +12,7 @@ from anyformer.describe import UserError, change_all
 from anyformer.model.architecture import Architecture
 from anyformer.model.divided import extent_of, local
 from anyformer.model.transformer import Transformer
-from anyformer.operations import Shape, Weight
+from anyformer.operations import Shape
 from anyformer.parts.call.noise import InputDropout, Noise, bits_of
 from anyformer.parts.initialisation import FanIn, Initialisation
 from anyformer.plan import Plan
@@ -83,9 +83,9 @@ def begin(model: Transformer, seed: int) -> None:
     if model.device.type == "meta":
         return
     if isinstance(model.adapter, LowRankAdapter):
-        weights = dict(model.named_parameters())
-        for name, weight in model.added.items():
-            local(weights[name]).copy_(_RULES.fill(weight, name, seed, extent_of(weights[name])))
+        for name, parameter in model.named_parameters():
+            if name in model.added:
+                local(parameter).copy_(_RULES.fill(model.added[name], name, seed, extent_of(parameter)))
     for module in model.modules():
         if isinstance(module, AdaptedLinear):
             module.begin()
