@@ -2,11 +2,12 @@
 
     python -m benchmarks.equality                    # 2, 4 and 8 processes, and the committed table
     python -m benchmarks.equality --ranks 2 --cases llama-2-7b:shard:adamw t5-small:data:muon
+    python -m benchmarks.equality --ranks 2 4 --forms "fp8 by tensor" "LoRA on nf4"
 
 A process of a mesh trains the tiny form of a catalogue entry for a few updates, and so does it alone, with as many pieces of a
-batch as there are processes, in fp32. Compared are the loss of each update, every gradient of the first, the norm of them all,
-by which they are clipped, and every weight after the last: |ours - alone| / |alone|, of whole tensors. Figures do not depend on
-the machine's speed. Writes benchmarks/results/equality.json.
+batch as there are processes, in one of `benchmarks.forms`. Compared are the loss of each update, every gradient of the first,
+the norm of them all, by which they are clipped, and every weight after the last: |ours - alone| / |alone|, of whole tensors.
+Figures do not depend on the machine's speed. Writes benchmarks/results/equality.json.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from benchmarks import forms
+from benchmarks.forms import FORMS, WIDE
 from torch import Tensor
 
 from anyformer.api import architecture
@@ -34,7 +37,6 @@ from anyformer.describe import change_all
 from anyformer.mesh import Mesh
 from anyformer.model.divided import whole
 from anyformer.objectives import default_objective
-from anyformer.plan import Plan
 from anyformer.planning.layout import bounds
 from anyformer.quantising import Quantised, weights_of
 from anyformer.training import ConstantSchedule, Run
@@ -42,7 +44,7 @@ from anyformer.training.held_out import corpus_of
 from anyformer.training.parallel import ALONE, Ranks, joined
 from anyformer.training.precision import Host, deterministic
 from anyformer.training.trainer import Trainer
-from anyformer.tuning import SGD, Adafactor, AdamW, AdamW8bit, Lion, Lora, Muon, ScheduleFree, Tuning
+from anyformer.tuning import SGD, Adafactor, AdamW, AdamW8bit, Lion, Muon, ScheduleFree
 
 RESULT = Path(__file__).parent / "results" / "equality.json"
 RANKS = (2, 4, 8)
@@ -85,15 +87,6 @@ OPTIMISERS = {
 }  # fmt: skip
 
 
-PLAN = Plan(precision="fp32", compile="off")
-FORMS: Mapping[str, Mapping[str, Any]] = {
-    **{f"LoRA on {base}": {"tuning": Tuning(adapter=Lora(rank=4), base=base)} for base in ("int8", "nf4")},
-}  # fmt: skip
-"""Runs that are not in fp32 throughout: what they change of one that is."""
-FORM_MODES = ("data", "shard", "data x shard", "pipeline")
-FORM_ARCHITECTURES = ("llama-3-8b", "mixtral-8x7b")
-
-
 @dataclass(frozen=True)
 class Case:
     """One architecture in one mode with one optimiser, in fp32 or in one of `FORMS`."""
@@ -101,7 +94,7 @@ class Case:
     architecture: str
     mode: str
     optimiser: str
-    form: str = "fp32"
+    form: str = WIDE
 
     @staticmethod
     def of(text: str) -> Case:
@@ -109,7 +102,7 @@ class Case:
         return Case(*text.split(":"))
 
     def __str__(self) -> str:
-        return f"{self.architecture}:{self.mode}:{self.optimiser}" + (f":{self.form}" if self.form in FORMS else "")
+        return f"{self.architecture}:{self.mode}:{self.optimiser}" + (f":{self.form}" if self.form != WIDE else "")
 
 
 def belongs(name: str, mesh: Mesh) -> bool:
@@ -121,10 +114,11 @@ def belongs(name: str, mesh: Mesh) -> bool:
 
 
 def every_case(ranks: int) -> list[Case]:
-    """Every pair of mode and architecture, and of mode and optimiser."""
+    """Every pair of mode and architecture, of mode and optimiser, and of mode and form."""
     modes = [mode for mode, meshes in MODES.items() if ranks in meshes]
     pairs = [Case(name, mode, "adamw") for name, mode in product(ARCHITECTURES, modes) if belongs(name, MODES[mode][ranks])]
-    return pairs + [Case("mixtral-8x7b", mode, name) for name, mode in product(OPTIMISERS, modes) if name != "adamw"]
+    pairs += [Case("mixtral-8x7b", mode, name) for name, mode in product(OPTIMISERS, modes) if name != "adamw"]
+    return pairs + [Case(forms.ARCHITECTURE, mode, "adamw", form) for mode in modes for form in forms.compared(mode, ranks)]
 
 
 @dataclass(frozen=True)
@@ -148,7 +142,7 @@ def run_of(case: Case, text: Path, pieces: int, stages: int) -> Run:
     return Run(
         steps=UPDATES, batch=BATCH, length=LENGTH, accumulation=pieces, architecture=model, objective=default_objective(model),
         data=Text(paths=(str(text),), tokenizer=Bytes(), validation=0.1), optimiser=OPTIMISERS[case.optimiser],
-        schedule=ConstantSchedule(warmup=0), seed=4, **{"plan": PLAN, **FORMS.get(case.form, {})},
+        schedule=ConstantSchedule(warmup=0), seed=4, **FORMS[case.form],
     )  # fmt: skip
 
 
@@ -268,10 +262,11 @@ def asked(description: str | None) -> argparse.Namespace:
     """What is asked of a benchmark of meshes on its command line."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--ranks", type=int, nargs="+", default=RANKS, choices=RANKS, help="processes (default: 2, 4 and 8)")
-    parser.add_argument("--cases", nargs="+", metavar="ARCHITECTURE:MODE:OPTIMISER", help="by default every pair")
+    parser.add_argument("--cases", nargs="+", metavar="ARCHITECTURE:MODE:OPTIMISER[:FORM]", help="by default every pair")
     parser.add_argument(
         "--modes", nargs="+", choices=MODES, default=MODES, metavar="MODE", help="by default all; the others stay"
     )
+    parser.add_argument("--forms", nargs="+", choices=FORMS, default=FORMS, help="by default all; the others stay")
     parser.add_argument("--out", type=Path, help=argparse.SUPPRESS)
     return parser.parse_args()
 
@@ -283,7 +278,7 @@ def found(
     rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as folder:
         for ranks in given.ranks:
-            every = [case for case in cases_of(ranks) if case.mode in given.modes]
+            every = [case for case in cases_of(ranks) if case.mode in given.modes and case.form in given.forms]
             cases = [Case.of(name) for name in given.cases] if given.cases else every
             for row in rows_of(module, cases, ranks, Path(folder)) if cases else ():
                 rows.append(row)

@@ -15,16 +15,18 @@ SHOWN = "mixtral-8x7b"
 """The architecture whose bytes are shown."""
 
 
-def equality() -> str:
-    """The largest differences of each mode and number of processes."""
+def equality(narrow: bool) -> str:
+    """The largest differences of each mode and number of processes, of runs in fp32, or of those in fewer bits by their form."""
     record = json.loads((RESULTS / "equality.json").read_text(encoding="utf-8"))
-    groups: dict[tuple[str, int], list[dict[str, object]]] = {}
+    groups: dict[tuple[str, ...], list[dict[str, object]]] = {}
     for each in record["results"]:
-        groups.setdefault((each["case"].split(":")[1], each["ranks"]), []).append(each)
-    lines = ["| mode | processes | cases | loss | gradient | weight |", "|---|---|---|---|---|---|"]
-    for (mode, ranks), rows in sorted(groups.items()):
+        _, mode, _, *form = each["case"].split(":")
+        if bool(form) == narrow:
+            groups.setdefault((*form, mode, str(each["ranks"])), []).append(each)
+    lines = [f"| {'numbers | ' * narrow}mode | processes | cases | loss | gradient | weight |", "|---" * (6 + narrow) + "|"]
+    for key, rows in sorted(groups.items()):
         largest = (max(float(str(row[name])) for row in rows) for name in ("loss", "gradient", "weight"))
-        lines.append(f"| {mode} | {ranks} | {len(rows)} | {' | '.join(f'{value:.0e}' for value in largest)} |")
+        lines.append(f"| {' | '.join(key)} | {len(rows)} | {' | '.join(f'{value:.0e}' for value in largest)} |")
     said = "The largest relative difference from one process, of whole tensors"
     return "\n".join([f"{said} ({record['date']}, torch {record['versions']['torch']}):", "", *lines, ""])
 
@@ -93,7 +95,8 @@ def page() -> str:
     """The page with its tables."""
     text = PAGE.read_text(encoding="utf-8")
     for name, table in {
-        "equality": equality(),
+        "equality": equality(narrow=False),
+        "equality of fewer bits": equality(narrow=True),
         "exchanges": exchanges(),
         "dispatching": dispatching(),
         "default run": default_run(),

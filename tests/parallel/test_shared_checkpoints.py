@@ -31,8 +31,8 @@ RUNS = {
     "electra-small": {"objective": {"kind": "replaced_tokens"}},
     "qwen3-30b-a3b": {"tuning": {"adapter": {"kind": "lora", "rank": 2}, "base": "nf4"}},
 }
-"""Of each entry: averages beside the weights, states of other shapes, no state at all, a second model that learns, a base in few
-bits."""
+"""Of each entry: averages beside the weights, states of other shapes, no state at all, a second model that learns, a base of
+few bits."""
 FEW_BITS = "qwen3-30b-a3b"
 FILES = ("model.safetensors", "optimiser.safetensors")
 

@@ -41,7 +41,7 @@ from anyformer.training.trainee import Trainee, all_evaluated
 from anyformer.tuning import Tuning
 
 OPTIMISER, NUMBERS = "optimiser.safetensors", "precision.safetensors"
-_OWN = ("model.safetensors", "adapter.safetensors", OPTIMISER)
+_OWN = ("model.safetensors", "adapter.safetensors", OPTIMISER, NUMBERS)
 """The files of a checkpoint that are about the run's own model, which a pipeline divides."""
 
 
@@ -197,7 +197,8 @@ class Trainer:
             take = checkpoint.copied  # divided weights are averaged in place, and change back before they are written
 
         def staged(file: str, name: str) -> bool:
-            weight = name.partition("/")[0]
+            first, _, path = name.partition("/")
+            weight = f"{path}.weight" if file == NUMBERS else first
             return file in _OWN and not self.model.stage_of.keys().isdisjoint((weight, name_of(weight)))
 
         with all_evaluated(self._trainees) as states:

@@ -105,6 +105,11 @@ class Together:
             dist.all_reduce(summed[name], group=self.rows)
         return summed
 
+    def largest(self, numbers: Tensor) -> Tensor:
+        found = numbers.detach().clone()
+        dist.all_reduce(found, dist.ReduceOp.MAX, group=self.rows)
+        return found
+
     def every(self, value: T) -> list[T]:
         found: list[T] = [value] * self.size
         dist.all_gather_object(found, value)

@@ -1,0 +1,34 @@
+"""Runs whose numbers are narrower than fp32: what each changes of a run of `benchmarks.equality`, and where it is compared."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from anyformer.plan import Plan
+from anyformer.precision import Fp8
+from anyformer.tuning import Lora, Tuning
+
+WIDE = "fp32"
+"""The form of a run in fp32 throughout."""
+PLAN = Plan(precision="fp32", compile="off")
+BASES = {f"LoRA on {base}": {"tuning": Tuning(adapter=Lora(rank=4), base=base)} for base in ("int8", "nf4")}
+EIGHT_BITS = {
+    f"fp8 by {shared}": {"plan": PLAN.but(precision=Fp8(least=16, scaling=shared))}
+    for shared in ("tensor", "channel", "running")
+}
+FORMS: Mapping[str, Mapping[str, Any]] = {
+    name: {"plan": PLAN, **changes} for name, changes in {WIDE: {}, **BASES, **EIGHT_BITS}.items()
+}
+"""Fields of a run, by the form's name."""
+ARCHITECTURE = "mixtral-8x7b"
+"""The architecture of the other forms: matrices of linear maps, and stacks of experts."""
+MODES = ("data", "shard", "data x shard", "pipeline")
+"""The modes of the other forms; of 8 bits also `expert`."""
+
+
+def compared(mode: str, ranks: int) -> list[str]:
+    """The names of the other forms that are compared in a mode."""
+    if ranks > 4:
+        return []
+    return [*BASES, *EIGHT_BITS] if mode in MODES else list(EIGHT_BITS) if mode == "expert" else []
