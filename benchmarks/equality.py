@@ -1,8 +1,7 @@
 """Training in several processes against one: losses, gradients and weights, for every mode, architecture and optimiser.
 
     python -m benchmarks.equality                    # 2, 4 and 8 processes, and the committed table
-    python -m benchmarks.equality --ranks 2 --cases llama-2-7b:shard:adamw t5-small:data:muon
-    python -m benchmarks.equality --ranks 2 4 --forms "fp8 by tensor" "LoRA on nf4"
+    python -m benchmarks.equality --ranks 2 --cases "mixtral-8x7b:shard:adamw:LoRA on nf4" t5-small:data:muon
 
 A process of a mesh trains the tiny form of a catalogue entry for a few updates, and so does it alone, with as many pieces of a
 batch as there are processes, in one of `benchmarks.forms`. Compared are the loss of each update, every gradient of the first,
@@ -142,8 +141,7 @@ def run_of(case: Case, text: Path, pieces: int, stages: int) -> Run:
     return Run(
         steps=UPDATES, batch=BATCH, length=LENGTH, accumulation=pieces, architecture=model, objective=default_objective(model),
         data=Text(paths=(str(text),), tokenizer=Bytes(), validation=0.1), optimiser=OPTIMISERS[case.optimiser],
-        schedule=ConstantSchedule(warmup=0), seed=4, **FORMS[case.form],
-    )  # fmt: skip
+        schedule=ConstantSchedule(warmup=0), seed=4, **FORMS[case.form])  # fmt: skip
 
 
 def trained(run: Run, ranks: Ranks) -> tuple[list[float], dict[str, Tensor], dict[str, Tensor]]:

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar, Literal
 
 from anyformer.plan import Plan
-from anyformer.precision import Fp8
+from anyformer.precision import Fp8, Number
 from anyformer.tuning import Lora, Tuning
+
+
+class Fp8AmongFp32(Fp8):
+    """Products of operands in 8 bits; everything else is in fp32."""
+
+    kind: Literal["fp8_among_fp32"] = "fp8_among_fp32"
+    number: ClassVar[Number] = "fp32"
+
 
 WIDE = "fp32"
 """The form of a run in fp32 throughout."""
@@ -17,18 +25,25 @@ EIGHT_BITS = {
     f"fp8 by {shared}": {"plan": PLAN.but(precision=Fp8(least=16, scaling=shared))}
     for shared in ("tensor", "channel", "running")
 }
+AMONG_FP32 = {
+    f"fp8 by {shared}, else fp32": {"plan": PLAN.but(precision=Fp8AmongFp32(least=16, scaling=shared))}
+    for shared in ("tensor", "running")
+}
 FORMS: Mapping[str, Mapping[str, Any]] = {
-    name: {"plan": PLAN, **changes} for name, changes in {WIDE: {}, **BASES, **EIGHT_BITS}.items()
+    name: {"plan": PLAN, **changes} for name, changes in {WIDE: {}, **BASES, **EIGHT_BITS, **AMONG_FP32}.items()
 }
 """Fields of a run, by the form's name."""
 ARCHITECTURE = "mixtral-8x7b"
 """The architecture of the other forms: matrices of linear maps, and stacks of experts."""
 MODES = ("data", "shard", "data x shard", "pipeline")
-"""The modes of the other forms; of 8 bits also `expert`."""
+"""The modes of the other forms."""
+CUTTING = ("expert", "tensor", "context")
+"""Modes in which processes sum parts of what one process sums at once: where sums are rounded to bf16, they differ by that, and
+numbers that fall to the other side of a boundary of fp8 by a step of it. So all but the operands is in fp32 there."""
 
 
 def compared(mode: str, ranks: int) -> list[str]:
     """The names of the other forms that are compared in a mode."""
     if ranks > 4:
         return []
-    return [*BASES, *EIGHT_BITS] if mode in MODES else list(EIGHT_BITS) if mode == "expert" else []
+    return [*BASES, *EIGHT_BITS] if mode in MODES else list(AMONG_FP32) if mode in CUTTING else []

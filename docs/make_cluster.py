@@ -16,7 +16,7 @@ SHOWN = "mixtral-8x7b"
 
 
 def equality(narrow: bool) -> str:
-    """The largest differences of each mode and number of processes, of runs in fp32, or of those in fewer bits by their form."""
+    """The largest differences of each mode and number of processes, of runs in fp32, or of those in fewer bits."""
     record = json.loads((RESULTS / "equality.json").read_text(encoding="utf-8"))
     groups: dict[tuple[str, ...], list[dict[str, object]]] = {}
     for each in record["results"]:

@@ -277,9 +277,11 @@ class Trainer:
 
 
 def _is_divided_empty(run: Run) -> bool:
-    """Whether a model can be divided before it has values: where no adapter follows from them, and no second model."""
-    adapter = run.tuning.adapter
-    return (adapter is None or not adapter.follows) and not beside(run.objective)
+    """Whether a model can be divided before it has values: where no adapter follows from them, no second model, and no cut goes
+    through a weight that is rounded."""
+    adapter, mesh = run.tuning.adapter, run.plan.mesh
+    whole = run.tuning.base == "fp32" or max(mesh.tensor, mesh.expert) == 1
+    return whole and (adapter is None or not adapter.follows) and not beside(run.objective)
 
 
 def _state_file(name: str) -> str:

@@ -86,10 +86,11 @@ def _check_numbers(run: Run) -> None:
             f"plan.precision = {precision.kind!r}: its optimiser rounds weights when they are divided already, and they cannot "
             "change their type then: train in one process, or set plan.precision = 'bf16'"
         )
-    if precision.narrow is not None and max(mesh.tensor, mesh.context) > 1:
+    narrow = precision.narrow
+    if narrow is not None and narrow.shares in ("channel", "block") and max(mesh.tensor, mesh.context) > 1:
         raise UserError(
-            f"plan.precision = {precision.kind!r}: plan.mesh.tensor and plan.mesh.context divide what shares a scale, and no "
-            "process would know its largest magnitude: divide by plan.mesh.shard or pipeline, or set plan.precision = 'bf16'"
+            f"plan.precision = {precision.kind!r}: plan.mesh.tensor and plan.mesh.context divide rows and blocks that share a "
+            "scale: divide by plan.mesh.shard or pipeline, or set plan.precision = 'fp8' with scaling = 'tensor' or 'running'"
         )
     if isinstance(FORMATS[base], Quantising) and max(mesh.tensor, mesh.expert) > 1:
         raise UserError(
