@@ -1,13 +1,13 @@
 """Training in several processes against one: losses, gradients and weights, for every mode, architecture and optimiser.
 
     python -m benchmarks.equality                    # 2, 4 and 8 processes, and the committed table
-    python -m benchmarks.equality --ranks 2 --cases llama-2-7b:shard:adamw llama-3-8b:tensor:adamw:LoRA
+    python -m benchmarks.equality --ranks 2 --cases "mixtral-8x7b:shard:adamw:LoRA on nf4" llama-3-8b:tensor:adamw:LoRA
 
 A process of a mesh trains the tiny form of a catalogue entry for a few updates, and so does it alone, with as many pieces of a
-batch as there are processes, in fp32. Compared are the loss of each update, every gradient of the first, the norm of them all,
-by which they are clipped, and every weight after the last: |ours - alone| / |alone|, of whole tensors. An adapter begins with
-numbers in place of its zeros, so that each of its gradients counts. Figures do not depend on the machine's speed. Writes
-benchmarks/results/equality.json.
+batch as there are processes, in one of `benchmarks.forms`. Compared are the loss of each update, every gradient of the first,
+the norm of them all, by which they are clipped, and every weight after the last: |ours - alone| / |alone|, of whole tensors. An
+adapter begins with numbers in place of its zeros, so that each of its gradients counts. Figures do not depend on the machine's
+speed. Writes benchmarks/results/equality.json.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from benchmarks import forms
+from benchmarks.forms import FORMS, WIDE
 from torch import Tensor
 
 from anyformer.api import architecture
@@ -37,14 +39,14 @@ from anyformer.model import Transformer
 from anyformer.model.divided import copy_in, whole
 from anyformer.objectives import default_objective
 from anyformer.parts.initialisation import Initialisation
-from anyformer.plan import Plan
 from anyformer.planning.layout import bounds
+from anyformer.quantising import Quantised, weights_of
 from anyformer.training import ConstantSchedule, Run
 from anyformer.training.held_out import corpus_of
 from anyformer.training.parallel import ALONE, Ranks, joined
 from anyformer.training.precision import Host, deterministic
 from anyformer.training.trainer import Trainer
-from anyformer.tuning import SGD, Adafactor, AdamW, AdamW8bit, Dora, Lion, Lora, Muon, Prompt, ScheduleFree, Tuning
+from anyformer.tuning import SGD, Adafactor, AdamW, AdamW8bit, Lion, Muon, ScheduleFree
 
 RESULT = Path(__file__).parent / "results" / "equality.json"
 RANKS = (2, 4, 8)
@@ -99,11 +101,6 @@ OPTIMISERS = {
     "schedule_free": ScheduleFree(learning_rate=1e-3), "sgd": SGD(learning_rate=0.1), "lion": Lion(learning_rate=1e-4),
     "adafactor": Adafactor(learning_rate=1e-2), "muon": Muon(learning_rate=1e-3, precision="fp32"),
 }  # fmt: skip
-ADAPTERS = {"LoRA": Lora(rank=4, dropout=0.1), "DoRA": Dora(rank=4, dropout=0.1), "prompt": Prompt(tokens=5)}
-FORMS: Mapping[str, Mapping[str, Any]] = {name: {"tuning": Tuning(adapter=adapter)} for name, adapter in ADAPTERS.items()}
-"""Runs in which not all weights learn in fp32: what they change of one in which they do."""
-ADAPTED = ("llama-3-8b", "deepseek-v2-lite")
-ADAPTED_MODES = ("data", "shard", "tensor", "expert", "context", "pipeline", "shard x tensor", "context x tensor")
 
 
 @dataclass(frozen=True)
@@ -113,7 +110,7 @@ class Case:
     architecture: str
     mode: str
     optimiser: str
-    form: str = "fp32"
+    form: str = WIDE
 
     @staticmethod
     def of(text: str) -> Case:
@@ -121,7 +118,7 @@ class Case:
         return Case(*text.split(":"))
 
     def __str__(self) -> str:
-        return f"{self.architecture}:{self.mode}:{self.optimiser}" + (f":{self.form}" if self.form in FORMS else "")
+        return f"{self.architecture}:{self.mode}:{self.optimiser}" + (f":{self.form}" if self.form != WIDE else "")
 
 
 def belongs(name: str, mesh: Mesh) -> bool:
@@ -133,19 +130,14 @@ def belongs(name: str, mesh: Mesh) -> bool:
 
 
 def every_case(ranks: int) -> list[Case]:
-    """Every pair of mode and architecture, of mode and optimiser, and of mode and adapter."""
-    modes = [mode for mode, meshes in MODES.items() if ranks in meshes and mode not in FEW]
-    few = [Case(name, mode, "adamw") for mode, names in FEW.items() if ranks in MODES[mode] for name in names]
-    pairs = [Case(name, mode, "adamw") for name, mode in product(ARCHITECTURES, modes) if belongs(name, MODES[mode][ranks])]
-    optimisers = [Case("mixtral-8x7b", mode, name) for name, mode in product(OPTIMISERS, modes) if name != "adamw"]
-    return pairs + few + optimisers + adapted_cases(ranks)
-
-
-def adapted_cases(ranks: int) -> list[Case]:
-    """Every pair of mode and adapter, beside two architectures, of two and of four processes."""
-    modes = [mode for mode in ADAPTED_MODES if ranks in MODES[mode] and ranks < max(RANKS)]
-    asked = product(ADAPTERS, ADAPTED, modes)
-    return [Case(name, mode, "adamw", form) for form, name, mode in asked if belongs(name, MODES[mode][ranks])]
+    """Every pair of mode and architecture, of mode and optimiser, and of mode and form."""
+    modes = [mode for mode, meshes in MODES.items() if ranks in meshes]
+    of_all = [mode for mode in modes if mode not in FEW]
+    few = [Case(name, mode, "adamw") for mode in modes for name in FEW.get(mode, ())]
+    pairs = [Case(name, mode, "adamw") for name, mode in product(ARCHITECTURES, of_all) if belongs(name, MODES[mode][ranks])]
+    pairs += [Case("mixtral-8x7b", mode, name) for name, mode in product(OPTIMISERS, of_all) if name != "adamw"]
+    compared = [Case(name, mode, "adamw", form) for mode in modes for form, name in forms.compared(mode, ranks)]
+    return pairs + few + [case for case in compared if belongs(case.architecture, MODES[case.mode][ranks])]
 
 
 @dataclass(frozen=True)
@@ -174,8 +166,7 @@ def run_of(case: Case, text: Path, pieces: int, chunks: int) -> Run:
     return Run(
         steps=UPDATES, batch=BATCH, length=LENGTH, accumulation=pieces, architecture=model, objective=default_objective(model),
         data=Text(paths=(str(text),), tokenizer=Bytes(), validation=0.1), optimiser=OPTIMISERS[case.optimiser],
-        schedule=ConstantSchedule(warmup=0), plan=Plan(precision="fp32", compile="off"), seed=4, **FORMS.get(case.form, {}),
-    )  # fmt: skip
+        schedule=ConstantSchedule(warmup=0), seed=4, **FORMS[case.form])  # fmt: skip
 
 
 def without_zeros(model: Transformer) -> tuple[str, ...]:
@@ -192,16 +183,24 @@ def trained(run: Run, ranks: Ranks) -> tuple[list[float], dict[str, Tensor], dic
     learn."""
     trainer = Trainer.start(run, corpus_of(run), Host(torch.device("cpu"), {"fp32": 1e9}), without_zeros, ranks=ranks)
     models = {"": trainer.model, **{f"{name}/": one.model for name, one in trainer.learning.items()}}
-    weights = {prefix + name: weight for prefix, model in models.items() for name, weight in model.named_parameters()}
+    weights = {prefix + name: weight for prefix, model in models.items() for name, weight in weights_of(model).items()}
     with deterministic():
         trainer.passes.add_gradients(trainer.micro_batches(0))
         gradients = {name: whole(weight.grad).clone() for name, weight in weights.items() if weight.grad is not None}
         for one in (trainer.trainee, *trainer.learning.values()):
             one.optimiser.zero_grad(set_to_none=True)
         made = [trainer.updates.update(trainer.micro_batches(step), trainer.rate(step)) for step in range(UPDATES)]
-    after = {name: whole(weight.detach()).clone() for name, weight in weights.items()}
+    after = {name: plain(weight.detach()).clone() for name, weight in weights.items()}
     norm = torch.tensor(made[0].gradient_norm)
     return [each.loss for each in made], {**ranks.of_stages(gradients), NORM: norm}, ranks.of_stages(after)
+
+
+def plain(weight: Tensor) -> Tensor:
+    """The numbers of all of a weight."""
+    if not isinstance(weight, Quantised):
+        return whole(weight)
+    planes = {name: whole(plane) for name, plane in weight.planes.items()}
+    return weight.format.restored(planes, tuple(weight.shape)).to(weight.dtype)
 
 
 def compared(case: Case, text: Path, ranks: Ranks) -> Difference | None:
@@ -297,10 +296,11 @@ def asked(description: str | None) -> argparse.Namespace:
     """What is asked of a benchmark of meshes on its command line."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--ranks", type=int, nargs="+", default=RANKS, choices=RANKS, help="processes (default: 2, 4 and 8)")
-    parser.add_argument("--cases", nargs="+", metavar="ARCHITECTURE:MODE:OPTIMISER", help="by default every pair")
+    parser.add_argument("--cases", nargs="+", metavar="ARCHITECTURE:MODE:OPTIMISER[:FORM]", help="by default every pair")
     parser.add_argument(
         "--modes", nargs="+", choices=MODES, default=MODES, metavar="MODE", help="by default all; the others stay"
     )
+    parser.add_argument("--forms", nargs="+", choices=FORMS, default=FORMS, help="by default all; the others stay")
     parser.add_argument("--out", type=Path, help=argparse.SUPPRESS)
     return parser.parse_args()
 
@@ -312,7 +312,7 @@ def found(
     rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as folder:
         for ranks in given.ranks:
-            every = [case for case in cases_of(ranks) if case.mode in given.modes]
+            every = [case for case in cases_of(ranks) if case.mode in given.modes and case.form in given.forms]
             cases = [Case.of(name) for name in given.cases] if given.cases else every
             for row in rows_of(module, cases, ranks, Path(folder)) if cases else ():
                 rows.append(row)

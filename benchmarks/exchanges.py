@@ -18,7 +18,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import torch
-from benchmarks.equality import FORMS, MODES, Case, asked, by_mode, every_case, found, pieces_of, run_of, written
+from benchmarks.equality import MODES, Case, asked, by_mode, every_case, found, pieces_of, run_of, written
+from benchmarks.forms import WIDE
 
 from anyformer.model.divided import local
 from anyformer.objectives import divides_logits
@@ -52,8 +53,8 @@ class Exchange:
 def cases_of(ranks: int) -> list[Case]:
     """Every pair of mode and architecture in which all weights learn, but those of two models, whose collectives would be told
     as one's."""
-    plain = [case for case in every_case(ranks) if case.optimiser == "adamw" and case.form not in FORMS]
-    return [case for case in plain if case.architecture != "electra-small"]
+    cases = [case for case in every_case(ranks) if case.optimiser == "adamw" and case.form == WIDE]
+    return [case for case in cases if case.architecture != "electra-small"]
 
 
 def counted(case: Case, text: Path, ranks: Together) -> Exchange:

@@ -15,23 +15,20 @@ SHOWN = "mixtral-8x7b"
 """The architecture whose bytes are shown."""
 
 
-def equality() -> str:
-    """The largest differences of each mode and number of processes, where all weights learn and where those of an adapter do."""
+def equality(other: bool) -> str:
+    """The largest differences of each mode and number of processes: of runs in fp32 that learn every weight, or of others."""
     record = json.loads((RESULTS / "equality.json").read_text(encoding="utf-8"))
-    groups: dict[tuple[str, str, int], list[dict[str, object]]] = {}
+    groups: dict[tuple[str, ...], list[dict[str, object]]] = {}
     for each in record["results"]:
         _, mode, _, *form = each["case"].split(":")
-        groups.setdefault((form[0] if form else "", mode, each["ranks"]), []).append(each)
-    lines = ["| mode | processes | cases | loss | gradient | weight |", "|---|---|---|---|---|---|"]
-    forms = ["| learns | mode | processes | cases | loss | gradient | weight |", "|---|---|---|---|---|---|---|"]
-    for (form, mode, ranks), rows in sorted(groups.items()):
+        if bool(form) == other:
+            groups.setdefault((*form, mode, str(each["ranks"])), []).append(each)
+    lines = [f"| {'form | ' * other}mode | processes | cases | loss | gradient | weight |", "|---" * (6 + other) + "|"]
+    for key, rows in sorted(groups.items()):
         largest = (max(float(str(row[name])) for row in rows) for name in ("loss", "gradient", "weight"))
-        line = f"| {mode} | {ranks} | {len(rows)} | {' | '.join(f'{value:.0e}' for value in largest)} |"
-        (forms if form else lines).append(f"| {form} {line}" if form else line)
+        lines.append(f"| {' | '.join(key)} | {len(rows)} | {' | '.join(f'{value:.0e}' for value in largest)} |")
     said = "The largest relative difference from one process, of whole tensors"
-    adapted = "The same where an adapter alone learns, beside two architectures:"
-    facts = f"({record['date']}, torch {record['versions']['torch']})"
-    return "\n".join([f"{said} {facts}:", "", *lines, "", adapted, "", *forms, ""])
+    return "\n".join([f"{said} ({record['date']}, torch {record['versions']['torch']}):", "", *lines, ""])
 
 
 def exchanges() -> str:
@@ -98,7 +95,8 @@ def page() -> str:
     """The page with its tables."""
     text = PAGE.read_text(encoding="utf-8")
     for name, table in {
-        "equality": equality(),
+        "equality": equality(other=False),
+        "equality of other forms": equality(other=True),
         "exchanges": exchanges(),
         "dispatching": dispatching(),
         "default run": default_run(),

@@ -1,20 +1,28 @@
 """In four processes: reads a checkpoint on one mesh after another, each what the one before wrote.
 
 rewriting.py OUT RUN CHECKPOINT ...
+
+Of a run that starts from other weights, what it begins with on the first mesh is written too, and how many bytes each process
+then holds of them.
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from anyformer.checkpoint import copied, shared
+from anyformer.data import Corpus
 from anyformer.mesh import Mesh
-from anyformer.training import load_run
+from anyformer.model import Transformer
+from anyformer.model.divided import local
+from anyformer.training import Run, load_run
 from anyformer.training.held_out import corpus_of
 from anyformer.training.instability import Past
 from anyformer.training.parallel import joined
 from anyformer.training.precision import Host, default_device
+from anyformer.training.starting import take
 from anyformer.training.trainer import Trainer
 
 PLAIN = (
@@ -33,7 +41,18 @@ MESHES = {
     "gemma-2-2b": ({"shard": 4},), "electra-small": ({"pipeline": 2, "shard": 2}, {"shard": 4}),
     "llama-2-7b": ({"tensor": 4}, {"pipeline": 2, "shard": 2}, {"shard": 2, "tensor": 2}),
     "mistral-7b-v0.1": ({"context": 2, "tensor": 2}, {"pipeline": 2, "data": 2}),
+    "qwen3-30b-a3b": ({"shard": 4}, {"pipeline": 2, "shard": 2}, {"data": 2, "shard": 2}, {"pipeline": 2, "data": 2}),
 }  # fmt: skip
+
+
+def taking(run: Run, corpus: Corpus) -> Callable[[Transformer], None]:
+    """Gives a model the weights that a run starts from."""
+
+    def given(model: Transformer) -> None:
+        if run.start_from is not None:
+            take(model, run.start_from, corpus.tokenizer, run.seed, run.tuning.base)
+
+    return given
 
 
 def main(out: str, *given: str) -> None:
@@ -44,9 +63,13 @@ def main(out: str, *given: str) -> None:
             run = load_run(file, {"plan.mesh": sizes, "batch": 8, "accumulation": 2})
             with joined(Mesh(**sizes), host.device) as ranks:
                 corpus = corpus or ranks.in_turn(lambda run=run: corpus_of(run))
-                trainer = Trainer.start(run, corpus, host, ranks=ranks).restored(last)
-                take = copied if number % 2 else shared  # as where there is room for a copy, and where there is none
-                trainer.saving(Path(out) / name, number, None, Past(), take)()
+                trainer = Trainer.start(run, corpus, host, taking(run, corpus), ranks=ranks)
+                if run.start_from is not None and number == 1:
+                    trainer.saving(Path(out) / f"{name}-begun", 0, None, Past(), shared)()
+                    Path(f"{out}-{name}-{ranks.rank}").write_text(str(sum(local(x).nbytes for x in trainer.model.parameters())))
+                trainer = trainer.restored(last)
+                kept = copied if number % 2 else shared  # as where there is room for a copy, and where there is none
+                trainer.saving(Path(out) / name, number, None, Past(), kept)()
                 last = Path(out) / name / "checkpoints" / f"step-{number:08d}"
 
 

@@ -7,25 +7,15 @@ import json
 import runpy
 
 import pytest
-from benchmarks.equality import (
-    ADAPTED_MODES,
-    ADAPTERS,
-    ARCHITECTURES,
-    FEW,
-    MODES,
-    OPTIMISERS,
-    RANKS,
-    RESULT,
-    Case,
-    belongs,
-    every_case,
-    launched,
-)
+from benchmarks.equality import ARCHITECTURES, FEW, MODES, OPTIMISERS, RANKS, RESULT, Case, belongs, every_case, launched
+from benchmarks.forms import FORMS
 
 CASES = (
     "gpt2:tensor:adamw", "llama-3-8b:context:muon", "deepseek-v3:expert:adamw", "qwen3-next-80b-a3b:shard:schedule_free",
     "t5-small:tensor:adafactor", "electra-small:pipeline:adamw_8bit", "t5-small:pipeline interleaved:adamw",
     "deepseek-v2-lite:pipeline zero-bubble:adamw", "llama-3-8b:tensor:adamw:DoRA", "deepseek-v2-lite:context:adamw:LoRA",
+    "mixtral-8x7b:pipeline:adamw:LoRA on nf4", "mixtral-8x7b:shard:adamw:fp8 by running",
+    "mixtral-8x7b:tensor:adamw:fp8 by tensor, else fp32",
 )  # fmt: skip
 LARGEST, FARTHEST = 1e-5, 2e-4
 """Of losses and gradients, and of weights: where a gradient is nearly zero, Adam divides its rounding by its size."""
@@ -66,8 +56,7 @@ def test_the_committed_table_is_whole_and_equal():
     assert {(case.mode, case.optimiser) for case in cases} == {
         (mode, name) for mode in MODES for name in (("adamw",) if mode in FEW else OPTIMISERS)
     }
-    adapted = {(case.mode, case.form) for case in cases if case.form in ADAPTERS}
-    assert adapted == {(mode, name) for mode in ADAPTED_MODES for name in ADAPTERS}
+    assert {case.form for case in cases} == FORMS.keys()
 
 
 def test_the_page_has_the_table():

@@ -16,7 +16,9 @@ from anyformer import checkpoint
 from anyformer.checkpoint import CheckpointError
 from anyformer.checkpoint.pieces import share_name, write_pieces
 from anyformer.describe import to_toml
+from anyformer.model import build
 from anyformer.operations import Extent
+from anyformer.quantising import FORMATS, quantised
 from anyformer.training import load_run, train
 
 REWRITING = Path(__file__).with_name("rewriting.py")
@@ -29,8 +31,10 @@ RUNS = {
     "electra-small": {"objective": {"kind": "replaced_tokens"}},
     "llama-2-7b": {"tuning": {"adapter": {"kind": "dora", "rank": 2}}},
     "mistral-7b-v0.1": {"tuning": {"adapter": {"kind": "prompt", "tokens": 3}}},
+    "qwen3-30b-a3b": {"tuning": {"adapter": {"kind": "lora", "rank": 2}, "base": "nf4"}},
 }
-"""Of each entry: averages beside the weights, states of other shapes, no state at all, a second model that learns, adapters."""
+"""Of each entry: averages beside the weights, states of other shapes, no state at all, a second model that learns, adapters, a
+base of few bits."""
 MORE = {"electra-small": "generator.safetensors", "llama-2-7b": "adapter.safetensors", "mistral-7b-v0.1": "adapter.safetensors"}
 FEW = {
     ("gemma-2-2b", "optimiser.safetensors"),
@@ -38,6 +42,7 @@ FEW = {
     ("mistral-7b-v0.1", "adapter.safetensors"),
 }
 """Files with few tensors, or none."""
+FEW_BITS = "qwen3-30b-a3b"
 FILES = ("model.safetensors", "optimiser.safetensors")
 
 
@@ -47,6 +52,10 @@ def rewritten(run_of, start_in, tmp_path_factory):
     place, given = tmp_path_factory.mktemp("rewritten"), []
     for name, changes in RUNS.items():
         run = load_run(run_of(name, **changes), {"steps": 2, "checkpoints.keep": 99})
+        if name == FEW_BITS:
+            base, _ = quantised(build(run.architecture, seed=7), FORMATS["nf4"])
+            checkpoint.save(base, place / "base")
+            run = run.but(start_from=str(place / "base"))
         file = place / f"{name}.toml"
         file.write_text(to_toml(run), encoding="utf-8")
         train(run, place / f"{name}-alone", console=Console(quiet=True))
@@ -72,6 +81,17 @@ def test_every_mesh_reads_what_another_wrote_to_the_bit(rewritten):
                 assert found.shapes == whole.shapes, (name, sizes)
                 assert found.digest == whole.digest, (name, sizes)
                 checkpoint.verify(each, tuple(files))
+
+
+def test_a_base_in_few_bits_is_taken_and_held_by_share(rewritten):
+    origin, made = rewritten[FEW_BITS]
+    whole = checkpoint.read(origin / "model.safetensors")
+    begun = checkpoint.directory_of(made[0].parents[2] / f"{FEW_BITS}-begun", 0)
+    assert checkpoint.read(begun / "model.safetensors").digest == whole.digest
+    assert any(name.endswith(".codes") for name in whole)
+    held = [int(Path(f"{made[0].parents[2]}-{FEW_BITS}-{rank}").read_text()) for rank in range(4)]
+    # A quarter of the base and of the adapter, and what is not divided evenly.
+    assert max(held) < 0.4 * sum(payload(origin / file) for file in ("model.safetensors", "adapter.safetensors")), held
 
 
 def payload(path: Path) -> int:

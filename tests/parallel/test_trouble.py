@@ -65,8 +65,15 @@ def test_a_mesh_is_that_of_the_processes():
     ("changes", "says"),
     [
         ({"batch": 6}, r"batch = 6 does not divide into 2 pieces for each of 4 processes: make it a multiple of 8"),
-        ({"plan.precision": "fp8"}, r"plan.precision = 'fp8' is not built for several processes yet"),
-        ({"tuning.base": "nf4", "tuning.adapter": {"kind": "lora"}}, r"tuning.base = 'nf4' is not built for several"),
+        ({"plan.precision": "pure_bf16"}, r"plan.precision = 'pure_bf16': its optimiser rounds weights"),
+        (
+            {"plan.precision": "mxfp8", "plan.mesh.tensor": 2},
+            r"plan.precision = 'mxfp8': plan.mesh.tensor and plan.mesh.context",
+        ),
+        (
+            {"tuning.base": "nf4", "tuning.train_only": ["head.*"], "plan.mesh.tensor": 2},
+            r"tuning.base = 'nf4': plan.mesh.tensor",
+        ),
     ],
 )
 def test_what_several_processes_cannot_share_is_refused(run_of, changes, says):

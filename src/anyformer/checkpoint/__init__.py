@@ -1,6 +1,6 @@
 """Models on disk: sealed directories of safetensors, verified before use. Nothing is ever unpickled."""
 
-from anyformer.checkpoint.few_bits import few_bits_of
+from anyformer.checkpoint.few_bits import few_bits_of, of_all
 from anyformer.checkpoint.history import best, directory_of, drop, latest, newest, prune, set_aside, steps, sweep
 from anyformer.checkpoint.manifest import (
     MANIFEST,
@@ -57,6 +57,7 @@ __all__ = [
     "latest",
     "load",
     "newest",
+    "of_all",
     "prune",
     "read",
     "read_manifest",

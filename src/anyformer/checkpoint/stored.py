@@ -52,8 +52,27 @@ class _Place:
     extent: Extent
 
 
+class TensorsOnDisk(Mapping[str, Tensor]):
+    """Tensors by name, whose `shapes` are known before any of them is read."""
+
+    shapes: Mapping[str, tuple[int, ...]]
+
+    def part(self, name: str, extent: Extent) -> Tensor:
+        """A part of the tensor of a name."""
+        raise NotImplementedError
+
+    def __getitem__(self, name: str) -> Tensor:
+        return self.part(name, Extent.all_of(self.shapes[name]))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.shapes)
+
+    def __len__(self) -> int:
+        return len(self.shapes)
+
+
 @dataclass(frozen=True)
-class StoredTensors(Mapping[str, Tensor]):
+class StoredTensors(TensorsOnDisk):
     """The tensors of a file, or of the shares of it that several processes wrote, by name; looking one up reads it whole.
 
     `path`: of the file, by which errors name it. `finite`: whether a value that is not finite is an error.
@@ -85,15 +104,6 @@ class StoredTensors(Mapping[str, Tensor]):
         for name, shape in shapes.items():
             _check_covered(path, name, Extent.all_of(shape), [place.extent for place in places[name]])
         return StoredTensors(path, shapes, {name: tuple(each) for name, each in places.items()}, finite, files)
-
-    def __getitem__(self, name: str) -> Tensor:
-        return self.part(name, Extent.all_of(self.shapes[name]))
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.shapes)
-
-    def __len__(self) -> int:
-        return len(self.shapes)
 
     @property
     def digest(self) -> str:
@@ -134,7 +144,7 @@ class StoredTensors(Mapping[str, Tensor]):
 
 def shapes_of(tensors: Mapping[str, Tensor]) -> Mapping[str, tuple[int, ...]]:
     """The shapes of tensors by name, without reading those on disk."""
-    return tensors.shapes if isinstance(tensors, StoredTensors) else {name: tuple(x.shape) for name, x in tensors.items()}
+    return tensors.shapes if isinstance(tensors, TensorsOnDisk) else {name: tuple(x.shape) for name, x in tensors.items()}
 
 
 def values_like(tensors: Mapping[str, Tensor], name: str, like: Tensor) -> Tensor:
@@ -144,7 +154,7 @@ def values_like(tensors: Mapping[str, Tensor], name: str, like: Tensor) -> Tenso
     """
     if not is_divided(like) or shapes_of(tensors)[name] != tuple(like.shape):
         return tensors[name].to(like.device)
-    if isinstance(tensors, StoredTensors):
+    if isinstance(tensors, TensorsOnDisk):
         return from_part(tensors.part(name, extent_of(like)), like)
     return part(tensors[name], like)
 

@@ -8,6 +8,7 @@ from anyformer.quantising.joint import OutputSlice, joined, read_together
 from anyformer.quantising.model import WHOLE, QuantisingReport, dense, format_of, held_as, hold, quantisable, quantised
 from anyformer.quantising.normal_float import NormalFloat
 from anyformer.quantising.plain import Plain
+from anyformer.quantising.planes import materialise_few_bits, name_of, put, set_apart, weights_of
 from anyformer.quantising.tensor import PackedMatrix, Quantised, format_named, restored, stored_bytes
 
 __all__ = [
@@ -32,10 +33,15 @@ __all__ = [
     "held_as",
     "hold",
     "joined",
+    "materialise_few_bits",
+    "name_of",
     "plain_of",
+    "put",
     "quantisable",
     "quantised",
     "read_together",
     "restored",
+    "set_apart",
     "stored_bytes",
+    "weights_of",
 ]

@@ -13,7 +13,7 @@ from anyformer.model import Architecture, Transformer
 from anyformer.model.adapters import adapt, adapted
 from anyformer.model.unlearnt import unlearnt
 from anyformer.operations import Shape
-from anyformer.quantising import FORMATS, HALF, Quantised, Quantising, hold
+from anyformer.quantising import FORMATS, HALF, Quantised, Quantising, hold, weights_of
 from anyformer.tuning import Tuned, Tuning
 
 
@@ -67,13 +67,13 @@ class Still:
             return Still({})
         moved = unlearnt(model.architecture)
         learning = tuning.of(model.architecture.trained_cost(Shape(source=1))).learning
-        weights = dict(model.named_parameters())
+        weights = weights_of(model)
         return Still({name: weights[name].detach().clone() for name in sorted(moved - learning.keys())})
 
     @torch.no_grad()
     def put_back(self, model: Transformer) -> None:
         """Give them their values again, after an update."""
-        weights = dict(model.named_parameters()) if self.held else {}
+        weights = weights_of(model) if self.held else {}
         for name, value in self.held.items():
             weights[name].copy_(value)
 

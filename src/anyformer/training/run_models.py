@@ -9,9 +9,10 @@ from pathlib import Path
 
 import torch
 
-from anyformer.model import Transformer, build, materialise
+from anyformer.model import Transformer, build
 from anyformer.model.adapters import begin
-from anyformer.objectives import divides_logits
+from anyformer.objectives import beside, divides_logits
+from anyformer.quantising import materialise_few_bits
 from anyformer.text import Tokenizer
 from anyformer.training.adapting import rest, tune
 from anyformer.training.computing_place import Within, directly
@@ -48,13 +49,13 @@ class RunModels:
     ) -> RunModels:
         """The models before the first update; arguments as of `Trainer.start`.
 
-        None has values before it is divided, unless weights that do not learn are in few bits.
+        None has values before it is divided, but those that `_valued_whole` names.
         """
         model = build(run.architecture, run.plan, "meta").train()
         tune(model, run.tuning, run.seed)
 
         def valued(made: Transformer) -> Iterable[str]:
-            return given(materialise(made, device, run.seed))
+            return given(materialise_few_bits(made, device, run.seed))
 
         def as_begun(made: Transformer) -> None:
             valued(made)
@@ -70,11 +71,21 @@ class RunModels:
         seconds = second_models(run, tokenizer, device, as_begun, begun)
         partners = {name: second.model for name, second in seconds.items()}
         learning = {name: second.model for name, second in seconds.items() if second.learns}
-        whole = run.tuning.base != STORED
+        whole = _valued_whole(run, ranks)
         if whole:
             fill(directly)
-            rest(model, run.tuning)
+        rest(model, run.tuning)
         within = ranks.divide([model, *partners.values()], run.plan, vocabulary=divides_logits(run.objective))
         if not whole:
             fill(partial(ranks.beforehand, within))
         return RunModels(model, partners, learning, within)
+
+
+def _valued_whole(run: Run, ranks: Ranks) -> bool:
+    """Whether models have values before they are divided: where weights are rounded that a cut goes through, that first values
+    of an adapter follow from, or that a second model has too."""
+    if run.tuning.base == STORED:
+        return False
+    adapter, mesh = run.tuning.adapter, run.plan.mesh
+    cut = max(mesh.tensor, mesh.expert) > 1
+    return ranks.size == 1 or cut or bool(beside(run.objective)) or (adapter is not None and adapter.follows)

@@ -18,7 +18,7 @@ from anyformer.loading import load
 from anyformer.model import Transformer
 from anyformer.model.divided import copy_in
 from anyformer.model.portions import Portion
-from anyformer.quantising import Quantised, held_as, restored
+from anyformer.quantising import Quantised, held_as, put, restored, weights_of
 from anyformer.resolving import architecture
 from anyformer.text import Tokenizer
 from anyformer.text.beside import Beside
@@ -87,7 +87,7 @@ class Taking:
                 f"width {found.architecture.width}, here {self.model.architecture.shape_of_model} of width "
                 f"{self.model.architecture.width}); leave architecture out to take that of start_from"
             )
-        own, fits = dict(self.model.named_parameters()), set(self.fits)
+        own, fits = weights_of(self.model), set(self.fits)
 
         def given(name: str, value: Tensor) -> Tensor:
             if name in fits and name in own:
@@ -97,7 +97,9 @@ class Taking:
         return given
 
     def _give(self, name: str, weight: Tensor, value: Tensor) -> None:
-        if isinstance(value, Quantised) and value.format.name == self.base and not weight.requires_grad:
+        if isinstance(weight, Quantised):
+            put(weight, value)
+        elif isinstance(value, Quantised) and value.format.name == self.base and not weight.requires_grad:
             held_as(self.model, name, value)
         else:
             copy_in(weight, restored(value))

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from anyformer.describe import UserError
 from anyformer.model import Transformer
 from anyformer.model.divided import local, norm_of
+from anyformer.model.narrow import histories
 from anyformer.objectives import Examples
 from anyformer.parts.call.noise import Noise
 from anyformer.parts.call.reports import Load
@@ -110,6 +111,7 @@ class Updates:
         here = dict(self.model.named_modules()) if loads else {}
         rebalance(self.model, {path: load.counts for path, load in loads.items() if path in here})
         for one in self.trainees:
+            share_maxima(one.model, self.ranks)
             one.updated()
         return outcome
 
@@ -165,6 +167,15 @@ def clipped(model: Transformer, parameters: Sequence[nn.Parameter], most: float,
     for gradient, _ in gradients:
         local(gradient).mul_(factor)
     return norm
+
+
+def share_maxima(model: Transformer, ranks: Ranks) -> None:
+    """Let scales of later updates follow from the greatest magnitudes in all rows of a batch, whoever computed them."""
+    found = [running for _, running in histories(model)]
+    if found:
+        seen = ranks.largest(torch.stack([running.seen.to(model.device) for running in found]))
+        for running, own in zip(found, seen, strict=True):
+            running.seen = own.clone()
 
 
 def summed_loads(ranks: Ranks, loads: Mapping[str, Load]) -> dict[str, Load]:

@@ -19,7 +19,7 @@ from anyformer.model.narrow import histories
 from anyformer.objectives import Feed, Setting
 from anyformer.objectives.mixing import baseline_of, held_out_feed, training_feed
 from anyformer.precision.running import Running
-from anyformer.quantising import stored_bytes
+from anyformer.quantising import name_of, stored_bytes
 from anyformer.training.allocator import keep_freed_memory, return_freed_memory
 from anyformer.training.answers import Answers
 from anyformer.training.averaging import averaged, none
@@ -40,7 +40,7 @@ from anyformer.training.trainee import Trainee, all_evaluated
 from anyformer.tuning import Tuning
 
 OPTIMISER, NUMBERS = "optimiser.safetensors", "precision.safetensors"
-_OWN = ("model.safetensors", "adapter.safetensors", OPTIMISER)
+_OWN = ("model.safetensors", "adapter.safetensors", OPTIMISER, NUMBERS)
 """The files of a checkpoint that are about the run's own model, which a pipeline divides."""
 
 
@@ -186,7 +186,9 @@ class Trainer:
             take = checkpoint.copied  # divided weights are averaged in place, and change back before they are written
 
         def staged(file: str, name: str) -> bool:
-            return file in _OWN and name.partition("/")[0] in self.model.stage_of
+            first, _, path = name.partition("/")
+            weight = f"{path}.weight" if file == NUMBERS else first
+            return file in _OWN and not self.model.stage_of.keys().isdisjoint((weight, name_of(weight)))
 
         with all_evaluated(self._trainees) as states:
             others = {name: dict(one.model.state_dict()) for name, one in self.learning.items()}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -18,6 +18,7 @@ class Lora(LowRankAdapter):
     B starts at zero, so the first outputs are those of W. Hu et al. 2021, arXiv 2106.09685; the paper's r is `rank`.
     """
 
+    follows: ClassVar[bool] = False
     kind: Literal["lora"] = "lora"
 
     def linear(self, frozen: nn.Linear) -> AdaptedLinear:

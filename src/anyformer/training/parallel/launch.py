@@ -25,6 +25,7 @@ from anyformer.parts.sublayer import Sublayer
 from anyformer.planning.communication import bubble
 from anyformer.planning.layout import bounds
 from anyformer.planning.staged import Staged, read_again, undivided_layers
+from anyformer.precision import BYTES
 from anyformer.quantising import FORMATS, Quantising
 from anyformer.training.parallel.ranks import ALONE, Ranks
 from anyformer.training.parent import end_with_parent
@@ -32,8 +33,6 @@ from anyformer.training.run import Run
 
 TORCHRUN = "TORCHELASTIC_RUN_ID"
 """The variable that `torchrun` sets: its processes belong to it; another launcher may end before them."""
-SHARED = ("auto", "fp32", "tf32", "bf16", "fp16")
-"""Precisions of runs in several processes."""
 
 
 class LostProcessError(UserError):
@@ -57,7 +56,7 @@ def check_mesh(run: Run, ranks: Ranks) -> None:
     """Raise `UserError` for a run that several processes cannot share."""
     if ranks.size == 1:
         return
-    pieces, precision = ranks.replicas * run.accumulation, run.plan.precision
+    pieces = ranks.replicas * run.accumulation
     if run.batch % pieces:
         raise UserError(
             f"batch = {run.batch} does not divide into {run.accumulation} pieces for each of {_groups(ranks)}: make it a "
@@ -68,15 +67,31 @@ def check_mesh(run: Run, ranks: Ranks) -> None:
         run.objective.sizes.check(run.length, run.batch, pieces)
     except ValueError as error:
         raise UserError(f"{_groups(ranks)} cut the batch into {pieces} pieces: {error}") from None
-    if precision.kind not in SHARED:
-        raise UserError(
-            f"plan.precision = {precision.kind!r} is not built for several processes yet: choose one of {', '.join(SHARED)}"
-        )
-    if isinstance(FORMATS[run.tuning.base], Quantising):
-        raise UserError(f"tuning.base = {run.tuning.base!r} is not built for several processes yet: set tuning.base = 'bf16'")
+    _check_numbers(run)
     check_divided(run)
     if statistics := sorted(name for name in unlearnt(run.architecture) if "running_" in name):
         raise UserError(f"{statistics[0]} is a mean over all rows, and each process has some of them: train in one process")
+
+
+def _check_numbers(run: Run) -> None:
+    """Raise `UserError` for number formats whose scales or blocks the mesh would divide, or that change divided weights."""
+    mesh, precision, base = run.plan.mesh, run.plan.precision, run.tuning.base
+    if precision.weight_bytes < BYTES["fp32"]:
+        raise UserError(
+            f"plan.precision = {precision.kind!r}: its optimiser rounds weights when they are divided already, and they cannot "
+            "change their type then: train in one process, or set plan.precision = 'bf16'"
+        )
+    narrow = precision.narrow
+    if narrow is not None and narrow.shares in ("channel", "block") and max(mesh.tensor, mesh.context) > 1:
+        raise UserError(
+            f"plan.precision = {precision.kind!r}: plan.mesh.tensor and plan.mesh.context divide rows and blocks that share a "
+            "scale: divide by plan.mesh.shard or pipeline, or set plan.precision = 'fp8' with scaling = 'tensor' or 'running'"
+        )
+    if isinstance(FORMATS[base], Quantising) and max(mesh.tensor, mesh.expert) > 1:
+        raise UserError(
+            f"tuning.base = {base!r}: plan.mesh.tensor and plan.mesh.expert cut matrices, and would cut their blocks: divide "
+            "by plan.mesh.shard or pipeline, or set tuning.base = 'bf16'"
+        )
 
 
 def check_divided(run: Run) -> None:

@@ -51,6 +51,10 @@ class Alone:
         """The sums of every replica's tensors, by name."""
         return dict(tensors)
 
+    def largest(self, numbers: Tensor) -> Tensor:
+        """Of each number the largest of all replicas."""
+        return numbers
+
     def every(self, value: T) -> list[T]:
         """The values of all processes, in order."""
         return [value]

@@ -1,7 +1,8 @@
 """Models of which each process holds a part: FSDP2 over a mesh of copies and of processes that divide a copy.
 
 Each layer is gathered while it computes, and its gradients are summed when they are known (`fully_shard`, Zhao et al. 2023,
-arXiv 2304.11277). Weights that no gradient moves, such as corrections of routers, stay whole.
+arXiv 2304.11277). Weights that no gradient moves, such as corrections of routers, stay whole. Of frozen matrices in few bits
+the planes are divided and gathered, as they are stored.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from anyformer.model import Transformer
 from anyformer.model.unlearnt import unlearnt
 from anyformer.parts.call.context import Context
 from anyformer.parts.layers.block_module import BlockModule
+from anyformer.quantising import name_of, set_apart
 
 T = TypeVar("T")
 
@@ -77,8 +79,10 @@ class OwnMesh:
 
 def sharded(models: Sequence[Transformer], mesh: DeviceMesh, apart: OwnMesh, *, compiled: bool) -> Root:
     """Divide the weights of models over the mesh; `compiled`: each layer."""
+    for model in models:
+        set_apart(model)
     root = Root(models)
-    kept = {weight for model in models for name, weight in model.named_parameters() if name in unlearnt(model.architecture)}
+    kept = {weight for model in models for weight in _kept(model)}
     placement = apart.placement()
     for layer in layers_of(models):
         layer.__class__ = type(type(layer).__name__, (Hiding, type(layer)), {})
@@ -136,6 +140,12 @@ def _gather(root: Root, *, again: bool) -> None:
             module.set_reshard_after_backward(again, recurse=False)
             module.set_requires_gradient_sync(again, recurse=False)
             module.set_is_last_backward(again)
+
+
+def _kept(model: Transformer) -> Iterator[nn.Parameter]:
+    """The weights of a model that stay whole."""
+    still = unlearnt(model.architecture)
+    return (weight for name, weight in model.named_parameters() if name in still or name_of(name) in still)
 
 
 def layers_of(models: Iterable[Transformer]) -> list[nn.Module]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 from zlib import crc32
@@ -17,7 +17,7 @@ from zlib import crc32
 import torch.distributed as dist
 from torch import Tensor
 
-from anyformer.checkpoint import Contents, Pick, Piece, Take, entries_of, seal, write_share, write_texts, writing
+from anyformer.checkpoint import Contents, Pick, Piece, Take, entries_of, of_all, seal, write_share, write_texts, writing
 from anyformer.describe import UserError
 from anyformer.files import disk_errors
 from anyformer.model.divided import extent_of, is_divided, local
@@ -73,14 +73,14 @@ class SharedCheckpoints:
 
             def sealed() -> None:
                 if self.rank == 0:
-                    write_texts(given, partial)
+                    write_texts(replace(given, few_bits=of_all(few for _, few in shares)), partial)
                     texts = entries_of(partial, but=files)
                     seal(partial, given.facts, {**texts, **files})
                     stack.close()
 
             partial = next(path for path in self._all(directory, begun) if path is not None)
-            shares = self._all(directory, lambda: write_share(given, partial, self.rank, self.size))
-            files = {name: entry for share in shares for name, entry in share.items()}
+            shares = self._all(directory, lambda: (write_share(given, partial, self.rank, self.size), given.few_bits))
+            files = {name: entry for share, _ in shares for name, entry in share.items()}
             self._all(directory, sealed)
 
     def _all(self, directory: Path, act: Callable[[], T]) -> list[T]:

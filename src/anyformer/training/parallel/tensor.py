@@ -16,6 +16,7 @@ from torch.distributed.tensor import Replicate, Shard
 
 from anyformer.model import Transformer
 from anyformer.model.collectives import Group, entering, gathered, gathered_alike, scattered, sliced
+from anyformer.model.narrow import narrowed_alike
 from anyformer.model.narrowed import cuts, divided_branches
 from anyformer.model.unlearnt import unlearnt
 from anyformer.parts.call.context import Context
@@ -105,6 +106,7 @@ def _divide(branch: BranchModule, model: Transformer, mesh: DeviceMesh, group: G
     assert part is not None, "divided_branches found it"
     with torch.device(model.device):
         made = part.build(width, model.plan, f"{branch.name}.sublayer").train(whole.training)
+    narrowed_alike(made, whole)
     cut = cuts(branch.branch.sublayer, part, width, group.size)
     for module in made.modules():
         if isinstance(module, Dropout):

@@ -28,6 +28,7 @@ from anyformer.training.parallel.exchange_clock import ExchangeClock
 from anyformer.training.parallel.experts import divide_experts
 from anyformer.training.parallel.pipeline import Pipelined
 from anyformer.training.parallel.relay import divide_stages
+from anyformer.training.parallel.scales import divide_scales
 from anyformer.training.parallel.sharding import OwnMesh, Root, gather_within, runs_of, sharded
 from anyformer.training.parallel.shares import SharedCheckpoints, Staged
 from anyformer.training.parallel.tensor import divide_layers
@@ -105,6 +106,11 @@ class Together:
             dist.all_reduce(summed[name], group=self.rows)
         return summed
 
+    def largest(self, numbers: Tensor) -> Tensor:
+        found = numbers.detach().clone()
+        dist.all_reduce(found, dist.ReduceOp.MAX, group=self.rows)
+        return found
+
     def every(self, value: T) -> list[T]:
         found: list[T] = [value] * self.size
         dist.all_gather_object(found, value)
@@ -180,6 +186,9 @@ class Together:
                     divide_vocabulary(model, self.weights["tensor"])
             if self.asked.context > 1 and vocabulary:
                 divide_logits(model, self.mesh)
+            for name in ("context", "tensor"):
+                if self.mesh[name].size() > 1:
+                    divide_scales(model, self.mesh[name].get_group())
         if self.experts is not None:
             over = self.experts["expert", "tensor"]
             weights = [weight for model in models for weight in divide_experts(model, over)]
