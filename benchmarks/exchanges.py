@@ -22,7 +22,8 @@ from benchmarks.equality import MODES, Case, asked, by_mode, every_case, found, 
 
 from anyformer.model.divided import local
 from anyformer.objectives import divides_logits
-from anyformer.planning.collectives import Workload, exchanged, held
+from anyformer.planning.collectives import Workload, exchanged
+from anyformer.planning.held_weights import held
 from anyformer.testing.collective_bytes import Counting
 from anyformer.training.held_out import corpus_of
 from anyformer.training.parallel import joined

@@ -9,7 +9,8 @@ from anyformer.api import architecture
 from anyformer.describe import UserError, change_all
 from anyformer.mesh import Mesh
 from anyformer.plan import Plan
-from anyformer.planning.collectives import Workload, exchanged, held
+from anyformer.planning.collectives import Workload, exchanged
+from anyformer.planning.held_weights import held
 from anyformer.planning.staged import Staged, stages_of
 from anyformer.training import load_run
 from anyformer.training.parallel import Alone, check_mesh

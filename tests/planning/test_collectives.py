@@ -10,7 +10,8 @@ from benchmarks.exchanges import RESULT, Exchange
 
 from anyformer.objectives import Setting, divides_logits
 from anyformer.objectives.mixing import training_feed
-from anyformer.planning.collectives import Workload, exchanged, held
+from anyformer.planning.collectives import Workload, exchanged
+from anyformer.planning.held_weights import held
 from anyformer.training.held_out import corpus_of
 
 COUNTED = [Exchange(**row) for row in json.loads(RESULT.read_text(encoding="utf-8"))["results"]]

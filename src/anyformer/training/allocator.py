@@ -14,7 +14,7 @@ import sys
 _TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD = -1, -2, -3  # glibc's malloc.h
 
 
-LARGE = 2**20
+LARGE = 2**17
 """Bytes of a block that goes back to the system as soon as it is freed."""
 
 

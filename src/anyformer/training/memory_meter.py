@@ -56,6 +56,7 @@ class MemoryMeter:
             yield
         if watched is not None:
             self.tensors = before + watched.most
+            give_back()  # what the profiler noted would stay in the process
         size = status("VmHWM") if reads else None
         if size is not None and self._before is not None:
             self.resident = max(self.resident or 0, size - self._before)

@@ -2,7 +2,8 @@
 process, one forward, one backward (1F1B, Narayanan et al. 2021, arXiv 2104.04473).
 
 The stream goes on with the sums of the experts' penalties, and its gradient comes back; only the last stage knows the loss.
-What stands beside the layers every process has, and gradients of it are added up over all of them.
+What stands beside the layers every process has, and gradients of it are added up over all of them. Copies of the model sum
+their gradients once, with the last piece.
 """
 
 from __future__ import annotations
@@ -52,6 +53,9 @@ class Stage(nn.Module):
         examples = batch.pieces[int(number)]
         outputs, loads = self._computed(Arrived(given), examples, batch.key(examples))
         self.pieces.loads.append(loads)
+        last = int(number) == len(batch.pieces) - 1
+        goes_back = outputs if isinstance(outputs, Tensor) else outputs[0]
+        goes_back.register_hook(lambda gradient: self.root.sum_over_copies(last))
         return outputs
 
     @torch.no_grad()

@@ -13,7 +13,7 @@ from typing import TypeVar
 from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import FSDPModule, fully_shard
-from torch.distributed.fsdp._fully_shard._fsdp_common import HSDPMeshInfo, ShardPlacementResult
+from torch.distributed.fsdp._fully_shard._fsdp_common import FSDPMeshInfo, HSDPMeshInfo, ShardPlacementResult
 from torch.distributed.tensor import Shard
 
 from anyformer.model import Transformer
@@ -33,6 +33,11 @@ class Root(nn.Module):
 
     def forward(self, act: Callable[[], T]) -> T:
         return act()
+
+    def sum_over_copies(self, now: bool) -> None:
+        """See `Copies`."""
+        assert isinstance(self, FSDPModule), "`sharded` made it one"
+        self.set_requires_all_reduce(now)
 
 
 class Hidden:
@@ -64,12 +69,14 @@ class OwnMesh:
         """The argument of `fully_shard` that tells them apart; weights of one mesh must have one and the same `mesh_info`."""
         if self.mesh is None:
             return lambda weight: None
-        own, info = set(self.weights), HSDPMeshInfo(self.mesh, shard_mesh_dim=1, replicate_mesh_dim=0)
+        own = set(self.weights)
+        info = FSDPMeshInfo(self.mesh, 0) if self.mesh.ndim == 1 else HSDPMeshInfo(self.mesh, 1, 0)
         return lambda weight: ShardPlacementResult(Shard(0), info) if weight in own else None
 
 
 def sharded(models: Sequence[Transformer], mesh: DeviceMesh, apart: OwnMesh, *, compiled: bool) -> Root:
-    """Divide the weights of models over the mesh; `compiled`: each layer."""
+    """Divide the weights of models over a mesh: of processes that divide a copy, or of copies and these. `compiled`: each
+    layer."""
     root = Root(models)
     kept = {weight for model in models for name, weight in model.named_parameters() if name in unlearnt(model.architecture)}
     placement = apart.placement()
