@@ -86,19 +86,22 @@ OPTIMISERS = {
 
 @dataclass(frozen=True)
 class Case:
-    """One architecture in one mode with one optimiser."""
+    """One architecture in one mode with one optimiser; each process has its rows in so many `pieces`, by default in as many as
+    a pipeline has stages."""
 
     architecture: str
     mode: str
     optimiser: str
+    pieces: int | None = None
 
     @staticmethod
     def of(text: str) -> Case:
-        """From its name, `architecture:mode:optimiser`."""
-        return Case(*text.split(":"))
+        """From its name, `architecture:mode:optimiser` or `architecture:mode:optimiser:pieces`."""
+        architecture, mode, optimiser, *pieces = text.split(":")
+        return Case(architecture, mode, optimiser, *map(int, pieces))
 
     def __str__(self) -> str:
-        return f"{self.architecture}:{self.mode}:{self.optimiser}"
+        return f"{self.architecture}:{self.mode}:{self.optimiser}" + ("" if self.pieces is None else f":{self.pieces}")
 
 
 def belongs(name: str, mesh: Mesh) -> bool:
@@ -161,10 +164,11 @@ def trained(run: Run, ranks: Ranks) -> tuple[list[float], dict[str, Tensor], dic
 def compared(case: Case, text: Path, ranks: Ranks) -> Difference | None:
     """How far a case is from one process; the first process computes that, and None is what the others have."""
     stages = MODES[case.mode][ranks.size].pipeline
-    together = trained(run_of(case, text, stages, stages), ranks)
+    pieces = case.pieces or stages
+    together = trained(run_of(case, text, pieces, stages), ranks)
     if not ranks.first:
         return None
-    alone = trained(run_of(case, text, stages * ranks.replicas, stages), ALONE)
+    alone = trained(run_of(case, text, pieces * ranks.replicas, stages), ALONE)
     loss = max(abs(ours - theirs) / abs(theirs) for ours, theirs in zip(together[0], alone[0], strict=True))
     # A weight whose gradient is rounding, as that of a key's bias, goes where the rounding says: Adam divides it by its size.
     moved = {name for name, value in alone[1].items() if float(value.norm()) > least(alone[1])}

@@ -1,6 +1,6 @@
 """Memory of a process of several, foretold and measured: python -m benchmarks.rank_memory
 
-A model of 67 M parameters, and one of 60 M with experts, train for three updates in each mesh. Measured is how far a process
+A model of 67 M parameters, and one of 60 M with experts, train for two updates in each mesh. Measured is how far a process
 grew from before its model was made to its largest size until then, as the system says it (Linux alone), beyond what one of a
 tiny model of as many layers grows in the same mesh: modules that torch loads late, connections, Python's own objects. No clock
 changes it. The file of results has both.
@@ -67,10 +67,10 @@ class Trial:
         return Mesh(**self.mesh).divided * self.mesh.get("data", 1)
 
     def run(self, text: Path) -> Run:
-        """Three updates of eight rows of 128 tokens."""
+        """Two updates of eight rows of 128 tokens: the second one finds the optimiser's state."""
         model = change_all(architecture(self.model), {**CHANGES[self.model], **(TINY[self.model] if self.tiny else {})})
         return Run(
-            architecture=model, steps=3, batch=8, length=128, accumulation=2,
+            architecture=model, steps=2, batch=8, length=128, accumulation=2,
             data=Text(paths=(str(text),), tokenizer=Bytes(), validation=0.1),
             plan=Plan(precision="fp32", compile="off", mesh=Mesh(**self.mesh)),
             evaluation=Evaluation(every=99, batches=1, final_tokens=128, baseline=False), checkpoints=Checkpoints(every=99),

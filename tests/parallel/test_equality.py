@@ -10,7 +10,7 @@ from benchmarks.equality import ARCHITECTURES, MODES, OPTIMISERS, RANKS, RESULT,
 
 CASES = (
     "gpt2:tensor:adamw", "llama-3-8b:context:muon", "deepseek-v3:expert:adamw", "qwen3-next-80b-a3b:shard:schedule_free",
-    "t5-small:tensor:adafactor", "electra-small:pipeline:adamw_8bit",
+    "t5-small:tensor:adafactor", "electra-small:pipeline:adamw_8bit", "gpt2:data:adamw:2",
 )  # fmt: skip
 LARGEST, FARTHEST = 1e-5, 2e-4
 """Of losses and gradients, and of weights: where a gradient is nearly zero, Adam divides its rounding by its size."""
