@@ -90,7 +90,7 @@ TRIALS = (
 
 
 def watched(run: Run, place: Path) -> dict[str, int]:
-    """What this process took when it trained the run: the bytes that it grew, and all that it had."""
+    """What this process took when it trained the run: the bytes that it grew, all that it had until it saved, and at last."""
     found, start, save = dict[str, Any](), Trainer.start, Session._write
 
     def started(*given: object) -> Trainer:
@@ -104,7 +104,7 @@ def watched(run: Run, place: Path) -> dict[str, int]:
 
     loop.Trainer.start, Session._write = staticmethod(started), saved  # type: ignore[method-assign]
     train(run, place / "run", console=Console(quiet=True))
-    return {"grown": found["peak"] - found["before"], "resident": found["peak"]}
+    return {"grown": found["peak"] - found["before"], "resident": found["peak"], "ended": memory_meter.status("VmHWM") or 0}
 
 
 def foretold(run: Run, processes: int) -> int:

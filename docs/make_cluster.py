@@ -45,6 +45,18 @@ def exchanges() -> str:
     return "\n".join([f"{said} {shown}", "", *lines, ""])
 
 
+def process_memory() -> str:
+    """What the largest process of each mesh holds beyond that of a tiny model, foretold and measured."""
+    record = json.loads((RESULTS / "rank_memory.json").read_text(encoding="utf-8"))
+    lines = ["| model | mesh | foretold, MB | measured, MB | ratio |", "|---|---|---|---|---|"]
+    for row in record["rows"]:
+        mesh, sizes = " x ".join(f"{name} {size}" for name, size in row["mesh"].items()), (row["foretold"], row["measured"])
+        lines.append(f"| {row['model']} | {mesh} | {' | '.join(f'{size / 1e6:,.0f}' for size in sizes)} | {row['ratio']:.2f} |")
+    tiny = [row["tiny"] / 1e6 for row in record["rows"]]
+    said = f"torch {record['torch']}; a process of the tiny model grows by {min(tiny):.0f} to {max(tiny):.0f} MB."
+    return "\n".join([said, "", *lines, ""])
+
+
 def dispatching() -> str:
     """The bytes of both ways of experts, by number of processes."""
     record = json.loads((RESULTS / "dispatching.json").read_text(encoding="utf-8"))
@@ -96,6 +108,7 @@ def page() -> str:
         "equality": equality(),
         "exchanges": exchanges(),
         "dispatching": dispatching(),
+        "process memory": process_memory(),
         "default run": default_run(),
         "clusters": clusters(),
     }.items():

@@ -34,13 +34,8 @@ class GatheredWeights:
         return self._sent * (self.root + self.layer) + self.root + self.layer
 
     @property
-    def forward(self) -> int:
-        """When a layer is gathered: its two buffers, and that of the layer before."""
-        return self.root + (1 + 2 * self._sent) * self.layer
-
-    @property
     def loss(self) -> int:
-        """The buffer of the last layer is still there."""
+        """In the forward pass, and at the loss, the buffer of the layer before is still there."""
         return self.root + self._sent * self.layer
 
     @property

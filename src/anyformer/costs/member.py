@@ -53,12 +53,12 @@ class Member:
             saved = moment.activations * self.saved + own * (pieces - 1)
             return self._kept(moment, gradients) + saved + self._made(moment, loss)
 
-        # While one more layer is gathered or sent, what one layer saved is gone or not there yet.
+        # While the gradients of one layer are sent, what it saved is gone.
         spared = min(gathered.layer, own * self.layer)
         gone = (loss.activations - peak.in_layers.activations) * self.saved
         yield at(replace(loss, activations=0, temporaries=0)) + gathered.start
         yield at(peak.in_forward) + gathered.loss
-        yield at(replace(loss, temporaries=0)) + gathered.forward - spared
+        yield at(replace(loss, temporaries=0)) + gathered.backward - spared
         yield at(loss) + loss.logits * self.logits + gathered.loss
         yield at(peak.in_backward) + gathered.loss + gathered.head
         yield at(peak.in_layers) + gathered.backward - max(0, spared - gone)
