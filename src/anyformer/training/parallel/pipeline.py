@@ -55,7 +55,7 @@ class Stage(nn.Module):
         self.pieces.loads.append(loads)
         last = int(number) == len(batch.pieces) - 1
         goes_back = outputs if isinstance(outputs, Tensor) else outputs[0]
-        goes_back.register_hook(lambda gradient: self.root.sum_over_copies(last))
+        goes_back.register_hook(lambda gradient: self.root.sum_over_copies(last))  # type: ignore[no-untyped-call]
         return outputs
 
     @torch.no_grad()
