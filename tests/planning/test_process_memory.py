@@ -38,14 +38,15 @@ def test_layers_are_gathered_and_what_stands_outside_them():
     outside = sum(weights.values()) - sum(layers.values())
     (one,) = of("llama-3-8b", shard=2)
     assert one.gathered.root == outside
-    assert one.gathered.head == weights["head.weight"]
+    assert one.gathered.head == weights["head.weight"] + weights["decoder.final_norm.weight"]
     assert one.gathered.layer == sum(size for path, size in layers.items() if ".layers.0." in path)
     assert (one.gathered.tied, one.gathered.ways) == (0, 2)
     assert (one.saved, one.logits, one.pieces) == (1, 1, 1)
     # A table that is read twice gets two gradients, and their sum is a third.
     (tied,) = of("gpt2", shard=2)
     assert tied.gathered.tied == tied.twice == 2 * sizes("gpt2")["embedding.weight"]
-    assert tied.gathered.head == sizes("gpt2")["embedding.weight"]
+    final = sum(size for path, size in sizes("gpt2").items() if "final_norm" in path)
+    assert tied.gathered.head == sizes("gpt2")["embedding.weight"] + final
 
 
 @pytest.mark.parametrize("mesh", [{"data": 2}, {"shard": 4}, {"tensor": 2}, {"context": 2}, {"pipeline": 2, "shard": 2}])
@@ -70,7 +71,7 @@ def test_what_is_saved_is_of_own_positions_and_what_is_gathered():
     # Logits of own positions; of own tokens, beside their exponentials.
     assert (apart.logits, apart.of_logits) == (0.5, 0.5)
     assert (by_heads.logits, by_heads.of_logits) == (1.0, 0.5)
-    assert by_heads.gathered.head == whole["head.weight"] // 2
+    assert by_heads.gathered.head == whole["head.weight"] // 2 + whole["decoder.final_norm.weight"]
 
 
 def test_stages_hold_their_layers_and_pieces():

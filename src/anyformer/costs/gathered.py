@@ -16,8 +16,8 @@ from dataclasses import dataclass
 @dataclass(frozen=True)
 class GatheredWeights:
     """Bytes of gathered weights: `root`, of all that stand outside the layers, from the forward pass to the end of the backward
-    pass; `head`, of those among them whose gradients come before those of the layers; `layer`, of the largest layer, while it
-    computes; `tied`, of gradients of a table that gets two. `ways`: the processes that divide them.
+    pass; `head`, of those among them that are computed after the layers, whose gradients come first; `layer`, of the largest
+    layer, while it computes; `tied`, of gradients of a table that gets two. `ways`: the processes that divide them.
 
     As FSDP gathers them (Zhao et al. 2023, arXiv 2304.11277).
     """

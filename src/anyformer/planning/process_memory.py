@@ -6,17 +6,19 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from anyformer.costs.activations import Activations
+from anyformer.costs.counts import located
 from anyformer.costs.gathered import GatheredWeights
 from anyformer.costs.member import Member
-from anyformer.costs.peak import TIED_COPIES
+from anyformer.costs.peak import TIED_COPIES, Find
 from anyformer.costs.saved import SavedTensor
 from anyformer.mesh import Mesh
 from anyformer.model import Architecture
 from anyformer.model.narrowed import divided_branches
 from anyformer.operations import Shape
+from anyformer.parts.layers.stack import Stack
 from anyformer.parts.sublayer import Sublayer
 from anyformer.plan import Plan
-from anyformer.planning.held_weights import FLOAT, GatheredUnit, divided_in_rows, gathered_units
+from anyformer.planning.held_weights import FLOAT, GatheredUnit, HeldWeight, divided_in_rows, gathered_units
 from anyformer.planning.staged import Staged, stages_of
 
 
@@ -25,44 +27,37 @@ def members(
 ) -> tuple[Member, ...]:
     """One process of each stage of the pipeline. `saved`: by a micro-batch of this shape in one process; `vocabulary`: whether
     logits may be divided (`Objective`)."""
-    in_rows = divided_in_rows(architecture, mesh, vocabulary=vocabulary)
-    units, own = gathered_units(architecture, mesh, in_rows), _OwnTensors(architecture, mesh, shape, plan)
-    weights = {name: weight.count for name, weight in architecture.trained_cost(Shape(source=1)).weights.items()}
-    every, found = FLOAT * sum(weights.values()), list[Member]()
-    staged, whole = Staged(architecture, mesh.pipeline), max(1, saved.saved)
+    tally = architecture.trained_cost(Shape(source=1))
+    own = _OwnTensors(architecture, mesh, shape, plan, located(tally))
+    by_layer, every = own.by_layer(saved.tensors), max(1, saved.saved)
     outside = sum(tensor.bytes for tensor in saved.tensors if not (tensor.copies or tensor.loss or tensor.layer))
-    by_layer = own.by_layer(saved.tensors)
-    table = None if architecture.head is None or not architecture.head.tied else architecture.head_table
-    twice = 0 if table is None else FLOAT * weights[table[0]] * TIED_COPIES[plan.number]
+    weights = {name: FLOAT * weight.count for name, weight in tally.weights.items()}
+    held = _OwnWeights(architecture, mesh, weights, divided_in_rows(architecture, mesh, vocabulary=vocabulary))
+    total, twice = sum(weights.values()), sum(weights[name] for name in held.tied) * TIED_COPIES[plan.number]
+    # Of a divided vocabulary the loss saves the exponentials of its logits too.
+    of_logits, copies = (1 / mesh.tensor, 2) if held.in_rows else (1.0, 1)
+    of_logits /= mesh.context if vocabulary else 1
+    found = list[Member]()
     for stage in range(mesh.pipeline):
-        here = {prefix: unit for prefix, unit in units.items() if staged.stage_of(prefix) in (None, stage)}
-        sizes = {prefix: _whole(unit, mesh) for prefix, unit in here.items()}
-        kept, last = sum(_held(unit, mesh) for unit in here.values()), stage == mesh.pipeline - 1
-        idle = sum(
-            FLOAT * count // (mesh.tensor if name in in_rows else 1) // mesh.weights
-            for name, count in weights.items()
-            if mesh.pipeline > 1 and staged.stage_of(name) is None and stage not in staged.learning(name)
-        )
-        head = _of_head(weights, None if table is None else table[0], in_rows, mesh) if last else 0
+        units, last = held.units(stage), stage == mesh.pipeline - 1
+        kept = sum(held.kept(unit) for unit in units.values())
         layers = [size for layer, size in by_layer.items() if own.stage_of(layer) in (None, stage)]
-        # Of a divided vocabulary the loss saves the exponentials of its logits too.
-        logits = (2 / mesh.tensor if in_rows else 1.0) / (mesh.context if vocabulary else 1)
         found.append(
             Member(
-                kept=kept / every,
-                learnt=(kept - idle) / every,
-                computed=sum(sizes.values()) / every,
-                saved=(outside + sum(layers)) / whole,
+                kept=kept / total,
+                learnt=(kept - held.idle(stage)) / total,
+                computed=sum(held.whole(unit) for unit in units.values()) / total,
+                saved=(outside + sum(layers)) / every,
                 layer=max(layers, default=0) / max(1, outside + sum(layers)),
-                logits=logits if last else 0.0,
-                of_logits=(logits / 2 if in_rows else logits) if last else 0.0,
+                logits=copies * of_logits * last,
+                of_logits=of_logits * last,
                 pieces=mesh.pipeline - stage,
                 twice=twice,
                 gathered=GatheredWeights(
-                    root=sizes[""],
-                    head=head,
-                    layer=max((size for prefix, size in sizes.items() if prefix), default=0),
-                    tied=twice // (mesh.tensor if in_rows else 1) if last else 0,
+                    root=held.whole(units[""]),
+                    head=held.first(located(tally)) * last,
+                    layer=max((held.whole(unit) for prefix, unit in units.items() if prefix), default=0),
+                    tied=twice // (mesh.tensor if held.in_rows else 1) * last,
                     ways=mesh.weights,
                 ),
             )
@@ -70,25 +65,51 @@ def members(
     return tuple(found)
 
 
-def _parts(mesh: Mesh) -> Mapping[bool, int]:
-    """The processes that divide a weight, by whether it is of experts."""
-    return {False: mesh.weights, True: mesh.weights // mesh.expert}
+@dataclass(frozen=True)
+class _OwnWeights:
+    """What a process has of the weights; `sizes`: bytes of each; `in_rows`: those that `tensor` divides by tokens."""
 
+    architecture: Architecture
+    mesh: Mesh
+    sizes: Mapping[str, int]
+    in_rows: Collection[str]
 
-def _whole(unit: GatheredUnit, mesh: Mesh) -> int:
-    """Bytes of the weights of a unit as they are gathered, with padding."""
-    return sum(weight.padded(_parts(mesh)[weight.expert]) for weight in unit.held)
+    @property
+    def tied(self) -> tuple[str, ...]:
+        """The table that the head reads too, where it does."""
+        head, table = self.architecture.head, self.architecture.head_table
+        return () if head is None or not head.tied or table is None else (table[0],)
 
+    def units(self, stage: int) -> Mapping[str, GatheredUnit]:
+        """What a process of a stage of the pipeline gathers together."""
+        staged = Staged(self.architecture, self.mesh.pipeline)
+        units = gathered_units(self.architecture, self.mesh, self.in_rows)
+        return {prefix: unit for prefix, unit in units.items() if staged.stage_of(prefix) in (None, stage)}
 
-def _held(unit: GatheredUnit, mesh: Mesh) -> int:
-    """Bytes of the part of them that a process keeps."""
-    return sum(weight.padded(_parts(mesh)[weight.expert]) // _parts(mesh)[weight.expert] for weight in unit.held)
+    def whole(self, unit: GatheredUnit) -> int:
+        """Bytes of the weights of a unit as they are gathered, with padding."""
+        return sum(weight.padded(self._parts(weight)) for weight in unit.held)
 
+    def kept(self, unit: GatheredUnit) -> int:
+        """Bytes of the part of them that a process keeps."""
+        return sum(weight.padded(self._parts(weight)) // self._parts(weight) for weight in unit.held)
 
-def _of_head(weights: Mapping[str, int], table: str | None, in_rows: Collection[str], mesh: Mesh) -> int:
-    """Bytes of the weights of the head, which may be a table of tokens."""
-    names = [name for name in weights if name.startswith("head.") or name == table]
-    return sum(FLOAT * weights[name] // (mesh.tensor if name in in_rows else 1) for name in names)
+    def idle(self, stage: int) -> int:
+        """Bytes that it keeps of weights that get no gradient in this stage."""
+        staged = Staged(self.architecture, self.mesh.pipeline)
+        names = [name for name in self.sizes if self.mesh.pipeline > 1 and staged.stage_of(name) is None]
+        return sum(self._own(name) // self.mesh.weights for name in names if stage not in staged.learning(name))
+
+    def first(self, find: Find) -> int:
+        """Bytes of the weights whose gradients come before those of the layers."""
+        return sum(self._own(name) for name in self.sizes if find(name)[0].after or name in self.tied)
+
+    def _own(self, name: str) -> int:
+        return self.sizes[name] // (self.mesh.tensor if name in self.in_rows else 1)
+
+    def _parts(self, weight: HeldWeight) -> int:
+        """The processes that divide a weight."""
+        return self.mesh.weights // (self.mesh.expert if weight.expert else 1)
 
 
 @dataclass(frozen=True)
@@ -99,6 +120,7 @@ class _OwnTensors:
     mesh: Mesh
     shape: Shape
     plan: Plan
+    find: Find
 
     def by_layer(self, tensors: Collection[SavedTensor]) -> Mapping[str, float]:
         """Bytes of each layer, with what its sublayers gather of all positions."""
@@ -110,20 +132,19 @@ class _OwnTensors:
 
     def stage_of(self, layer: str) -> int | None:
         """The stage of the pipeline that computes a layer; None for one that all compute."""
-        stack, _, number = layer.partition(".layers.")
-        if self.architecture.stacks[stack] is not self.architecture.output_stack:
+        stack, number = self._place(layer)
+        if stack is not self.architecture.output_stack:
             return None
-        stages = stages_of(self.architecture.output_stack.depth, self.mesh.pipeline)
-        return next(stage for stage, layers in enumerate(stages) if int(number) in layers)
+        stages = stages_of(stack.depth, self.mesh.pipeline)
+        return next(stage for stage, layers in enumerate(stages) if number in layers)
 
     def _share(self, tensor: SavedTensor) -> float:
         """Between sublayers each process has its positions; a divided sublayer reads those of all of `tensor`, and one
         that is not divided computes them all."""
-        branch, _, inside = tensor.path.removeprefix(f"{tensor.layer}.").partition(".")
-        sublayer = self._sublayers(tensor.layer).get(branch)
-        computes = inside.startswith("sublayer") and sublayer is not None
-        divided = self.mesh.tensor > 1 and branch in self._divided(tensor.layer)
-        of_all = computes and sublayer is not None and sublayer.gathers(self.architecture.width) is None
+        at, sublayers = self.find(tensor.name)[0], self._sublayers(tensor.layer)
+        computes = at.sublayer and at.branch in sublayers
+        divided = at.branch in self._divided(tensor.layer)
+        of_all = computes and at.branch is not None and sublayers[at.branch].gathers(self.architecture.width) is None
         positions = 1 if of_all else self.mesh.context
         features = self.mesh.tensor if not computes or (divided and tensor.divided) else 1
         return 1 / positions / features
@@ -139,15 +160,19 @@ class _OwnTensors:
 
     def _sublayers(self, layer: str) -> Mapping[str, Sublayer]:
         """The sublayers of a layer by branch."""
-        place, _, number = layer.partition(".layers.")
-        stack = self.architecture.stacks[place]
-        return {name: branch.sublayer for name, branch in stack.variants[stack.layers[int(number)]].branches.items()}
+        stack, number = self._place(layer)
+        return {name: branch.sublayer for name, branch in stack.variants[stack.layers[number]].branches.items()}
 
     def _divided(self, layer: str) -> Mapping[str, Sublayer]:
         """What each process computes of those that `tensor` divides."""
-        place, _, number = layer.partition(".layers.")
-        stack = self.architecture.stacks[place]
         if self.mesh.tensor == 1:
             return {}
+        stack, number = self._place(layer)
         found = divided_branches(stack, self.architecture.width, self.mesh.tensor)
-        return {name: part for (variant, name), part in found.items() if variant == stack.layers[int(number)]}
+        return {name: part for (variant, name), part in found.items() if variant == stack.layers[number]}
+
+    def _place(self, layer: str) -> tuple[Stack, int]:
+        """The stack of a layer, and its number."""
+        at = self.find(layer)[0]
+        assert at.layer is not None, "it is the path of a layer"
+        return self.architecture.stacks[at.module], int(at.layer)
