@@ -28,7 +28,7 @@ from typing import Any
 
 import torch
 from benchmarks import forms
-from benchmarks.forms import FORMS, WIDE
+from benchmarks.forms import FORMS, TWICE, WIDE
 from torch import Tensor
 
 from anyformer.api import architecture
@@ -74,6 +74,9 @@ MODES: Mapping[str, Mapping[int, Mesh]] = {
         4: Mesh(data=1, pipeline=2, shard=2, schedule="zero_bubble"),
     },
     "pipeline compiled": {2: Mesh(data=1, pipeline=2, chunks=2), 4: Mesh(data=1, pipeline=2, shard=2)},
+    "data x pipeline": {4: Mesh(data=2, pipeline=2)},
+    "data x pipeline interleaved": {4: Mesh(data=2, pipeline=2, chunks=2)},
+    "data x pipeline zero-bubble": {4: Mesh(data=2, pipeline=2, schedule="zero_bubble")},
     "pipeline x shard": {ranks: Mesh(data=1, pipeline=2, shard=ranks // 2) for ranks in RANKS if ranks > 2},
     "pipeline x context": {4: Mesh(data=1, pipeline=2, context=2)},
     "pipeline x shard x tensor": {8: Mesh(data=1, pipeline=2, shard=2, tensor=2)},
@@ -93,6 +96,9 @@ FEW = {
     "pipeline interleaved": ("llama-2-7b", "deepseek-v2-lite", "mixtral-8x7b", "gemma-2-2b", "t5-small"),
     "pipeline zero-bubble": ("llama-2-7b", "deepseek-v2-lite", "mixtral-8x7b", "gemma-2-2b"),
     "pipeline compiled": ("llama-2-7b",),
+    "data x pipeline": ("llama-2-7b", "gpt2", "t5-small"),
+    "data x pipeline interleaved": ("llama-2-7b", "mixtral-8x7b", "t5-small"),
+    "data x pipeline zero-bubble": ("llama-2-7b", "gpt2"),
 }
 """Modes that a few architectures try, with one optimiser."""
 NORM = "norm of all gradients"
@@ -153,9 +159,9 @@ class Difference:
     weight_of: str
 
 
-def pieces_of(mesh: Mesh) -> int:
+def pieces_of(mesh: Mesh, form: str = WIDE) -> int:
     """The pieces of a batch in each replica: one for each chunk of a pipeline, so that processes of several go round twice."""
-    return mesh.pipeline if mesh.chunks == 1 else 2 * mesh.pipeline
+    return (mesh.pipeline if mesh.chunks == 1 else 2 * mesh.pipeline) * (2 if form == TWICE else 1)
 
 
 def run_of(case: Case, text: Path, pieces: int, chunks: int) -> Run:
@@ -206,7 +212,7 @@ def plain(weight: Tensor) -> Tensor:
 def compared(case: Case, text: Path, ranks: Ranks) -> Difference | None:
     """How far a case is from one process; the first process computes that, and None is what the others have."""
     mesh = MODES[case.mode][ranks.size]
-    pieces = pieces_of(mesh)
+    pieces = pieces_of(mesh, case.form)
     run = run_of(case, text, pieces, mesh.all_chunks)
     together = trained(change_all(run, {"plan.compile": "on"}) if case.mode in COMPILED else run, ranks)
     if not ranks.first:

@@ -1,5 +1,5 @@
-"""Runs in which an adapter alone learns, or whose numbers are narrower than fp32: what each changes of a run of
-`benchmarks.equality`, and where it is compared."""
+"""Runs in which an adapter alone learns, whose numbers are narrower than fp32, or whose batch is in more pieces: what each
+changes of a run of `benchmarks.equality`, and where it is compared."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ class Fp8AmongFp32(Fp8):
 
 WIDE = "fp32"
 """The form of a run in fp32 throughout."""
+TWICE = "two pieces"
+"""The same with twice as many pieces of a batch: gradients add up before copies of the model sum them."""
 PLAN = Plan(precision="fp32", compile="off")
 ADAPTERS = {
     name: {"tuning": Tuning(adapter=adapter)}
@@ -37,7 +39,8 @@ AMONG_FP32 = {
     for shared in ("tensor", "running")
 }
 FORMS: Mapping[str, Mapping[str, Any]] = {
-    name: {"plan": PLAN, **changes} for name, changes in {WIDE: {}, **ADAPTERS, **BASES, **EIGHT_BITS, **AMONG_FP32}.items()
+    name: {"plan": PLAN, **changes}
+    for name, changes in {WIDE: {}, TWICE: {}, **ADAPTERS, **BASES, **EIGHT_BITS, **AMONG_FP32}.items()
 }
 """Fields of a run, by the form's name."""
 ADAPTED = ("llama-3-8b", "deepseek-v2-lite")
@@ -46,6 +49,8 @@ ADAPTED_MODES = ("data", "shard", "tensor", "expert", "context", "pipeline", "sh
 NARROW = "mixtral-8x7b"
 """The architecture in narrower numbers: matrices of linear maps, and stacks of experts."""
 NARROW_MODES = ("data", "shard", "data x shard", "pipeline")
+COPIED, COPIED_MODES = "gpt2", ("data", "data x shard")
+"""The architecture and the modes with more pieces."""
 CUTTING = ("expert", "tensor", "context")
 """Modes in which processes sum parts of what one process sums at once: where sums are rounded to bf16, they differ by that, and
 numbers that fall to the other side of a boundary of fp8 by a step of it. So all but the operands is in fp32 there."""
@@ -57,4 +62,5 @@ def compared(mode: str, ranks: int) -> list[tuple[str, str]]:
         return []
     adapted = [(form, name) for form in ADAPTERS for name in ADAPTED if mode in ADAPTED_MODES]
     narrow = [*BASES, *EIGHT_BITS] if mode in NARROW_MODES else list(AMONG_FP32) if mode in CUTTING else []
-    return adapted + [(form, NARROW) for form in narrow]
+    more = [(TWICE, COPIED)] if mode in COPIED_MODES else []
+    return adapted + [(form, NARROW) for form in narrow] + more

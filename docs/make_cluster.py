@@ -38,13 +38,25 @@ def exchanges() -> str:
     equal = sum(row["counted"] == row["foretold"] and row["held"] == row["held_foretold"] for row in rows)
     lines = ["| mode | processes | KB that collectives carry | KB of weights in a process |", "|---|---|---|---|"]
     for row in sorted(rows, key=lambda each: (each["case"].split(":")[1], each["ranks"])):
-        name, mode, _ = row["case"].split(":")
-        if name == SHOWN:
+        name, mode, _, *form = row["case"].split(":")
+        if name == SHOWN and not form:
             sizes = ", ".join(f"{key} {size / 1000:,.0f}" for key, size in row["counted"].items())
             lines.append(f"| {mode} | {row['ranks']} | {sizes} | {row['held'] / 1000:,.0f} |")
     said = f"{equal} of {len(rows)} cases are equal to the byte ({record['date']}, torch {record['versions']['torch']})."
     shown = f"The tiny {SHOWN}, a forward and backward pass of all processes together, by operation and dimension of the mesh:"
     return "\n".join([f"{said} {shown}", "", *lines, ""])
+
+
+def process_memory() -> str:
+    """What the largest process of each mesh holds beyond that of a tiny model, foretold and measured."""
+    record = json.loads((RESULTS / "rank_memory.json").read_text(encoding="utf-8"))
+    lines = ["| model | mesh | foretold, MB | measured, MB | ratio |", "|---|---|---|---|---|"]
+    for row in record["rows"]:
+        mesh, sizes = " x ".join(f"{name} {size}" for name, size in row["mesh"].items()), (row["foretold"], row["measured"])
+        lines.append(f"| {row['model']} | {mesh} | {' | '.join(f'{size / 1e6:,.0f}' for size in sizes)} | {row['ratio']:.2f} |")
+    tiny = [row["tiny"] / 1e6 for row in record["rows"]]
+    said = f"torch {record['torch']}; a process of the tiny model grows by {min(tiny):.0f} to {max(tiny):.0f} MB."
+    return "\n".join([said, "", *lines, ""])
 
 
 def dispatching() -> str:
@@ -99,6 +111,7 @@ def page() -> str:
         "equality of other forms": equality(other=True),
         "exchanges": exchanges(),
         "dispatching": dispatching(),
+        "process memory": process_memory(),
         "default run": default_run(),
         "clusters": clusters(),
     }.items():

@@ -15,7 +15,7 @@ CASES = (
     "t5-small:tensor:adafactor", "electra-small:pipeline:adamw_8bit", "t5-small:pipeline interleaved:adamw",
     "deepseek-v2-lite:pipeline zero-bubble:adamw", "llama-3-8b:tensor:adamw:DoRA", "deepseek-v2-lite:context:adamw:LoRA",
     "mixtral-8x7b:pipeline:adamw:LoRA on nf4", "mixtral-8x7b:shard:adamw:fp8 by running",
-    "mixtral-8x7b:tensor:adamw:fp8 by tensor, else fp32",
+    "mixtral-8x7b:tensor:adamw:fp8 by tensor, else fp32", "gpt2:data:adamw:two pieces",
 )  # fmt: skip
 LARGEST, FARTHEST = 1e-5, 2e-4
 """Of losses and gradients, and of weights: where a gradient is nearly zero, Adam divides its rounding by its size."""

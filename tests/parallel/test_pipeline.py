@@ -14,9 +14,10 @@ from anyformer.describe import UserError, change_all
 from anyformer.mesh import Mesh
 from anyformer.model import Architecture
 from anyformer.plan import Plan
-from anyformer.planning.collectives import Workload, exchanged, held
+from anyformer.planning.collectives import Workload, exchanged
 from anyformer.planning.communication import bubble
 from anyformer.planning.dealing import dealt
+from anyformer.planning.held_weights import held
 from anyformer.planning.layout import Layout
 from anyformer.planning.rank import in_flight
 from anyformer.planning.staged import Staged, chunks_of, read_again

@@ -12,8 +12,7 @@ from typing import get_args
 import torch
 
 from anyformer.costs.available import free_memory
-from anyformer.costs.gathered import NOTHING, GatheredWeights
-from anyformer.costs.holding import Holding
+from anyformer.costs.member import Member
 from anyformer.costs.moments import PeakMemory
 from anyformer.costs.step import PricedStep
 from anyformer.describe import UserError
@@ -31,32 +30,16 @@ class NotEnoughMemoryError(UserError):
 
 @dataclass(frozen=True)
 class Processes:
-    """The processes of a run that share memory: `parts` of them hold a copy of the model together, in so many `stages`, each of
-    which has all that stands outside the layers; so many, `here`, take from the memory of one device. `gathered`: weights that
-    each of them has whole for a while; `flying`: micro-batches whose activations the first stage keeps, by stages."""
+    """The processes of a run that share memory: so many, `here`, take from the memory of one device; `members`, of which one is
+    like each of them, hold a copy of the model together. None: each trains all of it by itself."""
 
-    parts: int = 1
+    members: tuple[Member, ...] = ()
     here: int = 1
-    stages: int = 1
-    gathered: GatheredWeights = NOTHING
-    flying: float = 1.0
 
-    def shared(self, peak: PeakMemory) -> int:
-        """Bytes of all processes here at the peak, given what one process alone would hold: a process has its part of the
-        weights, of their gradients and of the optimiser's state, what is gathered, and at most all of the rest."""
-        moments = (
-            (peak.in_forward, self.gathered.forward),
-            (peak.at_loss, self.gathered.root),
-            (peak.in_backward, self.gathered.backward),
-            (peak.at_update, self.gathered.end),
-        )
-        return self.here * max(self._held(at) + whole for at, whole in moments)
-
-    def _held(self, at: Holding) -> int:
-        kept = at.weights + at.gradients + at.optimiser + at.copies
-        outside = self.gathered.outside
-        rest = at.total - kept + math.ceil(at.activations * (self.flying - 1))
-        return math.ceil(kept * (1 - outside + outside * self.stages) / self.parts) + rest
+    def shared(self, peak: PeakMemory, accumulation: int = 1) -> int:
+        """Bytes of all processes here at the peak, each as large as the largest, given what one process alone would hold for
+        `accumulation` micro-batches."""
+        return self.here * max((member.most(peak, accumulation) for member in self.members), default=peak.total)
 
 
 ALONE = Processes()
@@ -98,7 +81,7 @@ def training_bytes(
     """Bytes of a training step at its peak, with its tokens, in all processes of a device; see `memory_warnings`."""
     shape = step.shape(batch // accumulation, length)
     tokens = accumulation * shape.batch * (length + 1) * (TOKEN_BYTES + step.position_bytes)
-    return processes.shared(step.peak(shape, plan, accumulation)) + processes.here * tokens
+    return processes.shared(step.peak(shape, plan, accumulation), accumulation) + processes.here * tokens
 
 
 @dataclass(frozen=True)

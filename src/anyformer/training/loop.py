@@ -207,7 +207,7 @@ def _prepared(
         budget.text = budgets.clock() - before
     for line in [*notes, *corpus.summary().splitlines()]:
         console.out(line, highlight=False)
-    memory = MemoryMeter(machine.device, room_for_copy(own, directory, machine.device))
+    memory = MemoryMeter(machine.device, room_for_copy(own, directory, machine.device), alone=ranks.size == 1)
     stop.doing = "building the model"
     source = run.start_from
 

@@ -2,7 +2,8 @@
 process.
 
 The stream goes on with the sums of the experts' penalties, and its gradient comes back; only the last chunk knows the loss.
-What stands beside the layers every process has, and gradients of it are added up over all of them.
+What stands beside the layers every process has, and gradients of it are added up over all of them. Copies of the model sum
+their gradients once, with the last piece, or with `zero_bubble` behind it.
 """
 
 from __future__ import annotations
@@ -63,7 +64,16 @@ class LayerChunk(nn.Module):
         examples = batch.pieces[int(number)]
         outputs, loads = self._computed(Arrived(self.chunk, given), examples, batch.key(examples))
         self.pieces.loads.append(loads)
+        last = int(number) == len(batch.pieces) - 1
+        goes_back = outputs if isinstance(outputs, Tensor) else outputs[0]
+        if goes_back.requires_grad:
+            goes_back.register_hook(lambda gradient: self._sum_over_copies(last))  # type: ignore[no-untyped-call]
         return outputs
+
+    def _sum_over_copies(self, last: bool) -> None:
+        """With the last piece. Outside the layers other weights have gradients in one chunk than in another, and FSDP2 keeps
+        those of a backward pass as one tensor: with several chunks these are summed each time."""
+        self.root.sum_over_copies(last, outside=len(self.line.own) > 1)
 
     @torch.no_grad()
     def like(self, examples: Examples, key: Tensor) -> Tensor:

@@ -16,7 +16,7 @@ from typing import TypeVar
 from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import FSDPModule, fully_shard
-from torch.distributed.fsdp._fully_shard._fsdp_common import HSDPMeshInfo, ShardPlacementResult
+from torch.distributed.fsdp._fully_shard._fsdp_common import FSDPMeshInfo, HSDPMeshInfo, ShardPlacementResult
 from torch.distributed.tensor import Shard
 
 from anyformer.model import Transformer
@@ -42,6 +42,12 @@ class Root(nn.Module):
         """Hold parts alone again of the weights outside the layers, which stay whole after a forward pass."""
         assert isinstance(self, FSDPModule), "`sharded` made it one"
         self.reshard()
+
+    def sum_over_copies(self, now: bool, outside: bool = False) -> None:
+        """See `Copies`; `outside`: whether gradients of weights outside the layers are summed in any case."""
+        assert isinstance(self, FSDPModule), "`sharded` made it one"
+        self.set_requires_all_reduce(now)
+        self.set_requires_all_reduce(now or outside, recurse=False)
 
 
 class Hidden:
@@ -73,12 +79,14 @@ class OwnMesh:
         """The argument of `fully_shard` that tells them apart; weights of one mesh must have one and the same `mesh_info`."""
         if self.mesh is None:
             return lambda weight: None
-        own, info = set(self.weights), HSDPMeshInfo(self.mesh, shard_mesh_dim=1, replicate_mesh_dim=0)
+        own = set(self.weights)
+        info = FSDPMeshInfo(self.mesh, 0) if self.mesh.ndim == 1 else HSDPMeshInfo(self.mesh, 1, 0)
         return lambda weight: ShardPlacementResult(Shard(0), info) if weight in own else None
 
 
 def sharded(models: Sequence[Transformer], mesh: DeviceMesh, apart: OwnMesh, *, compiled: bool) -> Root:
-    """Divide the weights of models over the mesh; `compiled`: each layer."""
+    """Divide the weights of models over a mesh: of processes that divide a copy, or of copies and these. `compiled`: each
+    layer."""
     for model in models:
         set_apart(model)
     root = Root(models)
@@ -115,7 +123,8 @@ def gather_within(root: Root, runs: Iterable[Sequence[nn.Module]]) -> None:
 
 @contextmanager
 def kept_whole(root: Root) -> Iterator[None]:
-    """Within, weights stay gathered once they are, and gradients add up whole; behind it these are summed over processes, once.
+    """Within, weights stay gathered once they are, and gradients add up whole; behind it these are summed over processes and
+    copies, once, whatever `Root.sum_over_copies` was told.
 
     As torch's schedules do it for stages that are divided themselves (`PipelineStage.perform_reduce_grad`).
     """

@@ -192,9 +192,8 @@ class Together:
         if self.experts is not None:
             over = self.experts["expert", "tensor"]
             weights = [weight for model in models for weight in divide_experts(model, over)]
-            apart = OwnMesh(weights, self.experts["data", "outer"])
-        over = self.weights["data", "weights"]
-        root = sharded(models, over, apart, compiled=plan.compile == "on")
+            apart = OwnMesh(weights, self._with_copies(self.experts, "outer"))
+        root = sharded(models, self._with_copies(self.weights, "weights"), apart, compiled=plan.compile == "on")
         if self.asked.chunks > 1:
             gather_within(root, runs_of(models))
         return root
@@ -206,9 +205,9 @@ class Together:
         return found
 
     def passes(self, loss: MicroBatchLoss, within: Within) -> Passes:
+        assert isinstance(within, Root), "`divide` gave it"
         if self.asked.pipeline == 1:
             return Gathered(loss, within, self.asked.context)
-        assert isinstance(within, Root), "`divide` gave it"
         return Pipelined(loss, within, self.asked.context, self.asked.schedule)
 
     def of_stages(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -222,6 +221,11 @@ class Together:
 
     def write(self, given: Contents, directory: Path) -> None:
         self.checkpoints.write(given, directory)
+
+    def _with_copies(self, mesh: DeviceMesh, dividing: str) -> DeviceMesh:
+        """The processes that divide weights, and the copies where there are several: sums over copies, also over a single one,
+        FSDP2 holds until the backward pass ends."""
+        return mesh["data", dividing] if self.asked.data != 1 else mesh[dividing]
 
     @property
     def _stage(self) -> int:

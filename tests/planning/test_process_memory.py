@@ -1,0 +1,97 @@
+"""What a process of a mesh holds is what the model's own weights and saved tensors give."""
+
+from __future__ import annotations
+
+import pytest
+
+from anyformer.catalogue import architecture as catalogue
+from anyformer.costs.activations import activations
+from anyformer.costs.member import Member
+from anyformer.mesh import Mesh
+from anyformer.operations import Shape
+from anyformer.plan import Plan
+from anyformer.planning.held_weights import held
+from anyformer.planning.process_memory import members
+
+PLAN = Plan(precision="fp32")
+LENGTH = 32
+
+
+def of(name: str, **mesh: int) -> tuple[Member, ...]:
+    architecture, shape = catalogue(name, tiny=True), Shape(batch=1, length=LENGTH)
+    return members(architecture, Mesh(**mesh), activations(architecture, shape, PLAN), shape, PLAN, vocabulary=True)
+
+
+def sizes(name: str) -> dict[str, int]:
+    """Bytes of each weight."""
+    return {path: 4 * weight.count for path, weight in catalogue(name, tiny=True).trained_cost(Shape(source=1)).weights.items()}
+
+
+def saved_in_layers(name: str) -> int:
+    found = activations(catalogue(name, tiny=True), Shape(batch=1, length=LENGTH), PLAN)
+    return sum(tensor.bytes for tensor in found.tensors if tensor.layer and not tensor.loss)
+
+
+def test_layers_are_gathered_and_what_stands_outside_them():
+    weights = sizes("llama-3-8b")
+    layers = {path: size for path, size in weights.items() if ".layers." in path}
+    outside = sum(weights.values()) - sum(layers.values())
+    (one,) = of("llama-3-8b", shard=2)
+    assert one.gathered.root == outside
+    assert one.gathered.head == weights["head.weight"] + weights["decoder.final_norm.weight"]
+    assert one.gathered.layer == sum(size for path, size in layers.items() if ".layers.0." in path)
+    assert (one.gathered.tied, one.gathered.ways) == (0, 2)
+    assert (one.saved, one.logits, one.pieces) == (1, 1, 1)
+    # A table that is read twice gets two gradients, and their sum is a third.
+    (tied,) = of("gpt2", shard=2)
+    assert tied.gathered.tied == tied.twice == 2 * sizes("gpt2")["embedding.weight"]
+    final = sum(size for path, size in sizes("gpt2").items() if "final_norm" in path)
+    assert tied.gathered.head == sizes("gpt2")["embedding.weight"] + final
+
+
+@pytest.mark.parametrize("mesh", [{"data": 2}, {"shard": 4}, {"tensor": 2}, {"context": 2}, {"pipeline": 2, "shard": 2}])
+def test_what_stays_is_what_a_process_holds(mesh):
+    """Of the fullest stage of a pipeline, as exchanges count it."""
+    whole = sum(sizes("llama-3-8b").values())
+    expected = held(catalogue("llama-3-8b", tiny=True), Mesh(**mesh), vocabulary=True)
+    assert max(each.kept for each in of("llama-3-8b", **mesh)) == pytest.approx(expected / whole)
+
+
+def test_what_is_saved_is_of_own_positions_and_what_is_gathered():
+    """In processes of `context` all keys and values; in those of `tensor` what goes into a column matrix."""
+    whole, layers = sizes("llama-3-8b"), saved_in_layers("llama-3-8b")
+    architecture = catalogue("llama-3-8b", tiny=True)
+    saved = activations(architecture, Shape(batch=1, length=LENGTH), PLAN)
+    (apart,), (by_heads,) = of("llama-3-8b", context=2), of("llama-3-8b", tensor=2)
+    attention = architecture.stacks["decoder"].variants["layer"].branches["attention"].sublayer
+    keys = 4 * LENGTH * attention.gathers(architecture.width) * architecture.stacks["decoder"].depth
+    assert apart.saved * saved.saved == pytest.approx(saved.saved - layers / 2 + keys / 2)
+    inputs = sum(tensor.bytes for tensor in saved.tensors if ".sublayer" in tensor.path and tensor.layer and not tensor.divided)
+    assert by_heads.saved * saved.saved == pytest.approx(saved.saved - (layers - inputs) / 2)
+    # Logits of own positions; of own tokens, beside their exponentials.
+    assert (apart.logits, apart.of_logits) == (0.5, 0.5)
+    assert (by_heads.logits, by_heads.of_logits) == (1.0, 0.5)
+    assert by_heads.gathered.head == whole["head.weight"] // 2 + whole["decoder.final_norm.weight"]
+
+
+def test_stages_hold_their_layers_and_pieces():
+    first, last = of("llama-3-8b", pipeline=2)
+    assert (first.pieces, last.pieces) == (2, 1)
+    assert (first.logits, last.logits) == (0, 1)
+    layers = saved_in_layers("llama-3-8b")
+    whole = activations(catalogue("llama-3-8b", tiny=True), Shape(batch=1, length=LENGTH), PLAN).saved
+    assert first.saved + last.saved == pytest.approx(2 - layers / whole)
+    assert first.saved == pytest.approx(last.saved, rel=0.05)
+    # The embedding learns in the first stage alone, and the head in the last one.
+    weights = sizes("llama-3-8b")
+    every = sum(weights.values())
+    assert first.kept - first.learnt == pytest.approx((weights["head.weight"] + weights["decoder.final_norm.weight"]) / every)
+    assert last.kept - last.learnt == pytest.approx(weights["embedding.weight"] / every)
+
+
+def test_experts_are_divided_once_more():
+    (alone,), (divided,) = of("mixtral-8x7b", shard=2), of("mixtral-8x7b", shard=2, expert=2)
+    assert alone.kept == pytest.approx(divided.kept)
+    inside = {path: size for path, size in sizes("mixtral-8x7b").items() if ".layers.0.experts.sublayer." in path}
+    experts = sum(size for path, size in inside.items() if "router" not in path)
+    assert alone.gathered.layer - divided.gathered.layer == experts // 2
