@@ -59,12 +59,13 @@ class Trial:
     """Training in a mesh; `tiny`: of a model as deep that is narrow."""
 
     model: str
-    mesh: Mapping[str, int]
+    mesh: Mapping[str, Any]
     tiny: bool = False
 
     @property
     def processes(self) -> int:
-        return Mesh(**self.mesh).divided * self.mesh.get("data", 1)
+        mesh = Mesh(**self.mesh)
+        return mesh.divided * (mesh.data or 1)
 
     def run(self, text: Path) -> Run:
         """Two updates of eight rows of 128 tokens: the second one finds the optimiser's state."""
@@ -82,7 +83,8 @@ TRIALS = (
         Trial(DENSE, mesh)
         for mesh in (
             {"data": 2}, {"shard": 2}, {"shard": 4}, {"data": 2, "shard": 2}, {"tensor": 2}, {"tensor": 2, "shard": 2},
-            {"context": 2}, {"pipeline": 2}, {"pipeline": 2, "shard": 2},
+            {"context": 2}, {"pipeline": 2}, {"pipeline": 2, "shard": 2}, {"pipeline": 2, "chunks": 2},
+            {"pipeline": 2, "schedule": "zero_bubble"}, {"pipeline": 2, "shard": 2, "schedule": "zero_bubble"},
         )
     ),
     Trial(EXPERTS, {"shard": 2}), Trial(EXPERTS, {"shard": 2, "expert": 2}),
