@@ -123,6 +123,11 @@ class StoredTensors(Mapping[str, Tensor]):
             check_finite(made, f"{self.path}: {name}", CheckpointError)
         return made
 
+    def dtype(self, name: str) -> torch.dtype:
+        """The type of the tensor of a name, of which no number is read."""
+        place = self.places[name][0]
+        return self._read(place, name, Extent(place.extent.start, (0,) * len(place.extent.size))).dtype
+
     def _read(self, place: _Place, name: str, extent: Extent) -> Tensor:
         with _reading(place.path):
             file = self._files.opened(place.path, ahead=extent.count * 4)
@@ -135,6 +140,11 @@ class StoredTensors(Mapping[str, Tensor]):
 def shapes_of(tensors: Mapping[str, Tensor]) -> Mapping[str, tuple[int, ...]]:
     """The shapes of tensors by name, without reading those on disk."""
     return tensors.shapes if isinstance(tensors, StoredTensors) else {name: tuple(x.shape) for name, x in tensors.items()}
+
+
+def dtype_of(tensors: Mapping[str, Tensor], name: str) -> torch.dtype:
+    """The type of the tensor of a name, without reading one on disk."""
+    return tensors.dtype(name) if isinstance(tensors, StoredTensors) else tensors[name].dtype
 
 
 def values_like(tensors: Mapping[str, Tensor], name: str, like: Tensor) -> Tensor:

@@ -18,7 +18,7 @@ from anyformer.loading import load
 from anyformer.model import Transformer
 from anyformer.model.adapters import begin
 from anyformer.model.divided import copy_in
-from anyformer.model.portions import Portion
+from anyformer.model.portions import Portion, Types
 from anyformer.quantising import Quantised, held_as, restored
 from anyformer.resolving import architecture
 from anyformer.text import Tokenizer
@@ -79,7 +79,7 @@ class Taking:
         """The names of weights that are taken."""
         return [name for name, shape in self.here.items() if self.there.get(name) == shape]
 
-    def __call__(self, found: Transformer) -> Portion:
+    def __call__(self, found: Transformer, types: Types) -> Portion:
         """Hear of the model that is read, before its weights. Raises `UserError` if none of them fits."""
         self.there = {name: tuple(weight.shape) for name, weight in found.named_parameters()}
         if not self.fits:
