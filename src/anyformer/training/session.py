@@ -163,8 +163,8 @@ class Session:
             self.past = self.past.after(outcome.loss, run.spikes, spike is not None)
             if spike is not None:
                 self._spiked(spike)
+            self.profiler.report()
         self.display.step(number, outcome.loss, run.tokens, seconds, words(used))
-        self.profiler.report()
 
     def _skip(self, number: int, error: NonFiniteError) -> None:
         """Leave a batch out, or raise the error if the run does not, or not so often."""
