@@ -27,8 +27,7 @@ class Metrics:
     def read(directory: Path, run: Run, console: Console, *, writes: bool) -> Metrics:
         """The metrics as they stand in the run's directory."""
         rows, start = journal.read_metrics(directory), Start(directory, run.plain())
-        tokens = run.batch * run.objective.sizes.rows * run.length
-        return Metrics(directory, writes, rows, Following.of(run.loggers if writes else (), start, rows, tokens, console))
+        return Metrics(directory, writes, rows, Following.of(run.loggers if writes else (), start, rows, run.tokens, console))
 
     def append(self, **row: Any) -> None:
         """Add a line."""

@@ -16,7 +16,7 @@ from anyformer.loading import architecture_of, load
 from anyformer.loading import beside as files_beside
 from anyformer.model import Transformer, build, materialise
 from anyformer.model.divided import extent_of, from_part, is_divided
-from anyformer.model.portions import Portion
+from anyformer.model.portions import Portion, Types
 from anyformer.objectives import Partner, beside
 from anyformer.quantising import restored
 from anyformer.text import Tokenizer
@@ -103,7 +103,7 @@ class Replacing:
     model: Transformer
     device: torch.device
 
-    def __call__(self, found: Transformer) -> Portion:
+    def __call__(self, found: Transformer, types: Types) -> Portion:
         """Hear of the model that is read, before its weights."""
         assert found.architecture == self.model.architecture, "`architecture_of` is that of what `load` reads"
         held = {name for name, _ in self.model.named_parameters()}

@@ -169,6 +169,11 @@ class Run(Value):
         return self.objective.sizes.shape(self.architecture, self.batch // self.accumulation, self.length)
 
     @property
+    def tokens(self) -> int:
+        """Tokens of an update: those of every row that is read."""
+        return self.batch * self.objective.sizes.rows * self.length
+
+    @property
     def batches(self) -> int:
         """Training batches that are read at most: one for each update, and those that are left out for instabilities."""
         assert self.steps is not None, "refused where examples must be known before the first update"

@@ -67,7 +67,7 @@ class Session:
         self.saver = Saver(self.memory.room, self.step)
         self.metrics = Metrics.read(self.directory, run, self.console, writes=self.ranks.first)
         self.best = self._lowest()
-        flops = flops_of(run, self.directory) // (run.batch * run.length)
+        flops = flops_of(run, self.directory) // run.tokens
         self.display = Display(self.console, self.steps, peak, flops, self.first)
         self.profiler = StepProfiler(run, self.directory, self.machine, self.ranks, self.console)
 
@@ -154,7 +154,7 @@ class Session:
             self.metrics.append(
                 kind="train", step=number, loss=outcome.loss,
                 gradient_norm=None if outcome.skipped else outcome.gradient_norm,
-                tokens=number * run.batch * run.length, learning_rate=outcome.rate, seconds=round(seconds, 4),
+                tokens=number * run.tokens, learning_rate=outcome.rate, seconds=round(seconds, 4),
                 data=outcome.data, usage=used, **outcome.of_experts,
                 **scale_figures(trainer.scale, skipped=outcome.skipped),
             )  # fmt: skip
@@ -163,8 +163,8 @@ class Session:
             self.past = self.past.after(outcome.loss, run.spikes, spike is not None)
             if spike is not None:
                 self._spiked(spike)
-        self.display.step(number, outcome.loss, run.batch * run.length, seconds, words(used))
-        self.profiler.report()
+            self.profiler.report()
+        self.display.step(number, outcome.loss, run.tokens, seconds, words(used))
 
     def _skip(self, number: int, error: NonFiniteError) -> None:
         """Leave a batch out, or raise the error if the run does not, or not so often."""
@@ -270,7 +270,7 @@ class Session:
         run = self.run
         experts = {path: {"shares": load.shares, "dropped": load.dropped_share} for path, load in result.loads.items()}
         self.metrics.append(
-            kind="validation", step=self.step, tokens=self.step * run.batch * run.length, last=last,
+            kind="validation", step=self.step, tokens=self.step * run.tokens, last=last,
             **result.facts, **({"experts": experts} if experts else {}),
         )  # fmt: skip
 

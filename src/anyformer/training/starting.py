@@ -17,7 +17,7 @@ from anyformer.describe import UserError, spelled
 from anyformer.loading import load
 from anyformer.model import Transformer
 from anyformer.model.divided import copy_in
-from anyformer.model.portions import Portion
+from anyformer.model.portions import Portion, Types
 from anyformer.quantising import Quantised, held_as, put, restored, weights_of
 from anyformer.resolving import architecture
 from anyformer.text import Tokenizer
@@ -78,7 +78,7 @@ class Taking:
         """The names of weights that are taken."""
         return [name for name, shape in self.here.items() if self.there.get(name) == shape]
 
-    def __call__(self, found: Transformer) -> Portion:
+    def __call__(self, found: Transformer, types: Types) -> Portion:
         """Hear of the model that is read, before its weights. Raises `UserError` if none of them fits."""
         self.there = {name: tuple(weight.shape) for name, weight in found.named_parameters()}
         if not self.fits:
