@@ -51,13 +51,14 @@ def test_a_new_object_is_there_whole_or_not_at_all(place):
         broken_off(url)
     assert not stores.exists(url)
     written(url, b"old")
-    first = stores.mark_of(url)
+    first = stores.object_of(url)
+    assert stores.objects(place) == [first], "a listing and a question say the same of an object"
     with pytest.raises(ZeroDivisionError):
         broken_off(url)
     with stores.opened(url) as file:
         assert file.read() == b"old"
     written(url, b"newer")
-    assert stores.mark_of(url) != first
+    assert stores.object_of(url).mark != first.mark
     stores.removed(url)
     assert not stores.exists(url)
     stores.removed(url)
@@ -68,7 +69,7 @@ def test_errors_name_the_object_and_what_to_do(place, monkeypatch):
     url = stores.joined(place, "absent.bin")
     for ask in (
         stores.size_of,
-        stores.mark_of,
+        stores.object_of,
         lambda url: stores.ranges(url, [(0, 1)]),
         lambda url: stores.opened(url).__enter__(),
     ):

@@ -6,7 +6,9 @@ import contextlib
 import importlib
 import io
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, cast
 
@@ -16,6 +18,10 @@ _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 BLOCK = 2**20
 """Bytes that are read or written at a time, at least."""
 _LIST = "https://filesystem-spec.readthedocs.io/en/latest/api.html#other-known-implementations"
+
+
+_MARKS = ("ETag", "etag", "md5Hash", "content_md5", "blob_id", "mtime", "LastModified", "last_modified", "updated", "created")
+"""What stores call a digest of an object's content or, where they have none, the time of its last change."""
 
 
 class StoreError(UserError):
@@ -83,28 +89,40 @@ def copied(url: str, path: Path) -> None:
         system.get_file(place, str(path))
 
 
-def listed(url: str) -> list[str]:
-    """The URLs of all objects beneath a URL, sorted; its own, if it is an object; none, if nothing is there."""
+@dataclass(frozen=True)
+class StoredObject:
+    """What a store says of an object: its URL, its bytes (-1 if unsaid), and a word that differs once its content does."""
+
+    url: str
+    size: int
+    mark: str
+
+
+def objects(url: str) -> list[StoredObject]:
+    """All objects beneath a URL, sorted, in one listing; the object itself, if it is one; none, if nothing is there."""
     with _told(url):
         system, path = _system(url)
-        found = sorted(system.find(path))
+        found = sorted(system.find(path, detail=True).items())
     root = path.rstrip("/")
-    return [url if each == path else joined(url, each.removeprefix(root).lstrip("/")) for each in found]
+    return [_object(url if each == path else joined(url, each.removeprefix(root).lstrip("/")), info) for each, info in found]
+
+
+def object_of(url: str) -> StoredObject:
+    """What a store says of one object."""
+    return _object(url, _info(url))
+
+
+def listed(url: str) -> list[str]:
+    """The URLs of all objects beneath a URL, sorted; its own, if it is an object; none, if nothing is there."""
+    return [each.url for each in objects(url)]
 
 
 def size_of(url: str) -> int:
     """Bytes of an object."""
-    size = _info(url)["size"]
-    if size is None:
+    size = object_of(url).size
+    if size < 0:
         raise StoreError(f"{url}: the store does not say how large it is; copy it to this machine and name the copy")
-    return int(size)
-
-
-def mark_of(url: str) -> str:
-    """A word that changes whenever the object does, from what its store says of it."""
-    with _told(url):
-        system, path = _system(url)
-        return str(system.ukey(path))
+    return size
 
 
 def exists(url: str) -> bool:
@@ -130,6 +148,13 @@ def _info(url: str) -> dict[str, Any]:
     with _told(url):
         system, path = _system(url)
         return dict(system.info(path))
+
+
+def _object(url: str, info: Mapping[str, Any]) -> StoredObject:
+    size = info.get("size")
+    mark = next((info[name] for name in _MARKS if info.get(name) is not None), "")
+    # A listing may have a time as a number where a question has it as a date.
+    return StoredObject(url, -1 if size is None else int(size), str(mark.timestamp() if isinstance(mark, datetime) else mark))
 
 
 def _system(url: str, **options: Any) -> tuple[Any, str]:

@@ -88,7 +88,7 @@ def _check_apart(data: Mixture) -> None:
     files = {name: [{source.path for source in split} for split in _sources(part)] for name, part in data.components.items()}
     for name, (training, _) in files.items():
         for other, (_, held_out) in files.items():
-            for path in sorted(training & held_out):
+            for path in sorted(training & held_out, key=str):
                 raise DataError(f"{path}: {name} trains on it, and {other} holds it out; leave it out of one of them")
 
 
