@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, overload
+from typing import IO, Any, Self, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
@@ -57,45 +58,72 @@ class Tokens:
         return result
 
 
-class SplitWriter:
-    """Writes one split: `NAME-00000.bin` ... with tokens, and `NAME-documents.bin` with each document's first place.
+@dataclass(frozen=True, eq=False)
+class TokenRun:
+    """A run of tokens of one split: the places in it at which documents begin, and the bytes of text that it spells."""
 
-    `before` and `behind`: tokens around each document.
-    """
+    tokens: NDArray[Any]
+    starts: NDArray[np.int64]
+    bytes: int
 
-    def __init__(
-        self,
-        folder: Path,
-        name: str,
-        dtype: np.dtype[Any],
-        before: Sequence[int] = (),
-        behind: Sequence[int] = (),
-        shard: int = SHARD_TOKENS,
-    ) -> None:
-        self._folder, self._name, self._dtype, self._shard = folder, name, dtype, shard
+    @classmethod
+    def of(cls, name: str, arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """The run among `arrays` that a split's name begins."""
+        return cls(arrays[f"{name}_tokens"], arrays[f"{name}_starts"], int(arrays[f"{name}_bytes"]))
+
+    def arrays(self, name: str, dtype: np.dtype[Any]) -> dict[str, NDArray[Any]]:
+        """It as arrays whose names begin with that of its split."""
+        return {
+            f"{name}_tokens": self.tokens.astype(dtype),
+            f"{name}_starts": self.starts,
+            f"{name}_bytes": np.array(self.bytes, dtype=np.int64),
+        }
+
+
+class RunWriter:
+    """Gathers a run of tokens; `before` and `behind`: tokens around each document."""
+
+    def __init__(self, before: Sequence[int] = (), behind: Sequence[int] = ()) -> None:
         self._before, self._behind = (np.array(edge, dtype=np.uint32) for edge in (before, behind))
+        self._runs: list[NDArray[np.uint32]] = [np.zeros(0, dtype=np.uint32)]
+        self._starts: list[int] = []
+        self._length = self._bytes = 0
+
+    def add(self, tokens: NDArray[np.uint32], size: int, begins: bool, ends: bool) -> None:
+        """Append tokens that spell `size` bytes of text, of a document that begins or ends with them."""
+        if begins:
+            self._starts.append(self._length)
+        for part in ([self._before] * begins, [tokens], [self._behind] * ends):
+            self._runs += part
+            self._length += sum(map(len, part))
+        self._bytes += size
+
+    def run(self) -> TokenRun:
+        """All that was added."""
+        return TokenRun(np.concatenate(self._runs), np.array(self._starts, dtype=np.int64), self._bytes)
+
+
+class SplitWriter:
+    """Writes one split: `NAME-00000.bin` ... with tokens, and `NAME-documents.bin` with each document's first place."""
+
+    def __init__(self, folder: Path, name: str, dtype: np.dtype[Any], shard: int = SHARD_TOKENS) -> None:
+        self._folder, self._name, self._dtype, self._shard = folder, name, dtype, shard
         self._files: list[HashedFile] = []
         self._starts = HashedFile(folder / f"{name}-documents.bin", 8)
         self._tokens = self._bytes = 0
-        self._inside = False
 
-    def add(self, tokens: NDArray[np.uint32], size: int, ends: bool) -> None:
-        """Append tokens of the current document that spell `size` bytes of text; `ends` closes it."""
-        if not self._inside:
-            self._starts.write(np.array([self._tokens], dtype="<i8"))
-            self._append(self._before)
-        self._append(tokens)
-        self._bytes += size
-        if ends:
-            self._append(self._behind)
-        self._inside = not ends
+    def add(self, run: TokenRun) -> None:
+        """Append a run of tokens."""
+        self._starts.write((run.starts + self._tokens).astype("<i8"))
+        self._append(run.tokens)
+        self._bytes += run.bytes
 
     def close(self) -> dict[str, Any]:
         """Flush all files to disk; return the split's entry for the index."""
         shards = [file.close() for file in self._files]
         return {"tokens": self._tokens, "bytes": self._bytes, "shards": shards, "starts": self._starts.close()}
 
-    def _append(self, tokens: NDArray[np.uint32]) -> None:
+    def _append(self, tokens: NDArray[Any]) -> None:
         while len(tokens):
             left = self._shard - self._tokens % self._shard
             if left == self._shard:

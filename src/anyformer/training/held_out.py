@@ -11,9 +11,38 @@ from anyformer.text import DataError
 from anyformer.training.run import Run
 
 
-def corpus_of(run: Run) -> Corpus:
+class Several(Protocol):
+    """Processes that prepare data together."""
+
+    @property
+    def rank(self) -> int:
+        """The number of this process."""
+
+    @property
+    def size(self) -> int:
+        """How many there are."""
+
+    def in_turn(self, act: Callable[[], Corpus]) -> Corpus:
+        """Act in the first process, then in the others, which find what it left on the disk."""
+
+
+def corpus_together(run: Run, ranks: Several, workers: int | None = None) -> Corpus:
+    """`corpus_of` a run that several processes prepare: each tokenises its part, and the first joins them on a shared disk."""
+    if ranks.size > 1:
+        share_of(run, WorkShare(ranks.rank, ranks.size), workers, progress=ranks.rank == 0)
+    # The first waits for the others, so that it finds their parts.
+    ranks.same(lambda: None)
+    return ranks.in_turn(lambda: corpus_of(run, workers))
+
+
+def share_of(run: Run, share: WorkShare, workers: int | None = None, progress: bool = True) -> int:
+    """Tokenise a part of a run's data, and give the number of stretches that are left to others."""
+    return prepare_share(run.data, share, workers=workers, progress=progress, special=run.objective.special(run.length))
+
+
+def corpus_of(run: Run, workers: int | None = None) -> Corpus:
     """The run's data, prepared. Raises an error without held-out examples, or if the tokenizer exceeds the embedding's rows."""
-    corpus = prepare(run.data, special=run.objective.special(run.length), verify=True)
+    corpus = prepare(run.data, workers=workers, special=run.objective.special(run.length), verify=True)
     least = run.objective.sizes.least_held_out
     for name, part in corpus.components.items():
         if len(part.validation) < least:
