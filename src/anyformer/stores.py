@@ -17,6 +17,7 @@ from anyformer.describe import UserError
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 BLOCK = 2**20
 """Bytes that are read or written at a time, at least."""
+_ABSENT = (FileNotFoundError, NotADirectoryError)
 _LIST = "https://filesystem-spec.readthedocs.io/en/latest/api.html#other-known-implementations"
 
 
@@ -130,7 +131,7 @@ def exists(url: str) -> bool:
     try:
         _info(url)
     except StoreError as error:
-        if isinstance(error.__cause__, FileNotFoundError):
+        if isinstance(error.__cause__, _ABSENT):
             return False
         raise
     return True
@@ -182,7 +183,7 @@ def _told(url: str) -> Iterator[None]:
         yield
     except UserError:
         raise
-    except FileNotFoundError as error:
+    except _ABSENT as error:
         raise StoreError(
             f"{url}: there is no such object; was it deleted or moved? check its name, bucket and folder"
         ) from error

@@ -65,7 +65,8 @@ def files(corpus: Corpus) -> dict[str, bytes]:
     parts = corpus.components.values()
     return {
         f"{part.directory.name}/{path.name}": path.read_bytes()
-        for part in parts for path in part.directory.rglob("*") if path.is_file() and not (corpus.parts and path.name == "index.json")
+        for part in parts for path in part.directory.rglob("*")
+        if path.is_file() and not (corpus.parts and path.name == "index.json")
     }  # fmt: skip
 
 

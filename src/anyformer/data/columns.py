@@ -11,7 +11,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from anyformer.data.shards import HashedFile, open_numbers
+from anyformer.data.shards import HashedFile, NumberFiles, Numbers
 
 Record = Mapping[str, NDArray[Any]]
 """The numbers of one record by column: (n,) where records differ in length, else the column's own shape."""
@@ -41,7 +41,7 @@ class Column:
     `type`."""
 
     type: ColumnType
-    numbers: NDArray[Any]
+    numbers: Numbers
     starts: NDArray[np.int64]
 
     @classmethod
@@ -171,16 +171,14 @@ class TableWriter:
         return {"records": self._count, "bytes": self._bytes, "columns": columns}
 
 
-def open_table(
-    directory: Path, name: str, entry: Mapping[str, Any], names: Mapping[str, tuple[str, ...]], verify: bool
-) -> RecordTable:
-    """Map the files of a split that `TableWriter` wrote; `DataError` names a file of another size, or with `verify` content."""
+def open_table(name: str, entry: Mapping[str, Any], names: Mapping[str, tuple[str, ...]], files: NumberFiles) -> RecordTable:
+    """Map the files of a split that `TableWriter` wrote; `DataError` names a file of another size, or content."""
     columns = {}
     for key, column in entry["columns"].items():
         shape = None if column["shape"] is None else tuple(column["shape"])
-        numbers = open_numbers(directory, column["numbers"], np.dtype(column["dtype"]), verify)
+        numbers = files.numbers(column["numbers"], np.dtype(column["dtype"]))
         if shape is None:
-            starts = open_numbers(directory, column["starts"], np.dtype("<i8"), verify)
+            starts = files.starts(column["starts"])
         else:
             starts = np.arange(entry["records"] + 1, dtype=np.int64) * prod(shape)
         columns[key] = Column(ColumnType(column["dtype"], shape), numbers, starts)

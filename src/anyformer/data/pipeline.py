@@ -19,8 +19,10 @@ from anyformer.data.columns import RecordTable
 from anyformer.data.corpus import FORMAT, Corpus, Endless, MadeData, Mixed, PreparedFiles, Split, write_corpus
 from anyformer.data.description import Data, Files, Text
 from anyformer.data.kinds.mixture import Mixture
+from anyformer.data.prepared import is_prepared, open_prepared
 from anyformer.data.record_pipeline import RecordSurvey, RecordWork, record_sources
 from anyformer.data.records import Records
+from anyformer.data.shards import note_written
 from anyformer.data.sources import SourceFile
 from anyformer.data.stretches import WHOLE, WorkShare
 from anyformer.data.surveys import Survey, learn_tokenizer
@@ -82,6 +84,8 @@ def prepare_share(
         if not isinstance(data, Mixture | Files):
             return 0
         for part in _parts(data, cache, special, progress).values():
+            if is_prepared(part):
+                continue
             target = cache / _key(part, special)[:24]
             if not target.exists():
                 begun = _begun(work_folder(target), part, special, progress, share)
@@ -120,6 +124,8 @@ def _parts(data: Mixture | Files, cache: Path, special: Specials, progress: bool
 
 
 def _prepared(data: Files, cache: Path, workers: int, progress: bool, verify: bool, special: Specials) -> Corpus:
+    if is_prepared(data):
+        return open_prepared(data, cache, special, verify)
     key = _key(data, special)
     target = cache / key[:24]
     with locked(cache / f".{target.name}.lock"):
@@ -128,7 +134,8 @@ def _prepared(data: Files, cache: Path, workers: int, progress: bool, verify: bo
             work = work_folder(target)
             with replacing_directory(target) as folder:
                 made = _make(folder, work, data, special, workers, progress)
-                write_corpus(folder, made, data.content(), key)
+                write_corpus(folder, made, data.content(), key, special)
+            note_written(target)
             shutil.rmtree(work, ignore_errors=True)
     return corpus or Corpus.open(target)
 
@@ -152,6 +159,10 @@ def _shared_tokenizer(data: Mixture, cache: Path, special: Specials, progress: b
     if isinstance(data.tokenizer, TokenizerFile):
         return data.tokenizer
     parts = list(data.components.values())
+    if done := next((part for part in parts if is_prepared(part)), None):
+        raise DataError(
+            f"{done.paths[0]}: is prepared, with a tokenizer; name that as `tokenizer` (kind 'file') of the mixture"
+        )
     # Only a learnt tokenizer depends on how much of each part it learns from.
     weights = [part.weight if learnt(data.tokenizer) else 1.0 for part in data.parts]
     key = _digest({"parts": [_key(part, special) for part in parts], "weights": weights})
@@ -191,6 +202,8 @@ def _begun(work: Path, data: Files, special: Specials, progress: bool, share: Wo
 
 
 def _sources(data: Files) -> tuple[list[SourceFile], list[SourceFile]]:
+    if is_prepared(data):
+        return [], []
     match data:
         case Text():
             return text_sources(data)

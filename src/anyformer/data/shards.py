@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Self, overload
+from typing import IO, Any, Protocol, Self, TypeAlias, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from anyformer.files import sha256
+from anyformer.data.stored_numbers import StoredNumbers
+from anyformer.files import PlaceError, sha256, write_text
 from anyformer.text.errors import DataError
 
+Numbers: TypeAlias = NDArray[Any] | StoredNumbers
 SHARD_TOKENS = 2**27
 """Tokens per file; 256 MiB at two bytes each."""
 
 
 class Tokens:
-    """A long sequence of token numbers in memory-mapped parts; a slice is a copy in int64."""
+    """A long sequence of token numbers in parts, mapped into memory or in a store; a slice is a copy in int64."""
 
-    def __init__(self, parts: Sequence[NDArray[Any]]) -> None:
+    def __init__(self, parts: Sequence[Numbers]) -> None:
         self._parts = tuple(parts)
         self._ends = np.cumsum([len(part) for part in self._parts], dtype=np.int64)
 
@@ -43,6 +47,15 @@ class Tokens:
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
         return self[:].astype(dtype or np.int64, copy=False)
+
+    def runs(self, starts: Sequence[int], length: int) -> list[NDArray[np.int64]]:
+        """The runs of `length` tokens that begin at some places, asked of a store together."""
+        for part, end in zip(self._parts, self._ends.tolist(), strict=True):
+            if isinstance(part, StoredNumbers):
+                begin = end - len(part)
+                here = [(max(start - begin, 0), start + length - begin) for start in starts]
+                part.fetch((start, stop) for start, stop in here if start < len(part) and stop > 0)
+        return [self[start : start + length] for start in starts]
 
     def _read(self, start: int, stop: int) -> NDArray[np.int64]:
         result = np.empty(stop - start, dtype=np.int64)
@@ -161,23 +174,76 @@ def token_dtype(vocab: int) -> np.dtype[Any]:
     return np.dtype("<u2" if vocab <= 2**16 else "<u4")
 
 
-def open_numbers(folder: Path, entry: dict[str, Any], dtype: np.dtype[Any], verify: bool) -> NDArray[Any]:
-    """Map a file of the index read-only; `DataError` if its size (or, with `verify`, its SHA-256) differs from the index."""
-    path = folder / entry["file"]
-    wanted = entry["count"] * dtype.itemsize
+class NumberFiles(Protocol):
+    """Where the files of numbers are that an index names."""
+
+    def numbers(self, entry: dict[str, Any], dtype: np.dtype[Any]) -> Numbers:
+        """A file; `DataError` if it is not what the index says."""
+
+    def starts(self, entry: dict[str, Any]) -> NDArray[Any]:
+        """The file of the places at which documents or records begin."""
+
+
+class FilesOnDisk:
+    """Files in a folder, mapped into memory; `verify`: hashed first, unless they were since they last changed."""
+
+    def __init__(self, folder: Path, verify: bool = False) -> None:
+        self._folder, self._verify = folder, verify
+        self._known = self._noted = _noted(folder) if verify else {}
+
+    def numbers(self, entry: dict[str, Any], dtype: np.dtype[Any]) -> NDArray[Any]:
+        path, folder = self._folder / entry["file"], self._folder
+        wanted = entry["count"] * dtype.itemsize
+        try:
+            size, changed = _mark(path)
+        except OSError as error:
+            raise DataError(f"{path}: cannot be read ({error.strerror}); delete {folder} to have it made again") from None
+        if size != wanted:
+            raise DataError(f"{path}: has {size:,} bytes, should have {wanted:,}; delete {folder} to have it made again")
+        if self._verify and self._known.get(path.name) != [size, changed]:
+            if (digest := sha256(path)) != entry["sha256"]:
+                raise DataError(
+                    f"{path}: its content changed on disk (SHA-256 {digest[:12]}..., should be {entry['sha256'][:12]}...); "
+                    f"delete {folder} to have it made again"
+                )
+            self._known = {**self._known, path.name: [size, changed]}
+        # An empty file cannot be mapped.
+        return np.memmap(path, dtype=dtype, mode="r") if size else np.zeros(0, dtype=dtype)
+
+    def starts(self, entry: dict[str, Any]) -> NDArray[Any]:
+        return self.numbers(entry, np.dtype("<i8"))
+
+    def note(self) -> None:
+        """Note beside the folder what was hashed, so that it is not hashed at every start."""
+        if self._known != self._noted:
+            _note(self._folder, self._known)
+
+
+def note_written(folder: Path) -> None:
+    """Note the files of numbers in a folder, which were hashed as they were written."""
+    _note(folder, {path.name: _mark(path) for path in folder.glob("*.bin")})
+
+
+def _mark(path: Path) -> list[int]:
+    """Bytes and time of change (ns): if one differs, the file changed."""
+    status = path.stat()
+    return [status.st_size, status.st_mtime_ns]
+
+
+def _notes(folder: Path) -> Path:
+    return folder.with_name(f".{folder.name}.verified.json")
+
+
+def _noted(folder: Path) -> dict[str, list[int]]:
     try:
-        size = path.stat().st_size
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror}); delete {folder} to have it made again") from None
-    if size != wanted:
-        raise DataError(f"{path}: has {size:,} bytes, should have {wanted:,}; delete {folder} to have it made again")
-    if verify and (digest := sha256(path)) != entry["sha256"]:
-        raise DataError(
-            f"{path}: its content changed on disk (SHA-256 {digest[:12]}..., should be {entry['sha256'][:12]}...); "
-            f"delete {folder} to have it made again"
-        )
-    # An empty file cannot be mapped.
-    return np.memmap(path, dtype=dtype, mode="r") if size else np.zeros(0, dtype=dtype)
+        return dict(json.loads(_notes(folder).read_text(encoding="utf-8")))
+    except (OSError, ValueError):
+        return {}
+
+
+def _note(folder: Path, known: Mapping[str, list[int]]) -> None:
+    with contextlib.suppress(PlaceError):  # beside a folder that can only be read
+        write_text(_notes(folder), json.dumps(known))
 
 
 def in_memory(tokens: ArrayLike) -> Tokens:

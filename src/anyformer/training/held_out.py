@@ -4,34 +4,19 @@ from __future__ import annotations
 
 from math import ceil
 
-from anyformer.data import Corpus, Data, Files, prepare
+from anyformer.data import Corpus, Data, Files, WorkShare, prepare, prepare_share
 from anyformer.describe import DescriptionError
 from anyformer.objectives.classes import check_classes
 from anyformer.text import DataError
+from anyformer.training.parallel import Ranks
 from anyformer.training.run import Run
 
 
-class Several(Protocol):
-    """Processes that prepare data together."""
-
-    @property
-    def rank(self) -> int:
-        """The number of this process."""
-
-    @property
-    def size(self) -> int:
-        """How many there are."""
-
-    def in_turn(self, act: Callable[[], Corpus]) -> Corpus:
-        """Act in the first process, then in the others, which find what it left on the disk."""
-
-
-def corpus_together(run: Run, ranks: Several, workers: int | None = None) -> Corpus:
-    """`corpus_of` a run that several processes prepare: each tokenises its part, and the first joins them on a shared disk."""
+def corpus_together(run: Run, ranks: Ranks, workers: int | None = None) -> Corpus:
+    """`corpus_of` a run in several processes: each tokenises a part, and the first joins the parts on their shared disk."""
     if ranks.size > 1:
-        share_of(run, WorkShare(ranks.rank, ranks.size), workers, progress=ranks.rank == 0)
-    # The first waits for the others, so that it finds their parts.
-    ranks.same(lambda: None)
+        share_of(run, WorkShare(ranks.rank, ranks.size), workers, progress=ranks.first)
+        ranks.every(None)  # no part is missed
     return ranks.in_turn(lambda: corpus_of(run, workers))
 
 
