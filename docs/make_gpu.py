@@ -49,7 +49,9 @@ def foretold() -> str:
         peak = peak_memory(made, batch=model.batch, length=model.length, plan=plan).total / 1e9
         kept = seen.get("training, anyformer, bf16, compiled")
         what = f"training, {model.batch} x {model.length:,} tokens, {peak:.0f} GB"
-        rows.append([name, what, f"{step.tokens_per_second:,.0f}", step.too_small or "", "" if kept is None else f"{kept:,.0f}"])
+        rows.append(
+            [name, what, f"{step.tokens_per_second:,.0f}", step.too_small or "", "" if kept is None else f"{kept:,.0f}"]
+        )
         for batch, prompt in BATCHES.items():
             past = min(prompt, model.length - NEW) + NEW // 2
             step = step_time(made, Shape(batch=batch, length=1, past=past), plan, on, "decode")

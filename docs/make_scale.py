@@ -50,7 +50,19 @@ def runs(record: Record) -> str:
         )
         for row in record["runs"]
     ]
-    heads = ("run", "model", "accelerators", "layout", "printed", "predicted", "error", "MFU", "MFU predicted", "half", "source")
+    heads = (
+        "run",
+        "model",
+        "accelerators",
+        "layout",
+        "printed",
+        "predicted",
+        "error",
+        "MFU",
+        "MFU predicted",
+        "half",
+        "source",
+    )
     errors = [abs(row["error"]) for row in record["runs"]]
     apart = [abs(row["error"]) for row in record["runs"] if not row["fitted"]]
     said = f"Median error {statistics.median(errors):.0%}, and {statistics.median(apart):.0%} of the {len(apart)} of the test half."

@@ -93,7 +93,8 @@ def run(
     data: Annotated[
         list[str] | None,
         typer.Option(
-            help="The data: a file, a directory, or a word for data that comes with Python. Repeat it for more.", metavar="PATH"
+            help="The data: a file, a directory, a URL, or a word for data that comes with Python. Repeat it for more.",
+            metavar="PATH",
         ),
     ] = None,
     changes: Annotated[
@@ -128,9 +129,9 @@ def run(
     part = preparing.part
     if not (tiny or objective) and isfile(Path(what) / "run.toml"):
         what = str(Path(what) / "run.toml")
-    check(what, tuple(data or ()))
-    described = resolve_run(what, tuple(data or ()), arguments.assigned(changes), tiny=tiny, objective=objective)
     with first_speaks():
+        check(what, tuple(data or ()))
+        described = resolve_run(what, tuple(data or ()), arguments.assigned(changes), tiny=tiny, objective=objective)
         _answer(described, preparing, part, None if action == "prepare" else (step, rows), json)
 
 

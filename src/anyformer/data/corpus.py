@@ -25,6 +25,8 @@ from anyformer.text.tokenizers import Tokenizer
 
 FORMAT = 6
 INDEX = "index.json"
+BEGIN = '{\n "format": '
+"""How the text of an index begins."""
 _CLASSES = 8
 """Classes that a summary lists."""
 

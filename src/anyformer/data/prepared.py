@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anyformer import stores
-from anyformer.data.corpus import INDEX, Corpus, read_index
+from anyformer.data.corpus import BEGIN, INDEX, Corpus, read_index
 from anyformer.data.description import Files
 from anyformer.data.shards import FilesOnDisk
 from anyformer.data.stored_numbers import StoredNumbers
@@ -63,7 +63,10 @@ def is_prepared(data: Files) -> bool:
     if stores.is_url(path):
         return not path.endswith(INDEX) and stores.exists(stores.joined(path, INDEX))
     place = Path(path).expanduser() / INDEX
-    return isfile(place) and b'"splits"' in place.read_bytes()
+    if not isfile(place):
+        return False
+    with place.open("rb") as file:
+        return file.read(len(BEGIN)).decode(errors="replace") == BEGIN
 
 
 def open_prepared(data: Files, cache: Path, special: Specials, verify: bool) -> Corpus:
