@@ -89,6 +89,19 @@ def test_parts_join_to_the_whole_byte_for_byte(data: Data, tmp_path: Path, monke
     assert prepare_share(data, WorkShare(0, 2), tmp_path / "whole", progress=False) == 0
 
 
+def test_joined_stretches_are_the_documents_one_after_the_other(library: Path, tmp_path: Path) -> None:
+    """A document of several pieces, over the ends of stretches, begins once and ends once; the tail is that of the whole."""
+    texts = [path.read_bytes() for path in sorted(library.iterdir())]
+    ends = [len(text) + 1 for text in texts]
+    documents = prepare(Text(paths=(str(library),), tokenizer=Bytes(), validation=0.0), tmp_path / "a", 1, False).train
+    assert documents.starts.tolist() == [sum(ends[:number]) for number in range(len(texts))]
+    assert len(documents) == sum(ends)
+    tail = prepare(Text(paths=(str(library),), tokenizer=Bytes(), validation=0.3, split="tail"), tmp_path / "b", 1, False)
+    whole = b"".join(texts).decode()
+    spoken = [tail.tokenizer.decode(split.tokens[:].tolist()) for split in (tail.train, tail.validation)]
+    assert spoken == [whole[: int(len(whole) * 0.7)], whole[int(len(whole) * 0.7) :]]
+
+
 @pytest.mark.parametrize("data", ["documents", "records"], indirect=True)
 def test_a_killed_share_goes_on_where_it_was(data: Data, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     share, made, write = WorkShare(1, 3), [], stretches.Stretches.write
