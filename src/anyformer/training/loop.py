@@ -31,7 +31,7 @@ from anyformer.training.adapting import check_tuning, learning_line
 from anyformer.training.budget import TimeBudget, fit
 from anyformer.training.changes import check_changes, check_data, revised
 from anyformer.training.display import COMPILING
-from anyformer.training.held_out import corpus_of
+from anyformer.training.held_out import corpus_together
 from anyformer.training.instability import Past
 from anyformer.training.invocation import command
 from anyformer.training.lines import unbroken
@@ -202,7 +202,7 @@ def _prepared(
     check_space(directory, run)
     stop.doing = "preparing the data"
     before = budgets.clock()
-    corpus = ranks.in_turn(lambda: corpus_of(run))
+    corpus = corpus_together(run, ranks)
     if budget is not None:
         budget.text = budgets.clock() - before
     for line in [*notes, *corpus.summary().splitlines()]:
