@@ -36,16 +36,17 @@ def load(
     adapter: str | Path | None = None,
     images: bool = False,
     divide: Divide = keep_whole,
+    among: checkpoint.Checkers = checkpoint.BY_ONE,
 ) -> tuple[Transformer, Tokenizer | None]:
     """The model of a checkpoint, a run's latest undamaged one, a Hugging Face directory or a GGUF file, in evaluation mode.
 
     And its tokenizer, None if absent. Only safetensors are read, never pickles. `dtype`: of the weights, by default as stored.
     `adapter`: a directory that PEFT wrote for this model, which becomes one with its weights; the adapter of a run already is.
     `images`: of a composite in Hugging Face's layout, with its tower for images; by default its text model alone is read.
-    `divide`: among processes, each of which holds its share (`inference`).
+    `divide`: among processes, each of which holds its share (`inference`); `among`: those that check a checkpoint together.
     A `Notice` warns of each damaged checkpoint that is skipped, and of tokens for which the model's table has no row.
     """
-    model, tokenizer = _loaded(Path(path), plan, device, dtype, adapter, images, divide)
+    model, tokenizer = _loaded(Path(path), plan, device, dtype, adapter, images, divide, among)
     rows = model.architecture.embedding.symbols
     if tokenizer is not None and rows is not None and tokenizer.vocab_size > rows:
         warnings.warn(
@@ -65,6 +66,7 @@ def _loaded(
     adapter: str | Path | None,
     images: bool,
     divide: Divide,
+    among: checkpoint.Checkers,
 ) -> tuple[Transformer, Tokenizer | None]:
     if adapter is not None:
         if divide is not keep_whole:
@@ -89,7 +91,7 @@ def _loaded(
     if isfile(path / "config.json") and not isfile(path / checkpoint.MANIFEST):
         return huggingface.load(path, plan=plan, device=device, dtype=dtype, images=images, divide=divide)
     if checkpoint.steps(path):
-        newest, damaged = checkpoint.latest(path)
+        newest, damaged = checkpoint.latest(path, among=among)
         if newest is None:
             raise checkpoint.CheckpointError(f"{path}: every checkpoint is damaged: {'; '.join(damaged)}")
         for problem in damaged:
@@ -108,7 +110,7 @@ def _loaded(
             f"{path}: holds no weights: neither checkpoints of a run, nor {checkpoint.MANIFEST} (a checkpoint), nor "
             "config.json (a Hugging Face model)"
         )
-    model, tokenizer, _ = checkpoint.load(path, plan=plan, device=device, dtype=dtype, divide=divide)
+    model, tokenizer, _ = checkpoint.load(path, plan=plan, device=device, dtype=dtype, divide=divide, among=among)
     return model, tokenizer
 
 

@@ -1,5 +1,6 @@
 """Models on disk: sealed directories of safetensors, verified before use. Nothing is ever unpickled."""
 
+from anyformer.checkpoint.digests import BY_ONE, Checkers, verify
 from anyformer.checkpoint.few_bits import few_bits_of
 from anyformer.checkpoint.history import best, directory_of, drop, latest, newest, prune, set_aside, steps, sweep
 from anyformer.checkpoint.manifest import (
@@ -10,7 +11,6 @@ from anyformer.checkpoint.manifest import (
     entries_of,
     read_manifest,
     seal,
-    verify,
     writing,
 )
 from anyformer.checkpoint.model import (
@@ -33,7 +33,9 @@ from anyformer.checkpoint.pieces import Pick, Piece, Take, copied, file_of, shar
 from anyformer.checkpoint.stored import StoredTensors, copy_stored, values_like
 
 __all__ = [
+    "BY_ONE",
     "MANIFEST",
+    "Checkers",
     "CheckpointError",
     "Contents",
     "Manifest",

@@ -7,7 +7,8 @@ import re
 import shutil
 from pathlib import Path
 
-from anyformer.checkpoint.manifest import CheckpointError, read_manifest, verify
+from anyformer.checkpoint.digests import BY_ONE, Checkers, verify
+from anyformer.checkpoint.manifest import CheckpointError, read_manifest
 
 ASIDE = "damaged-"
 """What the name of a damaged checkpoint begins with once it is set aside."""
@@ -25,13 +26,16 @@ def steps(run: Path) -> list[int]:
     return sorted(int(match[1]) for match in matches if match)
 
 
-def latest(run: Path, also: tuple[str, ...] = ()) -> tuple[Path | None, list[str]]:
-    """The newest checkpoint that verifies (None without one), and the error of each newer one; `also`: see `verify`."""
+def latest(run: Path, also: tuple[str, ...] = (), among: Checkers = BY_ONE) -> tuple[Path | None, list[str]]:
+    """The newest checkpoint that verifies (None without one), and the error of each newer one.
+
+    `also`, `among`: see `verify`.
+    """
     damaged: list[str] = []
-    for step in reversed(steps(run)):
+    for step in reversed(among.same(lambda: steps(run))):
         directory = directory_of(run, step)
         try:
-            verify(directory, also)
+            verify(directory, also, among)
         except CheckpointError as error:
             damaged.append(str(error))
         else:

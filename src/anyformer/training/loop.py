@@ -132,7 +132,7 @@ def resume(
     ):
         check_mesh(run, ranks)
         ranks.first_alone(lambda: check_loggers(run.loggers))
-        newest, damaged = ranks.same(lambda: checkpoint.latest(directory, also=(OPTIMISER,)))
+        newest, damaged = checkpoint.latest(directory, also=(OPTIMISER,), among=ranks)
         for problem in damaged:
             console.out(f"skipping a damaged checkpoint: {problem}", style="yellow", highlight=False)
         step, changed = 0, list[str]()
@@ -213,7 +213,7 @@ def _prepared(
 
     def given(model: Transformer) -> None:
         if fresh and source is not None:
-            for line in take(model, source, corpus.tokenizer, run.seed, run.tuning.base).lines():
+            for line in take(model, source, corpus.tokenizer, run.seed, run.tuning.base, ranks).lines():
                 console.out(line, highlight=False)
 
     def say(line: str) -> None:

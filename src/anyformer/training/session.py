@@ -194,7 +194,7 @@ class Session:
         origin, spiked, following = checkpoint.directory_of(self.directory, target), self.step, self.step + self.past.passed
 
         def restore() -> int:
-            then = Past.of(checkpoint.verify(origin, (OPTIMISER,)).facts.get("past"))
+            then = Past.of(checkpoint.verify(origin, (OPTIMISER,), self.ranks).facts.get("past"))
             self.trainer = self.trainer.restored(origin)
             self.past = self.past.back(spiked - target, then)
             self.ranks.first_alone(lambda: checkpoint.drop(self.directory, target))

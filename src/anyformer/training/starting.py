@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from anyformer.checkpoint import few_bits_of, newest
+from anyformer.checkpoint import BY_ONE, Checkers, few_bits_of, newest
 from anyformer.describe import UserError, spelled
 from anyformer.loading import load
 from anyformer.model import Transformer
@@ -104,15 +104,18 @@ class Taking:
             copy_in(weight, restored(value))
 
 
-def take(model: Transformer, source: str, tokenizer: Tokenizer, seed: int = 0, base: str = STORED) -> Taken:
+def take(
+    model: Transformer, source: str, tokenizer: Tokenizer, seed: int = 0, base: str = STORED, among: Checkers = BY_ONE
+) -> Taken:
     """Give a model the weights of `source` whose names and shapes fit; an adapter begins anew, beside these, from `seed`.
 
-    `base`: the format of weights that do not learn; matrices that are stored in it are taken to the bit.
+    `base`: the format of weights that do not learn; matrices that are stored in it are taken to the bit. `among`: the processes
+    that check the source's digests together.
 
     Raises `UserError` where none fits, or where the source's tokens are others than those of this run.
     """
     taking = Taking(model, source, base)
-    _, theirs = load(source, divide=taking)
+    _, theirs = load(source, divide=taking, among=among)
     here, there, fits = taking.here, taking.there, taking.fits
     if theirs is not None and theirs != tokenizer and any(name.startswith("embedding.") for name in fits):
         raise UserError(
