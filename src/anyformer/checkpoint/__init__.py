@@ -29,7 +29,7 @@ from anyformer.checkpoint.model import (
     write_share,
     write_texts,
 )
-from anyformer.checkpoint.pieces import Pick, Piece, Take, copied, file_of, shared, whole_by
+from anyformer.checkpoint.pieces import Pick, Piece, Take, copied, file_of, shared, whole_by, writer_of
 from anyformer.checkpoint.stored import StoredTensors, copy_stored, values_like
 
 __all__ = [
@@ -77,5 +77,6 @@ __all__ = [
     "write",
     "write_share",
     "write_texts",
+    "writer_of",
     "writing",
 ]

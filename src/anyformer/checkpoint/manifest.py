@@ -106,10 +106,18 @@ def read_manifest(directory: Path) -> Manifest:
     path = directory / MANIFEST
     try:
         text = read_foreign(path)
-        data = json_data(text, finite=False)
     except FileNotFoundError:
         raise CheckpointError(f"{directory}: not a checkpoint, it has no {MANIFEST}") from None
     except (OSError, ValueError) as error:
+        raise CheckpointError(f"{path}: damaged ({error})") from None
+    return manifest_in(text, str(path))
+
+
+def manifest_in(text: str, path: str) -> Manifest:
+    """The manifest that a text at this path is. Raises `CheckpointError` for one that is damaged."""
+    try:
+        data = json_data(text, finite=False)
+    except ValueError as error:
         raise CheckpointError(f"{path}: damaged ({error})") from None
     problem = _problem(data)
     if problem:

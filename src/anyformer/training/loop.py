@@ -42,6 +42,7 @@ from anyformer.training.partners import keep_partners
 from anyformer.training.place import check_space
 from anyformer.training.precision import Host, check_units, default_device, measured_host, resolve, thread_hint
 from anyformer.training.priced import step_of
+from anyformer.training.retention import check_store
 from anyformer.training.run import Run, load_run
 from anyformer.training.session import Session
 from anyformer.training.sizing import sized, sizes
@@ -199,7 +200,8 @@ def _prepared(
     notes = [*mesh_lines(run, ranks), *notes, *check_units(run.plan, machine.device)]
     own = run.but(batch=run.batch // ranks.replicas)  # what one process holds, at most: it may divide weights with others
     check_memory(own, directory, machine.device, console)
-    check_space(directory, run)
+    notes.append(check_space(directory, run))
+    ranks.first_alone(lambda: check_store(directory, run.checkpoints, fresh=not begun))
     stop.doing = "preparing the data"
     before = budgets.clock()
     corpus = ranks.in_turn(lambda: corpus_of(run))
