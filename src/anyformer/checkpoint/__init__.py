@@ -30,6 +30,7 @@ from anyformer.checkpoint.model import (
     write_texts,
 )
 from anyformer.checkpoint.pieces import Pick, Piece, Take, copied, file_of, shared, whole_by, writer_of
+from anyformer.checkpoint.store_cache import at_hand
 from anyformer.checkpoint.stored import StoredTensors, copy_stored, values_like
 
 __all__ = [
@@ -45,6 +46,7 @@ __all__ = [
     "Take",
     "adapter_of",
     "add_facts",
+    "at_hand",
     "beside_of",
     "best",
     "contents",

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from anyformer.checkpoint import BY_ONE, Checkers, few_bits_of, newest
+from anyformer.checkpoint import BY_ONE, Checkers, at_hand, few_bits_of, newest
 from anyformer.describe import UserError, spelled
 from anyformer.loading import load
 from anyformer.model import Transformer
@@ -153,7 +153,7 @@ def completed(data: dict[str, Any], beside: Path = Path()) -> dict[str, Any]:
     source = data.get("start_from")
     if not isinstance(source, str):
         return data
-    path = beside / source if isdir(beside / source) else Path(source)
+    path = beside / source if isdir(beside / source) else at_hand(source)
     if not isdir(path):
         raise UserError(f"start_from: {source}: no such directory; give that of a run, a checkpoint or a Hugging Face model")
     made = {**data, "start_from": abspath(path)}
