@@ -15,6 +15,7 @@ from zoo import ZOO
 from anyformer import checkpoint
 from anyformer.checkpoint import CheckpointError, Piece
 from anyformer.checkpoint.digests import shares_by_size
+from anyformer.checkpoint.history import kept
 from anyformer.checkpoint.manifest import MANIFEST, ManifestEntry, writing
 from anyformer.checkpoint.model import check
 from anyformer.files import sha256
@@ -185,6 +186,14 @@ def test_pruning_keeps_the_last_and_the_best(tmp_path):
         checkpoint.save(model, checkpoint.directory_of(tmp_path, step), facts={"step": step, "validation_loss": loss})
     checkpoint.prune(tmp_path, keep=2)
     assert checkpoint.steps(tmp_path) == [2, 4, 5]
+
+
+def test_multiples_are_kept_for_ever_beside_the_last_and_the_best():
+    losses = {2: None, 4: 1.0, 5: 3.0, 6: 2.0, 8: None, 9: 2.5, 10: None}
+    assert kept(losses, 1) == {4, 10}
+    assert kept(losses, 2, every=3) == {4, 6, 9, 10}
+    assert kept(losses, 1, every=4, also=5) == {4, 5, 8, 10}
+    assert kept({}, 3, every=2) == set()
 
 
 def test_a_place_without_a_checkpoint_is_refused(tmp_path):
