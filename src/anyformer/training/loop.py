@@ -140,10 +140,8 @@ def resume(
         newest, damaged = checkpoint.latest(directory, also=(OPTIMISER,), among=ranks)
         for problem in [*skipped, *damaged]:
             console.out(f"skipping a damaged checkpoint: {problem}", style="yellow", highlight=False)
-        step, changed = 0, list[str]()
         facts = {} if newest is None else checkpoint.read_manifest(newest).facts
-        if newest is not None:
-            step = facts.get("step", 0)
+        step = facts.get("step", 0)
         # Before the first update too: prepared text and first weights are those of the run as it was begun.
         before = Run.parse(facts["run"], where=str(newest)) if "run" in facts else stored
         changed = check_changes(before, run, str(directory))
