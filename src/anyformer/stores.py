@@ -166,7 +166,8 @@ def _system(url: str, **options: Any) -> tuple[Any, str]:
     except ImportError:
         raise StoreError(f"{url}: stores are read by fsspec, which is not here: pip install 'anyformer[stores]'") from None
     try:
-        system, path = core.url_to_fs(url, **options)
+        # What was listed is not remembered: this process may have written since, or another one.
+        system, path = core.url_to_fs(url, use_listings_cache=False, **options)
     except ImportError as error:
         raise StoreError(f"{url}: {protocol}:// needs a package that is not here ({error}); install it with pip") from None
     except ValueError as error:

@@ -11,6 +11,7 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
+from anyformer.checkpoint.digests import BY_ONE, Checkers, verify
 from anyformer.checkpoint.few_bits import QUANTISED, FewBitWeights, InFewBits, in_few_bits, planes, restore_few_bits
 from anyformer.checkpoint.manifest import (
     ARCHITECTURE,
@@ -21,7 +22,6 @@ from anyformer.checkpoint.manifest import (
     entries_of,
     entry_of,
     seal,
-    verify,
     writing,
 )
 from anyformer.checkpoint.pieces import Pick, Piece, file_of, share_name, shared, whole_by, write_pieces
@@ -145,13 +145,14 @@ def load(
     dtype: torch.dtype | None = None,
     merge: bool = True,
     divide: Divide = keep_whole,
+    among: Checkers = BY_ONE,
 ) -> tuple[Transformer, Tokenizer | None, Manifest]:
     """The verified model, its tokenizer if it has one, and the manifest. `dtype`: convert the weights, else keep theirs.
 
     `merge`: an adapter becomes one with the weights that it stands beside; else the model is that without the adapter.
-    `divide`: among processes, each of which holds its share.
+    `divide`: among processes, each of which holds its share; `among`: the processes that check it together.
     """
-    manifest, architecture = verify(directory), _architecture(directory)
+    manifest, architecture = verify(directory, among=among), _architecture(directory)
     with torch.device("meta"):
         model = Transformer(architecture, plan)
     tensors: Mapping[str, Tensor] = stored_weights(directory)

@@ -55,3 +55,12 @@ class Metrics:
     def evaluations(self) -> list[dict[str, Any]]:
         """The lines of evaluations."""
         return [row for row in self.rows if row["kind"] == "validation"]
+
+    def evaluated(self, step: int, *, last: bool) -> bool:
+        """Whether a step was evaluated; `last`: as the last one, of more tokens."""
+        return any(row["step"] == step and row.get("last", False) >= last for row in self.evaluations)
+
+    @property
+    def lowest(self) -> float:
+        """The lowest validation loss so far, of earlier processes too."""
+        return min((row["loss"] for row in self.evaluations), default=float("inf"))

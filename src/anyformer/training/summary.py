@@ -48,16 +48,20 @@ class Prediction:
 
 @dataclass(frozen=True)
 class Waiting:
-    """Seconds that training waited for checkpoints, of all `seconds` of this process since its first update, for `saves`."""
+    """Seconds that training waited for checkpoints, of all `seconds` of this process since its first update, for `saves` of so
+    many `bytes` together, which took `writing` seconds to write."""
 
     waited: float
     seconds: float
     saves: int
+    bytes: int
+    writing: float
 
     def __str__(self) -> str:
         share = self.waited / self.seconds if self.seconds else 0.0
         checkpoints = "1 checkpoint" if self.saves == 1 else f"{self.saves} checkpoints"
-        return f"waiting for {checkpoints}: {self.waited:.2g} s, {share:.1%} of the time"
+        written = f"{scaled(self.bytes)}B written in {self.writing:.2g} s"
+        return f"waiting for {checkpoints}: {self.waited:.2g} s, {share:.1%} of the time; {written}"
 
 
 @dataclass(frozen=True)

@@ -31,8 +31,10 @@ from anyformer.training.memory_meter import state_bytes
 from anyformer.training.parallel.ranks import ALONE, Ranks
 from anyformer.training.passes import MicroBatches, MicroBatchLoss, Passes
 from anyformer.training.precision import Host
+from anyformer.training.retention import Retention
 from anyformer.training.run import Run
 from anyformer.training.run_models import Given, RunModels
+from anyformer.training.saving import Write, Written
 from anyformer.training.step import Updates
 from anyformer.training.teacher import answered
 from anyformer.training.text_settings import beside_of
@@ -177,9 +179,7 @@ class Trainer:
         with averaged(self.trainee.averages):
             return plain(self.model)
 
-    def saving(
-        self, directory: Path, step: int, validation: float | None, past: Past, take: checkpoint.Take
-    ) -> Callable[[], None]:
+    def saving(self, directory: Path, step: int, validation: float | None, past: Past, take: checkpoint.Take) -> Write:
         """Take all that the checkpoint after `step` updates holds; the function writes it, and deletes old ones beyond those to
         keep."""
         if self.ranks.size > 1 and any(one.averages is not none for one in self._trainees.values()):
@@ -206,18 +206,16 @@ class Trainer:
                 pick=self.ranks.picking(take, staged),
             )
 
-        def write() -> None:
+        def write() -> Written:
             first = self.ranks.first  # which alone writes what stands beside the tensors
             kept = replace(taken, beside=beside_of(self.corpus.tokenizer, directory)) if first else taken
-            self.ranks.write(kept, checkpoint.directory_of(directory, step))
-            if first:
-                self.prune(directory, step)
+            return self.retention(directory).write(kept, step, self.regular(step + 1))
 
         return write
 
-    def prune(self, directory: Path, step: int) -> None:
-        """Delete the checkpoints beyond those to keep, but not that of `regular`, to which a run may go back."""
-        checkpoint.prune(directory, self.run.checkpoints.keep, also=self.regular(step + 1))
+    def retention(self, directory: Path) -> Retention:
+        """The checkpoints of the run in its directory."""
+        return Retention(directory, self.run.checkpoints, self.ranks)
 
     def regular(self, step: int) -> int | None:
         """The step of the last regular checkpoint before update number `step` (from 1) is counted, None if no run goes back.
