@@ -19,7 +19,7 @@ from anyformer.model.narrow import histories
 from anyformer.objectives import Feed, Setting
 from anyformer.objectives.mixing import baseline_of, held_out_feed, training_feed
 from anyformer.precision.running import Running
-from anyformer.quantising import name_of, stored_bytes
+from anyformer.quantising import planes_of, stored_bytes
 from anyformer.training.allocator import keep_freed_memory, return_freed_memory
 from anyformer.training.answers import Answers
 from anyformer.training.averaging import averaged, none
@@ -185,10 +185,12 @@ class Trainer:
         if self.ranks.size > 1 and any(one.averages is not none for one in self._trainees.values()):
             take = checkpoint.copied  # divided weights are averaged in place, and change back before they are written
 
+        planes = planes_of(self.model)
+
         def staged(file: str, name: str) -> bool:
             first, _, path = name.partition("/")
             weight = f"{path}.weight" if file == NUMBERS else first
-            return file in _OWN and not self.model.stage_of.keys().isdisjoint((weight, name_of(weight)))
+            return file in _OWN and planes.get(weight, weight) in self.model.stage_of
 
         with all_evaluated(self._trainees) as states:
             others = {name: dict(one.model.state_dict()) for name, one in self.learning.items()}
