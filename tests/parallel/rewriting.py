@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from unittest import mock
 
@@ -25,6 +24,7 @@ from anyformer.training.held_out import corpus_of
 from anyformer.training.instability import Past
 from anyformer.training.parallel import joined
 from anyformer.training.precision import Host, default_device
+from anyformer.training.run_models import Given
 from anyformer.training.starting import take
 from anyformer.training.trainer import Trainer
 
@@ -48,12 +48,11 @@ MESHES = {
 }  # fmt: skip
 
 
-def taking(run: Run, corpus: Corpus) -> Callable[[Transformer], None]:
+def taking(run: Run, corpus: Corpus) -> Given:
     """Gives a model the weights that a run starts from."""
 
-    def given(model: Transformer) -> None:
-        if run.start_from is not None:
-            take(model, run.start_from, corpus.tokenizer, run.seed, run.tuning.base)
+    def given(model: Transformer) -> list[str]:
+        return [] if run.start_from is None else take(model, run.start_from, corpus.tokenizer, run.tuning.base).lines()
 
     return given
 

@@ -18,6 +18,7 @@ from anyformer.costs.available import free_memory
 from anyformer.costs.gathered import NOTHING, GatheredWeights
 from anyformer.costs.memory_check import CLOSE, Processes, memory_warnings, training_bytes
 from anyformer.mesh import started, started_here
+from anyformer.model.divided import local
 from anyformer.planning.layout import Layout
 from anyformer.planning.rank import in_flight
 from anyformer.quantising import stored_bytes
@@ -95,9 +96,9 @@ def room_for_copy(run: Run, directory: Path, device: torch.device) -> bool:
 
 
 def state_bytes(model: nn.Module, optimiser: torch.optim.Optimizer) -> int:
-    """Bytes of the weights and of the optimiser's state."""
+    """Bytes of the weights and of the optimiser's state, as far as this process holds them."""
     moments = [x for state in optimiser.state.values() for x in state.values() if isinstance(x, Tensor)]
-    return sum(map(stored_bytes, [*model.parameters(), *moments]))
+    return sum(stored_bytes(local(x)) for x in (*model.parameters(), *moments))
 
 
 def give_back() -> None:

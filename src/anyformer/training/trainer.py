@@ -15,6 +15,7 @@ from anyformer.data import Corpus
 from anyformer.describe import to_json
 from anyformer.model import Transformer
 from anyformer.model.adapters import plain
+from anyformer.model.divided import local
 from anyformer.model.narrow import histories
 from anyformer.objectives import Feed, Setting
 from anyformer.objectives.mixing import baseline_of, held_out_feed, training_feed
@@ -158,7 +159,9 @@ class Trainer:
         """Bytes of tensors that stay between updates: weights, moments, and what is kept beside them."""
         trainees = self._trainees.values()
         still = (weight for name, model in self.partners.items() if name not in self.learning for weight in model.parameters())
-        return sum(state_bytes(one.model, one.optimiser) + one.kept for one in trainees) + sum(map(stored_bytes, still))
+        return sum(state_bytes(one.model, one.optimiser) + one.kept for one in trainees) + sum(
+            stored_bytes(local(x)) for x in still
+        )
 
     def evaluate(self, rows: int, progress: Callable[[int], None] = lambda done: None) -> Evaluated:
         """The loss over `rows` rows spread evenly over the validation split, or all of it. `progress`: see `evaluate`."""
