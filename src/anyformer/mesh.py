@@ -61,8 +61,8 @@ class Mesh(Value):
     (Qi et al. 2023, arXiv 2401.10241, ZB-H1)."""
 
     timeout: Annotated[float, Field(gt=0)] = 600.0
-    """Seconds that a process waits for the others before the run fails; set more where the first takes longer to prepare the
-    data."""
+    """Seconds that a process waits for the others before the run fails; set more where one takes longer to tokenise its
+    part of the data, or the first to join the parts."""
 
     @model_validator(mode="after")
     def _experts_in_shard(self) -> Mesh:

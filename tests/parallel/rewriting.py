@@ -1,4 +1,4 @@
-"""In four processes: reads a checkpoint on one mesh after another, each what the one before wrote.
+"""In four processes: reads a checkpoint on one mesh after another, each what the one before wrote; then checks damaged ones.
 
 rewriting.py OUT RUN CHECKPOINT ...
 
@@ -8,11 +8,13 @@ then holds of them.
 
 from __future__ import annotations
 
+import json
 import sys
-from collections.abc import Callable
 from pathlib import Path
+from unittest import mock
 
-from anyformer.checkpoint import copied, shared
+from anyformer import checkpoint
+from anyformer.checkpoint import copied, digests, shared
 from anyformer.data import Corpus
 from anyformer.mesh import Mesh
 from anyformer.model import Transformer
@@ -22,6 +24,7 @@ from anyformer.training.held_out import corpus_of
 from anyformer.training.instability import Past
 from anyformer.training.parallel import joined
 from anyformer.training.precision import Host, default_device
+from anyformer.training.run_models import Given
 from anyformer.training.starting import take
 from anyformer.training.trainer import Trainer
 
@@ -45,12 +48,11 @@ MESHES = {
 }  # fmt: skip
 
 
-def taking(run: Run, corpus: Corpus) -> Callable[[Transformer], None]:
+def taking(run: Run, corpus: Corpus) -> Given:
     """Gives a model the weights that a run starts from."""
 
-    def given(model: Transformer) -> None:
-        if run.start_from is not None:
-            take(model, run.start_from, corpus.tokenizer, run.seed, run.tuning.base)
+    def given(model: Transformer) -> list[str]:
+        return [] if run.start_from is None else take(model, run.start_from, corpus.tokenizer, run.tuning.base).lines()
 
     return given
 
@@ -71,6 +73,26 @@ def main(out: str, *given: str) -> None:
                 kept = copied if number % 2 else shared  # as where there is room for a copy, and where there is none
                 trainer.saving(Path(out) / name, number, None, Past(), kept)()
                 last = Path(out) / name / "checkpoints" / f"step-{number:08d}"
+    check(Path(out) / "gpt2", host)
+
+
+def check(run: Path, host: Host) -> None:
+    """Change a byte of the newest checkpoint; every process leaves beside it what it was told, and what it hashed itself."""
+    with joined(Mesh(), host.device) as ranks:
+        step = ranks.same(lambda: checkpoint.steps(run))[-1]
+        share = checkpoint.directory_of(run, step) / "model-share-00003-of-00004.safetensors"
+        data = share.read_bytes()
+        ranks.every(None)
+        ranks.first_alone(lambda: write(share, data[:-1] + bytes([data[-1] ^ 1])))
+        with mock.patch.object(digests, "measured", wraps=digests.measured) as hashed:
+            found, damaged = checkpoint.latest(run, also=("optimiser.safetensors",), among=ranks)
+        ranks.first_alone(lambda: write(share, data))
+        said = {"found": str(found), "damaged": damaged, "hashed": [str(call.args[0]) for call in hashed.call_args_list]}
+        (run / f"checked-{ranks.rank}.json").write_text(json.dumps(said))
+
+
+def write(path: Path, data: bytes) -> None:
+    path.write_bytes(data)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import runpy
 from pathlib import Path
@@ -112,6 +113,24 @@ def test_each_number_is_written_once_and_no_process_writes_most(rewritten):
             # The header is filled up to a multiple of 8 bytes.
             assert whole <= sum(bytes_of.values()) < whole + 8 * 8, (name, sizes)
             assert max(bytes_of.values()) < 0.7 * whole, (name, sizes)
+
+
+def test_all_processes_check_digests_together_and_hear_the_same(rewritten):
+    """Each file is hashed once, by one of them, and what one of them finds is known to all."""
+    origin = rewritten["gpt2"][1][0].parents[1]
+    each = [json.loads((origin / f"checked-{rank}.json").read_text()) for rank in range(4)]
+    older, newest = checkpoint.directory_of(origin, 1), checkpoint.directory_of(origin, 2)
+    share = newest / "model-share-00003-of-00004.safetensors"
+    for said in each:
+        assert said["found"] == str(older)
+        (damaged,) = said["damaged"]
+        assert damaged.startswith(f"{share}: changed since it was written")
+        assert "take an older checkpoint" in damaged
+    hashed = sorted(path for said in each for path in said["hashed"])
+    files = [path for place in (older, newest) for path in place.rglob("*") if path.is_file() and path.name != "manifest.json"]
+    assert hashed == sorted(map(str, files))
+    most = max(sum(Path(path).stat().st_size for path in said["hashed"]) for said in each)
+    assert most < 0.4 * sum(path.stat().st_size for path in files)
 
 
 def test_torch_reads_the_shares_as_its_own(rewritten):

@@ -89,9 +89,10 @@ def test_a_checkpoint_that_is_written_while_training_goes_on_is_finished(tiny, t
 
 def test_an_update_whose_weights_have_changed_is_finished_with_its_line(tiny, tmp_path, monkeypatch):
     signalling(monkeypatch, torch.optim.AdamW, "step")
-    halted = train(tiny, tmp_path / "run", console=QUIET)
+    halted = train(change_all(tiny, {"plan.profile": {"steps": [1]}}), tmp_path / "run", console=QUIET)
     assert halted.step == 1
     assert len(train_losses(tmp_path / "run")) == 1
+    assert [path.parent.name for path in (tmp_path / "run").rglob("rank0.json.gz")] == ["step-00000001"], "its trace, too"
     whole = train(tiny, tmp_path / "whole", console=QUIET)
     again = resume(tmp_path / "run", console=QUIET)
     assert all(torch.equal(a, b) for a, b in zip(again.model.parameters(), whole.model.parameters(), strict=True))

@@ -117,6 +117,12 @@ class FewBitWeights(TensorsOnDisk):
         """A part of a weight that is not in few bits."""
         return self._converted(self.stored.part(name, extent))
 
+    def type_of(self, name: str) -> torch.dtype:
+        if name in self.matrices:
+            return self.dtype
+        stored = self.stored.type_of(name)
+        return self.dtype if stored.is_floating_point else stored
+
     def _converted(self, values: Tensor) -> Tensor:
         return values.to(self.dtype) if values.is_floating_point() else values
 

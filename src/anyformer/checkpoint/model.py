@@ -11,6 +11,7 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
+from anyformer.checkpoint.digests import BY_ONE, Checkers, verify
 from anyformer.checkpoint.few_bits import QUANTISED, FewBitWeights, InFewBits, in_few_bits, planes, restore_few_bits
 from anyformer.checkpoint.manifest import (
     ARCHITECTURE,
@@ -21,11 +22,10 @@ from anyformer.checkpoint.manifest import (
     entries_of,
     entry_of,
     seal,
-    verify,
     writing,
 )
 from anyformer.checkpoint.pieces import Pick, Piece, file_of, share_name, shared, whole_by, write_pieces
-from anyformer.checkpoint.stored import StoredTensors, TensorsOnDisk, copy_stored, shapes_of
+from anyformer.checkpoint.stored import StoredTensors, TensorsOnDisk, copy_stored, dtype_of, shapes_of
 from anyformer.describe import Value, from_json, to_json
 from anyformer.files import read_text
 from anyformer.model import Architecture, Transformer
@@ -145,13 +145,14 @@ def load(
     dtype: torch.dtype | None = None,
     merge: bool = True,
     divide: Divide = keep_whole,
+    among: Checkers = BY_ONE,
 ) -> tuple[Transformer, Tokenizer | None, Manifest]:
     """The verified model, its tokenizer if it has one, and the manifest. `dtype`: convert the weights, else keep theirs.
 
     `merge`: an adapter becomes one with the weights that it stands beside; else the model is that without the adapter.
-    `divide`: among processes, each of which holds its share.
+    `divide`: among processes, each of which holds its share; `among`: the processes that check it together.
     """
-    manifest, architecture = verify(directory), _architecture(directory)
+    manifest, architecture = verify(directory, among=among), _architecture(directory)
     with torch.device("meta"):
         model = Transformer(architecture, plan)
     tensors: Mapping[str, Tensor] = stored_weights(directory)
@@ -230,15 +231,20 @@ def fill(
 ) -> None:
     """Replace every parameter of a model on the meta device by its tensor, or by this process's portion of it."""
     check(model, tensors, source)
-    portion = divide(model)
+    whole = dict(model.named_parameters())
+    portion = divide(model, lambda name: _held_as(dtype_of(tensors, name), whole[name], dtype))
     for name, empty in dict(model.named_parameters()).items():
         owner, _, leaf = name.rpartition(".")
-        value = portion(name, tensors[name]).to(device=device)
-        if not empty.is_floating_point():
-            value = value.to(empty.dtype)  # whole numbers, such as a table of experts
-        elif dtype is not None and value.is_floating_point():
-            value = value.to(dtype)
+        value = portion(name, tensors[name])
+        value = value.to(device=device, dtype=_held_as(value.dtype, empty, dtype))
         setattr(model.get_submodule(owner), leaf, nn.Parameter(value, requires_grad=empty.requires_grad))
+
+
+def _held_as(stored: torch.dtype, empty: Tensor, dtype: torch.dtype | None) -> torch.dtype:
+    """The type in which the weight of a place is held; `dtype`: that of floating-point numbers, by default as `stored`."""
+    if not empty.is_floating_point():
+        return empty.dtype  # whole numbers, such as a table of experts
+    return dtype if dtype is not None and stored.is_floating_point else stored
 
 
 def restore(model: Transformer, directory: Path) -> None:

@@ -61,6 +61,10 @@ class TensorsOnDisk(Mapping[str, Tensor]):
         """A part of the tensor of a name."""
         raise NotImplementedError
 
+    def type_of(self, name: str) -> torch.dtype:
+        """The type of the tensor of a name, of which no number is read."""
+        raise NotImplementedError
+
     def __getitem__(self, name: str) -> Tensor:
         return self.part(name, Extent.all_of(self.shapes[name]))
 
@@ -133,6 +137,10 @@ class StoredTensors(TensorsOnDisk):
             check_finite(made, f"{self.path}: {name}", CheckpointError)
         return made
 
+    def type_of(self, name: str) -> torch.dtype:
+        place = self.places[name][0]
+        return self._read(place, name, Extent(place.extent.start, (0,) * len(place.extent.size))).dtype
+
     def _read(self, place: _Place, name: str, extent: Extent) -> Tensor:
         with _reading(place.path):
             file = self._files.opened(place.path, ahead=extent.count * 4)
@@ -145,6 +153,11 @@ class StoredTensors(TensorsOnDisk):
 def shapes_of(tensors: Mapping[str, Tensor]) -> Mapping[str, tuple[int, ...]]:
     """The shapes of tensors by name, without reading those on disk."""
     return tensors.shapes if isinstance(tensors, TensorsOnDisk) else {name: tuple(x.shape) for name, x in tensors.items()}
+
+
+def dtype_of(tensors: Mapping[str, Tensor], name: str) -> torch.dtype:
+    """The type of the tensor of a name, without reading one on disk."""
+    return tensors.type_of(name) if isinstance(tensors, TensorsOnDisk) else tensors[name].dtype
 
 
 def values_like(tensors: Mapping[str, Tensor], name: str, like: Tensor) -> Tensor:

@@ -75,7 +75,8 @@ class Files(Data):
     """Examples in files: where they are, and what is held out. The base of every kind of data but mixtures."""
 
     paths: Annotated[tuple[Path, ...], Field(min_length=1)]
-    """Files, directories, or the words of what comes with Python (`anyformer data --help` lists them)."""
+    """Files, directories, URLs (`s3://`, `gs://`, ...), or the words of what comes with Python (`anyformer data --help` lists
+    them); or the one place of prepared data."""
     glob: tuple[Path, ...] = ()
     """Which files of a directory are read (`*.txt`, `docs/*.md`); empty means the usual suffixes of this kind."""
     validation: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.05

@@ -88,16 +88,17 @@ def narrowed_beside(
 
     Gives each adapted map of `whole` and the one that was made, by path; both have one dropout.
     """
-    found = {path: module for path, module in whole.named_modules() if isinstance(module, AdaptedLinear)}
+    adapted_maps = {path: module for path, module in whole.named_modules() if isinstance(module, AdaptedLinear)}
     made = {}
-    for path, module in found.items():
-        owner, _, leaf = path.rpartition(".")
-        linear = part.get_submodule(path)
-        assert isinstance(linear, nn.Linear), "the part is built from the same description"
-        own = adapter.linear(linear).train(linear.training)
-        own.dropout = module.dropout
-        setattr(part.get_submodule(owner), leaf, own)
-        made[path] = module, own
+    for holder, module in list(part.named_modules()):
+        for leaf, linear in list(module.named_children()):
+            path = f"{holder}.{leaf}" if holder else leaf
+            if path in adapted_maps:
+                assert isinstance(linear, nn.Linear), "the part is built from the same description"
+                own = adapter.linear(linear).train(linear.training)
+                own.dropout = adapted_maps[path].dropout
+                setattr(module, leaf, own)
+                made[path] = adapted_maps[path], own
     return made
 
 

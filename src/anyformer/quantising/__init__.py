@@ -8,7 +8,7 @@ from anyformer.quantising.joint import OutputSlice, joined, read_together
 from anyformer.quantising.model import WHOLE, QuantisingReport, dense, format_of, held_as, hold, quantisable, quantised
 from anyformer.quantising.normal_float import NormalFloat
 from anyformer.quantising.plain import Plain
-from anyformer.quantising.planes import materialise_few_bits, name_of, put, set_apart, weights_of
+from anyformer.quantising.planes import materialise_few_bits, planes_of, put, set_apart, weights_of
 from anyformer.quantising.tensor import PackedMatrix, Quantised, format_named, restored, stored_bytes
 
 __all__ = [
@@ -34,8 +34,8 @@ __all__ = [
     "hold",
     "joined",
     "materialise_few_bits",
-    "name_of",
     "plain_of",
+    "planes_of",
     "put",
     "quantisable",
     "quantised",

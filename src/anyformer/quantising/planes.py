@@ -63,27 +63,33 @@ def _hold_planes(module: nn.Module, own: Mapping[str, Quantised]) -> None:
     module.__class__ = type(kind.__name__, (HoldsPlanes, kind), {"matrices": matrices, **reads})
 
 
-def name_of(parameter: str) -> str:
-    """The name of the weight that a parameter would be a plane of."""
-    return parameter.rpartition(".")[0]
+def planes_of(model: nn.Module) -> dict[str, str]:
+    """Of every parameter that is a plane, by its name, the name of the weight that it is a part of."""
+    return {name: weight for name, (weight, _, _) in _placed(model).items()}
 
 
 def weights_of(model: nn.Module) -> dict[str, Tensor]:
     """Every weight once, by name: parameters, and in place of planes the matrices that they make."""
-    matrices = {
+    placed, found = _placed(model), dict[str, Tensor]()
+    for name, parameter in model.named_parameters():
+        if name not in placed:
+            found[name] = parameter
+            continue
+        weight, matrix, module = placed[name]
+        if weight not in found:
+            found[weight] = matrix(module)
+    return found
+
+
+def _placed(model: nn.Module) -> dict[str, tuple[str, MatrixOfPlanes, nn.Module]]:
+    """Every plane's parameter by name: the name of its weight, and how a module reads that."""
+    return {
         f"{path}.{plane}" if path else plane: (f"{path}.{matrix.name}" if path else matrix.name, matrix, module)
         for path, module in model.named_modules()
         if isinstance(module, HoldsPlanes)
         for matrix in module.matrices.values()
         for plane in matrix.planes.values()
     }
-    found: dict[str, Tensor] = {}
-    for name, parameter in model.named_parameters():
-        if name not in matrices:
-            found[name] = parameter
-        elif (own := matrices[name])[0] not in found:
-            found[own[0]] = own[1](own[2])
-    return found
 
 
 def put(held: Quantised, values: Tensor) -> None:

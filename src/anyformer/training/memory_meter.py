@@ -20,6 +20,7 @@ from anyformer.costs.member import Member
 from anyformer.costs.memory_check import CLOSE, Processes, memory_warnings, training_bytes
 from anyformer.costs.step import PricedStep
 from anyformer.mesh import started, started_here
+from anyformer.model.divided import local
 from anyformer.objectives import divides_logits
 from anyformer.planning.process_memory import members
 from anyformer.quantising import stored_bytes
@@ -107,9 +108,9 @@ def room_for_copy(run: Run, directory: Path, device: torch.device) -> bool:
 
 
 def state_bytes(model: nn.Module, optimiser: torch.optim.Optimizer) -> int:
-    """Bytes of the weights and of the optimiser's state."""
+    """Bytes of the weights and of the optimiser's state, as far as this process holds them."""
     moments = [x for state in optimiser.state.values() for x in state.values() if isinstance(x, Tensor)]
-    return sum(map(stored_bytes, [*model.parameters(), *moments]))
+    return sum(stored_bytes(local(x)) for x in (*model.parameters(), *moments))
 
 
 def give_back() -> None:

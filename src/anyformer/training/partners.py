@@ -16,7 +16,7 @@ from anyformer.loading import architecture_of, load
 from anyformer.loading import beside as files_beside
 from anyformer.model import Transformer, build, materialise
 from anyformer.model.divided import extent_of, from_part, is_divided
-from anyformer.model.portions import Portion
+from anyformer.model.portions import Portion, Types
 from anyformer.objectives import Partner, beside
 from anyformer.quantising import restored
 from anyformer.text import Tokenizer
@@ -103,29 +103,31 @@ class Replacing:
     model: Transformer
     device: torch.device
 
-    def __call__(self, found: Transformer) -> Portion:
+    def __call__(self, found: Transformer, types: Types) -> Portion:
         """Hear of the model that is read, before its weights."""
         assert found.architecture == self.model.architecture, "`architecture_of` is that of what `load` reads"
-        held = {name for name, _ in self.model.named_parameters()}
+        places = {
+            f"{path}.{leaf}" if path else leaf: (module, leaf)
+            for path, module in self.model.named_modules()
+            for leaf in module._parameters
+        }
 
         def given(name: str, value: Tensor) -> Tensor:
-            if name in held:
-                self._replace(name, value)
+            if name in places:
+                self._replace(*places[name], value)
             return torch.empty(0)
 
         return given
 
     @torch.no_grad()
-    def _replace(self, name: str, value: Tensor) -> None:
-        owner, _, leaf = name.rpartition(".")
-        weights = self.model.get_submodule(owner)._parameters
-        before = weights[leaf]
-        assert before is not None, "it is there"
+    def _replace(self, module: nn.Module, leaf: str, value: Tensor) -> None:
+        before = module._parameters[leaf]
+        assert before is not None, "a weight that is read is one of the model"
         if is_divided(before):
             value = from_part(restored(value)[extent_of(before).slices].clone(), before, self.device)
         elif not before.is_floating_point():
             value = value.to(before.dtype)  # whole numbers, such as a table of experts
-        weights[leaf] = nn.Parameter(value.to(self.device), requires_grad=before.requires_grad)
+        module._parameters[leaf] = nn.Parameter(value.to(self.device), requires_grad=before.requires_grad)
 
 
 def at_path(name: str, partner: Partner, run: Run, device: torch.device, tokenizer: Tokenizer) -> Transformer:

@@ -10,11 +10,13 @@ from rich.console import Console
 
 from anyformer.describe import leads_to
 from anyformer.mesh import started
+from anyformer.stores import exists, is_url, joined
 from anyformer.training import journal
 from anyformer.training.loop import resume, train
 from anyformer.training.parallel.launch import connect, losses_told, mesh_of
 from anyformer.training.precision import default_device
 from anyformer.training.run import Run
+from anyformer.training.store_resume import home_of, store_of
 from anyformer.training.trained import Trained
 
 MESH = "plan.mesh"
@@ -22,7 +24,7 @@ MESH = "plan.mesh"
 
 def begin_or_resume(
     run: Run,
-    directory: Path,
+    directory: Path | str,
     changes: Mapping[str, Any] | None = None,
     *,
     console: Console | None = None,
@@ -30,18 +32,23 @@ def begin_or_resume(
 ) -> Trained:
     """Continue the run of a directory, as `resume` does, if it has begun, and else begin `run` there.
 
+    `directory`: or the URL of its copy in a store, which `checkpoints.store` then is; it begins in `runs`, under its name.
     The processes that are there now divide a run that goes on as `run.plan.mesh` says; of its other values only the `changes`
     by path count then.
     """
     if not _begun(run, directory):
+        if is_url(str(directory)):
+            run = run.but(checkpoints=run.checkpoints.but(store=store_of(str(directory))))
+            directory = home_of(str(directory))
         return train(run, directory, console=console, began=began)
     others = {path: value for path, value in (changes or {}).items() if not leads_to(path, MESH)}
     return resume(directory, {**others, MESH: run.plan.mesh}, console=console, began=began)
 
 
-def _begun(run: Run, directory: Path) -> bool:
-    """Whether a directory holds a run, to the eyes of the first process: on a shared disk others may see a new file later."""
-    begun = (directory / journal.RUN).is_file()
+def _begun(run: Run, directory: Path | str) -> bool:
+    """Whether a directory or a store holds a run, to the eyes of the first process: others may see a new file later."""
+    place = str(directory)
+    begun = exists(joined(place, journal.RUN)) if is_url(place) else (Path(place) / journal.RUN).is_file()
     if started() == 1:
         return begun
     import torch.distributed as dist

@@ -12,12 +12,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from anyformer.checkpoint import few_bits_of, newest
+from anyformer.checkpoint import BY_ONE, Checkers, at_hand, few_bits_of, newest
 from anyformer.describe import UserError, spelled
 from anyformer.loading import load
 from anyformer.model import Transformer
 from anyformer.model.divided import copy_in
-from anyformer.model.portions import Portion
+from anyformer.model.portions import Portion, Types
 from anyformer.quantising import Quantised, held_as, put, restored, weights_of
 from anyformer.resolving import architecture
 from anyformer.text import Tokenizer
@@ -78,7 +78,7 @@ class Taking:
         """The names of weights that are taken."""
         return [name for name, shape in self.here.items() if self.there.get(name) == shape]
 
-    def __call__(self, found: Transformer) -> Portion:
+    def __call__(self, found: Transformer, types: Types) -> Portion:
         """Hear of the model that is read, before its weights. Raises `UserError` if none of them fits."""
         self.there = {name: tuple(weight.shape) for name, weight in found.named_parameters()}
         if not self.fits:
@@ -105,15 +105,16 @@ class Taking:
             copy_in(weight, restored(value))
 
 
-def take(model: Transformer, source: str, tokenizer: Tokenizer, base: str = STORED) -> Taken:
+def take(model: Transformer, source: str, tokenizer: Tokenizer, base: str = STORED, among: Checkers = BY_ONE) -> Taken:
     """Give a model the weights of `source` whose names and shapes fit.
 
-    `base`: the format of weights that do not learn; matrices that are stored in it are taken to the bit.
+    `base`: the format of weights that do not learn; matrices that are stored in it are taken to the bit. `among`: the processes
+    that check the source's digests together.
 
     Raises `UserError` where none fits, or where the source's tokens are others than those of this run.
     """
     taking = Taking(model, source, base)
-    _, theirs = load(source, divide=taking)
+    _, theirs = load(source, divide=taking, among=among)
     here, there, fits = taking.here, taking.there, taking.fits
     if theirs is not None and theirs != tokenizer and any(name.startswith("embedding.") for name in fits):
         raise UserError(
@@ -150,7 +151,7 @@ def completed(data: dict[str, Any], beside: Path = Path()) -> dict[str, Any]:
     source = data.get("start_from")
     if not isinstance(source, str):
         return data
-    path = beside / source if isdir(beside / source) else Path(source)
+    path = beside / source if isdir(beside / source) else at_hand(source)
     if not isdir(path):
         raise UserError(f"start_from: {source}: no such directory; give that of a run, a checkpoint or a Hugging Face model")
     made = {**data, "start_from": abspath(path)}

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from anyformer.model import Transformer
+from anyformer.model.divided import local
 from anyformer.model.narrow import histories
 from anyformer.training.adapting import Still
 from anyformer.training.average import RunningAverage
@@ -76,7 +77,7 @@ class Trainee:
     def kept(self) -> int:
         """Bytes of tensors that stay between updates beside weights and moments."""
         averages = {} if self.average is None else self.average.weights()
-        return sum(x.nbytes for x in (*averages.values(), *self.still.held.values()))
+        return sum(local(x).nbytes for x in (*averages.values(), *self.still.held.values()))
 
     @contextmanager
     def evaluated(self) -> Iterator[dict[str, Tensor]]:

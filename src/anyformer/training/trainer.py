@@ -15,11 +15,12 @@ from anyformer.data import Corpus
 from anyformer.describe import to_json
 from anyformer.model import Transformer
 from anyformer.model.adapters import plain
+from anyformer.model.divided import local
 from anyformer.model.narrow import histories
 from anyformer.objectives import Feed, Setting
 from anyformer.objectives.mixing import baseline_of, held_out_feed, training_feed
 from anyformer.precision.running import Running
-from anyformer.quantising import name_of, stored_bytes
+from anyformer.quantising import planes_of, stored_bytes
 from anyformer.training.allocator import keep_freed_memory, return_freed_memory
 from anyformer.training.answers import Answers
 from anyformer.training.averaging import averaged, none
@@ -31,8 +32,10 @@ from anyformer.training.memory_meter import state_bytes
 from anyformer.training.parallel.ranks import ALONE, Ranks
 from anyformer.training.passes import MicroBatches, MicroBatchLoss, Passes
 from anyformer.training.precision import Host
+from anyformer.training.retention import Retention
 from anyformer.training.run import Run
 from anyformer.training.run_models import Given, RunModels
+from anyformer.training.saving import Write, Written
 from anyformer.training.step import Updates
 from anyformer.training.teacher import answered
 from anyformer.training.text_settings import beside_of
@@ -156,7 +159,9 @@ class Trainer:
         """Bytes of tensors that stay between updates: weights, moments, and what is kept beside them."""
         trainees = self._trainees.values()
         still = (weight for name, model in self.partners.items() if name not in self.learning for weight in model.parameters())
-        return sum(state_bytes(one.model, one.optimiser) + one.kept for one in trainees) + sum(map(stored_bytes, still))
+        return sum(state_bytes(one.model, one.optimiser) + one.kept for one in trainees) + sum(
+            stored_bytes(local(x)) for x in still
+        )
 
     def evaluate(self, rows: int, progress: Callable[[int], None] = lambda done: None) -> Evaluated:
         """The loss over `rows` rows spread evenly over the validation split, or all of it. `progress`: see `evaluate`."""
@@ -177,18 +182,18 @@ class Trainer:
         with averaged(self.trainee.averages):
             return plain(self.model)
 
-    def saving(
-        self, directory: Path, step: int, validation: float | None, past: Past, take: checkpoint.Take
-    ) -> Callable[[], None]:
+    def saving(self, directory: Path, step: int, validation: float | None, past: Past, take: checkpoint.Take) -> Write:
         """Take all that the checkpoint after `step` updates holds; the function writes it, and deletes old ones beyond those to
         keep."""
         if self.ranks.size > 1 and any(one.averages is not none for one in self._trainees.values()):
             take = checkpoint.copied  # divided weights are averaged in place, and change back before they are written
 
+        planes = planes_of(self.model)
+
         def staged(file: str, name: str) -> bool:
             first, _, path = name.partition("/")
             weight = f"{path}.weight" if file == NUMBERS else first
-            return file in _OWN and not self.model.stage_of.keys().isdisjoint((weight, name_of(weight)))
+            return file in _OWN and planes.get(weight, weight) in self.model.stage_of
 
         with all_evaluated(self._trainees) as states:
             others = {name: dict(one.model.state_dict()) for name, one in self.learning.items()}
@@ -206,18 +211,16 @@ class Trainer:
                 pick=self.ranks.picking(take, staged),
             )
 
-        def write() -> None:
+        def write() -> Written:
             first = self.ranks.first  # which alone writes what stands beside the tensors
             kept = replace(taken, beside=beside_of(self.corpus.tokenizer, directory)) if first else taken
-            self.ranks.write(kept, checkpoint.directory_of(directory, step))
-            if first:
-                self.prune(directory, step)
+            return self.retention(directory).write(kept, step, self.regular(step + 1))
 
         return write
 
-    def prune(self, directory: Path, step: int) -> None:
-        """Delete the checkpoints beyond those to keep, but not that of `regular`, to which a run may go back."""
-        checkpoint.prune(directory, self.run.checkpoints.keep, also=self.regular(step + 1))
+    def retention(self, directory: Path) -> Retention:
+        """The checkpoints of the run in its directory."""
+        return Retention(directory, self.run.checkpoints, self.ranks)
 
     def regular(self, step: int) -> int | None:
         """The step of the last regular checkpoint before update number `step` (from 1) is counted, None if no run goes back.

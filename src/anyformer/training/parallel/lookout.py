@@ -57,10 +57,16 @@ def look_out(meeting: str, *, belongs: bool) -> None:
 
     def watch() -> None:
         store: Store | None = _store()
-        term = float("inf")
+        beside = socket.create_connection(_place(), ANSWERS)
+        listened, term = [heard, beside], float("inf")
         while not ended.is_set():
-            ready, _, _ = select([heard], [], [], PERIOD)
-            if ready and signal.SIGTERM in heard.recv(64):
+            ready, _, _ = select(listened, [], [], PERIOD)
+            if beside in ready:
+                # Nothing is ever sent here: it has ended, and with it the store, which would print a trace if it were asked.
+                listened.remove(beside)
+                beside.close()
+                store = None
+            if heard in ready and signal.SIGTERM in heard.recv(64):
                 term = min(term, time.monotonic())
             if time.monotonic() - term > LATE:
                 term = float("inf")
@@ -122,10 +128,14 @@ def asked_all(error: BaseException) -> dict[int, Whereabouts | None]:
 
 def _store() -> Store:
     """The store by which the processes found one another, over a connection of its own."""
-    place = os.environ[ADDRESS], int(os.environ["MASTER_PORT"])
-    store = TCPStore(*place, is_master=False, wait_for_workers=False, timeout=timedelta(seconds=ANSWERS))
+    store = TCPStore(*_place(), is_master=False, wait_for_workers=False, timeout=timedelta(seconds=ANSWERS))
     # A store outlives the processes that met.
     return PrefixStore(f"anyformer/whereabouts/{_meeting}", store)
+
+
+def _place() -> tuple[str, int]:
+    """The machine and the port of that store."""
+    return os.environ[ADDRESS], int(os.environ["MASTER_PORT"])
 
 
 def _say(what: str) -> None:

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from anyformer import checkpoint
 from anyformer.checkpoint import Contents, Pick, Take, whole_by
+from anyformer.files import disk_errors
 from anyformer.model import Transformer
 from anyformer.plan import Plan
 from anyformer.training.computing_place import Within, directly
@@ -119,6 +120,14 @@ class Alone:
         """What this process writes of every tensor. `staged`: whether one stage of a pipeline alone has that of a name in a
         file."""
         return whole_by(take)
+
+    def beside(self, directory: Path, act: Callable[[], T]) -> list[T]:
+        """Act in every process while training goes on in other threads; gives what each made, or raises what one raised.
+
+        `directory`: by which an error of the disk is named.
+        """
+        with disk_errors(directory):
+            return [act()]
 
     def write(self, given: Contents, directory: Path) -> None:
         """Write a checkpoint, whole or not at all; all processes call this."""

@@ -23,7 +23,7 @@ from anyformer.model import Transformer
 from anyformer.model.unlearnt import unlearnt
 from anyformer.parts.call.context import Context
 from anyformer.parts.layers.block_module import BlockModule
-from anyformer.quantising import name_of, set_apart
+from anyformer.quantising import planes_of, set_apart
 
 T = TypeVar("T")
 
@@ -153,8 +153,8 @@ def _gather(root: Root, *, again: bool) -> None:
 
 def _kept(model: Transformer) -> Iterator[nn.Parameter]:
     """The weights of a model that stay whole."""
-    still = unlearnt(model.architecture)
-    return (weight for name, weight in model.named_parameters() if name in still or name_of(name) in still)
+    still, planes = unlearnt(model.architecture), planes_of(model)
+    return (weight for name, weight in model.named_parameters() if planes.get(name, name) in still)
 
 
 def layers_of(models: Iterable[Transformer]) -> list[nn.Module]:

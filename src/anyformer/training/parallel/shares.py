@@ -78,12 +78,12 @@ class SharedCheckpoints:
                     seal(partial, given.facts, {**texts, **files})
                     stack.close()
 
-            partial = next(path for path in self._all(directory, begun) if path is not None)
-            shares = self._all(directory, lambda: (write_share(given, partial, self.rank, self.size), given.few_bits))
+            partial = next(path for path in self.together(directory, begun) if path is not None)
+            shares = self.together(directory, lambda: (write_share(given, partial, self.rank, self.size), given.few_bits))
             files = {name: entry for share, _ in shares for name, entry in share.items()}
-            self._all(directory, sealed)
+            self.together(directory, sealed)
 
-    def _all(self, directory: Path, act: Callable[[], T]) -> list[T]:
+    def together(self, directory: Path, act: Callable[[], T]) -> list[T]:
         """Act in every process; gives what each of them made, or raises the error of one."""
         made: tuple[T | None, UserError | None]
         own: Exception | None = None

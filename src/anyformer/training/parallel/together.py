@@ -24,7 +24,7 @@ from anyformer.plan import Plan
 from anyformer.training.computing_place import Within
 from anyformer.training.lines import Lines
 from anyformer.training.parallel.context import divide_logits, divide_positions
-from anyformer.training.parallel.exchange_clock import ExchangeClock
+from anyformer.training.parallel.exchange_clock import ExchangeClock, beside_training
 from anyformer.training.parallel.experts import divide_experts
 from anyformer.training.parallel.pipeline import Pipelined
 from anyformer.training.parallel.relay import divide_stages
@@ -218,6 +218,10 @@ class Together:
 
     def picking(self, take: Take, staged: Staged) -> Pick:
         return self.checkpoints.picking(take, staged)
+
+    def beside(self, directory: Path, act: Callable[[], T]) -> list[T]:
+        with beside_training():
+            return self.checkpoints.together(directory, act)
 
     def write(self, given: Contents, directory: Path) -> None:
         self.checkpoints.write(given, directory)
