@@ -14,7 +14,7 @@ from anyformer.describe import change_all
 from anyformer.training import budget, loop, read_run, resume, train, trainer
 from anyformer.training.budget import Durations, TimeBudget, fit
 from anyformer.training.display import COMPILING
-from anyformer.training.held_out import corpus_of
+from anyformer.training.held_out import corpus_together
 from anyformer.training.journal import read_metrics
 from anyformer.training.passes import MicroBatchLoss
 from anyformer.training.precision import Host
@@ -49,15 +49,15 @@ def clock(monkeypatch) -> Clock:
         clock.now += 3 * -(-most // feed.batch)
         return evaluate(model, objective, feed, plan, most=most, **more)
 
-    def slow_corpus(run):
+    def slow_corpus(run, ranks):
         clock.now += 10
-        return corpus_of(run)
+        return corpus_together(run, ranks)
 
     monkeypatch.setattr(budget, "clock", clock)
     monkeypatch.setattr(budget, "worked", clock)
     monkeypatch.setattr(MicroBatchLoss, "summed", slow_loss)
     monkeypatch.setattr(trainer, "evaluate", slow_evaluate)
-    monkeypatch.setattr(loop, "corpus_of", slow_corpus)
+    monkeypatch.setattr(loop, "corpus_together", slow_corpus)
     return clock
 
 
