@@ -14,7 +14,7 @@ from anyformer.describe import change_all
 from anyformer.training import budget, loop, read_run, resume, train, trainer
 from anyformer.training.budget import Durations, TimeBudget, fit
 from anyformer.training.display import COMPILING
-from anyformer.training.held_out import corpus_together
+from anyformer.training.held_out import corpus_of
 from anyformer.training.journal import read_metrics
 from anyformer.training.passes import MicroBatchLoss
 from anyformer.training.precision import Host
@@ -39,7 +39,7 @@ def clock(monkeypatch) -> Clock:
     """A micro-batch takes half a second, a batch of evaluation 3 s, the data 10 s."""
     clock = Clock()
     clock.micro_batch = 0.5
-    summed, evaluate, corpus_of = MicroBatchLoss.summed, trainer.evaluate, loop.corpus_of
+    summed, evaluate, corpus_together = MicroBatchLoss.summed, trainer.evaluate, loop.corpus_together
 
     def slow_loss(*given):
         clock.now += clock.micro_batch
