@@ -222,7 +222,7 @@ def failing(run, at, monkeypatch):
 def test_a_store_that_cannot_be_used_is_refused_before_any_work(tiny, monkeypatch):
     train(stored(tiny, "memory://bucket"), "run", console=QUIET)
     shutil.rmtree("run")
-    monkeypatch.setattr(loop, "corpus_of", lambda run: pytest.fail("work was done"))
+    monkeypatch.setattr(loop, "corpus_together", lambda run, ranks: pytest.fail("work was done"))
     with pytest.raises(
         StoreError, match="memory://bucket/run: already holds a run; continue it with --resume memory://bucket/run"
     ):
