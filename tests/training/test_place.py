@@ -78,7 +78,7 @@ def test_a_place_that_cannot_be_written_is_refused_before_any_work(tiny, tmp_pat
 
 
 def test_too_little_room_is_refused_before_any_work(tiny, tmp_path, monkeypatch):
-    monkeypatch.setattr(loop, "corpus_of", lambda run: pytest.fail("work was done"))
+    monkeypatch.setattr(loop, "corpus_together", lambda run, ranks: pytest.fail("work was done"))
     monkeypatch.setattr(place.shutil, "disk_usage", lambda path: SimpleNamespace(free=3 * checkpoint_bytes(tiny) - 1))
     with pytest.raises(PlaceError, match=r"2 kept, the best one and the one being written.*checkpoints\.keep=1"):
         train(tiny, tmp_path / "run", console=QUIET)

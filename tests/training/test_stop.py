@@ -42,7 +42,7 @@ def signalling(monkeypatch, owner, name, number=signal.SIGINT, when=lambda: True
     monkeypatch.setattr(owner, name, function)
 
 
-@pytest.mark.parametrize("stage", ["measured_host", "corpus_of", "fit"])
+@pytest.mark.parametrize("stage", ["measured_host", "corpus_together", "fit"])
 def test_before_the_first_update_there_is_nothing_to_keep(tiny, tmp_path, monkeypatch, stage):
     signalling(monkeypatch, loop, stage, signal.SIGTERM)
     run = change_all(tiny, {"steps": None, "minutes": 0.05})
