@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from anyformer.costs.activations import Activations
 from anyformer.costs.counts import located
+from anyformer.costs.flight import Flight
 from anyformer.costs.gathered import GatheredWeights
 from anyformer.costs.member import Member
 from anyformer.costs.peak import TIED_COPIES, Find
@@ -14,7 +15,7 @@ from anyformer.costs.saved import SavedTensor
 from anyformer.mesh import Mesh
 from anyformer.model import Architecture
 from anyformer.model.narrowed import divided_branches
-from anyformer.operations import Shape
+from anyformer.operations import Shape, Weight
 from anyformer.parts.layers.stack import Stack
 from anyformer.parts.sublayer import Sublayer
 from anyformer.plan import Plan
@@ -43,12 +44,10 @@ def members(
     of_logits, copies = (1 / mesh.tensor, 2) if held.in_rows else (1.0, 1)
     of_logits /= mesh.context if vocabulary else 1
     found = list[Member]()
-    flying = Layout(pp=mesh.pipeline, chunks=mesh.chunks, micro_batches=_MANY * mesh.pipeline, schedule=mesh.schedule)
     for stage in range(mesh.pipeline):
         units, last = held.units(stage), stage == mesh.pipeline - 1
         kept, whole = (sum(map(of, units.values())) for of in (held.kept, held.whole))
         gathered = [held.whole(unit) for prefix, unit in units.items() if prefix]
-        pieces, of_chunks = in_flight(flying, stage)
         layers = [size for layer, size in by_layer.items() if own.stage_of(layer) in (None, stage)]
         found.append(
             Member(
@@ -59,8 +58,7 @@ def members(
                 layer=max(layers, default=0) / max(1, outside + sum(layers)),
                 logits=copies * of_logits * last,
                 of_logits=of_logits * last,
-                pieces=pieces,
-                chunks=of_chunks,
+                flight=held.flight(stage, held.outputs(stage, tally.weights, shape) * plan.activation_bytes / every),
                 twice=twice,
                 gathered=GatheredWeights(
                     root=held.whole(units[""]),
@@ -115,6 +113,25 @@ class _OwnWeights:
         names = [name for name in self.sizes if self.mesh.pipeline > 1 and staged.stage_of(name) is None]
         learning = {name: {chunk % self.mesh.pipeline for chunk in staged.learning(name)} for name in names}
         return sum(self._own(name) // parts for name in names if stage not in learning[name])
+
+    def flight(self, stage: int, waiting: float) -> Flight:
+        """What a stage holds of micro-batches on their way. Of the first chunk torch computes no half of a backward pass."""
+        mesh, learnt = self.mesh, sum(map(self.whole, self.units(stage).values())) - self.idle(stage, 1)
+        outside = self.whole(self.units(stage)[""]) - self.idle(stage, 1)
+        flying = Layout(pp=mesh.pipeline, chunks=mesh.chunks, micro_batches=_MANY * mesh.pipeline, schedule=mesh.schedule)
+        pieces, chunks = in_flight(flying, stage)
+        halves = stage + 1 if self.stays and (stage > 0 or mesh.chunks > 1) else 0
+        return Flight(pieces, chunks, mesh.pipeline, outside / learnt, halves, waiting / mesh.chunks)
+
+    def outputs(self, stage: int, weights: Mapping[str, Weight], shape: Shape) -> float:
+        """Numbers that come out of the matrices and norms of a stage, of all positions of a micro-batch."""
+        staged, found = Staged(self.architecture, self.mesh.pipeline, self.mesh.chunks), 0
+        for name, weight in weights.items():
+            head = name in self.tied or staged.learning(name) == {self.mesh.all_chunks - 1}
+            here = head and stage == self.mesh.pipeline - 1 if staged.stage_of(name) is None else staged.stage_of(name) == stage
+            if here and weight.fill != "zeros":  # a bias is added to what comes out
+                found += (weight.chosen or 1) * weight.shape[-2 if len(weight.shape) > 1 else 0]
+        return found * shape.batch * shape.length / self.mesh.alike
 
     def first(self, find: Find) -> int:
         """Bytes of the weights whose gradients come before those of the layers."""
