@@ -77,7 +77,8 @@ def main() -> None:
         told(folder, watched(DeepTrial(depth, PROCESSES).run(folder / "text.txt"), folder))
         return
     large = DeepTrial(DEEP, PROCESSES).run(Path(__file__))
-    record: dict[str, object] = {"torch": torch.__version__, "parameters": large.architecture.folded_cost(Shape(source=1)).parameters}
+    parameters = large.architecture.folded_cost(Shape(source=1)).parameters
+    record: dict[str, object] = {"torch": torch.__version__, "parameters": parameters}
     record["foretold"] = foretold(large, PROCESSES)
     print(record, flush=True)
     with tempfile.TemporaryDirectory() as folder:
