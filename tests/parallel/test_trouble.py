@@ -83,6 +83,13 @@ def test_what_several_processes_cannot_share_is_refused(run_of, changes, says):
         check_mesh(run, Alone(size=4, replicas=4))
 
 
+def test_scales_of_what_every_stage_computes_are_refused(run_of):
+    changes = {"plan.precision": {"kind": "fp8", "scaling": "running"}, "plan.mesh.pipeline": 2, "accumulation": 2, "batch": 8}
+    run = change_all(load_run(run_of("t5-small")), changes)
+    with pytest.raises(UserError, match=r"plan.precision = 'fp8' with scaling = 'running': every stage"):
+        check_mesh(run, Alone(size=2, replicas=1))
+
+
 def test_negatives_in_the_batch_cannot_be_shared(tmp_path):
     """A piece of the batch has fewer negatives, so several processes would train another model."""
     rows = tmp_path / "similar.jsonl"

@@ -20,6 +20,7 @@ from anyformer.describe import UserError
 from anyformer.mesh import Mesh, started
 from anyformer.model.narrowed import divided_branches, undivided
 from anyformer.model.unlearnt import unlearnt
+from anyformer.objectives import beside
 from anyformer.parts.layers.stack import Stack
 from anyformer.parts.sublayer import Sublayer
 from anyformer.planning.communication import bubble
@@ -86,6 +87,13 @@ def _check_numbers(run: Run) -> None:
         raise UserError(
             f"plan.precision = {precision.kind!r}: plan.mesh.tensor and plan.mesh.context divide rows and blocks that share a "
             "scale: divide by plan.mesh.shard or pipeline, or set plan.precision = 'fp8' with scaling = 'tensor' or 'running'"
+        )
+    everywhere = len(run.architecture.stacks) > 1 or beside(run.objective)
+    if mesh.pipeline > 1 and narrow is not None and narrow.shares == "running" and everywhere:
+        raise UserError(
+            f"plan.precision = {precision.kind!r} with scaling = 'running': every stage of plan.mesh.pipeline computes other "
+            "models and stacks, each with a part of their gradients, and would keep scales of its own: set scaling = 'tensor', "
+            "or leave pipeline out"
         )
     if isinstance(FORMATS[base], Quantising) and max(mesh.tensor, mesh.expert) > 1:
         raise UserError(
