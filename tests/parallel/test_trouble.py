@@ -11,7 +11,7 @@ import pytest
 from anyformer.api import architecture
 from anyformer.describe import UserError, change_all
 from anyformer.mesh import Mesh
-from anyformer.objectives import ContrastiveObjective
+from anyformer.objectives import ContrastiveObjective, SpanCorruptionObjective
 from anyformer.training import default_run, load_run
 from anyformer.training.journal import read_metrics
 from anyformer.training.parallel import Alone, check_mesh
@@ -85,7 +85,7 @@ def test_what_several_processes_cannot_share_is_refused(run_of, changes, says):
 
 def test_scales_of_what_every_stage_computes_are_refused(run_of):
     changes = {"plan.precision": {"kind": "fp8", "scaling": "running"}, "plan.mesh.pipeline": 2, "accumulation": 2, "batch": 8}
-    run = change_all(load_run(run_of("t5-small")), changes)
+    run = change_all(load_run(run_of("t5-small", objective=SpanCorruptionObjective())), changes)
     with pytest.raises(UserError, match=r"plan.precision = 'fp8' with scaling = 'running': every stage"):
         check_mesh(run, Alone(size=2, replicas=1))
 
