@@ -19,7 +19,13 @@ BLOCK = 2**20
 """Bytes that are read or written at a time, at least."""
 _ABSENT = (FileNotFoundError, NotADirectoryError)
 _LIST = "https://filesystem-spec.readthedocs.io/en/latest/api.html#other-known-implementations"
-
+_SETTINGS = "https://filesystem-spec.readthedocs.io/en/latest/features.html#configuration"
+_SECRET = re.compile(
+    r"://[^/?#@:\[]*:(?!\d*(?:[/?#]|$))"
+    r"|[?&](?:[^=&]*(?:signature|token(?!i)|secret|passw|credential|(?:api|access|account).?key)[^=&]*|sig|key|auth|pwd)=",
+    re.IGNORECASE,
+)
+"""The text before a secret in a URL: `user:` of `user:password@host`, or the name of a query's field."""
 
 _MARKS = ("ETag", "etag", "md5Hash", "content_md5", "blob_id", "mtime", "LastModified", "last_modified", "updated", "created")
 """What stores call a digest of an object's content or, where they have none, the time of its last change."""
@@ -32,6 +38,16 @@ class StoreError(UserError):
 def is_url(place: str) -> bool:
     """Whether a place is a URL of a store, and no path of this machine."""
     return _URL.match(place) is not None
+
+
+def check_no_secrets(url: str) -> None:
+    """Raise `StoreError`, which shows no secret, if a URL has a password or a token in it."""
+    for part in url.split("::"):  # of a chain, as `zip://name::s3://bucket/file`
+        if found := _SECRET.search(part):
+            raise StoreError(
+                f"{part[: found.end()]}...: has a password or a token, and URLs are printed and written into files; leave it "
+                f"out, and give it by the store's environment variables or fsspec's configuration ({_SETTINGS})"
+            )
 
 
 def joined(url: str, *names: str) -> str:
