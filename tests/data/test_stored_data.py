@@ -15,7 +15,9 @@ from anyformer.data import (
     Batches,
     BytePairs,
     Bytes,
+    Component,
     Corpus,
+    Mixture,
     Text,
     TextPairs,
     TokenizerFile,
@@ -23,9 +25,10 @@ from anyformer.data import (
     shards,
     stored_numbers,
 )
-from anyformer.data.prepared import store
+from anyformer.data.prepared import check_storable, store
 from anyformer.data.stored_numbers import BLOCK, BlockCache, StoredNumbers
 from anyformer.stores import StoreError
+from anyformer.tasks import Regression, TaskData
 from anyformer.text import DataError
 from data.texts import PACK, prose
 
@@ -99,6 +102,28 @@ def test_prepared_tokens_in_a_store_give_the_batches_of_the_disk(
                 parts = [theirs.at(step, rank, 2).tokens for rank in range(2)]
                 assert np.array_equal(np.concatenate(parts), a.tokens)
         assert np.array_equal(here.validation.tokens[:], there.validation.tokens[:])
+
+
+def test_only_what_the_index_names_is_copied(url: str, folder: Path, tmp_path: Path) -> None:
+    corpus = prepare(Text(paths=(str(folder),), tokenizer=Bytes()), tmp_path / "cache", 1, False)
+    made = {path.relative_to(corpus.directory).as_posix() for path in corpus.directory.rglob("*") if path.is_file()}
+    (corpus.directory / "notes.txt").write_text("of the user")
+    store(corpus, url)
+    assert {each.removeprefix(url).lstrip("/") for each in stores.listed(url)} == made
+
+
+def test_what_has_no_tokens_of_its_own_is_not_copied(url: str, folder: Path, tmp_path: Path) -> None:
+    one = Text(paths=(str(folder),), tokenizer=Bytes())
+    part = Component(data=Text(paths=(str(folder),)), weight=1.0)
+    mixture = Mixture(parts=(part, part.but(name="other")), tokenizer=Bytes())
+    with pytest.raises(DataError, match="a mixture has no tokens of its own .* prepare each part by itself"):
+        check_storable(mixture)
+    with pytest.raises(DataError, match="is made as it is read: there are no tokens to copy"):
+        check_storable(TaskData(task=Regression(inputs=2, greatest=2)))
+    check_storable(one)
+    store(prepare(one, tmp_path / "cache", 1, False), url)
+    with pytest.raises(DataError, match="is prepared, in a store; copy it with the tools of the store"):
+        check_storable(one.but(paths=(url,)))
 
 
 def test_prepared_records_in_a_store_are_those_of_the_disk(url: str, tmp_path: Path) -> None:

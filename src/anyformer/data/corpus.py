@@ -207,6 +207,17 @@ def read_index(directory: Path) -> dict[str, Any]:
     return dict(index)
 
 
+def number_files(index: Mapping[str, Any]) -> list[str]:
+    """The files of numbers that an index names."""
+    entries: list[Any] = []
+    for split in index["splits"].values():
+        if "columns" in split:
+            entries += [column[part] for column in split["columns"].values() for part in ("numbers", "starts")]
+        else:
+            entries += [*split["shards"], split["starts"]]
+    return [entry["file"] for entry in entries if entry is not None]
+
+
 def _open_split(
     name: str,
     entry: Mapping[str, Any],

@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anyformer import stores
-from anyformer.data.corpus import BEGIN, INDEX, Corpus, read_index
-from anyformer.data.description import Files
+from anyformer.data.corpus import BEGIN, INDEX, Corpus, number_files, read_index
+from anyformer.data.description import Data, Files
+from anyformer.data.kinds.mixture import Mixture
 from anyformer.data.shards import FilesOnDisk
 from anyformer.data.stored_numbers import StoredNumbers
 from anyformer.data.tokenizer_specs import TokenizerFile
@@ -77,14 +78,29 @@ def open_prepared(data: Files, cache: Path, special: Specials, verify: bool) -> 
     return corpus
 
 
+def check_storable(data: Data) -> None:
+    """Raise `DataError`, before any work, for data whose tokens `store` cannot copy."""
+    match data:
+        case Mixture():
+            raise DataError(
+                "a mixture has no tokens of its own that could be copied; prepare each part by itself, with the tokenizer of "
+                "all (kind 'file'), copy it to a place of its own, and name that in the paths of the part"
+            )
+        case Files() if stores.is_url(data.paths[0]) and is_prepared(data):
+            raise DataError(f"{data.paths[0]}: is prepared, in a store; copy it with the tools of the store")
+        case Files():
+            return
+    raise DataError(f"data of kind {data.kind!r} is made as it is read: there are no tokens to copy; leave out the place")
+
+
 def store(corpus: Corpus, place: str) -> None:
-    """Copy prepared data to a directory or a URL, its index at last, so that it is there whole or not at all."""
-    files = sorted(path for path in corpus.directory.rglob("*") if path.is_file() and path.name != INDEX)
+    """Copy prepared data, which `check_storable` accepts, to a directory or a URL: the files that its index names, and then
+    the index, so that it is there whole or not at all."""
+    index = read_index(corpus.directory)
     if not stores.is_url(place):
         place = Path(place).expanduser().absolute().as_uri()
-    for path in (*files, corpus.directory / INDEX):
-        name = path.relative_to(corpus.directory).as_posix()
-        with path.open("rb") as source, stores.opened(stores.joined(place, name), "wb") as target:
+    for name in (*number_files(index), *(f"{FOLDER}/{name}" for name in index["beside"]), INDEX):
+        with (corpus.directory / name).open("rb") as source, stores.opened(stores.joined(place, name), "wb") as target:
             while block := source.read(stores.BLOCK):
                 target.write(block)
 
