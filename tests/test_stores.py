@@ -39,9 +39,12 @@ def test_bytes_come_back_whole_and_by_ranges(place):
         assert file.read(3) == content[:3]
         file.seek(1_000_000)
         assert file.read() == content[1_000_000:]
+    empty = stores.object_of(stores.joined(place, "two.bin"))
     assert stores.ranges(url, [(5, 9), (0, 0), (300, 1000)]) == [content[5:9], b"", content[300:1000]]
     assert stores.listed(place) == [url, stores.joined(place, "two.bin")]
     assert stores.listed(url) == [url]
+    assert stores.beneath(place) == stores.beneath(f"{place}/") == {"a/one.bin": stores.object_of(url), "two.bin": empty}
+    assert stores.beneath(url) == {"": stores.object_of(url)}
     assert (stores.size_of(url), stores.exists(place), stores.exists(url)) == (len(content), True, True)
 
 

@@ -9,10 +9,11 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, Literal, cast
 
 from anyformer.describe import UserError
+from anyformer.files import is_inside
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 BLOCK = 2**20
@@ -122,6 +123,18 @@ def objects(url: str) -> list[StoredObject]:
         found = sorted(system.find(path, detail=True).items())
     root = path.rstrip("/")
     return [_object(url if each == path else joined(url, each.removeprefix(root).lstrip("/")), info) for each, info in found]
+
+
+def beneath(url: str) -> dict[str, StoredObject]:
+    """All objects beneath a URL by their names relative to it, sorted by URL; an empty name, if the URL is that of an object.
+
+    `StoreError` for a name that leaves the folder, as `a/../../b`. The empty objects that stand for folders are left out.
+    """
+    names = {each.url.removeprefix(url.rstrip("/")).lstrip("/"): each for each in objects(url)}
+    for name, each in names.items():
+        if name and not is_inside(PurePosixPath(name).as_posix()):
+            raise StoreError(f"{each.url}: its name leads out of {url}; delete this object, or rename it")
+    return {name: each for name, each in names.items() if not name.endswith("/")}
 
 
 def object_of(url: str) -> StoredObject:

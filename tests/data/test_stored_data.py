@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 
@@ -26,6 +27,7 @@ from anyformer.data import (
     stored_numbers,
 )
 from anyformer.data.prepared import check_storable, store
+from anyformer.data.sources import find_sources
 from anyformer.data.stored_numbers import BLOCK, BlockCache, StoredNumbers
 from anyformer.stores import StoreError
 from anyformer.tasks import Regression, TaskData
@@ -124,6 +126,30 @@ def test_what_has_no_tokens_of_its_own_is_not_copied(url: str, folder: Path, tmp
     store(prepare(one, tmp_path / "cache", 1, False), url)
     with pytest.raises(DataError, match="is prepared, in a store; copy it with the tools of the store"):
         check_storable(one.but(paths=(url,)))
+
+
+def test_no_name_of_a_store_leads_out_of_the_cache(url: str, folder: Path, tmp_path: Path, monkeypatch) -> None:
+    data = Text(paths=(url,), tokenizer=Bytes(), validation=0.2)
+    store(prepare(data.but(paths=(str(folder),)), tmp_path / "cache", 1, False), url)
+    listed, outside = stores.objects(url), stores.joined(url, "beside/../../../outside")
+    bad = stores.StoredObject(outside, 3, "")
+    monkeypatch.setattr(stores, "objects", lambda url: [*listed, bad])
+    for ask in (stores.beneath, find_sources, lambda url: prepare(data, tmp_path / "other", 1, False)):
+        with pytest.raises(StoreError, match=r"outside: its name leads out of .*; delete this object, or rename it"):
+            ask((url,) if ask is find_sources else url)
+    assert not list(tmp_path.rglob("outside"))
+
+
+def test_no_name_of_an_index_leads_out_of_its_directory(folder: Path, tmp_path: Path) -> None:
+    data = Text(paths=(str(folder),), tokenizer=Bytes(), validation=0.2)
+    directory = prepare(data, tmp_path / "cache", 1, False).directory
+    index = json.loads((directory / "index.json").read_text())
+    del index["checksum"]
+    index["splits"]["train"]["shards"][0]["file"] = "../outside.bin"
+    index["checksum"] = hashlib.sha256(json.dumps(index, sort_keys=True).encode()).hexdigest()
+    (directory / "index.json").write_text(json.dumps(index, indent=1))
+    with pytest.raises(DataError, match=r"index\.json: names the file '\.\./outside\.bin', which is not in its directory"):
+        Corpus.open(directory)
 
 
 def test_prepared_records_in_a_store_are_those_of_the_disk(url: str, tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from anyformer.data.reading import Skipped, documents
 from anyformer.data.shards import FilesOnDisk, NumberFiles, Tokens, in_memory, token_dtype
 from anyformer.data.splitting import SPLITS
 from anyformer.describe import read_json
+from anyformer.files import is_inside
 from anyformer.text.beside import FOLDER
 from anyformer.text.errors import DataError
 from anyformer.text.specials import Specials
@@ -204,6 +205,9 @@ def read_index(directory: Path) -> dict[str, Any]:
         raise DataError(f"{path}: its content changed on disk; {remedy}")
     if index["format"] != FORMAT:
         raise DataError(f"{path}: has format {index['format']}, this version reads {FORMAT}; {remedy}")
+    for name in (*number_files(index), *index["beside"]):
+        if not is_inside(name):
+            raise DataError(f"{path}: names the file {name!r}, which is not in its directory; {remedy}")
     return dict(index)
 
 

@@ -107,17 +107,17 @@ def store(corpus: Corpus, place: str) -> None:
 
 def _from_store(url: str, cache: Path) -> Corpus:
     """Prepared data in a store, its index and tokenizer copied to the cache when they changed there."""
-    objects = stores.objects(url)
-    sizes = {each.url.removeprefix(url).lstrip("/"): each.size for each in objects}
-    small = [each for name, each in zip(sizes, objects, strict=True) if name == INDEX or name.startswith(f"{FOLDER}/")]
-    marks = json.dumps([[each.url, each.size, each.mark] for each in small])
+    objects = stores.beneath(url)
+    small = {name: each for name, each in objects.items() if name == INDEX or name.startswith(f"{FOLDER}/")}
+    marks = json.dumps([[each.url, each.size, each.mark] for each in small.values()])
     target = cache / f"store-{hashlib.sha256(marks.encode()).hexdigest()[:24]}"
     with locked(cache / f".{target.name}.lock"):
         if not target.exists():
             with replacing_directory(target) as folder:
                 (folder / FOLDER).mkdir()
-                for each in small:
-                    stores.copied(each.url, folder / each.url.removeprefix(url).lstrip("/"))
+                for name, each in small.items():
+                    stores.copied(each.url, folder / name)
+        sizes = {name: each.size for name, each in objects.items()}
         return Corpus.open(target, files=ObjectsInStore(url, target, sizes))
 
 
