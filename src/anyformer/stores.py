@@ -100,6 +100,20 @@ def ranges(url: str, spans: Sequence[tuple[int, int]]) -> list[bytes]:
         return [bytes(each) for each in found]
 
 
+def begin_of(url: str, count: int = -1) -> bytes | None:
+    """The first bytes of an object, all if `count` is negative; None if it is absent, or may not be read: some stores answer
+    so for what is absent."""
+    try:
+        if not exists(url):
+            return None
+        with opened(url) as file:
+            return file.read(count)
+    except StoreError as error:
+        if isinstance(error.__cause__, (IsADirectoryError, PermissionError)):
+            return None
+        raise
+
+
 def copied(url: str, path: Path) -> None:
     """Copy an object into a file of this machine."""
     with _told(url):

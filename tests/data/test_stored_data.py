@@ -26,7 +26,7 @@ from anyformer.data import (
     shards,
     stored_numbers,
 )
-from anyformer.data.prepared import check_storable, store
+from anyformer.data.prepared import check_storable, is_prepared, store
 from anyformer.data.sources import find_sources
 from anyformer.data.stored_numbers import BLOCK, BlockCache, StoredNumbers
 from anyformer.stores import StoreError
@@ -150,6 +150,39 @@ def test_no_name_of_an_index_leads_out_of_its_directory(folder: Path, tmp_path: 
     (directory / "index.json").write_text(json.dumps(index, indent=1))
     with pytest.raises(DataError, match=r"index\.json: names the file '\.\./outside\.bin', which is not in its directory"):
         Corpus.open(directory)
+
+
+def test_no_other_index_is_written_over(url: str, folder: Path, tmp_path: Path) -> None:
+    one = Text(paths=(str(folder),), tokenizer=Bytes(), validation=0.2)
+    first, second = (prepare(each, tmp_path / "cache", 1, False) for each in (one, one.but(validation=0.4)))
+    store(first, url)
+    before = stores.objects(url)
+    with pytest.raises(DataError, match=r"index\.json: is the index of other data; name another place, or delete"):
+        store(second, url)
+    assert stores.objects(url) == before
+    stores.removed(stores.joined(url, "train-00000.bin"))
+    store(first, url)
+    assert prepare(one.but(paths=(url,)), tmp_path / "cache", 1, False).digest == first.digest
+
+
+def test_texts_beside_another_index_are_read(url: str, folder: Path, tmp_path: Path, monkeypatch) -> None:
+    put(url, folder)
+    data = Text(paths=(url,), tokenizer=Bytes())
+    assert not is_prepared(data)
+    for content in (b"", b"{}", b'{"pages": ["0.txt"]}'):
+        with stores.opened(stores.joined(url, "index.json"), "wb") as file:
+            file.write(content)
+        assert not is_prepared(data)
+    assert prepare(data, tmp_path / "cache", 1, False).sources
+    original = stores._system
+
+    def forbidden(url: str, **options: object) -> tuple:
+        if url.endswith("index.json"):
+            raise PermissionError("403")
+        return original(url, **options)
+
+    monkeypatch.setattr(stores, "_system", forbidden)
+    assert not is_prepared(data)
 
 
 def test_prepared_records_in_a_store_are_those_of_the_disk(url: str, tmp_path: Path) -> None:

@@ -62,12 +62,12 @@ def is_prepared(data: Files) -> bool:
         return False
     (path,) = data.paths
     if stores.is_url(path):
-        return not path.endswith(INDEX) and stores.exists(stores.joined(path, INDEX))
+        return not path.endswith(INDEX) and stores.begin_of(stores.joined(path, INDEX), len(BEGIN)) == BEGIN.encode()
     place = Path(path).expanduser() / INDEX
     if not isfile(place):
         return False
     with place.open("rb") as file:
-        return file.read(len(BEGIN)).decode(errors="replace") == BEGIN
+        return file.read(len(BEGIN)) == BEGIN.encode()
 
 
 def open_prepared(data: Files, cache: Path, special: Specials, verify: bool) -> Corpus:
@@ -95,10 +95,16 @@ def check_storable(data: Data) -> None:
 
 def store(corpus: Corpus, place: str) -> None:
     """Copy prepared data, which `check_storable` accepts, to a directory or a URL: the files that its index names, and then
-    the index, so that it is there whole or not at all."""
+    the index, so that it is there whole or not at all. `DataError` if another index is there: its files would change under it.
+    """
     index = read_index(corpus.directory)
     if not stores.is_url(place):
         place = Path(place).expanduser().absolute().as_uri()
+    if stores.begin_of(stores.joined(place, INDEX)) not in (None, (corpus.directory / INDEX).read_bytes()):
+        raise DataError(
+            f"{stores.joined(place, INDEX)}: is the index of other data; name another place, or delete what is there (what was "
+            "made is kept, and is copied at once)"
+        )
     for name in (*number_files(index), *(f"{FOLDER}/{name}" for name in index["beside"]), INDEX):
         with (corpus.directory / name).open("rb") as source, stores.opened(stores.joined(place, name), "wb") as target:
             while block := source.read(stores.BLOCK):
