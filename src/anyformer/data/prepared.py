@@ -20,7 +20,7 @@ from anyformer.data.kinds.mixture import Mixture
 from anyformer.data.shards import FilesOnDisk
 from anyformer.data.stored_numbers import StoredNumbers
 from anyformer.data.tokenizer_specs import TokenizerFile
-from anyformer.files import locked, replacing_directory
+from anyformer.files import locked, replacing_directory, writing
 from anyformer.text.beside import FOLDER, Beside
 from anyformer.text.errors import DataError
 from anyformer.text.specials import Specials
@@ -50,9 +50,8 @@ class ObjectsInStore:
         self.numbers(entry, np.dtype("<i8"))
         path = self.folder / entry["file"]
         if not path.exists():
-            partial = path.with_suffix(".partial")
-            stores.copied(stores.joined(self.url, entry["file"]), partial)
-            partial.replace(path)
+            with writing(path) as partial:
+                stores.copied(stores.joined(self.url, entry["file"]), partial)
         return FilesOnDisk(self.folder, verify=True).starts(entry)
 
 
