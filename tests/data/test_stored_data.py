@@ -29,6 +29,7 @@ from anyformer.data import (
 from anyformer.data.prepared import check_storable, is_prepared, store
 from anyformer.data.sources import find_sources
 from anyformer.data.stored_numbers import BLOCK, BlockCache, StoredNumbers
+from anyformer.describe import UserError
 from anyformer.stores import StoreError
 from anyformer.tasks import Regression, TaskData
 from anyformer.text import DataError
@@ -118,14 +119,14 @@ def test_what_has_no_tokens_of_its_own_is_not_copied(url: str, folder: Path, tmp
     one = Text(paths=(str(folder),), tokenizer=Bytes())
     part = Component(data=Text(paths=(str(folder),)), weight=1.0)
     mixture = Mixture(parts=(part, part.but(name="other")), tokenizer=Bytes())
-    with pytest.raises(DataError, match="a mixture has no tokens of its own .* prepare each part by itself"):
-        check_storable(mixture)
+    with pytest.raises(DataError, match=r"a mixture has no tokens of its own .* prepare each part by itself"):
+        check_storable(mixture, url)
     with pytest.raises(DataError, match="is made as it is read: there are no tokens to copy"):
-        check_storable(TaskData(task=Regression(inputs=2, greatest=2)))
-    check_storable(one)
+        check_storable(TaskData(task=Regression(inputs=2, greatest=2)), url)
+    check_storable(one, url)
     store(prepare(one, tmp_path / "cache", 1, False), url)
     with pytest.raises(DataError, match="is prepared, in a store; copy it with the tools of the store"):
-        check_storable(one.but(paths=(url,)))
+        check_storable(one.but(paths=(url,)), url)
 
 
 def test_no_name_of_a_store_leads_out_of_the_cache(url: str, folder: Path, tmp_path: Path, monkeypatch) -> None:
@@ -183,6 +184,20 @@ def test_texts_beside_another_index_are_read(url: str, folder: Path, tmp_path: P
 
     monkeypatch.setattr(stores, "_system", forbidden)
     assert not is_prepared(data)
+
+
+def test_urls_of_data_have_no_secrets(folder: Path) -> None:
+    url = "sftp://user:hidden@host/data"
+    asked = (
+        lambda: Text(paths=(url,)),
+        lambda: Text(paths=(str(folder),), validation_paths=(url,)),
+        lambda: find_sources([url]),
+        lambda: check_storable(Text(paths=(str(folder),)), url),
+    )
+    for ask in asked:
+        with pytest.raises(UserError, match=r"sftp://user:\.\.\.: has a password or a token") as raised:
+            ask()
+        assert "hidden" not in str(raised.value)
 
 
 def test_prepared_records_in_a_store_are_those_of_the_disk(url: str, tmp_path: Path) -> None:

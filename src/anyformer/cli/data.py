@@ -134,7 +134,7 @@ def run(
         check(what, tuple(data or ()))
         described = resolve_run(what, tuple(data or ()), arguments.assigned(changes), tiny=tiny, objective=objective)
         if preparing.to is not None:
-            check_storable(described.data)
+            check_storable(described.data, preparing.to)
         _answer(described, preparing, part, None if action == "prepare" else (step, rows), json)
 
 

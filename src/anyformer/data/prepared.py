@@ -77,8 +77,10 @@ def open_prepared(data: Files, cache: Path, special: Specials, verify: bool) -> 
     return corpus
 
 
-def check_storable(data: Data) -> None:
-    """Raise `DataError`, before any work, for data whose tokens `store` cannot copy."""
+def check_storable(data: Data, place: str) -> None:
+    """Raise `DataError`, before any work, for data whose tokens `store` cannot copy to a place; `StoreError` for a place with
+    a secret in it."""
+    stores.check_no_secrets(place)
     match data:
         case Mixture():
             raise DataError(

@@ -113,6 +113,7 @@ def _expand(path: str, globs: Sequence[str]) -> list[SourceFile]:
 
 def _beneath(url: str, globs: Sequence[str]) -> list[SourceFile]:
     """The object at a URL, or those beneath it whose names match, hidden ones left out."""
+    stores.check_no_secrets(url)
     names = stores.beneath(url)
     if list(names) == [""]:
         return [_stored(names[""], explicit=True)]
