@@ -108,6 +108,17 @@ def test_a_run_goes_on_elsewhere_to_the_same_bits(tiny, store):
     assert remote.stored_steps(url) == checkpoint.steps(ONE)
 
 
+def test_copies_after_the_step_from_which_a_run_goes_on_make_way_for_new_ones(tiny):
+    url = "memory://bucket/runs/one"
+    train(stored(tiny, "memory://bucket/runs", every=2, keep=9), ONE, console=QUIET)
+    checkpoint.drop(ONE, 4)
+    resume(ONE, {"steps": 6, "checkpoints.keep": 1}, console=QUIET)
+    assert checkpoint.steps(ONE)[-1] == 6
+    assert remote.stored_steps(url) == checkpoint.steps(ONE)
+    with stores.opened(f"{remote.url_of(url, 6)}/manifest.json") as file:
+        assert file.read() == (checkpoint.directory_of(ONE, 6) / "manifest.json").read_bytes()
+
+
 def test_what_is_here_and_as_new_is_not_fetched_and_another_run_is_refused(tiny, monkeypatch):
     train(stored(tiny, "memory://bucket/runs"), ONE, console=QUIET)
     train(change_all(tiny, {"seed": 5, "checkpoints.store": "memory://other"}), "two", console=QUIET)

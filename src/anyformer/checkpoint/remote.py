@@ -64,10 +64,11 @@ def drop_stored(run: str, steps: Collection[int]) -> None:
         stores.removed(url_of(run, step))
 
 
-def prune_stored(run: str, local: Path, keep: int, every: int | None = None, also: int | None = None) -> None:
-    """Delete the checkpoints of a run's store that are not `kept`, and halves of others. `local`: the run's directory."""
+def prune_stored(run: str, local: Path, newest: int, keep: int, every: int | None = None, also: int | None = None) -> None:
+    """Delete the checkpoints of a run's store that are not `kept`, halves of others, and all after step `newest`, the newest of
+    the run in the directory `local`: it went on from one before them."""
     here, found = losses_of(local), _found(run)
-    whole = sorted(step for step, names in found.items() if MANIFEST in names)
+    whole = sorted(step for step, names in found.items() if MANIFEST in names and step <= newest)
     losses = {step: here[step] if step in here else _loss(url_of(run, step)) for step in whole}
     drop_stored(run, found.keys() - kept(losses, keep, every, also))
 

@@ -88,7 +88,7 @@ class Retention:
             url = remote.url_of(self.url, step)
             if stores.exists(stores.joined(url, checkpoint.MANIFEST)):  # else the copy failed
                 remote.send(place, url, [checkpoint.MANIFEST])
-            self._prune_copies(self.url, also)
+            self._prune_copies(self.url, step, also)
         return problem[0] if problem else None
 
     def drop(self, after: int) -> str | None:
@@ -125,13 +125,13 @@ class Retention:
         def end() -> None:
             if ranks.first:
                 remote.send(place, there, [checkpoint.MANIFEST])
-                self._prune_copies(url, also)
+                self._prune_copies(url, step, also)
 
         for act in (begin, share, end):
             ranks.beside(self.directory, act)
 
-    def _prune_copies(self, url: str, also: int | None) -> None:
-        remote.prune_stored(url, self.directory, self.asked.keep, self.asked.keep_every, also)
+    def _prune_copies(self, url: str, step: int, also: int | None) -> None:
+        remote.prune_stored(url, self.directory, step, self.asked.keep, self.asked.keep_every, also)
 
 
 def send_files(directory: Path, url: str) -> None:
