@@ -142,6 +142,20 @@ def test_one_line_begins_a_run_and_goes_on_with_it_wherever_it_is_started(tiny):
     assert remote.stored_steps(url)[-1] == 10
 
 
+def test_a_run_that_was_killed_before_its_first_copy_goes_on_in_its_directory(tiny, monkeypatch):
+    url = "memory://bucket/runs/one"
+    with monkeypatch.context() as patched, pytest.raises(RuntimeError, match="killed"):
+        patched.setattr(loop.Session, "go", lambda session: (_ for _ in ()).throw(RuntimeError("killed")))
+        begin_or_resume(tiny, url, console=QUIET)
+    assert (ONE / "run.toml").is_file()
+    assert not stores.exists(url)
+    trained = begin_or_resume(tiny, url, console=QUIET)
+    assert (trained.directory, trained.step) == (ONE, 8)
+    assert remote.stored_steps(url)[-1] == 8
+    with pytest.raises(UserError, match="runs/one: already holds a run"):
+        begin_or_resume(tiny, "memory://elsewhere/one", console=QUIET)
+
+
 def flipped(url):
     with stores.opened(url) as file:
         data = bytearray(file.read())
