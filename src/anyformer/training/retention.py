@@ -10,7 +10,7 @@ from pathlib import Path
 from anyformer import checkpoint, stores
 from anyformer.checkpoint import Contents, remote
 from anyformer.stores import StoreError
-from anyformer.training import budget, journal
+from anyformer.training import budget
 from anyformer.training.parallel.ranks import Ranks
 from anyformer.training.run import Checkpoints
 from anyformer.training.saving import Written
@@ -19,27 +19,11 @@ _OWN = (remote.CHECKPOINTS, "ranks", "profile")
 """Folders of a run's directory that no copy has, or that are copied on their own."""
 _LITTLE = 2**20
 """Bytes of a file that is copied with every checkpoint; a larger one is copied where it has another size."""
-_TRIAL = ".anyformer"
-"""An object that is written to see whether a store can be written."""
 
 
 def stored_url(directory: Path, asked: Checkpoints) -> str | None:
     """Where the copy of a run's directory is; None where there is none."""
     return None if asked.store is None else stores.joined(asked.store, directory.resolve().name)
-
-
-def check_store(directory: Path, asked: Checkpoints, *, fresh: bool) -> None:
-    """Raise `StoreError`, before any work, if the run's store cannot be written, or for a `fresh` run if it holds a run."""
-    url = stored_url(directory, asked)
-    if url is None:
-        return
-    if fresh and stores.exists(stores.joined(url, journal.RUN)):
-        raise StoreError(
-            f"{url}: already holds a run; continue it with --resume {url}, or choose another --out or checkpoints.store"
-        )
-    with stores.opened(stores.joined(url, _TRIAL), "wb") as file:
-        file.write(b"a run will be kept here")
-    stores.removed(stores.joined(url, _TRIAL))
 
 
 @dataclass(frozen=True)
