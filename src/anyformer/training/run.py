@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import lcm
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
@@ -71,10 +70,9 @@ class Checkpoints(Value):
         return self.keep + self.forever(steps) + 2
 
     def forever(self, steps: int | None) -> int:
-        """How many checkpoints of a run of so many steps are kept for ever: those that are saved at multiples."""
-        if steps is None or self.keep_every is None:
-            return 0
-        return steps // lcm(self.every, self.keep_every)
+        """How many checkpoints of a run of so many steps are kept for ever, at most: a best one, or that of a stop, may be saved
+        at any multiple."""
+        return 0 if steps is None or self.keep_every is None else steps // self.keep_every
 
     def room(self, steps: int | None) -> str:
         """Which checkpoints need room on the disk, in words."""
