@@ -225,6 +225,27 @@ def test_a_store_that_fails_at_any_moment_loses_nothing_and_training_goes_on(tin
         assert seen, at
 
 
+def test_a_file_of_the_run_that_vanishes_stops_no_training_and_files_of_others_stay(tiny, monkeypatch):
+    opened, url, said = Path.open, "memory://bucket/one", Console(record=True, file=StringIO(), width=1000)
+
+    def vanished(path, mode="r", *given, **more):
+        if path.name == "environment.json" and mode == "rb":
+            raise FileNotFoundError(errno.ENOENT, "No such file or directory", str(path))
+        return opened(path, mode, *given, **more)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "open", vanished)
+        assert train(stored(tiny, "memory://bucket"), ONE, console=said).step == 8
+    assert "not copied to the store: runs/one/environment.json: cannot be read (No such file" in said.export_text()
+    assert remote.stored_steps(url) == []
+    (ONE / "notes").mkdir()
+    (ONE / "notes" / "mine.txt").write_text("of nobody else")
+    resume(ONE, {"steps": 9}, console=QUIET)
+    assert remote.stored_steps(url) == [9]
+    assert {"run.toml", "metrics.jsonl", "environment.json", "summary.json"} <= files_in(url)
+    assert "notes/mine.txt" not in files_in(url)
+
+
 def stored_files(url, step):
     return remote.stored_manifest(remote.url_of(url, step)).files
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -50,6 +50,16 @@ def unseal(url: str) -> None:
     stores.removed(stores.joined(url, MANIFEST))
 
 
+@contextmanager
+def files_read() -> Iterator[None]:
+    """Within, an error of a file of this machine that is copied is raised as a `StoreError`."""
+    try:
+        yield
+    except OSError as error:
+        raise StoreError(f"{error.filename or 'a file of the run'}: cannot be read ({error.strerror or error})") from error
+
+
+@files_read()
 def send(directory: Path, url: str, names: Collection[str]) -> None:
     """Copy files of a directory into a store."""
     for name in names:

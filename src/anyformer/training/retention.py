@@ -10,13 +10,25 @@ from pathlib import Path
 from anyformer import checkpoint, stores
 from anyformer.checkpoint import Contents, remote
 from anyformer.stores import StoreError
-from anyformer.training import budget
+from anyformer.text import beside
+from anyformer.training import budget, journal, partners
+from anyformer.training.loggers import follower
 from anyformer.training.parallel.ranks import Ranks
 from anyformer.training.run import Checkpoints
 from anyformer.training.saving import Written
+from anyformer.training.teacher import RECORD
 
-_OWN = (remote.CHECKPOINTS, "ranks", "profile")
-"""Folders of a run's directory that no copy has, or that are copied on their own."""
+_FILES = (
+    journal.ENVIRONMENT,
+    journal.DATA,
+    RECORD,
+    journal.METRICS,
+    journal.SUMMARY,
+    journal.PICTURE,
+    journal.RUN,
+)
+_FOLDERS = (partners.FOLDER, beside.FOLDER, follower.FOLDER)
+"""The files and folders of a run's directory that have a copy beside its checkpoints: those it writes and reads itself."""
 _LITTLE = 2**20
 """Bytes of a file that is copied with every checkpoint; a larger one is copied where it has another size."""
 
@@ -118,15 +130,17 @@ class Retention:
         remote.prune_stored(url, self.directory, step, self.asked.keep, self.asked.keep_every, also)
 
 
+@remote.files_read()
 def send_files(directory: Path, url: str) -> None:
     """Copy what a run needs beside its checkpoints: its settings, metrics, and what it began with."""
-    for path in sorted(directory.rglob("*")):
-        name = path.relative_to(directory)
-        if not path.is_file() or name.parts[0] in _OWN or any(part.startswith(".") for part in name.parts):
+    inside = [path for folder in _FOLDERS for path in sorted((directory / folder).rglob("*"))]
+    for path in [*inside, *(directory / name for name in _FILES)]:
+        if not path.is_file() or path.name.startswith("."):
             continue
-        there = stores.joined(url, name.as_posix())
+        name = path.relative_to(directory).as_posix()
+        there = stores.joined(url, name)
         if path.stat().st_size < _LITTLE or not stores.exists(there) or stores.size_of(there) != path.stat().st_size:
-            remote.send(directory, url, [name.as_posix()])
+            remote.send(directory, url, [name])
 
 
 @contextlib.contextmanager

@@ -70,8 +70,8 @@ class Checkpoints(Value):
         return self.keep + self.forever(steps) + 2
 
     def forever(self, steps: int | None) -> int:
-        """How many checkpoints of a run of so many steps are kept for ever, at most: a best one, or that of a stop, may be saved
-        at any multiple."""
+        """How many checkpoints of a run of so many steps are kept for ever, at most: a best one, or that of a stop, may be
+        saved at any multiple."""
         return 0 if steps is None or self.keep_every is None else steps // self.keep_every
 
     def room(self, steps: int | None) -> str:
