@@ -316,6 +316,18 @@ def test_of_a_stored_run_what_a_model_needs_is_fetched_once_and_stays_within_bou
         load("memory://bucket/none")
 
 
+@pytest.mark.parametrize("name", ["model.safetensors", "manifest.json"])
+@pytest.mark.parametrize("damage", [lambda data: data[:-1], lambda data: data[:-9] + b"~" + data[-8:]])
+def test_a_damaged_copy_of_a_model_is_fetched_again(tiny, name, damage):
+    train(stored(tiny, "memory://bucket"), ONE, console=QUIET)
+    (damaged,) = checkpoint.at_hand("memory://bucket/one").rglob(name)
+    whole = damaged.read_bytes()
+    damaged.write_bytes(damage(whole))
+    found, _ = load("memory://bucket/one")
+    assert torch.equal(found.embedding.weight, load(ONE)[0].embedding.weight)
+    assert damaged.read_bytes() == whole
+
+
 def test_commands_take_the_url_of_a_run(tiny, capsys, monkeypatch):
     train(stored(tiny, "memory://bucket"), ONE, console=QUIET)
     shutil.rmtree(ONE)
