@@ -34,6 +34,12 @@ def is_url(place: str) -> bool:
     return _URL.match(place) is not None
 
 
+def holds_secrets(url: str) -> bool:
+    """Whether a URL has a password or a query, in which a key or a signature may be."""
+    user, at, _ = url.partition("://")[2].partition("/")[0].rpartition("@")
+    return "?" in url or (bool(at) and ":" in user)
+
+
 def joined(url: str, *names: str) -> str:
     """The URL of what lies beneath another URL."""
     return "/".join([url.rstrip("/"), *names])

@@ -278,6 +278,11 @@ def test_a_store_that_cannot_be_used_is_refused_before_any_work(tiny, monkeypatc
         train(stored(tiny, "nosuch://bucket"), "run", console=QUIET)
     with pytest.raises(UserError, match="'bucket/runs' is no URL of a store"):
         stored(tiny, "bucket/runs")
+    for url in ("sftp://me:hidden@host/runs", "https://host/runs?signature=hidden"):
+        with pytest.raises(UserError, match=r"checkpoints\.store.*(?s:.*)environment variables.*fsspec's") as refused:
+            stored(tiny, url)
+        assert "hidden" not in str(refused.value)
+    assert stored(tiny, "abfs://runs@account.dfs.core.windows.net/a").checkpoints.store
 
 
 def test_a_run_that_goes_on_replaces_no_other_run_of_its_name(tiny):
