@@ -189,7 +189,7 @@ def test_pruning_keeps_the_last_and_the_best(tmp_path):
 
 
 def test_multiples_are_kept_for_ever_beside_the_last_and_the_best():
-    losses = {2: None, 4: 1.0, 5: 3.0, 6: 2.0, 8: None, 9: 2.5, 10: None}
+    losses = {0: None, 2: None, 4: 1.0, 5: 3.0, 6: 2.0, 8: None, 9: 2.5, 10: None}
     assert kept(losses, 1) == {4, 10}
     assert kept(losses, 2, every=3) == {4, 6, 9, 10}
     assert kept(losses, 1, every=4, also=5) == {4, 5, 8, 10}

@@ -13,6 +13,7 @@ from rich.console import Console
 from safetensors import SafetensorError
 
 from anyformer import checkpoint
+from anyformer.checkpoint.history import kept
 from anyformer.costs import scaled
 from anyformer.costs.memory_check import NotEnoughMemoryError
 from anyformer.describe import UserError, change_all
@@ -90,16 +91,17 @@ def test_too_little_room_is_refused_before_any_work(tiny, tmp_path, monkeypatch)
 
 
 def test_those_kept_for_ever_need_room_too(tiny, tmp_path, monkeypatch):
-    """Of 100 updates, saved every 4, multiples of 6 are saved at multiples of 12: eight of them."""
+    """Of 100 updates, multiples of 6 are saved by any rule, as the best one or at a stop: sixteen of them at most."""
     run = change_all(tiny, {"steps": 100, "checkpoints.every": 4, "checkpoints.keep_every": 6})
+    assert run.checkpoints.forever(100) == len(kept(dict.fromkeys(range(101)), keep=1, every=6) - {100})
     one = checkpoint_bytes(run)
-    monkeypatch.setattr(place.shutil, "disk_usage", lambda path: SimpleNamespace(free=12 * one))
+    monkeypatch.setattr(place.shutil, "disk_usage", lambda path: SimpleNamespace(free=20 * one))
     said = place.check_space(tmp_path, run)
     assert said.startswith(
-        f"checkpoints: {scaled(one)}B each, {scaled(12 * one)}B of disk at most (2 kept, 8 for ever, the best"
+        f"checkpoints: {scaled(one)}B each, {scaled(20 * one)}B of disk at most (2 kept, 16 for ever, the best"
     )
-    monkeypatch.setattr(place.shutil, "disk_usage", lambda path: SimpleNamespace(free=12 * one - 1))
-    with pytest.raises(PlaceError, match=r"2 kept, 8 for ever.*or raise checkpoints\.keep_every"):
+    monkeypatch.setattr(place.shutil, "disk_usage", lambda path: SimpleNamespace(free=20 * one - 1))
+    with pytest.raises(PlaceError, match=r"2 kept, 16 for ever.*or raise checkpoints\.keep_every"):
         place.check_space(tmp_path, run)
 
 

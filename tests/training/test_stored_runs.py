@@ -108,6 +108,17 @@ def test_a_run_goes_on_elsewhere_to_the_same_bits(tiny, store):
     assert remote.stored_steps(url) == checkpoint.steps(ONE)
 
 
+def test_copies_after_the_step_from_which_a_run_goes_on_make_way_for_new_ones(tiny):
+    url = "memory://bucket/runs/one"
+    train(stored(tiny, "memory://bucket/runs", every=2, keep=9), ONE, console=QUIET)
+    checkpoint.drop(ONE, 4)
+    resume(ONE, {"steps": 6, "checkpoints.keep": 1}, console=QUIET)
+    assert checkpoint.steps(ONE)[-1] == 6
+    assert remote.stored_steps(url) == checkpoint.steps(ONE)
+    with stores.opened(f"{remote.url_of(url, 6)}/manifest.json") as file:
+        assert file.read() == (checkpoint.directory_of(ONE, 6) / "manifest.json").read_bytes()
+
+
 def test_what_is_here_and_as_new_is_not_fetched_and_another_run_is_refused(tiny, monkeypatch):
     train(stored(tiny, "memory://bucket/runs"), ONE, console=QUIET)
     train(change_all(tiny, {"seed": 5, "checkpoints.store": "memory://other"}), "two", console=QUIET)
@@ -129,6 +140,21 @@ def test_one_line_begins_a_run_and_goes_on_with_it_wherever_it_is_started(tiny):
     assert (trained.directory, trained.step) == (ONE, 10)
     assert read_metrics(ONE)[0]["step"] == 1
     assert remote.stored_steps(url)[-1] == 10
+
+
+def test_a_run_that_was_killed_before_its_first_copy_goes_on_in_its_directory(tiny, monkeypatch):
+    url = "memory://bucket/runs/one"
+    with monkeypatch.context() as patched:
+        patched.delattr(loop.Session, "go")
+        with pytest.raises(AttributeError, match="go"):
+            begin_or_resume(tiny, url, console=QUIET)
+    assert (ONE / "run.toml").is_file()
+    assert not stores.exists(url)
+    trained = begin_or_resume(tiny, url, console=QUIET)
+    assert (trained.directory, trained.step) == (ONE, 8)
+    assert remote.stored_steps(url)[-1] == 8
+    with pytest.raises(UserError, match="runs/one: already holds a run"):
+        begin_or_resume(tiny, "memory://elsewhere/one", console=QUIET)
 
 
 def flipped(url):
@@ -199,6 +225,27 @@ def test_a_store_that_fails_at_any_moment_loses_nothing_and_training_goes_on(tin
         assert seen, at
 
 
+def test_a_file_of_the_run_that_vanishes_stops_no_training_and_files_of_others_stay(tiny, monkeypatch):
+    opened, url, said = Path.open, "memory://bucket/one", Console(record=True, file=StringIO(), width=1000)
+
+    def vanished(path, mode="r", *given, **more):
+        if path.name == "environment.json" and mode == "rb":
+            raise FileNotFoundError(errno.ENOENT, "No such file or directory", str(path))
+        return opened(path, mode, *given, **more)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "open", vanished)
+        assert train(stored(tiny, "memory://bucket"), ONE, console=said).step == 8
+    assert "not copied to the store: runs/one/environment.json: cannot be read (No such file" in said.export_text()
+    assert remote.stored_steps(url) == []
+    (ONE / "notes").mkdir()
+    (ONE / "notes" / "mine.txt").write_text("of nobody else")
+    resume(ONE, {"steps": 9}, console=QUIET)
+    assert remote.stored_steps(url) == [9]
+    assert {"run.toml", "metrics.jsonl", "environment.json", "summary.json"} <= files_in(url)
+    assert "notes/mine.txt" not in files_in(url)
+
+
 def stored_files(url, step):
     return remote.stored_manifest(remote.url_of(url, step)).files
 
@@ -231,6 +278,21 @@ def test_a_store_that_cannot_be_used_is_refused_before_any_work(tiny, monkeypatc
         train(stored(tiny, "nosuch://bucket"), "run", console=QUIET)
     with pytest.raises(UserError, match="'bucket/runs' is no URL of a store"):
         stored(tiny, "bucket/runs")
+    for url in ("sftp://me:hidden@host/runs", "https://host/runs?signature=hidden"):
+        with pytest.raises(UserError, match=r"checkpoints\.store.*(?s:.*)environment variables.*fsspec's") as refused:
+            stored(tiny, url)
+        assert "hidden" not in str(refused.value)
+    assert stored(tiny, "abfs://runs@account.dfs.core.windows.net/a").checkpoints.store
+
+
+def test_a_run_that_goes_on_replaces_no_other_run_of_its_name(tiny):
+    train(stored(tiny, "memory://bucket"), ONE, console=QUIET)
+    train(change_all(tiny, {"seed": 5}), "other/one", console=QUIET)
+    before = files_in("memory://bucket/one")
+    with pytest.raises(StoreError, match=r"(?s)memory://bucket/one: holds another run.*checkpoints\.store.*seed: 0 -> 5"):
+        resume("other/one", {"steps": 10, "checkpoints.store": "memory://bucket"}, console=QUIET)
+    assert files_in("memory://bucket/one") == before
+    resume(ONE, {"steps": 9}, console=QUIET)
 
 
 def test_of_a_stored_run_what_a_model_needs_is_fetched_once_and_stays_within_bounds(tiny, monkeypatch):
@@ -257,6 +319,18 @@ def test_of_a_stored_run_what_a_model_needs_is_fetched_once_and_stays_within_bou
     assert not place.exists(), "what was used longest ago makes way"
     with pytest.raises(CheckpointError, match="memory://bucket/none: holds no whole checkpoint"):
         load("memory://bucket/none")
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "manifest.json"])
+@pytest.mark.parametrize("damage", [lambda data: data[:-1], lambda data: data[:-9] + b"~" + data[-8:]])
+def test_a_damaged_copy_of_a_model_is_fetched_again(tiny, name, damage):
+    train(stored(tiny, "memory://bucket"), ONE, console=QUIET)
+    (damaged,) = checkpoint.at_hand("memory://bucket/one").rglob(name)
+    whole = damaged.read_bytes()
+    damaged.write_bytes(damage(whole))
+    found, _ = load("memory://bucket/one")
+    assert torch.equal(found.embedding.weight, load(ONE)[0].embedding.weight)
+    assert damaged.read_bytes() == whole
 
 
 def test_commands_take_the_url_of_a_run(tiny, capsys, monkeypatch):

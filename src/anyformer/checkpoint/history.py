@@ -86,8 +86,8 @@ def best(run: Path) -> Path | None:
 
 def kept(losses: Mapping[int, float | None], keep: int, every: int | None = None, also: int | None = None) -> set[int]:
     """Of steps in order, with their validation losses, those whose checkpoints stay: the last `keep`, the best, the multiples
-    of `every`, and step `also`."""
-    forever = {step for step in losses if every is not None and step % every == 0}
+    of `every` after step 0, and step `also`."""
+    forever = {step for step in losses if every is not None and step > 0 and step % every == 0}
     return {*[*losses][-keep:], *forever} | {step for step in (_best(losses), also) if step is not None}
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -50,6 +50,16 @@ def unseal(url: str) -> None:
     stores.removed(stores.joined(url, MANIFEST))
 
 
+@contextmanager
+def files_read() -> Iterator[None]:
+    """Within, an error of a file of this machine that is copied is raised as a `StoreError`."""
+    try:
+        yield
+    except OSError as error:
+        raise StoreError(f"{error.filename or 'a file of the run'}: cannot be read ({error.strerror or error})") from error
+
+
+@files_read()
 def send(directory: Path, url: str, names: Collection[str]) -> None:
     """Copy files of a directory into a store."""
     for name in names:
@@ -64,10 +74,11 @@ def drop_stored(run: str, steps: Collection[int]) -> None:
         stores.removed(url_of(run, step))
 
 
-def prune_stored(run: str, local: Path, keep: int, every: int | None = None, also: int | None = None) -> None:
-    """Delete the checkpoints of a run's store that are not `kept`, and halves of others. `local`: the run's directory."""
+def prune_stored(run: str, local: Path, newest: int, keep: int, every: int | None = None, also: int | None = None) -> None:
+    """Delete the checkpoints of a run's store that are not `kept`, halves of others, and all after step `newest`, the newest of
+    the run in the directory `local`: it went on from one before them."""
     here, found = losses_of(local), _found(run)
-    whole = sorted(step for step, names in found.items() if MANIFEST in names)
+    whole = sorted(step for step, names in found.items() if MANIFEST in names and step <= newest)
     losses = {step: here[step] if step in here else _loss(url_of(run, step)) for step in whole}
     drop_stored(run, found.keys() - kept(losses, keep, every, also))
 

@@ -6,11 +6,12 @@ import hashlib
 import os
 import shutil
 import warnings
+from collections.abc import Mapping
 from pathlib import Path
 
 from anyformer import stores
 from anyformer.checkpoint.history import directory_of, step_of, steps
-from anyformer.checkpoint.manifest import MANIFEST, WEIGHTS, CheckpointError, read_manifest
+from anyformer.checkpoint.manifest import MANIFEST, WEIGHTS, CheckpointError, ManifestEntry, read_manifest
 from anyformer.checkpoint.model import ADAPTER_WEIGHTS
 from anyformer.checkpoint.pieces import file_of
 from anyformer.checkpoint.remote import CHECKPOINTS, fetch, stored_manifest, stored_steps, url_of
@@ -79,12 +80,26 @@ def _newest(url: str, home: Path) -> Path:
 
 
 def _fetched(url: str, directory: Path) -> Path:
-    """The copy of a checkpoint, fetched unless it is there and still the same."""
+    """The copy of a checkpoint, fetched unless it is there and as it was fetched."""
     wanted = {name: entry for name, entry in stored_manifest(url).files.items() if needed(name)}
-    if not (directory / MANIFEST).is_file() or read_manifest(directory).files != wanted:
+    if not _as_fetched(directory, wanted):
         _make_room(sum(entry.bytes for entry in wanted.values()), directory)
         fetch(url, directory, wanted=needed)
     return directory
+
+
+def _as_fetched(directory: Path, wanted: Mapping[str, ManifestEntry]) -> bool:
+    """Whether a copy has all that is wanted, of the same size, and nothing that changed after its manifest was written.
+
+    Digests are left to whoever loads it.
+    """
+    try:
+        written = (directory / MANIFEST).stat().st_mtime_ns
+        facts = {name: (directory / name).stat() for name in wanted}
+        same = read_manifest(directory).files == wanted
+    except (OSError, CheckpointError):
+        return False
+    return same and all(each.st_size == wanted[name].bytes and each.st_mtime_ns <= written for name, each in facts.items())
 
 
 def _settings(url: str, home: Path) -> None:

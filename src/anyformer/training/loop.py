@@ -43,13 +43,12 @@ from anyformer.training.partners import keep_partners
 from anyformer.training.place import check_space
 from anyformer.training.precision import Host, check_units, default_device, measured_host, resolve, thread_hint
 from anyformer.training.priced import step_of
-from anyformer.training.retention import check_store
 from anyformer.training.run import Run, load_run
 from anyformer.training.session import Session
 from anyformer.training.sizing import sized, sizes
 from anyformer.training.starting import take
 from anyformer.training.stop import Stop, listening
-from anyformer.training.store_resume import bring, home_of, store_of, stored_run
+from anyformer.training.store_resume import bring, check_store, home_of, store_of, stored_run
 from anyformer.training.summary import update_figures
 from anyformer.training.teacher import keep_teacher
 from anyformer.training.text_settings import kept_beside
@@ -210,7 +209,7 @@ def _prepared(
     own = run.but(batch=run.batch // ranks.replicas)  # what one process holds, at most: it may divide weights with others
     check_memory(own, directory, machine.device, console)
     notes.append(check_space(directory, run))
-    ranks.first_alone(lambda: check_store(directory, run.checkpoints, fresh=not begun))
+    ranks.first_alone(lambda: check_store(directory, run, fresh=not begun))
     stop.doing = "preparing the data"
     before = budgets.clock()
     corpus = corpus_together(run, ranks)

@@ -36,19 +36,25 @@ def begin_or_resume(
     The processes that are there now divide a run that goes on as `run.plan.mesh` says; of its other values only the `changes`
     by path count then.
     """
-    if not _begun(run, directory):
+    begun = _begun(run, str(directory))
+    if begun is None:
         if is_url(str(directory)):
             run = run.but(checkpoints=run.checkpoints.but(store=store_of(str(directory))))
             directory = home_of(str(directory))
         return train(run, directory, console=console, began=began)
     others = {path: value for path, value in (changes or {}).items() if not leads_to(path, MESH)}
-    return resume(directory, {**others, MESH: run.plan.mesh}, console=console, began=began)
+    return resume(begun, {**others, MESH: run.plan.mesh}, console=console, began=began)
 
 
-def _begun(run: Run, directory: Path | str) -> bool:
-    """Whether a directory or a store holds a run, to the eyes of the first process: others may see a new file later."""
-    place = str(directory)
-    begun = exists(joined(place, journal.RUN)) if is_url(place) else (Path(place) / journal.RUN).is_file()
+def _begun(run: Run, place: str) -> str | None:
+    """Where the run of a directory or a store goes on, to the eyes of the first process: others may see a new file later.
+
+    That of a store goes on in its directory while its first checkpoint is not copied. None where no run has begun.
+    """
+    if is_url(place):
+        begun = place if exists(joined(place, journal.RUN)) else _uncopied(place)
+    else:
+        begun = place if (Path(place) / journal.RUN).is_file() else None
     if started() == 1:
         return begun
     import torch.distributed as dist
@@ -59,3 +65,12 @@ def _begun(run: Run, directory: Path | str) -> bool:
         found = [begun]
         dist.broadcast_object_list(found, src=0)
     return found[0]
+
+
+def _uncopied(url: str) -> str | None:
+    """The directory of a run that was begun for a URL but that its store has not; None where there is none."""
+    home = home_of(url)
+    if not (home / journal.RUN).is_file():
+        return None
+    store = journal.read_run(home).checkpoints.store
+    return str(home) if store is not None and joined(store, home.name) == joined(url) else None

@@ -10,36 +10,32 @@ from pathlib import Path
 from anyformer import checkpoint, stores
 from anyformer.checkpoint import Contents, remote
 from anyformer.stores import StoreError
-from anyformer.training import budget, journal
+from anyformer.text import beside
+from anyformer.training import budget, journal, partners
+from anyformer.training.loggers import follower
 from anyformer.training.parallel.ranks import Ranks
 from anyformer.training.run import Checkpoints
 from anyformer.training.saving import Written
+from anyformer.training.teacher import RECORD
 
-_OWN = (remote.CHECKPOINTS, "ranks", "profile")
-"""Folders of a run's directory that no copy has, or that are copied on their own."""
+_FILES = (
+    journal.ENVIRONMENT,
+    journal.DATA,
+    RECORD,
+    journal.METRICS,
+    journal.SUMMARY,
+    journal.PICTURE,
+    journal.RUN,
+)
+_FOLDERS = (partners.FOLDER, beside.FOLDER, follower.FOLDER)
+"""The files and folders of a run's directory that have a copy beside its checkpoints: those it writes and reads itself."""
 _LITTLE = 2**20
 """Bytes of a file that is copied with every checkpoint; a larger one is copied where it has another size."""
-_TRIAL = ".anyformer"
-"""An object that is written to see whether a store can be written."""
 
 
 def stored_url(directory: Path, asked: Checkpoints) -> str | None:
     """Where the copy of a run's directory is; None where there is none."""
     return None if asked.store is None else stores.joined(asked.store, directory.resolve().name)
-
-
-def check_store(directory: Path, asked: Checkpoints, *, fresh: bool) -> None:
-    """Raise `StoreError`, before any work, if the run's store cannot be written, or for a `fresh` run if it holds a run."""
-    url = stored_url(directory, asked)
-    if url is None:
-        return
-    if fresh and stores.exists(stores.joined(url, journal.RUN)):
-        raise StoreError(
-            f"{url}: already holds a run; continue it with --resume {url}, or choose another --out or checkpoints.store"
-        )
-    with stores.opened(stores.joined(url, _TRIAL), "wb") as file:
-        file.write(b"a run will be kept here")
-    stores.removed(stores.joined(url, _TRIAL))
 
 
 @dataclass(frozen=True)
@@ -88,7 +84,7 @@ class Retention:
             url = remote.url_of(self.url, step)
             if stores.exists(stores.joined(url, checkpoint.MANIFEST)):  # else the copy failed
                 remote.send(place, url, [checkpoint.MANIFEST])
-            self._prune_copies(self.url, also)
+            self._prune_copies(self.url, step, also)
         return problem[0] if problem else None
 
     def drop(self, after: int) -> str | None:
@@ -125,24 +121,26 @@ class Retention:
         def end() -> None:
             if ranks.first:
                 remote.send(place, there, [checkpoint.MANIFEST])
-                self._prune_copies(url, also)
+                self._prune_copies(url, step, also)
 
         for act in (begin, share, end):
             ranks.beside(self.directory, act)
 
-    def _prune_copies(self, url: str, also: int | None) -> None:
-        remote.prune_stored(url, self.directory, self.asked.keep, self.asked.keep_every, also)
+    def _prune_copies(self, url: str, step: int, also: int | None) -> None:
+        remote.prune_stored(url, self.directory, step, self.asked.keep, self.asked.keep_every, also)
 
 
+@remote.files_read()
 def send_files(directory: Path, url: str) -> None:
     """Copy what a run needs beside its checkpoints: its settings, metrics, and what it began with."""
-    for path in sorted(directory.rglob("*")):
-        name = path.relative_to(directory)
-        if not path.is_file() or name.parts[0] in _OWN or any(part.startswith(".") for part in name.parts):
+    inside = [path for folder in _FOLDERS for path in sorted((directory / folder).rglob("*"))]
+    for path in [*inside, *(directory / name for name in _FILES)]:
+        if not path.is_file() or path.name.startswith("."):
             continue
-        there = stores.joined(url, name.as_posix())
+        name = path.relative_to(directory).as_posix()
+        there = stores.joined(url, name)
         if path.stat().st_size < _LITTLE or not stores.exists(there) or stores.size_of(there) != path.stat().st_size:
-            remote.send(directory, url, [name.as_posix()])
+            remote.send(directory, url, [name])
 
 
 @contextlib.contextmanager

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import lcm
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
@@ -19,7 +18,7 @@ from anyformer.objectives import CausalObjective, Objective, asked_of, default_o
 from anyformer.operations import Shape
 from anyformer.plan import Plan
 from anyformer.resolving import architecture, inside, path_beside, pop_changes
-from anyformer.stores import is_url
+from anyformer.stores import check_no_secrets, is_url
 from anyformer.training.average import Average
 from anyformer.training.instability import NonFinite, Spikes, StopRun
 from anyformer.training.loggers import LoggerList
@@ -47,6 +46,7 @@ class Evaluation(Value):
 def _url(place: str) -> str:
     if not is_url(place):
         raise ValueError(f"{place!r} is no URL of a store, as in 's3://bucket/runs' or 'file:///mnt/runs'")
+    check_no_secrets(place)
     return place
 
 
@@ -71,10 +71,9 @@ class Checkpoints(Value):
         return self.keep + self.forever(steps) + 2
 
     def forever(self, steps: int | None) -> int:
-        """How many checkpoints of a run of so many steps are kept for ever: those that are saved at multiples."""
-        if steps is None or self.keep_every is None:
-            return 0
-        return steps // lcm(self.every, self.keep_every)
+        """How many checkpoints of a run of so many steps are kept for ever, at most: a best one, or that of a stop, may be
+        saved at any multiple."""
+        return 0 if steps is None or self.keep_every is None else steps // self.keep_every
 
     def room(self, steps: int | None) -> str:
         """Which checkpoints need room on the disk, in words."""

@@ -1,4 +1,4 @@
-"""A run that goes on from its copy in a store: its files and its newest checkpoint, fetched by all processes together."""
+"""The store of a run, checked before any work, and a run that goes on from its copy there, which all processes fetch."""
 
 from __future__ import annotations
 
@@ -9,12 +9,17 @@ from anyformer.checkpoint import remote
 from anyformer.checkpoint.history import step_of
 from anyformer.describe import UserError, from_toml
 from anyformer.files import writing
+from anyformer.stores import StoreError
 from anyformer.training import journal
-from anyformer.training.changes import check_changes
+from anyformer.training.changes import check_changes, computed_otherwise
 from anyformer.training.journal import RunDirectoryError
 from anyformer.training.parallel.ranks import Ranks
+from anyformer.training.retention import stored_url
 from anyformer.training.run import Run
 from anyformer.training.trainer import OPTIMISER
+
+_TRIAL = ".anyformer"
+"""An object that is written to see whether a store can be written."""
 
 
 def home_of(url: str) -> Path:
@@ -34,6 +39,26 @@ def stored_run(url: str) -> Run:
         raise RunDirectoryError(f"{url}: not a run, it has no {journal.RUN}")
     with stores.opened(place) as file:
         return from_toml(Run, file.read().decode(errors="replace"), place)
+
+
+def check_store(directory: Path, run: Run, *, fresh: bool) -> None:
+    """Raise `StoreError`, before any work, if the run's store cannot be written or holds another run; any, if it is `fresh`."""
+    url = stored_url(directory, run.checkpoints)
+    if url is None:
+        return
+    if stores.exists(stores.joined(url, journal.RUN)):
+        if fresh:
+            raise StoreError(
+                f"{url}: already holds a run; continue it with --resume {url}, or choose another --out or checkpoints.store"
+            )
+        if lines := computed_otherwise(stored_run(url), run):
+            raise StoreError(
+                f"{url}: holds another run, which the copies of {directory} would replace; set checkpoints.store to another "
+                f"place (--set checkpoints.store=URL), or move that run away. They differ:\n{lines}"
+            )
+    with stores.opened(stores.joined(url, _TRIAL), "wb") as file:
+        file.write(b"a run will be kept here")
+    stores.removed(stores.joined(url, _TRIAL))
 
 
 def bring(url: str, directory: Path, stored: Run, ranks: Ranks) -> list[str]:
