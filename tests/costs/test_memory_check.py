@@ -57,7 +57,7 @@ def test_what_does_not_fit_is_refused_with_what_would():
     assert "plan.checkpointing = 'full'" in message
 
 
-GATHERED = GatheredWeights(root=40, head=30, layer=10, tied=50, ways=4)
+GATHERED = GatheredWeights(root=40, head=30, layer=10, tied=50, root_gradients=40, layer_gradients=10, ways=4)
 MEMBER = Member(kept=0.25, learnt=0.25, saved=0.5, layer=0.02, logits=0.5, of_logits=0.25, gathered=GATHERED)
 STILL = Holding(weights=100, optimiser=200)
 PASSING = STILL + Holding(gradients=60, activations=400, temporaries=100)
@@ -107,7 +107,7 @@ def test_micro_batches_in_a_pipeline_are_held_together():
 
 
 def test_weights_that_stay_whole_are_held_in_every_pass():
-    kept = replace(MEMBER, learnt=0.5, gathered=replace(GATHERED, kept=60))
+    kept = replace(MEMBER, learnt=0.5, gathered=replace(GATHERED, kept=60, kept_gradients=60))
     assert Processes((kept,)).shared(moments(in_forward=STILL + Holding(activations=500))) == 75 + 250 + 40 + 60 + 10
     passing = moments(in_layers=PASSING, at_loss=Holding(activations=400), at_update=Holding(gradients=100))
     # Half of 60 bytes of gradients; no more of a layer than its newest gradients, without what it saved.

@@ -6,7 +6,9 @@ import pytest
 
 from anyformer.catalogue import architecture as catalogue
 from anyformer.costs.activations import activations
+from anyformer.costs.fine_tuning import Method
 from anyformer.costs.member import Member
+from anyformer.costs.step import PricedStep
 from anyformer.describe import change_all
 from anyformer.mesh import Mesh
 from anyformer.model import Architecture
@@ -14,6 +16,8 @@ from anyformer.operations import Shape
 from anyformer.plan import Plan
 from anyformer.planning.held_weights import held
 from anyformer.planning.process_memory import members
+from anyformer.quantising import FORMATS
+from anyformer.tuning import AdamW, Lora, Tuning
 
 PLAN = Plan(precision="fp32")
 LENGTH = 32
@@ -164,3 +168,28 @@ def test_experts_are_divided_once_more():
     inside = {path: size for path, size in sizes("mixtral-8x7b").items() if ".layers.0.experts.sublayer." in path}
     experts = sum(size for path, size in inside.items() if "router" not in path)
     assert alone.gathered.layer - divided.gathered.layer == experts // 2
+
+
+@pytest.mark.parametrize(("base", "most"), [("fp32", 4.0), ("bf16", 2.0), ("nf4", 2.0)])
+def test_a_frozen_base_is_held_as_it_is_stored_and_has_no_gradients(base, most):
+    """Beside an adapter: the table that is read twice gets none, nor does anything else outside the layers."""
+    model, tuning, shape = catalogue("gpt2", tiny=True), Tuning(adapter=Lora(rank=2), base=base), Shape(batch=1, length=LENGTH)
+    tuned = tuning.of(model.trained_cost(Shape(source=1)))
+    saved = activations(model, shape, PLAN)
+    (one,) = members(model, Mesh(shard=2), saved, shape, PLAN, vocabulary=True, tuned=tuned)
+    weights = model.trained_cost(Shape(source=1)).weights
+    outside = sum(weight.count for path, weight in weights.items() if ".layers." not in path)
+    assert one.gathered.root == most * outside
+    assert (one.gathered.root_gradients, one.gathered.head, one.gathered.tied, one.twice) == (0, 0, 0, 0)
+    added = {path: 4 * weight.count for path, weight in tuned.added.items()}
+    assert one.gathered.layer_gradients == sum(size for path, size in added.items() if ".layers.0." in path)
+    inside = {path: weight for path, weight in weights.items() if ".layers.0." in path}
+    matrices = sum(FORMATS[base].bytes(weight) for weight in inside.values())
+    assert one.gathered.layer == pytest.approx(matrices + one.gathered.layer_gradients, abs=len(inside))
+    assert (one.kept, one.learnt) == (pytest.approx(0.5, rel=0.01), pytest.approx(0.5, rel=0.01))
+    # Of two processes one takes no more than the one that is alone, but for what it gathers.
+    peak = PricedStep(model, method=Method("", tuning, AdamW())).peak(shape, PLAN)
+    assert 0 < one.most(peak, 1) < peak.total + one.gathered.start
+    # Where all learn, nothing is another than without a tuning.
+    every = Tuning(train_only=("*",)).of(model.trained_cost(Shape(source=1)))
+    assert members(model, Mesh(shard=2), saved, shape, PLAN, vocabulary=True, tuned=every) == of("gpt2", shard=2)

@@ -37,6 +37,7 @@ class Member:
     def most(self, peak: PeakMemory, accumulation: int) -> int:
         """Bytes of the process at its peak."""
         gradients = peak.at_loss.gradients or peak.at_update.gradients - self.twice
+        assert gradients >= 0, "gradients of a tied table are counted where it learns"
         waits = self.flight.waits(accumulation)
         ends = self._kept(peak.at_update, 0) + gradients * self.kept
         moments = [ends + self.gathered.end, ends + peak.at_update.temporaries]
