@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from pathlib import Path
@@ -23,8 +24,12 @@ TROUBLED = Path(__file__).with_name("troubled.py")
 def test_a_process_that_dies_ends_the_run(run_of, start, tmp_path):
     finished = start(2, TROUBLED, run_of("llama-3-8b"), "run", "dies")
     assert finished.returncode != 0
-    # Whichever the launcher notices first.
-    assert "exitcode  : 3" in finished.stderr or "another process of this run ended" in finished.stderr
+    said = r"rank 1 on \S+ is lost \(it ended, or cannot be reached\); rank 0 waited for it in \w+ \(\S+:\d+\); .*--resume"
+    told = re.findall(f"LostProcessError: ({said})", finished.stderr)
+    assert len(told) == 1, finished.stderr[-6000:]
+    assert "exchange_clock" not in told[0]
+    assert "did not come" not in finished.stderr
+    assert json.loads((tmp_path / "run" / "end.json").read_text())["reason"] == told[0]
     assert [row["step"] for row in read_metrics(tmp_path / "run")] == [1, 2]
 
 
