@@ -120,7 +120,7 @@ def test_processes_of_one_machine_share_what_is_free():
     need = peak(batch=1)
     free = int(1.9 * need)
     assert training(free=free, batch=1) == []
-    with pytest.raises(NotEnoughMemoryError, match="1 x 32 tokens in 2 processes needs"):
+    with pytest.raises(NotEnoughMemoryError, match=r"1 x 32 tokens in 2 processes needs .* for all processes of this machine"):
         training(free=free, batch=1, processes=Processes(here=2))
     # Divided, weights, gradients and moments are there once.
     half, quarter = (Member(kept=part, learnt=part) for part in (0.5, 0.25))
@@ -131,6 +131,12 @@ def test_processes_of_one_machine_share_what_is_free():
 def test_what_fits_in_no_way_is_said_so():
     with pytest.raises(NotEnoughMemoryError, match=r"one row with plan.checkpointing = 'full' still needs"):
         training(free=10_000)
+    # Weights and moments are there whatever the length; a long row of a small model is not.
+    with pytest.raises(NotEnoughMemoryError, match=r"plan\.mesh\.shard.*tuning\.adapter.*'adamw_8bit'") as found:
+        list(memory_warnings(PricedStep(catalogue("gpt2")), batch=1, length=8, plan=PLAN, free=10**6))
+    assert "shorter length" not in str(found.value)
+    with pytest.raises(NotEnoughMemoryError, match="shorter length"):
+        training(free=10_000, length=100_000)
 
 
 def test_a_huge_batch_is_refused_by_arithmetic():
