@@ -182,10 +182,8 @@ def run(
 
         answer = fine_tuning.answered(made, on, tuning.batch, length, tuning.rank, plan, json=json)
     else:
-        (what, architecture), gpus = next(iter(made.items())), machine.gpus or training_plan.GPUS
-        answer = training_plan.answered(
-            what, architecture, on, gpus, length, plan, training, failing, scaling, machine.rate, given=given, json=json
-        )
+        rest = (machine.gpus or training_plan.GPUS, length, plan, training, failing, scaling, machine.rate)
+        answer = training_plan.answered(names[0], made[names[0]], on, *rest, given=given, json=json)
     page = answer.page if json else [*_warnings(made, length), *answer.page]
     return replace(answer, page=page, lasting=machine.hardware != HERE)
 
