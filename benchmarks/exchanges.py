@@ -18,11 +18,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import torch
-from benchmarks.equality import MODES, Case, asked, by_mode, every_case, found, run_of, written
+from benchmarks.equality import MODES, Case, asked, by_mode, every_case, found, pieces_of, run_of, written
+from benchmarks.forms import TWICE, WIDE
 
 from anyformer.model.divided import local
 from anyformer.objectives import divides_logits
-from anyformer.planning.collectives import Workload, exchanged, held
+from anyformer.planning.collectives import Workload, exchanged
+from anyformer.planning.held_weights import held
 from anyformer.testing.collective_bytes import Counting
 from anyformer.training.held_out import corpus_of
 from anyformer.training.parallel import joined
@@ -50,13 +52,15 @@ class Exchange:
 
 
 def cases_of(ranks: int) -> list[Case]:
-    """Every pair of mode and architecture but those of two models, whose collectives would be told as one's."""
-    return [case for case in every_case(ranks) if case.optimiser == "adamw" and case.architecture != "electra-small"]
+    """Every pair of mode and architecture in which all weights learn, but those of two models, whose collectives would be told
+    as one's."""
+    cases = [case for case in every_case(ranks) if case.optimiser == "adamw" and case.form in (WIDE, TWICE)]
+    return [case for case in cases if case.architecture != "electra-small"]
 
 
 def counted(case: Case, text: Path, ranks: Together) -> Exchange:
     """What the processes send in one forward and backward pass."""
-    run = run_of(case, text, ranks.asked.pipeline, ranks.asked.pipeline)
+    run = run_of(case, text, pieces_of(ranks.asked, case.form), ranks.asked.all_chunks)
     trainer = Trainer.start(run, corpus_of(run), Host(torch.device("cpu"), {"fp32": 1e9}), ranks=ranks)
     batch = trainer.micro_batches(0)
     weights = {p.untyped_storage().data_ptr(): p.untyped_storage().nbytes() for p in map(local, learned(trainer))}

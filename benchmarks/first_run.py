@@ -106,7 +106,7 @@ def judged(out: Path, seed: int) -> dict[str, Any]:
         "chosen": next((text for text in facts["said"].splitlines() if "this machine trains" in text), None),
         "parameters": sum(weight.numel() for weight in model.parameters()),
         "tokens": rows[-1]["tokens"],
-        "tokens_per_second": round(run.batch * run.length / median(row["seconds"] for row in rows)),
+        "tokens_per_second": round(run.tokens / median(row["seconds"] for row in rows)),
         "loss": loss,
         "bigram": line,
         "margin": round(line - loss, 4),

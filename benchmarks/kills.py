@@ -83,24 +83,41 @@ def run_of(model: str, place: Path, steps: int, every: int, mesh: Mesh = ALONE) 
 def live(run: Run, directory: Path, seconds: float | None = None, chance: random.Random | None = None) -> bool:
     """Fork the processes that start or resume the run, and kill them after some seconds, one by one, in an order and with gaps
     that are drawn; whether they got to the run's end before."""
-    count, port, begun = run.plan.mesh.divided * (run.plan.mesh.data or 1), get_free_port(), (directory / journal.RUN).exists()
-    lives = [_begin(run, directory, begun, rank, count, port) for rank in range(count)]
-    until, left = None if seconds is None else time.monotonic() + seconds, set(lives)
+    left, until = started(run, directory), None if seconds is None else time.monotonic() + seconds
     while left and (until is None or time.monotonic() < until):
-        for process in list(left):
-            done, status = os.waitpid(process, 0 if until is None else os.WNOHANG)
-            if done:
-                assert status == 0, f"a life of the run failed, with status {status}"
-                left.discard(process)
+        left = ended(left)
         time.sleep(0.0005)
-    if not left:
-        return True
-    drawn = chance or random.Random()
-    for process in drawn.sample(sorted(left), len(left)):
+    kill_group(left, chance or random.Random())
+    return not left
+
+
+def processes_of(run: Run) -> int:
+    """How many processes a run has."""
+    return run.plan.mesh.divided * (run.plan.mesh.data or 1)
+
+
+def started(run: Run, directory: Path) -> list[int]:
+    """Fork the processes that start or resume a run; gives their numbers in the system."""
+    count, port, begun = processes_of(run), get_free_port(), (directory / journal.RUN).exists()
+    return [_begin(run, directory, begun, rank, count, port) for rank in range(count)]
+
+
+def ended(lives: list[int]) -> list[int]:
+    """Those of some processes that go on; the others must have ended well."""
+    left = []
+    for process in lives:
+        done, status = os.waitpid(process, os.WNOHANG)
+        assert status == 0, f"a life of the run failed, with status {status}"
+        left += [] if done else [process]
+    return left
+
+
+def kill_group(lives: list[int], chance: random.Random) -> None:
+    """Kill processes one by one, in an order and with gaps that are drawn."""
+    for process in chance.sample(sorted(lives), len(lives)):
         os.kill(process, signal.SIGKILL)
         os.waitpid(process, 0)
-        time.sleep(drawn.uniform(0, GAP))
-    return False
+        time.sleep(chance.uniform(0, GAP))
 
 
 def _begin(run: Run, directory: Path, begun: bool, rank: int, count: int, port: int) -> int:

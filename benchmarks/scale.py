@@ -32,13 +32,14 @@ from anyformer.costs.named_hardware import hardware_of
 from anyformer.plan import Plan
 from anyformer.planning.bill import RunBill
 from anyformer.planning.coupling import LARGEST, couplings
+from anyformer.planning.dealing import stages
 from anyformer.planning.fabric import OVERSUBSCRIBED, POD, PODS, REGION, Fabric, Tier, crossed, default, used
 from anyformer.planning.failures import DAY, HOUR, PUBLISHED, Failures, TrainingJob, saves
 from anyformer.planning.forecast import job_of
 from anyformer.planning.goodput import best_interval, enough_spares, expected
 from anyformer.planning.layout import Layout
 from anyformer.planning.planner import plan_training, price_layout
-from anyformer.planning.stages import row_of, stages
+from anyformer.planning.stages import row_of
 
 BF16 = Plan(precision="bf16")
 MODEL, LENGTH, TOKENS = "llama-3.1-405b", 8192, 15.6e12

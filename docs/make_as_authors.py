@@ -6,10 +6,11 @@ What stands between `<!-- as_authors -->` and `<!-- end of as_authors -->` is wr
 from __future__ import annotations
 
 import json
-import textwrap
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+from page_text import prose
 
 ROOT = Path(__file__).parents[1]
 PAGE = Path(__file__).with_name("huggingface.md")
@@ -71,11 +72,6 @@ def section(record: Mapping[str, Any]) -> str:
         for shape, words in SHAPES.items()
     )
     return f"{before}\n" + "\n".join(lines) + f"\n\n{prose(names + '.')}\n{prose(APART)}"
-
-
-def prose(text: str) -> str:
-    """A paragraph, folded as the pages are."""
-    return "\n".join(textwrap.wrap(text, 128, break_on_hyphens=False)) + "\n"
 
 
 def page(record: Mapping[str, Any]) -> str:

@@ -15,16 +15,18 @@ SHOWN = "mixtral-8x7b"
 """The architecture whose bytes are shown."""
 
 
-def equality() -> str:
-    """The largest differences of each mode and number of processes."""
+def equality(other: bool) -> str:
+    """The largest differences of each mode and number of processes: of runs in fp32 that learn every weight, or of others."""
     record = json.loads((RESULTS / "equality.json").read_text(encoding="utf-8"))
-    groups: dict[tuple[str, int], list[dict[str, object]]] = {}
+    groups: dict[tuple[str, ...], list[dict[str, object]]] = {}
     for each in record["results"]:
-        groups.setdefault((each["case"].split(":")[1], each["ranks"]), []).append(each)
-    lines = ["| mode | processes | cases | loss | gradient | weight |", "|---|---|---|---|---|---|"]
-    for (mode, ranks), rows in sorted(groups.items()):
+        _, mode, _, *form = each["case"].split(":")
+        if bool(form) == other:
+            groups.setdefault((*form, mode, str(each["ranks"])), []).append(each)
+    lines = [f"| {'form | ' * other}mode | processes | cases | loss | gradient | weight |", "|---" * (6 + other) + "|"]
+    for key, rows in sorted(groups.items()):
         largest = (max(float(str(row[name])) for row in rows) for name in ("loss", "gradient", "weight"))
-        lines.append(f"| {mode} | {ranks} | {len(rows)} | {' | '.join(f'{value:.0e}' for value in largest)} |")
+        lines.append(f"| {' | '.join(key)} | {len(rows)} | {' | '.join(f'{value:.0e}' for value in largest)} |")
     said = "The largest relative difference from one process, of whole tensors"
     return "\n".join([f"{said} ({record['date']}, torch {record['versions']['torch']}):", "", *lines, ""])
 
@@ -36,13 +38,37 @@ def exchanges() -> str:
     equal = sum(row["counted"] == row["foretold"] and row["held"] == row["held_foretold"] for row in rows)
     lines = ["| mode | processes | KB that collectives carry | KB of weights in a process |", "|---|---|---|---|"]
     for row in sorted(rows, key=lambda each: (each["case"].split(":")[1], each["ranks"])):
-        name, mode, _ = row["case"].split(":")
-        if name == SHOWN:
+        name, mode, _, *form = row["case"].split(":")
+        if name == SHOWN and not form:
             sizes = ", ".join(f"{key} {size / 1000:,.0f}" for key, size in row["counted"].items())
             lines.append(f"| {mode} | {row['ranks']} | {sizes} | {row['held'] / 1000:,.0f} |")
     said = f"{equal} of {len(rows)} cases are equal to the byte ({record['date']}, torch {record['versions']['torch']})."
     shown = f"The tiny {SHOWN}, a forward and backward pass of all processes together, by operation and dimension of the mesh:"
     return "\n".join([f"{said} {shown}", "", *lines, ""])
+
+
+def process_memory() -> str:
+    """What the largest process of each mesh holds beyond that of a tiny model, foretold and measured."""
+    record = json.loads((RESULTS / "rank_memory.json").read_text(encoding="utf-8"))
+    lines = ["| model | mesh | foretold, MB | measured, MB | ratio |", "|---|---|---|---|---|"]
+    for row in record["rows"]:
+        mesh, sizes = " x ".join(f"{name} {size}" for name, size in row["mesh"].items()), (row["foretold"], row["measured"])
+        lines.append(f"| {row['model']} | {mesh} | {' | '.join(f'{size / 1e6:,.0f}' for size in sizes)} | {row['ratio']:.2f} |")
+    tiny = [row["tiny"] / 1e6 for row in record["rows"]]
+    said = f"torch {record['torch']}; a process of the tiny model grows by {min(tiny):.0f} to {max(tiny):.0f} MB."
+    return "\n".join([said, "", *lines, ""])
+
+
+def deep_ranks() -> str:
+    """What eight processes that train a deep model hold."""
+    record = json.loads((RESULTS / "deep_ranks.json").read_text(encoding="utf-8"))
+    resident, grown = (max(each[name] for each in record["processes"]) / 1e9 for name in ("resident", "grown"))
+    return (
+        f"{len(record['processes'])} processes train {record['parameters'] / 1e9:.1f} B parameters in fp32 with AdamW, 84 layers of width "
+        f"768: the largest is {resident:.2f} GB,\nof which it grew by {grown:.2f}; {record['foretold'] / 1e9:.2f} were foretold, without "
+        f"what a tiny model as deep takes. With 4 such layers the weights are those of\none process to "
+        f"{record['difference']['largest']:.0e} (`python -m benchmarks.deep_ranks`, torch {record['torch']}).\n"
+    )
 
 
 def dispatching() -> str:
@@ -93,9 +119,12 @@ def page() -> str:
     """The page with its tables."""
     text = PAGE.read_text(encoding="utf-8")
     for name, table in {
-        "equality": equality(),
+        "equality": equality(other=False),
+        "equality of other forms": equality(other=True),
         "exchanges": exchanges(),
+        "deep model": deep_ranks(),
         "dispatching": dispatching(),
+        "process memory": process_memory(),
         "default run": default_run(),
         "clusters": clusters(),
     }.items():

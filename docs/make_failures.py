@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import json
 import math
-import textwrap
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
+
+from page_text import prose, table
 
 from anyformer.cli.forecasts import lasting
 from anyformer.planning.failures import PUBLISHED
@@ -19,18 +20,6 @@ ROOT = Path(__file__).parents[1]
 PAGE = Path(__file__).with_name("failures.md")
 RESULT = ROOT / "benchmarks" / "results" / "failures.json"
 Record = Mapping[str, Any]
-
-
-def table(heads: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
-    """A table in Markdown."""
-    names = list(heads)
-    lines = [names, ["---"] * len(names), *([str(cell) for cell in row] for row in rows)]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
-
-
-def prose(text: str) -> str:
-    """A paragraph, folded as the pages are."""
-    return "\n".join(textwrap.wrap(text, 128, break_on_hyphens=False)) + "\n"
 
 
 def agreement(record: Record) -> str:

@@ -13,6 +13,8 @@ import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from page_text import table
+
 PAGE = Path(__file__).with_name("families.md")
 ROOT = PAGE.parents[1]
 COUNTED = (ROOT / "README.md", ROOT / "docs" / "huggingface.md")
@@ -67,25 +69,23 @@ def page(rows: dict[str, list[str]], exported: Exported, composites: dict[str, l
     from anyformer.huggingface.vision.models import VISION
     from huggingface.every_type import READ, outcome, text_capable
 
-    table = [["model type", "class", "file", "configurations", *GAPS, "catalogue", "notes"]]
-    for model_type, row in sorted(rows.items(), key=lambda each: each[1][0]):
-        table.append([*row[:-1], ", ".join(name for name, of in exported.items() if of == model_type), row[-1]])
-    whole = [["model type", "class", "text model", *GAPS]]
-    whole += [row for _, row in sorted(composites.items())]
+    own = [
+        [*row[:-1], ", ".join(name for name, of in exported.items() if of == model_type), row[-1]]
+        for model_type, row in sorted(rows.items(), key=lambda each: each[1][0])
+    ]
     types = text_capable()
-    every = [["model type", "class", "here"]]
-    every += [[f"`{model_type}`", types[model_type], outcome(model_type)] for model_type in sorted(types)]
+    every = [[f"`{model_type}`", types[model_type], outcome(model_type)] for model_type in sorted(types)]
     kinds = {"read": READ, "composites": huggingface.COMPOSITES.keys(), "missing": huggingface.MISSING.keys()}
     counts = {name: sum(model_type in kind for model_type in types) for name, kind in kinds.items()}
     versions = {"transformers": transformers.__version__, "torch": torch.__version__}
     return "".join(
         [
             INTRODUCTION.format(count=len(rows), **versions),
-            _table(table),
+            table(["model type", "class", "file", "configurations", *GAPS, "catalogue", "notes"], own),
             COMPOSITES.format(count=len(composites), whole=_listed(sorted(VISION))),
-            _table(whole),
+            table(["model type", "class", "text model", *GAPS], [row for _, row in sorted(composites.items())]),
             TYPES.format(count=len(types), **counts, **versions),
-            _table(every),
+            table(["model type", "class", "here"], every),
         ]
     )
 
@@ -94,11 +94,6 @@ def _listed(names: list[str]) -> str:
     """Names in a sentence: `a`, `b` and `c`."""
     *first, last = (f"`{name}`" for name in names)
     return f"{', '.join(first)} and {last}"
-
-
-def _table(rows: list[list[str]]) -> str:
-    lines = [rows[0], ["---"] * len(rows[0]), *rows[1:]]
-    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
 
 
 def composite_row(model_type: str, measured: dict[str, float | None]) -> list[str]:

@@ -8,13 +8,13 @@ from __future__ import annotations
 import json
 import sys
 import tomllib
-from collections.abc import Iterable
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT)]
 
 from benchmarks.gpu import BATCHES, MODELS, NEW  # noqa: E402
+from page_text import table  # noqa: E402
 
 from anyformer.costs.named_hardware import hardware_of  # noqa: E402
 from anyformer.costs.peak import peak_memory  # noqa: E402
@@ -24,12 +24,6 @@ from anyformer.plan import Plan  # noqa: E402
 
 PAGE = Path(__file__).with_name("gpu.md")
 RESULTS = ROOT / "benchmarks" / "results"
-
-
-def table(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    """A table in Markdown."""
-    names = list(heads)
-    return "\n".join(f"| {' | '.join(line)} |" for line in [names, ["---"] * len(names), *map(list, rows)]) + "\n"
 
 
 def measured(name: str) -> dict[str, float]:
@@ -49,7 +43,9 @@ def foretold() -> str:
         peak = peak_memory(made, batch=model.batch, length=model.length, plan=plan).total / 1e9
         kept = seen.get("training, anyformer, bf16, compiled")
         what = f"training, {model.batch} x {model.length:,} tokens, {peak:.0f} GB"
-        rows.append([name, what, f"{step.tokens_per_second:,.0f}", step.too_small or "", "" if kept is None else f"{kept:,.0f}"])
+        rows.append(
+            [name, what, f"{step.tokens_per_second:,.0f}", step.too_small or "", "" if kept is None else f"{kept:,.0f}"]
+        )
         for batch, prompt in BATCHES.items():
             past = min(prompt, model.length - NEW) + NEW // 2
             step = step_time(made, Shape(batch=batch, length=1, past=past), plan, on, "decode")

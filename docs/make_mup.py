@@ -25,7 +25,7 @@ from anyformer.parts import (
 from anyformer.tuning import AdamW
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "model"))
-from coordinates import LOGITS, coordinate_check, depth_check, draw_coordinates  # noqa: E402
+from coordinates import LOGITS, coordinate_check, depth_check, draw_coordinates
 
 PICTURES = Path(__file__).parent / "pictures"
 WIDTHS, DEPTHS = (32, 64, 128, 256, 512), (2, 4, 8, 16, 32)

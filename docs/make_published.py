@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import statistics
 import tomllib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from page_text import table
 from published_fit import HOURS
 from published_runs import MEASURED, RUNS, Timed, flops_per_token, memories, rate_of, timed
 
@@ -263,10 +264,6 @@ def page(found: Sequence[Row]) -> str:
     sources = "".join(f"{number}. {run['name']}: {run['source']}.\n" for number, run in enumerate(RUNS, 1))
     parts += ["## Sources of runs", sources]
     return "\n\n".join(part.strip("\n") for part in parts if part.strip()) + "\n"
-
-
-def table(head: list[str], body: Iterable[list[str]]) -> str:
-    return "".join(f"| {' | '.join(line)} |\n" for line in [head, ["---"] * len(head), *body])
 
 
 TEXT_TOKENS = tomllib.loads(Path(__file__).with_name("published.toml").read_text())["tokens"]

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import json
 import statistics
-import textwrap
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
+
+from page_text import prose, table
 
 from anyformer.cli.forecasts import lasting
 from anyformer.planning.outer_steps import PUBLISHED_LOSSES
@@ -19,17 +20,6 @@ ROOT = Path(__file__).parents[1]
 PAGE = Path(__file__).with_name("scale.md")
 RESULT = ROOT / "benchmarks" / "results" / "scale.json"
 Record = Mapping[str, Any]
-
-
-def table(heads: Sequence[str], rows: Iterable[Iterable[object]]) -> str:
-    """A table in Markdown."""
-    lines = [heads, ["---"] * len(heads), *([str(cell) for cell in row] for row in rows)]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
-
-
-def prose(text: str) -> str:
-    """A paragraph, folded as the pages are."""
-    return "\n".join(textwrap.wrap(text, 128, break_on_hyphens=False)) + "\n"
 
 
 def runs(record: Record) -> str:
@@ -50,7 +40,19 @@ def runs(record: Record) -> str:
         )
         for row in record["runs"]
     ]
-    heads = ("run", "model", "accelerators", "layout", "printed", "predicted", "error", "MFU", "MFU predicted", "half", "source")
+    heads = (
+        "run",
+        "model",
+        "accelerators",
+        "layout",
+        "printed",
+        "predicted",
+        "error",
+        "MFU",
+        "MFU predicted",
+        "half",
+        "source",
+    )
     errors = [abs(row["error"]) for row in record["runs"]]
     apart = [abs(row["error"]) for row in record["runs"] if not row["fitted"]]
     said = f"Median error {statistics.median(errors):.0%}, and {statistics.median(apart):.0%} of the {len(apart)} of the test half."

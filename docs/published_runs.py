@@ -20,9 +20,10 @@ from anyformer.costs.named_hardware import hardware_of
 from anyformer.model import Architecture, decoder_only
 from anyformer.parts import Attention, Embedding, FeedForward, RMSNorm, Rotary, pre_norm
 from anyformer.plan import Plan
+from anyformer.planning.dealing import stages
 from anyformer.planning.layout import Layout, bounds, problems
 from anyformer.planning.planner import Candidate, machine_of, plan_training, price_layout, priced
-from anyformer.planning.stages import PlannedStage, UnitRow, row_of, stages
+from anyformer.planning.stages import PlannedStage, UnitRow, row_of
 
 RUNS = tomllib.loads(Path(__file__).with_name("published.toml").read_text())["run"]
 MEASURED = tomllib.loads(Path(__file__).with_name("measured.toml").read_text())

@@ -14,6 +14,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "anyformer"
 FLOORS = [
     {"describe", "dims"},
     {"files", "images", "mesh", "precision", "processor"},
+    {"stores"},
     {"plan", "operations", "text", "cache"},
     {"tuning"},
     {"parts"},

@@ -107,11 +107,7 @@ def started(run: Run, subject: Subject) -> Trainer:
     """The trainer of a run from a subject's weights."""
     corpus = corpus_of(run)
     host = Host(torch.device("cpu"), {"fp32": 1e9})
-    return Trainer.start(run, corpus, host, lambda model: _take(model, subject, corpus.tokenizer))
-
-
-def _take(model: Any, subject: Subject, tokenizer: Any) -> None:
-    take(model, str(subject.path), tokenizer)
+    return Trainer.start(run, corpus, host, lambda model: take(model, str(subject.path), corpus.tokenizer).lines())
 
 
 def rows_of(examples: Examples) -> list[list[list[int]]]:

@@ -11,13 +11,17 @@ import torch
 from torch import Tensor
 
 from anyformer import catalogue, checkpoint, huggingface
+from anyformer.checkpoint import at_hand
 from anyformer.describe import Notice, UserError, read_data
 from anyformer.huggingface import gguf
+from anyformer.model import Architecture
+from anyformer.model.adapted import adapted
 from anyformer.model.adapters import made_of
 from anyformer.model.portions import Divide, keep_whole
 from anyformer.model.transformer import Transformer
 from anyformer.parts.images.encoder_module import Images
 from anyformer.plan import Plan
+from anyformer.resolving import architecture
 from anyformer.text import Tokenizer
 from anyformer.text.beside import Beside
 from anyformer.text.conventions import Conventions
@@ -36,16 +40,19 @@ def load(
     adapter: str | Path | None = None,
     images: bool = False,
     divide: Divide = keep_whole,
+    among: checkpoint.Checkers = checkpoint.BY_ONE,
 ) -> tuple[Transformer, Tokenizer | None]:
     """The model of a checkpoint, a run's latest undamaged one, a Hugging Face directory or a GGUF file, in evaluation mode.
+
+    A run or a checkpoint may be in a store, as in `s3://bucket/runs/RUN`: see `checkpoint.at_hand`.
 
     And its tokenizer, None if absent. Only safetensors are read, never pickles. `dtype`: of the weights, by default as stored.
     `adapter`: a directory that PEFT wrote for this model, which becomes one with its weights; the adapter of a run already is.
     `images`: of a composite in Hugging Face's layout, with its tower for images; by default its text model alone is read.
-    `divide`: among processes, each of which holds its share (`inference`).
+    `divide`: among processes, each of which holds its share (`inference`); `among`: those that check a checkpoint together.
     A `Notice` warns of each damaged checkpoint that is skipped, and of tokens for which the model's table has no row.
     """
-    model, tokenizer = _loaded(Path(path), plan, device, dtype, adapter, images, divide)
+    model, tokenizer = _loaded(at_hand(path), plan, device, dtype, adapter, images, divide, among)
     rows = model.architecture.embedding.symbols
     if tokenizer is not None and rows is not None and tokenizer.vocab_size > rows:
         warnings.warn(
@@ -65,6 +72,7 @@ def _loaded(
     adapter: str | Path | None,
     images: bool,
     divide: Divide,
+    among: checkpoint.Checkers,
 ) -> tuple[Transformer, Tokenizer | None]:
     if adapter is not None:
         if divide is not keep_whole:
@@ -89,7 +97,7 @@ def _loaded(
     if isfile(path / "config.json") and not isfile(path / checkpoint.MANIFEST):
         return huggingface.load(path, plan=plan, device=device, dtype=dtype, images=images, divide=divide)
     if checkpoint.steps(path):
-        newest, damaged = checkpoint.latest(path)
+        newest, damaged = checkpoint.latest(path, among=among)
         if newest is None:
             raise checkpoint.CheckpointError(f"{path}: every checkpoint is damaged: {'; '.join(damaged)}")
         for problem in damaged:
@@ -108,13 +116,23 @@ def _loaded(
             f"{path}: holds no weights: neither checkpoints of a run, nor {checkpoint.MANIFEST} (a checkpoint), nor "
             "config.json (a Hugging Face model)"
         )
-    model, tokenizer, _ = checkpoint.load(path, plan=plan, device=device, dtype=dtype, divide=divide)
+    model, tokenizer, _ = checkpoint.load(path, plan=plan, device=device, dtype=dtype, divide=divide, among=among)
     return model, tokenizer
+
+
+def architecture_of(path: str | Path) -> Architecture:
+    """The architecture of the model that `load` gives, of which nothing else is read."""
+    place = checkpoint.newest(checkpoint.at_hand(str(path)))
+    made = architecture(place)
+    if not (place / checkpoint.MANIFEST).is_file():
+        return made
+    found = checkpoint.adapter_of(place, checkpoint.read_manifest(place))
+    return made if found is None else adapted(made, found[0])
 
 
 def adapter_of(path: str | Path) -> tuple[Transformer, Tokenizer | None, Adapter, Mapping[str, Tensor]]:
     """The model of a run or a checkpoint without its adapter, its tokenizer, the adapter, and its parameters by name."""
-    path = checkpoint.newest(Path(path))
+    path = checkpoint.newest(at_hand(path))
     model, tokenizer, manifest = checkpoint.load(path, merge=False)
     found = checkpoint.adapter_of(path, manifest)
     if found is None:
@@ -136,7 +154,7 @@ def trained_length(path: str | Path) -> int | None:
     The `length` of a run, also for its checkpoints; the `max_position_embeddings` of a Hugging Face directory, also for a
     checkpoint imported from it.
     """
-    path = Path(path)
+    path = at_hand(path)
     for run in (path, path.absolute().parent.parent):
         if (run / "run.toml").is_file():
             return _whole(read_data(run / "run.toml").get("length"))
@@ -149,7 +167,7 @@ def trained_length(path: str | Path) -> int | None:
 
 def beside(path: str | Path) -> Beside:
     """What stands beside the weights of a run's latest checkpoint, a checkpoint or a Hugging Face directory."""
-    place = checkpoint.newest(Path(path))
+    place = checkpoint.newest(at_hand(path))
     if (place / checkpoint.MANIFEST).is_file():
         return checkpoint.beside_of(place, checkpoint.read_manifest(place))
     return gguf.beside_of(place) if gguf.is_gguf(place) else Beside.read(place)
@@ -157,7 +175,7 @@ def beside(path: str | Path) -> Beside:
 
 def labels_of(path: str | Path) -> tuple[str, ...]:
     """The classes of a classifier in the order of its outputs: those of its training here, else those of its configuration."""
-    place = checkpoint.newest(Path(path))
+    place = checkpoint.newest(at_hand(path))
     if (place / checkpoint.MANIFEST).is_file():
         classes = checkpoint.read_manifest(place).facts.get("classes")
         if isinstance(classes, dict) and classes:
@@ -167,7 +185,7 @@ def labels_of(path: str | Path) -> tuple[str, ...]:
 
 def training_facts(path: str | Path) -> huggingface.Facts | None:
     """What a model card says of the training of a checkpoint; None of one that was not trained here."""
-    place = checkpoint.newest(Path(path))
+    place = checkpoint.newest(at_hand(path))
     if not (place / checkpoint.MANIFEST).is_file():
         return None
     manifest = checkpoint.read_manifest(place)
@@ -183,7 +201,7 @@ def training_facts(path: str | Path) -> huggingface.Facts | None:
 
 def imported_towers(path: str | Path) -> Path | None:
     """The directory of the composite whose text model this is: itself, or where a checkpoint was imported from; else None."""
-    path = Path(path)
+    path = at_hand(path)
     if (path / checkpoint.MANIFEST).is_file():
         source = checkpoint.read_manifest(path).facts.get("towers")
         return Path(source) if isinstance(source, str) else None

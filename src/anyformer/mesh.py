@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
@@ -19,6 +19,14 @@ def started_here() -> int:
 def started() -> int:
     """The processes that compute together: WORLD_SIZE, which `torchrun` sets; 1 without a launcher."""
     return int(os.environ.get("WORLD_SIZE", "").strip() or 1)
+
+
+def rank() -> int:
+    """The number of this process among them, from 0: RANK, which `torchrun` sets."""
+    return int(os.environ.get("RANK", "").strip() or 0) if started() > 1 else 0
+
+
+Schedule = Literal["1f1b", "zero_bubble"]
 
 
 class Mesh(Value):
@@ -46,12 +54,20 @@ class Mesh(Value):
 
     pipeline: Count = 1
     """Processes that divide the layers of the stack that the head reads: each computes some of them, and the pieces of a batch
-    (`accumulation`) follow one another from process to process, one forward, one backward (Narayanan et al. 2021, arXiv
-    2104.04473). What stands beside the layers, such as embeddings, each of them holds."""
+    (`accumulation`) follow one another from process to process (Huang et al. 2019, arXiv 1811.06965). What stands beside the
+    layers, such as embeddings, each of them holds."""
+    chunks: Count = 1
+    """Runs of neighbouring layers in each process of `pipeline`, dealt in turn: with 2 processes of 2 chunks the first has
+    chunks 0 and 2. More of them shorten the wait and send more (interleaved schedule, Narayanan et al. 2021, arXiv 2104.04473,
+    section 2.2; Megatron's virtual pipeline)."""
+    schedule: Schedule = "1f1b"
+    """The order of passes in a process of `pipeline`: `1f1b` computes one forward, one backward in turn; `zero_bubble` computes
+    gradients of weights apart from those of inputs, while it would wait, and keeps a process's weights whole during an update
+    (Qi et al. 2023, arXiv 2401.10241, ZB-H1)."""
 
     timeout: Annotated[float, Field(gt=0)] = 600.0
-    """Seconds that a process waits for the others before the run fails; set more where the first takes longer to prepare the
-    data."""
+    """Seconds that a process waits for the others before the run fails; set more where one takes longer to tokenise its
+    part of the data, or the first to join the parts."""
 
     @model_validator(mode="after")
     def _experts_in_shard(self) -> Mesh:
@@ -62,6 +78,18 @@ class Mesh(Value):
                 f"of {self.expert}"
             )
         return self
+
+    @model_validator(mode="after")
+    def _schedule_of_a_pipeline(self) -> Mesh:
+        if self.pipeline == 1 and (self.chunks, self.schedule) != (1, "1f1b"):
+            said = f"chunks = {self.chunks}" if self.chunks > 1 else f"schedule = {self.schedule!r}"
+            raise ValueError(f"{said} is of a pipeline, and pipeline = 1: set pipeline, or leave it out")
+        return self
+
+    @property
+    def all_chunks(self) -> int:
+        """The chunks of layers of all processes of the pipeline."""
+        return self.pipeline * self.chunks
 
     @property
     def divided(self) -> int:
@@ -90,8 +118,9 @@ class Mesh(Value):
 
     @property
     def sizes(self) -> Mapping[str, int]:
-        """The sizes that are not 1."""
-        return {name: size for name, size in self.plain().items() if name != "timeout" and size not in (None, 1)}
+        """The numbers of processes that are not 1."""
+        beside = ("timeout", "chunks", "schedule")
+        return {name: size for name, size in self.plain().items() if name not in beside and size not in (None, 1)}
 
     def over(self, processes: int) -> Mesh:
         """The mesh with every size known. Raises `ValueError` if it is not that of so many processes."""

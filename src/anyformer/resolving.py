@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeAlias, TypeVa
 
 from anyformer import catalogue
 from anyformer.describe import PLUGINS, DescriptionError, change_all, read_data
+from anyformer.stores import is_url
 
 if TYPE_CHECKING:
     from anyformer.model import Architecture
@@ -32,8 +33,8 @@ def architecture(what: ArchitectureLike, *, tiny: bool = False, changes: Mapping
     """The architecture that `what` names.
 
     `what` is one of: a catalogue name; a TOML or JSON file, of an architecture or of a run; a `config.json` of Hugging Face;
-    a directory of that layout, with weights or without; a GGUF file; the directory of a run or of a checkpoint; one of these
-    files as a dictionary; an `Architecture`.
+    a directory of that layout, with weights or without; a GGUF file; the directory of a run or of a checkpoint, or the URL of
+    one in a store; one of these files as a dictionary; an `Architecture`.
 
     `tiny`: the same mechanisms at small sizes, one layer of each kind. `changes`: values by path, set after that.
     Raises `UserError`, which says what was looked for and where.
@@ -74,6 +75,10 @@ def _resolve(what: ArchitectureLike, chain: tuple[str, ...] = ()) -> Architectur
         return _from_data(what, "the dictionary", Path(), chain)
     if not isinstance(what, str | Path):
         return _checked(what)
+    if isinstance(what, str) and is_url(what):
+        from anyformer.checkpoint import at_hand
+
+        return _from_directory(at_hand(what), chain)
     path = Path(what)
     if isdir(path):
         return _from_directory(path, chain)

@@ -14,7 +14,9 @@ from zoo import ZOO
 
 from anyformer import checkpoint
 from anyformer.checkpoint import CheckpointError, Piece
-from anyformer.checkpoint.manifest import MANIFEST, writing
+from anyformer.checkpoint.digests import shares_by_size
+from anyformer.checkpoint.history import kept
+from anyformer.checkpoint.manifest import MANIFEST, ManifestEntry, writing
 from anyformer.checkpoint.model import check
 from anyformer.files import sha256
 from anyformer.loading import load
@@ -68,6 +70,29 @@ def test_flips_and_cuts_are_always_found_and_named(saved):
             load(directory)
         path.write_bytes(good)
     assert load(directory)
+
+
+def test_every_damaged_file_is_named_with_a_remedy(saved):
+    directory, _ = saved
+    (directory / "architecture.json").unlink()
+    weights = directory / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-1])
+    with pytest.raises(CheckpointError) as refused:
+        load(directory)
+    said = f"{directory / 'architecture.json'}: missing; {weights}: truncated or grown"
+    assert said in str(refused.value)
+    assert "restore it from a copy, or take an older checkpoint" in str(refused.value)
+
+
+@pytest.mark.parametrize("count", [1, 3, 20])
+def test_shares_of_files_are_all_of_them_and_as_large_as_can_be(count):
+    sizes = (90, 50, 40, 30, 30, 1, 0)
+    files = {str(i): ManifestEntry(size, "") for i, size in enumerate(sizes)}
+    shares = shares_by_size(files, count)
+    assert sorted(name for share in shares for name in share) == sorted(files)
+    assert len(shares) == count
+    largest = max(sum(entry.bytes for entry in share.values()) for share in shares)
+    assert largest == {1: 241, 3: 90, 20: 90}[count]
 
 
 def test_a_missing_file_and_a_damaged_manifest_are_named(saved):
@@ -161,6 +186,14 @@ def test_pruning_keeps_the_last_and_the_best(tmp_path):
         checkpoint.save(model, checkpoint.directory_of(tmp_path, step), facts={"step": step, "validation_loss": loss})
     checkpoint.prune(tmp_path, keep=2)
     assert checkpoint.steps(tmp_path) == [2, 4, 5]
+
+
+def test_multiples_are_kept_for_ever_beside_the_last_and_the_best():
+    losses = {0: None, 2: None, 4: 1.0, 5: 3.0, 6: 2.0, 8: None, 9: 2.5, 10: None}
+    assert kept(losses, 1) == {4, 10}
+    assert kept(losses, 2, every=3) == {4, 6, 9, 10}
+    assert kept(losses, 1, every=4, also=5) == {4, 5, 8, 10}
+    assert kept({}, 3, every=2) == set()
 
 
 def test_a_place_without_a_checkpoint_is_refused(tmp_path):

@@ -109,6 +109,7 @@ def test_a_hundred_thousand_accelerators_are_extrapolation():
         (("--pod", "8", "--pue", "0.5"), "--pue is energy of all over energy of a part, 1 or more, got 0.5"),
         (("--pod", "8", "--between-regions", "0"), "--between-regions should be above 0, got 0"),
         (("--pod", "8", "--gpus", "64", "--between-pods", "90"), "90 GB/s between pods is more than the 50 GB/s"),
+        (("--pod", "8", "--gpus", "64", "--inner-steps", "1"), "--inner-steps 1: Streaming DiLoCo sends the model in 8 parts"),
         (("--pod", "8", "--serve"), "--pod is about training in pods"),
         (("--tokens", "1T"), "--tokens is about failures"),
     ],

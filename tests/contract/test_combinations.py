@@ -162,7 +162,7 @@ SENSELESS = {
     ),
     "keys of another width": (
         lambda: reading(Attention(heads=2, kv_heads=1), Attention(heads=4, kv_heads=1, memory=KeysFrom(variant="first"))),
-        "has value_width = 6 and reads 'keys and values' of variant 'first', where it is 12",
+        "has value_width = 6 and reads 'keys and values' of variant 'first', where it is 12: set value_width = 12",
     ),
     "a bias for chosen blocks": (
         lambda: stack(

@@ -25,13 +25,14 @@ from anyformer.parts import (
     Sections,
 )
 from anyformer.plan import Plan
+from anyformer.testing.models import evaluated
 
 every = pytest.mark.parametrize("architecture", WITH_IMAGES.values(), ids=WITH_IMAGES)
 
 
 @every
 def test_outputs_and_gradients_are_those_of_plain_loops(architecture):
-    model = build(architecture, dtype=torch.float64).eval()
+    model = evaluated(architecture, dtype=torch.float64)
     tokens, images = given(architecture)
     ours = model(tokens, images=images.double())[0]
     direction = torch.randn(ours.shape, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
@@ -49,7 +50,7 @@ def test_outputs_and_gradients_are_those_of_plain_loops(architecture):
 def test_images_of_several_sizes_are_those_of_plain_loops(name):
     """Some windows are not full, and what follows an image counts on from its longer side."""
     architecture = WITH_IMAGES[name]
-    model, tower = build(architecture, dtype=torch.float64).eval(), architecture.images
+    model, tower = evaluated(architecture, dtype=torch.float64), architecture.images
     generator = torch.Generator().manual_seed(2)
     shapes = [(tower.patches.channels, *sides) for sides in ((4, 12), (12, 8), (8, 12))]
     images = tuple(torch.randn(shape, generator=generator, dtype=torch.float64) for shape in shapes)
@@ -107,7 +108,7 @@ def test_exact_flops_have_the_pairs_that_images_add():
 
 @every
 def test_a_batch_is_its_rows_alone_padded_or_not(architecture):
-    model = build(architecture).eval()
+    model = evaluated(architecture)
     tokens, images = given(architecture, rows=2)
     with torch.no_grad():
         whole = model(tokens, images=images)
@@ -126,7 +127,7 @@ def test_a_batch_is_its_rows_alone_padded_or_not(architecture):
 @every
 def test_prefill_and_steps_are_the_whole(architecture):
     """Padding stands in front of the first row, and one image in each chunk."""
-    model = build(architecture).eval()
+    model = evaluated(architecture)
     tokens, images = given(architecture)
     cut = 1 + architecture.images.tokens
     with torch.no_grad():
@@ -143,7 +144,7 @@ def test_prefill_and_steps_are_the_whole(architecture):
 @every
 def test_later_tokens_and_images_do_not_leak(architecture):
     """Within an image whose tokens see all of it they do."""
-    model = build(architecture).eval()
+    model = evaluated(architecture)
     tokens, images = given(architecture)
     changed, tower = images.clone(), architecture.images
     changed[1] += 1
@@ -159,7 +160,7 @@ def test_what_a_token_of_an_image_sees():
     for seen, sees in (("whole", True), ("earlier", False)):
         architecture = WITH_IMAGES["siglip"]
         architecture = architecture.but(images=architecture.images.but(seen=seen))
-        model = build(architecture, dtype=torch.float64).eval()
+        model = evaluated(architecture, dtype=torch.float64)
         tokens, images = given(architecture)
         features = model.images(images.double())
         features.retain_grad()

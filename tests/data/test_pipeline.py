@@ -22,10 +22,11 @@ from anyformer.data import (
     prepare,
     record_pipeline,
     text_pipeline,
+    text_survey,
     workers,
 )
 from anyformer.data.openings import opening
-from anyformer.data.shards import SplitWriter, Tokens, token_dtype
+from anyformer.data.shards import RunWriter, SplitWriter, Tokens, token_dtype
 from anyformer.data.text_pipeline import around_documents
 from anyformer.files import default_cache
 from anyformer.text import DataError, Specials
@@ -73,7 +74,7 @@ def test_workers_change_no_records(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert one == threads == processes
 
 
-def test_an_error_in_a_worker_is_told_and_leaves_nothing(
+def test_an_error_in_a_worker_is_told_and_leaves_no_corpus(
     library: Path, make: Prepare, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(workers, "PROCESSES_FROM", 0)
@@ -81,7 +82,7 @@ def test_an_error_in_a_worker_is_told_and_leaves_nothing(
     monkeypatch.setattr("anyformer.data.workers.CODE", serve)
     with pytest.raises(DataError, match="ended early with status 3"):
         make(workers=2, paths=(str(library),))
-    assert not [path for path in (tmp_path / "cache").iterdir() if path.is_dir()]
+    assert [path.suffix for path in (tmp_path / "cache").iterdir() if path.is_dir()] == [".work"], "what may be gone on with"
 
 
 def test_reused_until_something_changes(library: Path, make: Prepare, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -232,8 +233,8 @@ def test_a_source_that_changes_meanwhile_is_refused(library: Path, make: Prepare
         (library / "03.txt").write_text("other")
         return original(*arguments)  # type: ignore[arg-type]
 
-    original = text_pipeline.decide
-    monkeypatch.setattr(text_pipeline, "decide", meanwhile)
+    original = text_survey.decide
+    monkeypatch.setattr(text_survey, "decide", meanwhile)
     with pytest.raises(DataError, match=r"03\.txt: the file changed while"):
         make(paths=(str(library),), tokenizer=Bytes())
 
@@ -281,10 +282,13 @@ def test_what_a_killed_run_left_is_removed(library: Path, make: Prepare) -> None
 
 
 def test_shards_join(tmp_path: Path) -> None:
-    writer = SplitWriter(tmp_path, "train", np.dtype("<u4"), (), (9,), shard=7)
+    writer = SplitWriter(tmp_path, "train", np.dtype("<u4"), shard=7)
     runs = [np.arange(size, dtype=np.uint32) + 70_000 for size in (3, 20, 1, 0, 4)]
-    for run in runs:
-        writer.add(run, size=len(run), ends=True)
+    for some in (runs[:2], runs[2:3], [], runs[3:]):
+        gathered = RunWriter((), (9,))
+        for run in some:
+            gathered.add(run, size=len(run), begins=True, ends=True)
+        writer.add(gathered.run())
     entry = writer.close()
     whole = np.concatenate([np.append(run, 9) for run in runs])
     assert [shard["count"] for shard in entry["shards"]] == [7, 7, 7, 7, 5]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import re
 import statistics
-import sys
 from pathlib import Path
 
 import pytest
@@ -20,9 +19,7 @@ PAGE = (DOCS / "published.md").read_text()
 
 @pytest.fixture(scope="module")
 def maker():
-    sys.path.insert(0, str(DOCS))
-    yield importlib.import_module("make_published")
-    sys.path.remove(str(DOCS))
+    return importlib.import_module("make_published")
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ from anyformer import checkpoint
 from anyformer.files import PlaceError
 from anyformer.training import resume, train
 from anyformer.training.held_out import corpus_of
-from anyformer.training.saving import Saver, UnsavedError
+from anyformer.training.saving import Saver, UnsavedError, Written
 from anyformer.training.step import Updates
 
 QUIET = Console(quiet=True)
@@ -90,7 +90,7 @@ def test_an_error_of_the_writer_is_raised_at_the_next_look_once():
         raise PlaceError("full")
 
     with Saver(background=True, begun=0) as saver:
-        saver.save(1, lambda take: lambda: None)
+        saver.save(1, lambda take: lambda: Written(1))
         saver.save(2, lambda take: fails)
         with pytest.raises(PlaceError, match="full"):
             saver.then(lambda: None)

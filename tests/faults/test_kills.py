@@ -7,7 +7,7 @@ import os
 import signal
 
 import pytest
-from benchmarks import kills
+from benchmarks import group_kills, kills
 from rich.console import Console
 
 from anyformer import checkpoint
@@ -77,7 +77,17 @@ def test_four_processes_that_are_killed_one_by_one(tmp_path):
     kills.prepare_to_fork(tmp_path)
     place = tmp_path / "together"
     place.mkdir()
-    assert kills.kill("dense", place, steps=40, every=2, kills=5, during_a_save=0, seed=0, mesh=kills.TOGETHER).equal
+    found = group_kills.kill("dense", place, steps=12, kills=4, seed=0)
+    assert (found.kills, found.equal) == (4, True)
+
+
+def test_the_committed_result_is_that_groups_of_processes_ended_alike():
+    found = json.loads(group_kills.RESULT.read_text())
+    assert (found["processes"], found["equal"]) == (4, True)
+    assert found["kills"] >= 50
+    assert found["verified"] > 0
+    assert sum(found["doing"].values()) == 4 * (found["kills"] - found["starting"])
+    assert all(found["doing"][what] for what in group_kills.DOING), "kills met every stage of a save"
 
 
 @pytest.mark.slow

@@ -245,4 +245,7 @@ def test_a_run_learns_what_is_preferred(objective, tuning, least, tmp_path, monk
     train(run, tmp_path / "run", console=Console(quiet=True))
     last = [row for row in read_metrics(tmp_path / "run") if row["kind"] == "validation"][-1]
     assert last["metrics"]["accuracy"] > least
+    newest = [row for row in read_metrics(tmp_path / "run") if row["kind"] == "train"][-1]
+    assert newest["tokens"] == last["tokens"] == 60 * 8 * 2 * 10, "of both answers"
+    assert newest["usage"]["tokens_per_second_per_device"] * newest["seconds"] == pytest.approx(newest["tokens"] / 60, rel=0.1)
     assert last["loss"] < objective.baseline(None, 1, None, 1, 261)[1]

@@ -1,4 +1,4 @@
-"""A run with a logger that writes down which process told it what: `python logged.py RUN DIRECTORY`."""
+"""A run on a text that writes down which process told the logger what, and made what: `python logged.py RUN DIRECTORY TEXT`."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
+from anyformer.data.stretches import Stretches
 from anyformer.training import load_run, train
 
 
@@ -33,5 +34,15 @@ vars(module).update(
 if os.environ["RANK"] == "0":  # nobody else needs it
     sys.modules["wandb"] = module
 
-file, directory = sys.argv[1:]
-train(load_run(Path(file), {"loggers": "wandb"}), directory)
+write = Stretches.write
+
+
+def written(self: Stretches, number: int, arrays: Any) -> None:
+    with Path("made").open("a") as file:
+        file.write(f"{os.environ['RANK']} {number}\n")
+    write(self, number, arrays)
+
+
+Stretches.write = written  # type: ignore[method-assign]
+file, directory, text = sys.argv[1:]
+train(load_run(Path(file), {"loggers": "wandb", "data.paths": [text]}), directory)

@@ -9,10 +9,14 @@ import torch
 import torch.distributed as dist
 from torch.distributed.tensor import DTensor, Shard
 
+from anyformer import checkpoint
 from anyformer.api import architecture
+from anyformer.describe import change_all
 from anyformer.mesh import Mesh
+from anyformer.model.divided import whole
 from anyformer.model.loss import likeliest, mean_logits, token_losses
 from anyformer.model.transformer import build
+from anyformer.objectives import DistillationObjective
 from anyformer.training import load_run
 from anyformer.training.evaluate import Evaluated, evaluate
 from anyformer.training.held_out import corpus_of
@@ -24,6 +28,7 @@ from anyformer.training.parallel.vocabulary import divide_vocabulary
 from anyformer.training.precision import Host
 from anyformer.training.stop import Stop, Stopped
 from anyformer.training.trainer import Trainer
+from anyformer.tuning import Dora, Prompt, Tuning
 
 
 @pytest.fixture
@@ -60,6 +65,32 @@ def test_logits_are_those_of_a_process_s_positions_and_tokens_where_they_may_be_
         assert likeliest(logits).equal(likeliest(whole))
         logits = logits.full_tensor()
     torch.testing.assert_close(logits, whole)
+
+
+@pytest.mark.parametrize("adapter", [Dora(rank=2), Prompt(tokens=3)], ids=lambda each: each.kind)
+def test_frozen_and_second_models_are_divided_before_they_have_values(together, run_of, tmp_path, monkeypatch, adapter):
+    """And then have those of one process, in the types that were stored."""
+    teacher = build(change_all(architecture("gpt2", tiny=True), {"embedding.vocab": 300}), dtype=torch.bfloat16, seed=5)
+    checkpoint.save(teacher, tmp_path / "teacher")
+    objective = DistillationObjective(teacher=str(tmp_path / "teacher"))
+    run = load_run(run_of("llama-3-8b", objective=objective, tuning=Tuning(adapter=adapter)))
+    corpus, host = corpus_of(run), Host(torch.device("cpu"), {})
+    divide, seen = Together.divide, list[str]()
+
+    def watched(self, models, plan, *, vocabulary=False):
+        seen.extend(parameter.device.type for model in models for parameter in model.parameters())
+        return divide(self, models, plan, vocabulary=vocabulary)
+
+    monkeypatch.setattr(Together, "divide", watched)
+    found, expected = Trainer.start(run, corpus, host, ranks=together), Trainer.start(run, corpus, host)
+    assert len(seen) > 20
+    assert set(seen) == {"meta"}
+    pairs = [(found.model, expected.model), (found.partners["teacher"], expected.partners["teacher"])]
+    for ours, theirs in pairs:
+        for (name, weight), (_, same) in zip(ours.named_parameters(), theirs.named_parameters(), strict=True):
+            assert whole(weight.detach()).equal(same), name
+            assert weight.dtype == same.dtype
+    assert {weight.dtype for weight in found.partners["teacher"].parameters()} == {torch.bfloat16}
 
 
 def test_replicas_evaluate_every_row_once_and_tell_how_far_all_are(run_of):

@@ -21,7 +21,7 @@ from anyformer.parts import (
 )
 from anyformer.parts.attention.attend import attend
 from anyformer.parts.call.context import Context
-from anyformer.parts.call.noise import Dropout, DropPath, Noise, Span, TensorPart, bits
+from anyformer.parts.call.noise import Dropout, DropPath, InputDropout, Noise, Span, TensorPart, bits
 from anyformer.parts.call.state import EMPTY
 from anyformer.parts.feedforward.feedforward import FeedForward
 from anyformer.parts.masks.simple import Causal, Window
@@ -29,6 +29,7 @@ from anyformer.plan import Plan
 from anyformer.planning.collectives import Workload, exchanged
 from anyformer.training import load_run
 from anyformer.training.parallel import Alone, check_mesh
+from anyformer.training.parallel.adapted import of_positions
 
 LENGTH, EACH = 10, 4
 PARTS = torch.arange(3 * EACH).chunk(3)
@@ -146,10 +147,42 @@ def test_experts_are_divided_by_processes_of_shard_and_context():
         Mesh(shard=3, expert=2)
 
 
-def test_adapters_are_refused(run_of):
-    run = change_all(load_run(run_of("llama-3-8b")), {"plan.mesh.context": 2, "tuning.adapter": {"kind": "lora"}})
-    with pytest.raises(UserError, match=r"plan.mesh.context is not built for adapters yet: set plan.mesh.shard"):
-        check_mesh(run, Alone(size=4, replicas=2))
+def test_inputs_of_an_adapter_are_dropped_in_parts_as_in_one():
+    """Vectors of two processes of positions, each of whose features three divide; the last vectors are padding."""
+    x, dropout = torch.ones(2, 7, 6), InputDropout(0.4, "here").train()
+    dropout.noise = noise()
+    expected, padded, found = dropout(x), torch.ones(2, 8, 6), torch.empty(2, 8, 6)
+    for vectors in range(2):
+        for features in range(3):
+            part = InputDropout(0.4, "here").train()
+            part.noise, part.vectors = noise(), vectors
+            part.divide(features, 3)
+            own = slice(vectors * 4, vectors * 4 + 4), slice(features * 2, features * 2 + 2)
+            # A map of a network reads its vectors one after the other.
+            found[:, own[0], own[1]] = part(padded[:, own[0], own[1]].flatten(0, 1)).view(2, 4, 2)
+    assert found[:, :7].equal(expected)
+
+
+@pytest.mark.parametrize(
+    ("name", "branch", "of_all"),
+    [
+        ("t5-small", "cross", {"key", "value"}),
+        ("deepseek-v3", "latent_attention", {"key_up", "value_up"}),
+        ("llama-3-8b", "attention", set()),
+    ],
+)
+def test_which_maps_read_other_positions_too(name, branch, of_all):
+    model = architecture(name, tiny=True)
+    sublayers = [
+        each.sublayer for block in model.output_stack.variants.values() for key, each in block.branches.items() if branch in key
+    ]
+    for sublayer in sublayers:
+        linear = {
+            name for name, module in sublayer.build(model.width, Plan(), "").named_modules() if type(module) is torch.nn.Linear
+        }
+        assert {f"{name}.weight" for name in linear - of_all} == of_positions(sublayer, model.width), name
+        assert of_all <= linear
+    assert sublayers
 
 
 def test_values_of_all_positions_are_no_values_of_some(run_of):

@@ -8,7 +8,7 @@ import pytest
 from benchmarks.equality import RANKS, Case, rows_of
 from benchmarks.exchanges import RESULT, Exchange, cases_of
 
-CASES = ("gpt2:tensor:adamw", "albert-base-v2:shard:adamw", "deepseek-v3:expert:adamw", "t5-small:pipeline:adamw")
+CASES = ("gpt2:tensor:adamw", "albert-base-v2:shard:adamw", "deepseek-v3:expert:adamw", "t5-small:pipeline interleaved:adamw")
 
 
 def test_two_processes_send_the_bytes_foretold(tmp_path):

@@ -16,6 +16,7 @@ from unittest import mock
 import pytest
 import torch
 
+from anyformer import checkpoint, export
 from anyformer.api import architecture
 from anyformer.describe import UserError
 from anyformer.generation import generate_tokens
@@ -110,8 +111,7 @@ def test_branches_are_divided_in_as_many_ways_as_they_have_equal_parts():
 
 
 def portions(**pieces: EqualPart) -> Portions:
-    made = Portions(Division(2, 2, torch.device("cpu"), {}))
-    made.numbers = 1000
+    made = Portions()
     for name, piece in pieces.items():
         made.pieces[name].append(piece)
     return made
@@ -128,12 +128,22 @@ def test_a_process_keeps_memory_of_its_own_for_a_part():
     assert kept("other", weight).equal(weight)
 
 
-def test_weights_that_do_not_fit_are_refused_before_they_are_read(monkeypatch):
-    monkeypatch.setattr(division, "free_memory", lambda device: 7_999)
-    with pytest.raises(UserError, match=r"the weights of 2 of 2 processes would take 0.0 GB, and 0.0 GB of memory are free"):
-        portions()("weight", torch.ones(3))
-    monkeypatch.setattr(division, "free_memory", lambda device: 8_000)
-    portions()("weight", torch.ones(3))
+@pytest.mark.parametrize("write", [checkpoint.save, export])
+@pytest.mark.parametrize("dtype", [None, torch.bfloat16])
+def test_weights_that_do_not_fit_are_refused_before_they_are_read(write, dtype, monkeypatch, tmp_path):
+    """Each counts with its own bytes: here norms have twice those of matrices, until one type is asked for."""
+    model = build(architecture("llama-3-8b", tiny=True))
+    for weight in model.parameters():
+        weight.data = weight.data.to(torch.float32 if weight.dim() == 1 else torch.bfloat16)
+    write(model, tmp_path / "model")
+    needed = 2 * sum(weight.numel() * (dtype or weight.dtype).itemsize for weight in model.parameters())
+    divide = Division(1, 2, torch.device("cpu"), {})
+    monkeypatch.setattr(division, "free_memory", lambda device: needed)
+    assert load(tmp_path / "model", dtype=dtype, divide=divide)[0].share.processes == 1
+    monkeypatch.setattr(division, "free_memory", lambda device: needed - 1)
+    monkeypatch.setattr(Portions, "__call__", None)
+    with pytest.raises(UserError, match=r"the weights of 2 of 1 processes would take 0.0 GB, and 0.0 GB of memory are free"):
+        load(tmp_path / "model", dtype=dtype, divide=divide)
 
 
 def test_the_state_of_all_processes_of_a_machine_counts(monkeypatch):
@@ -169,7 +179,7 @@ def test_experts_that_have_no_equal_parts_are_refused(name, experts, says):
     with torch.device("meta"):
         model = Transformer(architecture(name, tiny=True))
     with pytest.raises(UserError, match=says):
-        Division(6, 6, torch.device("cpu"), {}, Group(nothing, 0, experts))(model)
+        Division(6, 6, torch.device("cpu"), {}, Group(nothing, 0, experts))(model, nothing)
 
 
 def test_what_is_not_divided_yet_is_refused(monkeypatch, call, tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import runpy
 from pathlib import Path
@@ -16,7 +17,10 @@ from anyformer import checkpoint
 from anyformer.checkpoint import CheckpointError
 from anyformer.checkpoint.pieces import share_name, write_pieces
 from anyformer.describe import to_toml
+from anyformer.model.transformer import build
 from anyformer.operations import Extent
+from anyformer.quantising import FORMATS
+from anyformer.quantising.model import quantised
 from anyformer.training import load_run, train
 
 REWRITING = Path(__file__).with_name("rewriting.py")
@@ -27,8 +31,20 @@ RUNS = {
     "gpt2": {"optimiser": {"kind": "adafactor"}},
     "gemma-2-2b": {"optimiser": {"kind": "sgd", "momentum": 0.0}},
     "electra-small": {"objective": {"kind": "replaced_tokens"}},
+    "llama-2-7b": {"tuning": {"adapter": {"kind": "dora", "rank": 2}}},
+    "mistral-7b-v0.1": {"tuning": {"adapter": {"kind": "prompt", "tokens": 3}}},
+    "qwen3-30b-a3b": {"tuning": {"adapter": {"kind": "lora", "rank": 2}, "base": "nf4"}},
 }
-"""Of each entry: averages beside the weights, states of other shapes, no state at all, a second model that learns."""
+"""Of each entry: averages beside the weights, states of other shapes, no state at all, a second model that learns, adapters, a
+base of few bits."""
+MORE = {"electra-small": "generator.safetensors", "llama-2-7b": "adapter.safetensors", "mistral-7b-v0.1": "adapter.safetensors"}
+FEW = {
+    ("gemma-2-2b", "optimiser.safetensors"),
+    ("mistral-7b-v0.1", "optimiser.safetensors"),
+    ("mistral-7b-v0.1", "adapter.safetensors"),
+}
+"""Files with few tensors, or none."""
+FEW_BITS = "qwen3-30b-a3b"
 FILES = ("model.safetensors", "optimiser.safetensors")
 
 
@@ -38,6 +54,10 @@ def rewritten(run_of, start_in, tmp_path_factory):
     place, given = tmp_path_factory.mktemp("rewritten"), []
     for name, changes in RUNS.items():
         run = load_run(run_of(name, **changes), {"steps": 2, "checkpoints.keep": 99})
+        if name == FEW_BITS:
+            base, _ = quantised(build(run.architecture, seed=7), FORMATS["nf4"])
+            checkpoint.save(base, place / "base")
+            run = run.but(start_from=str(place / "base"))
         file = place / f"{name}.toml"
         file.write_text(to_toml(run), encoding="utf-8")
         train(run, place / f"{name}-alone", console=Console(quiet=True))
@@ -54,15 +74,26 @@ def test_every_mesh_reads_what_another_wrote_to_the_bit(rewritten):
     assert sum(len(made) for _, made in rewritten.values()) >= 12
     for name, (origin, made) in rewritten.items():
         files = sorted(path.name for path in origin.glob("*.safetensors"))
-        assert {*FILES, *(("generator.safetensors",) if name == "electra-small" else ())} <= {*files}
+        assert {*FILES, *((MORE[name],) if name in MORE else ())} <= {*files}
         for file in files:
             whole = checkpoint.read(origin / file)
-            assert len(whole) > 5 or (name, file) == ("gemma-2-2b", "optimiser.safetensors")
+            assert len(whole) > 5 or (name, file) in FEW
             for sizes, each in zip(MESHES[name], made, strict=True):
                 found = checkpoint.read(each / file)
                 assert found.shapes == whole.shapes, (name, sizes)
                 assert found.digest == whole.digest, (name, sizes)
                 checkpoint.verify(each, tuple(files))
+
+
+def test_a_base_in_few_bits_is_taken_and_held_by_share(rewritten):
+    origin, made = rewritten[FEW_BITS]
+    whole = checkpoint.read(origin / "model.safetensors")
+    begun = checkpoint.directory_of(made[0].parents[2] / f"{FEW_BITS}-begun", 0)
+    assert checkpoint.read(begun / "model.safetensors").digest == whole.digest
+    assert any(name.endswith(".codes") for name in whole)
+    held = [int(Path(f"{made[0].parents[2]}-{FEW_BITS}-{rank}").read_text()) for rank in range(4)]
+    # A quarter of the base and of the adapter, and what is not divided evenly.
+    assert max(held) < 0.4 * sum(payload(origin / file) for file in ("model.safetensors", "adapter.safetensors")), held
 
 
 def payload(path: Path) -> int:
@@ -83,6 +114,24 @@ def test_each_number_is_written_once_and_no_process_writes_most(rewritten):
             # The header is filled up to a multiple of 8 bytes.
             assert whole <= sum(bytes_of.values()) < whole + 8 * 8, (name, sizes)
             assert max(bytes_of.values()) < 0.7 * whole, (name, sizes)
+
+
+def test_all_processes_check_digests_together_and_hear_the_same(rewritten):
+    """Each file is hashed once, by one of them, and what one of them finds is known to all."""
+    origin = rewritten["gpt2"][1][0].parents[1]
+    each = [json.loads((origin / f"checked-{rank}.json").read_text()) for rank in range(4)]
+    older, newest = checkpoint.directory_of(origin, 1), checkpoint.directory_of(origin, 2)
+    share = newest / "model-share-00003-of-00004.safetensors"
+    for said in each:
+        assert said["found"] == str(older)
+        (damaged,) = said["damaged"]
+        assert damaged.startswith(f"{share}: changed since it was written")
+        assert "take an older checkpoint" in damaged
+    hashed = sorted(path for said in each for path in said["hashed"])
+    files = [path for place in (older, newest) for path in place.rglob("*") if path.is_file() and path.name != "manifest.json"]
+    assert hashed == sorted(map(str, files))
+    most = max(sum(Path(path).stat().st_size for path in said["hashed"]) for said in each)
+    assert most < 0.4 * sum(path.stat().st_size for path in files)
 
 
 def test_torch_reads_the_shares_as_its_own(rewritten):

@@ -5,23 +5,63 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
 from rich.console import Console
 
+from anyformer.cli import processes
+from anyformer.describe import UserError
 from anyformer.mesh import Mesh
+from anyformer.training import load_run, train
 from anyformer.training.journal import read_metrics
 from anyformer.training.parallel.together import Together
 
 LOGGED = Path(__file__).with_name("logged.py")
 
 
-def test_only_the_first_process_tells_the_loggers(run_of, start, tmp_path):
-    finished = start(2, LOGGED, run_of("llama-3-8b"), "run")
+def test_two_processes_tokenise_together_train_as_one_does_and_the_first_speaks(run_of, start, tmp_path, monkeypatch):
+    text = tmp_path / "text.jsonl"
+    text.write_text("".join(f'{{"text": "def f{n}(x): return x + {n * n % 97}"}}\n' for n in range(2000)), encoding="utf-8")
+    finished = start(2, LOGGED, run_of("llama-3-8b"), "run", text)
     assert finished.returncode == 0, finished.stderr[-3000:]
+    made = [line.split() for line in (tmp_path / "made").read_text().splitlines()]
+    assert {rank for rank, _ in made} == {"0", "1"}, "each tokenised a part"
+    assert sorted(int(number) for _, number in made) == list(range(len(made))), "and none what the other did"
+    monkeypatch.setenv("ANYFORMER_CACHE", str(tmp_path / "alone"))
+    train(load_run(run_of("llama-3-8b"), {"data.paths": [str(text)]}), tmp_path / "one")
+    tokens = [{path.name: path.read_bytes() for path in (tmp_path / cache).rglob("*.bin")} for cache in ("cache", "alone")]
+    assert tokens[0] == tokens[1] != {}
+    losses = [[row["loss"] for row in read_metrics(tmp_path / name)] for name in ("run", "one")]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-5)
     told = [line.split() for line in (tmp_path / "told").read_text().splitlines()]
     assert {rank for rank, _ in told} == {"0"}
     assert {int(step) for _, step in told} == {row["step"] for row in read_metrics(tmp_path / "run")}
     assert not list((tmp_path / "run" / "ranks").glob("0.log"))
     assert "step 8/8" in (tmp_path / "run" / "ranks" / "1.log").read_text()
+
+
+def test_a_refusal_is_told_once_and_leaves_nothing(run_of, start, tmp_path):
+    """Whether the processes are connected or not; one that finds it late is not ended before it tells."""
+    (tmp_path / "store" / "run").mkdir(parents=True)
+    (tmp_path / "store" / "run" / "run.toml").touch()
+    words = ["-m", "anyformer", "train", run_of("llama-3-8b"), "--out", "run", "--set"]
+    store = f"checkpoints.store=file://{tmp_path / 'store'}"
+    for said, change in (("already holds a run", store), ("plan.mesh is", "plan.mesh.shard=4")):
+        finished = start(2, *words, change)
+        assert finished.returncode == 1
+        assert finished.stderr.count(said) == 1, finished.stderr[-3000:]
+        assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("rank", "teller", "tells", "waits"), [(0, None, True, 0), (1, None, True, 10), (0, 1, False, 5), (1, 1, True, 0)]
+)
+def test_one_process_tells_an_error(rank, teller, tells, waits, monkeypatch):
+    for name, value in (("WORLD_SIZE", "2"), ("RANK", str(rank))):
+        monkeypatch.setenv(name, value)
+    waited, error = [0.0], UserError("wrong")
+    error.teller = teller
+    monkeypatch.setattr(processes.time, "sleep", waited.append)
+    assert (processes.tells(error), waited[-1]) == (tells, waits)
 
 
 def test_the_file_of_another_process_is_closed_with_the_run(tmp_path):
@@ -39,15 +79,16 @@ def test_the_file_of_another_process_is_closed_with_the_run(tmp_path):
         assert console is own
 
 
-def test_torchrun_leaves_every_option_of_training_to_it():
+@pytest.mark.parametrize(("command", "words"), [("train", ["run.toml"]), ("data", ["prepare", "run.toml"])])
+def test_torchrun_leaves_every_option_to_the_command(command, words):
     """Its parser looks at all words, and takes the beginning of one of its own options for that option."""
     from torch.distributed.run import get_args_parser
     from typer.main import get_command
 
     from anyformer.cli import app
 
-    train = get_command(app).commands["train"]  # type: ignore[attr-defined]
-    for option in (name for each in train.params for name in each.opts if name.startswith("--")):
-        words = ["train", "run.toml", option, "x"]
-        asked = get_args_parser().parse_args(["--nproc-per-node", "2", "-m", "anyformer", *words])
-        assert asked.training_script_args == words
+    params = get_command(app).commands[command].params  # type: ignore[attr-defined]
+    for option in (name for each in params for name in each.opts if name.startswith("--")):
+        given = [command, *words, option, "x"]
+        asked = get_args_parser().parse_args(["--nproc-per-node", "2", "-m", "anyformer", *given])
+        assert asked.training_script_args == given

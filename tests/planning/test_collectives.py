@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 
 import pytest
-from benchmarks.equality import BATCH, LENGTH, MODES, Case, run_of, written
+from benchmarks.equality import BATCH, LENGTH, MODES, Case, pieces_of, run_of, written
 from benchmarks.exchanges import RESULT, Exchange
 
 from anyformer.objectives import Setting, divides_logits
 from anyformer.objectives.mixing import training_feed
-from anyformer.planning.collectives import Workload, exchanged, held
+from anyformer.planning.collectives import Workload, exchanged
+from anyformer.planning.held_weights import held
 from anyformer.training.held_out import corpus_of
 
 COUNTED = [Exchange(**row) for row in json.loads(RESULT.read_text(encoding="utf-8"))["results"]]
@@ -43,9 +44,9 @@ def test_every_committed_count_is_foretold(lengths, tmp_path):
     for each in COUNTED:
         case = Case.of(each.case)
         mesh = MODES[case.mode][each.ranks]
-        run = run_of(case, tmp_path / "text.txt", mesh.pipeline, mesh.pipeline)
+        run = run_of(case, tmp_path / "text.txt", pieces_of(mesh, case.form), mesh.all_chunks)
         length, source = lengths[case.architecture]
-        count = mesh.pipeline * mesh.replicas
+        count = pieces_of(mesh, case.form) * mesh.replicas
         pieces = Workload(count, BATCH // count, length, source)
         vocabulary = divides_logits(run.objective)
         foretold = exchanged(run.architecture, mesh, pieces, vocabulary=vocabulary)

@@ -13,10 +13,11 @@ from anyformer.costs.memory import States
 from anyformer.costs.named_hardware import hardware_of
 from anyformer.describe import UserError
 from anyformer.plan import Plan
+from anyformer.planning.dealing import stages
 from anyformer.planning.fabric import Fabric, Tier, crossed, crossing_seconds, default, used
 from anyformer.planning.layout import Layout
 from anyformer.planning.planner import Machine, plan_training, price_layout
-from anyformer.planning.stages import row_of, stages
+from anyformer.planning.stages import row_of
 from anyformer.planning.step import sent, step_time
 
 BF16 = Plan(precision="bf16")

@@ -16,12 +16,13 @@ from anyformer.describe import UserError
 from anyformer.operations import Shape
 from anyformer.plan import Plan
 from anyformer.planning import advice
+from anyformer.planning.dealing import stages
 from anyformer.planning.divided import SavedBytes
 from anyformer.planning.layout import Layout, bounds, problems
 from anyformer.planning.partition import partition
 from anyformer.planning.planner import _with_experts, plan_training, price_layout
 from anyformer.planning.rank import stage_memory
-from anyformer.planning.stages import row_of, stages
+from anyformer.planning.stages import row_of
 from anyformer.planning.step import sent
 from anyformer.planning.tuned import choices
 

@@ -10,10 +10,11 @@ import pytest
 from anyformer.catalogue import architecture
 from anyformer.plan import Plan
 from anyformer.planning import step
+from anyformer.planning.dealing import stages
 from anyformer.planning.layout import Layout, bounds, problems
 from anyformer.planning.planner import plan_training, price_layout
 from anyformer.planning.routing import MixtureRouting, copies, dispatched
-from anyformer.planning.stages import row_of, stages
+from anyformer.planning.stages import row_of
 
 BF16 = Plan(precision="bf16")
 V3 = MixtureRouting(chosen=8, experts=256, width=7168, groups=8, keep=4)

@@ -14,9 +14,9 @@ from anyformer.costs.named_hardware import hardware_of
 from anyformer.describe import UserError
 from anyformer.plan import Plan
 from anyformer.planning import links
+from anyformer.planning.dealing import stages
 from anyformer.planning.layout import Layout
 from anyformer.planning.serving import _LayoutSearch, serve
-from anyformer.planning.stages import stages
 
 H100 = hardware_of("h100")
 BF16 = Plan(precision="bf16")

@@ -13,9 +13,10 @@ from anyformer.costs.named_hardware import hardware_of
 from anyformer.operations import Shape
 from anyformer.plan import Plan
 from anyformer.planning import links
+from anyformer.planning.dealing import stages
 from anyformer.planning.layout import Layout
 from anyformer.planning.planner import Machine, machine_of, plan_training, price_layout, priced
-from anyformer.planning.stages import row_of, stages
+from anyformer.planning.stages import row_of
 from anyformer.planning.step import step_time
 from anyformer.precision import Fp32
 from effort import calls

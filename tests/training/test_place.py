@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 from datetime import datetime
+from io import StringIO
 from types import SimpleNamespace
 
 import pytest
@@ -11,11 +13,13 @@ from rich.console import Console
 from safetensors import SafetensorError
 
 from anyformer import checkpoint
+from anyformer.checkpoint.history import kept
+from anyformer.costs import scaled
 from anyformer.costs.memory_check import NotEnoughMemoryError
 from anyformer.describe import UserError, change_all
 from anyformer.files import PlaceError
 from anyformer.training import loop, place, resume, train
-from anyformer.training.journal import RunDirectoryError, check_new
+from anyformer.training.journal import RunDirectoryError, check_new, read_metrics
 from anyformer.training.place import HeldError, checkpoint_bytes, held, holding
 from anyformer.training.saving import UnsavedError
 
@@ -75,7 +79,7 @@ def test_a_place_that_cannot_be_written_is_refused_before_any_work(tiny, tmp_pat
 
 
 def test_too_little_room_is_refused_before_any_work(tiny, tmp_path, monkeypatch):
-    monkeypatch.setattr(loop, "corpus_of", lambda run: pytest.fail("work was done"))
+    monkeypatch.setattr(loop, "corpus_together", lambda run, ranks: pytest.fail("work was done"))
     monkeypatch.setattr(place.shutil, "disk_usage", lambda path: SimpleNamespace(free=3 * checkpoint_bytes(tiny) - 1))
     with pytest.raises(PlaceError, match=r"2 kept, the best one and the one being written.*checkpoints\.keep=1"):
         train(tiny, tmp_path / "run", console=QUIET)
@@ -84,6 +88,39 @@ def test_too_little_room_is_refused_before_any_work(tiny, tmp_path, monkeypatch)
     with pytest.raises(NotEnoughMemoryError):  # which is held against what there is before the disk
         train(change_all(tiny, {"batch": 2**30}), tmp_path / "run", console=QUIET)
     assert not (tmp_path / "run").exists()
+
+
+def test_those_kept_for_ever_need_room_too(tiny, tmp_path, monkeypatch):
+    """Of 100 updates, multiples of 6 are saved by any rule, as the best one or at a stop: sixteen of them at most."""
+    run = change_all(tiny, {"steps": 100, "checkpoints.every": 4, "checkpoints.keep_every": 6})
+    assert run.checkpoints.forever(100) == len(kept(dict.fromkeys(range(101)), keep=1, every=6) - {100})
+    one = checkpoint_bytes(run)
+    monkeypatch.setattr(place.shutil, "disk_usage", lambda path: SimpleNamespace(free=20 * one))
+    said = place.check_space(tmp_path, run)
+    assert said.startswith(
+        f"checkpoints: {scaled(one)}B each, {scaled(20 * one)}B of disk at most (2 kept, 16 for ever, the best"
+    )
+    monkeypatch.setattr(place.shutil, "disk_usage", lambda path: SimpleNamespace(free=20 * one - 1))
+    with pytest.raises(PlaceError, match=r"2 kept, 16 for ever.*or raise checkpoints\.keep_every"):
+        place.check_space(tmp_path, run)
+
+
+def test_what_a_save_costs_is_told_and_stands_in_the_metrics_and_the_summary(tiny, tmp_path):
+    said = Console(record=True, file=StringIO(), width=1000)
+    trained = train(change_all(tiny, {"checkpoints.store": f"file://{tmp_path}/bucket"}), tmp_path / "run", console=said)
+    lines = said.export_text()
+    assert re.search(r"checkpoints: [\d.]+ kB each, .* of disk at most .*; copies of those kept go to file://", lines)
+    assert re.search(r"checkpoint of step 3: [\d.]+ kB written in [\d.e-]+ s, copied in [\d.e-]+ s; training waited", lines)
+    sizes = {step: checkpoint.read_manifest(checkpoint.directory_of(trained.directory, step)).bytes for step in (6, 8)}
+    rows = [row["usage"].get("saved") for row in read_metrics(trained.directory) if row["kind"] == "train"]
+    costs = {row["step"]: row for row in rows if row}
+    assert costs.keys() <= {3, 4, 6}  # each on the first line after it was written
+    assert costs
+    for step, cost in costs.items():
+        assert cost.keys() == {"step", "bytes", "seconds", "copying", "waited"}
+        assert step not in sizes or cost["bytes"] == sizes[step]
+    assert trained.summary.waiting.bytes == pytest.approx(trained.summary.waiting.saves * sizes[8], rel=0.01)
+    assert "written in" in str(trained.summary.waiting)
 
 
 @pytest.mark.parametrize("changes", [{}, {"average": {"kind": "ema"}}, {"plan.precision": "pure_bf16"}], ids=str)

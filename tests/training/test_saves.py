@@ -8,7 +8,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from benchmarks import saves
+from benchmarks import saves, share_waits
 
 from anyformer import checkpoint
 from anyformer.training.step import Updates
@@ -61,6 +61,12 @@ def test_updates_between_saves_and_what_is_written(tmp_path, run, monkeypatch):
     record = json.loads(saves.RESULT.read_text())
     assert record["shares"] == {"background": 0.1, "waiting": 0.25}
     assert record["seconds_between_saves"] == 3.5
+
+
+def test_waits_are_compared_with_plain_copies_by_their_medians():
+    found = [share_waits.Waits([0.3, 0.1, 9.0], [0.2, 0.2, 0.1]), share_waits.Waits([0.1, 0.1], [0.1, 0.3])]
+    record = share_waits.told(found)
+    assert (record["ratios"], record["worst_ratio"]) == ([1.5, 0.5], 1.5)
 
 
 def test_the_committed_share_is_below_two_per_cent_and_stands_in_the_guide():

@@ -39,7 +39,7 @@ def clock(monkeypatch) -> Clock:
     """A micro-batch takes half a second, a batch of evaluation 3 s, the data 10 s."""
     clock = Clock()
     clock.micro_batch = 0.5
-    summed, evaluate, corpus_of = MicroBatchLoss.summed, trainer.evaluate, loop.corpus_of
+    summed, evaluate, corpus_together = MicroBatchLoss.summed, trainer.evaluate, loop.corpus_together
 
     def slow_loss(*given):
         clock.now += clock.micro_batch
@@ -49,15 +49,15 @@ def clock(monkeypatch) -> Clock:
         clock.now += 3 * -(-most // feed.batch)
         return evaluate(model, objective, feed, plan, most=most, **more)
 
-    def slow_corpus(run):
+    def slow_corpus(run, ranks):
         clock.now += 10
-        return corpus_of(run)
+        return corpus_together(run, ranks)
 
     monkeypatch.setattr(budget, "clock", clock)
     monkeypatch.setattr(budget, "worked", clock)
     monkeypatch.setattr(MicroBatchLoss, "summed", slow_loss)
     monkeypatch.setattr(trainer, "evaluate", slow_evaluate)
-    monkeypatch.setattr(loop, "corpus_of", slow_corpus)
+    monkeypatch.setattr(loop, "corpus_together", slow_corpus)
     return clock
 
 

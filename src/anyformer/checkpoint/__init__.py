@@ -1,6 +1,7 @@
 """Models on disk: sealed directories of safetensors, verified before use. Nothing is ever unpickled."""
 
-from anyformer.checkpoint.few_bits import few_bits_of
+from anyformer.checkpoint.digests import BY_ONE, Checkers, verify
+from anyformer.checkpoint.few_bits import few_bits_of, of_all
 from anyformer.checkpoint.history import best, directory_of, drop, latest, newest, prune, set_aside, steps, sweep
 from anyformer.checkpoint.manifest import (
     MANIFEST,
@@ -10,7 +11,6 @@ from anyformer.checkpoint.manifest import (
     entries_of,
     read_manifest,
     seal,
-    verify,
     writing,
 )
 from anyformer.checkpoint.model import (
@@ -29,11 +29,14 @@ from anyformer.checkpoint.model import (
     write_share,
     write_texts,
 )
-from anyformer.checkpoint.pieces import Pick, Piece, Take, copied, file_of, shared, whole_by
+from anyformer.checkpoint.pieces import Pick, Piece, Take, copied, file_of, shared, whole_by, writer_of
+from anyformer.checkpoint.store_cache import at_hand
 from anyformer.checkpoint.stored import StoredTensors, copy_stored, values_like
 
 __all__ = [
+    "BY_ONE",
     "MANIFEST",
+    "Checkers",
     "CheckpointError",
     "Contents",
     "Manifest",
@@ -43,6 +46,7 @@ __all__ = [
     "Take",
     "adapter_of",
     "add_facts",
+    "at_hand",
     "beside_of",
     "best",
     "contents",
@@ -57,6 +61,7 @@ __all__ = [
     "latest",
     "load",
     "newest",
+    "of_all",
     "prune",
     "read",
     "read_manifest",
@@ -75,5 +80,6 @@ __all__ = [
     "write",
     "write_share",
     "write_texts",
+    "writer_of",
     "writing",
 ]

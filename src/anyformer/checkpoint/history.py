@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 import re
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 
-from anyformer.checkpoint.manifest import CheckpointError, read_manifest, verify
+from anyformer.checkpoint.digests import BY_ONE, Checkers, verify
+from anyformer.checkpoint.manifest import CheckpointError, read_manifest
 
 ASIDE = "damaged-"
 """What the name of a damaged checkpoint begins with once it is set aside."""
@@ -21,17 +23,26 @@ def directory_of(run: Path, step: int) -> Path:
 
 def steps(run: Path) -> list[int]:
     """The steps that have a checkpoint, in order."""
-    matches = (_STEP.match(path.name) for path in (run / "checkpoints").glob("step-*"))
-    return sorted(int(match[1]) for match in matches if match)
+    names = (path.name for path in (run / "checkpoints").glob("step-*"))
+    return sorted(step for name in names if (step := step_of(name)) is not None)
 
 
-def latest(run: Path, also: tuple[str, ...] = ()) -> tuple[Path | None, list[str]]:
-    """The newest checkpoint that verifies (None without one), and the error of each newer one; `also`: see `verify`."""
+def step_of(name: str) -> int | None:
+    """The step of the checkpoint whose directory has this name; None if it is that of none."""
+    found = _STEP.match(name)
+    return int(found[1]) if found else None
+
+
+def latest(run: Path, also: tuple[str, ...] = (), among: Checkers = BY_ONE) -> tuple[Path | None, list[str]]:
+    """The newest checkpoint that verifies (None without one), and the error of each newer one.
+
+    `also`, `among`: see `verify`.
+    """
     damaged: list[str] = []
-    for step in reversed(steps(run)):
+    for step in reversed(among.same(lambda: steps(run))):
         directory = directory_of(run, step)
         try:
-            verify(directory, also)
+            verify(directory, also, among)
         except CheckpointError as error:
             damaged.append(str(error))
         else:
@@ -56,17 +67,33 @@ def set_aside(run: Path, after: int) -> list[Path]:
     return aside
 
 
-def best(run: Path) -> Path | None:
-    """The checkpoint with the lowest validation loss, None if none was evaluated."""
-    losses: list[tuple[float, int]] = []
+def losses_of(run: Path) -> dict[int, float | None]:
+    """The validation loss of every step that has a checkpoint, in order; None where it was not evaluated or is damaged."""
+    losses: dict[int, float | None] = {}
     for step in steps(run):
         try:
-            loss = read_manifest(directory_of(run, step)).validation_loss
+            losses[step] = read_manifest(directory_of(run, step)).validation_loss
         except CheckpointError:
-            continue
-        if loss is not None:
-            losses.append((loss, step))
-    return directory_of(run, min(losses)[1]) if losses else None
+            losses[step] = None
+    return losses
+
+
+def best(run: Path) -> Path | None:
+    """The checkpoint with the lowest validation loss, None if none was evaluated."""
+    found = _best(losses_of(run))
+    return None if found is None else directory_of(run, found)
+
+
+def kept(losses: Mapping[int, float | None], keep: int, every: int | None = None, also: int | None = None) -> set[int]:
+    """Of steps in order, with their validation losses, those whose checkpoints stay: the last `keep`, the best, the multiples
+    of `every` after step 0, and step `also`."""
+    forever = {step for step in losses if every is not None and step > 0 and step % every == 0}
+    return {*[*losses][-keep:], *forever} | {step for step in (_best(losses), also) if step is not None}
+
+
+def _best(losses: Mapping[int, float | None]) -> int | None:
+    evaluated = [(loss, step) for step, loss in losses.items() if loss is not None]
+    return min(evaluated)[1] if evaluated else None
 
 
 def drop(run: Path, after: int) -> None:
@@ -76,13 +103,11 @@ def drop(run: Path, after: int) -> None:
             _delete(directory_of(run, step))
 
 
-def prune(run: Path, keep: int, also: int | None = None) -> None:
-    """Delete all but the last `keep` checkpoints, the best, and that of step `also`."""
-    kept = {directory_of(run, step) for step in steps(run)[-keep:]} | {best(run)}
-    kept |= set() if also is None else {directory_of(run, also)}
-    for step in steps(run):
-        if directory_of(run, step) not in kept:
-            _delete(directory_of(run, step))
+def prune(run: Path, keep: int, every: int | None = None, also: int | None = None) -> None:
+    """Delete all checkpoints but those that are `kept`."""
+    losses = losses_of(run)
+    for step in losses.keys() - kept(losses, keep, every, also):
+        _delete(directory_of(run, step))
 
 
 def sweep(run: Path) -> None:

@@ -9,11 +9,9 @@ import os
 import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from os.path import isfile  # which no name is too long for
 from pathlib import Path
 from typing import Any
 
-from anyformer.checkpoint.pieces import file_of
 from anyformer.describe import UserError, json_data, read_foreign
 from anyformer.files import disk_errors, is_inside, replacing_directory, sha256
 from anyformer.files import writing as file_writing
@@ -21,8 +19,6 @@ from anyformer.files import writing as file_writing
 MANIFEST = "manifest.json"
 WEIGHTS = "model.safetensors"
 ARCHITECTURE = "architecture.json"
-MODEL = (WEIGHTS, ARCHITECTURE)
-"""The files that every checkpoint has."""
 FORMAT = 2
 DIGEST = "sha256"
 """The key of a manifest's own digest: SHA-256 of its text with this digest left out."""
@@ -51,6 +47,11 @@ class Manifest:
     files: Mapping[str, ManifestEntry]
 
     @property
+    def bytes(self) -> int:
+        """The size of all files together."""
+        return sum(entry.bytes for entry in self.files.values())
+
+    @property
     def validation_loss(self) -> float | None:
         """The held-out loss of these weights, None where they were not evaluated."""
         loss: float | None = self.facts.get("validation_loss")
@@ -75,7 +76,7 @@ def entry_of(path: Path) -> ManifestEntry:
     # safetensors lets only the owner read its files; here they follow the process's umask, as their directory does.
     path.chmod(path.parent.stat().st_mode & 0o666)
     _sync(path)
-    return ManifestEntry(*_measured(path))
+    return measured(path)
 
 
 def entries_of(partial: Path, but: Collection[str] = ()) -> dict[str, ManifestEntry]:
@@ -105,10 +106,18 @@ def read_manifest(directory: Path) -> Manifest:
     path = directory / MANIFEST
     try:
         text = read_foreign(path)
-        data = json_data(text, finite=False)
     except FileNotFoundError:
         raise CheckpointError(f"{directory}: not a checkpoint, it has no {MANIFEST}") from None
     except (OSError, ValueError) as error:
+        raise CheckpointError(f"{path}: damaged ({error})") from None
+    return manifest_in(text, str(path))
+
+
+def manifest_in(text: str, path: str) -> Manifest:
+    """The manifest that a text at this path is. Raises `CheckpointError` for one that is damaged."""
+    try:
+        data = json_data(text, finite=False)
+    except ValueError as error:
         raise CheckpointError(f"{path}: damaged ({error})") from None
     problem = _problem(data)
     if problem:
@@ -156,34 +165,10 @@ def _digest(text: str, at: str = "") -> str:
     return hashlib.sha256((text.replace(at, "") if at else text).encode()).hexdigest()
 
 
-def verify(directory: Path, also: tuple[str, ...] = ()) -> Manifest:
-    """The manifest, after checking size and digest of every file; `CheckpointError` names the first that differs.
-
-    It must list the files of a model and those in `also`, so that nothing is loaded without a digest.
-    """
-    manifest = read_manifest(directory)
-    listed = {file_of(name) for name in manifest.files}
-    for name in (*MODEL, *also):
-        if name not in listed:
-            raise CheckpointError(f"{directory / MANIFEST}: damaged (does not list {name})")
-    for path in directory.glob("*.safetensors"):
-        if path.name not in manifest.files and file_of(path.name) in listed:
-            raise CheckpointError(f"{path}: is not listed in {MANIFEST}, and would be read with what is: take it away")
-    for name, entry in manifest.files.items():
-        path = directory / name
-        if not isfile(path):
-            raise CheckpointError(f"{path}: missing")
-        size, digest = _measured(path)
-        if size != entry.bytes:
-            raise CheckpointError(f"{path}: truncated or grown, {size} bytes where the manifest says {entry.bytes}")
-        if digest != entry.sha256:
-            raise CheckpointError(f"{path}: changed since it was written, its SHA-256 differs from the manifest")
-    return manifest
-
-
-def _measured(path: Path) -> tuple[int, str]:
+def measured(path: Path) -> ManifestEntry:
+    """Size and digest of a file. Raises `CheckpointError` if it cannot be read."""
     try:
-        return path.stat().st_size, sha256(path)
+        return ManifestEntry(path.stat().st_size, sha256(path))
     except OSError as error:
         raise CheckpointError(f"{path}: cannot be read ({error.strerror})") from None
 

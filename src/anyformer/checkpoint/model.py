@@ -11,7 +11,8 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from anyformer.checkpoint.few_bits import QUANTISED, InFewBits, gathered, in_few_bits, planes
+from anyformer.checkpoint.digests import BY_ONE, Checkers, verify
+from anyformer.checkpoint.few_bits import QUANTISED, FewBitWeights, InFewBits, in_few_bits, planes, restore_few_bits
 from anyformer.checkpoint.manifest import (
     ARCHITECTURE,
     WEIGHTS,
@@ -21,11 +22,10 @@ from anyformer.checkpoint.manifest import (
     entries_of,
     entry_of,
     seal,
-    verify,
     writing,
 )
 from anyformer.checkpoint.pieces import Pick, Piece, file_of, share_name, shared, whole_by, write_pieces
-from anyformer.checkpoint.stored import StoredTensors, copy_stored, shapes_of
+from anyformer.checkpoint.stored import StoredTensors, TensorsOnDisk, copy_stored, dtype_of, shapes_of
 from anyformer.describe import Value, from_json, to_json
 from anyformer.files import read_text
 from anyformer.model import Architecture
@@ -34,6 +34,7 @@ from anyformer.model.portions import Divide, keep_whole
 from anyformer.model.transformer import Transformer
 from anyformer.operations import Shape
 from anyformer.plan import Plan
+from anyformer.quantising.planes import weights_of
 from anyformer.quantising.tensor import Quantised
 from anyformer.text import Tokenizer
 from anyformer.text.beside import FOLDER, Beside
@@ -60,6 +61,8 @@ class Contents:
     texts: Mapping[str, str]
     beside: Beside
     facts: Mapping[str, Any]
+    few_bits: InFewBits | None = None
+    """What is said of matrices in few bits: of the stages of a pipeline each knows its own."""
 
 
 def contents(
@@ -82,11 +85,9 @@ def contents(
         pieces = ((name, pick(file, name, x)) for name, x in tensors.items())
         return {name: piece for name, piece in pieces if piece is not None}
 
-    own = {name: x.detach() for name, x in model.named_parameters() if name not in model.added}
+    own = {name: x.detach() for name, x in weights_of(model).items() if name not in model.added}
     files = {WEIGHTS: picked(WEIGHTS, planes(own))}
     texts = {ARCHITECTURE: to_json(model.bare)}
-    if (few := in_few_bits(own)) is not None:
-        texts[QUANTISED] = to_json(few)
     if model.adapter is not None:
         files[ADAPTER_WEIGHTS] = picked(
             ADAPTER_WEIGHTS, {name: x for name, x in model.named_parameters() if name in model.added}
@@ -94,7 +95,7 @@ def contents(
         texts[ADAPTER] = to_json(Adapted(adapter=model.adapter))
     more = {file: picked(file, named) for name, named in (extra or {}).items() for file in (f"{name}.safetensors",)}
     kept = beside or (Beside() if tokenizer is None else tokenizer.beside)
-    return Contents(files | more, texts, kept, {"kind": "anyformer", **(facts or {})})
+    return Contents(files | more, texts, kept, {"kind": "anyformer", **(facts or {})}, in_few_bits(own))
 
 
 def write(given: Contents, directory: Path) -> None:
@@ -119,6 +120,8 @@ def write_texts(given: Contents, partial: Path) -> None:
     """Write the files of a checkpoint that hold no tensors."""
     for name, text in given.texts.items():
         (partial / name).write_text(text, encoding="utf-8")
+    if given.few_bits is not None:
+        (partial / QUANTISED).write_text(to_json(given.few_bits), encoding="utf-8")
     if given.beside.files:
         given.beside.keep(partial)
 
@@ -144,16 +147,17 @@ def load(
     dtype: torch.dtype | None = None,
     merge: bool = True,
     divide: Divide = keep_whole,
+    among: Checkers = BY_ONE,
 ) -> tuple[Transformer, Tokenizer | None, Manifest]:
     """The verified model, its tokenizer if it has one, and the manifest. `dtype`: convert the weights, else keep theirs.
 
     `merge`: an adapter becomes one with the weights that it stands beside; else the model is that without the adapter.
-    `divide`: among processes, each of which holds its share.
+    `divide`: among processes, each of which holds its share; `among`: the processes that check it together.
     """
-    manifest, architecture = verify(directory), _architecture(directory)
+    manifest, architecture = verify(directory, among=among), _architecture(directory)
     with torch.device("meta"):
         model = Transformer(architecture, plan)
-    tensors = stored_weights(directory)
+    tensors: Mapping[str, Tensor] = stored_weights(directory)
     check(model, tensors, directory / WEIGHTS)
     found = adapter_of(directory, manifest) if merge else None
     if found is not None:
@@ -192,13 +196,13 @@ def weights(model: nn.Module) -> dict[str, Tensor]:
     return {name: shared(parameter) for name, parameter in model.named_parameters()}
 
 
-def stored_weights(directory: Path) -> Mapping[str, Tensor]:
+def stored_weights(directory: Path) -> TensorsOnDisk:
     """The weights of a checkpoint without its adapter, by name; matrices in few bits as they are stored."""
     tensors, path = read_weights(directory / WEIGHTS), directory / QUANTISED
     if not path.is_file():
         return tensors
     said = from_json(InFewBits, read_text(path, CheckpointError), str(path))
-    return gathered(tensors, said, _architecture(directory), directory / WEIGHTS)
+    return FewBitWeights.of(tensors, said, _architecture(directory))
 
 
 def _architecture(directory: Path) -> Architecture:
@@ -229,15 +233,20 @@ def fill(
 ) -> None:
     """Replace every parameter of a model on the meta device by its tensor, or by this process's portion of it."""
     check(model, tensors, source)
-    portion = divide(model)
+    whole = dict(model.named_parameters())
+    portion = divide(model, lambda name: _held_as(dtype_of(tensors, name), whole[name], dtype))
     for name, empty in dict(model.named_parameters()).items():
         owner, _, leaf = name.rpartition(".")
-        value = portion(name, tensors[name]).to(device=device)
-        if not empty.is_floating_point():
-            value = value.to(empty.dtype)  # whole numbers, such as a table of experts
-        elif dtype is not None and value.is_floating_point():
-            value = value.to(dtype)
+        value = portion(name, tensors[name])
+        value = value.to(device=device, dtype=_held_as(value.dtype, empty, dtype))
         setattr(model.get_submodule(owner), leaf, nn.Parameter(value, requires_grad=empty.requires_grad))
+
+
+def _held_as(stored: torch.dtype, empty: Tensor, dtype: torch.dtype | None) -> torch.dtype:
+    """The type in which the weight of a place is held; `dtype`: that of floating-point numbers, by default as `stored`."""
+    if not empty.is_floating_point():
+        return empty.dtype  # whole numbers, such as a table of experts
+    return dtype if dtype is not None and stored.is_floating_point else stored
 
 
 def restore(model: Transformer, directory: Path) -> None:
@@ -251,12 +260,11 @@ def restore(model: Transformer, directory: Path) -> None:
     place = {name: tensors for tensors in files for name in tensors}
     shapes = {name: shape for tensors in files for name, shape in shapes_of(tensors).items()}
     _check_shapes(model, shapes, directory / WEIGHTS)
-    for name, parameter in model.named_parameters():
-        if isinstance(parameter, Quantised):
-            with torch.no_grad():
-                parameter.become(place[name][name])
+    for name, weight in weights_of(model).items():
+        if isinstance(weight, Quantised):
+            restore_few_bits(place[name], name, weight)
         else:
-            copy_stored(place[name], name, parameter)
+            copy_stored(place[name], name, weight)
 
 
 def check(model: Transformer, tensors: Mapping[str, Tensor], source: Path) -> None:
@@ -265,7 +273,7 @@ def check(model: Transformer, tensors: Mapping[str, Tensor], source: Path) -> No
 
 
 def _check_shapes(model: Transformer, shapes: Mapping[str, tuple[int, ...]], source: Path) -> None:
-    wanted = {name: tuple(parameter.shape) for name, parameter in model.named_parameters()}
+    wanted = {name: tuple(weight.shape) for name, weight in weights_of(model).items()}
     _check_same(wanted, {name: x for name, x in shapes.items() if name in wanted or name not in model.stage_of}, source)
 
 

@@ -19,7 +19,7 @@ from torch import Tensor
 from anyformer.operations import Extent
 
 _HEADER, _START, _WHOLE = "DCP_SHARDING_INFO", "saved_offsets", "shape"
-_SHARE = re.compile(r"(?P<stem>.+)-share-\d{5}-of-\d{5}\.safetensors\Z")
+_SHARE = re.compile(r"(?P<stem>.+)-share-(?P<number>\d{5})-of-\d{5}\.safetensors\Z")
 
 Take = Callable[[Tensor], Tensor]
 """How a checkpoint takes a tensor: itself, or a copy that later updates leave alone; on the CPU and contiguous."""
@@ -67,6 +67,12 @@ def file_of(name: str) -> str:
     """The name of the file that a file is a share of; its own name if it is none."""
     found = _SHARE.match(name)
     return f"{found['stem']}.safetensors" if found else name
+
+
+def writer_of(name: str) -> int:
+    """The number, from 0, of the process that wrote a file; the first one wrote what is no share."""
+    found = _SHARE.match(name)
+    return int(found["number"]) - 1 if found else 0
 
 
 def write_pieces(pieces: Mapping[str, Piece], path: Path) -> None:

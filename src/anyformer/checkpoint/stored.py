@@ -52,8 +52,31 @@ class _Place:
     extent: Extent
 
 
+class TensorsOnDisk(Mapping[str, Tensor]):
+    """Tensors by name, whose `shapes` are known before any of them is read."""
+
+    shapes: Mapping[str, tuple[int, ...]]
+
+    def part(self, name: str, extent: Extent) -> Tensor:
+        """A part of the tensor of a name."""
+        raise NotImplementedError
+
+    def type_of(self, name: str) -> torch.dtype:
+        """The type of the tensor of a name, of which no number is read."""
+        raise NotImplementedError
+
+    def __getitem__(self, name: str) -> Tensor:
+        return self.part(name, Extent.all_of(self.shapes[name]))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.shapes)
+
+    def __len__(self) -> int:
+        return len(self.shapes)
+
+
 @dataclass(frozen=True)
-class StoredTensors(Mapping[str, Tensor]):
+class StoredTensors(TensorsOnDisk):
     """The tensors of a file, or of the shares of it that several processes wrote, by name; looking one up reads it whole.
 
     `path`: of the file, by which errors name it. `finite`: whether a value that is not finite is an error.
@@ -86,15 +109,6 @@ class StoredTensors(Mapping[str, Tensor]):
             _check_covered(path, name, Extent.all_of(shape), [place.extent for place in places[name]])
         return StoredTensors(path, shapes, {name: tuple(each) for name, each in places.items()}, finite, files)
 
-    def __getitem__(self, name: str) -> Tensor:
-        return self.part(name, Extent.all_of(self.shapes[name]))
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.shapes)
-
-    def __len__(self) -> int:
-        return len(self.shapes)
-
     @property
     def digest(self) -> str:
         """SHA-256 of every name, type, shape and value, which is the same however many processes wrote them."""
@@ -123,6 +137,10 @@ class StoredTensors(Mapping[str, Tensor]):
             check_finite(made, f"{self.path}: {name}", CheckpointError)
         return made
 
+    def type_of(self, name: str) -> torch.dtype:
+        place = self.places[name][0]
+        return self._read(place, name, Extent(place.extent.start, (0,) * len(place.extent.size))).dtype
+
     def _read(self, place: _Place, name: str, extent: Extent) -> Tensor:
         with _reading(place.path):
             file = self._files.opened(place.path, ahead=extent.count * 4)
@@ -134,7 +152,12 @@ class StoredTensors(Mapping[str, Tensor]):
 
 def shapes_of(tensors: Mapping[str, Tensor]) -> Mapping[str, tuple[int, ...]]:
     """The shapes of tensors by name, without reading those on disk."""
-    return tensors.shapes if isinstance(tensors, StoredTensors) else {name: tuple(x.shape) for name, x in tensors.items()}
+    return tensors.shapes if isinstance(tensors, TensorsOnDisk) else {name: tuple(x.shape) for name, x in tensors.items()}
+
+
+def dtype_of(tensors: Mapping[str, Tensor], name: str) -> torch.dtype:
+    """The type of the tensor of a name, without reading one on disk."""
+    return tensors.type_of(name) if isinstance(tensors, TensorsOnDisk) else tensors[name].dtype
 
 
 def values_like(tensors: Mapping[str, Tensor], name: str, like: Tensor) -> Tensor:
@@ -144,7 +167,7 @@ def values_like(tensors: Mapping[str, Tensor], name: str, like: Tensor) -> Tenso
     """
     if not is_divided(like) or shapes_of(tensors)[name] != tuple(like.shape):
         return tensors[name].to(like.device)
-    if isinstance(tensors, StoredTensors):
+    if isinstance(tensors, TensorsOnDisk):
         return from_part(tensors.part(name, extent_of(like)), like)
     return part(tensors[name], like)
 

@@ -4,15 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
+from os import environ
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from anyformer.cli.amounts import tokens
+from anyformer.cli.terminal import tell
+from anyformer.stores import is_url
 
 if TYPE_CHECKING:
     from anyformer.model import Architecture
+
+
+def fetched(place: str) -> Path:
+    """The path that an argument names; what a URL names is fetched, and that is told."""
+    if not is_url(place):
+        return Path(place)
+    if environ.get("RANK", "0") == "0":
+        tell(f"anyformer: fetching {place} unless it is here")
+    from anyformer.checkpoint import at_hand
+
+    return at_hand(place)
+
 
 change_option = partial(typer.Option, rich_help_panel="Changes to the architecture")
 workload_option = partial(typer.Option, rich_help_panel="Workload")
@@ -31,14 +46,19 @@ Compact = Annotated[
 
 WHAT = (
     "A name from `anyformer list`; a .toml or .json file of an architecture or a run; a config.json; a GGUF file; "
-    "or the directory of a run, a checkpoint or a Hugging Face model."
+    "or the directory of a run, a checkpoint or a Hugging Face model; or the URL of a run or a checkpoint in a store."
 )
 """Everything that an architecture may be named by."""
 
 What = Annotated[str, typer.Argument(help=WHAT, metavar="NAME|PATH")]
 Model = Annotated[
     Path,
-    typer.Argument(help="The directory of a run, a checkpoint or a Hugging Face model.", metavar="RUN|CHECKPOINT|DIRECTORY"),
+    typer.Argument(
+        help="The directory of a run, a checkpoint or a Hugging Face model; or the URL of a run or a checkpoint in a store, as "
+        "in s3://bucket/runs/RUN, from which it is fetched.",
+        metavar="RUN|CHECKPOINT|DIRECTORY|URL",
+        parser=fetched,
+    ),
 ]
 HuggingFace = Annotated[
     Path,

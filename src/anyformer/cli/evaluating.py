@@ -81,8 +81,9 @@ def _evaluated(
     report: dict[str, Any] = {"model": str(model)}
     lines: list[str] = []
     with several.together(settings["device"]) as them:
-        subject = open_subject(model, **settings, divide=them.divide)
-        other = None if data.against is None else open_subject(data.against, **settings, divide=them.divide)
+        division = {**settings, "divide": them.divide, "among": them.checkers}
+        subject = open_subject(model, **division)
+        other = None if data.against is None else open_subject(data.against, **division)
         if measures:
             paths, changes, alone = tuple(data.data or ()), assigned(data.changes), data.by_document
             task = them.in_turn(lambda: task_of(subject, paths, changes, by_document=alone, stride=data.stride))

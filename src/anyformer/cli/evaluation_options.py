@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from anyformer.cli.arguments import fetched
+
 if TYPE_CHECKING:
     from anyformer.evaluation import Asking, ChoiceQuestion
 
@@ -60,7 +62,8 @@ class DataOptions:
         Path | None,
         data_option(
             help="Compare with this model on the same rows, documents or questions, with an interval of the difference.",
-            metavar="RUN|CHECKPOINT|DIRECTORY",
+            metavar="RUN|CHECKPOINT|DIRECTORY|URL",
+            parser=fetched,
         ),
     ] = None
 

@@ -212,7 +212,7 @@ def _ready(
     from anyformer.loading import load, pixels
 
     with _kept():
-        loaded, tokenizer = load(place, device=_device(), images=bool(given.image), divide=them.divide)
+        loaded, tokenizer = load(place, device=_device(), images=bool(given.image), divide=them.divide, among=them.checkers)
         more = {"max_new_tokens": text.max_tokens, "max_time": text.max_time}
         decoding, line = decoding_asked(tokenizer, choice, more)
         loaded = generating(loaded, computing.weights)

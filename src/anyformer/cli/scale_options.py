@@ -79,6 +79,7 @@ class ScaleOptions:
                 raise UserError(f"{name} should be above 0, got {value:g}")
         if self.pue is not None and self.pue < 1:
             raise UserError(f"--pue is energy of all over energy of a part, 1 or more, got {self.pue:g}")
+        self._check_inner_steps()
         asked = self.pod is not None or gpus > LARGEST
         if self.given and not asked:
             raise UserError(
@@ -86,6 +87,17 @@ class ScaleOptions:
                 f"--pod COUNT, or --gpus above {LARGEST:,}"
             )
         return asked
+
+    def _check_inner_steps(self) -> None:
+        """Refuse fewer inner steps than one of the ways that are compared can have."""
+        from anyformer.planning.outer_steps import PUBLISHED_LOSSES
+
+        most = max(PUBLISHED_LOSSES.values(), key=lambda published: published.outer.least)
+        if self.inner_steps is not None and self.inner_steps < most.outer.least:
+            raise UserError(
+                f"--inner-steps {self.inner_steps}: {most.title} sends the model in {most.outer.fragments} parts, one after "
+                f"another, which takes {most.outer.least} inner steps: give {most.outer.least} or more"
+            )
 
     def fabric(self, gpus: int, on: Hardware) -> tuple[Fabric, int]:
         """The network, and how many of so many accelerators are in whole pods of equal regions; all where they fill no pod."""

@@ -18,6 +18,7 @@ from anyformer.cli.terminal import tell, with_bars
 from anyformer.cli.threads import wait_briefly
 from anyformer.cli.train_options import Keeping, RunOptions
 from anyformer.describe import UserError
+from anyformer.stores import is_url
 
 if TYPE_CHECKING:
     from anyformer.training import Run
@@ -30,6 +31,8 @@ anyformer train t5-small --tiny --data python-summaries --objective seq2seq
 anyformer train llama-12m --tiny --data parity --set steps=200
 anyformer train --start-from path/to/model --data my_texts/ --set 'tuning.adapter={kind="lora",rank=8}'
 anyformer train --resume runs/2026-01-01-120000
+anyformer train recipes/stdlib.toml --out runs/stdlib --set checkpoints.store=s3://bucket/runs
+anyformer train --resume s3://bucket/runs/stdlib
 anyformer train recipes/stdlib.toml --logger tensorboard
 """
 
@@ -48,7 +51,7 @@ def run(*, asked: RunOptions, keeping: Keeping) -> None:
     what, resume = asked.start_from if asked.what is None else asked.what, keeping.resume
     _refuse(what, asked, keeping)
     assigned = _assigned(asked, keeping)
-    if resume is not None and what is None and not isfile(resume / "run.toml"):
+    if resume is not None and what is None and not is_url(resume) and not isfile(f"{resume}/run.toml"):
         raise UserError(f"{resume}: not a run directory, it has no run.toml")
     if what is not None:
         check(what, tuple(asked.data or ()))
@@ -79,7 +82,8 @@ def run(*, asked: RunOptions, keeping: Keeping) -> None:
             with progress_aside(keeping.json):
                 trained = train(resolved, keeping.out, began=began, console=with_bars())
     except Stopped as stopped:
-        tell(f"anyformer: {stopped}: nothing was trained yet")
+        if first:
+            tell(f"anyformer: stopped while {stopped.where}; {_kept(stopped.kept, resumes=resume is not None)}")
         raise typer.Exit(stopped.exit_code) from None
     if trained.exit_code:
         raise typer.Exit(trained.exit_code)
@@ -87,6 +91,16 @@ def run(*, asked: RunOptions, keeping: Keeping) -> None:
         print((trained.directory / SUMMARY).read_text(encoding="utf-8"), end="")
     elif first:
         finish(trained)
+
+
+def _kept(step: int | None, *, resumes: bool) -> str:
+    """What is left of a run whose updates could not be saved any more. `step`: of its newest checkpoint, None where no update
+    was made; `resumes`: whether it had begun before."""
+    if step:
+        return f"the checkpoint of step {step} is whole"
+    if step == 0:
+        return "nothing was saved yet"
+    return "what was saved before is kept" if resumes else "nothing was trained yet"
 
 
 def _refuse(what: str | None, asked: RunOptions, keeping: Keeping) -> None:

@@ -70,9 +70,10 @@ class Keeping:
         typer.Option(help="Write the run into this new directory. By default runs/ and the time.", metavar="DIRECTORY"),
     ] = None
     resume: Annotated[
-        Path | None,
+        str | None,
         typer.Option(
-            help="Continue the run of this directory. It ends with the same weights as a run that was never stopped. With "
+            help="Continue the run of this directory, or of this URL: the copy that checkpoints.store keeps is fetched into "
+            "runs/ unless what is there is as new. It ends with the same weights as a run that was never stopped. With "
             "RUN.toml beside it, begin that run there if none has begun: a line that a launcher may start again and again.",
             metavar="RUN",
         ),

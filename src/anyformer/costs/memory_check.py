@@ -12,12 +12,12 @@ from typing import get_args
 import torch
 
 from anyformer.costs.available import free_memory
-from anyformer.costs.gathered import NOTHING, GatheredWeights
-from anyformer.costs.holding import Holding
+from anyformer.costs.member import Member
 from anyformer.costs.moments import PeakMemory
 from anyformer.costs.step import PricedStep
 from anyformer.describe import UserError
 from anyformer.plan import Checkpointing, Plan
+from anyformer.tuning import AdamW
 
 CLOSE = 0.85
 """Share of the free memory above which a line says how much a step takes."""
@@ -31,30 +31,16 @@ class NotEnoughMemoryError(UserError):
 
 @dataclass(frozen=True)
 class Processes:
-    """The processes of a run that share memory: `parts` of them hold a copy of the model together, in so many `stages`, each of
-    which has all that stands outside the layers; so many, `here`, take from the memory of one device. `gathered`: weights that
-    each of them has whole for a while."""
+    """The processes of a run that share memory: so many, `here`, take from the memory of one device; `members`, of which one is
+    like each of them, hold a copy of the model together. None: each trains all of it by itself."""
 
-    parts: int = 1
+    members: tuple[Member, ...] = ()
     here: int = 1
-    stages: int = 1
-    gathered: GatheredWeights = NOTHING
 
-    def shared(self, peak: PeakMemory) -> int:
-        """Bytes of all processes here at the peak, given what one process alone would hold: a process has its part of the
-        weights, of their gradients and of the optimiser's state, what is gathered, and at most all of the rest."""
-        moments = (
-            (peak.in_forward, self.gathered.forward),
-            (peak.at_loss, self.gathered.root),
-            (peak.in_backward, self.gathered.backward),
-            (peak.at_update, self.gathered.end),
-        )
-        return self.here * max(self._held(at) + whole for at, whole in moments)
-
-    def _held(self, at: Holding) -> int:
-        kept = at.weights + at.gradients + at.optimiser + at.copies
-        outside = self.gathered.outside
-        return math.ceil(kept * (1 - outside + outside * self.stages) / self.parts) + at.total - kept
+    def shared(self, peak: PeakMemory, accumulation: int = 1) -> int:
+        """Bytes of all processes here at the peak, each as large as the largest, given what one process alone would hold for
+        `accumulation` micro-batches."""
+        return self.here * max((member.most(peak, accumulation) for member in self.members), default=peak.total)
 
 
 ALONE = Processes()
@@ -81,8 +67,9 @@ def memory_warnings(
     within = "" if processes.here == 1 else f" in {processes.here} processes"
     if asked.bytes > free:
         size = f"{batch:,} x {length:,} tokens" + (f" in {accumulation} pieces" if accumulation > 1 else "") + within
+        of_all = "" if processes.here == 1 else " for all processes of this machine"
         raise NotEnoughMemoryError(
-            f"a training step on {size} needs {_size(asked.bytes)}, and {_size(free)} are free; {_remedy(asked, free)}"
+            f"a training step on {size} needs {_size(asked.bytes)}{of_all}, and {_size(free)} are free; {_remedy(asked, free)}"
         )
     if asked.bytes > CLOSE * free:
         share, taken = asked.bytes / free, _size(asked.bytes)
@@ -96,7 +83,7 @@ def training_bytes(
     """Bytes of a training step at its peak, with its tokens, in all processes of a device; see `memory_warnings`."""
     shape = step.shape(batch // accumulation, length)
     tokens = accumulation * shape.batch * (length + 1) * (TOKEN_BYTES + step.position_bytes)
-    return processes.shared(step.peak(shape, plan, accumulation)) + processes.here * tokens
+    return processes.shared(step.peak(shape, plan, accumulation), accumulation) + processes.here * tokens
 
 
 @dataclass(frozen=True)
@@ -140,10 +127,26 @@ def _remedy(step: _Request, free: int) -> str:
     fits = [f"{how} ({_size(smaller.bytes)})" for how, smaller in changes if smaller.bytes <= free]
     if fits:
         return f"this fits: {', or '.join(fits)}"
-    least = replace(step, batch=1, plan=step.plan.but(checkpointing="full"), accumulation=1).bytes
-    if least > free:
-        return f"one row with plan.checkpointing = 'full' still needs {_size(least)}: take a smaller model or a shorter length"
-    return f"take a smaller batch with plan.checkpointing = 'full', of which one row needs {_size(least)}"
+    row = replace(step, batch=1, plan=step.plan.but(checkpointing="full"), accumulation=1)
+    if row.bytes > free:
+        return f"one row with plan.checkpointing = 'full' still needs {_size(row.bytes)}{_smaller(row)}"
+    return f"take a smaller batch with plan.checkpointing = 'full', of which one row needs {_size(row.bytes)}"
+
+
+def _smaller(row: _Request) -> str:
+    """What takes the memory of one row, and what would take less of it: where most is there whatever the length, no length."""
+    peak = row.step.peak(row.step.shape(1, row.length), row.plan)
+    update = peak.at_update
+    if 2 * (update.weights + update.gradients + update.optimiser) < peak.total:
+        return ": take a smaller model or a shorter length"
+    method = row.step.method
+    optimiser = (row.step.optimiser or AdamW()) if method is None else method.optimiser
+    ways = ["a smaller model", "a larger plan.mesh.shard over more devices or machines"]
+    if method is None or method.tuning.adapter is None:
+        ways.append("an adapter (tuning.adapter)")
+        if optimiser.kind != "adamw_8bit":
+            ways.append("smaller states (optimiser.kind = 'adamw_8bit')")
+    return f", most of it weights, gradients and the optimiser's state: take {', '.join(ways[:-1])} or {ways[-1]}"
 
 
 def _largest(most: int, fits: Callable[[int], bool]) -> int:

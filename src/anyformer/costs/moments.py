@@ -15,7 +15,7 @@ class PeakMemory:
     """Memory at the four moments that can be the peak of a step, `persistent` bytes, which stay between steps, in each.
 
     `forward`: within layers, whose dropout draws integers of 64 bits, and within the loss. `loss`: every saved tensor.
-    `backward`: within layers, norms and head. `update`: every gradient, no saved tensor.
+    `backward`: within layers, norms and head, and of these `in_layers` alone. `update`: every gradient, no saved tensor.
     """
 
     persistent: int
@@ -23,6 +23,7 @@ class PeakMemory:
     in_backward: Holding
     at_update: Holding
     in_forward: Holding
+    in_layers: Holding
 
     @property
     def forward(self) -> int:
@@ -47,7 +48,9 @@ class PeakMemory:
         and then through the first one, beside all gradients of this one.
         """
         saved = replace(first.at_loss, temporaries=0)
-        backward = self.in_backward + saved, self.at_update + first.at_loss, self.at_update + first.in_backward
+        beside = self.at_update + first.at_loss
+        backward = self.in_backward + saved, beside, self.at_update + first.in_backward
+        layers = self.in_layers + saved, beside, self.at_update + first.in_layers
         return PeakMemory(
             persistent=first.persistent + self.persistent,
             at_loss=saved + self.at_loss,
@@ -56,12 +59,14 @@ class PeakMemory:
             in_forward=max(
                 first.in_forward + Holding(weights=self.persistent), saved + self.in_forward, key=lambda holding: holding.total
             ),
+            in_layers=max(layers, key=lambda holding: holding.total),
         )
 
     def beside(self, still: int) -> PeakMemory:
         """The peak of a step beside so many bytes of weights that do not learn."""
         more = Holding(weights=still)
-        moments = (moment + more for moment in (self.at_loss, self.in_backward, self.at_update, self.in_forward))
+        every = self.at_loss, self.in_backward, self.at_update, self.in_forward, self.in_layers
+        moments = (moment + more for moment in every)
         return PeakMemory(self.persistent + still, *moments)
 
     @property

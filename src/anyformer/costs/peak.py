@@ -7,7 +7,7 @@ a part near the end, or when every gradient is there; a walk over the saved tens
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
@@ -132,11 +132,13 @@ def peak_of(
         logits=logits,
         others={**OTHERS_PER_SAVED, "attend_blocks": BLOCK_BYTES / size},
     )
-    largest = max(backward, key=lambda holding: holding.total, default=Holding())
+    every = [(base + holding + Holding(gradients=newest), inside) for inside, holding in backward]
+    nothing = base + Holding(gradients=newest)
     return PeakMemory(
         persistent=base.total,
         at_loss=base + Holding(copies=copies, activations=saved.saved, logits=saved.loss, temporaries=loss_bytes(logits, size)),
-        in_backward=base + largest + Holding(gradients=newest),
+        in_backward=_largest((holding for holding, _ in every), nothing),
+        in_layers=_largest((holding for holding, inside in every if inside), nothing),
         at_update=replace(
             base,
             gradients=gradients + max(newest, gradient_bytes * tied),
@@ -164,8 +166,9 @@ def _backward(
     stream: int,
     logits: int,
     others: Mapping[str, float],
-) -> Iterator[Holding]:
-    """Memory above the persistent bytes, operation by operation, with the `copies` of weights that are there at first.
+) -> Iterator[tuple[bool, Holding]]:
+    """Memory above the persistent bytes, operation by operation, with the `copies` of weights that are there at first, and
+    whether the operation is one of a layer.
 
     `saved_up_to`: saved bytes when the backward pass reaches a layer, or a part outside of them; `gradient_bytes`: per weight;
     `stream`, `logits`: bytes of the gradient of the output of a part, or of the head; `others`: bytes of gradients for each
@@ -181,13 +184,18 @@ def _backward(
         for operation, size in reversed(part.saved):
             # The gradients of a part are taken to come evenly over its operations; copies of its weights go with them.
             passed += part.weights / len(part.saved)
-            yield Holding(
+            holding = Holding(
                 gradients=int(gradient_bytes * passed),
                 copies=int(copies * (1 - passed / count)) if count else copies,
                 activations=left,
                 temporaries=int(incoming + others.get(operation, GRADIENTS_PER_SAVED) * size),
             )
+            yield part.at.layer is not None, holding
             left -= size
+
+
+def _largest(holdings: Iterable[Holding], nothing: Holding) -> Holding:
+    return max(holdings, key=lambda holding: holding.total, default=nothing)
 
 
 def _saved_up_to(saved: Activations, extra: Mapping[Address, int], find: Find) -> dict[Address, int]:

@@ -26,11 +26,12 @@ from anyformer.data.kinds import (
     WordLabels,
 )
 from anyformer.data.packing import PackedRows
-from anyformer.data.pipeline import prepare
+from anyformer.data.pipeline import prepare, prepare_share
 from anyformer.data.reading import Skipped
 from anyformer.data.record_batches import RecordBatch, RecordBatches, record_windows
 from anyformer.data.records import Records
 from anyformer.data.shares import Shares, quotas
+from anyformer.data.stretches import WorkShare
 from anyformer.data.tokenizer_specs import (
     BytePairs,
     Bytes,
@@ -91,8 +92,10 @@ __all__ = [
     "WordLabels",
     "WordPiece",
     "WordTokenizer",
+    "WorkShare",
     "interpolated_bigram_loss",
     "prepare",
+    "prepare_share",
     "quotas",
     "record_windows",
     "spread",

@@ -163,7 +163,7 @@ def _check_length(split: Split, length: int) -> None:
 
 def _cut(split: Split, starts: Ints, rows: Ints, length: int, isolate: bool) -> Batch:
     """The windows at `starts`; positions beyond the end of the split are padding."""
-    runs = [split.tokens[start : start + length + 1] for start in starts.tolist()]
+    runs = split.tokens.runs(starts.tolist(), length + 1)
     line = np.zeros((len(runs), length + 1), dtype=np.int64)
     for row, run in zip(line, runs, strict=True):
         row[: len(run)] = run

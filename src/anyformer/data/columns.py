@@ -11,7 +11,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from anyformer.data.shards import HashedFile, open_numbers
+from anyformer.data.shards import HashedFile, NumberFiles, Numbers
 
 Record = Mapping[str, NDArray[Any]]
 """The numbers of one record by column: (n,) where records differ in length, else the column's own shape."""
@@ -41,7 +41,7 @@ class Column:
     `type`."""
 
     type: ColumnType
-    numbers: NDArray[Any]
+    numbers: Numbers
     starts: NDArray[np.int64]
 
     @classmethod
@@ -95,6 +95,44 @@ class RecordTable:
         return self.columns[column].lengths
 
 
+@dataclass(frozen=True, eq=False)
+class TableRun:
+    """Some records of one split, one after the other: of each column all numbers, and how many each record has."""
+
+    numbers: Mapping[str, NDArray[Any]]
+    lengths: Mapping[str, NDArray[np.int64]]
+    records: int
+    bytes: int
+
+    @classmethod
+    def of(cls, types: Mapping[str, ColumnType], records: Sequence[Mapping[str, ArrayLike]], size: int) -> Self:
+        """Records of texts of `size` bytes."""
+        numbers, lengths = {}, {}
+        for key, type in types.items():
+            arrays = [np.asarray(record[key]).ravel() for record in records]
+            lengths[key] = np.array([len(array) for array in arrays], dtype="<i8")
+            wrong = [] if type.shape is None else lengths[key][lengths[key] != prod(type.shape)].tolist()
+            assert not wrong, f"{key} has {wrong[0]} numbers"
+            numbers[key] = np.concatenate([np.zeros(0, dtype=type.dtype), *(each.astype(type.dtype) for each in arrays)])
+        return cls(numbers, lengths, len(records), size)
+
+    @classmethod
+    def read(cls, name: str, arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """The run among `arrays` that a split's name begins."""
+        parts: dict[str, dict[str, NDArray[Any]]] = {"numbers": {}, "lengths": {}}
+        for part, found in parts.items():
+            begin = f"{name} {part} "
+            found |= {key.removeprefix(begin): array for key, array in arrays.items() if key.startswith(begin)}
+        records, size = arrays[f"{name} size"].tolist()
+        return cls(parts["numbers"], parts["lengths"], records, size)
+
+    def arrays(self, name: str) -> dict[str, NDArray[Any]]:
+        """It as arrays whose names begin with that of its split."""
+        numbers = {f"{name} numbers {key}": array for key, array in self.numbers.items()}
+        lengths = {f"{name} lengths {key}": array for key, array in self.lengths.items()}
+        return {**numbers, **lengths, f"{name} size": np.array([self.records, self.bytes], dtype=np.int64)}
+
+
 class TableWriter:
     """Writes the records of one split: `NAME-COLUMN.bin` for each column, and `NAME-COLUMN-starts.bin` where lengths differ."""
 
@@ -109,20 +147,15 @@ class TableWriter:
         for file in self._starts.values():
             file.write(np.zeros(1, dtype="<i8"))
 
-    def add(self, records: Sequence[Mapping[str, ArrayLike]], size: int) -> None:
-        """Append some records, of texts of `size` bytes."""
-        for key, type in self._types.items():
-            arrays = [np.asarray(record[key]).ravel() for record in records]
-            lengths = np.array([len(array) for array in arrays], dtype="<i8")
-            wrong = [] if type.shape is None else lengths[lengths != prod(type.shape)].tolist()
-            assert not wrong, f"{key} has {wrong[0]} numbers"
-            if arrays:
-                self._files[key].write(np.concatenate(arrays).astype(type.dtype, copy=False))
-            if type.shape is None:
-                self._starts[key].write(self._ends[key] + np.cumsum(lengths))
-            self._ends[key] += int(lengths.sum())
-        self._count += len(records)
-        self._bytes += size
+    def add(self, run: TableRun) -> None:
+        """Append some records."""
+        for key in self._types:
+            self._files[key].write(run.numbers[key])
+            if key in self._starts:
+                self._starts[key].write((self._ends[key] + np.cumsum(run.lengths[key])).astype("<i8"))
+            self._ends[key] += int(run.lengths[key].sum())
+        self._count += run.records
+        self._bytes += run.bytes
 
     def close(self) -> dict[str, Any]:
         """Flush all files to disk; return the split's entry for the index."""
@@ -138,16 +171,14 @@ class TableWriter:
         return {"records": self._count, "bytes": self._bytes, "columns": columns}
 
 
-def open_table(
-    directory: Path, name: str, entry: Mapping[str, Any], names: Mapping[str, tuple[str, ...]], verify: bool
-) -> RecordTable:
-    """Map the files of a split that `TableWriter` wrote; `DataError` names a file of another size, or with `verify` content."""
+def open_table(name: str, entry: Mapping[str, Any], names: Mapping[str, tuple[str, ...]], files: NumberFiles) -> RecordTable:
+    """Map the files of a split that `TableWriter` wrote; `DataError` names a file of another size, or content."""
     columns = {}
     for key, column in entry["columns"].items():
         shape = None if column["shape"] is None else tuple(column["shape"])
-        numbers = open_numbers(directory, column["numbers"], np.dtype(column["dtype"]), verify)
+        numbers = files.numbers(column["numbers"], np.dtype(column["dtype"]))
         if shape is None:
-            starts = open_numbers(directory, column["starts"], np.dtype("<i8"), verify)
+            starts = files.starts(column["starts"])
         else:
             starts = np.arange(entry["records"] + 1, dtype=np.int64) * prod(shape)
         columns[key] = Column(ColumnType(column["dtype"], shape), numbers, starts)

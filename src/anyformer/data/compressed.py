@@ -10,37 +10,34 @@ import lzma
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 from typing import IO, Any
 
+from anyformer.data.file_places import FilePlace, size_of
 from anyformer.text.errors import DataError
 
 
-def _zstandard(path: Path) -> IO[bytes]:
-    try:
-        pyarrow = importlib.import_module("pyarrow")
-    except ImportError:
-        raise DataError(f"{path}: Zstandard is read by pyarrow, which is not here: pip install 'anyformer[data]'") from None
-    return io.BufferedReader(pyarrow.input_stream(str(path), compression="zstd"))
+def _zstandard(raw: IO[bytes]) -> IO[bytes]:
+    pyarrow = importlib.import_module("pyarrow")
+    return io.BufferedReader(pyarrow.input_stream(raw, compression="zstd"))
 
 
-def _plain(path: Path) -> IO[bytes]:
-    return path.open("rb")
+def _plain(raw: IO[bytes]) -> IO[bytes]:
+    return raw
 
 
-def _gzip(path: Path) -> IO[bytes]:
-    return gzip.GzipFile(path, "rb")  # type: ignore[return-value]
+def _gzip(raw: IO[bytes]) -> IO[bytes]:
+    return gzip.GzipFile(fileobj=raw, mode="rb")  # type: ignore[return-value]
 
 
-def _bzip2(path: Path) -> IO[bytes]:
-    return bz2.BZ2File(path, "rb")
+def _bzip2(raw: IO[bytes]) -> IO[bytes]:
+    return bz2.BZ2File(raw, "rb")
 
 
-def _xz(path: Path) -> IO[bytes]:
-    return lzma.LZMAFile(path, "rb")
+def _xz(raw: IO[bytes]) -> IO[bytes]:
+    return lzma.LZMAFile(raw, "rb")
 
 
-_OPEN: Mapping[str, Callable[[Path], IO[bytes]]] = {".gz": _gzip, ".bz2": _bzip2, ".xz": _xz, ".zst": _zstandard}
+_OPEN: Mapping[str, Callable[[IO[bytes]], IO[bytes]]] = {".gz": _gzip, ".bz2": _bzip2, ".xz": _xz, ".zst": _zstandard}
 SUFFIXES = tuple(_OPEN)
 """How the names of compressed files end."""
 _PLAIN, _RATIO = 2**26, 256
@@ -62,7 +59,7 @@ _FIRST = {
 """First bytes of files that are no text, what such a file is, and what to do with it."""
 
 
-def suffix_of(path: Path) -> str:
+def suffix_of(path: FilePlace) -> str:
     """The ending of a file's name that says what is in it, in small letters, without that of a compression."""
     ends = [suffix.lower() for suffix in path.suffixes[-2:]]
     if ends and ends[-1] in _OPEN:
@@ -71,21 +68,23 @@ def suffix_of(path: Path) -> str:
     return path.suffix.lower()
 
 
-def is_compressed(path: Path) -> bool:
+def is_compressed(path: FilePlace) -> bool:
     """Whether a file is decompressed when it is opened."""
     return path.suffix.lower() in _OPEN
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[IO[bytes]]:
+def opened(path: FilePlace) -> Iterator[IO[bytes]]:
     """The bytes of a file, without the mark that some programs begin UTF-8 with; `DataError` where it cannot be
     decompressed."""
     try:
-        with _OPEN.get(path.suffix.lower(), _plain)(path) as content:
+        with path.open("rb") as raw, _OPEN.get(path.suffix.lower(), _plain)(raw) as content:
             file = io.BufferedReader(_Bounded(path, content)) if is_compressed(path) else content
             if file.peek(len(_MARK)).startswith(_MARK):  # type: ignore[attr-defined]
                 file.read(len(_MARK))
             yield file
+    except ModuleNotFoundError:
+        raise DataError(f"{path}: Zstandard is read by pyarrow, which is not here: pip install 'anyformer[data]'") from None
     except (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error) as error:
         raise _damaged(path, error) from None
     except OSError as error:
@@ -97,8 +96,8 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
 class _Bounded(io.RawIOBase):
     """What a compressed file stands for, as long as it is not far more than texts are."""
 
-    def __init__(self, path: Path, content: IO[bytes]) -> None:
-        self._path, self._content, self._left = path, content, max(_PLAIN, _RATIO * path.stat().st_size)
+    def __init__(self, path: FilePlace, content: IO[bytes]) -> None:
+        self._path, self._content, self._left = path, content, max(_PLAIN, _RATIO * size_of(path))
 
     def readable(self) -> bool:
         return True
@@ -114,17 +113,17 @@ class _Bounded(io.RawIOBase):
         return count
 
 
-def told(path: Path, advance: Callable[[int], None]) -> Callable[[int], None]:
+def told(path: FilePlace, advance: Callable[[int], None]) -> Callable[[int], None]:
     """Tells progress in bytes of the file as it lies there: nothing while a compressed one is read."""
     return (lambda count: None) if is_compressed(path) else advance
 
 
-def looks_like(path: Path) -> tuple[str, str] | None:
+def looks_like(path: FilePlace) -> tuple[str, str] | None:
     """What a file is by its first bytes, and what to do with it; None where nobody knows."""
     with path.open("rb") as file:
         first = file.read(16)
     return next((found for start, found in _FIRST.items() if first.startswith(start)), None)
 
 
-def _damaged(path: Path, error: Exception) -> DataError:
+def _damaged(path: FilePlace, error: Exception) -> DataError:
     return DataError(f"{path}: cannot be decompressed ({error}); is it whole? compress it again")

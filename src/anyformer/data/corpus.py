@@ -15,15 +15,19 @@ from numpy.typing import ArrayLike, NDArray
 from anyformer.data.columns import RecordTable, open_table
 from anyformer.data.description import Data
 from anyformer.data.reading import Skipped, documents
-from anyformer.data.shards import Tokens, in_memory, open_numbers, token_dtype
+from anyformer.data.shards import FilesOnDisk, NumberFiles, Tokens, in_memory, token_dtype
 from anyformer.data.splitting import SPLITS
 from anyformer.describe import read_json
+from anyformer.files import is_inside
 from anyformer.text.beside import FOLDER
 from anyformer.text.errors import DataError
+from anyformer.text.specials import Specials
 from anyformer.text.tokenizers import Tokenizer
 
 FORMAT = 6
 INDEX = "index.json"
+BEGIN = '{\n "format": '
+"""How the text of an index begins."""
 _CLASSES = 8
 """Classes that a summary lists."""
 
@@ -134,15 +138,21 @@ class Corpus:
         return self.parts or {"": self}
 
     @classmethod
-    def open(cls, directory: Path, verify: bool = False) -> Self:
-        """Map a prepared directory; `DataError` names a file that is missing, of the wrong size, or with `verify` changed."""
+    def open(cls, directory: Path, verify: bool = False, files: NumberFiles | None = None) -> Self:
+        """Map a prepared directory; `DataError` names a file that is missing, of the wrong size, or with `verify` changed.
+
+        `files`: where the numbers are, if not in the directory, which then has the index and the tokenizer alone.
+        """
+        on_disk = FilesOnDisk(directory, verify)
+        files = files or on_disk
         index = read_index(directory)
         tokenizer = Tokenizer.load(directory)
         found, wanted = tokenizer.beside.digests, index["beside"]
         if changed := [name for name in {**wanted, **found} if found.get(name) != wanted.get(name)]:
             raise DataError(f"{directory / FOLDER / changed[0]}: its content changed; delete {directory} to have it made again")
         names = {column: tuple(classes) for column, classes in index["names"].items()}
-        train, validation = (_open_split(directory, name, index["splits"][name], tokenizer, names, verify) for name in SPLITS)
+        train, validation = (_open_split(name, index["splits"][name], tokenizer, names, files) for name in SPLITS)
+        on_disk.note()
         skipped = tuple(Skipped(**entry) for entry in index["skipped"])
         return cls(directory, tokenizer, train, validation, skipped, index["digest"], index["sources"], names)
 
@@ -160,7 +170,7 @@ class Corpus:
         return "\n".join(lines)
 
 
-def write_corpus(directory: Path, made: PreparedFiles, data: Mapping[str, Any], key: str) -> None:
+def write_corpus(directory: Path, made: PreparedFiles, data: Mapping[str, Any], key: str, special: Specials) -> None:
     """Write the tokenizer, and `index.json` with a checksum of its own."""
     made.tokenizer.beside.keep(directory)
     names = {column: list(classes) for column, classes in made.names.items()}
@@ -170,6 +180,7 @@ def write_corpus(directory: Path, made: PreparedFiles, data: Mapping[str, Any], 
         "key": key,
         "digest": _checksum(content),
         "data": data,
+        "special": special.plain(),
         **content,
         "beside": made.tokenizer.beside.digests,
         "skipped": [{"path": item.path, "reason": item.reason} for item in made.skipped],
@@ -194,23 +205,35 @@ def read_index(directory: Path) -> dict[str, Any]:
         raise DataError(f"{path}: its content changed on disk; {remedy}")
     if index["format"] != FORMAT:
         raise DataError(f"{path}: has format {index['format']}, this version reads {FORMAT}; {remedy}")
+    for name in (*number_files(index), *index["beside"]):
+        if not is_inside(name):
+            raise DataError(f"{path}: names the file {name!r}, which is not in its directory; {remedy}")
     return dict(index)
 
 
+def number_files(index: Mapping[str, Any]) -> list[str]:
+    """The files of numbers that an index names."""
+    entries: list[Any] = []
+    for split in index["splits"].values():
+        if "columns" in split:
+            entries += [column[part] for column in split["columns"].values() for part in ("numbers", "starts")]
+        else:
+            entries += [*split["shards"], split["starts"]]
+    return [entry["file"] for entry in entries if entry is not None]
+
+
 def _open_split(
-    directory: Path,
     name: str,
     entry: Mapping[str, Any],
     tokenizer: Tokenizer,
     names: Mapping[str, tuple[str, ...]],
-    verify: bool,
+    files: NumberFiles,
 ) -> Split | RecordTable:
     if "columns" in entry:
-        return open_table(directory, name, entry, names, verify)
+        return open_table(name, entry, names, files)
     dtype = token_dtype(tokenizer.vocab_size)
-    parts = [open_numbers(directory, shard, dtype, verify) for shard in entry["shards"]]
-    starts = open_numbers(directory, entry["starts"], np.dtype("<i8"), verify)
-    return Split(name, Tokens(parts), starts, entry["bytes"])
+    parts = [files.numbers(shard, dtype) for shard in entry["shards"]]
+    return Split(name, Tokens(parts), files.starts(entry["starts"]), entry["bytes"])
 
 
 def _checksum(value: Mapping[str, Any]) -> str:

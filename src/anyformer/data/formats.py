@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
+from anyformer.data.file_places import FilePlace, folder_of
 from anyformer.data.json_records import json_lines, json_list
 from anyformer.data.lines import LONGEST, RecordBounds, lines, text_of
 from anyformer.data.parquet import parquet
@@ -14,15 +14,15 @@ from anyformer.data.row import Bad, BadRecord, RecordRow
 from anyformer.text.errors import DataError
 
 Advance = Callable[[int], None]
-Reader = Callable[[Path, Advance, Bad], Iterator[RecordRow]]
+Reader = Callable[[FilePlace, Advance, Bad], Iterator[RecordRow]]
 
 
-def comma_separated(path: Path, advance: Advance, bad: Bad) -> Iterator[RecordRow]:
+def comma_separated(path: FilePlace, advance: Advance, bad: Bad) -> Iterator[RecordRow]:
     """A header, then a record in each row (RFC 4180: fields with commas, quotes or line ends stand in double quotes)."""
     return _separated(path, advance, bad, delimiter=",", strict=True)
 
 
-def tab_separated(path: Path, advance: Advance, bad: Bad) -> Iterator[RecordRow]:
+def tab_separated(path: FilePlace, advance: Advance, bad: Bad) -> Iterator[RecordRow]:
     """A header, then a record in each line, fields between tabs; quotes are ordinary characters (IANA)."""
     return _separated(path, advance, bad, delimiter="\t", quoting=csv.QUOTE_NONE)
 
@@ -37,7 +37,7 @@ READERS: Mapping[str, Reader] = {
 """How a file of records is read, by its suffix."""
 
 
-def _separated(path: Path, advance: Advance, bad: Bad, **dialect: Any) -> Iterator[RecordRow]:
+def _separated(path: FilePlace, advance: Advance, bad: Bad, **dialect: Any) -> Iterator[RecordRow]:
     csv.field_size_limit(LONGEST)  # of the whole process; its own limit is 128 KiB
     unread: dict[int, str] = {}
     bounds = RecordBounds()
@@ -65,7 +65,7 @@ def _separated(path: Path, advance: Advance, bad: Bad, **dialect: Any) -> Iterat
             if header is None:
                 header = _header(where, cells)
             elif len(cells) == len(header):
-                yield RecordRow(where, dict(zip(header, cells, strict=True)), path.parent)
+                yield RecordRow(where, dict(zip(header, cells, strict=True)), folder_of(path))
             elif cells:
                 raise ValueError(f"{len(cells)} fields, and the header has {len(header)}")
         except (ValueError, csv.Error) as error:

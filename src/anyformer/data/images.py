@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from anyformer.data.fields import field_of, whole_text
+from anyformer.data.file_places import FilePlace, StoredFile, size_of
 from anyformer.data.formats import Advance
 from anyformer.data.row import Bad, BadRecord, RecordRow, shown
 from anyformer.data.sources import is_inside
 from anyformer.images import ImageError, read_image
+from anyformer.text.errors import DataError
 
 SUFFIXES = (".png", ".jpg", ".jpeg")
 MODES = {1: "L", 3: "RGB", 4: "RGBA"}
@@ -20,9 +21,11 @@ MODES = {1: "L", 3: "RGB", 4: "RGBA"}
 Image = NDArray[np.uint8]
 
 
-def image_file(path: Path, advance: Advance, bad: Bad) -> Iterator[RecordRow]:
+def image_file(path: FilePlace, advance: Advance, bad: Bad) -> Iterator[RecordRow]:
     """One record for each file, its class the name of its directory: `folder/CLASS/file.png`."""
-    advance(path.stat().st_size)
+    if isinstance(path, StoredFile):
+        raise DataError(f"{path}: images are read from the disk of this machine; copy them to it, and name the copy")
+    advance(size_of(path))
     yield RecordRow(str(path), {"image": path.name, "label": path.parent.name}, path.parent)
 
 

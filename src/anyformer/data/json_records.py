@@ -6,10 +6,10 @@ import codecs
 import json
 import re
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import IO, Any
 
 from anyformer.data.compressed import opened, told
+from anyformer.data.file_places import FilePlace, folder_of
 from anyformer.data.lines import NoTextError, RecordBounds, lines, text_after, text_of
 from anyformer.data.row import Bad, BadRecord, RecordRow, shown
 from anyformer.text.errors import DataError
@@ -21,9 +21,9 @@ _CUT = 10
 """Characters before the end of a window within which an error may come of where it was cut: those of `-Infinity`, and one."""
 
 
-def json_lines(path: Path, advance: Callable[[int], None], bad: Bad) -> Iterator[RecordRow]:
+def json_lines(path: FilePlace, advance: Callable[[int], None], bad: Bad) -> Iterator[RecordRow]:
     """Every line that is not blank is one JSON object."""
-    folder = path.parent
+    folder = folder_of(path)
     for number, line in lines(path, advance):
         if line.isspace():
             continue
@@ -43,13 +43,13 @@ def json_lines(path: Path, advance: Callable[[int], None], bad: Bad) -> Iterator
         yield RecordRow(where, values, folder)
 
 
-def json_list(path: Path, advance: Callable[[int], None], bad: Bad) -> Iterator[RecordRow]:
+def json_list(path: FilePlace, advance: Callable[[int], None], bad: Bad) -> Iterator[RecordRow]:
     """One JSON list of objects."""
     with opened(path) as file:
         for number, value in enumerate(_items(_TextBuffer(path, file, told(path, advance)))):
             where = f"{path}#{number}"
             try:
-                yield RecordRow(where, _object(value), path.parent)
+                yield RecordRow(where, _object(value), folder_of(path))
             except ValueError as error:
                 bad(BadRecord(where, str(error), "every item of the list has to be an object"))
 
@@ -57,7 +57,7 @@ def json_list(path: Path, advance: Callable[[int], None], bad: Bad) -> Iterator[
 class _TextBuffer:
     """The text of a file from what was not read of it yet."""
 
-    def __init__(self, path: Path, file: IO[bytes], advance: Callable[[int], None]) -> None:
+    def __init__(self, path: FilePlace, file: IO[bytes], advance: Callable[[int], None]) -> None:
         self._path, self._file, self._advance = path, file, advance
         self._decoder = codecs.getincrementaldecoder("utf-8")()
         self._text, self._at, self._seen, self._lines = "", 0, 0, 1

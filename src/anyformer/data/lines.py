@@ -5,9 +5,9 @@ from __future__ import annotations
 import codecs
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 from anyformer.data.compressed import opened, told
+from anyformer.data.file_places import FilePlace
 from anyformer.data.row import BadRecord
 from anyformer.text.errors import DataError
 
@@ -41,7 +41,7 @@ class RecordBounds:
             raise DataError(f"{where}: a record of more than {MOST_PARTS:,} values; write several records instead")
 
 
-def lines(path: Path, advance: Callable[[int], None]) -> Iterator[tuple[int, bytes]]:
+def lines(path: FilePlace, advance: Callable[[int], None]) -> Iterator[tuple[int, bytes]]:
     """Lines and their numbers from 1, with no more of one in memory than a record may have."""
     read, blank = told(path, advance), 0
     with opened(path) as file:

@@ -8,9 +8,11 @@ from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any
 
+from anyformer.data.file_places import FilePlace, at_hand, folder_of, size_of
 from anyformer.data.lines import LONGEST, MOST_PARTS
 from anyformer.data.parquet_pages import pages
 from anyformer.data.row import Bad, RecordRow
+from anyformer.describe import UserError
 from anyformer.text.errors import DataError
 
 ROWS = 1024
@@ -27,7 +29,7 @@ _TEXTS = ("STRING", "NONE", "JSON", "ENUM")
 """What Parquet calls bytes that are held once."""
 
 
-def parquet(path: Path, advance: Callable[[int], None], bad: Bad) -> Iterator[RecordRow]:
+def parquet(path: FilePlace, advance: Callable[[int], None], bad: Bad) -> Iterator[RecordRow]:
     """The rows of a Parquet file, a few of them in memory."""
     try:
         _, reading = map(importlib.import_module, ("pyarrow", "pyarrow.parquet"))
@@ -35,33 +37,34 @@ def parquet(path: Path, advance: Callable[[int], None], bad: Bad) -> Iterator[Re
         raise DataError(
             f"{path}: Parquet files are read by pyarrow, which is not here: pip install 'anyformer[data]'"
         ) from None
-    number, done, size = 0, 0, path.stat().st_size
+    number, done, size = 0, 0, size_of(path)
     try:
-        footer = reading.read_metadata(path, memory_map=True)
-        total, texts = max(1, footer.num_rows), _texts(footer)
-        count = _rows_at_a_time(path, footer, texts, size)
-        with reading.ParquetFile(path, memory_map=True, read_dictionary=texts) as file:
-            for batch in _batches(path, file, count):
-                for values in _records(batch, path, number):
-                    yield RecordRow(f"{path}#{number}", values, path.parent)
-                    number += 1
-                advance(number * size // total - done)
-                done = number * size // total
-    except DataError:
+        with at_hand(path) as here:
+            footer = reading.read_metadata(here, memory_map=True)
+            total, texts = max(1, footer.num_rows), _texts(footer)
+            count = _rows_at_a_time(path, footer, texts, size)
+            with reading.ParquetFile(here, memory_map=True, read_dictionary=texts) as file:
+                for batch in _batches(path, here, file, count):
+                    for values in _records(batch, path, number):
+                        yield RecordRow(f"{path}#{number}", values, folder_of(path))
+                        number += 1
+                    advance(number * size // total - done)
+                    done = number * size // total
+    except UserError:
         raise
     except Exception as error:  # values that are no text, or no date, raise Python's own errors as well as Arrow's
         raise DataError(f"{path}: not a Parquet file that pyarrow reads, at row {number} ({error}); write it again") from None
 
 
-def _batches(path: Path, file: Any, count: int) -> Iterator[Any]:
-    """Rows of one row group at a time: pyarrow joins no texts in lists that are held once."""
-    with path.open("rb") as raw, mmap.mmap(raw.fileno(), 0, access=mmap.ACCESS_READ) as content, memoryview(content) as view:
+def _batches(path: FilePlace, here: Path, file: Any, count: int) -> Iterator[Any]:
+    """Rows of one row group at a time, of the file at `here`: pyarrow joins no texts in lists that are held once."""
+    with here.open("rb") as raw, mmap.mmap(raw.fileno(), 0, access=mmap.ACCESS_READ) as content, memoryview(content) as view:
         for group in range(file.num_row_groups):
             _check_pages(path, view, file.metadata.row_group(group))
             yield from file.iter_batches(batch_size=count, row_groups=[group])
 
 
-def _check_pages(path: Path, content: memoryview, group: Any) -> None:
+def _check_pages(path: FilePlace, content: memoryview, group: Any) -> None:
     """Refuse a row group whose pages are larger than its footer declares, which is what was checked."""
     for column in map(group.column, range(group.num_columns)):
         offsets = (column.dictionary_page_offset, column.data_page_offset)
@@ -73,7 +76,7 @@ def _check_pages(path: Path, content: memoryview, group: Any) -> None:
             raise DataError(f"{path}: {column.path_in_schema} has {what}, by its footer; write the file again")
 
 
-def _rows_at_a_time(path: Path, footer: Any, texts: Collection[str], size: int) -> int:
+def _rows_at_a_time(path: FilePlace, footer: Any, texts: Collection[str], size: int) -> int:
     """How many rows are decoded at a time; `DataError` where a file of `size` bytes declares more than it can mean."""
     if footer.num_rows > max(FEW, size):
         raise _refused(path, f"{footer.num_rows:,} rows in {size:,} bytes", "leave out columns that say nothing")
@@ -117,11 +120,11 @@ def _texts(footer: Any) -> list[str]:
     return found
 
 
-def _refused(path: Path, what: str, remedy: str) -> DataError:
+def _refused(path: FilePlace, what: str, remedy: str) -> DataError:
     return DataError(f"{path}: declares {what}, which would not fit into memory; {remedy}")
 
 
-def _records(batch: Any, path: Path, number: int) -> Iterator[dict[str, Any]]:
+def _records(batch: Any, path: FilePlace, number: int) -> Iterator[dict[str, Any]]:
     """The records of a batch, half of it at a time where they would take much."""
     sizes = [_size(column) for column in batch.columns]
     held, parts = (sum(each) for each in zip(*sizes, strict=True)) if sizes else (0, 0)

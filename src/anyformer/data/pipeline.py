@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import reduce
 from operator import or_
 from pathlib import Path
@@ -17,14 +19,19 @@ from anyformer.data.columns import RecordTable
 from anyformer.data.corpus import FORMAT, Corpus, Endless, MadeData, Mixed, PreparedFiles, Split, write_corpus
 from anyformer.data.description import Data, Files, Text
 from anyformer.data.kinds.mixture import Mixture
-from anyformer.data.record_pipeline import RecordSurvey, make_records, record_sources
+from anyformer.data.prepared import is_prepared, open_prepared
+from anyformer.data.record_pipeline import RecordSurvey, RecordWork, record_sources
 from anyformer.data.records import Records
+from anyformer.data.shards import note_written
 from anyformer.data.sources import SourceFile
+from anyformer.data.stretches import WHOLE, WorkShare
 from anyformer.data.surveys import Survey, learn_tokenizer
-from anyformer.data.text_pipeline import TextSurvey, make_text, text_sources
+from anyformer.data.text_pipeline import TextWork
+from anyformer.data.text_survey import TextSurvey, text_sources
 from anyformer.data.tokenizer_specs import TokenizerFile, learnt
 from anyformer.data.workers import available_cores
 from anyformer.files import default_cache, locked, replacing_directory
+from anyformer.mesh import started_here
 from anyformer.text.beside import Beside
 from anyformer.text.errors import DataError
 from anyformer.text.specials import Specials
@@ -45,42 +52,97 @@ def prepare(
     the cores) changes the speed, never the tokens. `special`: tokens that a tokenizer made here must have. `verify` hashes a
     found corpus before it is used.
     """
-    if workers is not None and workers < 1:
-        raise DataError(f"workers = {workers} should be at least 1")
-    cache, special, workers = cache or default_cache(), special or Specials(), workers or available_cores()
-    try:
-        cache.mkdir(parents=True, exist_ok=True)
+    cache, special, workers = cache or default_cache(), special or Specials(), _workers(workers)
+    with _written(cache):
         match data:
-            case Mixture():
-                _check_apart(data)
-                shared = _shared_tokenizer(data, cache, special, progress)
+            case Mixture() | Files():
                 parts = {
-                    name: _prepared(part.but(tokenizer=shared), cache, workers, progress, verify, special)
-                    for name, part in data.components.items()
+                    name: _prepared(part, cache, workers, progress, verify, special)
+                    for name, part in _parts(data, cache, special, progress).items()
                 }
-                return mixed_corpus(data, parts, cache)
-            case Files():
-                return _prepared(data, cache, workers, progress, verify, special)
+                return mixed_corpus(data, parts, cache) if isinstance(data, Mixture) else parts[""]
             case MadeData():
                 return data.corpus(cache)
+    raise DataError(f"data of kind {data.kind!r} is neither in files nor a mixture of such data, nor generated")
+
+
+def prepare_share(
+    data: Data,
+    share: WorkShare,
+    cache: Path | None = None,
+    workers: int | None = None,
+    progress: bool = True,
+    special: Specials | None = None,
+) -> int:
+    """Make the tokens of one of several equal parts of the data, and give the number of stretches that others have to make.
+
+    They are kept in `cache`, which all who make a part can reach. `prepare` joins them, and makes those that are missing.
+    """
+    cache, special, workers = cache or default_cache(), special or Specials(), _workers(workers)
+    left = 0
+    with _written(cache):
+        if not isinstance(data, Mixture | Files):
+            return 0
+        for part in _parts(data, cache, special, progress).values():
+            if is_prepared(part):
+                continue
+            target = cache / _key(part, special)[:24]
+            if not target.exists():
+                begun = _begun(work_folder(target), part, special, progress, share)
+                begun.tokenise(share, workers, progress)
+                left += begun.stretches.left
+    return left
+
+
+def _workers(workers: int | None) -> int:
+    """How many processes tokenise on this machine, for each of those that a launcher started here."""
+    if workers is not None and workers < 1:
+        raise DataError(f"workers = {workers} should be at least 1")
+    return workers or max(1, available_cores() // started_here())
+
+
+@contextmanager
+def _written(cache: Path) -> Iterator[None]:
+    """Make the cache; an error of the disk inside is told with the remedy."""
+    try:
+        cache.mkdir(parents=True, exist_ok=True)
+        yield
     except OSError as error:
         raise DataError(
             f"{error.filename or cache}: cannot be written ({error.strerror}); "
             "choose another place with the `cache` argument or the variable ANYFORMER_CACHE"
         ) from error
-    raise DataError(f"data of kind {data.kind!r} is neither in files nor a mixture of such data, nor generated")
+
+
+def _parts(data: Mixture | Files, cache: Path, special: Specials, progress: bool) -> Mapping[str, Files]:
+    """The data that are prepared apart, by name: the parts of a mixture have the tokenizer of all."""
+    if isinstance(data, Files):
+        return {"": data}
+    _check_apart(data)
+    shared = _shared_tokenizer(data, cache, special, progress)
+    return {name: part.but(tokenizer=shared) for name, part in data.components.items()}
 
 
 def _prepared(data: Files, cache: Path, workers: int, progress: bool, verify: bool, special: Specials) -> Corpus:
+    if is_prepared(data):
+        return open_prepared(data, cache, special, verify)
     key = _key(data, special)
     target = cache / key[:24]
     with locked(cache / f".{target.name}.lock"):
         corpus = _opened(target, verify)
         if corpus is None:
+            work = work_folder(target)
             with replacing_directory(target) as folder:
-                made = _make(folder, data, special, workers, progress)
-                write_corpus(folder, made, data.content(), key)
+                made = _make(folder, work, data, special, workers, progress)
+                write_corpus(folder, made, data.content(), key, special)
+            note_written(target)
+            shutil.rmtree(work, ignore_errors=True)
     return corpus or Corpus.open(target)
+
+
+def work_folder(target: Path) -> Path:
+    """Where what is made on the way to a corpus is kept until it is whole."""
+    return target.with_name(f"{target.name}.work")
 
 
 def _check_apart(data: Mixture) -> None:
@@ -88,7 +150,7 @@ def _check_apart(data: Mixture) -> None:
     files = {name: [{source.path for source in split} for split in _sources(part)] for name, part in data.components.items()}
     for name, (training, _) in files.items():
         for other, (_, held_out) in files.items():
-            for path in sorted(training & held_out):
+            for path in sorted(training & held_out, key=str):
                 raise DataError(f"{path}: {name} trains on it, and {other} holds it out; leave it out of one of them")
 
 
@@ -97,6 +159,10 @@ def _shared_tokenizer(data: Mixture, cache: Path, special: Specials, progress: b
     if isinstance(data.tokenizer, TokenizerFile):
         return data.tokenizer
     parts = list(data.components.values())
+    if done := next((part for part in parts if is_prepared(part)), None):
+        raise DataError(
+            f"{done.paths[0]}: is prepared, with a tokenizer; name that as `tokenizer` (kind 'file') of the mixture"
+        )
     # Only a learnt tokenizer depends on how much of each part it learns from.
     weights = [part.weight if learnt(data.tokenizer) else 1.0 for part in data.parts]
     key = _digest({"parts": [_key(part, special) for part in parts], "weights": weights})
@@ -119,16 +185,25 @@ def _survey(data: Files, progress: bool) -> Survey:
     raise AssertionError("refused when its sources were looked for")
 
 
-def _make(folder: Path, data: Files, special: Specials, workers: int, progress: bool) -> PreparedFiles:
+def _make(folder: Path, work: Path, data: Files, special: Specials, workers: int, progress: bool) -> PreparedFiles:
+    """Write the numbers of the data's files into an empty folder; `work` keeps what is made on the way."""
+    begun = _begun(work, data, special, progress)
+    begun.tokenise(WHOLE, workers, progress)
+    return begun.joined(folder)
+
+
+def _begun(work: Path, data: Files, special: Specials, progress: bool, share: WorkShare = WHOLE) -> TextWork | RecordWork:
     match data:
         case Text():
-            return make_text(folder, data, special, workers, progress)
+            return TextWork.begun(work, data, special, progress, share)
         case Records():
-            return make_records(folder, data, special, workers, progress)
+            return RecordWork.begun(work, data, special, progress, share)
     raise AssertionError("refused when its sources were looked for")
 
 
 def _sources(data: Files) -> tuple[list[SourceFile], list[SourceFile]]:
+    if is_prepared(data):
+        return [], []
     match data:
         case Text():
             return text_sources(data)

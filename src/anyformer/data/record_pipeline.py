@@ -1,4 +1,4 @@
-"""Records -> a corpus on disk: checked, split, tokenised, written as columns."""
+"""Records -> a corpus on disk: checked, split, tokenised, tokenised in stretches, joined into columns."""
 
 from __future__ import annotations
 
@@ -8,32 +8,40 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import groupby
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from anyformer.data.columns import TableWriter
+from anyformer.data.columns import TableRun, TableWriter
 from anyformer.data.corpus import PreparedFiles
 from anyformer.data.labels import ordered
 from anyformer.data.progress import meter
-from anyformer.data.reading import Skipped
+from anyformer.data.reading import Skipped, changed
 from anyformer.data.records import Records
 from anyformer.data.row import Bad, BadRecord
 from anyformer.data.rows import find_records, rows
 from anyformer.data.skips import Skips
 from anyformer.data.sources import SourceFile, current, without
 from anyformer.data.splitting import SPLITS, SplitName, SplitRule, limit_of
-from anyformer.data.surveys import learn_tokenizer
+from anyformer.data.stretches import WHOLE, Stretches, WorkShare
+from anyformer.data.surveys import kept_tokenizer, learn_tokenizer
 from anyformer.data.workers import encoded_in_order
 from anyformer.text.errors import DataError
 from anyformer.text.specials import Specials
+from anyformer.text.tokenizers import TokenArray, Tokenizer
 
 _GROUP, _GROUP_CHARACTERS = 1024, 2**20
+_FEWEST, _MOST = 16, 2**16
+"""Records of a stretch."""
 _plain = json.JSONEncoder(sort_keys=True).encode
 Checked = Mapping[str, Any]
-Group = list[tuple[SplitName, Checked]]
+Group = list[tuple[int, SplitName, Checked]]
+"""Records, each with its stretch and split."""
+Made = tuple[int, SplitName, Mapping[str, ArrayLike], int]
 
 
 @dataclass
@@ -95,7 +103,7 @@ class RecordSurvey:
 
     def records(self) -> Iterator[tuple[SplitName, Checked]]:
         """Every record that can be used, with its split."""
-        # A file that has changed since has other records than keys; `make_records` finds that out at the end.
+        # A file that has changed since has other records than keys; `RecordWork` finds that out before it keeps them.
         for key, (_, record) in zip(self.facts.keys, _checked(self.data, self.sources, _leave_out), strict=False):
             yield "validation" if key < self.rule.limit else "train", record
         for _, record in _checked(self.data, self.held_out, _leave_out):
@@ -110,39 +118,84 @@ class RecordSurvey:
         return (text for _, record in self.records() for text in self.data.texts(record))
 
 
-def make_records(folder: Path, data: Records, special: Specials, workers: int, progress: bool) -> PreparedFiles:
-    """Write the numbers of the data's records into an empty folder."""
-    survey = RecordSurvey.of(data, progress)
-    size = survey.facts.bytes + survey.apart.bytes
-    tokenizer = learn_tokenizer(data.tokenizer, [(survey, 1.0)], special | data.special, progress)
-    names = survey.names(tokenizer.conventions.labels)
-    tokenizer.beside.keep(folder)  # for processes
-    writers = {name: TableWriter(folder, name, data.types(names)) for name in SPLITS}
+@dataclass(frozen=True)
+class RecordWork:
+    """Records on their way to numbers: facts of their files, and what is kept in `folder`: their tokenizer, and stretches."""
 
-    def texts(group: Group) -> list[str]:
-        return [text for _, record in group for text in data.pieces(record, tokenizer)]
+    folder: Path
+    survey: RecordSurvey
+    tokenizer: Tokenizer
 
-    groups = _groups(survey.records(), lambda record: sum(map(len, data.texts(record))))
-    encoded = encoded_in_order(tokenizer, folder, groups, texts, size, workers)
-    # Closed at once on any error, since it may own processes.
-    with meter("tokenising", size, progress) as advance, closing(encoded):
+    @classmethod
+    def begun(cls, folder: Path, data: Records, special: Specials, progress: bool, share: WorkShare = WHOLE) -> Self:
+        """The work on `data`, begun or continued in `folder`: its files are read once, and its tokenizer is made."""
+        folder.mkdir(exist_ok=True)
+        survey, wanted = RecordSurvey.of(data, progress), special | data.special
+        tokenizer = kept_tokenizer(folder, lambda: learn_tokenizer(data.tokenizer, [(survey, 1.0)], wanted, progress))
+        return cls(folder, survey, tokenizer)
+
+    @property
+    def stretches(self) -> Stretches:
+        """The stretches of all records."""
+        count = len(self.survey.facts.keys) + len(self.survey.apart.keys)
+        return Stretches(self.folder / "stretches", count, _FEWEST, _MOST)
+
+    def tokenise(self, share: WorkShare, workers: int, progress: bool) -> None:
+        """Make the stretches of a share that are missing; every record is read, and those of others are passed over."""
+        stretches, data, tokenizer = self.stretches, self.survey.data, self.tokenizer
+        missing = stretches.missing(share.of(stretches.count))
+        size = (self.survey.facts.bytes + self.survey.apart.bytes) * len(missing) // stretches.count
+
+        def texts(group: Group) -> list[str]:
+            return [text for _, _, record in group for text in data.pieces(record, tokenizer)]
+
+        numbered = ((stretches.number(place), *item) for place, item in enumerate(self.survey.records()))
+        groups = _groups((item for item in numbered if item[0] in missing), lambda record: sum(map(len, data.texts(record))))
+        encoded = encoded_in_order(tokenizer, self.folder / "tokenizer", groups if missing else (), texts, size, workers)
+        # Closed at once on any error, since it may own processes.
+        with meter("tokenising", size, progress) as advance, closing(encoded):
+            for number, items in groupby(self._numbers(encoded), lambda item: item[0]):
+                advance(self._make(number, items))
+
+    def joined(self, folder: Path) -> PreparedFiles:
+        """Write the numbers of all stretches, in order, into an empty folder."""
+        survey, names = self.survey, self._names
+        writers = {name: TableWriter(folder, name, survey.data.types(names)) for name in SPLITS}
+        for number in range(self.stretches.count):
+            arrays = self.stretches.read(number)
+            for name, writer in writers.items():
+                writer.add(TableRun.read(name, arrays))
+        splits: dict[str, Any] = {name: writer.close() for name, writer in writers.items()}
+        prints = survey.facts.fingerprints | survey.apart.fingerprints
+        return PreparedFiles(self.tokenizer, splits, prints, (*survey.facts.skipped, *survey.apart.skipped), names)
+
+    @cached_property
+    def _names(self) -> dict[str, tuple[str, ...]]:
+        return self.survey.names(self.tokenizer.conventions.labels)
+
+    def _numbers(self, encoded: Iterable[tuple[Group, list[TokenArray]]]) -> Iterator[Made]:
+        """The numbers of every record, with its stretch, its split and the bytes of its texts."""
+        data, tokenizer = self.survey.data, self.tokenizer
         for group, found in encoded:
             arrays = iter(found)
-            made: dict[SplitName, list[Mapping[str, ArrayLike]]] = {name: [] for name in SPLITS}
-            sizes = dict.fromkeys(SPLITS, 0)
-            for split, record in group:
-                count = len(data.pieces(record, tokenizer))
-                made[split].append(data.numbers(record, [next(arrays) for _ in range(count)], tokenizer, names))
-                sizes[split] += _size(data, record)
-            for split, writer in writers.items():
-                writer.add(made[split], sizes[split])
-            advance(sum(sizes.values()))
-    for source in (*survey.sources, *survey.held_out):
-        if current(source).identity() != source.identity():
-            raise DataError(f"{source.path}: the file changed while it was being read; run again when nothing writes to it")
-    splits: dict[str, Any] = {name: writer.close() for name, writer in writers.items()}
-    prints = survey.facts.fingerprints | survey.apart.fingerprints
-    return PreparedFiles(tokenizer, splits, prints, (*survey.facts.skipped, *survey.apart.skipped), names)
+            for number, split, record in group:
+                tokens = [next(arrays) for _ in range(len(data.pieces(record, tokenizer)))]
+                yield number, split, data.numbers(record, tokens, tokenizer, self._names), _size(data, record)
+
+    def _make(self, number: int, items: Iterable[Made]) -> int:
+        """Keep a stretch, unless a file has changed meanwhile; gives the bytes of its texts."""
+        made: dict[SplitName, list[Mapping[str, ArrayLike]]] = {name: [] for name in SPLITS}
+        sizes = dict.fromkeys(SPLITS, 0)
+        for _, split, record, size in items:
+            made[split].append(record)
+            sizes[split] += size
+        for source in (*self.survey.sources, *self.survey.held_out):
+            if current(source).identity() != source.identity():
+                raise changed(source)
+        types = self.survey.data.types(self._names)
+        runs = {name: TableRun.of(types, made[name], sizes[name]) for name in SPLITS}
+        self.stretches.write(number, {key: array for name, run in runs.items() for key, array in run.arrays(name).items()})
+        return sum(sizes.values())
 
 
 def _surveyed(data: Records, sources: Sequence[SourceFile], advance: Callable[[int], None]) -> _Facts:
@@ -201,13 +254,13 @@ def _key(record: Checked) -> int:
     return int.from_bytes(digest.digest()[:8], "big")
 
 
-def _groups(records: Iterable[tuple[SplitName, Checked]], characters: Callable[[Checked], int]) -> Iterator[Group]:
+def _groups(records: Iterable[tuple[int, SplitName, Checked]], characters: Callable[[Checked], int]) -> Iterator[Group]:
     """Records in lists of about a million characters."""
     group: Group = []
     held = 0
     for item in records:
         group.append(item)
-        held += characters(item[1])
+        held += characters(item[2])
         if held >= _GROUP_CHARACTERS or len(group) == _GROUP:
             yield group
             group, held = [], 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,11 +10,12 @@ from anyformer.data.builtin import SOURCES
 from anyformer.data.compressed import SUFFIXES as COMPRESSED
 from anyformer.data.compressed import is_compressed, suffix_of
 from anyformer.data.fields import choice_field, field_of, number_field, text_field, texts_field, whole_field
+from anyformer.data.file_places import folder_of
 from anyformer.data.formats import READERS, Advance, Reader
 from anyformer.data.images import SUFFIXES, image_field, image_file
 from anyformer.data.row import Bad, BadRecord, RecordRow, refuse
 from anyformer.data.skips import Skips
-from anyformer.data.sources import SourceFile, find_sources
+from anyformer.data.sources import SourceFile, find_sources, real
 from anyformer.data.turns import turns_field
 from anyformer.text.errors import DataError
 
@@ -64,7 +64,7 @@ def rows(source: SourceFile | str | Path, advance: Advance = lambda count: None,
         )
     try:
         found = reader(source.path, advance, bad)
-        yield from found if source.root in (None, source.path.parent) else (replace(row, root=source.root) for row in found)
+        yield from found if source.root in (None, folder_of(source.path)) else (replace(row, root=source.root) for row in found)
     except OSError as error:
         raise DataError(f"{source.path}: cannot be read ({error.strerror})") from None
 
@@ -75,5 +75,5 @@ def find_records(paths: Iterable[str], globs: Sequence[str] = ()) -> list[Source
     for path in paths:
         sources = SOURCES[path].sources() if path in SOURCES else find_sources([path], globs or RECORD_GLOBS)
         for source in sources:
-            found.setdefault((source.origin, os.path.realpath(source.path)), source)
+            found.setdefault((source.origin, real(source.path)), source)
     return list(found.values())

@@ -1,4 +1,4 @@
-"""From paths to files, in the order in which they are read. Nothing is opened here."""
+"""From paths and URLs to files, in the order in which they are read. Nothing is opened here."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from fnmatch import fnmatch
 from os.path import exists, isdir, isfile  # which no name is too long for
 from pathlib import Path
 
+from anyformer import stores
 from anyformer.data.compressed import suffix_of
 from anyformer.data.description import STDLIB, TEXT_GLOBS
+from anyformer.data.file_places import FilePlace, StoredFile
 from anyformer.text.errors import DataError
 
 ROWS = (".jsonl", ".parquet")
@@ -28,12 +30,18 @@ class SourceFile:
     `origin`: the word of the built-in records that are made from it, if any; `root`: the directory of the user's in which it
     was found, if any."""
 
-    path: Path
+    path: FilePlace
     explicit: bool
     size: int
-    modified: int
+    modified: int | str
     origin: str = ""
     root: Path | None = None
+
+    @property
+    def on_disk(self) -> Path:
+        """Its path, of a file that is known to be on this machine."""
+        assert isinstance(self.path, Path), self.path
+        return self.path
 
     @property
     def rows(self) -> bool:
@@ -41,7 +49,7 @@ class SourceFile:
         return suffix_of(self.path) in ROWS
 
     def identity(self) -> list[str | int]:
-        """Absolute path, bytes and time of change (ns): if one differs, the file changed."""
+        """Absolute path or URL, bytes, and time of change (ns) or mark of the store: if one differs, the file changed."""
         return [str(self.path), self.size, self.modified]
 
 
@@ -50,20 +58,27 @@ def find_sources(paths: Iterable[str], globs: Sequence[str] = ()) -> list[Source
     sources: dict[str, SourceFile] = {}
     for path in paths:
         for source in _expand(path, globs or TEXT_GLOBS):
-            first = sources.setdefault(os.path.realpath(source.path), source)
+            first = sources.setdefault(real(source.path), source)
             if source.explicit:
-                sources[os.path.realpath(source.path)] = replace(first, explicit=True)
+                sources[real(source.path)] = replace(first, explicit=True)
     return list(sources.values())
 
 
 def without(sources: Iterable[SourceFile], others: Iterable[SourceFile]) -> list[SourceFile]:
     """`sources` that are not among `others`, compared by real path."""
-    taken = {os.path.realpath(other.path) for other in others}
-    return [source for source in sources if os.path.realpath(source.path) not in taken]
+    taken = {real(other.path) for other in others}
+    return [source for source in sources if real(source.path) not in taken]
+
+
+def real(place: FilePlace) -> str:
+    """A path with every link followed; of an object its URL."""
+    return str(place) if isinstance(place, StoredFile) else os.path.realpath(place)
 
 
 def current(source: SourceFile) -> SourceFile:
     """The source with its current size and time of change; `DataError` if the file is gone."""
+    if isinstance(source.path, StoredFile):
+        return _stored(stores.object_of(source.path.url), source.explicit)
     return _source(source.path, source.explicit)
 
 
@@ -83,6 +98,8 @@ def _expand(path: str, globs: Sequence[str]) -> list[SourceFile]:
     if path == STDLIB:
         root = Path(sysconfig.get_path("stdlib"))
         return _walk(root, ("*.py",), _NOT_STDLIB)
+    if stores.is_url(path):
+        return _beneath(path, globs)
     place = Path(path).expanduser().absolute()
     if isdir(place):
         return _walk(place, globs, frozenset())
@@ -94,6 +111,27 @@ def _expand(path: str, globs: Sequence[str]) -> list[SourceFile]:
     return [_source(place, explicit=True)]
 
 
+def _beneath(url: str, globs: Sequence[str]) -> list[SourceFile]:
+    """The object at a URL, or those beneath it whose names match, hidden ones left out."""
+    stores.check_no_secrets(url)
+    names = stores.beneath(url)
+    if list(names) == [""]:
+        return [_stored(names[""], explicit=True)]
+    if not names:
+        raise DataError(f"{url}: there is no object at this URL, nor any beneath it; check its name, bucket and folder")
+    shown = [name for name in names if not any(part.startswith(".") for part in name.split("/"))]
+    taken = [name for name in shown if any(_matches(name, glob) for glob in globs)]
+    if not taken:
+        raise DataError(
+            f"{url}: no object beneath it matches {', '.join(globs)}, only {_endings(shown)}; name others with `glob`"
+        )
+    return [_stored(names[name], explicit=False) for name in sorted(taken, key=lambda name: name.split("/"))]
+
+
+def _stored(found: stores.StoredObject, explicit: bool) -> SourceFile:
+    return SourceFile(StoredFile(found.url), explicit, found.size, found.mark)
+
+
 def _walk(root: Path, globs: Sequence[str], skipped: frozenset[str]) -> list[SourceFile]:
     names = [name for name in _files(root, skipped) if any(_matches(name, glob) for glob in globs)]
     if not names:
@@ -103,11 +141,16 @@ def _walk(root: Path, globs: Sequence[str], skipped: frozenset[str]) -> list[Sou
 
 def _no_file(root: Path, skipped: frozenset[str], globs: Sequence[str]) -> str:
     """What is wrong with a directory in which no file matches: that it is empty, or what it has instead."""
-    endings = Counter(suffix_of(Path(name)) or name for name in _files(root, skipped))
-    if not endings:
+    names = list(_files(root, skipped))
+    if not names:
         return f"{root}: this directory has no files; put some there, or name another"
-    found = ", ".join(f"{count:,} {ending}" for ending, count in endings.most_common(3))
-    return f"{root}: no file in this directory matches {', '.join(globs)}, only {found}; name others with `glob`"
+    return f"{root}: no file in this directory matches {', '.join(globs)}, only {_endings(names)}; name others with `glob`"
+
+
+def _endings(names: Iterable[str]) -> str:
+    """The commonest endings of some names, and how often each comes."""
+    endings = Counter(suffix_of(Path(name)) or name for name in names)
+    return ", ".join(f"{count:,} {ending}" for ending, count in endings.most_common(3))
 
 
 def _files(root: Path, skipped: frozenset[str]) -> Iterator[str]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Protocol
 
 from anyformer.data.progress import meter
 from anyformer.data.tokenizer_specs import TokenizerSpec, learnt
 from anyformer.data.vocabulary import make_tokenizer, sample
+from anyformer.files import locked, replacing_directory
 from anyformer.text.specials import Specials
 from anyformer.text.tokenizers import Tokenizer
 
@@ -56,6 +58,16 @@ def learn_tokenizer(
                     yield text
 
     return make_tokenizer(spec, training, everything, special, in_process=learning >= LEARN_IN_PROCESS_FROM)
+
+
+def kept_tokenizer(folder: Path, make: Callable[[], Tokenizer]) -> Tokenizer:
+    """The tokenizer in `tokenizer` of a folder: made by the first process that comes, for which the others wait."""
+    path = folder / "tokenizer"
+    with locked(folder / ".tokenizer.lock"):
+        if not path.exists():
+            with replacing_directory(path) as partial:
+                make().beside.keep(partial)
+    return Tokenizer.load(path)
 
 
 def _repeated(survey: Survey, times: float) -> Iterator[str]:

@@ -1,92 +1,105 @@
-"""Running text -> a corpus on disk: checked, split, tokenised, written in shards."""
+"""Running text -> a corpus on disk: checked, split, tokenised in stretches, joined into shards."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Self
 
 from anyformer.data.corpus import PreparedFiles
 from anyformer.data.description import Text
 from anyformer.data.progress import meter
-from anyformer.data.reading import Skipped, SourceFacts, TextPiece, changed, check, documents
-from anyformer.data.shards import SplitWriter, token_dtype
-from anyformer.data.sources import SourceFile, current, find_sources, without
-from anyformer.data.splitting import SPLITS, SplitName, SplitRule, assign, decide
-from anyformer.data.surveys import learn_tokenizer
-from anyformer.data.vocabulary import TRAINING_PIECE
+from anyformer.data.reading import changed
+from anyformer.data.shards import RunWriter, SplitWriter, TokenRun, token_dtype
+from anyformer.data.sources import SourceFile, current
+from anyformer.data.splitting import SPLITS, AssignedPiece, SplitRule, assign
+from anyformer.data.stretches import WHOLE, Stretches, WorkShare
+from anyformer.data.surveys import kept_tokenizer, learn_tokenizer
+from anyformer.data.text_survey import TextSurvey
 from anyformer.data.workers import encoded_in_order
-from anyformer.text.errors import DataError
 from anyformer.text.specials import Specials
-from anyformer.text.tokenizers import Tokenizer
+from anyformer.text.tokenizers import TokenArray, Tokenizer
 
 _GROUP_CHARACTERS, _GROUP_PIECES = 2**20, 4096
-Group = list[tuple[SplitName, TextPiece]]
+Group = list[AssignedPiece]
 
 
 @dataclass(frozen=True)
-class TextSurvey:
-    """Facts of a text's files from one pass, and the rule by which it is split."""
+class TextWork:
+    """A text on its way to tokens: facts of its files, its tokenizer and the stretches made so far, kept in `folder`."""
 
-    data: Text
-    facts: Sequence[SourceFacts]
-    held_out: Sequence[SourceFacts]
-    skipped: Sequence[Skipped]
-    rule: SplitRule
+    folder: Path
+    survey: TextSurvey
+    tokenizer: Tokenizer
+    around: tuple[tuple[int, ...], tuple[int, ...]]
+    """Tokens before and behind each document."""
 
     @classmethod
-    def of(cls, data: Text, progress: bool) -> Self:
-        """Read all files once, and refuse what cannot be used."""
-        sources, held_out = text_sources(data)
-        with meter("reading", sum(source.size for source in (*sources, *held_out)), progress) as advance:
-            facts, skipped = _check_all(sources, data.field, advance)
-            facts_held_out, more = _check_all(held_out, data.field, advance)
-        return cls(data, facts, facts_held_out, (*skipped, *more), decide(data, facts))
+    def begun(cls, folder: Path, data: Text, special: Specials, progress: bool, share: WorkShare = WHOLE) -> Self:
+        """The work on `data`, begun or continued in `folder`: its files are read once, and its tokenizer is made."""
+        folder.mkdir(exist_ok=True)
+        survey = TextSurvey.of(data, progress, folder / "facts", share)
+        tokenizer = kept_tokenizer(folder, lambda: learn_tokenizer(data.tokenizer, [(survey, 1.0)], special, progress))
+        return cls(folder, survey, tokenizer, around_documents(tokenizer, special, survey.rule))
 
     @property
-    def bytes(self) -> int:
-        """Size of the text of `paths`, in UTF-8."""
-        return sum(fact.bytes for fact in self.facts)
+    def stretches(self) -> Stretches:
+        """The stretches of the whole text."""
+        return Stretches(self.folder / "stretches", sum(fact.characters for fact in self.survey.every))
 
-    def training(self) -> Iterator[str]:
-        """The text that a tokenizer may learn from: none that is held out."""
-        pieces = assign(self.data, self.rule, self.facts, (), TRAINING_PIECE)
-        return (piece.text for split, piece in pieces if split == "train")
+    def tokenise(self, share: WorkShare, workers: int, progress: bool) -> None:
+        """Make the stretches of a share that are missing."""
+        stretches = self.stretches
+        missing = stretches.missing(share.of(stretches.count))
+        size = sum(fact.bytes for fact in self.survey.every) * len(missing) // stretches.count
+        survey = self.survey
+        pieces = assign(
+            survey.data, survey.rule, survey.facts, survey.held_out,
+            wanted=lambda start, stop: stretches.touched(missing, start, stop),
+        )  # fmt: skip
+        encoded = encoded_in_order(self.tokenizer, self.folder / "tokenizer", _groups(pieces), _texts, size, workers)
+        made = set[int]()
+        # Closed at once on any error, since it may own processes.
+        with meter("tokenising", size, progress) as advance, closing(encoded):
+            items = (item for group, arrays in encoded for item in zip(group, arrays, strict=True))
+            for number, those in groupby(items, lambda item: stretches.number(item[0].at)):
+                advance(self._make(number, those))
+                made.add(number)
+        for number in missing - made:  # nothing begins in them
+            self._make(number, ())
 
-    def everything(self) -> Iterator[str]:
-        """The whole text."""
-        return (piece.text for _, piece in assign(self.data, self.rule, self.facts, self.held_out))
+    def joined(self, folder: Path) -> PreparedFiles:
+        """Write the tokens of all stretches, in order, into an empty folder."""
+        writers = {name: SplitWriter(folder, name, token_dtype(self.tokenizer.vocab_size)) for name in SPLITS}
+        for number in range(self.stretches.count):
+            arrays = self.stretches.read(number)
+            for name, writer in writers.items():
+                writer.add(TokenRun.of(name, arrays))
+        return PreparedFiles(
+            self.tokenizer,
+            {name: writer.close() for name, writer in writers.items()},
+            {str(fact.source.path): fact.fingerprint for fact in self.survey.every},
+            self.survey.skipped,
+        )
 
-
-def make_text(folder: Path, data: Text, special: Specials, workers: int, progress: bool) -> PreparedFiles:
-    """Write the tokens of the data's files into an empty folder."""
-    survey = TextSurvey.of(data, progress)
-    facts, rule = (*survey.facts, *survey.held_out), survey.rule
-    tokenizer = learn_tokenizer(data.tokenizer, [(survey, 1.0)], special, progress)
-    tokenizer.beside.keep(folder)  # for processes
-    before, behind = around_documents(tokenizer, special, rule)
-    writers = {name: SplitWriter(folder, name, token_dtype(tokenizer.vocab_size), before, behind) for name in SPLITS}
-    size = sum(fact.bytes for fact in facts)
-    groups = _groups(assign(data, rule, survey.facts, survey.held_out))
-    encoded = encoded_in_order(tokenizer, folder, groups, _texts, size, workers)
-    # Closed at once on any error, since it may own processes.
-    with meter("tokenising", size, progress) as advance, closing(encoded):
-        for group, arrays in encoded:
-            for (split, piece), tokens in zip(group, arrays, strict=True):
-                length = len(piece.text.encode())
-                writers[split].add(tokens, length, piece.ends)
-                advance(length)
-    for fact in facts:
-        if current(fact.source).identity() != fact.source.identity():
-            raise changed(fact.source)
-    return PreparedFiles(
-        tokenizer,
-        {name: writer.close() for name, writer in writers.items()},
-        {str(fact.source.path): fact.fingerprint for fact in facts},
-        survey.skipped,
-    )
+    def _make(self, number: int, items: Iterable[tuple[AssignedPiece, TokenArray]]) -> int:
+        """Keep a stretch, unless a file that it is of has changed meanwhile; gives the bytes of its text."""
+        writers, sources = {name: RunWriter(*self.around) for name in SPLITS}, dict[SourceFile, None]()
+        for each, tokens in items:
+            writers[each.split].add(tokens, len(each.piece.text.encode()), each.begins, each.piece.ends)
+            sources[each.source] = None
+        for source in sources:
+            if current(source).identity() != source.identity():
+                raise changed(source)
+        dtype = token_dtype(self.tokenizer.vocab_size)
+        runs = {name: writer.run() for name, writer in writers.items()}
+        self.stretches.write(
+            number, {key: array for name, run in runs.items() for key, array in run.arrays(name, dtype).items()}
+        )
+        return sum(run.bytes for run in runs.values())
 
 
 def around_documents(tokenizer: Tokenizer, special: Specials, rule: SplitRule) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -101,46 +114,17 @@ def around_documents(tokenizer: Tokenizer, special: Specials, rule: SplitRule) -
     return ((), end) if special.rows else (frame.before, frame.behind or end)
 
 
-def text_sources(data: Text) -> tuple[list[SourceFile], list[SourceFile]]:
-    """The files to train on and the files of `validation_paths`."""
-    held_out = find_sources(data.validation_paths, data.glob)
-    sources = without(find_sources(data.paths, data.glob), held_out)
-    if not sources:
-        raise DataError(f"paths = {list(data.paths)}: every file is also in validation_paths; nothing is left to train on")
-    return sources, held_out
+def _texts(group: Sequence[AssignedPiece]) -> list[str]:
+    return [each.piece.text for each in group]
 
 
-def _check_all(
-    sources: Sequence[SourceFile], field: str, advance: Callable[[int], None]
-) -> tuple[list[SourceFacts], list[Skipped]]:
-    facts: list[SourceFacts] = []
-    skipped: list[Skipped] = []
-    for source in sources:
-        checked = check(source, field, advance)
-        if isinstance(checked, Skipped):
-            skipped.append(checked)
-            continue
-        facts.append(checked)
-        if checked.empty:
-            verb = "is" if checked.empty == 1 else "are"
-            skipped.append(Skipped(str(source.path), f"{documents(checked.empty)} {verb} empty"))
-    if sources and not facts:
-        reasons = "; ".join(f"{item.path}: {item.reason}" for item in skipped[:5])
-        raise DataError(f"no file has text ({reasons}); name files of UTF-8 text")
-    return facts, skipped
-
-
-def _texts(group: Group) -> list[str]:
-    return [piece.text for _, piece in group]
-
-
-def _groups(pieces: Iterable[tuple[SplitName, TextPiece]]) -> Iterator[Group]:
+def _groups(pieces: Iterable[AssignedPiece]) -> Iterator[Group]:
     """Pieces in lists of about a million characters."""
     group: Group = []
     characters = 0
-    for item in pieces:
-        group.append(item)
-        characters += len(item[1].text)
+    for each in pieces:
+        group.append(each)
+        characters += len(each.piece.text)
         if characters >= _GROUP_CHARACTERS or len(group) >= _GROUP_PIECES:
             yield group
             group, characters = [], 0

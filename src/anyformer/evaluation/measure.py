@@ -28,7 +28,7 @@ from anyformer.parts.call.reports import Auxiliary
 from anyformer.text import Tokenizer
 from anyformer.training.evaluate import Evaluated, evaluate
 from anyformer.training.held_out import corpus_of
-from anyformer.training.partners import restored_partners, start_partners
+from anyformer.training.partners import whole_partners
 from anyformer.training.run import Run
 
 DOCUMENTS_FROM = 20
@@ -88,9 +88,7 @@ class EvaluationTask:
         if not beside(self.objective):
             return {}
         model, run = self.subject.model, self.run.but(plan=PLAN)
-        if self.subject.run is None:
-            return start_partners(run, model, self.corpus.tokenizer)
-        return restored_partners(run, model, self.corpus.tokenizer, self.subject.run)
+        return whole_partners(run, model, self.corpus.tokenizer, self.subject.run)
 
 
 @dataclass(frozen=True)

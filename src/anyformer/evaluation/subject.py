@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from anyformer.checkpoint import BY_ONE, Checkers
 from anyformer.data import Data, TokenizerFile
 from anyformer.data.recognising import recognised
 from anyformer.describe import UserError, change_all, leads_to
@@ -50,13 +51,18 @@ class Subject:
 
 
 def open_subject(
-    path: Path, *, device: torch.device | str = "cpu", dtype: torch.dtype | None = None, divide: Divide = keep_whole
+    path: Path,
+    *,
+    device: torch.device | str = "cpu",
+    dtype: torch.dtype | None = None,
+    divide: Divide = keep_whole,
+    among: Checkers = BY_ONE,
 ) -> Subject:
     """The model of a run, a checkpoint or a Hugging Face directory; `dtype`: of its weights, by default as stored.
 
-    `divide`: among processes, each of which holds its share.
+    `divide`: among processes, each of which holds its share; `among`: those that check a checkpoint together.
     """
-    model, tokenizer = load(path, plan=PLAN, device=device, dtype=dtype, divide=divide)
+    model, tokenizer = load(path, plan=PLAN, device=device, dtype=dtype, divide=divide, among=among)
     table = model.architecture.output_stack.max_length
     length = trained_length(path) or table or FALLBACK_LENGTH
     return Subject(path, model, tokenizer, min(length, table or length), run_of(path))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Mapping, Sequence, Set
+from functools import reduce
 from math import prod
 from os.path import isdir  # which no name is too long for
 from pathlib import Path
@@ -94,13 +95,17 @@ def load(
     trained = {name: parameter.requires_grad for name, parameter in model.named_parameters()}
     if stored.source.aside:
         warnings.warn(_left_aside(directory, stored.source.aside), Notice, stacklevel=2)
-    portion = divide(model)
+
+    def held_as(stored: torch.dtype) -> torch.dtype:
+        kept = dtype if dtype and stored.is_floating_point else stored
+        return torch.float32 if kept == torch.float16 and family.beyond_fp16 else kept
+
+    sources = {name: rule.stored for rule in of_weights for name in rule.parameters}
+    portion = divide(model, lambda name: held_as(reduce(torch.promote_types, map(stored.type_of, sources[name]))))
     with meter(f"reading {directory.name}", sum(map(prod, shapes.values())), progress, "numbers") as advance:
         for name, tensor in _parameters_of(of_weights, stored, shapes):
             owner, _, leaf = name.rpartition(".")
-            kept = dtype if dtype and tensor.is_floating_point() else tensor.dtype
-            kept = torch.float32 if kept == torch.float16 and family.beyond_fp16 else kept
-            value = portion(name, tensor).to(device=device, dtype=kept)
+            value = portion(name, tensor).to(device=device, dtype=held_as(tensor.dtype))
             setattr(model.get_submodule(owner), leaf, nn.Parameter(value, requires_grad=trained[name]))
             advance(tensor.numel())
     return model.eval(), Tokenizer.found(beside_of(directory) if is_gguf(directory) else Beside.read(directory))

@@ -49,6 +49,9 @@ class WeightSource(Protocol):
     def shape(self, name: str) -> tuple[int, ...]:
         """The shape of a weight, from the file's header."""
 
+    def type_of(self, name: str) -> torch.dtype:
+        """The type of a weight once it is read, from the file's header."""
+
 
 class Stored:
     """The tensors of a directory by name, each read from its file when needed.
@@ -126,6 +129,10 @@ class Stored:
     def shape(self, name: str) -> tuple[int, ...]:
         """The shape of a tensor, from the file's header."""
         return self.source.shape(self._in_the_files(name))
+
+    def type_of(self, name: str) -> torch.dtype:
+        """The type of a tensor once it is read, from the file's header."""
+        return self.source.type_of(self._in_the_files(name))
 
     def _in_the_files(self, name: str) -> str:
         known = self._known_as(name)

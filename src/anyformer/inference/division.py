@@ -19,7 +19,7 @@ from anyformer.inference.hooks import AddedUp, OwnExperts, RowsOfTokens
 from anyformer.model import Architecture
 from anyformer.model.collectives import Group
 from anyformer.model.narrowed import cuts, divided_vocabulary, narrowed, widest_ways
-from anyformer.model.portions import Portion
+from anyformer.model.portions import Portion, Types
 from anyformer.model.reductions import name_of
 from anyformer.model.share import ProcessShare
 from anyformer.model.transformer import Transformer
@@ -61,15 +61,15 @@ class Division:
         """The processes that divide experts; 1 where none do."""
         return 1 if self.holders is None else self.holders.size
 
-    def __call__(self, model: Transformer) -> Portion:
+    def __call__(self, model: Transformer, types: Types) -> Portion:
         """Divide a model on the meta device; gives what this process keeps of each weight. A `Notice` names what stays whole.
 
-        Raises `UserError` for experts that the processes do not divide.
+        Raises `UserError` for experts that the processes do not divide, and for weights that would not fit into free memory.
         """
-        architecture = model.architecture
+        architecture, whole = model.architecture, dict(model.named_parameters())
         self._check_experts(architecture)
         ways = widest_ways(architecture, self.processes, self.experts)
-        kept = Portions(self)
+        kept = Portions()
         for place, stack in architecture.stacks.items():
             module = model.get_submodule(place)
             assert isinstance(module, StackModule)
@@ -81,7 +81,7 @@ class Division:
             _divide_experts(model, self.holders, kept)
         divided = self._divide_vocabulary(model, kept)
         model.share = ProcessShare(narrowed(architecture, ways), self.processes, self.here)
-        kept.numbers = sum(kept.of(name, empty).numel() for name, empty in _whole(architecture).items())
+        self._check_memory(sum(kept.of(name, empty).numel() * types(name).itemsize for name, empty in whole.items()))
         self._tell(architecture, ways, vocabulary=divided)
         return kept
 
@@ -93,6 +93,15 @@ class Division:
             raise UserError(f"--expert {self.experts} divides experts, and the model has none: leave it out")
         if uneven := [count for count in experts if count % self.experts]:
             raise UserError(f"--expert {self.experts} must divide the experts of every layer, and one has {uneven[0]}")
+
+    def _check_memory(self, of_one: int) -> None:
+        """Refuse a model of which the weights of every process here, of so many bytes, would not fit into free memory."""
+        needed, free = self.here * of_one, free_memory(self.device)
+        if needed > free:
+            raise UserError(
+                f"the weights of {self.here} of {self.processes} processes would take {needed / 1e9:,.1f} GB, and "
+                f"{free / 1e9:,.1f} GB of memory are free: start more processes on more devices"
+            )
 
     def _divide_vocabulary(self, model: Transformer, kept: Portions) -> bool:
         """Divide the rows of tables and heads in as many ways as they have equal parts; whether there are some."""
@@ -133,15 +142,12 @@ class Division:
 class Portions:
     """`Portion` of a divided model: the pieces of each weight, by name, from the first dimension of a mesh to the last.
 
-    `elsewhere`: biases of outputs that are added up, which another process adds; `numbers`: of all weights of this process.
+    `elsewhere`: biases of outputs that are added up, which another process adds.
     """
 
-    def __init__(self, division: Division) -> None:
+    def __init__(self) -> None:
         self.pieces: defaultdict[str, list[EqualPart]] = defaultdict(list)
         self.elsewhere: set[str] = set()
-        self.numbers = 0
-        self._division = division
-        self._checked = False
 
     def of(self, name: str, weight: Tensor) -> Tensor:
         """The pieces of a weight, as a view."""
@@ -155,28 +161,8 @@ class Portions:
                 f"{name} is stored in few bits, and such matrices are not divided among processes yet: start one process, or "
                 "take the model that it was made of"
             )
-        self._check_memory(weight)
         part = self.of(name, weight)
         return torch.zeros_like(part) if name in self.elsewhere else part.clone(memory_format=torch.contiguous_format)
-
-    def _check_memory(self, first: Tensor) -> None:
-        """Refuse a model whose weights, of the type of the first, would not fit into free memory, before they are read."""
-        if self._checked:
-            return
-        self._checked = True
-        here, device = self._division.here, self._division.device
-        needed, free = here * self.numbers * first.element_size(), free_memory(device)
-        if needed > free:
-            raise UserError(
-                f"the weights of {here} of {self._division.processes} processes would take {needed / 1e9:,.1f} GB, and "
-                f"{free / 1e9:,.1f} GB of memory are free: start more processes on more devices"
-            )
-
-
-def _whole(architecture: Architecture) -> dict[str, Tensor]:
-    """Every parameter of a whole model, without values."""
-    with torch.device("meta"):
-        return {name: parameter.detach() for name, parameter in Transformer(architecture).named_parameters()}
 
 
 def _divide_branch(branch: BranchModule, model: Transformer, group: Group, kept: Portions) -> None:

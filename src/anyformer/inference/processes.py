@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
+from anyformer.checkpoint import BY_ONE, Checkers
 from anyformer.describe import UserError
 from anyformer.mesh import Mesh, started
 from anyformer.model.portions import Divide, keep_whole
@@ -33,6 +34,11 @@ class OneProcess:
         """What `loading.load` divides models by."""
         return keep_whole
 
+    @property
+    def checkers(self) -> Checkers:
+        """The processes that check a checkpoint together."""
+        return BY_ONE
+
     def same(self, make: Callable[[], T]) -> T:
         """What the first process makes, for all of them."""
         return make()
@@ -52,6 +58,10 @@ class SeveralProcesses:
     @property
     def first(self) -> bool:
         return self.ranks.first
+
+    @property
+    def checkers(self) -> Checkers:
+        return self.ranks
 
     def same(self, make: Callable[[], T]) -> T:
         return self.ranks.same(make)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 import shlex
 from pathlib import Path
+from textwrap import indent
 from typing import ClassVar, Literal
 
 from pydantic import field_validator
 
 from anyformer.describe import UserError
 from anyformer.launching.cluster import Cluster, Program
-from anyformer.launching.launch import Launch, folded
+from anyformer.launching.launch import Launch, folded, waited
 
 BODY = """\
 hosts=(HOSTS)
@@ -46,12 +47,7 @@ done
 
 code=0
 for each in "${running[@]}"; do
-  wait "$each"
-  found=$?
-  while [ "$found" -gt 128 ] && kill -0 "$each" 2>/dev/null; do # a signal ended the wait, not the connection
-    wait "$each"
-    found=$?
-  done
+  WAITED
   [ "$found" -eq 0 ] || code=$found
 done
 rm -r "$folder"
@@ -86,6 +82,7 @@ class Hosts(Cluster):
         words = {
             "HOSTS": " ".join(map(shlex.quote, self.hosts)),
             "DIRECTORY": shlex.quote(self.directory or str(Path.cwd())),
+            "WAITED": indent(waited("each", "found", "connection"), "  ").lstrip(),
             "EXPORTS": "\n".join(self.exports),
             "TORCHRUN": folded(self.torchrun(launch, launch.name, f"{first}:{self.port}")),
         }

@@ -28,6 +28,20 @@ class Launch:
         return f"# anyformer launch: {self.run} on {some}, kept in {self.out}"
 
 
+def waited(job: str, code: str, what: str) -> str:
+    """Lines of shell that wait for a job to end, and put its exit code into a variable.
+
+    `job`: the variable with its number; `what`: its name in the comment.
+    """
+    return f"""\
+wait "${job}"
+{code}=$?
+while [ "${code}" -gt 128 ] && kill -0 "${job}" 2>/dev/null; do # a signal ended the wait, not the {what}
+  wait "${job}"
+  {code}=$?
+done"""
+
+
 def folded(words: list[str]) -> str:
     """A command over several lines of shell: torchrun's options, its rendezvous, the program."""
     breaks = {"--rdzv-backend", "-m"}

@@ -10,27 +10,22 @@ from pydantic import field_validator
 
 from anyformer.describe import Count, UserError
 from anyformer.launching.cluster import Cluster, Program
-from anyformer.launching.launch import Launch, folded
+from anyformer.launching.launch import Launch, folded, waited
 
-BODY = """\
+BODY = f"""\
 head_node=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
 
 # When the time is nearly over, every process of the run saves what it has and ends; then the job queues again.
 ending=
-end() {
+end() {{
   ending=yes
   scancel --signal=TERM "$SLURM_JOB_ID"
-}
+}}
 trap end USR1
 
 SRUN &
 running=$!
-wait "$running"
-code=$?
-while [ "$code" -gt 128 ] && kill -0 "$running" 2>/dev/null; do # the signal ended the wait, not the run
-  wait "$running"
-  code=$?
-done
+{waited("running", "code", "run")}
 if [ -n "$ending" ] && [ "$code" -ne 0 ]; then
   scontrol requeue "$SLURM_JOB_ID"
 fi

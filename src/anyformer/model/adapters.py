@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import torch
 from torch import Tensor, nn
@@ -11,8 +11,9 @@ from torch import Tensor, nn
 from anyformer.describe import UserError
 from anyformer.model.adapted import adapted
 from anyformer.model.architecture import Architecture
+from anyformer.model.divided import copy_in, whole
 from anyformer.model.transformer import Transformer
-from anyformer.operations import Shape, Weight
+from anyformer.operations import Shape
 from anyformer.parts.call.noise import InputDropout, Noise, bits_of
 from anyformer.parts.initialisation import FanIn, Initialisation
 from anyformer.plan import Plan
@@ -31,45 +32,39 @@ def adapt(model: Transformer, adapter: Adapter, seed: int) -> None:
     Low-rank matrices leave the outputs those of the model. On the meta device without values. Raises `UserError` for a matrix
     that no linear map of its own holds.
     """
-    tally = model.architecture.trained_cost(Shape(source=1))
-    model.added |= adapter.added(tally)
+    added = adapter.added(model.architecture.trained_cost(Shape(source=1)))
     match adapter:
         case LowRankAdapter():
-            _put_beside(model, adapter, seed)
+            _put_beside(model, adapter)
+            model.own_rules = {**model.own_rules, **dict.fromkeys(added, _RULES)}
         case Prompt():
             model.put_in_front(adapted(model.architecture, adapter))
+    model.added |= added
     model.adapter = adapter
     model.find_draws()
-    begin(model, seed)
+    if model.device.type != "meta":
+        for name, weight in added.items():
+            rules = model.own_rules.get(name, model.initialisation)
+            copy_in(model.get_parameter(name), rules.fill(weight, name, seed))
+        begin(model, seed)
 
 
-def _put_beside(model: Transformer, adapter: LowRankAdapter, seed: int) -> None:
-    """Give every matrix that the adapter names its low-rank matrices."""
-    tally = model.architecture.trained_cost(Shape(source=1))
-    wanted = adapter.ranks(tally)
+def _put_beside(model: Transformer, adapter: LowRankAdapter) -> None:
+    """Give every matrix that the adapter names its low-rank matrices, still without values."""
+    wanted = adapter.ranks(model.architecture.trained_cost(Shape(source=1)))
     holders = [(name, module) for name, module in model.named_modules() if not isinstance(module, AdaptedLinear)]
     found = set()
     for holder, module in holders:
         for leaf, linear in list(module.named_children()):
             name = f"{holder}.{leaf}" if holder else leaf
             if (path := f"{name}.weight") in wanted and type(linear) is nn.Linear:
-                setattr(module, leaf, _adapted(adapter, linear, name, adapter.beside(tally.weights[path]), seed))
+                setattr(module, leaf, dropping(adapter, linear, name))
                 found.add(path)
     for path in wanted:
         if path not in found:
             raise UserError(
                 f"tuning.adapter.targets: {path} is not the matrix of a plain linear map, so it has no adapter; name others"
             )
-
-
-def _adapted(adapter: LowRankAdapter, linear: nn.Linear, name: str, own: Mapping[str, Weight], seed: int) -> AdaptedLinear:
-    """The linear map called `name` with its adapter, whose parameters are `own`."""
-    made = dropping(adapter, linear, name)
-    if not made.weight.is_meta:
-        with torch.no_grad():
-            for word, weight in own.items():
-                made.get_parameter(word).copy_(_RULES.fill(weight, f"{name}.{word}", seed))
-    return made
 
 
 def dropping(adapter: LowRankAdapter, linear: nn.Linear, name: str) -> AdaptedLinear:
@@ -80,29 +75,56 @@ def dropping(adapter: LowRankAdapter, linear: nn.Linear, name: str) -> AdaptedLi
     return made.train(linear.training)
 
 
-def begin(model: Transformer, seed: int) -> None:
-    """Give parameters of adapters that follow from frozen weights their first values, as after other weights were taken."""
-    if model.device.type == "meta":
-        return
+def narrowed_beside(
+    adapter: LowRankAdapter, whole: nn.Module, part: nn.Module
+) -> dict[str, tuple[AdaptedLinear, AdaptedLinear]]:
+    """Put the adapter beside the maps of `part`, narrower forms of those of `whole`, where these have one; no values yet.
+
+    Gives each adapted map of `whole` and the one that was made, by path; both have one dropout.
+    """
+    adapted_maps = {path: module for path, module in whole.named_modules() if isinstance(module, AdaptedLinear)}
+    made = {}
+    for holder, module in list(part.named_modules()):
+        for leaf, linear in list(module.named_children()):
+            path = f"{holder}.{leaf}" if holder else leaf
+            if path in adapted_maps:
+                assert isinstance(linear, nn.Linear), "the part is built from the same description"
+                own = adapter.linear(linear).train(linear.training)
+                own.dropout = adapted_maps[path].dropout
+                setattr(module, leaf, own)
+                made[path] = adapted_maps[path], own
+    return made
+
+
+def begin(model: Transformer, seed: int, within: Callable[[Callable[[], Tensor]], Tensor] = lambda act: act()) -> None:
+    """Give parameters of adapters that follow from frozen weights their first values, as after other weights were taken.
+
+    Of a model that several processes divide, `within` calls a function in which it can compute.
+    """
     for module in model.modules():
         if isinstance(module, AdaptedLinear):
-            module.begin()
-    if isinstance(model.adapter, Prompt):
-        _begin_prompt(model, model.adapter, seed)
+            _follow(module)
+    if isinstance(model.adapter, Prompt) and model.adapter.first == "vocabulary":
+        assert model.virtual_tokens is not None, "put in front of the text"
+        prompt = model.adapter
+        copy_in(model.virtual_tokens, within(lambda: _of_vocabulary(model, prompt, seed)))
 
 
 @torch.no_grad()
-def _begin_prompt(model: Transformer, prompt: Prompt, seed: int) -> None:
-    """Virtual tokens as the embeddings of tokens drawn without repetition, or drawn as embeddings are."""
-    assert model.virtual_tokens is not None, "put in front of the text"
-    if prompt.first == "random":
-        model.virtual_tokens.copy_(model.initialisation.fill(model.added[VIRTUAL], VIRTUAL, seed))
-        return
+def _follow(linear: AdaptedLinear) -> None:
+    for name, values in linear.first_values(whole(linear.weight)).items():
+        copy_in(getattr(linear, name), values)
+
+
+@torch.no_grad()
+def _of_vocabulary(model: Transformer, prompt: Prompt, seed: int) -> Tensor:
+    """(P, width of the embeddings) of tokens drawn without repetition."""
     vocab = model.architecture.vocabularies["embedding"]
     first_row = torch.zeros(1, dtype=torch.int64)
     drawn = bits_of(Noise.at(seed, 0, first_row), zlib.crc32(VIRTUAL.encode()), torch.arange(vocab))[0].argsort()
     tokens = drawn[torch.arange(prompt.tokens) % vocab]
-    model.virtual_tokens.copy_(model.embedding(tokens[None].to(model.device), None, None)[0])
+    found: Tensor = model.embedding(tokens[None].to(model.device), None, None)[0]
+    return found
 
 
 def plain(model: Transformer) -> Transformer:

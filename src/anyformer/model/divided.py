@@ -52,12 +52,14 @@ def extent_of(tensor: Tensor) -> Extent:
     return Extent(tuple(map(min, start, tensor.shape)), tuple(size))
 
 
-def from_part(own: Tensor, like: DTensor) -> Tensor:
-    """A tensor that is divided as another one is, from this process's part of it."""
+def from_part(own: Tensor, like: DTensor, device: torch.device | None = None) -> Tensor:
+    """A tensor that is divided as another one is, from this process's part of it; `device`: by default that of the other."""
     from torch.distributed.tensor import DTensor
 
     mesh, places = like.device_mesh, like.placements
-    return DTensor.from_local(own.to(like.device), mesh, places, run_check=False, shape=like.shape, stride=like.stride())
+    return DTensor.from_local(
+        own.to(device or like.device), mesh, places, run_check=False, shape=like.shape, stride=like.stride()
+    )
 
 
 def local(tensor: Tensor) -> Tensor:

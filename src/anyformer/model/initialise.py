@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import TypeVar
 
 import torch
@@ -15,6 +16,9 @@ from anyformer.parts.initialisation import Initialisation
 
 class Described(nn.Module):
     """A module with the weights that its description declares, and the rules for their values."""
+
+    own_rules: Mapping[str, Initialisation] = MappingProxyType({})
+    """Rules of weights that do not begin by those of the description, as an adapter's, by name."""
 
     def __repr__(self) -> str:
         """The usual tree of modules, without absent optional parts and dropout of rate 0."""
@@ -52,5 +56,6 @@ def materialise(module: M, device: torch.device | str, seed: int) -> M:
     module.to_empty(device=device)
     declared, rules = module.declared, module.initialisation
     for name, parameter in module.named_parameters():
-        local(parameter).copy_(rules.fill(declared[name], name, seed, extent_of(parameter)))
+        rule = module.own_rules.get(name, rules)
+        local(parameter).copy_(rule.fill(declared[name], name, seed, extent_of(parameter)))
     return module

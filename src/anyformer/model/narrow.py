@@ -24,6 +24,13 @@ def narrow_products(model: nn.Module, precision: Precision, weights: Mapping[str
                 setattr(module, leaf, NarrowLinear(linear, narrow))
 
 
+def narrowed_alike(made: nn.Module, whole: nn.Module) -> None:
+    """Give the linear maps of a module the products that those of the same names in another have."""
+    for name, module in list(whole.named_modules()):
+        if isinstance(module, NarrowLinear):
+            made.set_submodule(name, module.like(made.get_submodule(name)))
+
+
 def histories(model: nn.Module) -> Iterator[tuple[str, Running]]:
     """Every linear map with scales of the updates before, by its path."""
     for name, module in model.named_modules():

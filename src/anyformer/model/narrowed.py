@@ -32,11 +32,16 @@ def cuts(whole: Sublayer, part: Sublayer, width: int, ways: int) -> dict[str, Cu
     parts = part.cost(width, _ANY, Plan()).weights
     made: dict[str, Cut] = {}
     for name, weight in whole.cost(width, _ANY, Plan()).weights.items():
-        sizes = zip(weight.shape, parts[name].shape, strict=True)
-        cut = [dimension for dimension, (all_of_it, own) in enumerate(sizes) if all_of_it != own]
-        assert len(cut) < 2, f"{name} is cut along two dimensions"
-        made[name] = Cut(cut[0]) if cut else Cut(None, 1 / ways if weight.writes else 1.0)
+        cut = cut_of(weight.shape, parts[name].shape)
+        made[name] = Cut(cut, 1 / ways if cut is None and weight.writes else 1.0)
     return made
+
+
+def cut_of(whole: tuple[int, ...], part: tuple[int, ...]) -> int | None:
+    """The dimension in which a part of a tensor is smaller, None where it is all of it."""
+    cut = [dimension for dimension, (all_of_it, own) in enumerate(zip(whole, part, strict=True)) if all_of_it != own]
+    assert len(cut) < 2, f"a tensor of {whole} is cut along two dimensions: {part}"
+    return cut[0] if cut else None
 
 
 def divided_branches(stack: Stack, width: int, ways: int) -> Mapping[tuple[str, str], Sublayer]:

@@ -14,18 +14,15 @@ from math import prod
 
 from anyformer.mesh import Mesh
 from anyformer.model import Architecture
-from anyformer.model.narrowed import Cut, cuts, divided_branches, divided_vocabulary
-from anyformer.model.unlearnt import unlearnt
-from anyformer.operations import Shape
+from anyformer.model.narrowed import divided_branches
 from anyformer.parts.call.shared import SOURCE
 from anyformer.parts.layers.stack import Stack
 from anyformer.parts.sublayer import Routed, Sublayer
-from anyformer.plan import Plan
-from anyformer.planning.staged import Staged, stages_of
+from anyformer.planning.held_weights import FLOAT, GatheredUnit, divided_in_rows, gathered_units, times_computed
+from anyformer.planning.staged import Staged
 
-FLOAT, INTEGER, DOUBLE = 4, 8, 8
-"""Bytes of a number of the tensors, of a count, and of a loss."""
-_PLAN = Plan()
+INTEGER, DOUBLE = 8, 8
+"""Bytes of a count, and of a loss."""
 Bytes = Mapping[tuple[str, str], int]
 """Bytes by operation and dimension of the mesh."""
 
@@ -41,37 +38,12 @@ class Workload:
     source: int
 
 
-@dataclass(frozen=True)
-class _Held:
-    """A weight as a process of a tensor and an expert group holds it: its shape; whether gradients are summed over `tensor`;
-    the stages of a pipeline in which it learns."""
-
-    shape: tuple[int, ...]
-    summed: bool = False
-    expert: bool = False
-    learning: int = 1
-
-    def padded(self, parts: int) -> int:
-        """Bytes with the padding that gives each of `parts` processes equally many rows."""
-        first, *others = self.shape
-        return -(-first // parts) * parts * prod(others) * FLOAT
-
-
-@dataclass(frozen=True)
-class _Unit:
-    """Weights that are gathered together, so many times in a forward and a backward pass, by so many stages of a pipeline."""
-
-    held: list[_Held]
-    gathered: int
-    stages: int = 1
-
-
 def exchanged(architecture: Architecture, mesh: Mesh, pieces: Workload, *, vocabulary: bool, penalties: bool = False) -> Bytes:
     """The bytes of a step on a mesh that is resolved. `vocabulary`: its logits may be divided (`Objective`); `penalties`: its
     routers learn from penalties."""
     found: Counter[tuple[str, str]] = Counter()
-    in_rows = divided_vocabulary(architecture, mesh.tensor) if vocabulary and mesh.tensor > 1 else frozenset[str]()
-    for weights in _units(architecture, mesh, in_rows).values():
+    in_rows = divided_in_rows(architecture, mesh, vocabulary=vocabulary)
+    for weights in gathered_units(architecture, mesh, in_rows).values():
         _of_weights(found, weights, mesh, pieces)
     if mesh.tensor > 1:
         _of_positions(found, architecture, mesh, pieces)
@@ -86,23 +58,12 @@ def exchanged(architecture: Architecture, mesh: Mesh, pieces: Workload, *, vocab
     return {key: size for key, size in found.items() if size}
 
 
-def held(architecture: Architecture, mesh: Mesh, *, vocabulary: bool) -> int:
-    """Bytes, in fp32, of the weights that a process holds between updates; of its gradients and of each moment as many.
-
-    With the padding that gives every process as many rows of a weight.
-    """
-    in_rows = divided_vocabulary(architecture, mesh.tensor) if vocabulary and mesh.tensor > 1 else frozenset[str]()
-    parts = {False: mesh.weights, True: mesh.weights // mesh.expert}
-    staged, of_stage = Staged(architecture, mesh.pipeline), Counter[int | None]()
-    for prefix, unit in _units(architecture, mesh, in_rows).items():
-        size = sum(weight.padded(parts[weight.expert]) // parts[weight.expert] for weight in unit.held)
-        of_stage[staged.stage_of(prefix)] += size
-    return of_stage[None] + max(of_stage[stage] for stage in range(mesh.pipeline))
-
-
-def _of_weights(found: Counter[tuple[str, str]], weights: _Unit, mesh: Mesh, pieces: Workload) -> None:
-    """Weights are gathered before they are used, and their gradients summed."""
-    passes = pieces.count * mesh.alike
+def _of_weights(found: Counter[tuple[str, str]], weights: GatheredUnit, mesh: Mesh, pieces: Workload) -> None:
+    """Weights are gathered before they are used, and their gradients summed: for each pass, or once for all of an update.
+    Copies of the model sum them once."""
+    updates = mesh.replicas * mesh.alike
+    each = pieces.count * mesh.alike
+    passes = updates if mesh.schedule == "zero_bubble" else each
     dividing = "shard" if mesh.context == 1 else "context" if mesh.shard == 1 else "weights"
     outer = "shard" if mesh.expert == mesh.context else "outer"
     groups = ((dividing, mesh.weights, False), (outer, mesh.weights // mesh.expert, True))
@@ -110,19 +71,19 @@ def _of_weights(found: Counter[tuple[str, str]], weights: _Unit, mesh: Mesh, pie
         own = [weight for weight in weights.held if weight.expert == expert]
         learnt = sum(weight.padded(parts) * weight.learning for weight in own)
         if parts > 1:
-            gathered = sum(weight.padded(parts) for weight in own) * weights.stages
+            gathered = sum(weight.padded(parts) for weight in own) * weights.chunks
             found["all-gather", dimension] += gathered * passes * weights.gathered
             found["reduce-scatter", dimension] += learnt * passes
         if (mesh.data or 1) > 1:
-            found["all-reduce", "data"] += learnt // parts * passes
+            found["all-reduce", "data"] += learnt // parts * (each if weights.summed_each_pass else updates)
     summed = sum(prod(weight.shape) * weight.learning for weight in weights.held if weight.summed)
-    found["all-reduce", "tensor"] += summed * FLOAT * passes
+    found["all-reduce", "tensor"] += summed * FLOAT * each
 
 
 def _of_positions(found: Counter[tuple[str, str]], architecture: Architecture, mesh: Mesh, pieces: Workload) -> None:
     """The stream is gathered before each sublayer and scattered behind it, and so are gradients."""
     for stack in architecture.stacks.values():
-        ways, passes = mesh.tensor, pieces.count * _times(stack, architecture, mesh) * mesh.context
+        ways, passes = mesh.tensor, pieces.count * times_computed(stack, architecture, mesh) * mesh.context
         length = -(-_length(stack, architecture, pieces) // mesh.context)
         each = pieces.rows * -(-length // ways) * ways * architecture.width * FLOAT * passes * ways
         divided = divided_branches(stack, architecture.width, ways)
@@ -147,18 +108,19 @@ def _of_context(
     two numbers of each position behind a head. Gradients are scattered the other way round. Processes that divide heads gather
     those that they have, and each of them everything else."""
     ways, width, mtp, numbers, only_there = mesh.context, architecture.width, architecture.mtp, 0, 0
+    last = Staged(architecture, mesh.pipeline, mesh.chunks).layers[-1]
 
     def of_all(length: int) -> int:
         return -(-length // ways) * ways
 
     for stack in architecture.stacks.values():
-        length = of_all(_length(stack, architecture, pieces)) * _times(stack, architecture, mesh)
+        length = of_all(_length(stack, architecture, pieces)) * times_computed(stack, architecture, mesh)
         numbers += length * width * (stack.streams.count if stack.streams else 1)
-        goes_on = stack.depth - len(stages_of(stack.depth, mesh.pipeline)[-1]) if stack is architecture.output_stack else 0
+        goes_on = stack.depth - len(last) if stack is architecture.output_stack else 0
         for i, sublayer in _sublayers(stack, width, mesh.tensor):
             network, gathers = sublayer.resizing.network, sublayer.gathers(width)
             features = width if gathers is None else gathers
-            # Routers' logits are gathered for penalties, which a stage of a pipeline sends on, asked for or not.
+            # Routers' logits are gathered for penalties, which a chunk of a pipeline sends on, asked for or not.
             if gathers is None or penalties or i < goes_on or network is None or network.experts is None:
                 numbers += length * features
             else:
@@ -178,15 +140,15 @@ def _of_context(
 def _of_stages(
     found: Counter[tuple[str, str]], architecture: Architecture, mesh: Mesh, pieces: Workload, in_rows: Collection[str]
 ) -> None:
-    """The stream and three penalties go on, and their gradients come back; gradients of what every stage has are added up, and
-    so is the loss."""
+    """The stream and three penalties go on from chunk to chunk, and gradients come back; those of what every stage has are
+    added up, and so is the loss."""
     stack, ways = architecture.output_stack, mesh.alike
     streams = stack.streams.count if stack.streams else 1
     numbers = pieces.rows * -(-pieces.length // ways) * architecture.width * streams + 3
-    found["send", "pipeline"] += 2 * (mesh.pipeline - 1) * numbers * FLOAT * pieces.count * ways
+    found["send", "pipeline"] += 2 * (mesh.all_chunks - 1) * numbers * FLOAT * pieces.count * ways
     data = mesh.data or 1
-    for unit in _units(architecture, mesh, in_rows).values():
-        if unit.stages > 1:
+    for unit in gathered_units(architecture, mesh, in_rows).values():
+        if unit.chunks > 1:
             copies = (mesh.expert if each.expert else 1 for each in unit.held)
             size = sum(prod(each.shape) * bool(each.learning) * ranks for each, ranks in zip(unit.held, copies, strict=True))
             found["all-reduce", "pipeline"] += size * FLOAT * data * mesh.tensor * mesh.pipeline
@@ -195,12 +157,12 @@ def _of_stages(
 
 def _of_vocabulary(found: Counter[tuple[str, str]], architecture: Architecture, mesh: Mesh, pieces: Workload) -> None:
     """Embedded tokens are summed; behind the head the gradient of its input, and three numbers of each position."""
-    ways, stages, head = mesh.context, mesh.pipeline, architecture.head
+    ways, chunks, head = mesh.context, mesh.all_chunks, architecture.head
     assert head is not None, "logits are divided"
     ahead = 0 if architecture.mtp is None else architecture.mtp.depth
     predicted = pieces.rows * sum(-(-(pieces.length - k) // ways) for k in range(ahead + 1))
-    # Every stage of a pipeline embeds, and the last one alone predicts; all embed every position.
-    embedded = pieces.rows * (pieces.length + (pieces.source if architecture.two_inputs else 0)) * stages
+    # Every chunk of a pipeline embeds, and the last one alone predicts; all embed every position.
+    embedded = pieces.rows * (pieces.length + (pieces.source if architecture.two_inputs else 0)) * chunks
     features = head.features(architecture.width, architecture.table_width)
     sizes = embedded * architecture.table_width + predicted * (features + 3)
     found["all-reduce", "tensor"] += sizes * FLOAT * pieces.count * mesh.alike
@@ -219,7 +181,7 @@ def _routed(architecture: Architecture, mesh: Mesh, pieces: Workload) -> Iterato
     passed = [
         (sublayer, -(-length // (mesh.context if sublayer.gathers(width) is not None else 1)))
         for stack in architecture.stacks.values()
-        for length in [_length(stack, architecture, pieces)] * _times(stack, architecture, mesh)
+        for length in [_length(stack, architecture, pieces)] * times_computed(stack, architecture, mesh)
         for variant in stack.layers
         for sublayer in stack.variants[variant].sublayers
     ]
@@ -238,58 +200,6 @@ def _sublayers(stack: Stack, width: int, ways: int) -> Iterator[tuple[int, Subla
             yield i, divided.get((variant, name), branch.sublayer)
 
 
-def _times(stack: Stack, architecture: Architecture, mesh: Mesh) -> int:
-    """The stages of a pipeline that compute a layer of a stack."""
-    return 1 if stack is architecture.output_stack else mesh.pipeline
-
-
 def _length(stack: Stack, architecture: Architecture, pieces: Workload) -> int:
     """The positions of a stack."""
     return pieces.length if stack is architecture.output_stack else pieces.source
-
-
-def _units(architecture: Architecture, mesh: Mesh, in_rows: Collection[str]) -> Mapping[str, _Unit]:
-    """The learned weights of each layer, gathered for each pass of each layer that shares them, and all else, gathered once.
-
-    `in_rows`: the names of weights that are divided by tokens.
-    """
-    divided = _cuts(architecture, mesh.tensor) if mesh.tensor > 1 else {}
-    still, staged = unlearnt(architecture), Staged(architecture, mesh.pipeline)
-    units = {"": _Unit([], 1, mesh.pipeline)}
-    for place, stack in architecture.stacks.items():
-        stages = _times(stack, architecture, mesh)
-        units |= {f"{place}.layers.{i}.": _Unit([], 2 * uses, stages) for i, uses in Counter(stack.owners).items()}
-    for name, weight in architecture.trained_cost(Shape(source=1)).weights.items():
-        if name in still:
-            continue
-        unit = next(unit for prefix, unit in reversed(units.items()) if name.startswith(prefix))
-        cut = divided.get(name, Cut(0) if name in in_rows else None)
-        shape = list(weight.shape)
-        if cut is not None and cut.dimension is not None:
-            shape[cut.dimension] //= mesh.tensor
-        expert = weight.role == "expert" and mesh.expert > 1
-        if expert:
-            shape[0] //= mesh.expert
-        summed = cut is not None and cut.dimension is None
-        learning = 1 if unit.stages == 1 else len(staged.learning(name))
-        unit.held.append(_Held(tuple(shape), summed, expert, learning))
-    return units
-
-
-def _cuts(architecture: Architecture, ways: int) -> dict[str, Cut]:
-    """The cuts of the weights of all layers; not those of sublayers that every process computes whole."""
-    found: dict[str, Cut] = {}
-    width = architecture.width
-    for place, stack in architecture.stacks.items():
-        divided = divided_branches(stack, width, ways)
-        for i, variant in enumerate(stack.layers):
-            block = stack.variants[variant].of_layer(i, stack.depth)
-            beside = set(block.cost(width, Shape(source=1), _PLAN, stack.streams, i).weights)
-            for name, branch in block.branches.items():
-                inner = branch.sublayer.cost(width, Shape(source=1), _PLAN).weights
-                beside -= {f"{name}.sublayer.{weight}" for weight in inner}
-                if (variant, name) in divided:
-                    own = cuts(branch.sublayer, divided[variant, name], width, ways)
-                    found |= {f"{place}.layers.{i}.{name}.sublayer.{weight}": cut for weight, cut in own.items()}
-            found |= {f"{place}.layers.{i}.{weight}": Cut(None) for weight in beside}
-    return found

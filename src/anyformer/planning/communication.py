@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from anyformer.mesh import Schedule
+
 
 def all_gather(size: int, ranks: int) -> int:
     """(n - 1) / n * S: every rank passes on each shard but the one that its successor began with."""
@@ -32,10 +34,12 @@ def pipeline_sends(tokens: int, width: int, element: int, *, micro_batches: int,
     return 2 * micro_batches * chunks * tokens * width * element
 
 
-def bubble(busy: Sequence[float], micro_batches: int, chunks: int = 1) -> float:
+def bubble(busy: Sequence[float], micro_batches: int, chunks: int = 1, schedule: Schedule = "1f1b") -> float:
     """Idle seconds of the slowest of stages that are `busy` for so many seconds: those of one micro-batch in all others, by v.
 
     (p - 1) / (v * m) of its time where stages are alike (Narayanan et al. 2021, arXiv 2104.04473, section 2.2.2); exact where
-    the slowest is the last, which has the head, and at most that elsewhere.
+    the slowest is the last, which has the head, and at most that elsewhere. With `zero_bubble` a third of it: gradients of
+    weights are computed meanwhile, forward, backward for inputs and for weights taking as long each: (p - 1) (F + B - W) in
+    place of (p - 1) (F + B + W) (Qi et al. 2023, arXiv 2401.10241, table 1, ZB-H1).
     """
-    return (sum(busy) - max(busy)) / (chunks * micro_batches)
+    return (sum(busy) - max(busy)) / (chunks * micro_batches) / (3 if schedule == "zero_bubble" else 1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+from anyformer.mesh import Schedule
 from anyformer.model import Architecture
 from anyformer.plan import Checkpointing
 
@@ -53,6 +54,8 @@ class Layout:
     behind: bool = False
     """Whether tokens are sent to experts while another micro-batch is computed (DualPipe, arXiv 2412.19437, section 3.2.1)."""
 
+    schedule: Schedule = "1f1b"
+    """The order of passes on each stage of the pipeline (`Mesh.schedule`)."""
     waits: bool = True
     """Whether hosts read how many tokens each rank sends before they launch what follows: not where capacity fixes these, nor
     where kernels are captured in graphs."""
@@ -63,7 +66,7 @@ class Layout:
                 raise ValueError(f"{name} should be at least 1, got {getattr(self, name)}")
         if self.checkpointing not in get_args(Checkpointing):
             raise ValueError(f"checkpointing is one of {', '.join(get_args(Checkpointing))}, got {self.checkpointing!r}")
-        for name, words in (("sharded", Sharded), ("dispatcher", Dispatcher)):
+        for name, words in (("sharded", Sharded), ("dispatcher", Dispatcher), ("schedule", Schedule)):
             if getattr(self, name) not in get_args(words):
                 raise ValueError(f"{name} is one of {', '.join(get_args(words))}, got {getattr(self, name)!r}")
 
@@ -83,9 +86,13 @@ class Layout:
 
     @property
     def runs(self) -> bool:
-        """Whether a run's mesh can be this: without a pipeline, with weights sharded, experts among ranks that shard."""
-        whole = self.fsdp > 1 and self.sharded != "weights"
-        return self.pp == 1 and not whole and self.sp and self.fsdp % self.ep == 0
+        """Whether a run's mesh can be this: with weights sharded wherever states are (whole in a step of `zero_bubble`),
+        experts among ranks that shard, and a micro-batch for each stage at least."""
+        apart = self.schedule == "zero_bubble"
+        as_run = self.fsdp == 1 or self.sharded == ("optimiser" if apart else "weights")
+        if apart and self.checkpointing != "none":
+            return False
+        return as_run and self.sp and self.fsdp % self.ep == 0 and self.micro_batches >= self.pp and not self.behind
 
     @property
     def sequences(self) -> int:
@@ -105,7 +112,8 @@ class Layout:
     def __str__(self) -> str:
         sizes = [f"{name} {getattr(self, name)}" for name in ("dp", "fsdp", "tp", "ep", "pp") if getattr(self, name) > 1]
         text = " x ".join(sizes) or "one rank"
-        return text + (f", {self.chunks} chunks" if self.chunks > 1 else "")
+        chunks = f", {self.chunks} chunks" if self.chunks > 1 else ""
+        return text + chunks + (", zero-bubble" if self.schedule == "zero_bubble" else "")
 
 
 @dataclass(frozen=True)
@@ -147,8 +155,9 @@ def problems(layout: Layout, bounds: DividedSizes, length: int) -> tuple[str, ..
     pp, tp, ep, chunks = layout.pp, layout.tp, layout.ep, layout.chunks
     if pp * chunks > bounds.depth + _ENDS:
         reasons.append(f"pp x chunks = {pp} x {chunks} needs as many layers, and there are {bounds.depth}")
-    if chunks > 1 and (pp == 1 or layout.micro_batches % pp):
-        reasons.append(f"chunks = {chunks} needs stages that divide the micro-batches: pp = {pp}, m = {layout.micro_batches}")
+    if (chunks, layout.schedule) != (1, "1f1b") and (pp == 1 or layout.micro_batches % pp):
+        said = f"chunks = {chunks}" if chunks > 1 else f"schedule = {layout.schedule}"
+        reasons.append(f"{said} needs stages that divide the micro-batches: pp = {pp}, m = {layout.micro_batches}")
     reasons += [f"tp = {tp} does not divide {count} heads" for count in bounds.indivisible(tp)]
     if bounds.width % tp:
         reasons.append(f"tp = {tp} does not divide the width {bounds.width}")

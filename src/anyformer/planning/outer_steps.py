@@ -35,11 +35,16 @@ class OuterSteps:
                 raise UserError(f"{name} of outer steps is 1 or more, got {getattr(self, name)}")
         if self.delay < 0:
             raise UserError(f"delay of outer steps is a number of inner steps, 0 or more, got {self.delay}")
-        if (least := self.fragments * max(self.delay, 1)) > self.every:
+        if self.least > self.every:
             raise UserError(
                 f"{self.fragments} fragments that travel for {max(self.delay, 1)} inner steps do not fit into the {self.every} "
-                f"between outer steps: take {least} or more, or fewer fragments"
+                f"between outer steps: take {self.least} or more, or fewer fragments"
             )
+
+    @property
+    def least(self) -> int:
+        """The fewest inner steps between two outer ones, in which F fragments travel one after another: F * max(delay, 1)."""
+        return self.fragments * max(self.delay, 1)
 
     def exchanged(self, parameters: int, replicas: int) -> int:
         """Bytes that leave a replica between two outer steps, all fragments together: 2 (k - 1) / k * parameters * bits / 8."""

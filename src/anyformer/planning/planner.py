@@ -14,10 +14,12 @@ from anyformer.costs.named_hardware import hardware_of
 from anyformer.describe import UserError
 from anyformer.model import Architecture
 from anyformer.plan import Checkpointing, Plan
+from anyformer.planning.dealing import dealt, stages
 from anyformer.planning.fabric import Fabric, crossed
 from anyformer.planning.layout import DividedSizes, Layout, Sharded, bounds, divisors, nested, problems
 from anyformer.planning.rank import memory
-from anyformer.planning.stages import PlannedStage, UnitRow, row_of, stages
+from anyformer.planning.staged import Staged, undivided_layers
+from anyformer.planning.stages import PlannedStage, UnitRow, row_of
 from anyformer.planning.step import LayoutTime, Machine, Sent, sent, step_time
 
 _LARGEST_MICRO_BATCH, _LARGEST_TP = 8, 16
@@ -118,14 +120,14 @@ def plan_training(
     those of one node, pod or region of the `fabric`, or not; micro-batches of 1 to 8; the least sharding and checkpointing that
     fit, or `checkpointing` alone.
     Tokens go to experts once to each node; `behind`: while another micro-batch is computed. `runs`: only layouts that a run
-    can have (`Layout.runs`).
+    can have (`Layout.runs`), with layers dealt as a run deals them.
     """
     machine = machine_of(hardware, plan := plan or Plan(), fabric)
     sequences = batch_tokens // length
     if sequences < 1:
         raise UserError(f"a batch of {batch_tokens:,} tokens holds no sequence of {length:,}: raise it, or shorten the length")
     row = row_of(architecture, length, plan.but(precision=machine.precision), source_length, prefix)
-    parts_of = cache(lambda pp, chunks: stages(row, pp, chunks))
+    parts_of = cache(lambda pp, chunks: _parts(row, Staged(architecture, pp, chunks), runs=runs))
     fitting: list[Candidate] = []
     large: dict[tuple[int, int, int], Candidate] = {}
     impossible = Counter[str]()
@@ -136,11 +138,13 @@ def plan_training(
         if runs and not replace(layout, sharded="weights").runs:
             continue
         tried += 1
-        if reasons := problems(layout, sizes, length) + machine.fabric.problems(layout):
-            impossible[reasons[0]] += 1
+        reasons = problems(layout, sizes, length) + machine.fabric.problems(layout)
+        parts, reason = ((), reasons[0]) if reasons else parts_of(layout.pp, layout.chunks)
+        if reason:
+            impossible[reason] += 1
             continue
         ways: tuple[Sharded, ...] = ("weights",) if runs else get_args(Sharded)
-        for candidate in _least(row, parts_of(layout.pp, layout.chunks), layout, machine, hows, ways):
+        for candidate in _least(row, parts, layout, machine, hows, ways):
             kind = (layout.tp, layout.pp, layout.ep)
             if candidate.fits:
                 fitting.append(candidate)
@@ -159,6 +163,14 @@ def machine_of(hardware: str | Hardware, plan: Plan, fabric: Fabric | None = Non
     """The hardware, by its name or itself, with the plan's precision, of which `auto` is the faster one there."""
     on = hardware_of(hardware)
     return Machine(on, on.resolved(plan).precision, fabric or Fabric())
+
+
+def _parts(row: UnitRow, staged: Staged, *, runs: bool) -> tuple[tuple[PlannedStage, ...], str]:
+    """The stages of a pipeline, `runs`: as a run deals its layers; and why a run cannot, empty if it can."""
+    if not runs or staged.count == 1:
+        return stages(row, staged.count, staged.chunks), ""
+    problem = undivided_layers(staged)
+    return ((), f"pp = {staged.count}: {problem}") if problem else (dealt(row, staged), "")
 
 
 def _mesh(layout: Layout) -> tuple[int, ...]:

@@ -12,10 +12,12 @@ def in_flight(layout: Layout, stage: int) -> tuple[int, int]:
 
     min(m, p - s) where forward and backward alternate; min(m v, 2 (p - s - 1) + (v - 1) p + 1) / v with v chunks, which is
     p (1 + (p - 1) / (p v)) for the first stage (Narayanan et al. 2021, arXiv 2104.04473, section 2.2; Korthikanti et al.
-    2022, 2205.05198, section 4.2.3). One more with `layout.behind`, as two are computed at once (DeepSeek-V3, arXiv
-    2412.19437, table 2).
+    2022, 2205.05198, section 4.2.3); min(m, p) with `zero_bubble`, whose gradients of weights come later (Qi et al. 2023,
+    2401.10241, table 1). One more with `layout.behind`, as two are computed at once (DeepSeek-V3, 2412.19437, table 2).
     """
     later = layout.pp - stage - 1
+    if layout.schedule == "zero_bubble":
+        return min(layout.micro_batches, layout.pp), 1
     if layout.chunks == 1:
         return min(layout.micro_batches, later + 1 + layout.behind), 1
     warm = 2 * later + (layout.chunks - 1 + layout.behind) * layout.pp + 1

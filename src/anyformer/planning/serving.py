@@ -18,10 +18,11 @@ from anyformer.model import Architecture
 from anyformer.operations import Shape, StateBytes
 from anyformer.plan import Plan
 from anyformer.planning import communication, links
+from anyformer.planning.dealing import stages
 from anyformer.planning.divided import nothing_saved
 from anyformer.planning.layout import MOST_RANKS, DividedSizes, Layout, bounds, divisors
 from anyformer.planning.routing import copies
-from anyformer.planning.stages import PlannedStage, UnitRow, place, row_of, stages
+from anyformer.planning.stages import PlannedStage, UnitRow, place, row_of
 from anyformer.quantising import FORMATS
 
 BEYOND = 4

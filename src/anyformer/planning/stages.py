@@ -1,4 +1,4 @@
-"""An architecture as a row of units for a pipeline: the embeddings, each layer, the head; and the stages made of them."""
+"""An architecture as a row of units for a pipeline: the embeddings, each layer, the head; and a stage of them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from anyformer.model import Architecture
 from anyformer.operations import Address, ExpertProduct, Node, Product, Shape
 from anyformer.plan import Checkpointing, Plan
 from anyformer.planning.divided import CHECKPOINTING, NOTHING, ByCheckpointing, SavedBytes, Saving, saved_by_place
-from anyformer.planning.partition import even_pieces, partition
 from anyformer.planning.routing import MixtureRouting
 
 ENTRANCE, EXIT = "entrance", "exit"
@@ -269,27 +268,3 @@ def _sums_and_experts(nodes: Sequence[Node], steps: int) -> tuple[int, tuple[Mix
             elif isinstance(work, Product) and work.role == "row":
                 summed.add(node.address.branch)
     return 2 * min(len(summed), steps), tuple(routed)
-
-
-def stages(row: UnitRow, pp: int, chunks: int, *, even: bool = False) -> tuple[PlannedStage, ...]:
-    """The distinct stages of a pipeline, each where it comes first: stage s has the chunks s, s + p, ...
-
-    Chunks are neighbouring units, the chunk with most work as small as possible, or all with as many layers. A group of
-    weights that two units of a stage share is stored once.
-    """
-    each, rest = divmod(len(row.units) - 2, pp * chunks)
-    ends = even_pieces(each, pp * chunks) if even and not rest else partition([unit.flops for unit in row.units], pp * chunks)
-    pieces = [row.units[start:end] for start, end in zip([0, *ends], ends, strict=False)]
-    distinct: dict[object, PlannedStage] = {}
-    for stage in range(pp):
-        members = tuple(unit for piece in pieces[stage::pp] for unit in piece)
-        names = dict.fromkeys(name for unit in members for name in unit.holds if name in row.parameters)
-        groups = [row.parameters[name] for name in names]
-        total = sum(groups, StageParameters())
-        key = (total, sum(unit.flops for unit in members))
-        if key not in distinct:
-            largest = max(groups, key=lambda group: group.total, default=StageParameters())
-            distinct[key] = PlannedStage(stage, members, total, largest, row.length)
-        else:
-            distinct[key] = replace(distinct[key], copies=distinct[key].copies + 1)
-    return tuple(distinct.values())

@@ -145,12 +145,13 @@ def step_time(row: UnitRow, stages: tuple[PlannedStage, ...], layout: Layout, ma
                all compute beside them, those of each step the last micro-batch's backward pass, and so do those beyond a pod
                or region of `machine.fabric`, which take the links of their tier (`fabric.crossed`).
     bubble     the time of one micro-batch in all other stages, by v chunks: (p - 1) / (v m) of that of all micro-batches where
-               stages are alike (Narayanan et al. 2021); sends between stages are hidden by other micro-batches
+               stages are alike (Narayanan et al. 2021), and a third of it with `zero_bubble` (Qi et al. 2023); sends between
+               stages are hidden by other micro-batches
     """
     times = [_stage_time(row, stage, layout, machine) for stage in stages]
     slowest = max(times, key=lambda time: time.total)
     busy = [time.busy for stage, time in zip(stages, times, strict=True) for _ in range(stage.copies)]
-    return replace(slowest, bubble=communication.bubble(busy, layout.micro_batches, layout.chunks))
+    return replace(slowest, bubble=communication.bubble(busy, layout.micro_batches, layout.chunks, layout.schedule))
 
 
 def _stage_time(row: UnitRow, stage: PlannedStage, layout: Layout, machine: Machine) -> LayoutTime:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import nullcontext
 from functools import partial
 from typing import Any, NamedTuple
@@ -40,6 +40,10 @@ class Operand(NamedTuple):
 
 Stored = Callable[[Tensor, str], Operand]
 """A matrix (R, C) and what it is, `input`, `weight` or `gradient`, as the operand of a product that sums over C."""
+
+
+Largest = Callable[[Tensor], Tensor]
+"""The greatest magnitude (0-d) in all of a tensor, from that in the part that this process has."""
 
 
 def scale_of(greatest: Tensor, dtype: torch.dtype) -> Tensor:
@@ -105,19 +109,25 @@ class _Products(torch.autograd.Function):
         return input_gradient, weight_gradient, None, None
 
 
+def own_largest(greatest: Tensor) -> Tensor:
+    """`Largest` of a tensor that one process has."""
+    return greatest
+
+
 class _Current:
     """Operands of 8 bits whose scales follow from themselves, one for each tensor or row, or from the updates before."""
 
     def __init__(self, precision: Fp8) -> None:
         self.precision = precision
         self.running = Running(precision.history) if precision.scaling == "running" else None
+        self.largest: Largest = own_largest
 
     def operand(self, x_RC: Tensor, what: str, *, note: bool) -> Operand:
         dtype = FORMATS[self.precision.backward if what == "gradient" else "e4m3"]
+        by_row = self.precision.scaling == "channel"
+        greatest = x_RC.abs().amax(1, keepdim=True) if by_row else self.largest(x_RC.abs().amax())
         if self.running is not None:
-            greatest = self.running.maximum(what, x_RC, note=note)
-        else:
-            greatest = x_RC.abs().amax(1, keepdim=True) if self.precision.scaling == "channel" else x_RC.abs().amax()
+            greatest = self.running.maximum(what, greatest, note=note)
         return stored(x_RC, scale_of(greatest, dtype), dtype)
 
 
@@ -140,12 +150,15 @@ def unsaturated(greatest: Tensor, format: ScaledFormat) -> Tensor:
     return power_of_two(exponent.clamp(-E8M0.bias, E8M0.bias)).float()
 
 
-MAKERS: Mapping[str, Callable[[Any], _Current | _Blocks]] = {
-    Fp8().kind: _Current,
-    Mxfp8().kind: lambda precision: _Blocks(MXFP8, up=precision.scale == "up"),
-    Nvfp4().kind: lambda _: _Blocks(NVFP4),
-}
-"""What makes the operands of a precision, by its kind."""
+def maker_of(precision: Narrow) -> _Current | _Blocks:
+    """What makes the operands of a precision."""
+    match precision:
+        case Fp8():
+            return _Current(precision)
+        case Mxfp8():
+            return _Blocks(MXFP8, up=precision.scale == "up")
+    assert isinstance(precision, Nvfp4), f"nothing makes operands of {precision.kind}"
+    return _Blocks(NVFP4)
 
 
 class NarrowLinear(nn.Linear):
@@ -156,13 +169,24 @@ class NarrowLinear(nn.Linear):
         self.in_features, self.out_features = linear.in_features, linear.out_features
         self.weight = linear.weight
         self.register_parameter("bias", linear.bias)
-        self.maker = MAKERS[precision.kind](precision)
+        self.precision, self.maker = precision, maker_of(precision)
         self.once = precision.shares in ("tensor", "running")
+
+    def like(self, other: nn.Module) -> NarrowLinear:
+        """Another linear map, with products like these."""
+        assert isinstance(other, nn.Linear)
+        return NarrowLinear(other, self.precision).train(self.training)
 
     @property
     def running(self) -> Running | None:
         """Scales of the updates before, where the precision has them."""
         return self.maker.running
+
+    def divide(self, largest: Largest) -> None:
+        """Take part in products whose tensors several processes divide, perhaps in more than one way."""
+        assert isinstance(self.maker, _Current), "a block is no process's alone"
+        own, maker = self.maker.largest, self.maker
+        maker.largest = lambda greatest: largest(own(greatest))
 
     def forward(self, x: Tensor) -> Tensor:
         kind = x.device.type

@@ -19,12 +19,12 @@ class Running:
         self.maxima = torch.zeros(len(OPERANDS), history, device="cpu")
         self.seen = torch.zeros(len(OPERANDS), device="cpu")
 
-    def maximum(self, operand: str, x: Tensor, *, note: bool) -> Tensor:
-        """The magnitude (0-d, fp32) that `operand` is scaled by; with `note` that of `x` counts for later updates."""
-        if self.maxima.device != x.device:
-            self.maxima, self.seen = self.maxima.to(x.device), self.seen.to(x.device)
+    def maximum(self, operand: str, greatest: Tensor, *, note: bool) -> Tensor:
+        """The magnitude (0-d, fp32) that `operand` is scaled by; with `note` its own, `greatest`, counts for later updates."""
+        if self.maxima.device != greatest.device:
+            self.maxima, self.seen = self.maxima.to(greatest.device), self.seen.to(greatest.device)
         at = OPERANDS.index(operand)
-        now = x.detach().abs().amax().float()
+        now = greatest.detach().float()
         if note:
             self.seen[at] = torch.maximum(self.seen[at], now)
         before = self.maxima[at].amax()

@@ -88,7 +88,8 @@ def quantised(
 def hold(model: nn.Module, path: str, format: MatrixFormat) -> None:
     """Put the weight at a path into `format`, in the model itself, each number rounded to the nearest; it learns no more."""
     assert isinstance(format, Quantising), f"{format.name} stores plain numbers"
-    held_as(model, path, Quantised.of(model.get_parameter(path), format))
+    matrix = model.get_parameter(path)
+    held_as(model, path, Quantised.empty(matrix, format) if matrix.is_meta else Quantised.of(matrix, format))
 
 
 def held_as(model: nn.Module, path: str, value: Quantised) -> None:

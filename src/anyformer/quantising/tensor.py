@@ -11,12 +11,11 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.utils._pytree import tree_map_only
 
-from anyformer.describe import UserError
 from anyformer.parts.experts.chosen import chosen_product, each_by_its_own
 from anyformer.parts.experts.grouped import grouped_products, groups_with_rows, one_by_one
 from anyformer.quantising.format import Quantising
 from anyformer.quantising.formats import FORMATS, HALF, SINGLE
-from anyformer.quantising.plain import Plain
+from anyformer.quantising.packing import typed
 from anyformer.quantising.products import QuantisedProduct
 
 _ATEN = torch.ops.aten
@@ -47,6 +46,13 @@ class Quantised(Tensor):
         """The matrix, each number rounded to the nearest."""
         return cls(format.quantised(matrix.detach()), format, tuple(matrix.shape), matrix.dtype)
 
+    @classmethod
+    def empty(cls, matrix: Tensor, format: Quantising) -> Self:
+        """A matrix like this one, on its device, still without values."""
+        shape = tuple(matrix.shape)
+        planes = {name: matrix.new_empty(size, dtype=typed(kind)) for name, (size, kind) in format.planes(shape).items()}
+        return cls(planes, format, shape, matrix.dtype)
+
     @property
     def restored(self) -> Tensor:
         """The matrix as plain numbers."""
@@ -70,17 +76,6 @@ class Quantised(Tensor):
     def stored_bytes(self) -> int:
         """Bytes of the planes."""
         return sum(plane.nbytes for plane in self.planes.values())
-
-    def become(self, other: Tensor) -> None:
-        """Become equal to another matrix of this format, in place."""
-        if isinstance(self.format, Plain) and not isinstance(other, Quantised):
-            self.planes["codes"].copy_(other)
-            return
-        if not isinstance(other, Quantised) or other.format != self.format:
-            held = other.format.name if isinstance(other, Quantised) else f"plain {other.dtype}"
-            raise UserError(f"the matrix is stored as {self.format.name}, and the weights read are {held}")
-        for name, plane in self.planes.items():
-            plane.copy_(other.planes[name])
 
     def __repr__(self) -> str:  # type: ignore[override]
         return f"Quantised({self.format.name}, shape={tuple(self.shape)}, dtype={self.dtype}, device={self.device})"

@@ -60,7 +60,7 @@ class ResolvedArm:
     def tokens(self) -> int:
         """Tokens of training."""
         assert self.run.steps is not None
-        return self.run.steps * self.run.batch * self.run.length
+        return self.run.steps * self.run.tokens
 
     @property
     def flops(self) -> int:
@@ -171,5 +171,5 @@ def _budgeted(run: Run, study: Study, base: Run) -> Run:
     if study.budget == "flops":
         steps = round(base.steps * flops_of(base) / flops_of(run))
     else:
-        steps = round(base.steps * base.batch * base.length / (run.batch * run.length))
+        steps = round(base.steps * base.tokens / run.tokens)
     return run.but(steps=max(1, steps))

@@ -59,7 +59,7 @@ def in_turns(base: Run, arm: Run) -> Turns:
     for a while slows both."""
     device = default_device()
     steps = [TrainingStep(run.architecture, run.piece, run.plan, device, run.optimiser) for run in (base, arm)]
-    share = base.batch * base.length / (arm.batch * arm.length)
+    share = base.tokens / arm.tokens
     seconds: tuple[list[float], list[float]] = [], []
     for turn in range(WARM + ROUNDS):
         for side in (0, 1) if turn % 2 else (1, 0):

@@ -10,7 +10,6 @@ from torch import Tensor, nn
 
 from anyformer.model import Architecture
 from anyformer.model.narrowed import Cut, cuts, divided_branches
-from anyformer.model.transformer import build
 from anyformer.parts.call.context import Context
 from anyformer.parts.call.noise import Noise
 from anyformer.parts.call.reports import Auxiliary
@@ -19,17 +18,14 @@ from anyformer.parts.layers.stack_module import StackModule
 from anyformer.plan import Plan
 from anyformer.testing.comparisons import equal
 from anyformer.testing.inputs import inputs
+from anyformer.testing.models import evaluated
 
 WAYS = 2
 
 
 def parts_of_sublayers_add_up(architecture: Architecture) -> None:
     """The outputs of the parts that two processes compute of a sublayer add up to its output, in a call of the whole model."""
-    torch.manual_seed(0)
-    model = build(architecture).eval()
-    for parameter in model.parameters():
-        if parameter.dim() < 2:  # biases that start at zero would hide a wrong share
-            parameter.data += 0.1 * torch.randn_like(parameter)
+    model = evaluated(architecture)
     with torch.no_grad():
         whole = model(*inputs(architecture))
         for place, stack in architecture.stacks.items():
@@ -47,7 +43,7 @@ def positions_of_sublayers_are_those_of_the_row(architecture: Architecture) -> N
     """A sublayer that gathers computes some positions as it computes all, from the numbers of each that it declares; in a call
     of the whole model in training, with dropout."""
     torch.manual_seed(0)
-    model = build(architecture).train()
+    model = evaluated(architecture).train()
     given = inputs(architecture)
     noise = Noise.at(1, 0, torch.arange(len(given[0])))
     with torch.no_grad():

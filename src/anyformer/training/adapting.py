@@ -17,6 +17,7 @@ from anyformer.model.unlearnt import unlearnt
 from anyformer.operations import Shape
 from anyformer.quantising import FORMATS, HALF, Quantising
 from anyformer.quantising.model import hold
+from anyformer.quantising.planes import weights_of
 from anyformer.quantising.tensor import Quantised
 from anyformer.tuning import Tuned, Tuning
 
@@ -71,19 +72,19 @@ class Still:
             return Still({})
         moved = unlearnt(model.architecture)
         learning = tuning.of(model.architecture.trained_cost(Shape(source=1))).learning
-        weights = dict(model.named_parameters())
+        weights = weights_of(model)
         return Still({name: weights[name].detach().clone() for name in sorted(moved - learning.keys())})
 
     @torch.no_grad()
     def put_back(self, model: Transformer) -> None:
         """Give them their values again, after an update."""
-        weights = dict(model.named_parameters()) if self.held else {}
+        weights = weights_of(model) if self.held else {}
         for name, value in self.held.items():
             weights[name].copy_(value)
 
 
-def learning_line(model: Transformer) -> str:
-    """How many parameters learn, in words."""
-    learn = sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
-    every = sum(parameter.numel() for parameter in model.parameters())
+def learning_line(model: Transformer, tuning: Tuning) -> str:
+    """How many parameters learn, in words; of a model of which this process may have a part."""
+    learn = tuning.of(model.bare.trained_cost(Shape(source=1))).parameters
+    every = sum(weight.count for weight in model.declared.values())
     return f"{learn:,} of {every:,} parameters learn ({learn / every:.2%})"

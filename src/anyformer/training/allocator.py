@@ -14,8 +14,9 @@ import sys
 _TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD = -1, -2, -3  # glibc's malloc.h
 
 
-LARGE = 2**20
-"""Bytes of a block that goes back to the system as soon as it is freed."""
+LARGE = 2**17
+"""Bytes of a block that goes back to the system as soon as it is freed: of most tensors, since an aligned block does not fit
+into the hole that one of its size left (measured: 1.14 GB in a process with blocks of 1 MiB, 0.92 GB with these)."""
 
 
 def keep_freed_memory() -> bool:

@@ -41,15 +41,18 @@ def revised(run: Run, changes: Mapping[str, Any]) -> Run:
 
 def check_changes(before: Run, now: Run, where: str) -> list[str]:
     """A line for each change since the checkpoint. Raises `ChangedError` for a field that updates were computed with."""
-    changes = diff(before, now)
-    refused = [change for change in changes if not any(f"{change[0]}.".startswith(f"{field}.") for field in FREE)]
-    if refused:
-        lines = "\n".join(f"  {path}: {_shown(old)} -> {_shown(new)}" for path, old, new in refused)
+    if lines := computed_otherwise(before, now):
         raise ChangedError(
             f"{where}: was begun with other values than those given now:\n{lines}\n"
             f"Set them back (run.toml, --set), or start a new run with --out. What may change is {', '.join(FREE)}."
         )
-    return [f"{path}: {_shown(old)} -> {_shown(new)}" for path, old, new in changes]
+    return [f"{path}: {_shown(old)} -> {_shown(new)}" for path, old, new in diff(before, now)]
+
+
+def computed_otherwise(one: Run, other: Run) -> str:
+    """A line for each field in which two runs differ that updates are computed with; empty for the same run."""
+    fixed = [each for each in diff(one, other) if not any(f"{each[0]}.".startswith(f"{field}.") for field in FREE)]
+    return "\n".join(f"  {path}: {_shown(before)} -> {_shown(after)}" for path, before, after in fixed)
 
 
 def check_data(trained: Mapping[str, Any], corpus: Corpus, where: str) -> None:

@@ -43,6 +43,7 @@ class Display:
     _updates: int = 0
     """Updates of this process."""
     _last: float = 0.0
+    _told: float = 0.0
     _progress: Progress | None = field(default=None, repr=False)
 
     def __enter__(self) -> Self:
@@ -95,6 +96,12 @@ class Display:
             if self._progress is None or len(said) + len(each) + 2 <= room:
                 said += f"  {each}"
         return said
+
+    def saved(self, line: str) -> None:
+        """A checkpoint was written; told at most as often as a plain line is printed."""
+        if time.monotonic() - self._told > self.plain_every:
+            self._told = time.monotonic()
+            self.console.out(line, highlight=False)
 
     def shorten(self, step: int, steps: int) -> None:
         """The run has fewer updates now."""

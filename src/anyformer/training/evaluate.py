@@ -51,6 +51,12 @@ class Evaluated:
         }  # fmt: skip
 
     @property
+    def of_experts(self) -> dict[str, Any]:
+        """The load of the experts by layer, for the metrics of a run; nothing where there are none."""
+        loads = {path: {"shares": load.shares, "dropped": load.dropped_share} for path, load in self.loads.items()}
+        return {"experts": loads} if loads else {}
+
+    @property
     def perplexity(self) -> float | None:
         """exp(loss), None where the loss is not that of tokens."""
         return math.exp(min(self.loss, 700)) if self.of_tokens else None

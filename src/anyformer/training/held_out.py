@@ -4,16 +4,30 @@ from __future__ import annotations
 
 from math import ceil
 
-from anyformer.data import Corpus, Data, Files, prepare
+from anyformer.data import Corpus, Data, Files, WorkShare, prepare, prepare_share
 from anyformer.describe import DescriptionError
 from anyformer.objectives.classes import check_classes
 from anyformer.text import DataError
+from anyformer.training.parallel import Ranks
 from anyformer.training.run import Run
 
 
-def corpus_of(run: Run) -> Corpus:
+def corpus_together(run: Run, ranks: Ranks, workers: int | None = None) -> Corpus:
+    """`corpus_of` a run in several processes: each tokenises a part, and the first joins the parts on their shared disk."""
+    if ranks.size > 1:
+        share_of(run, WorkShare(ranks.rank, ranks.size), workers, progress=ranks.first)
+        ranks.every(None)  # no part is missed
+    return ranks.in_turn(lambda: corpus_of(run, workers))
+
+
+def share_of(run: Run, share: WorkShare, workers: int | None = None, progress: bool = True) -> int:
+    """Tokenise a part of a run's data, and give the number of stretches that are left to others."""
+    return prepare_share(run.data, share, workers=workers, progress=progress, special=run.objective.special(run.length))
+
+
+def corpus_of(run: Run, workers: int | None = None) -> Corpus:
     """The run's data, prepared. Raises an error without held-out examples, or if the tokenizer exceeds the embedding's rows."""
-    corpus = prepare(run.data, special=run.objective.special(run.length), verify=True)
+    corpus = prepare(run.data, workers=workers, special=run.objective.special(run.length), verify=True)
     least = run.objective.sizes.least_held_out
     for name, part in corpus.components.items():
         if len(part.validation) < least:

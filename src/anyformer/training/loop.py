@@ -25,13 +25,14 @@ from anyformer import checkpoint
 from anyformer.describe import UserError
 from anyformer.model.transformer import Transformer
 from anyformer.operations import Shape
+from anyformer.stores import is_url
 from anyformer.training import budget as budgets
 from anyformer.training import journal
 from anyformer.training.adapting import check_tuning, learning_line
 from anyformer.training.budget import TimeBudget, fit
 from anyformer.training.changes import check_changes, check_data, revised
 from anyformer.training.display import COMPILING
-from anyformer.training.held_out import corpus_of
+from anyformer.training.held_out import corpus_together
 from anyformer.training.instability import Past
 from anyformer.training.invocation import command
 from anyformer.training.lines import unbroken
@@ -47,6 +48,7 @@ from anyformer.training.session import Session
 from anyformer.training.sizing import sized, sizes
 from anyformer.training.starting import take
 from anyformer.training.stop import Stop, listening
+from anyformer.training.store_resume import bring, check_store, home_of, store_of, stored_run
 from anyformer.training.summary import update_figures
 from anyformer.training.teacher import keep_teacher
 from anyformer.training.text_settings import kept_beside
@@ -99,8 +101,8 @@ def train(
                 trainer = _fitted(directory, trainer, budget, stop, console)
             if chosen.start_from is not None:
                 trainer = trainer.changed(data=kept_beside(chosen, directory))
+            keep_partners(trainer.run, trainer.partners, directory, ranks)
             if ranks.first:
-                keep_partners(trainer.run, trainer.partners, directory)
                 keep_teacher(trainer.answers, directory)
                 journal.create(directory, trainer.run, machine, trainer.corpus)
             return Session(directory, trainer, machine, memory, console, stop, budget).go()
@@ -115,15 +117,16 @@ def resume(
 ) -> Trained:
     """Continue the run of a directory from its latest whole checkpoint, to the same bits as if it had never stopped.
 
+    `directory`: or the URL of its copy in a store, from which it is fetched into `runs`, where nothing there is as new.
+
     `changes`: values by path. `steps` is the new total, `minutes` are added; `evaluation`, `checkpoints` and `sample` may
     change too, but no field that updates are computed with. With another number of steps the learning rate from here on is
     that of a schedule over the new total: after a finished cosine it rises again. A run.toml edited by hand is compared with
     the checkpoint in the same way.
     """
-    began = budgets.clock() if began is None else began
-    directory, device = Path(directory), default_device()
-    stored = journal.read_run(directory)
-    run = revised(stored, changes or {})
+    began, place, device = budgets.clock() if began is None else began, str(directory), default_device()
+    stored, directory, home = _stored(place)
+    run = revised(stored, {**home, **(changes or {})})
     with (
         joined(run.plan.mesh, device) as ranks,
         listening(launched=ranks.size > 1) as stop,
@@ -132,13 +135,12 @@ def resume(
     ):
         check_mesh(run, ranks)
         ranks.first_alone(lambda: check_loggers(run.loggers))
-        newest, damaged = ranks.same(lambda: checkpoint.latest(directory, also=(OPTIMISER,)))
-        for problem in damaged:
+        skipped = bring(place, directory, stored, ranks) if is_url(place) else []
+        newest, damaged = checkpoint.latest(directory, also=(OPTIMISER,), among=ranks)
+        for problem in [*skipped, *damaged]:
             console.out(f"skipping a damaged checkpoint: {problem}", style="yellow", highlight=False)
-        step, changed = 0, list[str]()
         facts = {} if newest is None else checkpoint.read_manifest(newest).facts
-        if newest is not None:
-            step = facts.get("step", 0)
+        step = facts.get("step", 0)
         # Before the first update too: prepared text and first weights are those of the run as it was begun.
         before = Run.parse(facts["run"], where=str(newest)) if "run" in facts else stored
         changed = check_changes(before, run, str(directory))
@@ -165,6 +167,13 @@ def resume(
             return session.trained()
         console.out(f"continuing {directory} after step {step} of {trainer.run.steps}", highlight=False)
         return session.go()
+
+
+def _stored(place: str) -> tuple[Run, Path, dict[str, str]]:
+    """A run as it stands in its directory or its store, the directory in which it goes on, and where its copy is then."""
+    if is_url(place):
+        return stored_run(place), home_of(place), {"checkpoints.store": store_of(place)}
+    return journal.read_run(Path(place)), Path(place), {}
 
 
 def _cleared(directory: Path, trainer: Trainer, stored: Run, console: Console, step: int) -> None:
@@ -199,28 +208,27 @@ def _prepared(
     notes = [*mesh_lines(run, ranks), *notes, *check_units(run.plan, machine.device)]
     own = run.but(batch=run.batch // ranks.replicas)  # what one process holds, at most: it may divide weights with others
     check_memory(own, directory, machine.device, console)
-    check_space(directory, run)
+    notes.append(check_space(directory, run))
+    ranks.first_alone(lambda: check_store(directory, run, fresh=not begun))
     stop.doing = "preparing the data"
     before = budgets.clock()
-    corpus = ranks.in_turn(lambda: corpus_of(run))
+    corpus = corpus_together(run, ranks)
     if budget is not None:
         budget.text = budgets.clock() - before
     for line in [*notes, *corpus.summary().splitlines()]:
         console.out(line, highlight=False)
-    memory = MemoryMeter(machine.device, room_for_copy(own, directory, machine.device))
+    memory = MemoryMeter(machine.device, room_for_copy(own, directory, machine.device), alone=ranks.size == 1)
     stop.doing = "building the model"
     source = run.start_from
 
-    def given(model: Transformer) -> None:
-        if fresh and source is not None:
-            for line in take(model, source, corpus.tokenizer, run.seed, run.tuning.base).lines():
-                console.out(line, highlight=False)
+    def given(model: Transformer) -> list[str]:
+        return [] if source is None or not fresh else take(model, source, corpus.tokenizer, run.tuning.base, ranks).lines()
 
     def say(line: str) -> None:
         console.out(line, highlight=False)
 
     trainer = Trainer.start(run, corpus, machine, given, directory if begun else None, ranks, say)
-    learning = [] if run.tuning.everything else [learning_line(trainer.model)]
+    learning = [] if run.tuning.everything else [learning_line(trainer.model, run.tuning)]
     for line in [*trainer.left_out, *learning]:
         console.out(line, highlight=False)
     return memory, trainer

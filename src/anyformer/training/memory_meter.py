@@ -13,11 +13,17 @@ import torch
 from rich.console import Console
 from torch import Tensor, nn
 
+from anyformer.costs.activations import activations
 from anyformer.costs.allocated import watching_allocations
 from anyformer.costs.available import free_memory
-from anyformer.costs.gathered import NOTHING, GatheredWeights
+from anyformer.costs.member import Member
 from anyformer.costs.memory_check import CLOSE, Processes, memory_warnings, training_bytes
+from anyformer.costs.step import PricedStep
 from anyformer.mesh import started, started_here
+from anyformer.model.divided import local
+from anyformer.objectives import divides_logits
+from anyformer.operations import Shape
+from anyformer.planning.process_memory import members
 from anyformer.quantising.tensor import stored_bytes
 from anyformer.training.place import checkpoint_bytes
 from anyformer.training.priced import step_of
@@ -38,6 +44,9 @@ class MemoryMeter:
     device: torch.device
     room: bool = True
     """Whether a copy of a checkpoint's tensors fits beside the updates, on the CPU."""
+    alone: bool = True
+    """Whether one process trains. Of several none counts tensors on a CPU: notes of every operation would take memory in each
+    (measured: 2.4 MB for each layer of a micro-batch)."""
     tensors: int | None = None
     resident: int | None = None
     _before: int | None = field(default=None, init=False)
@@ -50,29 +59,41 @@ class MemoryMeter:
     @contextmanager
     def watching(self, update: int, held: Callable[[], int]) -> Iterator[None]:
         """Measure update number `update` (from 1) of this process. `held`: bytes of tensors that stay between updates."""
-        before = held() if update == TENSORS_AT else 0
+        counts = update == TENSORS_AT and (self.alone or self.device.type == "cuda")
+        before = held() if counts else 0
         reads = update in RESIDENT_AT and self._before is not None and _forget_peak()
-        with watching_allocations(self.device) if update == TENSORS_AT else nullcontext() as watched:
+        with watching_allocations(self.device) if counts else nullcontext() as watched:
             yield
         if watched is not None:
             self.tensors = before + watched.most
+            give_back()  # what the profiler noted would stay in the process
         size = status("VmHWM") if reads else None
         if size is not None and self._before is not None:
             self.resident = max(self.resident or 0, size - self._before)
 
 
-def processes_of(run: Run, device: torch.device) -> Processes:
+def processes_of(run: Run, directory: Path, device: torch.device) -> Processes:
     """The processes of a run that share the memory of this one's device: on a CPU all that were started on the machine."""
     here = started_here() if device.type == "cpu" else 1
-    gathered = GatheredWeights.of(run.architecture, run.plan) if started() > 1 else NOTHING
-    return Processes(run.plan.mesh.divided, here, run.plan.mesh.pipeline, gathered)
+    if started() == 1:
+        return Processes(here=here)
+    return Processes(members_of(run, step_of(run, directory)), here)
+
+
+def members_of(run: Run, step: PricedStep) -> tuple[Member, ...]:
+    """What each process of the run's mesh holds of its step; those of one stage of a pipeline hold as much."""
+    architecture, plan, shape = run.architecture, run.plan, step.shape(1, run.length)
+    saved = activations(architecture, shape, plan, signal=step.signal)
+    tuned = None if run.tuning.everything else run.tuning.of(architecture.trained_cost(Shape(source=1)))
+    divides = divides_logits(run.objective)
+    return members(architecture, plan.mesh, saved, shape, plan, vocabulary=divides, tuned=tuned)
 
 
 def check_memory(run: Run, directory: Path, device: torch.device, console: Console) -> None:
     """Raise an error if the updates do not fit into free memory, and print a warning if they nearly fill it."""
     for line in memory_warnings(
         step_of(run, directory), batch=run.batch, length=run.length, plan=run.plan, accumulation=run.accumulation,
-        device=device, processes=processes_of(run, device),
+        device=device, processes=processes_of(run, directory, device),
     ):  # fmt: skip
         console.out(line, highlight=False)
 
@@ -84,15 +105,15 @@ def room_for_copy(run: Run, directory: Path, device: torch.device) -> bool:
     if device.type == "cpu":
         updates = training_bytes(
             step_of(run, directory), batch=run.batch, length=run.length, plan=run.plan, accumulation=run.accumulation,
-            processes=processes_of(run, device),
+            processes=processes_of(run, directory, device),
         )  # fmt: skip
     return updates + started_here() / started() * checkpoint_bytes(run) <= CLOSE * free_memory(torch.device("cpu"))
 
 
 def state_bytes(model: nn.Module, optimiser: torch.optim.Optimizer) -> int:
-    """Bytes of the weights and of the optimiser's state."""
+    """Bytes of the weights and of the optimiser's state, as far as this process holds them."""
     moments = [x for state in optimiser.state.values() for x in state.values() if isinstance(x, Tensor)]
-    return sum(map(stored_bytes, [*model.parameters(), *moments]))
+    return sum(stored_bytes(local(x)) for x in (*model.parameters(), *moments))
 
 
 def give_back() -> None:

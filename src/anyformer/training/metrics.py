@@ -27,8 +27,7 @@ class Metrics:
     def read(directory: Path, run: Run, console: Console, *, writes: bool) -> Metrics:
         """The metrics as they stand in the run's directory."""
         rows, start = journal.read_metrics(directory), Start(directory, run.plain())
-        tokens = run.batch * run.objective.sizes.rows * run.length
-        return Metrics(directory, writes, rows, Following.of(run.loggers if writes else (), start, rows, tokens, console))
+        return Metrics(directory, writes, rows, Following.of(run.loggers if writes else (), start, rows, run.tokens, console))
 
     def append(self, **row: Any) -> None:
         """Add a line."""
@@ -56,3 +55,12 @@ class Metrics:
     def evaluations(self) -> list[dict[str, Any]]:
         """The lines of evaluations."""
         return [row for row in self.rows if row["kind"] == "validation"]
+
+    def evaluated(self, step: int, *, last: bool) -> bool:
+        """Whether a step was evaluated; `last`: as the last one, of more tokens."""
+        return any(row["step"] == step and row.get("last", False) >= last for row in self.evaluations)
+
+    @property
+    def lowest(self) -> float:
+        """The lowest validation loss so far, of earlier processes too."""
+        return min((row["loss"] for row in self.evaluations), default=float("inf"))

@@ -81,6 +81,13 @@ class Passes(Protocol):
         """Add the gradient of the micro-batches' mean loss, times `scale`, to the parameters' own."""
 
 
+class Copies(Within, Protocol):
+    """`Within` of models of which there may be several copies, that learn from different rows."""
+
+    def sum_over_copies(self, now: bool) -> None:
+        """Whether the backward passes that follow sum gradients over all copies, or keep this copy's until one does."""
+
+
 class OneByOne:
     """`Passes` of whole models, one micro-batch after another; the loss is compiled if the plan says so."""
 
@@ -100,14 +107,19 @@ class OneByOne:
 
 class Gathered:
     """`Passes` of models whose weights are gathered where they compute (`within`), one micro-batch after another; their layers
-    are compiled. `alike`: the processes that compute the same loss, of other positions each, whose gradients are added."""
+    are compiled. `alike`: the processes that compute the same loss, of other positions each, whose gradients are added.
 
-    def __init__(self, loss: MicroBatchLoss, within: Within, alike: int) -> None:
+    Copies of the models sum their gradients once, with the last micro-batch; with each where some may have images, since FSDP2
+    adds up only gradients of the same weights.
+    """
+
+    def __init__(self, loss: MicroBatchLoss, within: Copies, alike: int) -> None:
         self.loss, self.within, self.alike = loss, within, alike
 
     def add_gradients(self, batch: MicroBatches, scale: LossScale | None = None) -> Found:
         means, loads = list[Tensor](), dict[str, Load]()
-        for piece in batch.pieces:
+        for number, piece in enumerate(batch.pieces, 1):
+            self.within.sum_over_copies(number == len(batch.pieces) or self.loss.model.images is not None)
             summed, more = self.within(partial(self.loss.summed, piece.tensors(), batch.key(piece)))
             mean = summed / batch.count
             own = mean / self.alike

@@ -95,15 +95,19 @@ def checkpoint_bytes(run: Run) -> int:
     return ADAM.weights * sum(weight.count for weight in every) - narrower + state
 
 
-def check_space(directory: Path, run: Run) -> None:
-    """Raise `PlaceError` if the disk cannot hold the checkpoints: those kept, the best one, and the one being written."""
-    one = checkpoint_bytes(run)
-    needed = (run.checkpoints.keep + 2) * one
+def check_space(directory: Path, run: Run) -> str:
+    """What checkpoints will take, in words. Raises `PlaceError` if the disk cannot hold them: those kept, the best one, and the
+    one being written."""
+    one, asked = checkpoint_bytes(run), run.checkpoints
+    needed, room = asked.most(run.steps) * one, asked.room(run.steps)
     present = sum(path.stat().st_size for path in directory.glob("checkpoints/step-*/*.safetensors"))
     free = shutil.disk_usage(directory).free
     if free + present < needed:
-        fewer = ", or --set checkpoints.keep=1" if run.checkpoints.keep > 1 else ""
+        fewer = ", or --set checkpoints.keep=1" if asked.keep > 1 else ""
+        rarer = ", or raise checkpoints.keep_every" if asked.forever(run.steps) else ""
         raise PlaceError(
-            f"{directory}: {scaled(free)}B are free, and the checkpoints need {scaled(needed)}B: {run.checkpoints.keep} kept, "
-            f"the best one and the one being written, {scaled(one)}B each; free some space, or train on another disk{fewer}"
+            f"{directory}: {scaled(free)}B are free, and the checkpoints need {scaled(needed)}B: {room}, "
+            f"{scaled(one)}B each; free some space, or train on another disk{fewer}{rarer}"
         )
+    store = f"; copies of those kept go to {asked.store}" if asked.store else ""
+    return f"checkpoints: {scaled(one)}B each, {scaled(needed)}B of disk at most ({room}){store}"

@@ -20,27 +20,45 @@ def run_of(
 
     Raises `UserError` for a layout that no mesh is.
     """
-    mesh = mesh_of(layout)
-    own = plan.but(mesh=mesh, checkpointing=layout.checkpointing)
     run = default_run(architecture, paths)
-    return run.but(
-        minutes=None, steps=steps, length=length, batch=layout.sequences, accumulation=layout.micro_batches, plan=own
-    )
+    return laid_out(run.but(minutes=None, steps=steps, length=length, plan=plan), layout)
+
+
+def laid_out(run: Run, layout: Layout) -> Run:
+    """The run with the batch, pieces, mesh and recomputation of the layout, without smaller sizes, whose batch is another.
+
+    Raises `UserError` for a layout that no mesh is.
+    """
+    plan = run.plan.but(mesh=mesh_of(layout), checkpointing=layout.checkpointing)
+    return run.but(smaller=(), batch=layout.sequences, accumulation=layout.micro_batches, plan=plan)
+
+
+def replaced(before: Run, after: Run) -> tuple[str, ...]:
+    """What a layout changed of a run: numbers with those before, all else by path."""
+    numbers = [(name, getattr(before, name), getattr(after, name)) for name in ("length", "batch", "accumulation")]
+    told = [f"{name} = {now:,} (was {was:,})" for name, was, now in numbers if now != was]
+    told += [name for name in ("architecture", "smaller") if getattr(before, name) != getattr(after, name)]
+    plans = ("mesh", "checkpointing", "precision")
+    told += [f"plan.{name}" for name in plans if getattr(before.plan, name) != getattr(after.plan, name)]
+    return tuple(told)
 
 
 def mesh_of(layout: Layout) -> Mesh:
     """The mesh of a layout. Raises `UserError` for one that no run has."""
     if not layout.runs:
         raise UserError(
-            f"{layout} is priced, and not run yet: a run has no pipeline, shards weights wherever it shards states, and "
-            "divides experts among ranks that shard"
+            f"{layout} is priced, and not run yet: a run shards weights wherever it shards states, divides experts among ranks "
+            "that shard, and has a micro-batch for each stage of a pipeline"
         )
-    return Mesh(data=layout.dp, shard=layout.fsdp, tensor=layout.tp, expert=layout.ep)
+    return Mesh(
+        data=layout.dp, shard=layout.fsdp, tensor=layout.tp, expert=layout.ep, pipeline=layout.pp, chunks=layout.chunks,
+        schedule=layout.schedule,
+    )  # fmt: skip
 
 
 def line_of(run: Run, file: str, node: int) -> str:
     """The command that starts the run, on nodes of `node` accelerators."""
     mesh = run.plan.mesh
-    ranks = mesh.replicas * mesh.tensor
+    ranks = (mesh.data or 1) * mesh.divided
     nodes = f"--nnodes {ranks // node} --rdzv-backend c10d --rdzv-endpoint HOST:29500 " if ranks > node else ""
     return f"torchrun {nodes}--nproc-per-node {min(ranks, node)} -m anyformer train {file}"

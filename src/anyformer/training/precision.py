@@ -89,8 +89,8 @@ def resolve(plan: Plan, machine: Host, base: Base = "fp32", *, long: bool) -> tu
             problem = f"weights of tuning.base = {base!r} are restored one by one, which is not compiled yet"
         elif plan.mesh.expert > 1:
             problem = "the rows that travel to experts (plan.mesh.expert) differ from step to step, which is not compiled yet"
-        elif plan.mesh.pipeline > 1:
-            problem = "the stages of plan.mesh.pipeline are not compiled yet"
+        elif plan.mesh.schedule == "zero_bubble":
+            problem = "plan.mesh.schedule = 'zero_bubble' cuts backward passes in two, which torch does not compile yet"
         elif long or plan.compile == "on":
             problem = compile_problem(machine.device.type)
         if problem and plan.compile == "on":

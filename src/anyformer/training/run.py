@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from anyformer.data import Data
 from anyformer.data.tokenizer_specs import learnt
@@ -18,6 +18,7 @@ from anyformer.objectives import CausalObjective, Objective, asked_of, default_o
 from anyformer.operations import Shape
 from anyformer.plan import Plan
 from anyformer.resolving import architecture, inside, path_beside, pop_changes
+from anyformer.stores import check_no_secrets, is_url
 from anyformer.training.average import Average
 from anyformer.training.instability import NonFinite, Spikes, StopRun
 from anyformer.training.loggers import LoggerList
@@ -42,13 +43,42 @@ class Evaluation(Value):
     """Print at the end what an interpolated bigram model of the tokens trained on reaches on the held-out ones."""
 
 
+def _url(place: str) -> str:
+    if not is_url(place):
+        raise ValueError(f"{place!r} is no URL of a store, as in 's3://bucket/runs' or 'file:///mnt/runs'")
+    check_no_secrets(place)
+    return place
+
+
 class Checkpoints(Value):
-    """When to save checkpoints, and which ones to keep."""
+    """When to save checkpoints, which ones to keep, and where a copy of them is."""
 
     every: Count = 200
     """Steps between checkpoints; there is always one at the end."""
     keep: Count = 2
     """How many of the latest checkpoints to keep; the best one is always kept."""
+    keep_every: Count | None = None
+    """Checkpoints of steps that are multiples of this number are kept for ever. Absent: of none."""
+    store: Annotated[str, AfterValidator(_url)] | None = None
+    """A place in a store, as in `s3://bucket/runs` (any that fsspec knows): beneath it, under the name of the run's directory,
+    the checkpoints that are kept have a copy, made in the background, with what the run needs to go on elsewhere."""
+
+    def most(self, steps: int | None) -> int:
+        """How many checkpoints of a run of so many steps are on its disk at once, at most: that being written counts too.
+
+        Where the steps are not known yet, as of a run in minutes, those that are kept for ever are left out.
+        """
+        return self.keep + self.forever(steps) + 2
+
+    def forever(self, steps: int | None) -> int:
+        """How many checkpoints of a run of so many steps are kept for ever, at most: a best one, or that of a stop, may be
+        saved at any multiple."""
+        return 0 if steps is None or self.keep_every is None else steps // self.keep_every
+
+    def room(self, steps: int | None) -> str:
+        """Which checkpoints need room on the disk, in words."""
+        more = f", {forever} for ever" if (forever := self.forever(steps)) else ""
+        return f"{self.keep} kept{more}, the best one and the one being written"
 
 
 AVERAGED = 4
@@ -167,6 +197,11 @@ class Run(Value):
     def piece(self) -> Shape:
         """The sizes of a micro-batch."""
         return self.objective.sizes.shape(self.architecture, self.batch // self.accumulation, self.length)
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of an update: those of every row that is read."""
+        return self.batch * self.objective.sizes.rows * self.length
 
     @property
     def batches(self) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 
@@ -16,7 +17,6 @@ from anyformer.training import journal
 from anyformer.training.budget import TimeBudget
 from anyformer.training.display import Display
 from anyformer.training.ending import ended
-from anyformer.training.evaluate import Evaluated
 from anyformer.training.instability import REMEDIES, Past, Spike, SpikeError
 from anyformer.training.invocation import command
 from anyformer.training.lines import unbroken
@@ -28,11 +28,10 @@ from anyformer.training.precision import Host, deterministic, units
 from anyformer.training.priced import flops_of
 from anyformer.training.run import Run
 from anyformer.training.run_end import end_recorded
-from anyformer.training.saving import Saver, UnsavedError
+from anyformer.training.saving import Saver
 from anyformer.training.step import NonFiniteError
 from anyformer.training.step_profiler import StepProfiler
 from anyformer.training.stop import Stop, Stopped
-from anyformer.training.summary import Waiting
 from anyformer.training.trained import Trained
 from anyformer.training.trainer import OPTIMISER, Trainer, windows_of
 from anyformer.training.usage import UsageMeter, words
@@ -54,8 +53,6 @@ class Session:
     first: int = field(init=False)
     saver: Saver = field(init=False)
     began: float = field(init=False)
-    best: float = field(init=False)
-    """The lowest validation loss so far, of earlier processes too."""
     display: Display = field(init=False)
     usage: UsageMeter = field(init=False)
     profiler: StepProfiler = field(init=False)
@@ -66,8 +63,7 @@ class Session:
         self.first, self.began = self.step, budgets.clock()
         self.saver = Saver(self.memory.room, self.step)
         self.metrics = Metrics.read(self.directory, run, self.console, writes=self.ranks.first)
-        self.best = self._lowest()
-        flops = flops_of(run, self.directory) // (run.batch * run.length)
+        flops = flops_of(run, self.directory) // run.tokens
         self.display = Display(self.console, self.steps, peak, flops, self.first)
         self.profiler = StepProfiler(run, self.directory, self.machine, self.ranks, self.console)
 
@@ -88,8 +84,8 @@ class Session:
     @property
     def complete(self) -> bool:
         """Whether every update is made, saved and evaluated, and the summary is written."""
-        evaluated = any(row["step"] == self.step and row.get("last") for row in self.metrics.evaluations)
-        return self.step == self.steps and evaluated and (self.directory / journal.SUMMARY).exists()
+        made = self.step == self.steps and self.metrics.evaluated(self.step, last=True)
+        return made and (self.directory / journal.SUMMARY).exists()
 
     def go(self) -> Trained:
         """Train to the end, or to Ctrl-C."""
@@ -104,11 +100,11 @@ class Session:
                     return self._finish()
                 except Stopped as stopped:
                     return self._halt(stopped)
+        except Stopped as stopped:
+            stopped.kept = self.saver.written
+            raise
         except PlaceError as error:
-            written = self.saver.written
-            older = f"the checkpoint of step {written} is whole" if written else "there was no checkpoint before it"
-            more = command("train", "--resume", self.directory)
-            raise UnsavedError(f"{error}\nThe unfinished file is deleted, and {older}. Continue with: {more}") from error
+            raise self.saver.unsaved(error, self.directory) from error
 
     def trained(self, exit_code: int = 0) -> Trained:
         """The result so far."""
@@ -137,7 +133,7 @@ class Session:
     def _update(self) -> None:
         """One update and its line in the metrics: both or neither."""
         run, number = self.run, self.step + 1
-        self.stop.doing = f"step {number}; what is not saved yet is saved first"
+        self.stop.doing = f"computing step {number}; what is not saved yet is saved first"
         start = budgets.clock()
         with self.stop.window(f"finishing step {number} and saving it") as hold:
             trainer = self.trainer
@@ -150,11 +146,11 @@ class Session:
                     self._skip(number, error)
                     return
             seconds = budgets.clock() - start
-            used = self.usage.row(seconds, self.saver.waited)
+            used = self.usage.row(seconds, self.saver.waited) | self._costs()
             self.metrics.append(
                 kind="train", step=number, loss=outcome.loss,
                 gradient_norm=None if outcome.skipped else outcome.gradient_norm,
-                tokens=number * run.batch * run.length, learning_rate=outcome.rate, seconds=round(seconds, 4),
+                tokens=number * run.tokens, learning_rate=outcome.rate, seconds=round(seconds, 4),
                 data=outcome.data, usage=used, **outcome.of_experts,
                 **scale_figures(trainer.scale, skipped=outcome.skipped),
             )  # fmt: skip
@@ -163,8 +159,8 @@ class Session:
             self.past = self.past.after(outcome.loss, run.spikes, spike is not None)
             if spike is not None:
                 self._spiked(spike)
-        self.display.step(number, outcome.loss, run.batch * run.length, seconds, words(used))
-        self.profiler.report()
+            self.profiler.report()
+        self.display.step(number, outcome.loss, run.tokens, seconds, words(used))
 
     def _skip(self, number: int, error: NonFiniteError) -> None:
         """Leave a batch out, or raise the error if the run does not, or not so often."""
@@ -194,16 +190,16 @@ class Session:
         origin, spiked, following = checkpoint.directory_of(self.directory, target), self.step, self.step + self.past.passed
 
         def restore() -> int:
-            then = Past.of(checkpoint.verify(origin, (OPTIMISER,)).facts.get("past"))
+            then = Past.of(checkpoint.verify(origin, (OPTIMISER,), self.ranks).facts.get("past"))
             self.trainer = self.trainer.restored(origin)
             self.past = self.past.back(spiked - target, then)
-            self.ranks.first_alone(lambda: checkpoint.drop(self.directory, target))
+            self.ranks.first_alone(lambda: self._store_said(self.trainer.retention(self.directory).drop(target)))
             self.metrics.rewind(target)
             return target + then.passed
 
         first = self.saver.then(restore)
         self.saver.back(target)
-        self.step, self.best = target, self._lowest()
+        self.step = target
         # The line belongs to the update after the checkpoint: resumed from this checkpoint, the run comes here again.
         facts = {"spiked": spiked, "batch": first, "batches": following - first, **asdict(spike)}
         self.metrics.append(kind="rewound", step=target + 1, **facts)
@@ -238,7 +234,7 @@ class Session:
         """Evaluate if it is due and not done; the last evaluation comes after the checkpoint and has more tokens."""
         run, last = self.run, self.step == self.steps
         due = self.step > 0 and (last or self.step % run.evaluation.every == 0)
-        if not due or any(row["step"] == self.step and row.get("last", False) >= last for row in self.metrics.evaluations):
+        if not due or self.metrics.evaluated(self.step, last=last):
             return
         rows = windows_of(run, run.evaluation.final_tokens) if last else run.evaluation.batches * run.batch
         held_out = self.trainer.held_out
@@ -254,34 +250,35 @@ class Session:
         with self.stop.held("saving a checkpoint"):
             if self.saver.begun == self.step:
                 self.saver.then(partial(self._told, result.loss))
-            elif result.loss < self.best:
+            elif result.loss < self.metrics.lowest:
                 self._save(result.loss)
-            self._record(result, last=last)
-            self.best = min(self.best, result.loss)
+            self.metrics.append(
+                kind="validation", step=self.step, tokens=self.step * run.tokens, last=last, **result.facts, **result.of_experts
+            )
         self.display.evaluated(self.step, result.loss)
 
     def _told(self, loss: float) -> None:
         """Note the loss of the current step in its checkpoint."""
-        if self.ranks.first:
-            checkpoint.add_facts(checkpoint.directory_of(self.directory, self.step), validation_loss=loss)
-            self.trainer.prune(self.directory, self.step)
+        kept = self.trainer.retention(self.directory)
+        self._store_said(kept.note(self.step, loss, self.trainer.regular(self.step + 1)))
 
-    def _record(self, result: Evaluated, *, last: bool) -> None:
-        run = self.run
-        experts = {path: {"shares": load.shares, "dropped": load.dropped_share} for path, load in result.loads.items()}
-        self.metrics.append(
-            kind="validation", step=self.step, tokens=self.step * run.batch * run.length, last=last,
-            **result.facts, **({"experts": experts} if experts else {}),
-        )  # fmt: skip
+    def _costs(self) -> dict[str, Any]:
+        """What the newest checkpoint cost that was written since the last line, for a line of the metrics; it is told, too."""
+        for cost in (costs := self.saver.costs()):
+            self.display.saved(str(cost))
+            self._store_said(cost.written.problem)
+        return {"saved": costs[-1].figures} if costs else {}
 
-    def _lowest(self) -> float:
-        return min((row["loss"] for row in self.metrics.evaluations), default=float("inf"))
+    def _store_said(self, problem: str | None) -> None:
+        """Tell of a store that failed; training goes on."""
+        if problem is not None:
+            self._say(f"not copied to the store: {problem}")
 
     def _halt(self, stopped: Stopped) -> Trained:
         """Save the current step, and print how to continue."""
         self.stop.clear()
         self._save()
-        self.saver.then(lambda: None)
+        self.saver.then(self._costs)
         if self.step:
             where = f"after step {self.step} of {self.steps}; everything trained is saved"
         else:
@@ -293,8 +290,11 @@ class Session:
     def _finish(self) -> Trained:
         """Sum up."""
         self.stop.doing = "drawing the picture and summing up; all updates are saved"
-        return ended(
+        self._costs()
+        trained = ended(
             self.directory, self.trainer, self.metrics, machine=self.machine, memory=self.memory, past=self.past,
-            waiting=Waiting(self.saver.waited, budgets.clock() - self.began, self.saver.saves),
+            waiting=self.saver.waiting(budgets.clock() - self.began),
             deadline=None if self.budget is None else self.budget.began + self.budget.seconds,
         )  # fmt: skip
+        self._store_said(self.trainer.retention(self.directory).finish())
+        return trained

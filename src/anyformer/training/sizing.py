@@ -68,7 +68,7 @@ def tokens_per_second(run: Run, machine: Host) -> float:
     with deterministic(), units(plan):
         while len(durations) < 2 or (len(durations) <= TIMED and sum(durations) < SECONDS):
             durations.append(seconds_of(gradients))
-    return run.piece.batch * run.length / median(durations[1:])
+    return run.tokens / run.accumulation / median(durations[1:])
 
 
 def _parameters(run: Run) -> str:

@@ -12,14 +12,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from anyformer.checkpoint import few_bits_of, newest
+from anyformer.checkpoint import BY_ONE, Checkers, at_hand, few_bits_of, newest
 from anyformer.describe import UserError, spelled
 from anyformer.loading import load
-from anyformer.model.adapters import begin
 from anyformer.model.divided import copy_in
-from anyformer.model.portions import Portion
+from anyformer.model.portions import Portion, Types
 from anyformer.model.transformer import Transformer
 from anyformer.quantising.model import held_as
+from anyformer.quantising.planes import put, weights_of
 from anyformer.quantising.tensor import Quantised, restored
 from anyformer.resolving import architecture
 from anyformer.text import Tokenizer
@@ -80,7 +80,7 @@ class Taking:
         """The names of weights that are taken."""
         return [name for name, shape in self.here.items() if self.there.get(name) == shape]
 
-    def __call__(self, found: Transformer) -> Portion:
+    def __call__(self, found: Transformer, types: Types) -> Portion:
         """Hear of the model that is read, before its weights. Raises `UserError` if none of them fits."""
         self.there = {name: tuple(weight.shape) for name, weight in found.named_parameters()}
         if not self.fits:
@@ -89,7 +89,7 @@ class Taking:
                 f"width {found.architecture.width}, here {self.model.architecture.shape_of_model} of width "
                 f"{self.model.architecture.width}); leave architecture out to take that of start_from"
             )
-        own, fits = dict(self.model.named_parameters()), set(self.fits)
+        own, fits = weights_of(self.model), set(self.fits)
 
         def given(name: str, value: Tensor) -> Tensor:
             if name in fits and name in own:
@@ -99,21 +99,24 @@ class Taking:
         return given
 
     def _give(self, name: str, weight: Tensor, value: Tensor) -> None:
-        if isinstance(value, Quantised) and value.format.name == self.base and not weight.requires_grad:
+        if isinstance(weight, Quantised):
+            put(weight, value)
+        elif isinstance(value, Quantised) and value.format.name == self.base and not weight.requires_grad:
             held_as(self.model, name, value)
         else:
             copy_in(weight, restored(value))
 
 
-def take(model: Transformer, source: str, tokenizer: Tokenizer, seed: int = 0, base: str = STORED) -> Taken:
-    """Give a model the weights of `source` whose names and shapes fit; an adapter begins anew, beside these, from `seed`.
+def take(model: Transformer, source: str, tokenizer: Tokenizer, base: str = STORED, among: Checkers = BY_ONE) -> Taken:
+    """Give a model the weights of `source` whose names and shapes fit.
 
-    `base`: the format of weights that do not learn; matrices that are stored in it are taken to the bit.
+    `base`: the format of weights that do not learn; matrices that are stored in it are taken to the bit. `among`: the processes
+    that check the source's digests together.
 
     Raises `UserError` where none fits, or where the source's tokens are others than those of this run.
     """
     taking = Taking(model, source, base)
-    _, theirs = load(source, divide=taking)
+    _, theirs = load(source, divide=taking, among=among)
     here, there, fits = taking.here, taking.there, taking.fits
     if theirs is not None and theirs != tokenizer and any(name.startswith("embedding.") for name in fits):
         raise UserError(
@@ -121,7 +124,6 @@ def take(model: Transformer, source: str, tokenizer: Tokenizer, seed: int = 0, b
             f"({tokenizer.vocab_size:,}), so its embedding has other words in its rows; leave data.tokenizer out to take that "
             "of start_from"
         )
-    begin(model, seed)
     return Taken(
         source,
         tuple(fits),
@@ -151,7 +153,7 @@ def completed(data: dict[str, Any], beside: Path = Path()) -> dict[str, Any]:
     source = data.get("start_from")
     if not isinstance(source, str):
         return data
-    path = beside / source if isdir(beside / source) else Path(source)
+    path = beside / source if isdir(beside / source) else at_hand(source)
     if not isdir(path):
         raise UserError(f"start_from: {source}: no such directory; give that of a run, a checkpoint or a Hugging Face model")
     made = {**data, "start_from": abspath(path)}

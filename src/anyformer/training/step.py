@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from anyformer.describe import UserError
 from anyformer.model.divided import local, norm_of
+from anyformer.model.narrow import histories
 from anyformer.model.transformer import Transformer
 from anyformer.objectives import Examples
 from anyformer.parts.call.noise import Noise
@@ -110,6 +111,7 @@ class Updates:
         here = dict(self.model.named_modules()) if loads else {}
         rebalance(self.model, {path: load.counts for path, load in loads.items() if path in here})
         for one in self.trainees:
+            share_maxima(one.model, self.ranks)
             one.updated()
         return outcome
 
@@ -132,7 +134,7 @@ class Updates:
         remedy = self._remedy(batch)
         self._forget()
         error = NonFiniteError(f"{what}; {where}. Nothing was updated. {remedy}")
-        finite = all(bool(local(parameter).isfinite().all()) for parameter in self.model.parameters())
+        finite = all(map(_is_finite, self.model.parameters()))
         error.lasting = not all(self.ranks.every(finite))
         return error
 
@@ -142,7 +144,7 @@ class Updates:
             with torch.compiler.set_stance("force_eager"):
                 total = self.ranks.total(self.passes.add_gradients(batch, self.scale)[0])
             gradients = [parameter.grad for parameter in self.model.parameters() if parameter.grad is not None]
-            finite = math.isfinite(total) and all(bool(local(each).isfinite().all()) for each in gradients)
+            finite = math.isfinite(total) and all(map(_is_finite, gradients))
             if all(self.ranks.every(finite)):
                 return "Computed without torch.compile both are finite, so compiled code is at fault: set plan.compile = 'off'"
         # A loss is scaled where the precision's range is narrow.
@@ -167,6 +169,15 @@ def clipped(model: Transformer, parameters: Sequence[nn.Parameter], most: float,
     return norm
 
 
+def share_maxima(model: Transformer, ranks: Ranks) -> None:
+    """Let scales of later updates follow from the greatest magnitudes in all rows of a batch, whoever computed them."""
+    found = [running for _, running in histories(model)]
+    if found:
+        seen = ranks.largest(torch.stack([running.seen.to(model.device) for running in found]))
+        for running, own in zip(found, seen, strict=True):
+            running.seen = own.clone()
+
+
 def summed_loads(ranks: Ranks, loads: Mapping[str, Load]) -> dict[str, Load]:
     """The loads of the experts over all processes."""
     counts = ranks.of_stages(ranks.sum({path: load.counts for path, load in loads.items()}))
@@ -185,8 +196,7 @@ def locate(model: Transformer, micro_batches: Sequence[Examples]) -> str:
     """The weight, or else the first module output with its micro-batch, or else the gradient, that is not finite, in words."""
     broken: list[str] = []
     found: list[str] = []
-    weights = {name: local(parameter) for name, parameter in model.named_parameters()}
-    found += [f"the weight {name} is not finite" for name, weight in weights.items() if not weight.isfinite().all()]
+    found += [f"the weight {name} is not finite" for name, weight in model.named_parameters() if not _is_finite(weight)]
 
     def watch(name: str) -> Callable[[nn.Module, object, object], None]:
         def hook(module: nn.Module, inputs: object, output: object) -> None:
@@ -214,6 +224,12 @@ def locate(model: Transformer, micro_batches: Sequence[Examples]) -> str:
             handle.remove()
     # Every process computes all of its part, since the others wait for it.
     for name, parameter in model.named_parameters():
-        if parameter.grad is not None and not local(parameter.grad).isfinite().all():
+        if parameter.grad is not None and not _is_finite(parameter.grad):
             found.append(f"every forward output is finite, and the gradient of {name} is not")
     return next(iter(found), NOWHERE)
+
+
+def _is_finite(tensor: Tensor) -> bool:
+    """Whether all numbers of this process's part are; torch cannot ask those of e4m3."""
+    own = local(tensor)
+    return bool((own.float() if own.dtype == torch.float8_e4m3fn else own).isfinite().all())

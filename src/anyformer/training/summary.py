@@ -48,16 +48,20 @@ class Prediction:
 
 @dataclass(frozen=True)
 class Waiting:
-    """Seconds that training waited for checkpoints, of all `seconds` of this process since its first update, for `saves`."""
+    """Seconds that training waited for checkpoints, of all `seconds` of this process since its first update, for `saves` of so
+    many `bytes` together, which took `writing` seconds to write."""
 
     waited: float
     seconds: float
     saves: int
+    bytes: int
+    writing: float
 
     def __str__(self) -> str:
         share = self.waited / self.seconds if self.seconds else 0.0
         checkpoints = "1 checkpoint" if self.saves == 1 else f"{self.saves} checkpoints"
-        return f"waiting for {checkpoints}: {self.waited:.2g} s, {share:.1%} of the time"
+        written = f"{scaled(self.bytes)}B written in {self.writing:.2g} s"
+        return f"waiting for {checkpoints}: {self.waited:.2g} s, {share:.1%} of the time; {written}"
 
 
 @dataclass(frozen=True)
@@ -117,8 +121,7 @@ def summarise(
     of more than a minute; memory by `costs.step`, from `update`; both for eager mode.
     """
     seconds = [row["seconds"] for row in rows if row["kind"] == "train" and row["seconds"] > 0]
-    tokens, spent = run.batch * run.objective.sizes.rows * run.length, median(seconds) if seconds else None
-    rate = None if spent is None else tokens / spent
+    rate = run.tokens / median(seconds) if seconds else None
     flops, peak_bytes = update_figures(update, run.piece, run.accumulation, run.plan)
     assert flops.predicted is not None
     hardware = known(machine.device) if sum(seconds) > LONG_SECONDS else remembered(machine.device)
@@ -146,7 +149,7 @@ def summarise(
                 f"speed is not predicted: the model is so small that a kernel takes {kernel * 1e6:.2g} us on average (below "
                 f"{OVERHEAD * 1e6:.0f} us), so that the time goes into calling kernels, not into what they compute"
             )
-    per_token = flops.predicted / tokens
+    per_token = flops.predicted / run.tokens
     # The peak was measured in a moment; if the machine was busy then, the run itself shows a higher one.
     peak = max(ranks * machine.rated(run.plan), per_token * (rate or 0))
     return Summary(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
+from anyformer.model.divided import local
 from anyformer.model.narrow import histories
 from anyformer.model.transformer import Transformer
 from anyformer.training.adapting import Still
@@ -76,7 +77,7 @@ class Trainee:
     def kept(self) -> int:
         """Bytes of tensors that stay between updates beside weights and moments."""
         averages = {} if self.average is None else self.average.weights()
-        return sum(x.nbytes for x in (*averages.values(), *self.still.held.values()))
+        return sum(local(x).nbytes for x in (*averages.values(), *self.still.held.values()))
 
     @contextmanager
     def evaluated(self) -> Iterator[dict[str, Tensor]]:

@@ -14,13 +14,14 @@ from anyformer import checkpoint
 from anyformer.data import Corpus
 from anyformer.describe import to_json
 from anyformer.model.adapters import plain
-from anyformer.model.initialise import materialise
+from anyformer.model.divided import local
 from anyformer.model.narrow import histories
-from anyformer.model.transformer import Transformer, build
-from anyformer.objectives import Feed, Setting, beside, divides_logits
+from anyformer.model.transformer import Transformer
+from anyformer.objectives import Feed, Setting
 from anyformer.objectives.mixing import baseline_of, held_out_feed, training_feed
 from anyformer.precision.running import Running
-from anyformer.training.adapting import rest, tune
+from anyformer.quantising.planes import planes_of
+from anyformer.quantising.tensor import stored_bytes
 from anyformer.training.allocator import keep_freed_memory, return_freed_memory
 from anyformer.training.answers import Answers
 from anyformer.training.averaging import averaged, none
@@ -30,10 +31,12 @@ from anyformer.training.instability import Past
 from anyformer.training.loss_scale import LossScale
 from anyformer.training.memory_meter import state_bytes
 from anyformer.training.parallel.ranks import ALONE, Ranks
-from anyformer.training.partners import restored_partners, start_partners
 from anyformer.training.passes import MicroBatches, MicroBatchLoss, Passes
 from anyformer.training.precision import Host
+from anyformer.training.retention import Retention
 from anyformer.training.run import Run
+from anyformer.training.run_models import Given, RunModels
+from anyformer.training.saving import Write, Written
 from anyformer.training.step import Updates
 from anyformer.training.teacher import answered
 from anyformer.training.text_settings import beside_of
@@ -41,7 +44,7 @@ from anyformer.training.trainee import Trainee, all_evaluated
 from anyformer.tuning import Tuning
 
 OPTIMISER, NUMBERS = "optimiser.safetensors", "precision.safetensors"
-_OWN = ("model.safetensors", "adapter.safetensors", OPTIMISER)
+_OWN = ("model.safetensors", "adapter.safetensors", OPTIMISER, NUMBERS)
 """The files of a checkpoint that are about the run's own model, which a pipeline divides."""
 
 
@@ -74,14 +77,14 @@ class Trainer:
         run: Run,
         corpus: Corpus,
         machine: Host,
-        given: Callable[[Transformer], None] = lambda model: None,
+        given: Given = lambda model: (),
         begun: Path | None = None,
         ranks: Ranks = ALONE,
         say: Callable[[str], None] = lambda line: None,
     ) -> Trainer:
         """The trainer before its first update; of a run that has `begun`, in this directory, before it is restored.
 
-        `given`: gives the built model weights of another model; `say` is told what a teacher was asked.
+        `given`: gives a model weights of another one, and says which; `say` is told that, and what a teacher was asked.
         """
         if ranks.size == 1:
             keep_freed_memory()
@@ -91,23 +94,14 @@ class Trainer:
         training = training_feed(run.objective, run.data, corpus, setting, run.batch)
         answers = ranks.in_turn(lambda: answered(run, corpus, training, machine.device, say, begun))
         held_out = held_out_feed(run.objective, run.data, corpus, setting, run.batch)
-        in_shares = ranks.size > 1 and _is_divided_empty(run)
-        model = build(run.architecture, run.plan, "meta" if in_shares else machine.device, seed=run.seed).train()
-        tune(model, run.tuning, run.seed)
-        if not in_shares:
-            given(model)
-            rest(model, run.tuning)
-        told = (run, model, corpus.tokenizer)
-        partners = start_partners(*told) if begun is None else restored_partners(*told, begun)
-        learning = {name: partners[name] for name, one in beside(run.objective).items() if one.learns}
-        within = ranks.divide([model, *learning.values()], run.plan, vocabulary=divides_logits(run.objective))
-        if in_shares:
-            materialise(model, machine.device, run.seed)
-            given(model)
-        passes = ranks.passes(MicroBatchLoss(model, run.objective, run.plan, partners), within)
-        trainee, scale = Trainee.of(model, run, run.tuning), LossScale.of(run.plan.precision)
-        trainees = {name: Trainee.of(one, run, Tuning()) for name, one in learning.items()}
-        return Trainer(run, corpus, trainee, partners, trainees, passes, training, held_out, scale, answers, ranks, within)
+        models = RunModels.start(run, corpus.tokenizer, machine.device, given, begun, ranks, say)
+        loss = MicroBatchLoss(models.model, run.objective, run.plan, models.partners)
+        passes = ranks.passes(loss, models.within)
+        trainee, scale = Trainee.of(models.model, run, run.tuning), LossScale.of(run.plan.precision)
+        trainees = {name: Trainee.of(one, run, Tuning()) for name, one in models.learning.items()}
+        return Trainer(
+            run, corpus, trainee, models.partners, trainees, passes, training, held_out, scale, answers, ranks, models.within
+        )
 
     @property
     def model(self) -> Transformer:
@@ -166,7 +160,9 @@ class Trainer:
         """Bytes of tensors that stay between updates: weights, moments, and what is kept beside them."""
         trainees = self._trainees.values()
         still = (weight for name, model in self.partners.items() if name not in self.learning for weight in model.parameters())
-        return sum(state_bytes(one.model, one.optimiser) + one.kept for one in trainees) + sum(x.nbytes for x in still)
+        return sum(state_bytes(one.model, one.optimiser) + one.kept for one in trainees) + sum(
+            stored_bytes(local(x)) for x in still
+        )
 
     def evaluate(self, rows: int, progress: Callable[[int], None] = lambda done: None) -> Evaluated:
         """The loss over `rows` rows spread evenly over the validation split, or all of it. `progress`: see `evaluate`."""
@@ -187,16 +183,18 @@ class Trainer:
         with averaged(self.trainee.averages):
             return plain(self.model)
 
-    def saving(
-        self, directory: Path, step: int, validation: float | None, past: Past, take: checkpoint.Take
-    ) -> Callable[[], None]:
+    def saving(self, directory: Path, step: int, validation: float | None, past: Past, take: checkpoint.Take) -> Write:
         """Take all that the checkpoint after `step` updates holds; the function writes it, and deletes old ones beyond those to
         keep."""
         if self.ranks.size > 1 and any(one.averages is not none for one in self._trainees.values()):
             take = checkpoint.copied  # divided weights are averaged in place, and change back before they are written
 
+        planes = planes_of(self.model)
+
         def staged(file: str, name: str) -> bool:
-            return file in _OWN and name.partition("/")[0] in self.model.stage_of
+            before, _, after = name.partition("/")  # MODEL/PATH of scales, WEIGHT/MOMENT of moments
+            weight = before if file != NUMBERS else "" if before else f"{after}.weight"
+            return file in _OWN and planes.get(weight, weight) in self.model.stage_of
 
         with all_evaluated(self._trainees) as states:
             others = {name: dict(one.model.state_dict()) for name, one in self.learning.items()}
@@ -214,18 +212,16 @@ class Trainer:
                 pick=self.ranks.picking(take, staged),
             )
 
-        def write() -> None:
+        def write() -> Written:
             first = self.ranks.first  # which alone writes what stands beside the tensors
             kept = replace(taken, beside=beside_of(self.corpus.tokenizer, directory)) if first else taken
-            self.ranks.write(kept, checkpoint.directory_of(directory, step))
-            if first:
-                self.prune(directory, step)
+            return self.retention(directory).write(kept, step, self.regular(step + 1))
 
         return write
 
-    def prune(self, directory: Path, step: int) -> None:
-        """Delete the checkpoints beyond those to keep, but not that of `regular`, to which a run may go back."""
-        checkpoint.prune(directory, self.run.checkpoints.keep, also=self.regular(step + 1))
+    def retention(self, directory: Path) -> Retention:
+        """The checkpoints of the run in its directory."""
+        return Retention(directory, self.run.checkpoints, self.ranks)
 
     def regular(self, step: int) -> int | None:
         """The step of the last regular checkpoint before update number `step` (from 1) is counted, None if no run goes back.
@@ -271,11 +267,6 @@ class Trainer:
         assert run.steps is not None
         rows = windows_of(run, run.evaluation.final_tokens)
         return baseline_of(run.objective, self.training, run.steps, self.held_out, rows, run.architecture.outputs)
-
-
-def _is_divided_empty(run: Run) -> bool:
-    """Whether a model can be divided before it has values: where every weight learns, and no second model begins as it does."""
-    return run.tuning.everything and not beside(run.objective)
 
 
 def _state_file(name: str) -> str:

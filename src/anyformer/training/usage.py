@@ -92,10 +92,9 @@ class UsageMeter:
 
         The first process, which alone writes, counts what is executed; the summary at the end has use for the count again.
         """
-        tokens, peak = run.batch * run.objective.sizes.rows * run.length, ranks.size * machine.rated(run.plan)
-        model = flops_of(run, directory)
+        model, peak = flops_of(run, directory), ranks.size * machine.rated(run.plan)
         counted = update_figures(step_of(run, directory), run.piece, run.accumulation, run.plan)[0] if ranks.first else None
-        work = UpdateWork(tokens, model, max(model, (counted and counted.measured) or 0), peak)
+        work = UpdateWork(run.tokens, model, max(model, (counted and counted.measured) or 0), peak)
         mesh = run.plan.mesh
         within = run.plan.compile == "on" and mesh.tensor * mesh.context > 1
         return UsageMeter(ranks, work, partial(peak_of_process, machine.device), seen=not within)

@@ -27,6 +27,8 @@ class Adapter(Value):
     """Parameters that learn beside those of a model, and the plain model that computes what both do."""
 
     kinds: ClassVar[Registry] = Registry()
+    follows: ClassVar[bool] = True
+    """Whether first values follow from weights of the model."""
     kind: str
 
     @property

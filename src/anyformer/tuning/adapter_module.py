@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from anyformer.operations import Weight
 
@@ -24,5 +24,13 @@ class AdaptedLinear(nn.Linear):
             made = torch.empty(weight.shape, dtype=frozen.weight.dtype, device=frozen.weight.device)
             self.register_parameter(name, nn.Parameter(made))
 
-    def begin(self) -> None:
-        """Give parameters that follow from the frozen weight their first values; those of low-rank matrices are given."""
+    def first_values(self, weight: Tensor) -> dict[str, Tensor]:
+        """The first values, by name, of parameters that follow from the frozen weight, which is given whole; those of low-rank
+        matrices are drawn."""
+        return {}
+
+    def divide_inputs(self, total: Callable[[Tensor], Tensor]) -> None:
+        """Compute from some of the inputs, with the columns of the matrix that read them; outputs of all processes are added.
+
+        `total`: the sum of a tensor over the processes that have the other inputs.
+        """

@@ -35,8 +35,8 @@ class Dora(LowRankAdapter):
 
     def matrix(self, weight: Tensor, own: Mapping[str, Tensor]) -> Tensor:
         """m V / |V|."""
-        import torch
+        from anyformer.tuning.dora_module import lengths_of_rows
 
         whole = weight + self.scale * (own[UP] @ own[DOWN])
-        factor: Tensor = own[MAGNITUDE] / torch.linalg.vector_norm(whole, dim=1)
+        factor: Tensor = own[MAGNITUDE] / lengths_of_rows(whole)
         return factor[:, None] * whole

@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from anyformer.operations import Weight
+from anyformer.tuning.adapter import MAGNITUDE
 from anyformer.tuning.adapter_module import AdaptedLinear
+
+
+def lengths_of_rows(matrix: Tensor) -> Tensor:
+    """(O, I) -> (O,)."""
+    lengths: Tensor = torch.linalg.vector_norm(matrix, dim=1)
+    return lengths
+
+
+def lengths_of_divided_rows(part: Tensor, total: Callable[[Tensor], Tensor]) -> Tensor:
+    """Of some columns (O, I / processes), the lengths (O,) of the rows with all columns; `total` adds over the processes."""
+    return total(lengths_of_rows(part).square()).sqrt()
 
 
 class DoraLinear(AdaptedLinear):
@@ -22,16 +35,19 @@ class DoraLinear(AdaptedLinear):
     def __init__(self, frozen: nn.Linear, own: Mapping[str, Weight], scale: float) -> None:
         super().__init__(frozen, own)
         self.scale = scale
+        self.lengths: Callable[[Tensor], Tensor] = lengths_of_rows
 
-    @torch.no_grad()
-    def begin(self) -> None:
+    def divide_inputs(self, total: Callable[[Tensor], Tensor]) -> None:
+        self.lengths = partial(lengths_of_divided_rows, total=total)
+
+    def first_values(self, weight: Tensor) -> dict[str, Tensor]:
         """m = |W|."""
-        self.adapter_magnitude.copy_(torch.linalg.vector_norm(self.weight, dim=1))
+        return {MAGNITUDE: lengths_of_rows(weight)}
 
     def forward(self, input: Tensor) -> Tensor:
         with torch.no_grad():
             whole = self.weight + self.scale * (self.adapter_up @ self.adapter_down)
-            lengths = torch.linalg.vector_norm(whole, dim=1)
+            lengths = self.lengths(whole)
         factor = self.adapter_magnitude / lengths
         v = F.linear(input, self.weight) + self.scale * F.linear(
             F.linear(self.dropout(input), self.adapter_down), self.adapter_up

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from anyformer.operations import Weight
 from anyformer.tuning.adapter import DOWN, UP, LowRankAdapter
@@ -20,6 +20,7 @@ class Lora(LowRankAdapter):
     B starts at zero, so the first outputs are those of W. Hu et al. 2021, arXiv 2106.09685; the paper's r is `rank`.
     """
 
+    follows: ClassVar[bool] = False
     kind: Literal["lora"] = "lora"
 
     def linear(self, frozen: nn.Linear) -> AdaptedLinear:

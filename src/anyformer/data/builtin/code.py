@@ -62,7 +62,7 @@ class Function:
 def text_of(source: SourceFile) -> str | None:
     """The text of a Python file in the encoding that it declares; None if it cannot be read."""
     try:
-        with tokenize.open(source.path) as file:
+        with tokenize.open(source.on_disk) as file:
             return file.read()
     except (OSError, SyntaxError, UnicodeDecodeError):
         return None
@@ -85,7 +85,7 @@ def functions(source: SourceFile) -> Iterator[Function]:
     if text is None or tree is None:
         return
     lines = text.split("\n")
-    for name, node in _defined(tree, (module_name(source.path),)):
+    for name, node in _defined(tree, (module_name(source.on_disk),)):
         if (found := _function(lines, name, node)) is not None:
             yield found
 

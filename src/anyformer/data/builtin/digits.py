@@ -23,7 +23,7 @@ def _file() -> list[SourceFile]:
 
 def _digits(source: SourceFile) -> Iterator[Values]:
     """Each line has 64 numbers from 0 to 16, row by row, then the digit."""
-    with gzip.open(source.path, "rt") as file:
+    with gzip.open(source.on_disk, "rt") as file:
         for line, numbers in enumerate(file, start=1):
             *pixels, digit = (int(float(number)) for number in numbers.split(","))
             image = np.array(pixels).reshape(1, 8, 8) * 255 // 16

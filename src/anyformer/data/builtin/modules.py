@@ -18,7 +18,7 @@ _GENERATED = frozenset({"pydoc_data"})
 
 
 def _top(source: SourceFile) -> str:
-    return source.path.relative_to(Path(sysconfig.get_path("stdlib"))).parts[0].removesuffix(".py")
+    return source.on_disk.relative_to(Path(sysconfig.get_path("stdlib"))).parts[0].removesuffix(".py")
 
 
 def largest() -> list[SourceFile]:

@@ -28,7 +28,7 @@ Place = tuple[int, int]
 
 def alone() -> list[SourceFile]:
     """The modules of the standard library that are in no package."""
-    return [source for source in standard_library() if source.path.parent == Path(sysconfig.get_path("stdlib"))]
+    return [source for source in standard_library() if source.on_disk.parent == Path(sysconfig.get_path("stdlib"))]
 
 
 def labels_of(tree: ast.Module) -> tuple[dict[Place, str], dict[Place, str]]:

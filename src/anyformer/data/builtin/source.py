@@ -31,7 +31,7 @@ class Builtin:
     def rows(self, source: SourceFile, advance: Callable[[int], None] = lambda count: None) -> Iterator[RecordRow]:
         """The records of one of its files."""
         for line, values in self.records(source):
-            yield RecordRow(f"{source.path}:{line}", values, source.path.parent)
+            yield RecordRow(f"{source.on_disk}:{line}", values, source.on_disk.parent)
         advance(source.size)
 
 

@@ -103,6 +103,9 @@ class GgufFile:
             return place.shape
         return tuple(self._changed(place, torch.empty(place.shape, device="meta")).shape)
 
+    def type_of(self, name: str) -> torch.dtype:
+        return self.dtype
+
     def tensor(self, name: str) -> Tensor:
         """One weight, each number computed in fp32 and rounded once."""
         place = self._places[name]

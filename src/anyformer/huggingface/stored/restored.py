@@ -70,6 +70,9 @@ class RestoredWeights:
         packed = self.packed.get(name)
         return self.files.shape(name) if packed is None else self._checked(name, packed)
 
+    def type_of(self, name: str) -> torch.dtype:
+        return self.dtype if name in self.packed else self.files.dtype(name)
+
     def tensor(self, name: str) -> Tensor:
         """One weight, as plain floating-point numbers."""
         packed = self.packed.get(name)

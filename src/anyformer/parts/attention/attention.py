@@ -168,7 +168,8 @@ class Attention(Heads):
                 return f"sees {sees} keys of variant {read.variant!r}, which keeps the latest {kept:,}: give it that window"
         for name, (own, theirs) in sides.items():
             if own != theirs:
-                return f"has {name} = {own} and reads {read.name!r} of variant {read.variant!r}, where it is {theirs}"
+                where = f"reads {read.name!r} of variant {read.variant!r}, where it is {theirs}"
+                return f"has {name} = {own} and {where}: set {name} = {theirs}"
         return None
 
     @property

@@ -7,7 +7,7 @@ micro-batches or ranks, and resuming needs no generator state.
 from __future__ import annotations
 
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 import torch
@@ -190,13 +190,22 @@ class InputDropout(Dropout):
     """
 
     noise: Noise | None = None
+    vectors: int | None = None
+    """The number of the part of each row's vectors that this process has, where several divide them equally."""
+
+    def __init__(self, rate: float, name: str) -> None:
+        super().__init__(rate, name, dimension=2)
 
     def forward(self, x: Tensor, noise: Noise | None = None) -> Tensor:
         drop = self.drop(self.noise)
         if drop is None:
             return x
-        rows = x.reshape(len(drop.noise.rows), -1)
-        return drop(rows).view(x.shape)
+        vectors_BMI = x.reshape(len(drop.noise.rows), -1, x.shape[-1])
+        if self.vectors is not None:
+            M = vectors_BMI.shape[1]
+            numbers = torch.arange(self.vectors * M, (self.vectors + 1) * M, device=x.device)
+            drop = replace(drop, noise=replace(drop.noise, span=Span(numbers, M)))
+        return drop(vectors_BMI).view(x.shape)
 
 
 class DropPath(Dropout):

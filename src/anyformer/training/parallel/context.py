@@ -23,6 +23,7 @@ from anyformer.parts.call.state import State
 from anyformer.parts.embedding.vocabulary import WHOLE_VOCABULARY, Vocabulary
 from anyformer.parts.layers.branch_module import BranchModule
 from anyformer.parts.layers.stack_module import StackModule
+from anyformer.training.parallel.adapted import divide_dropouts
 
 
 @dataclass(frozen=True)
@@ -84,8 +85,12 @@ def divide_positions(model: Transformer, mesh: DeviceMesh) -> None:
         assert isinstance(module, StackModule)
         module.spread = SpreadPositions(group)
         for branch in module.layers.modules():
-            if isinstance(branch, BranchModule) and branch.branch.sublayer.gathers(width) is None:
+            if not isinstance(branch, BranchModule):
+                continue
+            if branch.branch.sublayer.gathers(width) is None:
                 branch.crossing = OfAll(group)
+            else:
+                divide_dropouts(branch.sublayer, branch.branch.sublayer, width, group)
 
 
 def divide_logits(model: Transformer, mesh: DeviceMesh) -> None:

@@ -7,6 +7,7 @@ import faulthandler
 import gc
 import logging
 import os
+import socket
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,10 +21,13 @@ from anyformer.describe import UserError
 from anyformer.mesh import Mesh, started
 from anyformer.model.narrowed import divided_branches, undivided
 from anyformer.model.unlearnt import unlearnt
+from anyformer.objectives import beside
 from anyformer.parts.layers.stack import Stack
 from anyformer.parts.sublayer import Sublayer
+from anyformer.planning.communication import bubble
 from anyformer.planning.layout import bounds
-from anyformer.planning.staged import stages_of
+from anyformer.planning.staged import Staged, read_again, undivided_layers
+from anyformer.precision import BYTES
 from anyformer.quantising import FORMATS, Quantising
 from anyformer.training.parallel.ranks import ALONE, Ranks
 from anyformer.training.parent import end_with_parent
@@ -31,8 +35,6 @@ from anyformer.training.run import Run
 
 TORCHRUN = "TORCHELASTIC_RUN_ID"
 """The variable that `torchrun` sets: its processes belong to it; another launcher may end before them."""
-SHARED = ("auto", "fp32", "tf32", "bf16", "fp16")
-"""Precisions of runs in several processes."""
 
 
 class LostProcessError(UserError):
@@ -56,7 +58,7 @@ def check_mesh(run: Run, ranks: Ranks) -> None:
     """Raise `UserError` for a run that several processes cannot share."""
     if ranks.size == 1:
         return
-    pieces, precision = ranks.replicas * run.accumulation, run.plan.precision
+    pieces = ranks.replicas * run.accumulation
     if run.batch % pieces:
         raise UserError(
             f"batch = {run.batch} does not divide into {run.accumulation} pieces for each of {_groups(ranks)}: make it a "
@@ -67,21 +69,38 @@ def check_mesh(run: Run, ranks: Ranks) -> None:
         run.objective.sizes.check(run.length, run.batch, pieces)
     except ValueError as error:
         raise UserError(f"{_groups(ranks)} cut the batch into {pieces} pieces: {error}") from None
-    if run.accumulation < run.plan.mesh.pipeline:
-        raise UserError(
-            f"plan.mesh.pipeline = {run.plan.mesh.pipeline} processes need as many pieces of a batch to work at, and "
-            f"accumulation = {run.accumulation}: set accumulation to {run.plan.mesh.pipeline} or more (four times as many keep "
-            "them busy)"
-        )
-    if precision.kind not in SHARED:
-        raise UserError(
-            f"plan.precision = {precision.kind!r} is not built for several processes yet: choose one of {', '.join(SHARED)}"
-        )
-    if isinstance(FORMATS[run.tuning.base], Quantising):
-        raise UserError(f"tuning.base = {run.tuning.base!r} is not built for several processes yet: set tuning.base = 'bf16'")
+    _check_numbers(run)
     check_divided(run)
     if statistics := sorted(name for name in unlearnt(run.architecture) if "running_" in name):
         raise UserError(f"{statistics[0]} is a mean over all rows, and each process has some of them: train in one process")
+
+
+def _check_numbers(run: Run) -> None:
+    """Raise `UserError` for number formats whose scales or blocks the mesh would divide, or that change divided weights."""
+    mesh, precision, base = run.plan.mesh, run.plan.precision, run.tuning.base
+    if precision.weight_bytes < BYTES["fp32"]:
+        raise UserError(
+            f"plan.precision = {precision.kind!r}: its optimiser rounds weights when they are divided already, and they cannot "
+            "change their type then: train in one process, or set plan.precision = 'bf16'"
+        )
+    narrow = precision.narrow
+    if narrow is not None and narrow.shares in ("channel", "block") and max(mesh.tensor, mesh.context) > 1:
+        raise UserError(
+            f"plan.precision = {precision.kind!r}: plan.mesh.tensor and plan.mesh.context divide rows and blocks that share a "
+            "scale: divide by plan.mesh.shard or pipeline, or set plan.precision = 'fp8' with scaling = 'tensor' or 'running'"
+        )
+    everywhere = len(run.architecture.stacks) > 1 or beside(run.objective)
+    if mesh.pipeline > 1 and narrow is not None and narrow.shares == "running" and everywhere:
+        raise UserError(
+            f"plan.precision = {precision.kind!r} with scaling = 'running': every stage of plan.mesh.pipeline computes other "
+            "models and stacks, each with a part of their gradients, and would keep scales of its own: set scaling = 'tensor', "
+            "or leave pipeline out"
+        )
+    if isinstance(FORMATS[base], Quantising) and max(mesh.tensor, mesh.expert) > 1:
+        raise UserError(
+            f"tuning.base = {base!r}: plan.mesh.tensor and plan.mesh.expert cut matrices, and would cut their blocks: divide "
+            "by plan.mesh.shard or pipeline, or set tuning.base = 'bf16'"
+        )
 
 
 def check_divided(run: Run) -> None:
@@ -91,13 +110,11 @@ def check_divided(run: Run) -> None:
         _check_layers(run)
     if mesh.context > 1:
         _check_positions(run)
-    if mesh.tensor > 1:
-        if run.tuning.adapter is not None:
-            raise UserError("plan.mesh.tensor is not built for adapters yet: set plan.mesh.shard, or leave tuning.adapter out")
-        if not any(divided_branches(stack, architecture.width, mesh.tensor) for stack in architecture.stacks.values()):
-            raise UserError(
-                f"plan.mesh.tensor = {mesh.tensor} divides the heads or the features of no sublayer: choose a divisor of them"
-            )
+    stacks = architecture.stacks.values()
+    if mesh.tensor > 1 and not any(divided_branches(stack, architecture.width, mesh.tensor) for stack in stacks):
+        raise UserError(
+            f"plan.mesh.tensor = {mesh.tensor} divides the heads or the features of no sublayer: choose a divisor of them"
+        )
     if mesh.expert > 1:
         experts = bounds(architecture).experts
         if not experts:
@@ -112,16 +129,24 @@ def mesh_lines(run: Run, ranks: Ranks) -> list[str]:
         return []
     sizes = run.plan.mesh.over(ranks.size).sizes
     lines = [f"{ranks.size} processes: {' x '.join(f'{name} {size}' for name, size in sizes.items())}"]
+    if (mesh := run.plan.mesh).pipeline > 1:
+        lines.append(_order_line(mesh, run.accumulation))
     if whole := undivided(run.architecture, sizes.get("tensor", 1)):
         lines.append(f"plan.mesh.tensor does not divide {', '.join(whole)}: every process computes them whole")
     return lines
 
 
+def _order_line(mesh: Mesh, pieces: int) -> str:
+    """The order of a pipeline's passes, and how long its processes wait for one another, in words."""
+    waits = bubble([1.0] * mesh.pipeline, pieces, mesh.chunks, mesh.schedule)
+    order = {"1f1b": "one forward, one backward", "zero_bubble": "gradients of weights apart (zero-bubble)"}[mesh.schedule]
+    chunks = f"{mesh.chunks} chunks of layers in each process, " if mesh.chunks > 1 else ""
+    return f"pipeline: {chunks}{order}; {waits / (1 + waits):.0%} of a step's time waits where stages take equally long"
+
+
 def _check_positions(run: Run) -> None:
     """Raise `UserError` for a run whose positions cannot be divided."""
     architecture = run.architecture
-    if run.tuning.adapter is not None:
-        raise UserError("plan.mesh.context is not built for adapters yet: set plan.mesh.shard, or leave tuning.adapter out")
     blocks = [block for stack in architecture.stacks.values() for block in stack.variants.values()]
     if all(sublayer.gathers(architecture.width) is None for block in blocks for sublayer in block.sublayers):
         raise UserError("plan.mesh.context divides positions of attention and of feed-forward networks, and the model has none")
@@ -152,31 +177,28 @@ def _check_readers(stack: Stack, width: int) -> None:
 
 
 def _check_layers(run: Run) -> None:
-    """Raise `UserError` for a run whose layers cannot be divided into stages."""
-    count, stack = run.plan.mesh.pipeline, run.architecture.output_stack
-    if count > stack.depth:
-        raise UserError(f"plan.mesh.pipeline = {count} divides layers, and the model has {stack.depth}: choose no more")
-    stage = {i: number for number, layers in enumerate(stages_of(stack.depth, count)) for i in layers}
-    apart = [(i, owner) for i, owner in enumerate(stack.owners) if stage[i] != stage[owner]]
-    if apart:
+    """Raise `UserError` for a run whose layers or pieces of a batch no pipeline can divide."""
+    mesh = run.plan.mesh
+    if problem := undivided_layers(Staged(run.architecture, mesh.pipeline, mesh.chunks)):
+        raise UserError(f"plan.mesh.pipeline = {mesh.pipeline}: {problem}")
+    if mesh.schedule == "zero_bubble" and (problem := read_again(run.architecture)):
+        raise UserError(f"plan.mesh.schedule = 'zero_bubble': {problem}")
+    if mesh.schedule == "zero_bubble" and run.plan.checkpointing != "none":
         raise UserError(
-            f"plan.mesh.pipeline = {count}: layer {apart[0][0]} has the weights of layer {apart[0][1]}, and both would be in "
-            "different processes: leave pipeline out"
+            "plan.mesh.schedule = 'zero_bubble' would compute layers again for both halves of a backward pass: leave it out, "
+            f"or plan.checkpointing = {run.plan.checkpointing!r}"
         )
-    if others := [read for read in stack.reads if read.variant is not None]:
+    if run.accumulation < mesh.pipeline:
         raise UserError(
-            f"plan.mesh.pipeline = {count}: layers read {others[0].name!r} of layers {others[0].variant!r}, which another "
-            "process may have: leave pipeline out"
+            f"plan.mesh.pipeline = {mesh.pipeline} processes need as many pieces of a batch to work at, and "
+            f"accumulation = {run.accumulation}: set accumulation to {mesh.pipeline} or more (four times as many keep "
+            "them busy)"
         )
-    if any(block.detaches for block in stack.variants.values()):
+    if run.accumulation % mesh.pipeline and (mesh.chunks, mesh.schedule) != (1, "1f1b"):
+        said = f"chunks = {mesh.chunks}" if mesh.chunks > 1 else f"schedule = {mesh.schedule!r}"
         raise UserError(
-            f"plan.mesh.pipeline = {count}: a layer takes the stream as a constant, and would send no gradient to the process "
-            "before: leave pipeline out"
-        )
-    if any(sublayer.reports_index for block in stack.variants.values() for sublayer in block.sublayers):
-        raise UserError(
-            f"plan.mesh.pipeline = {count}: layers choose keys by index scores, whose loss no process sends on to the next: "
-            "leave pipeline out"
+            f"plan.mesh.{said} goes through the pieces of a batch {mesh.pipeline} at a time, and accumulation = "
+            f"{run.accumulation}: set it to a multiple of plan.mesh.pipeline = {mesh.pipeline}"
         )
 
 
@@ -214,15 +236,25 @@ def losses_told(remedy: str = RESUMES) -> Iterator[None]:
     try:
         yield
     except RuntimeError as error:
-        lost = next((each for each in _causes(error) if isinstance(each, dist.DistError) or "gloo/" in str(each)), None)
-        if lost is None:
+        sign = next((each for each in _causes(error) if isinstance(each, dist.DistError) or "gloo/" in str(each)), None)
+        if sign is None:
             raise
-        from anyformer.training.parallel.lookout import asked_all
-        from anyformer.training.parallel.whereabouts import told
+        raise _lost(sign, remedy) from error
 
-        said = str(lost).splitlines()[0]
-        where = "".join(f"\n  {line}" for line in told(asked_all(lost)))
-        raise LostProcessError(f"another process of this run ended or does not answer ({said}); {remedy}{where}") from error
+
+def _lost(sign: BaseException, remedy: str) -> LostProcessError:
+    """The error of a run, of what torch raised: one sentence, and beneath it what else is known. The first process that answers
+    tells it."""
+    from anyformer.training.parallel.lookout import asked_all, machines
+    from anyformer.training.parallel.whereabouts import lost, told
+
+    found = asked_all(sign)
+    named = lost(found, machines())
+    more = [f"torch says: {str(sign).splitlines()[0]}", *(() if named else told(found))]
+    said = named or "another process of this run ended or does not answer"
+    error = LostProcessError("\n  ".join([f"{said}; {remedy}", *more]))
+    error.teller = min((rank for rank, where in found.items() if where is not None), default=None)
+    return error
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
@@ -258,9 +290,9 @@ def connect(device: torch.device, timeout: float) -> None:
     dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=timedelta(seconds=timeout))
     atexit.register(disconnect)
     # A name of their meeting: a launcher counts restarts for each machine, not for all.
-    meeting = [uuid4().hex]
-    dist.broadcast_object_list(meeting, src=0)
-    look_out(meeting[0], belongs=TORCHRUN in os.environ)
+    met = [("", "")] * dist.get_world_size()
+    dist.all_gather_object(met, (uuid4().hex, socket.gethostname()))
+    look_out(met[0][0], [machine for _, machine in met], belongs=TORCHRUN in os.environ)
 
 
 def disconnect() -> None:

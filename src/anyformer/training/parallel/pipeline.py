@@ -1,36 +1,47 @@
-"""The passes of a step whose layers are divided: torch's schedule lets one piece of a batch follow another from process to
-process, one forward, one backward (1F1B, Narayanan et al. 2021, arXiv 2104.04473).
+"""The passes of a step whose layers are divided: torch's schedules let one piece of a batch follow another from process to
+process.
 
-The stream goes on with the sums of the experts' penalties, and its gradient comes back; only the last stage knows the loss.
-What stands beside the layers every process has, and gradients of it are added up over all of them.
+The stream goes on with the sums of the experts' penalties, and its gradient comes back; only the last chunk knows the loss.
+What stands beside the layers every process has, and gradients of it are added up over all of them. Copies of the model sum
+their gradients once, with the last piece, or with `zero_bubble` behind it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
-from torch.distributed.pipelining import PipelineStage, Schedule1F1B
+from torch.distributed.pipelining import (
+    PipelineStage,
+    Schedule1F1B,
+    ScheduleInterleaved1F1B,
+    ScheduleInterleavedZeroBubble,
+)
+from torch.distributed.pipelining.schedules import PipelineScheduleMulti, PipelineScheduleSingle
+from torch.distributed.pipelining.stage import _PipelineStageBase
 
+from anyformer.mesh import Schedule
 from anyformer.model.divided import local
 from anyformer.objectives import Examples
 from anyformer.parts.call.reports import Load
 from anyformer.parts.layers.stack_module import StackModule
 from anyformer.training.loss_scale import LossScale
 from anyformer.training.parallel.relay import Arrived, Departed, Line, ShapeOnly
-from anyformer.training.parallel.sharding import Root
+from anyformer.training.parallel.sharding import Root, kept_whole
 from anyformer.training.passes import Found, Loads, MicroBatches, MicroBatchLoss, added
 
 Outputs = Tensor | tuple[Tensor, Tensor]
+Order = PipelineScheduleSingle | PipelineScheduleMulti
 
 
 @dataclass(frozen=True)
 class Pieces:
-    """The micro-batches of an update on their way through a stage, and what was found of them."""
+    """The micro-batches of an update on their way through the chunks of a process, and what was found of them."""
 
     batch: MicroBatches
     scale: LossScale | None
@@ -38,21 +49,31 @@ class Pieces:
     loads: list[Loads] = field(default_factory=list)
 
 
-class Stage(nn.Module):
-    """What a process computes of micro-batch `number`: the stream and penalties that go on, or in the last stage the loss."""
+class LayerChunk(nn.Module):
+    """What a process computes of micro-batch `number` with chunk `chunk` of the layers: the stream and penalties that go on, or
+    behind the last chunk the loss."""
 
-    def __init__(self, root: Root, loss: MicroBatchLoss, line: Line) -> None:
+    def __init__(self, root: Root, loss: MicroBatchLoss, line: Line, chunk: int) -> None:
         super().__init__()
-        self.root, self.loss, self.line = root, loss, line
+        self.root, self.loss, self.line, self.chunk = root, loss, line, chunk
         self.pieces: Pieces | None = None
 
     def forward(self, *given: Tensor, number: Tensor) -> Outputs:
         assert self.pieces is not None, "a schedule runs within `Pipelined`"
         batch = self.pieces.batch
         examples = batch.pieces[int(number)]
-        outputs, loads = self._computed(Arrived(given), examples, batch.key(examples))
+        outputs, loads = self._computed(Arrived(self.chunk, given), examples, batch.key(examples))
         self.pieces.loads.append(loads)
+        last = int(number) == len(batch.pieces) - 1
+        goes_back = outputs if isinstance(outputs, Tensor) else outputs[0]
+        if goes_back.requires_grad:
+            goes_back.register_hook(lambda gradient: self._sum_over_copies(last))  # type: ignore[no-untyped-call]
         return outputs
+
+    def _sum_over_copies(self, last: bool) -> None:
+        """With the last piece. Outside the layers other weights have gradients in one chunk than in another, and FSDP2 keeps
+        those of a backward pass as one tensor: with several chunks these are summed each time."""
+        self.root.sum_over_copies(last, outside=len(self.line.own) > 1)
 
     @torch.no_grad()
     def like(self, examples: Examples, key: Tensor) -> Tensor:
@@ -69,7 +90,7 @@ class Stage(nn.Module):
             self.line.given = None
 
     def _part(self, examples: Examples, key: Tensor) -> tuple[Outputs, Loads]:
-        """The loss, or in an earlier stage the stream on its way to the next."""
+        """The loss, or before the last chunk the stream on its way to the next."""
         try:
             return self.loss.summed(examples.tensors(), key)
         except Departed as departed:
@@ -77,56 +98,71 @@ class Stage(nn.Module):
 
 
 class Pipelined:
-    """`Passes` of a model whose layers stand in stages, beside which others may learn in the same root. `alike`: the processes
-    of a stage that compute the same loss, whose gradients are added."""
+    """`Passes` of a model whose layers are dealt to processes, beside which others may learn in the same root. `alike`: the
+    processes of a stage that compute the same loss, whose gradients are added."""
 
-    def __init__(self, loss: MicroBatchLoss, root: Root, alike: int) -> None:
+    def __init__(self, loss: MicroBatchLoss, root: Root, alike: int, schedule: Schedule) -> None:
         stack = loss.model.get_submodule(loss.model.output)
         assert isinstance(stack, StackModule), "it is the stack of the head"
         assert isinstance(stack.relay, Line), "its layers are divided"
         staged = {weight for name, weight in loss.model.named_parameters() if name in loss.model.stage_of}
         self.beside = [weight for weight in root.parameters() if weight.requires_grad and weight not in staged]
         """The weights that learn and that every process has."""
-        self.stage, self.alike = Stage(root, loss, stack.relay), alike
+        self.root, self.line, self.alike, self.schedule = root, stack.relay, alike, schedule
+        self.chunks = [LayerChunk(root, loss, self.line, chunk) for chunk in self.line.own]
         self.learning: Sequence[nn.Parameter] | None = None
-        self.schedules: dict[tuple[object, ...], Schedule1F1B] = {}
+        self.orders: dict[tuple[object, ...], Order] = {}
 
     def add_gradients(self, batch: MicroBatches, scale: LossScale | None = None) -> Found:
-        pieces = self.stage.pieces = Pieces(batch, scale)
+        pieces = Pieces(batch, scale)
         numbers = torch.arange(len(batch.pieces))
+        self._work_at(pieces)
         try:
-            self._schedule(batch).step(number=numbers, target=numbers, return_outputs=False)
+            order = self._order(batch)
+            with self._weights():
+                order.step(number=numbers, target=numbers, return_outputs=False)
         finally:
-            self.stage.pieces = None
+            self._work_at(None)
+        # A stage in which nothing learns has no backward pass, after which it would give them back.
+        self.root.give_back()
         self._add_up()
         total = torch.tensor(sum(pieces.means), dtype=torch.float64, device=self._device)
-        dist.all_reduce(total, group=self.stage.line.group.group)
+        dist.all_reduce(total, group=self.line.group.group)
         loads: dict[str, Load] = {}
         for each in pieces.loads:
             loads = added(loads, each)
         return float(total), loads
 
-    def _schedule(self, batch: MicroBatches) -> Schedule1F1B:
-        """The schedule of as many micro-batches of this size."""
+    def _work_at(self, pieces: Pieces | None) -> None:
+        for chunk in self.chunks:
+            chunk.pieces = pieces
+
+    def _weights(self) -> AbstractContextManager[None]:
+        """Gradients of weights that are computed apart need the weights as the forward pass had them."""
+        return kept_whole(self.root) if self.schedule == "zero_bubble" else nullcontext()
+
+    def _order(self, batch: MicroBatches) -> Order:
+        """The passes of as many micro-batches of this size."""
         first = batch.pieces[0]
         key = (len(batch.pieces), *(None if given is None else given.shape for given in first.tensors()))
-        if key not in self.schedules:
-            self.schedules[key] = self._made(len(batch.pieces), self.stage.like(first, batch.key(first)))
-        return self.schedules[key]
+        if key not in self.orders:
+            stream = self.chunks[0].like(first, batch.key(first))
+            stages: list[_PipelineStageBase] = [self._stage(chunk, stream) for chunk in self.chunks]
+            self.orders[key] = order_of(self.schedule, stages, len(batch.pieces), self._mean)
+        return self.orders[key]
 
-    def _made(self, count: int, stream: Tensor) -> Schedule1F1B:
-        group = self.stage.line.group
+    def _stage(self, chunk: LayerChunk, stream: Tensor) -> PipelineStage:
+        """A chunk as torch's schedules take it."""
         goes_on = (stream, torch.empty(3, device="meta", requires_grad=True))
-        ends = torch.empty((), device="meta", requires_grad=True)
-        made = PipelineStage(
-            self.stage, group.rank, group.size, self._device, group=group.group,
-            input_args=() if group.rank == 0 else goes_on, output_args=ends if self.stage.line.last else goes_on,
+        loss = torch.empty((), device="meta", requires_grad=True)
+        return PipelineStage(
+            chunk, chunk.chunk, len(self.line.chunks), self._device, group=self.line.group.group,
+            input_args=() if chunk.chunk == 0 else goes_on, output_args=loss if self.line.ends(chunk.chunk) else goes_on,
         )  # fmt: skip
-        return Schedule1F1B(made, count, self._mean, scale_grads=False)
 
     def _mean(self, summed: Tensor, number: Tensor) -> Tensor:
         """The loss of a micro-batch that its backward pass begins with."""
-        pieces = self.stage.pieces
+        pieces = self.chunks[-1].pieces
         assert pieces is not None, "a schedule runs within `add_gradients`"
         mean = summed / pieces.batch.count
         pieces.means.append(mean.item())
@@ -135,8 +171,8 @@ class Pipelined:
 
     @torch.no_grad()
     def _add_up(self) -> None:
-        """Add up the gradients of what stands beside the layers; a weight without any in all stages keeps none."""
-        group = self.stage.line.group.group
+        """Add up the gradients of what stands beside the layers; a weight without any in all processes keeps none."""
+        group = self.line.group.group
         if self.learning is None:
             known = torch.tensor([weight.grad is not None for weight in self.beside], dtype=torch.int32, device=self._device)
             dist.all_reduce(known, group=group)
@@ -147,4 +183,15 @@ class Pipelined:
 
     @property
     def _device(self) -> torch.device:
-        return next(self.stage.parameters()).device
+        return next(self.root.parameters()).device
+
+
+def order_of(schedule: Schedule, stages: list[_PipelineStageBase], count: int, loss: Callable[..., Tensor]) -> Order:
+    """torch's schedule of `count` micro-batches through the stages of a process, the chunks of its layers."""
+    match schedule:
+        case "zero_bubble":
+            return ScheduleInterleavedZeroBubble(stages, count, loss, scale_grads=False)
+        case "1f1b" if len(stages) > 1:
+            return ScheduleInterleaved1F1B(stages, count, loss, scale_grads=False)
+        case "1f1b":
+            return Schedule1F1B(stages[0], count, loss, scale_grads=False)

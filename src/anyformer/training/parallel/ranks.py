@@ -16,6 +16,7 @@ from torch import Tensor
 
 from anyformer import checkpoint
 from anyformer.checkpoint import Contents, Pick, Take, whole_by
+from anyformer.files import disk_errors
 from anyformer.model.transformer import Transformer
 from anyformer.plan import Plan
 from anyformer.training.computing_place import Within, directly
@@ -50,6 +51,10 @@ class Alone:
     def sum(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """The sums of every replica's tensors, by name."""
         return dict(tensors)
+
+    def largest(self, numbers: Tensor) -> Tensor:
+        """Of each number the largest of all replicas."""
+        return numbers
 
     def every(self, value: T) -> list[T]:
         """The values of all processes, in order."""
@@ -99,6 +104,10 @@ class Alone:
         """Divide models; gives a function within which they can compute. `vocabulary`: their logits may be divided too."""
         return directly
 
+    def beforehand(self, within: Within, act: Callable[[], T]) -> T:
+        """What a function gives within which models compute, before they train."""
+        return within(act)
+
     def passes(self, loss: MicroBatchLoss, within: Within) -> Passes:
         """The passes of an update by a loss of models, after `divide` gave `within`."""
         return OneByOne(loss)
@@ -111,6 +120,14 @@ class Alone:
         """What this process writes of every tensor. `staged`: whether one stage of a pipeline alone has that of a name in a
         file."""
         return whole_by(take)
+
+    def beside(self, directory: Path, act: Callable[[], T]) -> list[T]:
+        """Act in every process while training goes on in other threads; gives what each made, or raises what one raised.
+
+        `directory`: by which an error of the disk is named.
+        """
+        with disk_errors(directory):
+            return [act()]
 
     def write(self, given: Contents, directory: Path) -> None:
         """Write a checkpoint, whole or not at all; all processes call this."""

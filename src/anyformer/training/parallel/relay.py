@@ -19,12 +19,12 @@ from anyformer.model.transformer import Transformer
 from anyformer.parts.call.context import Context
 from anyformer.parts.call.reports import Auxiliary, Report, plain
 from anyformer.parts.layers.stack_module import StackModule
-from anyformer.planning.staged import stages_of
+from anyformer.planning.staged import chunks_of
 from anyformer.training.passes import Loads
 
 Run = Callable[[range, Tensor], Tensor]
 EARLIER = "earlier stages"
-"""The path of a report that stands for all layers of the stages before."""
+"""The path of a report that stands for all layers of the chunks before."""
 
 
 class Departed(Exception):  # noqa: N818
@@ -40,14 +40,16 @@ class ShapeOnly:
 
 @dataclass(frozen=True)
 class Arrived:
-    """What a process has of the stages before: none in the first stage, else a stream and the (3,) sums of penalties."""
+    """What chunk number `chunk` has of those before: none for the first, else a stream and the (3,) sums of penalties."""
 
+    chunk: int
     given: tuple[Tensor, ...] = ()
 
 
 @dataclass
 class Line:
-    """`Relay` of the stack at `path`, whose layers the processes of a group divide: process i computes `layers[i]`.
+    """`Relay` of the stack at `path`, whose layers the processes of a group divide: `chunks[i]` are those of process i modulo
+    their number.
 
     `given`: what a schedule received for a forward pass; None outside a schedule, where the stream goes through all processes
     and each of them gets it back, so that they compute the rest alike.
@@ -55,13 +57,17 @@ class Line:
 
     group: Group
     path: str
-    layers: tuple[range, ...]
+    chunks: tuple[range, ...]
     given: Arrived | ShapeOnly | None = None
 
     @property
-    def last(self) -> bool:
-        """Whether the stream ends here."""
-        return self.group.rank == self.group.size - 1
+    def own(self) -> range:
+        """The numbers of this process's chunks."""
+        return range(self.group.rank, len(self.chunks), self.group.size)
+
+    def ends(self, chunk: int) -> bool:
+        """Whether the stream ends behind a chunk."""
+        return chunk == len(self.chunks) - 1
 
     def __call__(self, run: Run, x: Tensor, context: Context) -> Tensor:
         match self.given:
@@ -69,17 +75,17 @@ class Line:
                 return self._all(run, x, context)
             case ShapeOnly():
                 raise Departed(x, x.new_zeros(3), {})
-            case Arrived(given):
-                return self._own(given, run, x, context)
+            case Arrived(chunk, given):
+                return self._own(chunk, given, run, x, context)
 
-    def _own(self, given: tuple[Tensor, ...], run: Run, x: Tensor, context: Context) -> Tensor:
-        """The stream after this process's layers. Raises `Departed` before the last stage."""
+    def _own(self, chunk: int, given: tuple[Tensor, ...], run: Run, x: Tensor, context: Context) -> Tensor:
+        """The stream after the layers of a chunk of this process. Raises `Departed` unless it is the last."""
         assert context.auxiliary is not None, "the loss of a step collects the experts' reports"
         before = torch.zeros(3, device=x.device)
         if given:
             x, before = given
-        x, reports = run(self.layers[self.group.rank], x), context.auxiliary.reports
-        if not self.last:
+        x, reports = run(self.chunks[chunk], x), context.auxiliary.reports
+        if not self.ends(chunk):
             own = Auxiliary(reports={path: report for path, report in reports.items() if path.startswith(f"{self.path}.")})
             raise Departed(x.contiguous(), before + penalties(own.reports.values(), x.device), plain(own.loads))
         reports[EARLIER] = Report(None, *before.unbind())
@@ -88,14 +94,15 @@ class Line:
     @torch.no_grad()
     def _all(self, run: Run, x: Tensor, context: Context) -> Tensor:
         """The stream after the layers of all processes."""
-        group, rank = self.group.group, self.group.rank
-        if rank > 0:
-            x = torch.empty_like(x, memory_format=torch.contiguous_format)
-            dist.recv(x, group=group, group_src=rank - 1)
-        x = run(self.layers[rank], x).contiguous()
-        if not self.last:
-            dist.send(x, group=group, group_dst=rank + 1)
-        dist.broadcast(x, group=group, group_src=self.group.size - 1)
+        group, size = self.group.group, self.group.size
+        for chunk in self.own:
+            if chunk > 0:
+                x = torch.empty_like(x, memory_format=torch.contiguous_format)
+                dist.recv(x, group=group, group_src=(chunk - 1) % size)
+            x = run(self.chunks[chunk], x).contiguous()
+            if not self.ends(chunk):
+                dist.send(x, group=group, group_dst=(chunk + 1) % size)
+        dist.broadcast(x, group=group, group_src=size - 1)
         if context.auxiliary is not None:
             for reports in everyone({path: report.to("cpu") for path, report in context.auxiliary.reports.items()}, self.group):
                 context.auxiliary.reports.update({path: report.to(x.device) for path, report in reports.items()})
@@ -117,19 +124,17 @@ def penalties(reports: Iterable[Report], device: torch.device) -> Tensor:
     return torch.stack(sums) if sums else zero.expand(3)
 
 
-def divide_stages(model: Transformer, group: Group) -> None:
-    """Let a model keep the layers of this process's stage, and forget the weights of the others."""
+def divide_stages(model: Transformer, group: Group, chunks: int = 1) -> None:
+    """Deal the layers of a model to the processes of a group, so many chunks to each; it keeps those of this one alone."""
     path = model.output
     stack = model.get_submodule(path)
     assert isinstance(stack, StackModule)
-    layers = stages_of(len(stack.layers), group.size)
+    line = Line(group, path, chunks_of(len(stack.layers), group.size * chunks))
+    owners = {i: chunk % group.size for chunk, layers in enumerate(line.chunks) for i in layers}
     model.stage_of = {
-        f"{path}.layers.{i}.{name}": stage
-        for stage, numbers in enumerate(layers)
-        for i in numbers
-        for name, _ in stack.layers[i].named_parameters()
+        f"{path}.layers.{i}.{name}": stage for i, stage in owners.items() for name, _ in stack.layers[i].named_parameters()
     }
-    for i in range(len(stack.layers)):
-        if i not in layers[group.rank]:
+    for i, stage in owners.items():
+        if stage != group.rank:
             stack.layers[i] = nn.Identity()
-    stack.relay = Line(group, path, layers)
+    stack.relay = line

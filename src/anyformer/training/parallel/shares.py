@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 from zlib import crc32
@@ -17,7 +17,7 @@ from zlib import crc32
 import torch.distributed as dist
 from torch import Tensor
 
-from anyformer.checkpoint import Contents, Pick, Piece, Take, entries_of, seal, write_share, write_texts, writing
+from anyformer.checkpoint import Contents, Pick, Piece, Take, entries_of, of_all, seal, write_share, write_texts, writing
 from anyformer.describe import UserError
 from anyformer.files import disk_errors
 from anyformer.model.divided import extent_of, is_divided, local
@@ -73,17 +73,17 @@ class SharedCheckpoints:
 
             def sealed() -> None:
                 if self.rank == 0:
-                    write_texts(given, partial)
+                    write_texts(replace(given, few_bits=of_all(few for _, few in shares)), partial)
                     texts = entries_of(partial, but=files)
                     seal(partial, given.facts, {**texts, **files})
                     stack.close()
 
-            partial = next(path for path in self._all(directory, begun) if path is not None)
-            shares = self._all(directory, lambda: write_share(given, partial, self.rank, self.size))
-            files = {name: entry for share in shares for name, entry in share.items()}
-            self._all(directory, sealed)
+            partial = next(path for path in self.together(directory, begun) if path is not None)
+            shares = self.together(directory, lambda: (write_share(given, partial, self.rank, self.size), given.few_bits))
+            files = {name: entry for share, _ in shares for name, entry in share.items()}
+            self.together(directory, sealed)
 
-    def _all(self, directory: Path, act: Callable[[], T]) -> list[T]:
+    def together(self, directory: Path, act: Callable[[], T]) -> list[T]:
         """Act in every process; gives what each of them made, or raises the error of one."""
         made: tuple[T | None, UserError | None]
         own: Exception | None = None
@@ -94,9 +94,11 @@ class SharedCheckpoints:
             own, made = error, (None, error if isinstance(error, UserError) else UserError(f"rank {self.rank}: {error!r}"))
         found = [made] * self.size
         dist.all_gather_object(found, made, group=self.group)
-        if own is not None:
-            raise own
-        for _, problem in found:
-            if problem is not None:
-                raise problem
+        telling = next((rank for rank, (_, problem) in enumerate(found) if problem is not None), None)
+        if telling is not None:
+            problem = own or found[telling][1]
+            if isinstance(problem, UserError):
+                problem.teller = telling
+            assert problem is not None, "it is the one that was found"
+            raise problem
         return [value for value, _ in found]  # type: ignore[misc]

@@ -15,6 +15,7 @@ from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import Replicate, Shard
 
 from anyformer.model.collectives import Group, entering, gathered, gathered_alike, scattered, sliced
+from anyformer.model.narrow import narrowed_alike
 from anyformer.model.narrowed import cuts, divided_branches
 from anyformer.model.transformer import Transformer
 from anyformer.model.unlearnt import unlearnt
@@ -24,6 +25,7 @@ from anyformer.parts.call.state import State
 from anyformer.parts.layers.branch_module import BranchModule
 from anyformer.parts.layers.spread import Crossing, Spread, through
 from anyformer.parts.layers.stack_module import StackModule
+from anyformer.training.parallel.adapted import divide_adapters
 from anyformer.training.parallel.locals import hold
 
 
@@ -104,10 +106,13 @@ def _divide(branch: BranchModule, model: Transformer, mesh: DeviceMesh, group: G
     assert part is not None, "divided_branches found it"
     with torch.device(model.device):
         made = part.build(width, model.plan, f"{branch.name}.sublayer").train(whole.training)
+    narrowed_alike(made, whole)
     cut = cuts(branch.branch.sublayer, part, width, group.size)
-    for path, module in made.named_modules():
+    for module in made.modules():
         if isinstance(module, Dropout):
             module.divide(group.rank, group.size)
+    divide_adapters(model, whole, made, cut, group)
+    for path, module in made.named_modules():
         for name, weight in whole.get_submodule(path)._parameters.items():
             if weight is None:
                 continue

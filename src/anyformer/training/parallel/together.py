@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import TypeVar
+from typing import TextIO, TypeVar, cast
 
 import torch
 import torch.distributed as dist
@@ -22,13 +22,14 @@ from anyformer.model.collectives import Group
 from anyformer.model.transformer import Transformer
 from anyformer.plan import Plan
 from anyformer.training.computing_place import Within
-from anyformer.training.lines import Lines
+from anyformer.training.lines import LaterFile, Lines
 from anyformer.training.parallel.context import divide_logits, divide_positions
-from anyformer.training.parallel.exchange_clock import ExchangeClock
+from anyformer.training.parallel.exchange_clock import ExchangeClock, beside_training
 from anyformer.training.parallel.experts import divide_experts
 from anyformer.training.parallel.pipeline import Pipelined
 from anyformer.training.parallel.relay import divide_stages
-from anyformer.training.parallel.sharding import OwnMesh, Root, sharded
+from anyformer.training.parallel.scales import divide_scales
+from anyformer.training.parallel.sharding import OwnMesh, Root, gather_within, runs_of, sharded
 from anyformer.training.parallel.shares import SharedCheckpoints, Staged
 from anyformer.training.parallel.tensor import divide_layers
 from anyformer.training.parallel.vocabulary import divide_vocabulary
@@ -105,6 +106,11 @@ class Together:
             dist.all_reduce(summed[name], group=self.rows)
         return summed
 
+    def largest(self, numbers: Tensor) -> Tensor:
+        found = numbers.detach().clone()
+        dist.all_reduce(found, dist.ReduceOp.MAX, group=self.rows)
+        return found
+
     def every(self, value: T) -> list[T]:
         found: list[T] = [value] * self.size
         dist.all_gather_object(found, value)
@@ -119,6 +125,7 @@ class Together:
             try:
                 made = [(make(), None)]
             except UserError as error:
+                error.teller = 0
                 made = [(None, error)]
         dist.broadcast_object_list(made, src=0)
         value, problem = made[0]
@@ -150,10 +157,8 @@ class Together:
         if self.first:
             yield console or Lines()
             return
-        log = directory / LOGS / f"{self.rank}.log"
-        log.parent.mkdir(exist_ok=True)
-        with log.open("a", encoding="utf-8") as file:
-            yield Console(file=file)
+        with LaterFile(directory / LOGS / f"{self.rank}.log") as file:
+            yield Console(file=cast("TextIO", file))
 
     def meet(self, stop: Stop, told: T) -> list[T]:
         every = self.every((stop.asked or 0, told))
@@ -170,7 +175,7 @@ class Together:
     def divide(self, models: Sequence[Transformer], plan: Plan, *, vocabulary: bool = False) -> Within:
         apart = OwnMesh()
         if self.asked.pipeline > 1:
-            divide_stages(models[0], Group.of(self.mesh["pipeline"].get_group()))
+            divide_stages(models[0], Group.of(self.mesh["pipeline"].get_group()), self.asked.chunks)
         for model in models:
             if self.asked.context > 1:
                 divide_positions(model, self.mesh["context"])
@@ -180,18 +185,29 @@ class Together:
                     divide_vocabulary(model, self.weights["tensor"])
             if self.asked.context > 1 and vocabulary:
                 divide_logits(model, self.mesh)
+            for name in ("context", "tensor"):
+                if self.mesh[name].size() > 1:
+                    divide_scales(model, self.mesh[name].get_group())
         if self.experts is not None:
             over = self.experts["expert", "tensor"]
             weights = [weight for model in models for weight in divide_experts(model, over)]
-            apart = OwnMesh(weights, self.experts["data", "outer"])
-        over = self.weights["data", "weights"]
-        return sharded(models, over, apart, compiled=plan.compile == "on")
+            apart = OwnMesh(weights, self._with_copies(self.experts, "outer"))
+        root = sharded(models, self._with_copies(self.weights, "weights"), apart, compiled=plan.compile == "on")
+        if self.asked.chunks > 1:
+            gather_within(root, runs_of(models))
+        return root
+
+    def beforehand(self, within: Within, act: Callable[[], T]) -> T:
+        assert isinstance(within, Root), "`divide` gave it"
+        found: T = within(act)
+        within.give_back()
+        return found
 
     def passes(self, loss: MicroBatchLoss, within: Within) -> Passes:
+        assert isinstance(within, Root), "`divide` gave it"
         if self.asked.pipeline == 1:
             return Gathered(loss, within, self.asked.context)
-        assert isinstance(within, Root), "`divide` gave it"
-        return Pipelined(loss, within, self.asked.context)
+        return Pipelined(loss, within, self.asked.context, self.asked.schedule)
 
     def of_stages(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         found = [dict(tensors)] * self.asked.pipeline
@@ -202,8 +218,17 @@ class Together:
     def picking(self, take: Take, staged: Staged) -> Pick:
         return self.checkpoints.picking(take, staged)
 
+    def beside(self, directory: Path, act: Callable[[], T]) -> list[T]:
+        with beside_training():
+            return self.checkpoints.together(directory, act)
+
     def write(self, given: Contents, directory: Path) -> None:
         self.checkpoints.write(given, directory)
+
+    def _with_copies(self, mesh: DeviceMesh, dividing: str) -> DeviceMesh:
+        """The processes that divide weights, and the copies where there are several: sums over copies, also over a single one,
+        FSDP2 holds until the backward pass ends."""
+        return mesh["data", dividing] if self.asked.data != 1 else mesh[dividing]
 
     @property
     def _stage(self) -> int:
