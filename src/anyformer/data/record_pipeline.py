@@ -38,7 +38,7 @@ _GROUP, _GROUP_BYTES = 1024, 2**22
 _FEWEST, _MOST = 16, 2**16
 """Records of a stretch."""
 _MOST_BYTES = 2**27
-"""Bytes of a stretch's numbers at most, were all records as large as they are on average."""
+"""Bytes of the numbers of a stretch at most, if its records have the average size."""
 _plain = json.JSONEncoder(sort_keys=True).encode
 Checked = Mapping[str, Any]
 Item = tuple[int, SourceFile, SplitName, Checked]
