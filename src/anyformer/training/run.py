@@ -49,7 +49,7 @@ def _url(place: str) -> str:
     if holds_secrets(place):
         raise ValueError(
             "a URL with user:password@ or a query (?...), which would stand in run.toml, checkpoints and logs; give "
-            "credentials in the store's environment variables (AWS_ACCESS_KEY_ID, ...) or in fsspec's configuration (~/.config/fsspec)"
+            "credentials in the store's environment variables (as AWS_ACCESS_KEY_ID) or fsspec's configuration (~/.config/fsspec)"
         )
     return place
 
